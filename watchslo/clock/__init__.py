@@ -1,0 +1,1 @@
+"""When was a revision committed? Pure: values and times in, values out."""

@@ -1,0 +1,1 @@
+"""The apiserver: credentials, requests, discovery."""

@@ -1,0 +1,1 @@
+"""How late was it? Pure statistics of interval-censored latencies."""

@@ -1,0 +1,85 @@
+"""The few values that every part of watchslo speaks of."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Resource:
+    """A resource as discovery names it, e.g. `Resource("apps", "v1", "deployments", namespaced=True)`."""
+
+    group: str
+    version: str
+    plural: str
+    namespaced: bool
+
+    @property
+    def key(self) -> str:
+        """The name kubectl takes: `pods`, `deployments.apps`."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def cached(self) -> bool:
+        """Whether the apiserver keeps a watch cache of it: by default all resources but events."""
+        return self.plural != "events" or self.group not in ("", "events.k8s.io")
+
+    def path(self, namespace: str | None = None) -> str:
+        """The collection's URL path, of one namespace or of the whole cluster."""
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        scope = f"/namespaces/{namespace}" if namespace and self.namespaced else ""
+        return f"{root}{scope}/{self.plural}"
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A quantity known to lie in [lower, upper]; `upper` may be infinite."""
+
+    lower: float
+    upper: float
+
+    @property
+    def width(self) -> float:
+        return self.upper - self.lower
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One consistent read that returned nothing but the revision of its moment.
+
+    `sent` and `answered` are monotonic seconds: just before the request was written, and when its answer was read.
+    Every revision up to `revision` was committed before `answered`, every later one after `sent`.
+    """
+
+    resource: str
+    sent: float
+    answered: float
+    revision: int
+
+    @property
+    def round_trip(self) -> float:
+        return self.answered - self.sent
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bounds:
+    """The latencies of n events in seconds, as arrays of length n.
+
+    `[lower, upper]` is the interval that ticks alone cut: its ends do not depend on any latency, so the distribution is
+    estimated from it. `[proven, upper]` lies within it and uses all evidence: it is for bounds and verdicts. `upper` is
+    infinite where no tick is old enough. Where `measurable` is false nothing is known, and the ends mean nothing.
+    """
+
+    lower: FloatArray
+    upper: FloatArray
+    proven: FloatArray
+    measurable: NDArray[np.bool_]
+
+
+Measure = Callable[[IntArray, FloatArray], Bounds]
+"""Maps the revisions and arrival times of n events to the bounds of their latencies."""

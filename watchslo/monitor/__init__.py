@@ -1,0 +1,1 @@
+"""What runs: streams, tickers, their supervisor."""

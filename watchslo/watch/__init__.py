@@ -1,0 +1,1 @@
+"""The list+watch protocol without I/O."""
