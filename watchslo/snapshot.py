@@ -109,6 +109,9 @@ class StreamReading:
     list_items: int
     list_bytes: int
     list_pages: int
+    list_duration: HistogramReading
+    watch_open: HistogramReading
+    watch_duration: HistogramReading
     last_failure: FailureReading | None
     track: TrackReading
 
@@ -130,7 +133,7 @@ class DomainReading:
 
 @dataclass(frozen=True, slots=True)
 class ApiserverReading:
-    """What one apiserver is like and what it was asked: `requests` counts by (kind, code).
+    """What one apiserver is like and what it was asked: `requests` counts by (kind, code), `list_duration` by strategy.
 
     `unproven` says why its revisions cannot be trusted to be etcd's, or is absent.
     """
@@ -142,15 +145,28 @@ class ApiserverReading:
     offset_steps: int
     time_travel: int
     requests: Mapping[tuple[str, str], int]
-    list_duration: HistogramReading
+    list_duration: Mapping[str, HistogramReading]
     watch_open: HistogramReading
     watch_duration: HistogramReading
 
 
 @dataclass(frozen=True, slots=True)
-class MonitorReading:
-    """The daemon itself: its lag, its configuration, and whether it is of use (`not_ready`: the reasons why not)."""
+class BuildReading:
+    """Which code runs: its version, the revision of its source (`unknown` outside of an image), and Python's version."""
 
+    version: str
+    revision: str
+    python_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorReading:
+    """The daemon itself: its lag, its configuration, and whether it is of use (`not_ready`: the reasons why not).
+
+    `threshold`, `events_target` and `minutes_target` are those of the common objective, which watches may override.
+    """
+
+    build: BuildReading
     cluster: str | None
     started_wall: float
     loop_lag: HistogramReading
@@ -158,6 +174,9 @@ class MonitorReading:
     reload_succeeded: bool
     reloaded_wall: float
     paused: bool
+    threshold: float
+    events_target: float
+    minutes_target: float
     not_ready: tuple[str, ...]
 
 
