@@ -1,0 +1,498 @@
+"""The configuration: one YAML file with camelCase keys, or nothing at all.
+
+Whatever is wrong with it becomes one sentence with file, line, key and remedy. Durations are seconds once loaded.
+"""
+
+import difflib
+import hashlib
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
+
+import yaml
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
+from pydantic_core import ErrorDetails
+
+from watchslo.errors import ConfigError
+from watchslo.model import Resource
+
+# --- values ----------------------------------------------------------------------------------------------------------
+
+_UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhd])")
+_UNIT_BYTES = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
+_SIZE = re.compile(r"(\d+)(Ki|Mi|Gi|)B?")
+_RESOURCE = re.compile(r"[a-z][a-z0-9-]*(\.[a-z0-9-]+)*")
+_NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_MAX_PORT = 65535
+_PERCENT = 100.0
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def parse_duration(value: object) -> float:
+    """Seconds of `500ms`, `1s`, `1m30s`, `30d`; ValueError says what to write instead."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        raise ValueError(f"{value} has no unit; write for example {value}s")  # noqa: TRY004 - pydantic reports these
+    parts = _DURATION_PART.findall(str(value))
+    if not parts or "".join(number + unit for number, unit in parts) != value:
+        raise ValueError(f"{value!r} is no duration; write for example 500ms, 1s, 5m or 30d")
+    seconds = sum(float(number) * _UNIT_SECONDS[unit] for number, unit in parts)
+    if seconds <= 0:
+        raise ValueError(f"{value!r} is no time at all; write a positive duration such as 1s")
+    return seconds
+
+
+def format_duration(seconds: float) -> str:
+    """The shortest way to write a duration in one unit: `500ms`, `1s`, `30d`."""
+    unit = next((unit for unit in ("d", "h", "m", "s") if seconds % _UNIT_SECONDS[unit] == 0), "ms")
+    return f"{seconds / _UNIT_SECONDS[unit]:g}{unit}"
+
+
+def parse_size(value: object) -> int:
+    """Bytes of `65536`, `512Ki`, `64Mi` or `64MiB`; ValueError says what to write instead."""
+    match = _SIZE.fullmatch(str(value))
+    if not match:
+        raise ValueError(f"{value!r} is no size; write for example 64Mi")
+    return int(match[1]) * _UNIT_BYTES[match[2]]
+
+
+class Listen(NamedTuple):
+    """Where to serve: an empty host means every address, port 0 a free one."""
+
+    host: str
+    port: int
+
+
+def parse_listen(value: object) -> Listen:
+    """The parts of `0.0.0.0:9477`, `[::1]:9477` or `:0`; ValueError says what to write instead."""
+    host, colon, port = str(value).rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > _MAX_PORT or (":" in host) != host.startswith("["):
+        raise ValueError(f"{value!r} is no address to listen on; write host:port, for example 0.0.0.0:9477")
+    return Listen(host.removeprefix("[").removesuffix("]"), int(port))
+
+
+def _share(value: object) -> object:
+    text = str(value)
+    try:
+        number = float(text.removesuffix("%"))
+    except ValueError:
+        raise ValueError(f"{value!r} is no share; write a number below 1, for example 0.999") from None
+    if number == 1 and not text.endswith("%"):
+        raise ValueError(f"{value} leaves no error budget; write a share below 1, for example 0.999")
+    if text.endswith("%") or 1 < number < _PERCENT:
+        raise ValueError(f"{value} is a percentage; write {number / _PERCENT:.10g}")
+    if not 0 < number < 1:
+        raise ValueError(f"{value} is no share; write a number between 0 and 1, for example 0.999")
+    return number
+
+
+def _resource(value: str) -> str:
+    if not _RESOURCE.fullmatch(value):
+        near = value.lower()
+        hint = f"did you mean {near}?" if _RESOURCE.fullmatch(near) else "write for example pods or deployments.apps"
+        raise ValueError(f"{value!r} is no resource: their names are lower-case plurals; {hint}")
+    return value
+
+
+def _watchable(value: str) -> str:
+    return value if value == "*" else _resource(value)
+
+
+def _namespace(value: str) -> str:
+    if not _NAMESPACE.fullmatch(value):
+        raise ValueError(f"{value!r} is no namespace; leave the key out to mean all of them")
+    return value
+
+
+def _between(shortest: str, longest: str) -> AfterValidator:
+    lower, upper = parse_duration(shortest), parse_duration(longest)
+
+    def check(seconds: float) -> float:
+        if not lower <= seconds <= upper:
+            raise ValueError(f"{format_duration(seconds)} is out of range; write {shortest} to {longest}")
+        return seconds
+
+    return AfterValidator(check)
+
+
+Duration = Annotated[float, BeforeValidator(parse_duration)]
+Size = Annotated[int, BeforeValidator(parse_size)]
+Share = Annotated[float, BeforeValidator(_share)]
+ResourceName = Annotated[str, AfterValidator(_resource)]
+WatchableName = Annotated[str, AfterValidator(_watchable)]
+Namespace = Annotated[str, AfterValidator(_namespace)]
+Text = Annotated[str, Field(min_length=1)]
+Keys = tuple[int | str, ...]
+
+# --- the model -------------------------------------------------------------------------------------------------------
+
+_BUILT_IN = (
+    # Every cluster has these. Leases beat, so there are always samples; never secrets unless somebody names them.
+    "pods",
+    "nodes",
+    "namespaces",
+    "services",
+    "endpointslices.discovery.k8s.io",
+    "configmaps",
+    "serviceaccounts",
+    "persistentvolumes",
+    "persistentvolumeclaims",
+    "deployments.apps",
+    "replicasets.apps",
+    "statefulsets.apps",
+    "daemonsets.apps",
+    "jobs.batch",
+    "cronjobs.batch",
+    "leases.coordination.k8s.io",
+)
+_CREATED_OFTEN = frozenset({"pods", "deployments.apps", "replicasets.apps"})
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class KubernetesConfig(_Section):
+    """Which cluster: nothing is needed inside one, or where there is a kubeconfig."""
+
+    kubeconfig: Annotated[Text, AfterValidator(os.path.expanduser)] | None = None
+    context: Text | None = None
+
+
+class EventsObjective(_Section):
+    """The share of events within the threshold over a period: what burn rates are about."""
+
+    target: Share = 0.99
+    period: Annotated[Duration, _between("1h", "366d")] = 30 * 86400.0
+
+
+class MinutesObjective(_Section):
+    """The share of windows whose quantile is within the threshold; those with fewer events are not judged."""
+
+    quantile: Share = 0.99
+    window: Annotated[Duration, _between("10s", "10m")] = 60.0
+    target: Share = 0.999
+    min_events: int = Field(default=100, ge=1)
+
+
+class ObjectiveConfig(_Section):
+    """How late events may be. A watch may override any part of the common one."""
+
+    threshold: Annotated[Duration, _between("1ms", "60s")] = 1.0
+    events: EventsObjective = EventsObjective()
+    minutes: MinutesObjective = MinutesObjective()
+
+    def overridden_by(self, other: "ObjectiveConfig") -> "ObjectiveConfig":
+        """This objective, but for what the other one says explicitly."""
+        return self.model_copy(
+            update={
+                **other.model_dump(include={"threshold"}, exclude_unset=True),
+                "events": self.events.model_copy(update=other.events.model_dump(exclude_unset=True)),
+                "minutes": self.minutes.model_copy(update=other.minutes.model_dump(exclude_unset=True)),
+            }
+        )
+
+
+class WatchConfig(_Section):
+    """One watch, or with the resource `"*"` one of everything this identity may list and watch."""
+
+    resource: WatchableName
+    name: Text | None = None
+    namespace: Namespace | None = None
+    field_selector: Text | None = None
+    label_selector: Text | None = None
+    strategy: Literal["tail", "paged"] = Field(default="tail", alias="list")
+    representation: Literal["auto", "metadata", "table"] = "auto"
+    creation: bool | None = None
+    objective: ObjectiveConfig = ObjectiveConfig()
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        if self.resource == "*" and self.name:
+            raise ValueError('`name` would be given to many watches; remove it, or name one resource instead of "*"')
+        if self.creation and self.has_selector:
+            raise ValueError(
+                "`creation` needs a watch without selectors, where ADDED means created; remove one or the other"
+            )
+        if self.creation and self.representation == "table":
+            raise ValueError("`creation` needs metadata, a Table carries no timestamps; write representation: metadata")
+        return self
+
+    @property
+    def label(self) -> str:
+        """The value of the label `watch` in the metrics."""
+        return self.name or self.resource
+
+    @property
+    def has_selector(self) -> bool:
+        return bool(self.field_selector or self.label_selector)
+
+    def measures_creation(self, resource: Resource) -> bool:
+        """Whether creation timestamps are asked for; `resource` is what discovery made of this watch's."""
+        if self.creation is not None:
+            return self.creation
+        return self.representation != "table" and not self.has_selector and resource.key in _CREATED_OFTEN
+
+    def representation_of(self, resource: Resource) -> Literal["metadata", "table"]:
+        """What to ask the apiserver for: the Table is the cheapest, metadata carries creation timestamps."""
+        if self.representation == "auto":
+            return "metadata" if self.measures_creation(resource) else "table"
+        return self.representation
+
+
+class ClockConfig(_Section):
+    """How often and where the ticks read nothing; `storage` settles whether it is etcd where that cannot be seen."""
+
+    interval: Annotated[Duration, _between("200ms", "1m")] = 0.5
+    namespace: Namespace = "default"
+    storage: Literal["auto", "etcd", "unproven"] = "auto"
+
+
+class LimitsConfig(_Section):
+    """Hard caps on what this daemon costs."""
+
+    requests_per_second: float = Field(default=10.0, gt=0)
+    watches: int = Field(default=500, ge=1)
+    max_line: Size = 64 * 2**20
+
+
+class ServerConfig(_Section):
+    """Where metrics and status are served."""
+
+    listen: Annotated[Listen, BeforeValidator(parse_listen)] = Listen("0.0.0.0", 9477)  # noqa: S104 - to be scraped
+
+
+class LogConfig(_Section):
+    """How much is said, and in which form."""
+
+    format: Literal["json", "console"] = "json"
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class Config(_Section):
+    """Everything a user may decide; all of it has a default."""
+
+    cluster: Text | None = None
+    kubernetes: KubernetesConfig = KubernetesConfig()
+    watch: Annotated[tuple[WatchConfig, ...], Field(min_length=1)] = tuple(
+        WatchConfig(resource=resource) for resource in _BUILT_IN
+    )
+    exclude: tuple[ResourceName, ...] = ()
+    clock: ClockConfig = ClockConfig()
+    objective: ObjectiveConfig = ObjectiveConfig()
+    limits: LimitsConfig = LimitsConfig()
+    paused: bool = False
+    metrics: Literal["basic", "full"] = "basic"
+    server: ServerConfig = ServerConfig()
+    log: LogConfig = LogConfig()
+
+    @field_validator("watch")
+    @classmethod
+    def _names_differ(cls, watches: tuple[WatchConfig, ...]) -> tuple[WatchConfig, ...]:
+        for label, count in Counter(watch.label for watch in watches).items():
+            if count > 1:
+                raise ValueError(f"{count} entries are named {label!r}; give each its own `name`")
+        return watches
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.exclude and all(watch.resource != "*" for watch in self.watch):
+            raise ValueError('`exclude` only takes away from `resource: "*"`, and nothing watches that; remove it')
+        ticks = 1 / self.clock.interval
+        if self.limits.requests_per_second <= ticks:
+            raise ValueError(
+                f"`limits.requestsPerSecond` of {self.limits.requests_per_second:g} leaves no room beside {ticks:g} "
+                "ticks a second; raise it, or `clock.interval`"
+            )
+        return self
+
+    def objective_of(self, watch: WatchConfig) -> ObjectiveConfig:
+        """The objective in force for a watch: the common one, but for what the watch overrides."""
+        return self.objective.overridden_by(watch.objective)
+
+
+# --- loading ---------------------------------------------------------------------------------------------------------
+
+
+def load(path: Path | None, environ: Mapping[str, str] = os.environ) -> tuple[Config, str]:
+    """The configuration in a file and the hash of the file's content; without a file the defaults and an empty hash.
+
+    Raises ConfigError.
+    """
+    if path is None:
+        return Config(), ""
+    content = _content(path)
+    try:
+        document = _Document(path, content)
+        return document.config(environ), hashlib.sha256(content).hexdigest()
+    except RecursionError:
+        raise ConfigError(f"{path}: nested too deeply; write it as the documentation shows") from None
+
+
+def _content(path: Path) -> bytes:
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file; name one that exists, or none at all for the defaults") from None
+    except IsADirectoryError:
+        raise ConfigError(f"{path}: is a directory; name the file in it") from None
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ConfigError(f"{path}: {reason}; make it readable for the user that runs watchslo") from None
+    return content
+
+
+class _Document:
+    """A YAML file that remembers where each key stands."""
+
+    def __init__(self, path: Path, content: bytes) -> None:
+        self._path = path
+        try:
+            loader = yaml.SafeLoader(content)
+            self._root = loader.get_single_node()
+            self._data = None if self._root is None else loader.construct_document(self._root)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            raise ConfigError(
+                f"{path}:{mark.line + 1 if mark else 1}: not YAML: {error.problem}; check indentation and quotes"
+            ) from None
+        except yaml.reader.ReaderError:
+            raise ConfigError(f"{path}: not YAML: it is not even text; save it as UTF-8") from None
+
+    def config(self, environ: Mapping[str, str]) -> Config:
+        if self._data is None:
+            raise ConfigError(f"{self._path}: empty; write at least one key, or name no file at all for the defaults")
+        if not isinstance(self._data, dict):
+            raise ConfigError(f"{self._path}: {_shown(self._data)} is no mapping; write keys, such as paused: false")
+        for keys in _duplicates(self._root):
+            raise self._error(keys, "written twice; keep one of them")
+        try:
+            return Config.model_validate(self._substituted(self._data, (), environ))
+        except ValidationError as error:
+            first = min(error.errors(), key=lambda details: self._line(details["loc"]))
+            raise self._error(first["loc"], _sentence(first)) from None
+
+    def _substituted(self, value: Any, keys: Keys, environ: Mapping[str, str]) -> Any:
+        match value:
+            case dict():
+                return {key: self._substituted(item, (*keys, key), environ) for key, item in value.items()}
+            case list():
+                return [self._substituted(item, (*keys, place), environ) for place, item in enumerate(value)]
+            case str():
+                for name in _VARIABLE.findall(value):
+                    if not environ.get(name):
+                        # An empty one is refused too: `spec.nodeName=` would silently mean all unscheduled pods.
+                        raise self._error(keys, f"${{{name}}} is not in the environment; set {name}, or write a value")
+                return _VARIABLE.sub(lambda match: environ[match[1]], value)
+            case _:
+                return value
+
+    def _error(self, keys: Keys, message: str) -> ConfigError:
+        if not keys:
+            return ConfigError(f"{self._path}: {message}")
+        return ConfigError(f"{self._path}:{self._line(keys)}: {_dotted(keys)}: {message}")
+
+    def _line(self, keys: Keys) -> int:
+        """The line of the innermost of these keys that is written down."""
+        node, line = self._root, 0
+        for key in keys:
+            match node:
+                case yaml.MappingNode(value=pairs):
+                    found = next(((name, item) for name, item in pairs if name.value == str(key)), None)
+                case yaml.SequenceNode(value=items) if isinstance(key, int):
+                    found = items[key], items[key]
+                case _:
+                    found = None
+            if found is None:
+                break
+            place, node = found
+            line = place.start_mark.line
+        return line + 1
+
+
+_SENTENCES = {  # by pydantic's type of error
+    "value_error": "{error}",
+    "no_value": "has no value; write one, or remove the key",
+    "missing": "missing; write for example resource: pods",  # the only key without a default
+    "literal_error": "{shown} is not possible; write {expected}",
+    "model_type": "{shown} is no mapping; write its keys below it, indented",
+    "tuple_type": "{shown} is no list; begin each entry with `- `",
+    "too_short": "empty; list what to watch, or remove the key for the default resources",
+    "string_type": "{shown} is no string; put it in quotes",
+    "string_too_short": "empty; write a value, or remove the key",
+    "bool_parsing": "{shown} is not possible; write true or false",
+    "bool_type": "{shown} is not possible; write true or false",
+}
+
+
+def _duplicates(node: yaml.Node | None, keys: Keys = ()) -> Iterator[Keys]:
+    """The paths of keys that stand twice in one mapping, which YAML forbids and its parser lets pass."""
+    match node:
+        case yaml.MappingNode(value=pairs):
+            names = Counter(name.value for name, _ in pairs if isinstance(name, yaml.ScalarNode))
+            yield from ((*keys, name) for name, count in names.items() if count > 1)
+            children = [(name.value, item) for name, item in pairs]
+        case yaml.SequenceNode(value=items):
+            children = list(enumerate(items))
+        case _:
+            children = []
+    for key, child in children:
+        yield from _duplicates(child, (*keys, key))
+
+
+def _dotted(keys: Keys) -> str:
+    """How people write a path of keys: `watch[1].fieldSelector`."""
+    text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
+    return text.removeprefix(".")
+
+
+def _shown(value: object) -> str:
+    match value:
+        case dict():
+            return "a mapping"
+        case list():
+            return "a list"
+        case bool():
+            return str(value).lower()
+        case _:
+            return str(value)
+
+
+def _sentence(details: ErrorDetails) -> str:
+    """What is wrong, and the remedy, for one of pydantic's errors."""
+    if details["type"] in ("extra_forbidden", "invalid_key"):
+        return f"unknown key; {_nearest(details['loc'])}"
+    kind = "no_value" if details["input"] is None else details["type"]
+    context = {"reason": details["msg"].lower().removeprefix("input "), **details.get("ctx", {})}
+    return _SENTENCES.get(kind, "{shown} is not possible: it {reason}").format(
+        shown=_shown(details["input"]), **context
+    )
+
+
+def _nearest(keys: Keys) -> str:
+    """The remedy for an unknown key: the known one it resembles, or all that are known beside it."""
+    section: type[BaseModel] = Config
+    for key in keys[:-1]:
+        section = section if isinstance(key, int) else _section_of(section, str(key))
+    known = [field.alias or name for name, field in section.model_fields.items()]
+    near = difflib.get_close_matches(str(keys[-1]).lower(), known, n=1)
+    return f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}"
+
+
+def _section_of(parent: type[BaseModel], key: str) -> type[BaseModel]:
+    annotation = next(field.annotation for name, field in parent.model_fields.items() if key in (name, field.alias))
+    candidates = (annotation, *get_args(annotation))
+    return next(kind for kind in candidates if isinstance(kind, type) and issubclass(kind, BaseModel))
