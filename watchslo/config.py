@@ -8,7 +8,7 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
@@ -37,21 +37,23 @@ _UNIT_BYTES = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 _SIZE = re.compile(r"(\d+)(Ki|Mi|Gi|)B?")
 _RESOURCE = re.compile(r"[a-z][a-z0-9-]*(\.[a-z0-9-]+)*")
 _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_NUMBER = re.compile(r"\d+(\.\d+)?")
+_SMALLEST_LINE, _LARGEST_LINE = 2**20, 2**30  # bytes; a single object may be 1.5 MiB large
 _MAX_PORT = 65535
 _PERCENT = 100.0
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-def parse_duration(value: object) -> float:
+def parse_duration(text: str) -> float:
     """Seconds of `500ms`, `1s`, `1m30s`, `30d`; ValueError says what to write instead."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        raise ValueError(f"{value} has no unit; write for example {value}s")  # noqa: TRY004 - pydantic reports these
-    parts = _DURATION_PART.findall(str(value))
-    if not parts or "".join(number + unit for number, unit in parts) != value:
-        raise ValueError(f"{value!r} is no duration; write for example 500ms, 1s, 5m or 30d")
+    if _NUMBER.fullmatch(text):
+        raise ValueError(f"{text} has no unit; write for example {text}s")
+    parts = _DURATION_PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ValueError(f"{text} is no duration; write for example 500ms, 1s, 5m or 30d")
     seconds = sum(float(number) * _UNIT_SECONDS[unit] for number, unit in parts)
-    if seconds <= 0:
-        raise ValueError(f"{value!r} is no time at all; write a positive duration such as 1s")
+    if seconds == 0:
+        raise ValueError(f"{text} is no time at all; write a positive duration, for example 1s")
     return seconds
 
 
@@ -61,12 +63,14 @@ def format_duration(seconds: float) -> str:
     return f"{seconds / _UNIT_SECONDS[unit]:g}{unit}"
 
 
-def parse_size(value: object) -> int:
-    """Bytes of `65536`, `512Ki`, `64Mi` or `64MiB`; ValueError says what to write instead."""
-    match = _SIZE.fullmatch(str(value))
+def _size(text: str) -> int:
+    match = _SIZE.fullmatch(text)
     if not match:
-        raise ValueError(f"{value!r} is no size; write for example 64Mi")
-    return int(match[1]) * _UNIT_BYTES[match[2]]
+        raise ValueError(f"{text} is no size; write for example 64Mi")
+    size = int(match[1]) * _UNIT_BYTES[match[2]]
+    if not _SMALLEST_LINE <= size <= _LARGEST_LINE:
+        raise ValueError(f"{text} is out of range; write 1Mi to 1Gi")
+    return size
 
 
 class Listen(NamedTuple):
@@ -76,34 +80,33 @@ class Listen(NamedTuple):
     port: int
 
 
-def parse_listen(value: object) -> Listen:
+def parse_listen(text: str) -> Listen:
     """The parts of `0.0.0.0:9477`, `[::1]:9477` or `:0`; ValueError says what to write instead."""
-    host, colon, port = str(value).rpartition(":")
+    host, colon, port = text.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > _MAX_PORT or (":" in host) != host.startswith("["):
-        raise ValueError(f"{value!r} is no address to listen on; write host:port, for example 0.0.0.0:9477")
+        raise ValueError(f"{text} is no address to listen on; write host:port, for example 0.0.0.0:9477")
     return Listen(host.removeprefix("[").removesuffix("]"), int(port))
 
 
-def _share(value: object) -> object:
-    text = str(value)
-    try:
-        number = float(text.removesuffix("%"))
-    except ValueError:
-        raise ValueError(f"{value!r} is no share; write a number below 1, for example 0.999") from None
-    if number == 1 and not text.endswith("%"):
-        raise ValueError(f"{value} leaves no error budget; write a share below 1, for example 0.999")
-    if text.endswith("%") or 1 < number < _PERCENT:
-        raise ValueError(f"{value} is a percentage; write {number / _PERCENT:.10g}")
-    if not 0 < number < 1:
-        raise ValueError(f"{value} is no share; write a number between 0 and 1, for example 0.999")
-    return number
+def _share(text: str) -> float:
+    number = text.removesuffix("%")
+    if not _NUMBER.fullmatch(number):
+        raise ValueError(f"{text} is no share; write a number below 1, for example 0.999")
+    share = float(number)
+    if text != number or 1 < share < _PERCENT:
+        raise ValueError(f"{text} is a percentage; write {share / _PERCENT:.10g}")
+    if share == 1:
+        raise ValueError(f"{text} leaves no error budget; write a share below 1, for example 0.999")
+    if not 0 < share < 1:
+        raise ValueError(f"{text} is no share; write a number between 0 and 1, for example 0.999")
+    return share
 
 
 def _resource(value: str) -> str:
     if not _RESOURCE.fullmatch(value):
         near = value.lower()
         hint = f"did you mean {near}?" if _RESOURCE.fullmatch(near) else "write for example pods or deployments.apps"
-        raise ValueError(f"{value!r} is no resource: their names are lower-case plurals; {hint}")
+        raise ValueError(f"{value} is no resource: their names are lower-case plurals; {hint}")
     return value
 
 
@@ -113,7 +116,7 @@ def _watchable(value: str) -> str:
 
 def _namespace(value: str) -> str:
     if not _NAMESPACE.fullmatch(value):
-        raise ValueError(f"{value!r} is no namespace; leave the key out to mean all of them")
+        raise ValueError(f"{value} is no namespace; leave the key out to mean all of them")
     return value
 
 
@@ -128,9 +131,14 @@ def _between(shortest: str, longest: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-Duration = Annotated[float, BeforeValidator(parse_duration)]
-Size = Annotated[int, BeforeValidator(parse_size)]
-Share = Annotated[float, BeforeValidator(_share)]
+def _from_text(parse: Callable[[str], object]) -> BeforeValidator:
+    """Parses what the file says; `parse` need not care for mappings and lists in the wrong place."""
+    return BeforeValidator(lambda value: parse(value) if isinstance(value, str) else value)
+
+
+Duration = Annotated[float, _from_text(parse_duration)]
+Size = Annotated[int, _from_text(_size)]
+Share = Annotated[float, _from_text(_share)]
 ResourceName = Annotated[str, AfterValidator(_resource)]
 WatchableName = Annotated[str, AfterValidator(_watchable)]
 Namespace = Annotated[str, AfterValidator(_namespace)]
@@ -272,7 +280,7 @@ class LimitsConfig(_Section):
 class ServerConfig(_Section):
     """Where metrics and status are served."""
 
-    listen: Annotated[Listen, BeforeValidator(parse_listen)] = Listen("0.0.0.0", 9477)  # noqa: S104 - to be scraped
+    listen: Annotated[Listen, _from_text(parse_listen)] = Listen("0.0.0.0", 9477)  # noqa: S104 - to be scraped
 
 
 class LogConfig(_Section):
@@ -287,9 +295,7 @@ class Config(_Section):
 
     cluster: Text | None = None
     kubernetes: KubernetesConfig = KubernetesConfig()
-    watch: Annotated[tuple[WatchConfig, ...], Field(min_length=1)] = tuple(
-        WatchConfig(resource=resource) for resource in _BUILT_IN
-    )
+    watch: tuple[WatchConfig, ...] = tuple(WatchConfig(resource=resource) for resource in _BUILT_IN)
     exclude: tuple[ResourceName, ...] = ()
     clock: ClockConfig = ClockConfig()
     objective: ObjectiveConfig = ObjectiveConfig()
@@ -302,9 +308,11 @@ class Config(_Section):
     @field_validator("watch")
     @classmethod
     def _names_differ(cls, watches: tuple[WatchConfig, ...]) -> tuple[WatchConfig, ...]:
+        if not watches:
+            raise ValueError("empty; list what to watch, or remove the key for the default resources")
         for label, count in Counter(watch.label for watch in watches).items():
             if count > 1:
-                raise ValueError(f"{count} entries are named {label!r}; give each its own `name`")
+                raise ValueError(f"{count} entries are named {label}; give each its own `name`")
         return watches
 
     @model_validator(mode="after")
@@ -326,6 +334,8 @@ class Config(_Section):
 
 # --- loading ---------------------------------------------------------------------------------------------------------
 
+_RESOLVED = ("tag:yaml.org,2002:null", "tag:yaml.org,2002:merge")
+
 
 def load(path: Path | None, environ: Mapping[str, str] = os.environ) -> tuple[Config, str]:
     """The configuration in a file and the hash of the file's content; without a file the defaults and an empty hash.
@@ -344,7 +354,7 @@ def load(path: Path | None, environ: Mapping[str, str] = os.environ) -> tuple[Co
 
 def _content(path: Path) -> bytes:
     try:
-        content = path.read_bytes()
+        return path.read_bytes()
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file; name one that exists, or none at all for the defaults") from None
     except IsADirectoryError:
@@ -352,7 +362,15 @@ def _content(path: Path) -> bytes:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise ConfigError(f"{path}: {reason}; make it readable for the user that runs watchslo") from None
-    return content
+
+
+class _Loader(yaml.SafeLoader):
+    """Leaves scalars as they are written, but for null: the model knows what each should be, and `on` stays a key."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - declared so by PyYAML
+        first: [(tag, pattern) for tag, pattern in resolvers if tag in _RESOLVED]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
 
 
 class _Document:
@@ -361,16 +379,18 @@ class _Document:
     def __init__(self, path: Path, content: bytes) -> None:
         self._path = path
         try:
-            loader = yaml.SafeLoader(content)
+            loader = _Loader(content)
             self._root = loader.get_single_node()
             self._data = None if self._root is None else loader.construct_document(self._root)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
-            raise ConfigError(
-                f"{path}:{mark.line + 1 if mark else 1}: not YAML: {error.problem}; check indentation and quotes"
-            ) from None
+            line = f":{mark.line + 1}" if mark else ""
+            problem = ", ".join(filter(None, (error.context, error.problem)))
+            raise ConfigError(f"{path}{line}: not YAML: {problem}; check indentation and quotes") from None
         except yaml.reader.ReaderError:
             raise ConfigError(f"{path}: not YAML: it is not even text; save it as UTF-8") from None
+        except ValueError as error:  # of a value with an explicit tag
+            raise ConfigError(f"{path}: not YAML: {error}; remove the tag") from None
 
     def config(self, environ: Mapping[str, str]) -> Config:
         if self._data is None:
@@ -409,13 +429,12 @@ class _Document:
         """The line of the innermost of these keys that is written down."""
         node, line = self._root, 0
         for key in keys:
+            found: tuple[yaml.Node, yaml.Node] | None = None
             match node:
                 case yaml.MappingNode(value=pairs):
                     found = next(((name, item) for name, item in pairs if name.value == str(key)), None)
                 case yaml.SequenceNode(value=items) if isinstance(key, int):
                     found = items[key], items[key]
-                case _:
-                    found = None
             if found is None:
                 break
             place, node = found
@@ -428,13 +447,15 @@ _SENTENCES = {  # by pydantic's type of error
     "no_value": "has no value; write one, or remove the key",
     "missing": "missing; write for example resource: pods",  # the only key without a default
     "literal_error": "{shown} is not possible; write {expected}",
+    "float_parsing": "{shown} is no number; write for example 10",
+    "int_parsing": "{shown} is no number; write for example 100",
+    "greater_than": "{shown} is too small; write more than {gt:g}",
+    "greater_than_equal": "{shown} is too small; write at least {ge}",
     "model_type": "{shown} is no mapping; write its keys below it, indented",
     "tuple_type": "{shown} is no list; begin each entry with `- `",
-    "too_short": "empty; list what to watch, or remove the key for the default resources",
-    "string_type": "{shown} is no string; put it in quotes",
+    "string_type": "{shown} stands where one value should; write just that",
     "string_too_short": "empty; write a value, or remove the key",
     "bool_parsing": "{shown} is not possible; write true or false",
-    "bool_type": "{shown} is not possible; write true or false",
 }
 
 
@@ -465,8 +486,6 @@ def _shown(value: object) -> str:
             return "a mapping"
         case list():
             return "a list"
-        case bool():
-            return str(value).lower()
         case _:
             return str(value)
 

@@ -1,0 +1,207 @@
+"""Each file in `configs/` holds one mistake; its first line is what the user is told after the file's name."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from watchslo.config import Config, Listen, WatchConfig, format_duration, load, parse_duration, parse_listen
+from watchslo.errors import ConfigError
+from watchslo.model import Resource
+
+MISTAKES = sorted((Path(__file__).parent / "configs").glob("*.yaml"))
+PODS = Resource("", "v1", "pods", namespaced=True)
+NODES = Resource("", "v1", "nodes", namespaced=False)
+
+
+def loaded(tmp_path: Path, text: str, **environ: str) -> Config:
+    path = tmp_path / "watchslo.yaml"
+    path.write_text(text)
+    return load(path, environ)[0]
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load(path, {"EMPTY": ""})
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("path", MISTAKES, ids=lambda path: path.stem)
+def test_mistake_is_named_with_its_remedy(path: Path) -> None:
+    expected = path.read_text().splitlines()[0].removeprefix("# ")
+    message = refusal(path)
+    assert message.removeprefix(f"{path}:").strip() == expected
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    path = tmp_path / "absent.yaml"
+    assert refusal(path) == f"{path}: no such file; name one that exists, or none at all for the defaults"
+
+
+def test_directory(tmp_path: Path) -> None:
+    assert refusal(tmp_path) == f"{tmp_path}: is a directory; name the file in it"
+
+
+def test_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)  # root may read everything
+    path = tmp_path / "watchslo.yaml"
+    assert refusal(path) == f"{path}: permission denied; make it readable for the user that runs watchslo"
+
+
+@pytest.mark.parametrize("content", [b"", b"# only a comment\n", b"null\n"])
+def test_empty_file(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "watchslo.yaml"
+    path.write_bytes(content)
+    assert refusal(path) == f"{path}: empty; write at least one key, or name no file at all for the defaults"
+
+
+@pytest.mark.parametrize("content", [b"\x89PNG\r\n\x1a\n\x00", b"cluster: \xff\xfe"])
+def test_file_that_is_no_text(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "watchslo.yaml"
+    path.write_bytes(content)
+    assert refusal(path) == f"{path}: not YAML: it is not even text; save it as UTF-8"
+
+
+def test_tag_that_does_not_fit(tmp_path: Path) -> None:
+    path = tmp_path / "watchslo.yaml"
+    path.write_text("cluster: !!int abc")
+    assert refusal(path).endswith("remove the tag")
+
+
+def test_no_file_means_defaults() -> None:
+    config, digest = load(None)
+    assert digest == ""
+    labels = [watch.label for watch in config.watch]
+    assert {"pods", "leases.coordination.k8s.io"} <= set(labels)
+    assert "secrets" not in labels
+    assert config.server.listen == Listen("0.0.0.0", 9477)
+
+
+def test_defaults_are_what_an_empty_mapping_gives(tmp_path: Path) -> None:
+    assert loaded(tmp_path, "{}") == Config()
+
+
+def test_hash_follows_the_content(tmp_path: Path) -> None:
+    path = tmp_path / "watchslo.yaml"
+    path.write_text("paused: true")
+    first = load(path)[1]
+    path.write_text("paused: false")
+    second = load(path)[1]
+    path.write_text("paused: true")
+    assert first == load(path)[1] != second
+
+
+def test_everything(tmp_path: Path) -> None:
+    config = loaded(
+        tmp_path,
+        """
+        cluster: 7
+        kubernetes: {kubeconfig: ~/elsewhere, context: prod}
+        watch:
+          - resource: pods
+            name: my-node
+            namespace: default
+            fieldSelector: spec.nodeName=${NODE_NAME}
+          - resource: deployments.v1.apps
+            list: paged
+            representation: metadata
+            creation: true
+            objective: {threshold: 2s, events: {target: 0.9}}
+          - &star
+            resource: "*"
+            labelSelector: app=web
+            namespace: null
+        exclude: [events, leases.coordination.k8s.io]
+        clock: {interval: 250ms, namespace: kube-system, storage: etcd}
+        objective:
+          threshold: 1500ms
+          events: {target: 0.95, period: 7d}
+          minutes: {quantile: 0.9, window: 2m, target: 0.99, minEvents: 50}
+        limits: {requestsPerSecond: 12.5, watches: 20, maxLine: 8MiB}
+        paused: true
+        metrics: full
+        server: {listen: "[::1]:0"}
+        log: {format: console, level: debug}
+        """,
+        NODE_NAME="node-1",
+    )
+    assert config.cluster == "7"
+    assert config.kubernetes.kubeconfig == os.path.expanduser("~/elsewhere")  # noqa: PTH111 - what the user means by ~
+    mine, deployments, everything = config.watch
+    assert (mine.label, mine.field_selector, mine.strategy) == ("my-node", "spec.nodeName=node-1", "tail")
+    assert (deployments.label, deployments.strategy) == ("deployments.v1.apps", "paged")
+    assert everything.namespace is None
+    assert config.limits.max_line == 8 * 2**20
+    assert (config.clock.interval, config.clock.storage) == (0.25, "etcd")
+    assert config.server.listen == Listen("::1", 0)
+    assert (config.paused, config.metrics) == (True, "full")
+
+
+def test_watch_overrides_only_what_it_says(tmp_path: Path) -> None:
+    config = loaded(
+        tmp_path,
+        """
+        objective: {threshold: 2s, events: {target: 0.9, period: 7d}, minutes: {minEvents: 50}}
+        watch:
+          - {resource: pods}
+          - {resource: nodes, objective: {events: {target: 0.99}, minutes: {minEvents: 100}}}
+          - {resource: leases.coordination.k8s.io, objective: {threshold: 1s}}
+        """,
+    )
+    pods, nodes, leases = (config.objective_of(watch) for watch in config.watch)
+    assert pods == config.objective
+    assert (nodes.threshold, nodes.events.target, nodes.events.period) == (2.0, 0.99, 7 * 86400)
+    assert nodes.minutes.min_events == 100
+    assert (leases.threshold, leases.events.target) == (1.0, 0.9)
+
+
+def test_merge_keys_work(tmp_path: Path) -> None:
+    config = loaded(tmp_path, "watch: [&a {resource: pods, namespace: x}, {<<: *a, name: again}]")
+    assert config.watch[1].namespace == "x"
+
+
+@pytest.mark.parametrize(
+    ("watch", "resource", "creation", "representation"),
+    [
+        ({}, PODS, True, "metadata"),
+        ({}, NODES, False, "table"),
+        ({"fieldSelector": "a=b"}, PODS, False, "table"),
+        ({"labelSelector": "a=b"}, PODS, False, "table"),
+        ({"creation": "false"}, PODS, False, "table"),
+        ({"creation": "true"}, NODES, True, "metadata"),
+        ({"representation": "table"}, PODS, False, "table"),
+        ({"representation": "metadata"}, NODES, False, "metadata"),
+    ],
+)
+def test_representation(watch: dict[str, str], resource: Resource, creation: bool, representation: str) -> None:  # noqa: FBT001
+    entry = WatchConfig.model_validate({"resource": resource.plural, **watch})
+    assert entry.measures_creation(resource) is creation
+    assert entry.representation_of(resource) == representation
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("500ms", 0.5), ("1s", 1), ("1.5m", 90), ("1m30s", 90), ("2h", 7200), ("30d", 2592000)]
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "s", "1", "1.5", "-1s", "1s ", "1 s", "1w", "s1", "1s2", "inf", "0ms"])
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(ValueError, match="write"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize("text", ["500ms", "1s", "90s", "5m", "2h", "30d"])
+def test_durations_are_written_as_they_are_read(text: str) -> None:
+    assert format_duration(parse_duration(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "listen"), [(":0", ("", 0)), ("localhost:80", ("localhost", 80)), ("[::]:1", ("::", 1))]
+)
+def test_addresses_to_listen_on(text: str, listen: tuple[str, int]) -> None:
+    assert parse_listen(text) == listen
