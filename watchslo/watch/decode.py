@@ -1,0 +1,147 @@
+"""Watch lines to values: the type and the few fields of metadata that we need, whatever the representation.
+
+Tables, partial metadata and plain objects all carry `metadata.resourceVersion` in the same place, so one struct serves
+them; msgspec skips the rest without building it.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+NEWEST_INT64 = 2**63 - 1  # etcd counts revisions in an int64
+
+
+def parse_revision(text: str | None) -> int | None:
+    """Return the revision that a resourceVersion stands for, or None where it is no such number (KEP-5504 permits)."""
+    if not text or not (text.isascii() and text.isdigit()) or len(text) > len(str(NEWEST_INT64)):
+        return None
+    revision = int(text)
+    return revision if revision <= NEWEST_INT64 else None
+
+
+class Metadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Of an object or of its Table; a Table has no creation timestamp."""
+
+    resource_version: str | None = None
+    creation_timestamp: str | None = None
+
+
+class Object(msgspec.Struct, frozen=True, gc=False):
+    """What changed: a Table, a PartialObjectMetadata or the object itself."""
+
+    metadata: Metadata
+
+
+class Change(msgspec.Struct, frozen=True, gc=False, tag_field="type"):
+    """An event that carries a revision."""
+
+    object: Object
+    type: ClassVar[str]
+
+
+class Added(Change, frozen=True, gc=False, tag="ADDED"):
+    """The object began to exist, or to match the selector."""
+
+    type: ClassVar[str] = "ADDED"
+
+
+class Modified(Change, frozen=True, gc=False, tag="MODIFIED"):
+    """The object changed."""
+
+    type: ClassVar[str] = "MODIFIED"
+
+
+class Deleted(Change, frozen=True, gc=False, tag="DELETED"):
+    """The object ceased to exist, or to match the selector; it carries the revision of that change."""
+
+    type: ClassVar[str] = "DELETED"
+
+
+class Bookmark(Change, frozen=True, gc=False, tag="BOOKMARK"):
+    """No change: all up to this revision has been sent."""
+
+    type: ClassVar[str] = "BOOKMARK"
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """One of `Status.details.causes`."""
+
+    reason: str | None = None
+
+
+class Details(msgspec.Struct, frozen=True, rename="camel"):
+    """`Status.details`, as far as it says what to do."""
+
+    causes: list[Cause] | None = None
+    retry_after_seconds: int | None = None
+
+
+class Status(msgspec.Struct, frozen=True):
+    """A metav1.Status: why the apiserver does not do what it was asked."""
+
+    code: int | None = None
+    reason: str | None = None
+    message: str | None = None
+    details: Details | None = None
+
+    @property
+    def causes(self) -> frozenset[str]:
+        """The reasons of the causes, e.g. `ResourceVersionTooLarge`."""
+        causes = self.details.causes if self.details else None
+        return frozenset(cause.reason for cause in causes or () if cause.reason)
+
+    @property
+    def retry_after(self) -> int | None:
+        """Seconds the apiserver asks us to wait."""
+        return self.details.retry_after_seconds if self.details else None
+
+
+class Error(msgspec.Struct, frozen=True, tag_field="type", tag="ERROR"):
+    """The watch failed after it had been opened."""
+
+    object: Status
+    type: ClassVar[str] = "ERROR"
+
+
+Frame = Added | Modified | Deleted | Bookmark | Error
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """The events of a block in their order, and how many of its lines were none."""
+
+    events: list[Frame]
+    garbage: int = 0
+
+
+_FRAME = msgspec.json.Decoder(Frame)
+_STATUS = msgspec.json.Decoder(Status)
+_UNDECODABLE = (ValueError, RecursionError)  # malformed, of another shape, not UTF-8; nested a thousand deep
+
+
+def decode(block: bytes) -> Frames:
+    """Decode a block of whole lines. A line that is no event costs only itself; empty lines are nothing."""
+    try:
+        return Frames(_FRAME.decode_lines(block))
+    except _UNDECODABLE:
+        return _decode_each(block.split(b"\n"))
+
+
+def _decode_each(lines: list[bytes]) -> Frames:
+    events: list[Frame] = []
+    garbage = 0
+    for line in lines:
+        try:
+            events += _FRAME.decode_lines(line)
+        except _UNDECODABLE:
+            garbage += 1
+    return Frames(events, garbage)
+
+
+def decode_status(body: bytes) -> Status | None:
+    """Decode the body of an HTTP error; None where it is no Status, as `404 page not found` is none."""
+    try:
+        return _STATUS.decode(body)
+    except _UNDECODABLE:
+        return None

@@ -1,0 +1,199 @@
+"""Why a list or a watch ended, and what follows: the one place that judges status codes.
+
+`RULES` is the whole policy. The functions below it only find the reason: in an HTTP status, in an error on an open
+watch, or given by whoever saw the connection fail.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from http import HTTPStatus
+
+from watchslo.watch.decode import Status
+
+LONGEST_RETRY_AFTER_SECONDS = 300.0  # a proxy's fancy must not silence a watch for a day
+
+
+class CloseClass(StrEnum):
+    """Whose doing it was; a label of the metrics."""
+
+    DEADLINE = "deadline"
+    SERVER = "server"
+    EXPIRED = "expired"
+    NETWORK = "network"
+    CREDENTIALS = "credentials"
+    OWN = "own"
+
+
+class Action(StrEnum):
+    """What follows. Only a watch that was healthy is resumed at once; all else waits first."""
+
+    RETRY = "retry"  # ask the same again, however often: the failure says nothing about what was asked
+    RESUME = "resume"  # ask again from the newest revision, but only so often from the same one
+    START_OVER = "start_over"  # the revision is of no use: list again
+    WAIT = "wait"  # there is nothing to watch: list again from time to time until there is
+    REAUTHENTICATE = "reauthenticate"  # reread the credentials, then as RETRY
+    FALL_BACK = "fall_back"  # ask for the next simpler representation, then as RETRY
+    STOP = "stop"  # we ended it ourselves
+
+
+class Phase(StrEnum):
+    """What was going on: a list, the opening of a watch, or an open watch."""
+
+    LIST = "list"
+    OPEN = "open"
+    STREAM = "stream"
+
+    @property
+    def verb(self) -> str:
+        """The verb that RBAC knows it by."""
+        return "list" if self is Phase.LIST else "watch"
+
+
+class Reason(StrEnum):
+    """Every way in which a list or a watch ends; a label of the metrics."""
+
+    DEADLINE = "deadline"
+
+    FORCED = "forced"
+    EMPTY_CLOSE = "empty_close"
+    THROTTLED = "throttled"
+    SERVER_ERROR = "server_error"
+    FUTURE_REVISION = "future_revision"
+    BAD_REQUEST = "bad_request"
+    INVALID = "invalid"
+    NOT_ACCEPTABLE = "not_acceptable"
+    NOT_FOUND = "not_found"
+    NOT_WATCHABLE = "not_watchable"
+    UNEXPECTED_STATUS = "unexpected_status"
+    GARBAGE = "garbage"
+    OVERSIZE = "oversize"
+    UNPARSABLE = "unparsable"
+    TIME_TRAVEL = "time_travel"
+
+    EXPIRED = "expired"
+
+    REFUSED = "refused"
+    UNREACHABLE = "unreachable"
+    DNS = "dns"
+    TLS = "tls"
+    TIMEOUT = "timeout"
+    RESET = "reset"
+    EARLY_EOF = "early_eof"
+
+    UNAUTHORIZED = "unauthorized"
+    FORBIDDEN = "forbidden"
+    CREDENTIALS = "credentials"
+
+    RELOAD = "reload"
+    PAUSED = "paused"
+    SHUTDOWN = "shutdown"
+    DOMAIN_RESET = "domain_reset"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One end of one request. `message` is a sentence for people and names no object; `retry_after` is in seconds."""
+
+    reason: Reason
+    closed: CloseClass
+    action: Action
+    message: str
+    retry_after: float | None = None
+    status: int | None = None
+
+
+RULES: Mapping[Reason, tuple[CloseClass, Action, str]] = {
+    Reason.DEADLINE: (CloseClass.DEADLINE, Action.RESUME, "The watch ran its full time."),
+    # the apiserver's doing
+    Reason.FORCED: (CloseClass.SERVER, Action.RESUME, "The apiserver closed the watch before its time."),
+    Reason.EMPTY_CLOSE: (CloseClass.SERVER, Action.RESUME, "The apiserver closes the watch again and again, unused."),
+    Reason.THROTTLED: (CloseClass.SERVER, Action.RETRY, "The apiserver is too busy, or its cache is not ready."),
+    Reason.SERVER_ERROR: (CloseClass.SERVER, Action.RESUME, "The apiserver failed to {verb} the resource."),
+    Reason.FUTURE_REVISION: (CloseClass.SERVER, Action.RETRY, "The apiserver has not reached this revision yet."),
+    Reason.BAD_REQUEST: (CloseClass.SERVER, Action.RESUME, "The apiserver does not understand the request."),
+    Reason.INVALID: (CloseClass.SERVER, Action.RESUME, "The apiserver rejects the parameters of the request."),
+    Reason.NOT_ACCEPTABLE: (CloseClass.SERVER, Action.FALL_BACK, "The apiserver does not know the representation."),
+    Reason.NOT_FOUND: (CloseClass.SERVER, Action.WAIT, "The apiserver does not serve the resource."),
+    Reason.NOT_WATCHABLE: (CloseClass.SERVER, Action.WAIT, "The resource knows no `{verb}`."),
+    Reason.UNEXPECTED_STATUS: (CloseClass.SERVER, Action.RESUME, "The answer has a status that no apiserver gives."),
+    Reason.GARBAGE: (CloseClass.SERVER, Action.RESUME, "The answer is not what an apiserver sends."),
+    Reason.OVERSIZE: (CloseClass.SERVER, Action.START_OVER, "An event is longer than the limit for one line."),
+    Reason.UNPARSABLE: (CloseClass.SERVER, Action.WAIT, "The revision is no number: the resource cannot be measured."),
+    Reason.TIME_TRAVEL: (CloseClass.SERVER, Action.RETRY, "The list is older than what the watch has already seen."),
+    # what was known is history
+    Reason.EXPIRED: (CloseClass.EXPIRED, Action.START_OVER, "The apiserver no longer has this revision."),
+    # the way to the apiserver
+    Reason.REFUSED: (CloseClass.NETWORK, Action.RETRY, "The apiserver refuses the connection."),
+    Reason.UNREACHABLE: (CloseClass.NETWORK, Action.RETRY, "The apiserver cannot be reached."),
+    Reason.DNS: (CloseClass.NETWORK, Action.RETRY, "The name of the apiserver does not resolve."),
+    Reason.TLS: (CloseClass.NETWORK, Action.RETRY, "TLS with the apiserver fails; check its certificate and our CA."),
+    Reason.TIMEOUT: (CloseClass.NETWORK, Action.RETRY, "The apiserver does not answer in time."),
+    Reason.RESET: (CloseClass.NETWORK, Action.RESUME, "The connection was reset."),
+    Reason.EARLY_EOF: (CloseClass.NETWORK, Action.RESUME, "The connection was cut within an event."),
+    # who we are
+    Reason.UNAUTHORIZED: (CloseClass.CREDENTIALS, Action.REAUTHENTICATE, "The apiserver does not accept who we are."),
+    Reason.FORBIDDEN: (CloseClass.CREDENTIALS, Action.WAIT, "This identity may not {verb} the resource; grant it."),
+    Reason.CREDENTIALS: (CloseClass.CREDENTIALS, Action.REAUTHENTICATE, "The credentials cannot be used."),
+    # our own doing
+    Reason.RELOAD: (CloseClass.OWN, Action.STOP, "The configuration was reloaded."),
+    Reason.PAUSED: (CloseClass.OWN, Action.STOP, "Watching is paused."),
+    Reason.SHUTDOWN: (CloseClass.OWN, Action.STOP, "The daemon is shutting down."),
+    Reason.DOMAIN_RESET: (CloseClass.OWN, Action.STOP, "The revisions went backwards: the storage was restored."),
+}
+
+_BY_STATUS: Mapping[int, Reason] = {
+    HTTPStatus.BAD_REQUEST: Reason.BAD_REQUEST,
+    HTTPStatus.UNAUTHORIZED: Reason.UNAUTHORIZED,
+    HTTPStatus.FORBIDDEN: Reason.FORBIDDEN,
+    HTTPStatus.NOT_FOUND: Reason.NOT_FOUND,
+    HTTPStatus.METHOD_NOT_ALLOWED: Reason.NOT_WATCHABLE,
+    HTTPStatus.NOT_ACCEPTABLE: Reason.NOT_ACCEPTABLE,
+    HTTPStatus.GONE: Reason.EXPIRED,
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: Reason.NOT_ACCEPTABLE,
+    HTTPStatus.UNPROCESSABLE_ENTITY: Reason.INVALID,
+    HTTPStatus.TOO_MANY_REQUESTS: Reason.THROTTLED,
+}
+
+
+def because(
+    reason: Reason, *, phase: Phase = Phase.STREAM, status: int | None = None, retry_after: float | None = None
+) -> Failure:
+    """Return the failure of a known reason: how a connection failed, or what we did ourselves."""
+    closed, action, message = RULES[reason]
+    if retry_after is not None:
+        retry_after = min(max(float(retry_after), 0.0), LONGEST_RETRY_AFTER_SECONDS)
+    return Failure(reason, closed, action, message.format(verb=phase.verb), retry_after, status)
+
+
+ENDED = because(Reason.FORCED)
+"""A clean end of a watch, as the reader of the connection sees it; the machine knows whether it was the deadline."""
+
+
+def classify_status(status: int, body: Status | None, retry_after: float | None, phase: Phase) -> Failure:
+    """Judge an HTTP answer that is not 200: its status, its body where that is a Status, its Retry-After in seconds."""
+    body = body or Status()
+    reason = _reason(status, body)
+    waits = [seconds for seconds in (retry_after, body.retry_after) if seconds is not None]
+    return because(reason, phase=phase, status=status, retry_after=max(waits, default=None))
+
+
+def classify_stream_error(error: Status) -> Failure:
+    """Judge an ERROR event: the watch had been opened, and a Status ended it."""
+    status = error.code or int(HTTPStatus.INTERNAL_SERVER_ERROR)
+    return classify_status(status, error, None, Phase.STREAM)
+
+
+def _reason(status: int, body: Status) -> Reason:
+    if "ResourceVersionTooLarge" in body.causes:
+        return Reason.FUTURE_REVISION
+    if body.reason in ("Expired", "Gone"):
+        return Reason.EXPIRED
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return Reason.SERVER_ERROR
+    return _BY_STATUS.get(status, Reason.UNEXPECTED_STATUS)
+
+
+def parse_retry_after(value: str | None) -> float | None:
+    """Return the seconds of a `Retry-After` header; None for its other form, a date, which apiservers do not send."""
+    return float(value) if value and value.isascii() and value.isdigit() else None
