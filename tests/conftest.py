@@ -1,0 +1,99 @@
+"""What all tests share: reproducible examples, no leaked task, golden files, and real control planes on demand."""
+
+import asyncio
+import gc
+import inspect
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+from tests.support import assets as programs
+from tests.support.assets import Assets, AssetsError
+from tests.support.control_plane import ControlPlane, Etcd
+
+GOLDEN = Path(__file__).parent / "golden"
+YOUNG_GENERATIONS = (
+    1  # what a test left behind is young; a full collection after each test would cost more than the tests
+)
+
+# Nothing is asserted by the clock, and CI must find today what it found yesterday.
+settings.register_profile("local", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if "CI" in os.environ else "local")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--golden", action="store_true", help="rewrite the golden files instead of comparing with them")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """`golden(name, text)` compares a text with the file `tests/golden/NAME`."""
+
+    def compare(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if request.config.getoption("--golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        assert text == path.read_text(), f"{name} changed: if it should, run `make golden` and look at the difference"
+
+    return compare
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.function):
+            item.fixturenames.insert(0, "no_leaks")
+
+
+@pytest.fixture
+async def no_leaks() -> AsyncIterator[None]:
+    """Fails a coroutine test that leaves a task behind or an exception unseen. Set up first, so it looks last."""
+    loop = asyncio.get_running_loop()
+    lost: list[dict[str, Any]] = []
+    loop.set_exception_handler(lambda _, context: lost.append(context))
+    before = asyncio.all_tasks()
+    yield
+    await asyncio.sleep(0)  # a task that was cancelled last ends now
+    gc.collect(YOUNG_GENERATIONS)  # a task reports an unseen exception when it is collected
+    leaked = asyncio.all_tasks() - before - {asyncio.current_task()}
+    assert not leaked, f"tasks left behind: {leaked}"
+    assert not lost, f"exceptions lost: {lost}"
+
+
+@pytest.fixture(scope="session")
+def assets() -> Assets:
+    return _found(programs.newest)
+
+
+@pytest.fixture(scope="session")
+def old_assets() -> Assets:
+    return _found(programs.old)
+
+
+@pytest.fixture(scope="session")
+def control_plane(tmp_path_factory: pytest.TempPathFactory, assets: Assets) -> Iterator[ControlPlane]:
+    """The current apiserver, shared by all tests: leave it as it was, with objects of your own names."""
+    yield from _running(tmp_path_factory.mktemp("current"), assets)
+
+
+@pytest.fixture(scope="session")
+def old_control_plane(tmp_path_factory: pytest.TempPathFactory, old_assets: Assets) -> Iterator[ControlPlane]:
+    """The old apiserver, shared likewise."""
+    yield from _running(tmp_path_factory.mktemp("old"), old_assets)
+
+
+def _found(find: Callable[[Any], Assets]) -> Assets:
+    try:
+        return find(os.environ)
+    except AssetsError as error:
+        pytest.fail(str(error), pytrace=False)
+
+
+def _running(folder: Path, found: Assets) -> Iterator[ControlPlane]:
+    with Etcd(folder, found.etcd) as etcd, ControlPlane(folder, found.kube_apiserver, etcd) as plane:
+        yield plane

@@ -1,0 +1,265 @@
+"""Real control planes: etcd and kube-apiservers, in a folder of their own, on ports of the kernel's choice.
+
+A plane is put together from its parts, so that a test may stand between them:
+
+    with Etcd(folder, assets.etcd) as etcd, ControlPlane(folder, assets.kube_apiserver, etcd) as plane:
+        plane.writer().create("/api/v1/namespaces/default/configmaps", configmap("a"))
+
+Several apiservers are an HA control plane. `override("/events", other.url)` as a flag keeps events in a second etcd,
+`override("/configmaps", proxy_url)` makes one resource's storage link as slow as the proxy. There is no scheduler and
+no kubelet: pods stay Pending, which is all a watch needs.
+"""
+
+import contextlib
+import json
+import secrets
+import socket
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+
+from tests.support.certs import Authority, Pair
+from tests.support.process import Process
+from tests.support.writer import StatusError, Writer
+
+HOST = "127.0.0.1"
+READY_SECONDS = 90.0  # 3 s when the machine is ours alone
+RPC_SECONDS = 10.0
+EVERYTHING_READABLE: dict[str, list[str]] = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}
+
+
+class Port:
+    """A TCP port held for a server that is yet to start, or to start again.
+
+    A socket that is bound but does not listen keeps the kernel from giving the port away, while a server that sets
+    SO_REUSEADDR, as Go's do, may bind and listen beside it.
+    """
+
+    def __init__(self) -> None:
+        self._socket = socket.socket()
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._socket.bind((HOST, 0))
+        self.number: int = self._socket.getsockname()[1]
+
+    def release(self) -> None:
+        self._socket.close()
+
+
+class Etcd:
+    """One etcd member that forgets to fsync."""
+
+    def __init__(self, folder: Path, program: Path, name: str = "etcd") -> None:
+        self._client, self._peer = Port(), Port()
+        self.url = f"http://{HOST}:{self._client.number}"
+        peer = f"http://{HOST}:{self._peer.number}"
+        flags: dict[str, str | Path] = {
+            "data-dir": folder / f"{name}.data",
+            "listen-client-urls": self.url,
+            "advertise-client-urls": self.url,
+            "listen-peer-urls": peer,
+            "initial-advertise-peer-urls": peer,
+            "initial-cluster": f"default={peer}",
+            "log-level": "warn",
+        }
+        command: list[str | Path] = [program, "--unsafe-no-fsync", *_as_flags(flags)]
+        self.process = Process(folder, name, command)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Starts it and waits until it answers; after `process.stop()` it starts again with its data."""
+        self.process.start()
+        self.process.until(self._healthy, READY_SECONDS, "healthy")
+
+    def close(self) -> None:
+        self.process.stop()
+        self._client.release()
+        self._peer.release()
+
+    def revision(self) -> int:
+        """The newest revision."""
+        return int(self._call("/v3/maintenance/status", {})["header"]["revision"])
+
+    def compact(self, revision: int) -> None:
+        """Forgets everything older than `revision`."""
+        self._call("/v3/kv/compaction", {"revision": str(revision), "physical": True})
+
+    def _healthy(self) -> bool:
+        with contextlib.suppress(OSError):
+            return self.revision() > 0
+        return False
+
+    def _call(self, path: str, body: dict[str, Any]) -> Any:
+        request = urllib.request.Request(self.url + path, json.dumps(body).encode(), method="POST")
+        with urllib.request.urlopen(request, timeout=RPC_SECONDS) as answer:
+            return json.load(answer)
+
+
+class Apiserver:
+    """One kube-apiserver; `ControlPlane` makes them."""
+
+    def __init__(self, folder: Path, name: str, program: Path, flags: Sequence[str], trust: tuple[Path, str]) -> None:
+        self._port = Port()
+        self.url = f"https://{HOST}:{self._port.number}"
+        self._ca, self._token = trust
+        own = [f"--bind-address={HOST}", f"--secure-port={self._port.number}", f"--cert-dir={folder / name}"]
+        self.process = Process(folder, name, [program, *own, *flags])
+
+    def start(self) -> None:
+        """Starts it without waiting. From the main thread only."""
+        self.process.start()
+
+    def wait_ready(self) -> None:
+        """Waits until `/readyz` is ok and the `default` namespace is there; an async test awaits it in a thread."""
+        self.process.until(self._ready, READY_SECONDS, "ready")
+
+    def restart(self) -> None:
+        """Ends it cleanly, starts it again on the same port and waits until it is ready."""
+        self.process.stop()
+        self.start()
+        self.wait_ready()
+
+    def close(self) -> None:
+        self.process.stop()
+        self._port.release()
+
+    def writer(self, token: str) -> Writer:
+        """A new client of this apiserver, as the bearer of `token`."""
+        return Writer(self.url, self._ca, token)
+
+    def _ready(self) -> bool:
+        with contextlib.suppress(OSError, StatusError), self.writer(self._token) as writer:
+            writer.text("/readyz")
+            writer.get("/api/v1/namespaces/default")
+            return True
+        return False
+
+
+class ControlPlane:
+    """Apiservers that share an etcd, which its caller starts and ends; the first is at `url`.
+
+    `flags` go to every apiserver and win over the ones given here. `token` is an administrator's.
+    """
+
+    def __init__(
+        self, folder: Path, program: Path, etcd: Etcd, *, apiservers: int = 1, flags: Sequence[str] = ()
+    ) -> None:
+        self.folder = folder
+        self.etcd = etcd
+        self.token = secrets.token_hex(16)
+        self.authority = Authority(folder / "certs")
+        self.ca = self.authority.ca
+        common = [*self._flags(), *flags]
+        self.apiservers = [
+            Apiserver(folder, f"apiserver-{number}", program, common, (self.ca, self.token))
+            for number in range(apiservers)
+        ]
+
+    def __enter__(self) -> Self:
+        try:
+            for apiserver in self.apiservers:
+                apiserver.start()
+            for apiserver in self.apiservers:
+                apiserver.wait_ready()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for apiserver in self.apiservers:
+            apiserver.close()
+
+    @property
+    def url(self) -> str:
+        return self.apiservers[0].url
+
+    def writer(self, token: str | None = None) -> Writer:
+        """A new client of the first apiserver: the administrator's, or the bearer's of `token`."""
+        return self.apiservers[0].writer(token or self.token)
+
+    def service_account(self, name: str, *rules: dict[str, list[str]], namespace: str = "default") -> str:
+        """Makes a service account with the given ClusterRole rules and returns a token of it."""
+        account = {"metadata": {"name": name}}
+        role = {"metadata": {"name": name}, "rules": rules}
+        subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
+        binding = {"metadata": {"name": name}, "roleRef": reference, "subjects": [subject]}
+        rbac = "/apis/rbac.authorization.k8s.io/v1"
+        with self.writer() as writer:
+            writer.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", account)
+            writer.create(f"{rbac}/clusterroles", role)
+            writer.create(f"{rbac}/clusterrolebindings", binding)
+            return writer.service_account_token(namespace, name)
+
+    def client_certificate(self, user: str) -> Pair:
+        """A certificate by which a client is `user` of `system:masters`."""
+        return self.authority.client(user, group="system:masters")
+
+    def kubeconfig(self, name: str = "admin", user: dict[str, Any] | None = None, **cluster: Any) -> Path:
+        """Writes a kubeconfig for the first apiserver: the administrator's, or of the given `user` entry.
+
+        Further keys of the cluster entry replace or join `server` and `certificate-authority`; None takes one out.
+        """
+        entry = {"server": self.url, "certificate-authority": str(self.ca)} | cluster
+        kept = {key: value for key, value in entry.items() if value is not None}
+        path = self.folder / f"{name}.kubeconfig"
+        write_kubeconfig(path, kept, user or {"token": self.token})
+        return path
+
+    def _flags(self) -> list[str]:
+        tokens = self.folder / "tokens.csv"
+        tokens.write_text(f'{self.token},admin,1,"system:masters"\n')
+        serving, signing = self.authority.server("kube-apiserver"), self.authority.key("service-accounts")
+        flags: dict[str, str | Path] = {
+            "etcd-servers": self.etcd.url,
+            "tls-cert-file": serving.certificate,
+            "tls-private-key-file": serving.key,
+            "client-ca-file": self.ca,
+            "service-account-key-file": signing,
+            "service-account-signing-key-file": signing,
+            "service-account-issuer": "https://kubernetes.default.svc",
+            "token-auth-file": tokens,
+            "authorization-mode": "RBAC",
+            "service-cluster-ip-range": "10.0.0.0/24",
+            "disable-admission-plugins": "ServiceAccount",
+        }
+        return _as_flags(flags)
+
+
+def override(resource: str, url: str) -> str:
+    """The apiserver flag that keeps a resource (`/events`, `apps/deployments`) in another etcd."""
+    return f"--etcd-servers-overrides={resource}#{url}"
+
+
+def write_kubeconfig(path: Path, cluster: dict[str, Any], user: dict[str, Any]) -> None:
+    """Writes a kubeconfig with one context, `tests`, made of the two entries."""
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "tests", "cluster": cluster}],
+        "users": [{"name": "tests", "user": user}],
+        "contexts": [{"name": "tests", "context": {"cluster": "tests", "user": "tests"}}],
+        "current-context": "tests",
+    }
+    path.write_text(yaml.safe_dump(document))
+    path.chmod(0o600)
+
+
+def _as_flags(values: dict[str, str | Path]) -> list[str]:
+    return [f"--{flag}={value}" for flag, value in values.items()]

@@ -1,0 +1,172 @@
+"""A plain client that writes objects and notes when: the truth that measured latencies are compared with.
+
+It shares nothing with `watchslo.kube`, and works against a real and a simulated apiserver. A `Writer` holds one
+connection and belongs to one thread.
+"""
+
+import contextlib
+import http.client
+import json
+import ssl
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import quote, urlencode, urlsplit
+
+TIMEOUT_SECONDS = 30.0
+MERGE_PATCH = "application/merge-patch+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One accepted write, committed between the monotonic seconds `before` and `after`.
+
+    `revision` is what the write gave the object; None after a deletion, whose answer names none.
+    """
+
+    verb: str
+    path: str
+    before: float
+    after: float
+    revision: int | None
+
+
+class StatusError(Exception):
+    """The apiserver refused: `code`, and the Status it sent, if it was one."""
+
+    def __init__(self, code: int, status: Any, what: str) -> None:
+        super().__init__(f"{what}: HTTP {code} {status}")
+        self.code = code
+        self.status = status
+
+
+class Writer:
+    """Talks to one apiserver, as the bearer of `token` where one is given."""
+
+    def __init__(self, url: str, ca: Path | None = None, token: str | None = None) -> None:
+        parts = urlsplit(url)
+        assert parts.hostname is not None, url
+        if parts.scheme == "https":
+            context = ssl.create_default_context(cafile=ca)
+            self._connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+                parts.hostname, parts.port, timeout=TIMEOUT_SECONDS, context=context
+            )
+        else:
+            self._connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=TIMEOUT_SECONDS)
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def create(self, collection: str, body: dict[str, Any]) -> Write:
+        """POST an object to a collection's path."""
+        return self._write("POST", collection, body, "application/json")
+
+    def patch(self, path: str, change: dict[str, Any]) -> Write:
+        """PATCH an object by JSON merge patch."""
+        return self._write("PATCH", path, change, MERGE_PATCH)
+
+    def replace(self, path: str, body: dict[str, Any]) -> Write:
+        """PUT a whole object."""
+        return self._write("PUT", path, body, "application/json")
+
+    def delete(self, path: str) -> Write:
+        """DELETE an object at once, without a grace period."""
+        body = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
+        return self._write("DELETE", path, body, "application/json")
+
+    def get(self, path: str, **query: str) -> Any:
+        """GET anything that is JSON: an object, a list, a document."""
+        _, _, answer = self._request("GET", path, query=query)
+        return json.loads(answer)
+
+    def text(self, path: str) -> str:
+        """GET anything, as text: `/metrics`, `/readyz`."""
+        _, _, answer = self._request("GET", path)
+        return answer.decode()
+
+    def revision(self, collection: str) -> int:
+        """The newest revision, by a consistent list of a collection that finds nothing."""
+        found = self.get(collection, fieldSelector="metadata.name=absent--")
+        return int(found["metadata"]["resourceVersion"])
+
+    def service_account_token(self, namespace: str, name: str) -> str:
+        """A fresh token of a service account, by TokenRequest."""
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+        _, _, answer = self._request("POST", path, b"{}", "application/json")
+        return str(json.loads(answer)["status"]["token"])
+
+    def _write(self, verb: str, path: str, body: dict[str, Any], form: str) -> Write:
+        before, after, answer = self._request(verb, path, json.dumps(body).encode(), form)
+        metadata = json.loads(answer).get("metadata", {})
+        revision = None if verb == "DELETE" else int(metadata["resourceVersion"])
+        return Write(verb, path, before, after, revision)
+
+    def _request(
+        self, verb: str, path: str, body: bytes | None = None, form: str = "", query: dict[str, str] | None = None
+    ) -> tuple[float, float, bytes]:
+        target = quote(path) + (f"?{urlencode(query)}" if query else "")
+        headers = self._headers | ({"Content-Type": form} if form else {})
+        self._connect()
+        before = time.monotonic()
+        try:
+            self._connection.request(verb, target, body, headers)
+            response = self._connection.getresponse()
+            answer = response.read()
+        except (OSError, http.client.HTTPException):
+            self._connection.close()  # the next request opens it anew; this one is not repeated: it may have been done
+            raise
+        after = time.monotonic()
+        if response.status >= 400:
+            raise StatusError(response.status, _status(answer), f"{verb} {path}")
+        return before, after, answer
+
+    def _connect(self) -> None:
+        if self._connection.sock is None:
+            self._connection.connect()
+
+
+def _status(answer: bytes) -> Any:
+    with contextlib.suppress(ValueError):
+        return json.loads(answer)
+    return answer[:200]
+
+
+def configmap(name: str, size: int = 32, **labels: str) -> dict[str, Any]:
+    """A config map with `size` bytes of data."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "labels": labels},
+        "data": {"filling": "x" * size},
+    }
+
+
+def pod(name: str, **labels: str) -> dict[str, Any]:
+    """A pod that no node will ever run."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"containers": [{"name": "main", "image": "example.invalid/none:1"}]},
+    }
+
+
+def crd(plural: str, kind: str, group: str = "tests.watchslo.invalid") -> dict[str, Any]:
+    """A namespaced custom resource, version v1, whose objects may hold anything."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [version]},
+    }
