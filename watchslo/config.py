@@ -334,7 +334,14 @@ class Config(_Section):
 
 # --- loading ---------------------------------------------------------------------------------------------------------
 
-_RESOLVED = ("tag:yaml.org,2002:null", "tag:yaml.org,2002:merge")
+_RESOLVED = {"tag:yaml.org,2002:null", "tag:yaml.org,2002:merge"}
+_CONSTRUCTED = {
+    "tag:yaml.org,2002:null",
+    "tag:yaml.org,2002:str",
+    "tag:yaml.org,2002:seq",
+    "tag:yaml.org,2002:map",
+    None,
+}
 
 
 def load(path: Path | None, environ: Mapping[str, str] = os.environ) -> tuple[Config, str]:
@@ -365,11 +372,14 @@ def _content(path: Path) -> bytes:
 
 
 class _Loader(yaml.SafeLoader):
-    """Leaves scalars as they are written, but for null: the model knows what each should be, and `on` stays a key."""
+    """Leaves scalars but null as they are written: the model knows what each should be, and `on` stays a key."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - declared so by PyYAML
         first: [(tag, pattern) for tag, pattern in resolvers if tag in _RESOLVED]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+    yaml_constructors = {  # noqa: RUF012 - the same; without those of explicit tags such as !!int, which may raise anything
+        tag: construct for tag, construct in yaml.SafeLoader.yaml_constructors.items() if tag in _CONSTRUCTED
     }
 
 
@@ -389,8 +399,6 @@ class _Document:
             raise ConfigError(f"{path}{line}: not YAML: {problem}; check indentation and quotes") from None
         except yaml.reader.ReaderError:
             raise ConfigError(f"{path}: not YAML: it is not even text; save it as UTF-8") from None
-        except ValueError as error:  # of a value with an explicit tag
-            raise ConfigError(f"{path}: not YAML: {error}; remove the tag") from None
 
     def config(self, environ: Mapping[str, str]) -> Config:
         if self._data is None:

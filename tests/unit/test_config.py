@@ -65,12 +65,6 @@ def test_file_that_is_no_text(tmp_path: Path, content: bytes) -> None:
     assert refusal(path) == f"{path}: not YAML: it is not even text; save it as UTF-8"
 
 
-def test_tag_that_does_not_fit(tmp_path: Path) -> None:
-    path = tmp_path / "watchslo.yaml"
-    path.write_text("cluster: !!int abc")
-    assert refusal(path).endswith("remove the tag")
-
-
 def test_no_file_means_defaults() -> None:
     config, digest = load(None)
     assert digest == ""
