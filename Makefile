@@ -1,0 +1,64 @@
+# The door to everything here. Each target installs what it needs into .venv; only python3 with venv must be there.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links
+GATED := watchslo/clock/*,watchslo/latency/*,watchslo/watch/*
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check assets e2e fidelity bench golden mutate lock clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## Install watchslo and its tools into .venv, from the lock, by hash (PYTHON=python3.12 for another Python)
+
+$(STAMP): requirements-dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null || { \
+	  echo "error: watchslo runs on Python 3.11 to 3.13, and $(PYTHON) is none of those here: name one, as in make setup PYTHON=python3.12" >&2; \
+	  exit 1; }
+	@echo "installing into .venv, which takes about a minute the first time"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: setup ## Watch a simulated cluster and see its latencies, until Ctrl-C or for DURATION=20 seconds
+	@$(BIN)/watchslo demo $(if $(DURATION),--duration $(DURATION))
+
+test: setup ## Run the unit tests; clock, latency and watch must be covered, every branch of them
+	$(BIN)/coverage run -m pytest tests/unit
+	$(BIN)/coverage report --include='$(GATED)' --fail-under=100 --skip-covered --show-missing
+
+check: setup ## Check style, types, layers, the locks, and what no file may hold
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest tests/unit/test_house.py
+
+assets: setup ## Build the real kube-apiservers and etcd with Go, unless KUBEBUILDER_ASSETS names them
+	@$(BIN)/python -m tests.support.assets
+
+e2e: assets ## Run the contract and the whole daemon against real apiservers
+	$(BIN)/pytest tests/contract tests/e2e
+
+fidelity: assets ## Compare what is measured with the truth, and print both
+	$(BIN)/python -m tests.fidelity
+
+bench: assets ## Measure what watchslo costs, beside client-go and kubernetes_asyncio
+	$(BIN)/python -m benchmarks
+
+golden: setup ## Rewrite the golden files; look at the difference before you commit it
+	$(BIN)/pytest tests/unit --golden
+
+mutate: setup ## Mutate clock, latency and the watch machine, and print how many mutants the tests kill
+	$(BIN)/mutmut run
+	$(BIN)/mutmut results
+
+lock: setup ## Bring the locks up to pyproject.toml; pins that still fit are kept
+	$(COMPILE) pyproject.toml -o requirements.lock
+	$(COMPILE) pyproject.toml --group dev -o requirements-dev.lock
+
+clean: ## Remove what all of the above left here
+	rm -rf .venv .coverage htmlcov mutants dist .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

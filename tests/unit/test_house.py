@@ -1,0 +1,192 @@
+"""The promises of the repository itself: locks, the Makefile's door, what no file may hold, and tests that can fail."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.support import assets
+
+ROOT = Path(__file__).parents[2]
+MAKEFILE = (ROOT / "Makefile").read_text()
+LOCKED = re.compile(r"^(?P<name>[a-z0-9][a-z0-9._-]*)==(?P<version>\S+)(?: ; [^\\]+)? \\$", re.MULTILINE)
+
+FORBIDDEN = {
+    "a path of one machine": re.compile(r"(?<![\w.])/(?:work|root|home)/\w"),
+    "the address of a package registry": re.compile(
+        r"(?:pypi|pythonhosted|npmjs|crates)\.(?:org|io)|(?:proxy|sum)\.golang\.org|deb\.debian\.org"
+    ),
+}
+
+
+def project() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def requirements(lock: str) -> list[str]:
+    """What a lock has to satisfy, as pyproject.toml words it."""
+    declared = project()
+    runtime: list[str] = declared["project"]["dependencies"]
+    development: list[str] = declared["dependency-groups"]["dev"]
+    return runtime + development if lock == "requirements-dev.lock" else runtime
+
+
+def pins(lock: str) -> dict[str, set[str]]:
+    """The versions that a lock gives each package: several where they differ by Python."""
+    found: dict[str, set[str]] = {}
+    for match in LOCKED.finditer((ROOT / lock).read_text()):
+        found.setdefault(canonicalize_name(match["name"]), set()).add(match["version"])
+    return found
+
+
+def asked_for(lock: str) -> set[str]:
+    """The packages that a lock holds because pyproject.toml names them."""
+    roots: set[str] = set()
+    name = ""
+    for line in (ROOT / lock).read_text().splitlines():
+        if match := LOCKED.match(line):
+            name = match["name"]
+        elif line.lstrip(" #").removeprefix("via ").lstrip().startswith("watchslo (pyproject.toml"):
+            roots.add(canonicalize_name(name))
+    return roots
+
+
+def make(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs make as from a shell, even where make runs these tests."""
+    env = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+    return subprocess.run(["make", *arguments], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+
+
+def tracked_files() -> list[Path]:
+    done = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip("not a git checkout")
+    return [path for name in done.stdout.split("\0") if name and (path := ROOT / name).is_file()]
+
+
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-dev.lock"])
+class TestLock:
+    def test_holds_what_the_project_asks_for(self, lock: str) -> None:
+        wanted = [Requirement(text) for text in requirements(lock)]
+        assert asked_for(lock) == {canonicalize_name(one.name) for one in wanted}, "run `make lock`"
+        locked = pins(lock)
+        for one in wanted:
+            for version in locked[canonicalize_name(one.name)]:
+                assert one.specifier.contains(version), f"{one} does not allow {version}: run `make lock`"
+
+    def test_is_installable_by_hash_alone(self, lock: str) -> None:
+        text = (ROOT / lock).read_text()
+        entries = [block for block in re.split(r"\n(?=\S)", text) if not block.startswith("#")]
+        assert len(entries) == len(LOCKED.findall(text))
+        assert all("--hash=sha256:" in entry for entry in entries)
+        assert "://" not in text
+
+
+def test_users_and_developers_run_the_same_versions() -> None:
+    development = pins("requirements-dev.lock")
+    assert {name: development[name] for name in pins("requirements.lock")} == pins("requirements.lock")
+
+
+def test_no_file_holds_what_is_only_true_here() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}: {what}: {match[0]}"
+        for path in tracked_files()
+        for what, pattern in FORBIDDEN.items()
+        for match in pattern.finditer(path.read_text(errors="replace"))
+    ]
+    assert not found
+
+
+class TestMakefile:
+    targets = frozenset(re.findall(r"^\.PHONY: (.*)$", MAKEFILE, re.MULTILINE)[0].split())
+
+    def test_help_is_the_default_and_names_every_target_in_a_line(self) -> None:
+        lines = make().stdout.splitlines()
+        assert {line.split()[1] for line in lines} == self.targets
+        assert all(len(line.split()) > 3 and len(line) <= 120 for line in lines)
+
+    @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", ".ci/run"])
+    def test_what_is_told_to_be_made_can_be_made(self, name: str) -> None:
+        told = set(re.findall(r"(?:`|^\s*)make ([a-z0-9]+)", (ROOT / name).read_text(), re.MULTILINE))
+        assert told <= self.targets
+
+    def test_ci_runs_what_readers_are_told_to_run(self) -> None:
+        assert re.findall(r"^\s*make (\w+)", (ROOT / ".ci/run").read_text(), re.MULTILINE) == ["check", "test", "e2e"]
+
+    def test_setup_says_which_python_it_needs(self) -> None:
+        done = make("-W", "pyproject.toml", "setup", "PYTHON=no-such-python")
+        assert done.returncode != 0
+        assert done.stderr.splitlines()[0] == (
+            "error: watchslo runs on Python 3.11 to 3.13, and no-such-python is none of those here: "
+            "name one, as in make setup PYTHON=python3.12"
+        )
+
+
+class TestAssets:
+    def test_pins_are_the_versions_that_are_told(self) -> None:
+        told = (assets.PINS / "README.md").read_text()
+        for minor, program in (("1.36", assets.KUBE_APISERVER), ("1.36", assets.ETCD), ("1.30", assets.KUBE_APISERVER)):
+            assert f"{program.name} {assets.pinned(minor, program).removeprefix('v')}" in told
+
+    def test_programs_named_by_the_environment_are_used(self, tmp_path: Path) -> None:
+        for name in ("kube-apiserver", "etcd"):
+            (tmp_path / name).touch(mode=0o755)
+        named = {"KUBEBUILDER_ASSETS": str(tmp_path), "KUBEBUILDER_ASSETS_OLD": str(tmp_path)}
+        assets.build_missing(named)
+        assert assets.newest(named) == assets.Assets(tmp_path / "kube-apiserver", tmp_path / "etcd")
+        assert assets.old(named) == assets.newest(named)
+
+    def test_a_named_folder_without_programs_fails(self, tmp_path: Path) -> None:
+        with pytest.raises(assets.AssetsError, match=r"KUBEBUILDER_ASSETS names .* no kube-apiserver to run in it$"):
+            assets.newest({"KUBEBUILDER_ASSETS": str(tmp_path)})
+
+    def test_nothing_built_fails_with_the_command_that_builds(self, tmp_path: Path) -> None:
+        with pytest.raises(assets.AssetsError, match="^there is no kube-apiserver .* `make assets`"):
+            assets.newest({"XDG_CACHE_HOME": str(tmp_path)})
+
+    def test_nothing_to_build_with_fails(self, tmp_path: Path) -> None:
+        with pytest.raises(assets.AssetsError, match="there is no Go here to build kube-apiserver"):
+            assets.build_missing({"XDG_CACHE_HOME": str(tmp_path), "PATH": str(tmp_path)})
+
+
+LEAKY_TESTS = """
+import asyncio
+
+async def test_leaves_a_task_behind():
+    test_leaves_a_task_behind.task = asyncio.create_task(asyncio.sleep(60))
+
+async def test_loses_an_exception():
+    async def fail():
+        raise ValueError("lost")
+    asyncio.create_task(fail())
+    await asyncio.sleep(0)
+
+async def test_is_clean():
+    await asyncio.create_task(asyncio.sleep(0))
+"""
+
+
+def test_leaked_tasks_and_lost_exceptions_fail_a_test(tmp_path: Path) -> None:
+    path = tmp_path / "test_leaky.py"
+    path.write_text(LEAKY_TESTS)
+    options = ["-p", "tests.conftest", "-p", "no:cacheprovider", "-q", "--rootdir", str(ROOT), "-c", "pyproject.toml"]
+    command = [sys.executable, "-m", "pytest", *options, str(path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "1 failed" not in done.stdout
+    assert re.search(r"3 passed, 2 errors in", done.stdout), done.stdout
+    assert "tasks left behind" in done.stdout
+    assert "exceptions lost" in done.stdout
+
+
+def test_changes_are_told_to_users() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text()
+    headings = re.findall(r"^## \[(.+?)\]", text, re.MULTILINE)
+    assert headings[0] == "Unreleased"
+    assert project()["project"]["version"] in headings or len(headings) == 1
