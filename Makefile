@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+CLIENTGO := .cache/clientgo
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links
 GATED := watchslo/clock/*,watchslo/latency/*,watchslo/watch/*
 
@@ -46,8 +47,11 @@ e2e: assets ## Run the contract and the whole daemon against real apiservers
 fidelity: assets ## Compare what is measured with the truth, and print both
 	$(BIN)/python -m tests.fidelity
 
-bench: assets ## Measure what watchslo costs, beside client-go and kubernetes_asyncio
-	$(BIN)/python -m benchmarks
+bench: assets $(CLIENTGO) ## Measure what watchslo costs, beside client-go and kubernetes_asyncio
+	$(BIN)/python -m benchmarks --clientgo $(CLIENTGO)
+
+$(CLIENTGO): $(addprefix benchmarks/clientgo/,go.mod go.sum main.go)
+	cd benchmarks/clientgo && go build -trimpath -o $(CURDIR)/$@ .
 
 golden: setup ## Rewrite the golden files; look at the difference before you commit it
 	$(BIN)/pytest tests/unit --golden

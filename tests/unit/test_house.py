@@ -148,7 +148,7 @@ class TestAssets:
             assets.newest({"KUBEBUILDER_ASSETS": str(tmp_path)})
 
     def test_nothing_built_fails_with_the_command_that_builds(self, tmp_path: Path) -> None:
-        with pytest.raises(assets.AssetsError, match="^there is no kube-apiserver .* `make assets`"):
+        with pytest.raises(assets.AssetsError, match=r"^there is no kube-apiserver .* `make assets`"):
             assets.newest({"XDG_CACHE_HOME": str(tmp_path)})
 
     def test_nothing_to_build_with_fails(self, tmp_path: Path) -> None:
