@@ -152,7 +152,7 @@ class ApiserverReading:
 
 @dataclass(frozen=True, slots=True)
 class BuildReading:
-    """Which code runs: its version, the revision of its source (`unknown` outside of an image), and Python's version."""
+    """Which code runs: its version, its source's revision (`unknown` outside of an image), and the Python under it."""
 
     version: str
     revision: str
