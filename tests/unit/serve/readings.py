@@ -1,0 +1,195 @@
+"""Hand-made snapshots: what a cluster with two apiservers might have shown at one moment."""
+
+import math
+from dataclasses import replace
+
+from watchslo.model import Interval
+from watchslo.snapshot import (
+    ApiserverReading,
+    BuildReading,
+    DomainReading,
+    FailureReading,
+    HistogramReading,
+    MonitorReading,
+    ObjectiveReading,
+    QuantileReading,
+    Snapshot,
+    StreamReading,
+    TrackReading,
+    WindowReading,
+)
+
+TIMESPAN_EDGES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+DURATION_EDGES = (0.01, 0.1, 1.0, 10.0)
+BUILD = BuildReading("1.2.3", "0123abc", "3.12.1")
+NOTHING = HistogramReading(DURATION_EDGES, (0, 0, 0, 0, 0), 0.0)
+DURATIONS = HistogramReading(DURATION_EDGES, (1, 3, 4, 4, 5), 12.25)
+
+
+def window(name: str, length: float, events: int, *, resolved: bool = True) -> WindowReading:
+    quantiles = (
+        QuantileReading(0.5, 0.0, 0.0123, 0.375, resolved=resolved),
+        QuantileReading(0.9, 0.002, 0.04, 0.5, resolved=True),
+        QuantileReading(0.99, 0.01, 0.0625, math.inf, resolved=True),
+    )
+    return WindowReading(name, length, events, quantiles if events else ())
+
+
+TRACK = TrackReading(
+    timespan=HistogramReading(
+        TIMESPAN_EDGES, (10, 40, 160, 300, 380, 395, 397, 398, 399, 400, 400, 400, 400, 401), 99.5
+    ),
+    windows=(window("1m", 60.0, 120), window("5m", 300.0, 400)),
+    objective=ObjectiveReading(
+        threshold=1.0,
+        events_target=0.99,
+        minutes_target=0.999,
+        verdicts={"within": 390, "beyond": 1, "uncertain": 10},
+        windows={"good": 3, "bad": 0, "no_data": 1},
+    ),
+    unresolved=12,
+    unmeasured={"initial": 0, "before_clock": 3, "domain": 0, "tainted": 4, "unsealed": 0, "unparsable": 0},
+    creation=None,
+)
+IDLE_TRACK = TrackReading(
+    timespan=HistogramReading(TIMESPAN_EDGES, (0,) * 14, 0.0),
+    windows=(window("1m", 60.0, 0), window("5m", 300.0, 0)),
+    objective=ObjectiveReading(threshold=2.0, events_target=0.95, minutes_target=0.99, verdicts={}, windows={}),
+    unresolved=0,
+    unmeasured={},
+    creation=HistogramReading((1.0, 2.5), (0, 0, 0), 0.0),
+)
+TAIL = StreamReading(
+    watch="pods",
+    group="",
+    resource="pods",
+    apiserver="service",
+    state="Watching",
+    strategy="tail",
+    representation="metadata",
+    domain="default",
+    membership="member",
+    up=True,
+    revision=123456,
+    last_received_wall=1_700_000_000.25,
+    events={"ADDED": 100, "MODIFIED": 300, "DELETED": 1, "ERROR": 0},
+    bytes=945_000,
+    bookmarks=7,
+    bookmark_age=31.5,
+    order_violations=0,
+    closed={("deadline", "deadline"): 4, ("network", "reset"): 1, ("network", "early_eof"): 2},
+    relists={"start": 1, "expired": 0, "errors": 0},
+    expired={"open": 0, "stream": 0},
+    list_items=0,
+    list_bytes=0,
+    list_pages=0,
+    list_duration=NOTHING,
+    watch_open=DURATIONS,
+    watch_duration=DURATIONS,
+    last_failure=FailureReading("reset", "the connection was reset", 1_699_999_000.0),
+    track=TRACK,
+)
+IDLE = replace(
+    TAIL,
+    watch='my "deploy\\ments"',
+    group="apps",
+    resource="deployments",
+    apiserver="10.0.0.1:6443",
+    state="Backoff",
+    strategy="paged",
+    representation="table",
+    membership="pending",
+    up=False,
+    revision=None,
+    last_received_wall=None,
+    events={},
+    bytes=0,
+    bookmarks=0,
+    bookmark_age=None,
+    closed={},
+    relists={"start": 1, "expired": 1, "errors": 0},
+    expired={"list": 1, "open": 0, "stream": 0},
+    list_items=1500,
+    list_bytes=300_000,
+    list_pages=3,
+    list_duration=DURATIONS,
+    last_failure=FailureReading("forbidden", "<b>deployments.apps is forbidden</b>", 1_699_999_500.0),
+    track=IDLE_TRACK,
+)
+SERVICE = ApiserverReading(
+    name="service",
+    version="v1.36.3",
+    unproven=None,
+    offset=Interval(-0.0035, 0.001),
+    offset_steps=1,
+    time_travel=0,
+    requests={("tick", "200"): 1000, ("watch", "200"): 9, ("watch", "410"): 1},
+    list_duration={"tail": NOTHING},
+    watch_open=DURATIONS,
+    watch_duration=DURATIONS,
+)
+OTHER = replace(
+    SERVICE,
+    name="10.0.0.1:6443",
+    version=None,
+    unproven="its storage is kine, not etcd",
+    offset=None,
+    time_travel=2,
+    requests={},
+    list_duration={"tail": NOTHING, "paged": DURATIONS},
+)
+DOMAIN = DomainReading(
+    name="default",
+    apiserver="service",
+    ticks_on=("events",),
+    revision=123460,
+    interval=0.512,
+    resets=0,
+    ticks={"ok": 999, "slow": 0, "failed": 1},
+    round_trips=DURATIONS,
+    median_round_trip=0.0017,
+)
+BLIND = replace(
+    DOMAIN,
+    apiserver="10.0.0.1:6443",
+    ticks_on=("pods", "nodes"),
+    revision=123470,
+    interval=None,
+    ticks={},
+    round_trips=NOTHING,
+    median_round_trip=None,
+)
+MONITOR = MonitorReading(
+    build=BUILD,
+    cluster="prod-eu",
+    started_wall=1_699_990_000.0,
+    loop_lag=HistogramReading((0.005, 0.15), (1000, 1001, 1002), 0.75),
+    tainted_seconds=0.5,
+    reload_succeeded=True,
+    reloaded_wall=1_699_990_000.5,
+    paused=False,
+    threshold=1.0,
+    events_target=0.99,
+    minutes_target=0.999,
+    not_ready=(),
+)
+SNAPSHOT = Snapshot(
+    at_wall=1_700_000_001.0,
+    monitor=MONITOR,
+    apiservers=(SERVICE, OTHER),
+    domains=(DOMAIN, BLIND),
+    streams=(TAIL, IDLE),
+)
+EMPTY = Snapshot(
+    at_wall=1_700_000_001.0,
+    monitor=replace(MONITOR, cluster=None, not_ready=("the clock has not ticked yet", "no stream has started")),
+    apiservers=(),
+    domains=(),
+    streams=(),
+)
+
+
+def many(watches: int) -> Snapshot:
+    """A snapshot of as many busy tail watches."""
+    streams = tuple(replace(TAIL, watch=f"watch-{number}", resource=f"things{number}") for number in range(watches))
+    return replace(SNAPSHOT, streams=streams)

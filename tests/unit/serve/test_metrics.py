@@ -1,0 +1,197 @@
+"""The table of metrics: what it exposes, compared with golden files, and the promises that hold for all of it."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import pytest
+from prometheus_client.core import Metric, Sample
+from prometheus_client.exposition import choose_encoder, generate_latest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from prometheus_client.registry import CollectorRegistry
+
+from tests.unit.serve import readings
+from watchslo.serve.exposition import SnapshotCollector
+from watchslo.serve.metrics import FAMILIES, Detail, Label, Type
+from watchslo.serve.reference import reference
+from watchslo.snapshot import Snapshot
+
+Golden = Callable[[str, str], None]
+DETAILS = list(Detail)
+# Prometheus, its operator and kube-state-metrics attach these; ours would become `exported_…`.
+TAKEN = {"job", "instance", "pod", "namespace", "container", "service", "endpoint", "node", "cluster"}
+
+
+def registry(snapshot: Snapshot, detail: Detail) -> CollectorRegistry:
+    made = CollectorRegistry()
+    made.register(SnapshotCollector(snapshot, detail))
+    return made
+
+
+def families(snapshot: Snapshot, detail: Detail) -> dict[str, Metric]:
+    return {metric.name: metric for metric in registry(snapshot, detail).collect()}
+
+
+def samples(snapshot: Snapshot, detail: Detail, family: str) -> dict[tuple[str, ...], float]:
+    """The values of a family by those of its labels but the watch's own."""
+    metric = families(snapshot, detail).get(family)
+    hidden = {"watch", "group", "resource", "apiserver"}
+    found = metric.samples if metric else []
+    return {tuple(v for k, v in sample.labels.items() if k not in hidden): sample.value for sample in found}
+
+
+def with_track(**changes: object) -> Snapshot:
+    stream = replace(readings.TAIL, track=replace(readings.TRACK, **changes))  # type: ignore[arg-type]
+    return replace(readings.SNAPSHOT, streams=(stream,))
+
+
+def all_samples(metrics: Iterable[Metric]) -> list[Sample]:
+    return [sample for metric in metrics for sample in metric.samples]
+
+
+@pytest.mark.parametrize("detail", DETAILS)
+class TestExposition:
+    def test_is_what_dashboards_expect(self, detail: Detail, golden: Golden) -> None:
+        golden(f"metrics-{detail}.txt", generate_latest(registry(readings.SNAPSHOT, detail)).decode())
+
+    def test_is_openmetrics(self, detail: Detail) -> None:
+        generate_openmetrics, _ = choose_encoder("application/openmetrics-text")
+        text = generate_openmetrics(registry(readings.SNAPSHOT, detail)).decode()
+        parsed = {family.name for family in text_string_to_metric_families(text)}  # type: ignore[no-untyped-call]
+        assert parsed == set(families(readings.SNAPSHOT, detail))
+
+    def test_has_no_series_twice(self, detail: Detail) -> None:
+        found = all_samples(registry(readings.SNAPSHOT, detail).collect())
+        series = Counter((sample.name, *sorted(sample.labels.items())) for sample in found)
+        assert series.most_common(1)[0][1] == 1
+
+    def test_uses_no_label_that_others_attach(self, detail: Detail) -> None:
+        found = all_samples(registry(readings.SNAPSHOT, detail).collect())
+        assert not TAKEN & {label for sample in found for label in sample.labels}
+
+    def test_has_no_creation_times(self, detail: Detail) -> None:
+        found = all_samples(registry(readings.SNAPSHOT, detail).collect())
+        assert not [sample.name for sample in found if sample.name.endswith("_created")]
+
+    def test_of_nothing_is_that_of_the_monitor(self, detail: Detail) -> None:
+        assert {name.split("_")[1] for name in families(readings.EMPTY, detail)} <= {
+            "slo",
+            "loop",
+            "tainted",
+            "config",
+            "build",
+        }
+
+
+class TestTable:
+    def test_full_shows_every_family(self) -> None:
+        assert set(families(readings.SNAPSHOT, Detail.FULL)) == {f.name.removesuffix("_total") for f in FAMILIES}
+
+    def test_follows_the_conventions_for_names(self) -> None:
+        for family in FAMILIES:
+            assert family.name.startswith("watchslo_")
+            assert family.name.endswith("_total") == (family.type is Type.COUNTER)
+            assert family.help.endswith(".")
+
+    def test_is_the_reference(self, golden: Golden) -> None:
+        golden("../../docs/metrics.md", reference())
+
+    @pytest.mark.parametrize("detail", DETAILS)
+    def test_lists_all_values_of_its_labels(self, detail: Detail) -> None:
+        for family in FAMILIES:
+            view = family.view(detail)
+            for values, _ in view.points(readings.SNAPSHOT) if view else ():
+                assert view
+                assert all(map(known, view.labels, values))
+
+
+def known(label: Label, value: str) -> bool:
+    return not label.values or value in label.values
+
+
+class TestCost:
+    def test_a_tail_watch_has_at_most_50_series_in_basic(self) -> None:
+        found = all_samples(registry(readings.SNAPSHOT, Detail.BASIC).collect())
+        assert len([sample for sample in found if sample.labels.get("watch") == "pods"]) <= 50
+
+    def test_100_watches_have_about_5000(self) -> None:
+        found = all_samples(registry(readings.many(100), Detail.BASIC).collect())
+        assert len(found) < 5_200
+
+
+class TestQuantiles:
+    NAME = "watchslo_apiserver_timespan_window_seconds"
+
+    def test_basic_has_the_median_and_p99_of_a_minute(self) -> None:
+        shown = samples(with_track(), Detail.BASIC, self.NAME)
+        assert set(shown) == {
+            ("0.5", "1m", "estimate"),
+            ("0.99", "1m", "lower"),
+            ("0.99", "1m", "estimate"),
+            ("0.99", "1m", "upper"),
+        }
+
+    def test_full_has_all(self) -> None:
+        assert len(samples(with_track(), Detail.FULL, self.NAME)) == 2 * (1 + 3 + 3)
+
+    @pytest.mark.parametrize("detail", DETAILS)
+    def test_none_without_events(self, detail: Detail) -> None:
+        idle = with_track(windows=(replace(readings.window("1m", 60.0, 10), events=0),))
+        assert samples(idle, detail, self.NAME) == {}
+        assert samples(idle, detail, "watchslo_apiserver_timespan_window_events") == {("1m",): 0}
+
+    def test_none_where_unresolved(self) -> None:
+        shown = samples(with_track(windows=(readings.window("1m", 60.0, 9, resolved=False),)), Detail.BASIC, self.NAME)
+        assert {q for q, _, _ in shown} == {"0.99"}
+
+
+class TestCounters:
+    def test_exist_before_they_count(self) -> None:
+        fresh = replace(readings.SNAPSHOT, streams=(readings.IDLE,))
+        assert samples(fresh, Detail.BASIC, "watchslo_watch_events") == dict.fromkeys(
+            [("added",), ("modified",), ("deleted",), ("error",)], 0
+        )
+        assert samples(fresh, Detail.BASIC, "watchslo_slo_events") == dict.fromkeys(
+            [("within",), ("beyond",), ("uncertain",)], 0
+        )
+        assert samples(fresh, Detail.BASIC, "watchslo_unmeasured_events") == {(): 0}
+        assert len(samples(fresh, Detail.FULL, "watchslo_unmeasured_events")) == 6
+
+    def test_closed_watches_are_summed_by_class(self) -> None:
+        shown = samples(with_track(), Detail.BASIC, "watchslo_watches_closed")
+        assert shown == {
+            ("deadline",): 4,
+            ("server",): 0,
+            ("expired",): 0,
+            ("network",): 3,
+            ("credentials",): 0,
+            ("own",): 0,
+        }
+
+    def test_full_says_why_they_closed(self) -> None:
+        shown = samples(with_track(), Detail.FULL, "watchslo_watches_closed")
+        assert shown == {("deadline", "deadline"): 4, ("network", "reset"): 1, ("network", "early_eof"): 2}
+
+
+class TestClock:
+    def test_the_revision_is_the_newest_of_all_apiservers(self) -> None:
+        assert samples(readings.SNAPSHOT, Detail.BASIC, "watchslo_resource_version") == {("default",): 123470}
+
+    def test_no_revision_before_the_first_tick(self) -> None:
+        early = replace(readings.SNAPSHOT, domains=(replace(readings.DOMAIN, revision=None),))
+        assert samples(early, Detail.BASIC, "watchslo_resource_version") == {}
+
+    def test_an_unknown_offset_is_absent(self) -> None:
+        offsets = families(readings.SNAPSHOT, Detail.BASIC)["watchslo_apiserver_clock_offset_seconds"].samples
+        assert {sample.labels["apiserver"] for sample in offsets} == {"service"}
+
+
+class TestObjective:
+    def test_basic_has_the_common_one(self) -> None:
+        assert samples(readings.SNAPSHOT, Detail.BASIC, "watchslo_slo_threshold_seconds") == {(): 1.0}
+        targets = samples(readings.SNAPSHOT, Detail.BASIC, "watchslo_slo_target_ratio")
+        assert targets == {("events",): 0.99, ("minutes",): 0.999}
+
+    def test_full_has_each_watch_s(self) -> None:
+        shown = families(readings.SNAPSHOT, Detail.FULL)["watchslo_slo_threshold_seconds"].samples
+        assert {sample.labels["resource"]: sample.value for sample in shown} == {"pods": 1.0, "deployments": 2.0}

@@ -1,0 +1,89 @@
+"""Rendering beside the loop: shared, one at a time, and nobody takes it from the others."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from tests.unit.serve import readings
+from watchslo.serve.rendering import Document, Renderer
+from watchslo.snapshot import Snapshot
+
+
+class Writer:
+    """Writes documents once it may, and remembers where and of what."""
+
+    def __init__(self) -> None:
+        self.may = threading.Event()
+        self.began = asyncio.Event()
+        self.written: list[Snapshot] = []
+        self.threads: set[int] = set()
+        self._loop = asyncio.get_running_loop()
+
+    def __call__(self, snapshot: Snapshot) -> Document:
+        self.written.append(snapshot)
+        self.threads.add(threading.get_ident())
+        self._loop.call_soon_threadsafe(self.began.set)
+        assert self.may.wait(10)
+        return Document(b"done", "text/plain")
+
+
+async def test_writes_beside_the_loop() -> None:
+    writer = Writer()
+    writer.may.set()
+    document = await Renderer().render(readings.SNAPSHOT, "form", writer)
+    assert document.body == b"done"
+    assert threading.get_ident() not in writer.threads
+
+
+async def test_shares_what_is_asked_for_twice() -> None:
+    renderer, writer = Renderer(), Writer()
+    both = asyncio.gather(*(renderer.render(readings.SNAPSHOT, "form", writer) for _ in range(2)))
+    writer.may.set()
+    await both
+    await renderer.render(readings.SNAPSHOT, "form", writer)
+    assert len(writer.written) == 1
+
+
+async def test_writes_one_form_after_the_other() -> None:
+    renderer, first, second = Renderer(), Writer(), Writer()
+    both = asyncio.gather(
+        renderer.render(readings.SNAPSHOT, "first", first), renderer.render(readings.SNAPSHOT, "second", second)
+    )
+    await first.began.wait()
+    assert not second.written
+    first.may.set()
+    second.may.set()
+    await both
+    assert first.threads == second.threads
+
+
+async def test_a_new_snapshot_is_written_anew() -> None:
+    renderer, writer = Renderer(), Writer()
+    writer.may.set()
+    await renderer.render(readings.SNAPSHOT, "form", writer)
+    await renderer.render(readings.EMPTY, "form", writer)
+    assert writer.written == [readings.SNAPSHOT, readings.EMPTY]
+
+
+async def test_who_goes_away_does_not_take_it_from_the_others() -> None:
+    renderer, writer = Renderer(), Writer()
+    leaves, stays = (asyncio.ensure_future(renderer.render(readings.SNAPSHOT, "form", writer)) for _ in range(2))
+    await writer.began.wait()
+    leaves.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await leaves
+    writer.may.set()
+    assert (await stays).body == b"done"
+
+
+async def test_what_cannot_be_written_is_an_error_of_each() -> None:
+    def fail(_: Snapshot) -> Document:
+        raise ZeroDivisionError
+
+    write: Callable[[Snapshot], Document] = fail
+    renderer = Renderer()
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            await renderer.render(readings.SNAPSHOT, "form", write)
