@@ -1,0 +1,29 @@
+"""The status: JSON that any program can read, in a form that is kept."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from tests.unit.serve import readings
+from watchslo.serve.status import encode
+from watchslo.snapshot import Snapshot
+
+
+def shown(snapshot: Snapshot) -> Any:
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    return json.loads(encode(snapshot).body, parse_constant=refuse)
+
+
+def test_is_what_programs_expect(golden: Callable[[str, str], None]) -> None:
+    golden("status.json", json.dumps(shown(readings.SNAPSHOT), indent=2) + "\n")
+
+
+def test_an_infinite_bound_is_null() -> None:
+    p99 = shown(readings.SNAPSHOT)["streams"][0]["latency"]["windows"][0]["quantiles"][-1]
+    assert p99 == {"q": 0.99, "lower": 0.01, "estimate": 0.0625, "upper": None, "resolved": True}
+
+
+def test_says_why_it_is_not_ready() -> None:
+    assert shown(readings.EMPTY)["monitor"]["notReady"] == list(readings.EMPTY.monitor.not_ready)

@@ -1,0 +1,199 @@
+"""`/api/v1/status`: a snapshot as JSON for programs, with Kubernetes' camelCase keys and times as RFC 3339.
+
+Durations are seconds. What is not known, and a bound that is infinite, is null. No object's name is in it. The models
+read the attributes of the readings; they are apart from them so that a reading may change and v1 stay what it is.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AliasGenerator, AliasPath, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from watchslo.serve.rendering import Document
+from watchslo.snapshot import Snapshot
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(
+        alias_generator=AliasGenerator(serialization_alias=to_camel),
+        from_attributes=True,
+        frozen=True,
+        ser_json_inf_nan="null",
+    )
+
+
+def _rows(*columns: str) -> BeforeValidator:
+    """Turns counts by tuples, which JSON cannot key by, into rows of named columns."""
+
+    def rows(counts: Mapping[tuple[str, ...], int]) -> list[dict[str, Any]]:
+        return [dict(zip((*columns, "count"), (*key, count), strict=True)) for key, count in counts.items()]
+
+    return BeforeValidator(rows)
+
+
+class Bounds(_Part):
+    """An interval in seconds."""
+
+    lower: float
+    upper: float
+
+
+class Build(_Part):
+    """Which code runs."""
+
+    version: str
+    revision: str
+    python_version: str
+
+
+class Monitor(_Part):
+    """The daemon itself. It is ready when `notReady` is empty."""
+
+    build: Build
+    cluster: str | None
+    started_at: datetime = Field(validation_alias="started_wall")
+    not_ready: list[str]
+    paused: bool
+    tainted_seconds: float
+    reload_succeeded: bool
+    reloaded_at: datetime = Field(validation_alias="reloaded_wall")
+
+
+class RequestCount(_Part):
+    """Requests of one kind with one answer."""
+
+    kind: str
+    code: str
+    count: int
+
+
+class Apiserver(_Part):
+    """One apiserver; `unproven` says why its revisions cannot be trusted, `offset` is its wall clock minus ours."""
+
+    name: str
+    version: str | None
+    unproven: str | None
+    offset: Bounds | None
+    offset_steps: int
+    time_travel: int
+    requests: Annotated[list[RequestCount], _rows("kind", "code")]
+
+
+class Domain(_Part):
+    """One revision clock; `interval` is the width of the newest one that its ticks cut."""
+
+    name: str
+    apiserver: str
+    ticks_on: list[str]
+    revision: int | None
+    interval: float | None
+    resets: int
+    ticks: dict[str, int]
+    median_round_trip: float | None
+
+
+class Quantile(_Part):
+    """A quantile in seconds; where `resolved` is false it lies below the ticks' round trip and is no measurement.
+
+    `lower` and `upper` are rigorous for the window's true quantile; `upper` is null where nothing bounds it.
+    """
+
+    q: float
+    lower: float
+    estimate: float | None
+    upper: float | None
+    resolved: bool
+
+
+class Window(_Part):
+    """A rolling window: its length in seconds, the number of events in it, their quantiles."""
+
+    name: str
+    length: float
+    events: int
+    quantiles: list[Quantile]
+
+
+class Objective(_Part):
+    """The objective in force; `verdicts` counts events, `windows` those judged."""
+
+    threshold: float
+    events_target: float
+    minutes_target: float
+    verdicts: dict[str, int]
+    windows: dict[str, int]
+
+
+class Latency(_Part):
+    """How late the events of one watch were; `events` counts the samples, `unmeasured` by reason what is none."""
+
+    events: int = Field(validation_alias=AliasPath("timespan", "total"))
+    unresolved: int
+    unmeasured: dict[str, int]
+    windows: list[Window]
+    objective: Objective
+
+
+class CloseCount(_Part):
+    """Watches that ended for one reason."""
+
+    class_: str = Field(validation_alias="class", serialization_alias="class")
+    reason: str
+    count: int
+
+
+class Failure(_Part):
+    """The last thing that went wrong."""
+
+    reason: str
+    message: str
+    at: datetime = Field(validation_alias="at_wall")
+
+
+class Stream(_Part):
+    """One watch; `membership` says how its revisions relate to the clock of its domain."""
+
+    watch: str
+    group: str
+    resource: str
+    apiserver: str
+    state: str
+    strategy: str
+    representation: str
+    domain: str
+    membership: str
+    up: bool
+    revision: int | None
+    last_received_at: datetime | None = Field(validation_alias="last_received_wall")
+    events: dict[str, int]
+    bytes: int
+    bookmarks: int
+    bookmark_age: float | None
+    order_violations: int
+    closed: Annotated[list[CloseCount], _rows("class", "reason")]
+    relists: dict[str, int]
+    expired: dict[str, int]
+    list_items: int
+    list_bytes: int
+    list_pages: int
+    last_failure: Failure | None
+    latency: Latency = Field(validation_alias="track")
+
+
+class Status(_Part):
+    """Everything watchslo knows at one moment. Fields may be added; none changes its meaning within `v1`."""
+
+    api_version: Literal["v1"] = "v1"
+    at: datetime = Field(validation_alias="at_wall")
+    monitor: Monitor
+    apiservers: list[Apiserver]
+    domains: list[Domain]
+    streams: list[Stream]
+
+
+def encode(snapshot: Snapshot) -> Document:
+    """The snapshot as JSON."""
+    status = Status.model_validate(snapshot)
+    return Document(status.model_dump_json(by_alias=True).encode(), "application/json")
