@@ -1,0 +1,167 @@
+"""The server as a scraper, a kubelet and a browser meet it: over a real socket."""
+
+import asyncio
+import errno
+import signal
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from tests.unit.serve import readings
+from watchslo.config import Listen
+from watchslo.errors import ServeError
+from watchslo.serve import status
+from watchslo.serve.build import this_build
+from watchslo.serve.exposition import MetricsEncoder
+from watchslo.serve.http import Server, create_app, listen, url
+from watchslo.serve.metrics import Detail
+from watchslo.snapshot import Snapshot
+
+ANY_PORT = Listen("127.0.0.1", 0)
+
+
+@asynccontextmanager
+async def serving(snapshot: Snapshot, heartbeat: float = 0.0) -> AsyncIterator[aiohttp.ClientSession]:
+    """A client of a server that runs meanwhile."""
+    listener = listen(ANY_PORT)
+    app = create_app(lambda: snapshot, lambda: heartbeat, MetricsEncoder(Detail.BASIC))
+    server = Server(app, listener)
+    running = asyncio.create_task(server.run_until_stopped())
+    async with aiohttp.ClientSession(url(listener)) as client:
+        yield client
+    server.stop()
+    await running
+
+
+async def test_serves_metrics_in_the_form_asked_for() -> None:
+    async with serving(readings.SNAPSHOT) as client:
+        async with client.get("/metrics", headers={"Accept-Encoding": "identity"}) as answer:
+            assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+            assert "Content-Encoding" not in answer.headers
+            assert "# TYPE watchslo_slo_events_total counter" in await answer.text()
+        headers = {"Accept": "application/openmetrics-text;version=1.0.0", "Accept-Encoding": "gzip"}
+        async with client.get("/metrics", headers=headers) as answer:
+            assert answer.headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0;")
+            assert answer.headers["Content-Encoding"] == "gzip"
+            families = text_string_to_metric_families(await answer.text())  # type: ignore[no-untyped-call]
+            names = {family.name for family in families}
+            assert {"watchslo_slo_events", "process_resident_memory_bytes"} <= names
+
+
+async def test_serves_status_and_page() -> None:
+    async with serving(readings.SNAPSHOT) as client:
+        async with client.get("/api/v1/status") as answer:
+            assert answer.headers["Content-Type"] == "application/json"
+            assert await answer.read() == status.encode(readings.SNAPSHOT).body
+        async with client.get("/") as answer:
+            assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+            assert answer.headers["X-Content-Type-Options"] == "nosniff"
+            assert answer.headers["Cache-Control"] == "no-store"
+            assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+            assert "12.3 ms" in await answer.text()
+
+
+async def test_tells_a_kubelet_that_all_is_well() -> None:
+    async with serving(readings.SNAPSHOT) as client:
+        for path in ("/healthz", "/readyz"):
+            async with client.get(path) as answer:
+                assert (answer.status, await answer.text()) == (200, "ok\n")
+
+
+async def test_tells_a_kubelet_what_is_wrong() -> None:
+    async with serving(readings.EMPTY, heartbeat=7.25) as client:
+        async with client.get("/healthz") as answer:
+            assert (answer.status, await answer.text()) == (503, "the last heartbeat was 7.2 s ago\n")
+        async with client.get("/readyz") as answer:
+            assert answer.status == 503
+            assert (await answer.text()).splitlines() == ["the clock has not ticked yet", "no stream has started"]
+
+
+async def test_answers_heads_without_a_body() -> None:
+    async with serving(readings.SNAPSHOT) as client:
+        for path in ("/", "/metrics", "/healthz", "/readyz", "/api/v1/status"):
+            async with client.head(path) as answer:
+                assert answer.status == 200
+                assert int(answer.headers["Content-Length"]) > 0
+                assert await answer.read() == b""
+
+
+async def test_refuses_what_it_does_not_know_in_json() -> None:
+    async with serving(readings.SNAPSHOT) as client:
+        for path in ("/metrics/", "/docs", "/redoc", "/nowhere"):
+            async with client.get(path, allow_redirects=False) as answer:
+                assert (answer.status, await answer.json()) == (404, {"detail": "Not Found"})
+        async with client.post("/metrics") as answer:
+            assert (answer.status, await answer.json()) == (405, {"detail": "Method Not Allowed"})
+
+
+async def test_documents_its_interface() -> None:
+    async with serving(readings.SNAPSHOT) as client, client.get("/openapi.json") as answer:
+        document = await answer.json()
+    assert set(document["paths"]) == {"/healthz", "/readyz", "/api/v1/status"}
+    assert "Quantile" in document["components"]["schemas"]
+
+
+async def test_leaves_signals_to_the_process() -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    async with serving(readings.SNAPSHOT) as client, client.get("/healthz"):
+        assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+class TestListen:
+    def test_names_a_port_in_use(self) -> None:
+        with listen(ANY_PORT) as taken:
+            port = taken.getsockname()[1]
+            message = f"cannot listen on 127.0.0.1:{port}: the port is already in use; choose another one with --listen"
+            with pytest.raises(ServeError) as raised:
+                listen(Listen("127.0.0.1", port))
+        assert str(raised.value) == message
+
+    @pytest.mark.parametrize(
+        ("error", "why"),
+        [
+            (PermissionError(errno.EACCES, "denied"), "ports below 1024 need a privilege"),
+            (OSError(errno.EADDRNOTAVAIL, "no"), "this machine has no such address"),
+            (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), "Name or service not known"),
+        ],
+    )
+    def test_names_what_else_may_be_wrong(self, error: OSError, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(*_: object, **__: object) -> None:
+            raise error
+
+        monkeypatch.setattr(socket, "create_server", refuse)
+        with pytest.raises(ServeError, match=rf"^cannot listen on \[fe80::1\]:80: {why}; choose another .* --listen$"):
+            listen(Listen("fe80::1", 80))
+
+    @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+    @pytest.mark.parametrize("host", ["", "::"])
+    def test_all_addresses_are_those_of_both_families(self, host: str) -> None:
+        with listen(Listen(host, 0)) as listener:
+            port = listener.getsockname()[1]
+            assert url(listener) == f"http://127.0.0.1:{port}/"
+            for address in ("127.0.0.1", "::1"):
+                socket.create_connection((address, port)).close()
+
+    @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+    def test_one_address_of_ipv6(self) -> None:
+        with listen(Listen("::1", 0)) as listener:
+            assert url(listener) == f"http://[::1]:{listener.getsockname()[1]}/"
+
+    def test_without_ipv6_all_addresses_are_those_of_ipv4(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: False)
+        with listen(Listen("", 0)) as listener:
+            assert listener.getsockname()[1] > 0
+
+
+class TestBuild:
+    def test_the_image_says_the_revision(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("WATCHSLO_REVISION", "0123abc")
+        assert this_build().revision == "0123abc"
+
+    def test_unknown_elsewhere(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("WATCHSLO_REVISION", raising=False)
+        assert this_build().revision == "unknown"

@@ -1,0 +1,143 @@
+"""The landing page: what it says in words, and that nothing shown can become markup."""
+
+import base64
+import hashlib
+import math
+import re
+from dataclasses import replace
+from html import unescape
+from html.parser import HTMLParser
+
+import pytest
+
+from tests.unit.serve import readings
+from watchslo.serve import page
+from watchslo.snapshot import Snapshot, StreamReading
+
+
+def html(snapshot: Snapshot) -> str:
+    return page.encode(snapshot).body.decode()
+
+
+def cells(stream: StreamReading, **changes: object) -> list[str]:
+    """The texts of the one row of a snapshot with one stream."""
+    snapshot = replace(readings.SNAPSHOT, streams=(stream,), **changes)  # type: ignore[arg-type]
+    body = html(snapshot).partition("<tbody>")[2].partition("</tbody>")[0]
+    return [unescape(text) for text in re.findall(r"<t[hd][^>]*>([^<]*)</t[hd]>", body)]
+
+
+class Elements(HTMLParser):
+    """Checks that elements are closed in order, and collects their names."""
+
+    VOID = frozenset({"meta", "link"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.names: list[str] = []
+        self._open: list[str] = []
+        self.feed(text)
+        assert not self._open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert not any(name.startswith("on") or name == "style" for name, _ in attrs)
+        self.names.append(tag)
+        if tag not in self.VOID:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+
+@pytest.mark.parametrize("snapshot", [readings.SNAPSHOT, readings.EMPTY])
+def test_is_well_formed_and_has_no_script(snapshot: Snapshot) -> None:
+    assert "script" not in Elements(html(snapshot)).names
+
+
+def test_its_policy_allows_its_own_style_and_nothing_else() -> None:
+    style = re.search(r"<style>(.*?)</style>", html(readings.SNAPSHOT), re.DOTALL)
+    assert style
+    digest = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
+    policy = page.encode(readings.SNAPSHOT).headers["Content-Security-Policy"]
+    assert policy.startswith(f"default-src 'none'; style-src 'sha256-{digest}';")
+
+
+def test_a_row_says_it_all() -> None:
+    assert cells(readings.TAIL) == [
+        "pods",
+        "pods",
+        "service",
+        "Watching",
+        "12.3 ms",
+        "62.5 ms",
+        "10 ms to ∞",
+        "120",
+        "P99 < 1 s: met",
+        "2023-11-14 21:56:40 the connection was reset",
+    ]
+
+
+def test_what_is_not_known_is_a_dash() -> None:
+    row = cells(readings.IDLE)
+    assert row[1] == "deployments.apps"
+    assert row[3] == "Backoff (clock: pending)"
+    assert row[4:9] == [page.ABSENT, page.ABSENT, page.ABSENT, "0", "P99 < 2 s: no events"]
+
+
+def test_nothing_evaluated_yet() -> None:
+    stream = replace(readings.TAIL, last_failure=None, track=replace(readings.TRACK, windows=()))
+    row = cells(stream)
+    assert row[4:] == [page.ABSENT, page.ABSENT, page.ABSENT, "0", "P99 < 1 s: no events", page.ABSENT]
+
+
+def test_an_unresolved_quantile_is_below_the_round_trip() -> None:
+    track = replace(readings.TRACK, windows=(readings.window("1m", 60.0, 9, resolved=False),))
+    stream = replace(readings.TAIL, track=track)
+    assert cells(stream)[4] == "below 1.7 ms"
+    assert cells(stream, domains=())[4] == "unresolved"
+
+
+def test_a_missed_objective_is_said() -> None:
+    objective = replace(readings.TRACK.objective, threshold=0.05)
+    stream = replace(readings.TAIL, track=replace(readings.TRACK, objective=objective))
+    assert cells(stream)[8] == "P99 < 50 ms: missed"
+
+
+def test_names_and_messages_stay_text() -> None:
+    text = html(readings.SNAPSHOT)
+    assert "<b>" not in text
+    assert "&lt;b&gt;deployments.apps is forbidden" in text
+    assert "my &quot;deploy\\ments&quot;" in text
+
+
+def test_says_why_it_is_not_ready() -> None:
+    assert "<li>the clock has not ticked yet</li><li>no stream has started</li>" in html(readings.EMPTY)
+    assert "<p>Ready.</p>" in html(readings.SNAPSHOT)
+    paused = replace(readings.SNAPSHOT, monitor=replace(readings.MONITOR, paused=True))
+    assert "Paused by the configuration." in html(paused)
+
+
+def test_says_what_is_unproven() -> None:
+    assert "Unproven through 10.0.0.1:6443: its storage is kine, not etcd" in html(readings.SNAPSHOT)
+
+
+def test_is_titled_by_the_cluster() -> None:
+    assert "<title>watchslo: prod-eu</title>" in html(readings.SNAPSHOT)
+    assert "<title>watchslo</title>" in html(readings.EMPTY)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0, "0 ms"),
+        (0.00085, "0.85 ms"),
+        (0.0123, "12.3 ms"),
+        (0.99949, "999 ms"),
+        (0.9995, "1 s"),
+        (1.25, "1.25 s"),
+        (99.94, "99.9 s"),
+        (128.0, "128 s"),
+        (math.inf, "∞"),
+    ],
+)
+def test_durations_have_three_digits(seconds: float, text: str) -> None:
+    assert page.duration(seconds) == text
