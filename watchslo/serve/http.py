@@ -62,7 +62,7 @@ def _joined(host: str, port: int) -> str:
 
 
 def create_app(latest: Callable[[], Snapshot], heartbeat: Callable[[], float], metrics: MetricsEncoder) -> FastAPI:
-    """The application: `latest` gives the newest snapshot, `heartbeat` the seconds since the last one."""
+    """The application: `latest` gives the newest snapshot, `heartbeat` the seconds since the loop last beat."""
     app = FastAPI(title="watchslo", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
     renderer = Renderer()
 
