@@ -107,8 +107,7 @@ class Error(msgspec.Struct, frozen=True, tag_field="type", tag="ERROR"):
 Frame = Added | Modified | Deleted | Bookmark | Error
 
 
-@dataclass(frozen=True, slots=True)
-class Frames:
+class Frames(msgspec.Struct, frozen=True):
     """The events of a block in their order, and how many of its lines were none."""
 
     events: list[Frame]

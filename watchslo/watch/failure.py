@@ -120,7 +120,11 @@ RULES: Mapping[Reason, tuple[CloseClass, Action, str]] = {
     Reason.GARBAGE: (CloseClass.SERVER, Action.RESUME, "The answer is not what an apiserver sends."),
     Reason.OVERSIZE: (CloseClass.SERVER, Action.START_OVER, "An event is longer than the limit for one line."),
     Reason.UNPARSABLE: (CloseClass.SERVER, Action.WAIT, "The revision is no number: the resource cannot be measured."),
-    Reason.TIME_TRAVEL: (CloseClass.SERVER, Action.RETRY, "The list is older than what the watch has already seen."),
+    Reason.TIME_TRAVEL: (
+        CloseClass.SERVER,
+        Action.START_OVER,
+        "The list is older than what the watch has already seen.",
+    ),
     # what was known is history
     Reason.EXPIRED: (CloseClass.EXPIRED, Action.START_OVER, "The apiserver no longer has this revision."),
     # the way to the apiserver

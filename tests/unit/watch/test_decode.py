@@ -1,0 +1,173 @@
+import pytest
+
+from watchslo.watch.decode import (
+    Added,
+    Bookmark,
+    Deleted,
+    Error,
+    Frame,
+    Frames,
+    Metadata,
+    Modified,
+    Object,
+    Status,
+    decode,
+    decode_status,
+    parse_revision,
+)
+
+# As kube-apiserver 1.36.3 sends them, with long texts cut.
+TABLE = (
+    b'{"type":"MODIFIED","object":{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"475"},'
+    b'"columnDefinitions":[{"name":"Name","type":"string","format":"name","description":"Unique","priority":0}],'
+    b'"rows":[{"cells":["web-7d4b9c5f6-x2k41","0/1","Terminating","0","25s","\\u003cnone\\u003e"],"object":null}]}}\n'
+    b'{"type":"DELETED","object":{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"476"},'
+    b'"columnDefinitions":null,"rows":[{"cells":["web-7d4b9c5f6-x2k41","0/1","Terminating"],"object":null}]}}\n'
+    b'{"type":"BOOKMARK","object":{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"479"},'
+    b'"columnDefinitions":null,"rows":[{"cells":["","0/0","","0","\\u003cunknown\\u003e"],"object":null}]}}\n'
+)
+METADATA = (
+    b'{"type":"ADDED","object":{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"web",'
+    b'"namespace":"default","uid":"63a3b155-9975-4cd8-9256-1e84cb35c321","resourceVersion":"475","generation":2,'
+    b'"creationTimestamp":"2026-11-21T11:58:25Z","labels":{"app":"web"},"managedFields":[{"manager":"curl"}]}}}\n'
+    b'{"type":"BOOKMARK","object":{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{'
+    b'"resourceVersion":"480","creationTimestamp":null}}}\n'
+)
+PLAIN_WITH_FIELDS_LIKE_A_STATUS = (
+    b'{"type":"ADDED","object":{"reason":7,"code":"no","details":[],"metadata":{"resourceVersion":"9"}}}\n'
+)
+EXPIRED = (
+    b'{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",'
+    b'"message":"too old resource version: 1 (395)","reason":"Expired","code":410}}\n'
+)
+TOO_LARGE = (
+    b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",'
+    b'"message":"Timeout: Too large resource version: 99999, current: 459","reason":"Timeout","details":{"causes":['
+    b'{"reason":"ResourceVersionTooLarge","message":"Too large resource version"},{"message":"?"}],'
+    b'"retryAfterSeconds":1},"code":504}'
+)
+
+
+def change(kind: type[Added | Modified | Deleted | Bookmark], revision: str, created: str | None = None) -> Frame:
+    return kind(object=Object(metadata=Metadata(resource_version=revision, creation_timestamp=created)))
+
+
+def test_tables() -> None:
+    events = [change(Modified, "475"), change(Deleted, "476"), change(Bookmark, "479")]
+    assert decode(TABLE) == Frames(events)
+    assert [event.type for event in events] == ["MODIFIED", "DELETED", "BOOKMARK"]
+
+
+def test_metadata() -> None:
+    events = [change(Added, "475", "2026-11-21T11:58:25Z"), change(Bookmark, "480")]
+    assert decode(METADATA) == Frames(events)
+    assert events[0].type == "ADDED"
+
+
+def test_plain_objects_may_have_fields_named_as_in_a_status() -> None:
+    assert decode(PLAIN_WITH_FIELDS_LIKE_A_STATUS) == Frames([change(Added, "9")])
+
+
+def test_an_error_carries_its_status() -> None:
+    [error] = decode(EXPIRED).events
+    assert isinstance(error, Error)
+    assert error.type == "ERROR"
+    assert (error.object.code, error.object.reason) == (410, "Expired")
+    assert error.object.message == "too old resource version: 1 (395)"
+    assert error.object.causes == frozenset()
+    assert error.object.retry_after is None
+
+
+def test_the_type_need_not_come_first() -> None:
+    assert decode(b'{"object":{"metadata":{"resourceVersion":"7"}},"type":"ADDED"}\n') == Frames([change(Added, "7")])
+
+
+def test_a_missing_revision_is_for_the_machine_to_judge() -> None:
+    [event] = decode(b'{"type":"ADDED","object":{"metadata":{}}}\n').events
+    assert event == Added(object=Object(metadata=Metadata()))
+
+
+@pytest.mark.parametrize("block", [b"", b"\n", b"\n \r\n\n"])
+def test_empty_lines_are_nothing(block: bytes) -> None:
+    assert decode(block) == Frames([], garbage=0)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"<html><body>Please log in</body></html>",
+        b'{"type":"ADDED","object":{"metadata":{"resourceVersion":"7"',
+        b'{"type":"RENAMED","object":{"metadata":{"resourceVersion":"7"}}}',
+        b'{"object":{"metadata":{"resourceVersion":"7"}}}',
+        b'{"type":"ADDED"}',
+        b'{"type":"ADDED","object":{}}',
+        b'{"type":"ADDED","object":null}',
+        b'{"type":"ADDED","object":{"metadata":{"resourceVersion":7}}}',
+        b'{"type":"ADDED","object":{"metadata":{"resourceVersion":"\xff"}}}',
+        b'{"type":"ADDED","object":{"deep":' + b"[" * 100_000 + b"]" * 100_000 + b"}}",
+        b'{"type":"ERROR","object":"gone"}',
+        b'"ADDED"',
+        b"[" * 100_000,
+        b"\xff\xfe\x00",
+    ],
+)
+def test_a_bad_line_costs_only_itself(line: bytes) -> None:
+    before = b'{"type":"ADDED","object":{"metadata":{"resourceVersion":"7"}}}\n\n'
+    after = b'{"type":"DELETED","object":{"metadata":{"resourceVersion":"8"}}}\n'
+    assert decode(before + line + b"\n" + after) == Frames([change(Added, "7"), change(Deleted, "8")], garbage=1)
+
+
+def test_each_bad_line_is_counted() -> None:
+    assert decode(b"a\nb\n\nc\n") == Frames([], garbage=3)
+
+
+def test_the_body_of_an_http_error() -> None:
+    status = decode_status(TOO_LARGE)
+    assert status is not None
+    assert (status.code, status.reason) == (504, "Timeout")
+    assert status.causes == {"ResourceVersionTooLarge"}
+    assert status.retry_after == 1
+
+
+@pytest.mark.parametrize("details", [b"null", b"{}", b'{"causes":null}', b'{"causes":[]}'])
+def test_details_may_be_missing(details: bytes) -> None:
+    status = decode_status(b'{"code":500,"details":' + details + b"}")
+    assert status is not None
+    assert status.causes == frozenset()
+    assert status.retry_after is None
+
+
+@pytest.mark.parametrize("body", [b"404 page not found\n", b"", b"[]", b'{"code":"many"}', b'{"x":' + b"[" * 100_000])
+def test_a_body_that_is_no_status(body: bytes) -> None:
+    assert decode_status(body) is None
+
+
+def test_json_of_another_kind_is_a_status_that_says_nothing() -> None:
+    assert decode_status(b'{"error":"bad gateway"}') == Status()
+
+
+@pytest.mark.parametrize(
+    ("text", "revision"),
+    [
+        ("0", 0),
+        ("42", 42),
+        ("007", 7),
+        ("9223372036854775807", 2**63 - 1),
+        ("9223372036854775808", None),
+        ("10000000000000000000", None),
+        ("1" * 10_000, None),
+        ("", None),
+        (None, None),
+        ("-1", None),
+        ("+1", None),
+        ("1.0", None),
+        ("1e3", None),
+        ("1_000", None),
+        (" 1", None),
+        ("٣", None),
+        ("²", None),
+        ("abc", None),
+    ],
+)
+def test_a_revision_is_a_number_that_etcd_can_count_to(text: str | None, revision: int | None) -> None:
+    assert parse_revision(text) == revision

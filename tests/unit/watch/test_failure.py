@@ -1,0 +1,199 @@
+import pytest
+
+from watchslo.watch.decode import Status, decode_status
+from watchslo.watch.failure import (
+    ENDED,
+    RULES,
+    Action,
+    CloseClass,
+    Failure,
+    Phase,
+    Reason,
+    because,
+    classify_status,
+    classify_stream_error,
+    parse_retry_after,
+)
+
+TOO_LARGE = b"""{"kind":"Status","status":"Failure","reason":"Timeout","code":504,
+"details":{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large"}],"retryAfterSeconds":1}}"""
+NO_WATCH_LIST = b"""{"kind":"Status","status":"Failure","reason":"Invalid","code":422,
+"details":{"causes":[{"reason":"FieldValueForbidden","field":"sendInitialEvents"}]}}"""
+
+
+def summary(failure: Failure) -> tuple[Reason, CloseClass, Action]:
+    return failure.reason, failure.closed, failure.action
+
+
+def test_every_reason_has_one_rule() -> None:
+    assert set(RULES) == set(Reason)
+
+
+def test_every_class_and_every_action_has_a_reason() -> None:
+    assert {closed for closed, _, _ in RULES.values()} == set(CloseClass)
+    assert {action for _, action, _ in RULES.values()} == set(Action)
+
+
+@pytest.mark.parametrize("reason", Reason)
+@pytest.mark.parametrize("phase", Phase)
+def test_messages_are_sentences(reason: Reason, phase: Phase) -> None:
+    message = because(reason, phase=phase).message
+    assert message[0].isupper()
+    assert message.endswith(".")
+    assert "{" not in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("reason", "closed", "action"),
+    [
+        (Reason.DEADLINE, CloseClass.DEADLINE, Action.RESUME),
+        (Reason.EMPTY_CLOSE, CloseClass.SERVER, Action.RESUME),
+        (Reason.GARBAGE, CloseClass.SERVER, Action.RESUME),
+        (Reason.OVERSIZE, CloseClass.SERVER, Action.START_OVER),
+        (Reason.UNPARSABLE, CloseClass.SERVER, Action.WAIT),
+        (Reason.TIME_TRAVEL, CloseClass.SERVER, Action.START_OVER),
+        (Reason.REFUSED, CloseClass.NETWORK, Action.RETRY),
+        (Reason.UNREACHABLE, CloseClass.NETWORK, Action.RETRY),
+        (Reason.DNS, CloseClass.NETWORK, Action.RETRY),
+        (Reason.TLS, CloseClass.NETWORK, Action.RETRY),
+        (Reason.TIMEOUT, CloseClass.NETWORK, Action.RETRY),
+        (Reason.RESET, CloseClass.NETWORK, Action.RESUME),
+        (Reason.EARLY_EOF, CloseClass.NETWORK, Action.RESUME),
+        (Reason.CREDENTIALS, CloseClass.CREDENTIALS, Action.REAUTHENTICATE),
+        (Reason.RELOAD, CloseClass.OWN, Action.STOP),
+        (Reason.PAUSED, CloseClass.OWN, Action.STOP),
+        (Reason.SHUTDOWN, CloseClass.OWN, Action.STOP),
+        (Reason.DOMAIN_RESET, CloseClass.OWN, Action.STOP),
+    ],
+)
+def test_what_has_no_status(reason: Reason, closed: CloseClass, action: Action) -> None:
+    failure = because(reason)
+    assert summary(failure) == (reason, closed, action)
+    assert failure.status is None
+    assert failure.retry_after is None
+
+
+def test_a_clean_end_is_the_apiservers_doing_until_the_machine_knows_better() -> None:
+    assert summary(ENDED) == (Reason.FORCED, CloseClass.SERVER, Action.RESUME)
+
+
+@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize(
+    ("status", "reason", "closed", "action"),
+    [
+        (302, Reason.UNEXPECTED_STATUS, CloseClass.SERVER, Action.RESUME),
+        (400, Reason.BAD_REQUEST, CloseClass.SERVER, Action.RESUME),
+        (401, Reason.UNAUTHORIZED, CloseClass.CREDENTIALS, Action.REAUTHENTICATE),
+        (403, Reason.FORBIDDEN, CloseClass.CREDENTIALS, Action.WAIT),
+        (404, Reason.NOT_FOUND, CloseClass.SERVER, Action.WAIT),
+        (405, Reason.NOT_WATCHABLE, CloseClass.SERVER, Action.WAIT),
+        (406, Reason.NOT_ACCEPTABLE, CloseClass.SERVER, Action.FALL_BACK),
+        (410, Reason.EXPIRED, CloseClass.EXPIRED, Action.START_OVER),
+        (415, Reason.NOT_ACCEPTABLE, CloseClass.SERVER, Action.FALL_BACK),
+        (418, Reason.UNEXPECTED_STATUS, CloseClass.SERVER, Action.RESUME),
+        (422, Reason.INVALID, CloseClass.SERVER, Action.RESUME),
+        (429, Reason.THROTTLED, CloseClass.SERVER, Action.RETRY),
+        (499, Reason.UNEXPECTED_STATUS, CloseClass.SERVER, Action.RESUME),
+        (500, Reason.SERVER_ERROR, CloseClass.SERVER, Action.RESUME),
+        (502, Reason.SERVER_ERROR, CloseClass.SERVER, Action.RESUME),
+        (503, Reason.SERVER_ERROR, CloseClass.SERVER, Action.RESUME),
+        (504, Reason.SERVER_ERROR, CloseClass.SERVER, Action.RESUME),
+    ],
+)
+def test_statuses(status: int, reason: Reason, closed: CloseClass, action: Action, phase: Phase) -> None:
+    failure = classify_status(status, None, None, phase)
+    assert summary(failure) == (reason, closed, action)
+    assert failure.status == status
+    assert failure.retry_after is None
+
+
+def test_plain_text_instead_of_a_status() -> None:
+    body = decode_status(b"404 page not found\n")
+    assert classify_status(404, body, None, Phase.OPEN).reason is Reason.NOT_FOUND
+
+
+def test_what_is_not_allowed_is_named_by_its_verb() -> None:
+    listing = classify_status(403, None, None, Phase.LIST)
+    watching = classify_status(403, None, None, Phase.OPEN)
+    assert listing.message == "This identity may not list the resource; grant it."
+    assert watching.message == "This identity may not watch the resource; grant it."
+    assert classify_stream_error(Status(code=403)).message == watching.message
+
+
+@pytest.mark.parametrize("reason", ["Expired", "Gone"])
+@pytest.mark.parametrize("status", [410, 500])
+def test_expiry_is_known_by_its_reason_too(reason: str, status: int) -> None:
+    failure = classify_status(status, Status(code=status, reason=reason), None, Phase.OPEN)
+    assert failure.reason is Reason.EXPIRED
+
+
+def test_a_future_revision_is_no_server_error() -> None:
+    failure = classify_status(504, decode_status(TOO_LARGE), None, Phase.LIST)
+    assert summary(failure) == (Reason.FUTURE_REVISION, CloseClass.SERVER, Action.RETRY)
+    assert failure.retry_after == 1.0
+    assert failure.status == 504
+
+
+def test_a_server_without_watch_lists() -> None:
+    assert classify_status(422, decode_status(NO_WATCH_LIST), None, Phase.OPEN).reason is Reason.INVALID
+
+
+@pytest.mark.parametrize(
+    ("header", "body", "expected"),
+    [
+        (None, None, None),
+        (7.0, None, 7.0),
+        (None, 3, 3.0),
+        (7.0, 3, 7.0),
+        (3.0, 7, 7.0),
+        (0.0, None, 0.0),
+        (86_400.0, None, 300.0),
+        (None, -5, 0.0),
+    ],
+)
+def test_the_longer_wait_counts_within_reason(header: float | None, body: int | None, expected: float | None) -> None:
+    document = b'{"code":429,"details":{"retryAfterSeconds":%s}}' % (b"null" if body is None else str(body).encode())
+    assert classify_status(429, decode_status(document), header, Phase.OPEN).retry_after == expected
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "status"),
+    [
+        (Status(code=410, reason="Expired"), Reason.EXPIRED, 410),
+        (Status(code=410), Reason.EXPIRED, 410),
+        (Status(code=410, reason="Gone"), Reason.EXPIRED, 410),
+        (Status(code=500, reason="InternalError"), Reason.SERVER_ERROR, 500),
+        (Status(code=429, reason="TooManyRequests"), Reason.THROTTLED, 429),
+        (Status(code=401), Reason.UNAUTHORIZED, 401),
+        (Status(), Reason.SERVER_ERROR, 500),
+        (Status(reason="Expired"), Reason.EXPIRED, 500),
+    ],
+)
+def test_errors_on_an_open_watch(error: Status, reason: Reason, status: int) -> None:
+    failure = classify_stream_error(error)
+    assert failure.reason is reason
+    assert failure.status == status
+
+
+def test_an_error_on_an_open_watch_may_ask_for_a_wait() -> None:
+    error = decode_status(b'{"code":429,"details":{"retryAfterSeconds":4}}')
+    assert error is not None
+    assert classify_stream_error(error).retry_after == 4.0
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("1", 1.0),
+        ("120", 120.0),
+        ("", None),
+        (None, None),
+        ("-1", None),
+        ("1.5", None),
+        ("²", None),
+        ("Wed, 21 Oct 2026 07:28:00 GMT", None),
+    ],
+)
+def test_the_retry_after_header(value: str | None, seconds: float | None) -> None:
+    assert parse_retry_after(value) == seconds
