@@ -1,0 +1,245 @@
+"""Who belongs to a domain, what seals, and what becomes of it all when revisions go backwards."""
+
+import numpy as np
+
+from watchslo.clock.domain import Domain, Horizon, Membership
+from watchslo.model import Reading
+
+PENDING, MEMBER, FOREIGN = Membership.PENDING, Membership.MEMBER, Membership.FOREIGN
+
+
+def tick(sent: float, answered: float, revision: int) -> Reading:
+    return Reading("events", sent, answered, revision)
+
+
+def probe(sent: float, answered: float, revision: int) -> Reading:
+    return Reading("pods", sent, answered, revision)
+
+
+def ticking(until: int) -> Domain:
+    """A domain whose revision is 100 at time 0 and grows by ten a second; it ticks on each second."""
+    domain = Domain("main")
+    for second in range(until):
+        assert domain.tick(tick(second, second + 0.125, 100 + 10 * second))
+    return domain
+
+
+def probed(domain: Domain, start: int, revisions: list[int], resource: str = "pods") -> Domain:
+    """One probe and one tick each second from `start` on; the domain has ticked until then."""
+    for second, revision in enumerate(revisions, start):
+        domain.probe(resource, probe(second - 0.5, second - 0.375, revision))
+        assert domain.tick(tick(second, second + 0.125, 100 + 10 * second))
+    return domain
+
+
+def member_with_stream() -> Domain:
+    """Pods are a member after three probes; the last tick is (3, 3.125, 130). Stream 7 watches them, 8 nodes."""
+    domain = probed(ticking(1), 1, [105, 115, 125])
+    domain.attach(7, "pods")
+    domain.attach(8, "nodes")
+    return domain
+
+
+def proven(domain: Domain, revision: int, received: float) -> float:
+    """When that revision was proven to be committed."""
+    bounds = domain.clock.measure(np.array([revision]), np.array([received]), without=None)
+    return float(received - bounds.proven[0])
+
+
+class TestMembership:
+    def test_nothing_is_known_at_first(self) -> None:
+        domain = Domain("main")
+        assert domain.name == "main"
+        assert domain.membership("pods") is PENDING
+        assert [str(membership) for membership in Membership] == ["pending", "member", "foreign"]
+
+    def test_three_consistent_probes_make_a_member(self) -> None:
+        domain = probed(ticking(1), 1, [105, 115])
+        assert domain.membership("pods") is PENDING
+        probed(domain, 3, [125])
+        assert domain.membership("pods") is MEMBER
+        assert domain.membership("nodes") is PENDING
+
+    def test_equal_revisions_are_consistent(self) -> None:
+        assert probed(ticking(1), 1, [100, 120, 120]).membership("pods") is MEMBER
+
+    def test_one_contradiction_makes_it_foreign(self) -> None:
+        assert probed(ticking(1), 1, [99]).membership("pods") is FOREIGN
+        assert probed(ticking(1), 1, [111]).membership("pods") is FOREIGN
+
+    def test_probes_count_a_second_apart(self) -> None:
+        domain = ticking(1)
+        for sent in (0.25, 1.0, 1.25, 2.0, 2.125):
+            domain.probe("pods", probe(sent, sent, 100))
+            domain.tick(tick(sent + 0.03125, sent + 0.0625, 100))
+        assert domain.membership("pods") is PENDING
+        domain.probe("pods", probe(2.25, 2.25, 100))
+        domain.tick(tick(3, 3.125, 100))
+        assert domain.membership("pods") is MEMBER
+
+    def test_a_probe_too_soon_still_convicts(self) -> None:
+        domain = probed(ticking(1), 1, [105])
+        domain.probe("pods", probe(1.25, 1.375, 105))
+        domain.tick(tick(1.5, 1.625, 115))
+        assert domain.membership("pods") is FOREIGN
+
+    def test_a_probe_before_any_tick_has_ended_says_nothing(self) -> None:
+        domain = Domain("main")
+        domain.probe("pods", probe(0, 0.5, 7))
+        domain.tick(tick(1, 1.5, 100))
+        domain.probe("pods", probe(1.5, 1.75, 7))
+        domain.tick(tick(2, 2.5, 100))
+        assert domain.membership("pods") is PENDING
+        domain.probe("pods", probe(1.625, 1.75, 7))
+        domain.tick(tick(3, 3.5, 100))
+        assert domain.membership("pods") is FOREIGN
+
+    def test_a_probe_waits_for_a_tick_sent_after_its_answer(self) -> None:
+        domain = ticking(1)
+        domain.probe("pods", probe(0.25, 1, 99))
+        domain.tick(tick(0.5, 1.25, 100))
+        domain.tick(tick(1, 1.5, 100))
+        assert domain.membership("pods") is PENDING
+        domain.tick(tick(1.125, 1.5, 100))
+        assert domain.membership("pods") is FOREIGN
+
+    def test_one_probe_waits_at_a_time(self) -> None:
+        domain = ticking(1)
+        domain.probe("pods", probe(0.25, 0.375, 100))
+        domain.probe("pods", probe(0.5, 0.625, 99))
+        domain.tick(tick(1, 1.125, 110))
+        domain.tick(tick(2, 2.125, 110))
+        assert domain.membership("pods") is PENDING
+
+    def test_is_judged_by_the_ticks_right_before_and_after_it(self) -> None:
+        domain = ticking(3)
+        domain.probe("pods", probe(1.25, 1.5, 121))
+        domain.tick(tick(3, 3.125, 130))
+        assert domain.membership("pods") is FOREIGN
+
+    def test_a_member_stays_as_long_as_its_probes_fit(self) -> None:
+        domain = probed(ticking(1), 1, [105, 115, 125, 135, 145, 155, 165])
+        assert domain.membership("pods") is MEMBER
+        probed(domain, 8, [1000])
+        assert domain.membership("pods") is FOREIGN
+
+    def test_a_foreign_one_starts_over_from_pending(self) -> None:
+        domain = probed(ticking(1), 1, [99, 115, 125])
+        assert domain.membership("pods") is FOREIGN
+        probed(domain, 4, [135])
+        assert domain.membership("pods") is PENDING
+        probed(domain, 5, [145, 155])
+        assert domain.membership("pods") is PENDING
+        probed(domain, 7, [165])
+        assert domain.membership("pods") is MEMBER
+
+    def test_an_expelled_one_waits_for_new_probes(self) -> None:
+        domain = probed(ticking(1), 1, [105, 115])
+        domain.probe("pods", probe(2.5, 2.625, 125))
+        domain.expel("pods")
+        assert domain.membership("pods") is FOREIGN
+        domain.tick(tick(3, 3.125, 130))
+        probed(domain, 4, [135, 145])
+        assert domain.membership("pods") is FOREIGN
+        probed(domain, 6, [155])
+        assert domain.membership("pods") is PENDING
+
+
+class TestSightings:
+    def test_those_of_members_count(self) -> None:
+        domain = member_with_stream()
+        domain.sight(3.5, 135, 7)
+        domain.tick(tick(4, 4.125, 140))
+        assert proven(domain, 135, 5) == 3.5
+
+    def test_those_of_others_do_not(self) -> None:
+        domain = member_with_stream()
+        domain.sight(3.5, 135, 8)
+        domain.tick(tick(4, 4.125, 140))
+        assert proven(domain, 135, 5) == 4.125
+
+    def test_a_violation_expels_the_resource_and_takes_all_it_said(self) -> None:
+        domain = member_with_stream()
+        domain.attach(9, "pods")
+        domain.sight(3.25, 134, 9)
+        domain.sight(3.5, 141, 7)
+        assert domain.tick(tick(4, 4.125, 140))
+        assert domain.membership("pods") is FOREIGN
+        assert domain.membership("nodes") is PENDING
+        domain.sight(4.25, 142, 9)
+        domain.tick(tick(5, 5.125, 150))
+        assert proven(domain, 134, 6) == 4.125
+        assert proven(domain, 142, 6) == 5.125
+
+    def test_expelling_one_resource_leaves_the_others_sightings(self) -> None:
+        domain = member_with_stream()
+        domain.sight(3.5, 135, 7)
+        domain.expel("nodes")
+        domain.tick(tick(4, 4.125, 140))
+        assert proven(domain, 135, 5) == 3.5
+        domain.expel("pods")
+        assert proven(domain, 135, 5) == 4.125
+
+    def test_a_detached_stream_takes_its_own_along(self) -> None:
+        domain = member_with_stream()
+        domain.sight(3.5, 135, 7)
+        domain.detach(7)
+        domain.tick(tick(4, 4.125, 140))
+        assert proven(domain, 135, 5) == 4.125
+        domain.attach(7, "pods")
+        domain.sight(4.5, 145, 7)
+        domain.tick(tick(5, 5.125, 150))
+        assert proven(domain, 145, 6) == 4.5
+
+
+class TestHorizon:
+    def test_is_the_tick_sent_last(self) -> None:
+        assert Domain("main").horizon is None
+        domain = Domain("main")
+        domain.tick(tick(2, 2.125, 110))
+        assert domain.horizon == Horizon(2, 110)
+        domain.tick(tick(1, 2.5, 115))
+        assert domain.horizon == Horizon(2, 110)
+
+
+class TestResets:
+    def test_a_read_older_than_one_that_ended_before_it_voids_everything(self) -> None:
+        domain = member_with_stream()
+        domain.expel("nodes")
+        domain.probe("leases", probe(3.25, 3.5, 9))
+        domain.sight(3.5, 135, 7)
+        assert not domain.tick(tick(4, 4.125, 50))
+        assert domain.resets == 1
+        assert [domain.membership(resource) for resource in ("pods", "nodes")] == [PENDING, PENDING]
+        assert domain.horizon == Horizon(4, 50)
+        assert domain.tick(tick(5, 5.125, 140))
+        assert domain.membership("leases") is PENDING
+        assert proven(domain, 135, 6) == 5.125
+        probed(domain, 6, [145])
+        bounds = domain.clock.measure(np.array([50, 51]), np.array([6.0, 6.0]), without=None)
+        assert bounds.measurable.tolist() == [False, True]
+        assert bounds.upper.tolist()[1] == 2
+
+    def test_its_streams_may_join_again(self) -> None:
+        domain = member_with_stream()
+        domain.tick(tick(4, 4.125, 50))
+        for second in (5, 6, 7):
+            domain.probe("pods", probe(second - 0.5, second - 0.375, 50))
+            domain.tick(tick(second, second + 0.125, 50))
+        domain.sight(7.5, 51, 7)
+        domain.tick(tick(8, 8.125, 60))
+        assert proven(domain, 51, 9) == 7.5
+
+    def test_an_overlapping_read_may_be_older(self) -> None:
+        domain = Domain("main")
+        domain.tick(tick(1, 1.5, 100))
+        assert domain.tick(tick(1.25, 1.75, 99))
+        assert domain.tick(tick(1.5, 1.75, 99))
+        assert domain.resets == 0
+        assert not domain.tick(tick(1.625, 2, 99))
+        assert domain.resets == 1
+
+    def test_an_equal_revision_is_no_step_back(self) -> None:
+        domain = ticking(2)
+        assert domain.tick(tick(3, 3.125, 110))
+        assert domain.resets == 0

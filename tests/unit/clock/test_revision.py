@@ -1,0 +1,400 @@
+"""The clock's bounds against their definitions, and every edge of them by its exact number."""
+
+import math
+from bisect import bisect_left
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from watchslo.clock.revision import AFTER_ALL, BEFORE_ALL, SIGHTINGS, RevisionClock
+from watchslo.model import Bounds, Reading
+
+INF = math.inf
+
+
+def tick(sent: float, answered: float, revision: int, resource: str = "events") -> Reading:
+    return Reading(resource, sent, answered, revision)
+
+
+def clock_of(*readings: Reading) -> RevisionClock:
+    clock = RevisionClock()
+    for reading in readings:
+        assert clock.tick(reading) == frozenset()
+    return clock
+
+
+def measure(clock: RevisionClock, *events: tuple[int, float], without: str | None = None) -> Bounds:
+    revisions = np.array([revision for revision, _ in events], dtype=np.int64)
+    return clock.measure(revisions, np.array([received for _, received in events]), without=without)
+
+
+def one(
+    clock: RevisionClock, revision: int, received: float, without: str | None = None
+) -> tuple[float, float, float] | None:
+    """(lower, proven, upper) of one event, or None where nothing is known."""
+    bounds = measure(clock, (revision, received), without=without)
+    if not bounds.measurable[0]:
+        return None
+    return float(bounds.lower[0]), float(bounds.proven[0]), float(bounds.upper[0])
+
+
+class TestTicks:
+    def test_cuts_the_commit_between_the_start_of_one_tick_and_the_end_of_a_later_one(self) -> None:
+        clock = clock_of(tick(10, 10.5, 100), tick(11, 11.25, 110))
+        assert one(clock, 101, 12) == (0.75, 0.75, 2)
+        assert one(clock, 110, 12) == (0.75, 0.75, 2)
+        assert one(clock, 111, 12) == (0, 0, 1)
+
+    def test_an_event_is_committed_before_it_arrives(self) -> None:
+        clock = clock_of(tick(10, 10.5, 100), tick(11, 11.25, 110))
+        assert one(clock, 105, 11.125) == (0, 0, 1.125)
+        assert one(clock, 105, 11.25) == (0, 0, 1.25)
+
+    def test_no_more_than_the_first_revision_has_no_lower_bound_of_its_commit(self) -> None:
+        clock = clock_of(tick(10, 10.5, 100), tick(11, 11.25, 110))
+        assert one(clock, 100, 12) is None
+        assert one(clock, 99, 12) is None
+        bounds = measure(clock, (100, 12))
+        assert (bounds.lower[0], bounds.upper[0]) == (1.5, INF)
+
+    def test_without_a_tick_nothing_is_measurable(self) -> None:
+        assert one(RevisionClock(), 1, 12) is None
+        assert not measure(RevisionClock()).measurable.size
+
+    def test_the_first_revision_is_the_oldest_one_whatever_the_order(self) -> None:
+        clock = clock_of(tick(11, 11.25, 110), tick(10, 11.5, 100))
+        assert one(clock, 100, 12) is None
+        assert one(clock, 101, 12) == (0.75, 0.75, 2)
+
+    def test_leaves_out_the_ticks_on_the_events_own_resource(self) -> None:
+        clock = clock_of(
+            tick(10, 10.25, 100, "pods"),
+            tick(11, 11.25, 110, "nodes"),
+            tick(12, 12.25, 120, "pods"),
+            tick(13, 13.25, 130, "nodes"),
+        )
+        assert one(clock, 115, 14) == (1.75, 1.75, 3)
+        assert one(clock, 115, 14, without="leases") == (1.75, 1.75, 3)
+        assert one(clock, 115, 14, without="pods") == (0.75, 0.75, 3)
+        assert one(clock, 115, 14, without="nodes") == (1.75, 1.75, 4)
+        assert one(clock, 105, 14, without="pods") is None
+        assert one(clock, 105, 14) == (2.75, 2.75, 4)
+
+    def test_a_tick_sent_before_an_arrival_and_answered_after_it_tells_where_it_started(self) -> None:
+        clock = clock_of(tick(10, 10.25, 100))
+        assert one(clock, 105, 11.5) == (0, 0, 1.5)
+        clock.tick(tick(11, 12, 104))
+        assert one(clock, 105, 11.5) == (0, 0, 0.5)
+
+    def test_an_idle_sequence_is_as_short_as_it_gets(self) -> None:
+        clock = clock_of(*(tick(t, t + 0.25, 100) for t in range(10, 20)))
+        assert one(clock, 101, 20) == (0, 0, 1)
+        bounds = measure(clock, (100, 20))
+        assert bounds.lower[0] == 9.75
+
+    def test_ticks_that_contradict_each_other_leave_nothing_known(self) -> None:
+        clock = clock_of(tick(10, 10.25, 100), tick(11, 11.25, 120), tick(12, 12.25, 110))
+        assert one(clock, 115, 13) is None
+        bounds = measure(clock, (115, 13))
+        assert (bounds.lower[0], bounds.proven[0], bounds.upper[0]) == (1.75, 1.75, INF)
+        assert one(clock, 110, 13) == (1.75, 1.75, 3)
+        assert one(clock, 121, 13) == (0, 0, 1)
+
+    def test_an_event_that_arrived_before_a_tick_which_did_not_know_it_is_not_measurable(self) -> None:
+        clock = clock_of(tick(10, 10.25, 100), tick(11, 11.25, 110))
+        assert one(clock, 111, 10.75) is None
+        assert one(clock, 111, 11) == (0, 0, 0)
+
+    @pytest.mark.parametrize("kept", [0, 1])
+    def test_keeps_what_says_more_of_two_equal_revisions(self, kept: int) -> None:
+        later_and_longer = [tick(11, 12, 110), tick(11.5, 11.75, 110)]
+        clock = clock_of(tick(10, 10.25, 100), later_and_longer[kept], later_and_longer[1 - kept])
+        assert one(clock, 110, 13) == (1.25, 1.25, 3)
+        assert one(clock, 111, 13) == (0, 0, 1.5)
+
+
+class TestTenMinutes:
+    def test_an_event_older_than_the_oldest_tick_is_open_to_the_right(self) -> None:
+        clock = clock_of(tick(10, 10.5, 100), tick(20, 20.5, 110), tick(30, 30.5, 120))
+        assert one(clock, 115, 40) == (9.5, 9.5, 20)
+        clock.tick(tick(629, 629.75, 130))
+        assert one(clock, 115, 640) == (609.5, 609.5, 620)
+        clock.tick(tick(629, 630, 131))
+        assert one(clock, 115, 640) == (609.5, 609.5, INF)
+        assert one(clock, 121, 640) == (10.25, 10.25, 610)
+        assert one(clock, 110, 640) == (619.5, 619.5, INF)
+        assert one(clock, 100, 640) is None
+
+    def test_the_newest_of_the_expired_points_stays(self) -> None:
+        clock = clock_of(tick(10, 10.5, 100), tick(5000, 5000.5, 100), tick(9000, 9000.5, 110))
+        bounds = measure(clock, (100, 9001))
+        assert bounds.lower[0] == 9001 - 10.5
+        assert one(clock, 101, 9001) == (0.5, 0.5, 4001)
+
+    def test_prunes_the_ticks_on_every_resource(self) -> None:
+        clock = clock_of(tick(10, 10.5, 100, "pods"), tick(11, 11.5, 110, "pods"), tick(12, 12.5, 115, "nodes"))
+        assert one(clock, 105, 13) == (1.5, 1.5, 3)
+        clock.tick(tick(700, 700.5, 120, "nodes"))
+        assert one(clock, 105, 701) == (689.5, 689.5, INF)
+
+
+class TestSightings:
+    @pytest.fixture
+    def clock(self) -> RevisionClock:
+        return clock_of(tick(10, 10.25, 100))
+
+    def test_count_once_a_later_tick_has_reached_their_revision(self, clock: RevisionClock) -> None:
+        clock.sight(10.5, 105, 1)
+        assert one(clock, 105, 12) == (0, 0, 2)
+        clock.tick(tick(11, 11.25, 105))
+        assert one(clock, 104, 12) == (0.75, 1.5, 2)
+        assert one(clock, 105, 12) == (0.75, 1.5, 2)
+        assert one(clock, 106, 12) == (0, 0, 1)
+
+    def test_wait_for_a_tick_sent_after_their_arrival(self, clock: RevisionClock) -> None:
+        clock.sight(10.5, 105, 1)
+        assert clock.tick(tick(10.5, 11.25, 110)) == frozenset()
+        assert one(clock, 105, 12) == (0.75, 0.75, 2)
+        assert clock.tick(tick(10.75, 11.5, 110)) == frozenset()
+        assert one(clock, 105, 12) == (0.75, 1.5, 2)
+
+    def test_a_tick_sent_earlier_takes_no_confirmation_back(self, clock: RevisionClock) -> None:
+        clock.sight(10.5, 105, 1)
+        clock.tick(tick(11, 11.25, 110))
+        clock.tick(tick(10.375, 11.5, 102))
+        assert one(clock, 105, 12) == (0.75, 1.5, 1.625)
+
+    def test_an_arrival_is_no_later_than_its_own(self, clock: RevisionClock) -> None:
+        clock.sight(10.5, 105, 1)
+        clock.tick(tick(11, 11.25, 110))
+        assert one(clock, 103, 10.375) == (0, 0, 0.375)
+
+    def test_a_stream_ahead_of_a_later_tick_is_of_another_sequence(self, clock: RevisionClock) -> None:
+        clock.sight(10.5, 105, 1)
+        clock.sight(10.75, 106, 2)
+        assert clock.tick(tick(11, 11.25, 105)) == {2}
+        assert one(clock, 105, 12) == (0.75, 1.5, 2)
+        assert one(clock, 106, 12) == (0, 0, 1)
+        assert clock.tick(tick(13, 13.25, 110)) == frozenset()
+        assert one(clock, 106, 14) == (0.75, 0.75, 3)
+
+    def test_takes_all_sightings_of_a_violator_confirmed_ones_too(self, clock: RevisionClock) -> None:
+        clock.sight(10.5, 105, 2)
+        clock.sight(10.625, 106, 1)
+        clock.tick(tick(11, 11.25, 110))
+        assert one(clock, 105, 12) == (0.75, 1.5, 2)
+        clock.sight(11.5, 900, 2)
+        clock.sight(11.625, 901, 3)
+        assert clock.tick(tick(12, 12.25, 120)) == {2, 3}
+        assert one(clock, 105, 12) == (0.75, 1.375, 2)
+
+    def test_a_slow_tick_convicts_what_another_one_had_confirmed(self, clock: RevisionClock) -> None:
+        clock.sight(10.5, 105, 1)
+        assert clock.tick(tick(11, 11.25, 110)) == frozenset()
+        assert clock.tick(tick(10.75, 11.5, 104)) == {1}
+        assert one(clock, 103, 12) == (0.75, 0.75, 2)
+
+    def test_a_sighting_at_odds_with_the_ticks_proves_nothing(self, clock: RevisionClock) -> None:
+        clock.tick(tick(11, 11.25, 101))
+        clock.sight(10.5, 105, 1)  # handed in too late to be judged by the tick before
+        clock.tick(tick(12, 12.25, 110))
+        assert one(clock, 101, 13) == (1.75, 2.5, 3)
+        assert one(clock, 105, 13) == (0.75, 0.75, 2)
+
+    def test_only_newer_ones_are_kept(self, clock: RevisionClock) -> None:
+        clock.sight(10.5, 105, 1)
+        clock.sight(10.75, 105, 2)
+        clock.sight(10.75, 104, 2)
+        clock.forget(1)
+        clock.tick(tick(11, 11.25, 110))
+        assert one(clock, 104, 12) == (0.75, 0.75, 2)
+
+    def test_one_in_two_milliseconds_is_kept(self) -> None:
+        clock = clock_of(tick(-1, -0.75, 100))
+        clock.sight(0.0, 105, 1)
+        clock.sight(0.0019, 106, 1)
+        clock.sight(0.002, 107, 1)
+        clock.tick(tick(1, 1.25, 110))
+        assert one(clock, 106, 2) == (0.75, 2 - 0.002, 3)
+        assert one(clock, 105, 2) == (0.75, 2, 3)
+
+    def test_a_forgotten_stream_proves_nothing_and_hinders_nobody(self, clock: RevisionClock) -> None:
+        clock.sight(10.5, 105, 1)
+        clock.sight(10.75, 900, 2)
+        clock.forget(2)
+        clock.sight(10.7509, 106, 3)
+        clock.forget(4)
+        assert clock.tick(tick(11, 11.25, 110)) == frozenset()
+        assert one(clock, 105, 12) == (0.75, 1.5, 2)
+        assert one(clock, 106, 12) == (0.75, 12 - 10.7509, 2)
+
+    def test_forgets_confirmed_ones(self, clock: RevisionClock) -> None:
+        clock.sight(10.5, 104, 1)
+        clock.sight(10.625, 105, 2)
+        clock.tick(tick(11, 11.25, 110))
+        clock.sight(11.5, 111, 1)
+        clock.forget(1)
+        assert one(clock, 104, 12) == (0.75, 1.375, 2)
+        clock.forget(2)
+        assert one(clock, 104, 12) == (0.75, 0.75, 2)
+        clock.sight(11.5, 111, 3)
+        clock.tick(tick(12, 12.25, 112))
+        assert one(clock, 111, 13) == (0.75, 1.5, 2)
+
+
+class TestManySightings:
+    """A full store is thinned: all of the last ten seconds, the last one in 50 ms of the last ten minutes."""
+
+    def filled(self, spacing: float) -> tuple[RevisionClock, float]:
+        clock = clock_of(tick(-1, -0.75, 0))
+        for number in range(SIGHTINGS):
+            clock.sight(number * spacing, number + 1, 1)
+        end = SIGHTINGS * spacing
+        clock.tick(tick(end, end + 5, SIGHTINGS))
+        return clock, end
+
+    def proven(self, clock: RevisionClock, received: float) -> list[float]:
+        bounds = measure(clock, *((number + 1, received) for number in range(SIGHTINGS)))
+        return [received - late for late in bounds.proven.tolist()]
+
+    def test_until_it_is_full_nothing_goes(self) -> None:
+        clock, end = self.filled(1 / 256)
+        assert end == 78.125
+        assert self.proven(clock, 128.0) == [number / 256 for number in range(SIGHTINGS)]
+
+    def test_the_dense_ones_go_first(self) -> None:
+        clock, end = self.filled(1 / 256)
+        clock.sight(end, SIGHTINGS + 1, 1)
+        times = [number / 256 for number in range(SIGHTINGS)]
+        last_of_span = {int(time // 0.05): time for time in times}.values()
+        kept = sorted({*last_of_span, *(time for time in times if time >= end - 10)})
+        assert self.proven(clock, 128.0) == [kept[bisect_left(kept, time)] for time in times]
+        assert len(kept) == 2560 + 1362
+
+    def test_then_those_of_more_than_ten_minutes(self) -> None:
+        clock, end = self.filled(1 / 16)
+        clock.sight(end, SIGHTINGS + 1, 1)
+        expected = [max(number / 16, end - 600) for number in range(SIGHTINGS)]
+        assert self.proven(clock, 2048.0) == expected
+
+    def test_goes_on_taking_sightings(self) -> None:
+        clock, end = self.filled(1 / 256)
+        for number in range(SIGHTINGS):
+            clock.sight(end + number / 256, SIGHTINGS + number + 1, 2)
+        clock.tick(tick(200, 200.25, 3 * SIGHTINGS))
+        bounds = measure(clock, (SIGHTINGS + 1, 201), (2 * SIGHTINGS, 201))
+        assert 201 - end - bounds.proven[0] <= 0.05
+        assert bounds.proven[1] == 201 - end - (SIGHTINGS - 1) / 256
+        clock.forget(1)
+        clock.forget(2)
+        bounds = measure(clock, (SIGHTINGS + 1, 201))
+        assert bounds.proven[0] == 0.75
+
+    def test_the_unconfirmed_stay_unconfirmed(self) -> None:
+        clock = clock_of(tick(-1, -0.75, 0))
+        for number in range(SIGHTINGS + 1):
+            clock.sight(number / 256, number + 1, 1 + number % 2)
+        assert one(clock, 1, 128) == (0, 0, 129)
+        assert clock.tick(tick(100, 101, 10)) == {1, 2}
+        assert one(clock, 1, 128) == (27, 27, 129)
+
+
+class TestHealth:
+    def test_an_empty_clock_knows_nothing(self) -> None:
+        clock = RevisionClock()
+        assert (clock.latest, clock.newest, clock.interval, clock.median_round_trip) == (None, None, None, None)
+        assert (clock.newest_before(1e9), clock.oldest_after(-1e9)) == (BEFORE_ALL, AFTER_ALL)
+
+    def test_one_tick_is_no_interval(self) -> None:
+        clock = clock_of(tick(10, 10.25, 100))
+        assert (clock.latest, clock.newest, clock.interval) == (tick(10, 10.25, 100), 100, None)
+        assert clock.median_round_trip == 0.25
+
+    def test_the_newest_interval_lies_between_the_two_ticks_sent_last(self) -> None:
+        clock = clock_of(tick(10, 10.25, 100), tick(11, 11.5, 110), tick(10.5, 12, 120))
+        assert clock.latest == tick(11, 11.5, 110)
+        assert clock.newest == 120
+        assert clock.interval == 1
+        clock.tick(tick(12, 12.25, 119, "pods"))
+        assert clock.interval == 1.25
+        assert clock.newest == 120
+
+    def test_the_median_is_of_the_last_121(self) -> None:
+        clock = clock_of(*(tick(t, t + 0.5, 100) for t in range(60)), *(tick(t, t + 0.25, 100) for t in range(60, 121)))
+        assert clock.median_round_trip == 0.25
+        clock = clock_of(*(tick(t, t + 0.5, 100) for t in range(61)), *(tick(t, t + 0.25, 100) for t in range(61, 121)))
+        assert clock.median_round_trip == 0.5
+        clock.tick(tick(121, 121.25, 100))
+        assert clock.median_round_trip == 0.25
+
+    def test_what_reads_before_and_after_a_moment_returned(self) -> None:
+        clock = clock_of(tick(10, 10.5, 100, "pods"), tick(11, 11.5, 110, "nodes"), tick(12, 12.5, 120, "pods"))
+        assert [clock.newest_before(t) for t in (10.5, 10.75, 11.5, 11.75, 13)] == [BEFORE_ALL, 100, 100, 110, 120]
+        assert [clock.oldest_after(t) for t in (9, 10, 10.75, 11, 12)] == [100, 110, 110, 120, AFTER_ALL]
+
+    def test_a_cleared_clock_is_as_good_as_new(self) -> None:
+        clock = clock_of(tick(10, 10.25, 100))
+        clock.sight(10.5, 105, 1)
+        clock.tick(tick(11, 11.25, 110))
+        clock.clear()
+        assert (clock.latest, clock.newest, clock.median_round_trip) == (None, None, None)
+        clock.tick(tick(12, 12.5, 50))
+        assert clock.median_round_trip == 0.5
+        clock.tick(tick(13, 13.25, 107))
+        assert one(clock, 105, 14) == (0.75, 0.75, 2)
+
+
+eighths = st.integers(0, 64).map(lambda n: n / 8)
+readings = st.builds(
+    lambda resource, sent, took, revision: Reading(resource, sent, sent + took, revision),
+    st.sampled_from(["pods", "nodes"]),
+    eighths,
+    eighths,
+    st.integers(90, 110),
+)
+
+
+@given(st.lists(readings, max_size=12), st.lists(st.tuples(st.integers(88, 112), eighths), max_size=8))
+def test_any_ticks_in_any_order_bound_by_definition(ticks: list[Reading], events: list[tuple[int, float]]) -> None:
+    clock = RevisionClock()
+    for reading in ticks:
+        clock.tick(reading)
+    for without in (None, "pods", "nodes"):
+        bounds = measure(clock, *events, without=without)
+        used = [reading for reading in ticks if reading.resource != without]
+        for k, (revision, received) in enumerate(events):
+            start = max((reading.sent for reading in used if reading.revision < revision), default=-INF)
+            end = min([received, *(reading.answered for reading in used if reading.revision >= revision)])
+            assert bounds.lower[k] == received - end
+            assert bounds.upper[k] == (received - start if start <= end else INF)
+            assert bounds.proven[k] == bounds.lower[k]
+            assert bounds.measurable[k] == (-INF < start <= end)
+
+
+@given(st.lists(readings, max_size=12), eighths)
+def test_any_ticks_in_any_order_tell_what_was_read_before_and_after(ticks: list[Reading], time: float) -> None:
+    clock = RevisionClock()
+    for reading in ticks:
+        clock.tick(reading)
+    before = [reading.revision for reading in ticks if reading.answered < time]
+    after = [reading.revision for reading in ticks if reading.sent > time]
+    assert clock.newest_before(time) == max(before, default=BEFORE_ALL)
+    assert clock.oldest_after(time) == min(after, default=AFTER_ALL)
+
+
+@given(st.lists(readings, max_size=6), st.lists(st.tuples(eighths, st.integers(90, 112), st.integers(1, 2))), readings)
+def test_whatever_is_fed_the_bounds_are_in_order(
+    ticks: list[Reading], sightings: list[tuple[float, int, int]], last: Reading
+) -> None:
+    clock = RevisionClock()
+    for reading in ticks:
+        clock.tick(reading)
+    for received, revision, stream in sightings:
+        clock.sight(received, revision, stream)
+    clock.tick(last)
+    bounds = measure(clock, *((revision, n / 4) for revision in range(88, 114) for n in range(36)))
+    assert np.all(bounds.lower >= 0)
+    assert np.all(bounds.lower <= bounds.proven)
+    assert np.all(bounds.proven <= bounds.upper)

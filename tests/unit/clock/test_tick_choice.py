@@ -1,0 +1,95 @@
+"""What to tick on, as the etcds behind the candidates lie."""
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from watchslo.clock.domain import TickChoice, TickPlan
+from watchslo.model import Reading, Resource
+
+EVENTS = Resource("", "v1", "events", namespaced=True)
+PODS = Resource("", "v1", "pods", namespaced=True)
+NODES = Resource("", "v1", "nodes", namespaced=False)
+LEASES = Resource("coordination.k8s.io", "v1", "leases", namespaced=True)
+ALL = (EVENTS, PODS, NODES, LEASES)
+
+
+def together(time: float) -> int:
+    return 100 + int(4 * time)
+
+
+def apart(time: float) -> int:
+    return 7000 + int(8 * time)
+
+
+def elsewhere(time: float) -> int:
+    return 20 + int(time)
+
+
+def chosen(
+    candidates: tuple[Resource, ...], etcds: Mapping[Resource, Callable[[float], int]]
+) -> tuple[TickPlan, list[str]]:
+    """Drives a choice twice a second; what is not in `etcds` cannot be read. Returns the plan and what was read."""
+    choice = TickChoice(candidates)
+    reads: list[str] = []
+    while (resource := choice.next) is not None:
+        assert choice.plan is None
+        assert len(reads) < 50
+        now = len(reads) / 2
+        reads.append(resource.plural)
+        if resource in etcds:
+            choice.observe(Reading(resource.key, now, now + 0.125, etcds[resource](now)))
+        else:
+            choice.pass_over(resource)
+    assert choice.plan is not None
+    return choice.plan, reads
+
+
+def test_events_if_they_share_the_revisions() -> None:
+    plan, reads = chosen(ALL, dict.fromkeys(ALL, together))
+    assert plan == TickPlan((EVENTS,), blind=False)
+    assert reads == ["pods", "events"] * 3 + ["pods"]
+
+
+def test_else_two_cached_ones_that_do() -> None:
+    plan, reads = chosen(ALL, {**dict.fromkeys(ALL, together), EVENTS: apart})
+    assert plan == TickPlan((PODS, NODES), blind=False)
+    assert reads == ["pods", "events", "pods"] + ["pods", "nodes"] * 3 + ["pods"]
+
+
+def test_whatever_pair_shares_them() -> None:
+    plan, _ = chosen(ALL, {EVENTS: apart, PODS: elsewhere, NODES: together, LEASES: together})
+    assert plan == TickPlan((NODES, LEASES), blind=False)
+
+
+@pytest.mark.parametrize("resource", [EVENTS, PODS])
+def test_passes_over_what_cannot_be_read(resource: Resource) -> None:
+    etcds = {candidate: together for candidate in ALL if candidate != resource}
+    plan, reads = chosen(ALL, etcds)
+    assert plan == TickPlan((PODS, NODES) if resource == EVENTS else (EVENTS,), blind=False)
+    assert reads.count(resource.plural) == 1
+
+
+def test_nothing_in_common_leaves_the_first_cached_one_alone_and_blind() -> None:
+    plan, _ = chosen((EVENTS, PODS, NODES), {EVENTS: apart, PODS: together, NODES: elsewhere})
+    assert plan == TickPlan((PODS,), blind=True)
+
+
+def test_the_only_one_there_is() -> None:
+    assert chosen((PODS,), {}) == (TickPlan((PODS,), blind=True), [])
+    assert chosen((EVENTS,), {}) == (TickPlan((EVENTS,), blind=False), [])
+    assert chosen((EVENTS, PODS), {EVENTS: together})[0] == TickPlan((EVENTS,), blind=False)
+
+
+def test_nothing_to_tick_on() -> None:
+    assert chosen((), {})[0] == TickPlan((), blind=False)
+    assert chosen((PODS, NODES), {NODES: together})[0] == TickPlan((NODES,), blind=True)
+
+
+def test_revisions_that_go_backwards_are_no_common_ground() -> None:
+    def falling(time: float) -> int:
+        return 100 - int(time)
+
+    plan, reads = chosen((PODS, NODES), {PODS: falling, NODES: falling})
+    assert plan == TickPlan((PODS,), blind=True)
+    assert reads == ["pods", "nodes", "pods"]

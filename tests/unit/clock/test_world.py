@@ -1,0 +1,232 @@
+"""Small generated worlds whose commit times are known: the truth lies inside all bounds, whatever the schedule."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from watchslo.clock.domain import Domain, Membership
+from watchslo.clock.revision import RevisionClock
+from watchslo.model import Bounds, Reading
+
+INF = math.inf
+RESOURCES = ("pods", "nodes")
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """`revision` of one etcd, committed at `committed`, comes out of `stream` at `received`."""
+
+    stream: int
+    received: float
+    revision: int
+    committed: float
+
+
+@dataclass(frozen=True)
+class World:
+    """One etcd: commits[k] is the time of revision base + k + 1. Readings are in the order of their answers."""
+
+    base: int
+    commits: tuple[float, ...]
+    readings: tuple[Reading, ...]
+    arrivals: tuple[Arrival, ...]
+
+    def revision_at(self, time: float) -> int:
+        return self.base + sum(committed <= time for committed in self.commits)
+
+    def in_order(self, readings: tuple[Reading, ...]) -> Iterator[Reading | Arrival]:
+        """What a monitor gets to see, as it happens."""
+        happenings: list[Reading | Arrival] = [*self.arrivals, *readings]
+        yield from sorted(happenings, key=_moment)
+
+
+def _moment(happening: Reading | Arrival) -> float:
+    return happening.answered if isinstance(happening, Reading) else happening.received
+
+
+@st.composite
+def worlds(draw: st.DrawFn, *, unit: float = 1 / 64, base: int = 1000) -> World:
+    """Commits alone and in bursts; reads that are lost, slow, overlapping, of two resources; streams that dawdle."""
+    gaps = draw(st.lists(st.integers(0, 64), min_size=1, max_size=24))
+    commits = tuple(unit * sum(gaps[: k + 1]) for k in range(len(gaps)))
+    world = World(base, commits, (), ())
+    readings = []
+    sent = 0.0
+    for resource, gap, there, back in draw(
+        st.lists(
+            st.tuples(st.sampled_from(RESOURCES), st.integers(1, 48), st.integers(0, 128), st.integers(0, 16)),
+            min_size=1,
+            max_size=24,
+        )
+    ):
+        sent += unit * gap
+        read = sent + unit * there
+        readings.append(Reading(resource, sent, read + unit * back, world.revision_at(read)))
+    arrivals = []
+    for stream, delays in enumerate(
+        draw(st.lists(st.lists(st.none() | st.integers(0, 256), max_size=len(commits)), max_size=3))
+    ):
+        received = 0.0
+        for k, delay in enumerate(delays):
+            if delay is not None:
+                received = max(received, commits[k] + unit * delay)
+                arrivals.append(Arrival(stream, received, base + k + 1, commits[k]))
+    arrivals.sort(key=_moment)
+    readings.sort(key=_moment)
+    return World(base, commits, tuple(readings), tuple(arrivals))
+
+
+def measure(clock: RevisionClock, arrivals: list[Arrival], without: str | None = None) -> Bounds:
+    revisions = np.array([arrival.revision for arrival in arrivals], dtype=np.int64)
+    return clock.measure(revisions, np.array([arrival.received for arrival in arrivals]), without=without)
+
+
+def assert_truth_inside(clock: RevisionClock, arrivals: list[Arrival], without: str | None = None) -> None:
+    bounds = measure(clock, arrivals, without)
+    truth = np.array([arrival.received - arrival.committed for arrival in arrivals])
+    assert np.all(bounds.lower >= 0)
+    assert np.all(bounds.lower <= bounds.proven)
+    assert np.all(bounds.proven <= truth)
+    assert np.all((truth <= bounds.upper) | ~bounds.measurable)
+
+
+def replay(world: World) -> tuple[RevisionClock, list[Arrival]]:
+    """Feeds a clock all of a world, and looks at each tick whether it tells the truth."""
+    clock = RevisionClock()
+    arrived: list[Arrival] = []
+    for happening in world.in_order(world.readings):
+        if isinstance(happening, Arrival):
+            clock.sight(happening.received, happening.revision, happening.stream)
+            arrived.append(happening)
+        else:
+            assert clock.tick(happening) == frozenset()
+            for without in (None, *RESOURCES):
+                assert_truth_inside(clock, arrived, without)
+    return clock, arrived
+
+
+def sightings(world: World) -> list[tuple[float, int]]:
+    """(received, revision) of those that are worth keeping and confirmed by a tick, by definition."""
+    kept: list[Arrival] = []
+    for arrival in world.arrivals:
+        if not kept or (arrival.revision > kept[-1].revision and arrival.received > kept[-1].received):
+            kept.append(arrival)
+    return [
+        (arrival.received, arrival.revision)
+        for arrival in kept
+        if any(tick.sent > arrival.received and tick.revision >= arrival.revision for tick in world.readings)
+    ]
+
+
+def by_definition(world: World, arrival: Arrival, without: str | None) -> tuple[float, float, float] | None:
+    """(lower, proven, upper) of all evidence there ever was."""
+    used = [tick for tick in world.readings if tick.resource != without]
+    start = max((tick.sent for tick in used if tick.revision < arrival.revision), default=None)
+    if start is None:
+        return None
+    end = min([arrival.received, *(tick.answered for tick in used if tick.revision >= arrival.revision)])
+    seen = min([end, *(received for received, revision in sightings(world) if revision >= arrival.revision)])
+    return arrival.received - end, arrival.received - seen, arrival.received - start
+
+
+@given(worlds())
+def test_the_truth_lies_inside_and_the_bounds_are_those_of_the_definition(world: World) -> None:
+    clock, arrived = replay(world)
+    for without in (None, *RESOURCES):
+        bounds = measure(clock, arrived, without)
+        for k, arrival in enumerate(arrived):
+            expected = by_definition(world, arrival, without)
+            assert bounds.measurable[k] == (expected is not None)
+            if expected is not None:
+                assert (bounds.lower[k], bounds.proven[k], bounds.upper[k]) == expected
+
+
+@given(worlds(), st.randoms(use_true_random=False))
+def test_the_order_in_which_ticks_come_in_does_not_matter(world: World, random: Random) -> None:
+    shuffled = list(world.readings)
+    random.shuffle(shuffled)
+    arrivals = list(world.arrivals)
+    bounds = []
+    for readings in (world.readings, shuffled):
+        clock = RevisionClock()
+        for reading in readings:
+            clock.tick(reading)
+        bounds.append(measure(clock, arrivals))
+    assert np.array_equal(bounds[0].lower, bounds[1].lower)
+    assert np.array_equal(bounds[0].upper, bounds[1].upper)
+    assert np.array_equal(bounds[0].measurable, bounds[1].measurable)
+
+
+@given(worlds(unit=4.0))
+def test_what_is_forgotten_only_ever_widens(world: World) -> None:
+    clock, arrived = replay(world)
+    for without in (None, *RESOURCES):
+        bounds = measure(clock, arrived, without)
+        for k, arrival in enumerate(arrived):
+            expected = by_definition(world, arrival, without)
+            assert bounds.measurable[k] == (expected is not None)
+            if expected is not None:
+                assert bounds.lower[k] <= expected[0]
+                assert bounds.proven[k] <= expected[1]
+                assert bounds.upper[k] >= expected[2]
+
+
+@given(worlds(), worlds(base=2000), st.booleans())
+def test_domains_never_mix(world: World, other: World, swapped: bool) -> None:  # noqa: FBT001 - drawn
+    """Resources of two etcds are probed in the domain of one: its own is never foreign, the other never joins."""
+    ours, theirs = (other, world) if swapped else (world, other)
+    domain = Domain("ours")
+    ticks = tuple(reading for reading in ours.readings if reading.resource == "pods")
+    probes = tuple(
+        Reading(name, reading.sent, reading.answered, reading.revision)
+        for name, source in (("nodes", ours), ("foreign", theirs))
+        for reading in source.readings
+        if reading.resource == "nodes"
+    )
+    for happening in ours.in_order((*ticks, *probes)):
+        if isinstance(happening, Arrival):
+            continue
+        if happening.resource == "pods":
+            assert domain.tick(happening)
+        else:
+            domain.probe(happening.resource, happening)
+        assert domain.membership("nodes") is not Membership.FOREIGN
+        assert domain.membership("foreign") is not Membership.MEMBER
+    assert domain.resets == 0
+
+
+@given(worlds(), st.integers(0, 24), st.integers(1, 2))
+def test_a_stream_that_leaves_the_sequence_leaves_nothing_behind(world: World, position: int, clones: int) -> None:
+    """Streams of a resource whose etcd is a copy of ours until, at some arrival, its revisions run far ahead."""
+    domain = Domain("ours")
+    for start in range(-5, 0):
+        for resource in ("pods", "copies"):
+            domain.probe(resource, Reading(resource, start + 0.25, start + 0.5, world.base))
+        domain.tick(Reading("nodes", start + 0.75, start + 0.875, world.base))
+    assert domain.membership("copies") is Membership.MEMBER
+    for stream in range(3 + clones):
+        domain.attach(stream, "pods" if stream < 3 else "copies")
+    honest: list[Arrival] = []
+    gone_at, seen_at = INF, -INF
+    for number, happening in enumerate(world.in_order(world.readings)):
+        if isinstance(happening, Reading):
+            assert domain.tick(happening)
+            assert_truth_inside(domain.clock, honest)
+            if happening.sent > gone_at:
+                assert domain.membership("copies") is Membership.FOREIGN
+                assert not np.isin(domain.clock._sightings._streams[: domain.clock._sightings._count], [3, 4]).any()
+            continue
+        if number >= position and happening.received > seen_at:  # else it came too soon after another to be looked at
+            gone_at = min(gone_at, happening.received)
+        seen_at = happening.received
+        for stream in range(3, 3 + clones):
+            domain.sight(happening.received, happening.revision + (10**6 if number >= position else 0), stream)
+        domain.sight(happening.received, happening.revision, happening.stream)
+        honest.append(happening)
+    assert domain.membership("pods") is Membership.MEMBER
+    assert domain.resets == 0

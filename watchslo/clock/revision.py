@@ -1,0 +1,256 @@
+"""When was a revision committed? The evidence of one revision sequence, kept so that any revision can be looked up.
+
+A tick is a consistent read that returned revision R, sent at s and answered at e: every revision up to R was committed
+before e, every later one after s. Hence revision r was committed between
+
+    L(r) = max{s : R < r}   and   U(r) = min{e : R >= r}.
+
+A sighting is an event or bookmark of revision r' received at t': all revisions up to r' were committed before t'. It
+counts once a tick sent later has shown that r' belongs to the same sequence. All times are monotonic seconds; revisions
+are int64.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from watchslo.model import Bounds, FloatArray, IntArray, Reading
+
+BEFORE_ALL = int(np.iinfo(np.int64).min)  # older than any revision
+AFTER_ALL = int(np.iinfo(np.int64).max)  # newer than any revision
+
+KEPT_SECONDS = 600.0  # later events are late by "at least so much", which is verdict enough
+ROUND_TRIPS = 121  # about a minute of ticks; odd, so that the median is one of them
+
+SIGHTING_SPACING_SECONDS = 0.002  # finer proof than this decides nothing
+DENSE_SECONDS = 10.0  # by then nearly all events have arrived: what is older may be thinned
+THINNED_SPACING_SECONDS = 0.05
+SIGHTINGS = 20_000  # 10 s each 2 ms and 590 s each 50 ms are 16,800: thinning always makes room for 6 s
+
+
+class _Staircase:
+    """Points (revision, time) that ascend in both, between two sentinels: only those that say what no other says."""
+
+    def __init__(self) -> None:
+        self._revisions: IntArray = np.array([BEFORE_ALL, AFTER_ALL], dtype=np.int64)
+        self._times: FloatArray = np.array([-np.inf, np.inf])
+
+    def prune(self, before: float) -> None:
+        """Forgets the points before that time but for the newest of them, which still speaks for what came after it."""
+        expired = slice(1, int(self._times.searchsorted(before, side="right")) - 1)
+        self._revisions = np.delete(self._revisions, expired)
+        self._times = np.delete(self._times, expired)
+
+    def _older_but_later(self, revision: int, time: float) -> slice:
+        return slice(int(self._times.searchsorted(time)), int(self._revisions.searchsorted(revision, side="right")))
+
+    def _newer_but_earlier(self, revision: int, time: float) -> slice:
+        return slice(int(self._revisions.searchsorted(revision)), int(self._times.searchsorted(time, side="right")))
+
+    def _put(self, revision: int, time: float, *, over: slice) -> None:
+        self._revisions = np.concatenate((self._revisions[: over.start], [revision], self._revisions[over.stop :]))
+        self._times = np.concatenate((self._times[: over.start], [time], self._times[over.stop :]))
+
+
+class _Starts(_Staircase):
+    """L: no revision newer than a point's was committed before its time. Of an older one, a later time says more."""
+
+    def add(self, revision: int, time: float) -> None:
+        better = self._older_but_later(revision, time)
+        if better.start >= better.stop:
+            self._put(revision, time, over=self._newer_but_earlier(revision, time))
+
+    def at(self, revisions: IntArray) -> FloatArray:
+        return self._times[self._revisions.searchsorted(revisions) - 1]
+
+    def oldest_after(self, time: float) -> int:
+        return int(self._revisions[self._times.searchsorted(time, side="right")])
+
+
+class _Ends(_Staircase):
+    """U: all revisions up to a point's were committed by its time. Of a newer one, an earlier time says more."""
+
+    def add(self, revision: int, time: float) -> None:
+        better = self._newer_but_earlier(revision, time)
+        if better.start >= better.stop:
+            self._put(revision, time, over=self._older_but_later(revision, time))
+
+    def at(self, revisions: IntArray) -> FloatArray:
+        return self._times[self._revisions.searchsorted(revisions)]
+
+    def newest_before(self, time: float) -> int:
+        return int(self._revisions[self._times.searchsorted(time) - 1])
+
+
+@dataclass(slots=True)
+class _Ticks:
+    """The ticks on one resource. `first` is the oldest revision ever read: nothing bounds its commit from below."""
+
+    starts: _Starts = field(default_factory=_Starts)
+    ends: _Ends = field(default_factory=_Ends)
+    first: int = AFTER_ALL
+
+    def add(self, reading: Reading) -> None:
+        self.starts.add(reading.revision, reading.sent)
+        self.ends.add(reading.revision, reading.answered)
+        self.first = min(self.first, reading.revision)
+
+    def prune(self, before: float) -> None:
+        self.starts.prune(before)
+        self.ends.prune(before)
+
+
+class _Sightings:
+    """Sightings, ascending in time and revision: first those that a tick has confirmed, then those that await one."""
+
+    def __init__(self) -> None:
+        self._received: FloatArray = np.empty(SIGHTINGS)
+        self._revisions: IntArray = np.empty(SIGHTINGS, dtype=np.int64)
+        self._streams: IntArray = np.empty(SIGHTINGS, dtype=np.int64)
+        self._count = 0
+        self._confirmed = 0
+        self._newest_received = -np.inf
+        self._newest_revision = BEFORE_ALL
+        self._publish()
+
+    def add(self, received: float, revision: int, stream: int) -> None:
+        if revision <= self._newest_revision or received - self._newest_received < SIGHTING_SPACING_SECONDS:
+            return
+        if self._count == SIGHTINGS:
+            self._thin(received)
+        self._received[self._count] = received
+        self._revisions[self._count] = revision
+        self._streams[self._count] = stream
+        self._count += 1
+        self._newest_received, self._newest_revision = received, revision
+
+    def judge(self, tick: Reading) -> frozenset[int]:
+        """Holds against a tick what was received before it was sent; returns the streams found in another sequence.
+
+        Such a stream was ahead of a read that came later: all its sightings go. The others count from now on.
+        """
+        seen = int(self._received[: self._count].searchsorted(tick.sent))
+        possible = int(self._revisions[: self._count].searchsorted(tick.revision, side="right"))
+        violators = frozenset(self._streams[possible:seen].tolist())
+        if violators:
+            self.forget(violators)
+            seen = int(self._received[: self._count].searchsorted(tick.sent))
+        self._confirmed = max(self._confirmed, seen)
+        self._publish()
+        return violators
+
+    def forget(self, streams: frozenset[int]) -> None:
+        self._keep(~np.isin(self._streams[: self._count], list(streams)))
+
+    def at(self, revisions: IntArray) -> FloatArray:
+        """When each revision was proven to be committed; infinite where no sighting tells."""
+        return self._proven_times[self._proven_revisions.searchsorted(revisions)]
+
+    def _thin(self, now: float) -> None:
+        received = self._received[: self._count]
+        spans = received // THINNED_SPACING_SECONDS
+        last_of_span = np.append(spans[1:] != spans[:-1], True)
+        dense = received >= now - DENSE_SECONDS
+        self._keep((received >= now - KEPT_SECONDS) & (dense | last_of_span))
+
+    def _keep(self, kept: NDArray[np.bool_]) -> None:
+        count = int(np.count_nonzero(kept))
+        for column in (self._received, self._revisions, self._streams):
+            column[:count] = column[: self._count][kept]
+        self._confirmed = int(np.count_nonzero(kept[: self._confirmed]))
+        self._count = count
+        self._publish()
+
+    def _publish(self) -> None:
+        """Derives what lookups need. Copies: the columns move under a view."""
+        self._proven_revisions = self._revisions[: self._confirmed].copy()
+        self._proven_times = np.append(self._received[: self._confirmed], np.inf)
+        newest = self._count - 1
+        self._newest_received = float(self._received[newest]) if self._count else -np.inf
+        self._newest_revision = int(self._revisions[newest]) if self._count else BEFORE_ALL
+
+
+class RevisionClock:
+    """The evidence of one revision sequence, of about the last ten minutes.
+
+    Ticks may overlap and come in any order. `latest` is the tick sent last; `newest` the newest revision ticked;
+    `interval` the width of the newest commit interval, from the sending of the tick before the latest to the latest
+    one's answer; `median_round_trip` that of the last 121 ticks.
+    """
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forgets everything: the revisions began anew."""
+        self._ticks: dict[str, _Ticks] = {}
+        self._sightings = _Sightings()
+        self._last_two: list[Reading] = []
+        self._round_trips: deque[float] = deque(maxlen=ROUND_TRIPS)
+        self.newest: int | None = None
+        self.median_round_trip: float | None = None
+
+    @property
+    def latest(self) -> Reading | None:
+        return self._last_two[-1] if self._last_two else None
+
+    @property
+    def interval(self) -> float | None:
+        if len(self._last_two) < 2:  # noqa: PLR2004 - an interval has two ends
+            return None
+        previous, latest = self._last_two
+        return latest.answered - previous.sent
+
+    def tick(self, reading: Reading) -> frozenset[int]:
+        """Takes in a tick; returns the streams whose sightings it proves to be of another sequence, and drops those."""
+        self._ticks.setdefault(reading.resource, _Ticks()).add(reading)
+        for ticks in self._ticks.values():
+            ticks.prune(reading.answered - KEPT_SECONDS)
+        self._last_two = sorted((*self._last_two, reading), key=lambda tick: tick.sent)[-2:]
+        self._round_trips.append(reading.round_trip)
+        self.median_round_trip = float(np.median(self._round_trips))
+        self.newest = reading.revision if self.newest is None else max(self.newest, reading.revision)
+        return self._sightings.judge(reading)
+
+    def sight(self, received: float, revision: int, stream: int) -> None:
+        """Notes that `stream` delivered `revision`; cheap, and most often in vain: one in 2 ms is kept."""
+        self._sightings.add(received, revision, stream)
+
+    def forget(self, stream: int) -> None:
+        """Drops the sightings of a stream."""
+        self._sightings.forget(frozenset((stream,)))
+
+    def newest_before(self, time: float) -> int:
+        """The newest revision of the ticks that ended before `time`: reads sent then return at least this one."""
+        return max((ticks.ends.newest_before(time) for ticks in self._ticks.values()), default=BEFORE_ALL)
+
+    def oldest_after(self, time: float) -> int:
+        """The oldest revision of the ticks sent after `time`: reads answered by then return at most this one."""
+        return min((ticks.starts.oldest_after(time) for ticks in self._ticks.values()), default=AFTER_ALL)
+
+    def measure(self, revisions: IntArray, received: FloatArray, *, without: str | None) -> Bounds:
+        """The latencies of n events, by their revisions and arrival times (arrays of length n).
+
+        `without` names the resource whose ticks are left out: that of the events themselves, if it is cached, because
+        a consistent read of it waits for the very cache whose lag is asked for. An event is measurable if it is newer
+        than the first tick, and neither two ticks nor a tick and its arrival contradict each other.
+        """
+        first = AFTER_ALL
+        start, end = np.full(received.shape, -np.inf), received
+        for resource, ticks in self._ticks.items():
+            if resource != without:
+                first = min(first, ticks.first)
+                start = np.maximum(start, ticks.starts.at(revisions))
+                end = np.minimum(end, ticks.ends.at(revisions))
+        consistent = start <= end
+        start = np.where(consistent, start, -np.inf)
+        seen = np.minimum(end, self._sightings.at(revisions))
+        seen = np.where(seen < start, end, seen)  # a sighting at odds with the ticks proves nothing
+        return Bounds(
+            lower=received - end,
+            upper=received - start,
+            proven=received - seen,
+            measurable=consistent & (revisions > first),
+        )
