@@ -238,6 +238,8 @@ class TestResets:
         assert domain.resets == 0
         assert not domain.tick(tick(1.625, 2, 99))
         assert domain.resets == 1
+        assert not domain.tick(tick(3, 3.125, 98))
+        assert domain.resets == 2
 
     def test_an_equal_revision_is_no_step_back(self) -> None:
         domain = ticking(2)

@@ -58,6 +58,8 @@ class TestClockOffset:
         assert offset.bounds(5.0) == Interval(9.5 + step, 11.0 + step)
         assert offset.observe(1001.0 + step, 991.0, 991.5, now=5.0)
         assert offset.steps == 1
+        assert not offset.observe(1001.0, 991.0, 991.5, now=5.0)
+        assert offset.steps == 2
 
     def test_drift_is_no_step(self) -> None:
         offset = ClockOffset()
