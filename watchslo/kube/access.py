@@ -1,0 +1,195 @@
+"""Access to one apiserver: its address, who we are, how TLS is made; and the renewal of all that while it is in use."""
+
+import asyncio
+import ipaddress
+import os
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from watchslo.errors import ConnectError
+
+RETRY_SECONDS = 10.0  # between two renewals: an exec plugin may cost seconds, and a browser window
+RENEW_SHARE = 0.8  # of what is left of a credential's life, as kubelet does with tokens
+
+Stamp = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a request needs besides its path. `url` has no slash at its end; `tls` is absent for plain HTTP."""
+
+    url: str
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    tls: ssl.SSLContext | None = None
+    server_name: str | None = None
+    proxy: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """An access, the files it was made from as they were before they were read, and when it expires (Unix seconds)."""
+
+    access: Access
+    files: Mapping[str, Stamp | None]
+    expires_wall: float = float("inf")
+
+
+class Connection:
+    """Keeps the access to one apiserver fresh.
+
+    It is loaded again when one of its files changes, before it expires, and after the apiserver has rejected it. What
+    cannot be loaded again stays in use until it is rejected: a kubeconfig is not always written at once.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[], Awaitable[Credentials]],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._load = load
+        self._clock = clock
+        self._wall = wall
+        self._loading = asyncio.Lock()
+        self._credentials: Credentials | None = None
+        self._error: ConnectError | None = None
+        self._rejected = False
+        self._renew_at = float("inf")
+        self._not_before = -float("inf")
+
+    async def access(self) -> Access:
+        """Raises ConnectError where there is none to be had."""
+        if self._credentials is None or self._stale(self._credentials):
+            async with self._loading:
+                await self._renew()
+        assert self._credentials is not None
+        return self._credentials.access
+
+    def reject(self, access: Access) -> None:
+        """The apiserver does not know who this is."""
+        if self._credentials is not None and self._credentials.access is access:
+            self._rejected = True
+
+    def _stale(self, credentials: Credentials) -> bool:
+        return self._rejected or self._clock() >= self._renew_at or stamps(credentials.files) != credentials.files
+
+    async def _renew(self) -> None:
+        if self._credentials is not None and not self._stale(self._credentials):
+            return  # somebody else renewed it
+        if self._clock() < self._not_before:
+            if self._error is not None:
+                raise self._error
+            return
+        try:
+            self._credentials = await self._load()
+        except ConnectError as error:
+            self._error = error if self._credentials is None or self._rejected else None
+            if self._error is not None:
+                raise
+        else:
+            self._error, self._rejected = None, False
+            self._renew_at = self._clock() + RENEW_SHARE * (self._credentials.expires_wall - self._wall())
+        finally:
+            self._not_before = self._clock() + RETRY_SECONDS
+
+
+def stamps(paths: Iterable[str]) -> dict[str, Stamp | None]:
+    """What tells whether files were written or, as in mounted volumes, replaced: None for one that is not there."""
+    return {path: _stamp(path) for path in paths}
+
+
+def _stamp(path: str) -> Stamp | None:
+    try:
+        status = os.stat(path)  # noqa: PTH116 - twice as fast as Path, and asked before every request
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_ino, status.st_size
+
+
+def clean_token(text: str, origin: str) -> str:
+    """A token as a header may carry it: those in files end in a newline."""
+    token = text.strip()
+    if not token or not token.isascii() or not token.isprintable():
+        raise ConnectError(f"{origin}: holds no token; put one there")
+    return token
+
+
+def read_text(path: str) -> str:
+    """The content of a file that belongs to the credentials."""
+    try:
+        return Path(path).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "is no text"
+        raise ConnectError(f"{path}: {reason.lower()}; put a readable file there") from None
+
+
+def tls_context(
+    ca_file: str | None, certificate: str | None = None, key: str | None = None, *, verify: bool = True
+) -> ssl.SSLContext:
+    """TLS as client-go makes it; without a CA the system's. A certificate with its key says who we are."""
+    try:
+        context = ssl.create_default_context(cafile=ca_file)
+    except (OSError, ssl.SSLError):
+        raise ConnectError(f"{ca_file}: holds no CA certificate in PEM form; put the cluster's CA there") from None
+    # Go accepts CAs without key identifiers, and clusters have them; Python 3.13 would not.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    context.set_alpn_protocols(["http/1.1"])
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if certificate is not None:
+        try:
+            context.load_cert_chain(certificate, key, password=lambda: b"")  # never ask the terminal for one
+        except (OSError, ssl.SSLError):
+            raise ConnectError(
+                f"{certificate}: is no client certificate for the key {key}; put a matching pair in PEM form there"
+            ) from None
+    return context
+
+
+def proxy_for(url: str, environ: Mapping[str, str]) -> str | None:
+    """The proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name for a URL, by the rules of Go's `httpproxy`."""
+    parts = urlsplit(url)
+    name = f"{parts.scheme}_proxy"
+    proxy = environ.get(name.upper()) or environ.get(name)
+    host = parts.hostname or ""
+    if not proxy or host == "localhost" or _is_loopback(host):
+        return None
+    exceptions = environ.get("NO_PROXY") or environ.get("no_proxy") or ""
+    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    if any(_excepts(entry.strip().lower(), host, port) for entry in exceptions.split(",")):
+        return None
+    return usable_proxy(proxy if "://" in proxy else f"http://{proxy}", name.upper())
+
+
+def usable_proxy(proxy: str, origin: str) -> str:
+    """The proxy, if it is one that we can speak to."""
+    if urlsplit(proxy).scheme not in ("http", "https"):
+        raise ConnectError(f"{origin}: {urlsplit(proxy).scheme} proxies are not supported; name an http:// one")
+    return proxy
+
+
+def _excepts(entry: str, host: str, port: int | None) -> bool:
+    if entry == "*":
+        return True
+    try:
+        return ipaddress.ip_address(host) in ipaddress.ip_network(entry, strict=False)
+    except ValueError:
+        pass  # one of them is a name
+    name, _, only = entry.partition(":")
+    if not name or (only and only != str(port)):
+        return False
+    domain = name.removeprefix("*").removeprefix(".")
+    return host.endswith(f".{domain}") or host == name  # a leading dot means subdomains only
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

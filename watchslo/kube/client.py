@@ -1,0 +1,361 @@
+"""Requests to one apiserver: each ends in a value, never in an exception, and each is counted and stamped.
+
+`sent`, `answered` and `received` are monotonic seconds, taken as close to the socket as a coroutine comes.
+"""
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import Self
+
+import aiohttp
+import msgspec
+
+from watchslo import __version__
+from watchslo.kube.access import Connection
+from watchslo.kube.faults import FAULTS, fault
+from watchslo.kube.limiter import Limiter, Priority
+from watchslo.kube.representation import Representation
+from watchslo.model import Reading, Resource
+from watchslo.watch.decode import decode_status, parse_revision
+from watchslo.watch.failure import (
+    ENDED,
+    Action,
+    Failure,
+    Phase,
+    Reason,
+    because,
+    classify_status,
+    parse_retry_after,
+)
+from watchslo.watch.messages import ListRequest, WatchRequest
+
+ABSENT_NAME = "watchslo-reads-nothing"
+"""No object has this name; if one had, a tick would read it in vain."""
+
+CONNECT_SECONDS = 10.0
+TICK_SECONDS = 5.0  # a cached read blocks for up to 3 s, then etcd is asked
+LIST_SECONDS = 75.0  # an apiserver gives up after 60 s
+OPEN_SECONDS = 30.0  # until a watch's headers; priority and fairness may queue it for 15 s
+OVERTIME_SECONDS = 30.0  # that a watch may take longer than it was asked to
+IDLE_SECONDS = 60.0  # before an unused connection is closed
+LONGEST_ERROR_BYTES = 64 * 2**10
+LONGEST_BODY_BYTES = 256 * 2**20  # 500 objects of the largest kind; more is no answer, but an attack or a mistake
+
+# A peer that is gone is noticed within half a minute, as client-go does by HTTP/2 pings.
+_KEEPALIVE_IDLE_SECONDS = 15
+_KEEPALIVE_INTERVAL_SECONDS = 5
+_KEEPALIVE_PROBES = 3
+_USER_TIMEOUT_MILLISECONDS = 30_000
+
+ObserveDate = Callable[[float, float, float], object]
+"""Takes a `Date` header and when that request was sent and answered, all in Unix seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selectors:
+    """What of a collection is asked for."""
+
+    fields: str | None = None
+    labels: str | None = None
+
+    @property
+    def query(self) -> dict[str, str]:
+        pairs = (("fieldSelector", self.fields), ("labelSelector", self.labels))
+        return {key: value for key, value in pairs if value}
+
+
+NOTHING = Selectors(fields=f"metadata.name={ABSENT_NAME}")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a list: `items` objects in `size` bytes; `revision` is None where it is no number."""
+
+    revision: int | None
+    items: int
+    size: int
+    continue_token: str | None
+    sent: float
+    answered: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A request; `timeout` covers all of it, `patience` the time until its headers."""
+
+    kind: str
+    phase: Phase
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    accept: str = "application/json"
+    timeout: float = LIST_SECONDS
+    patience: float = LIST_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """A body that was read, and when."""
+
+    body: bytes
+    sent: float
+    answered: float
+
+
+class _ListMetadata(msgspec.Struct, rename="camel"):
+    resource_version: str | None = None
+    continue_token: str | None = msgspec.field(name="continue", default=None)
+
+
+class _List(msgspec.Struct):
+    """Any list: of objects, of their metadata, or a Table. Its objects stay bytes."""
+
+    metadata: _ListMetadata
+    items: list[msgspec.Raw] | None = None
+    rows: list[msgspec.Raw] | None = None
+
+
+class _Version(msgspec.Struct, rename="camel"):
+    git_version: str
+
+
+class Stream:
+    """An open watch."""
+
+    def __init__(self, response: aiohttp.ClientResponse, address: str) -> None:
+        self._content = response.content
+        self._address = address
+
+    async def read(self) -> tuple[float, bytes] | Failure:
+        """The next chunk and when it was received; at the end why it ended, `ENDED` if it was closed cleanly.
+
+        A clean end within a line is for the caller to notice: chunks are not lines.
+        """
+        try:
+            chunk = await self._content.readany()
+        except FAULTS as error:
+            return fault(error, self._address, Phase.STREAM)
+        received = time.monotonic()
+        return (received, chunk) if chunk else ENDED
+
+
+class Client:
+    """Speaks to one apiserver; open it as a context, on the loop where it is used.
+
+    `requests` counts by (kind, code); the code of what was never answered is the reason of its failure.
+    """
+
+    def __init__(self, connection: Connection, limiter: Limiter, observe_date: ObserveDate) -> None:
+        self._connection = connection
+        self._limiter = limiter
+        self._observe_date = observe_date
+        self.requests: Counter[tuple[str, str]] = Counter()
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_SECONDS, socket_factory=_socket),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"User-Agent": f"watchslo/{__version__}", "Accept-Encoding": "identity"},
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._session.close()
+
+    async def read_nothing(self, resource: Resource, namespace: str, kind: str) -> Reading | Failure:
+        """A consistent list that selects no object: the revision of this moment, as storage has it."""
+        call = _Call(
+            kind, Phase.LIST, resource.path(namespace), NOTHING.query, timeout=TICK_SECONDS, patience=TICK_SECONDS
+        )
+        page = _page(await self._get(call))
+        if isinstance(page, Failure):
+            return page
+        if page.revision is None:
+            return because(Reason.UNPARSABLE, phase=Phase.LIST)
+        return Reading(resource.key, page.sent, page.answered, page.revision)
+
+    async def list_page(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        selectors: Selectors,
+        request: ListRequest,
+        representation: Representation,
+    ) -> Page | Failure:
+        """One page of a consistent list, or all of it."""
+        query = (NOTHING if request.absent_name else selectors).query | representation.query
+        if request.limit is not None:
+            query["limit"] = str(request.limit)
+        if request.continue_token is not None:
+            query["continue"] = request.continue_token
+        path = resource.path(namespace)
+        return _page(await self._get(_Call("list", Phase.LIST, path, query, representation.accept_list)))
+
+    @contextlib.asynccontextmanager
+    async def watch(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        selectors: Selectors,
+        request: WatchRequest,
+        representation: Representation,
+    ) -> AsyncIterator[Stream | Failure]:
+        """Opens a watch: a stream to read from once the headers are there, or why it did not open."""
+        query = selectors.query | representation.query
+        query |= {"watch": "1", "resourceVersion": str(request.revision), "timeoutSeconds": str(request.timeout)}
+        if request.bookmarks:
+            query["allowWatchBookmarks"] = "true"
+        call = _Call(
+            "watch",
+            Phase.OPEN,
+            resource.path(namespace),
+            query,
+            representation.accept_watch,
+            timeout=request.timeout + OVERTIME_SECONDS,
+            patience=OPEN_SECONDS,
+        )
+        opened = await self._open(call)
+        if isinstance(opened, Failure):
+            yield opened
+            return
+        response, _ = opened
+        try:
+            yield Stream(response, _address(response))
+        finally:
+            response.close()
+
+    async def document(self, path: str, accept: str = "application/json") -> bytes | Failure:
+        """A document of discovery."""
+        answer = await self._get(_Call("discovery", Phase.LIST, path, accept=accept))
+        return answer if isinstance(answer, Failure) else answer.body
+
+    async def version(self) -> str | Failure:
+        """The server's own version, such as `v1.36.3`."""
+        answer = await self._get(_Call("version", Phase.LIST, "/version"))
+        if isinstance(answer, Failure):
+            return answer
+        try:
+            return msgspec.json.decode(answer.body, type=_Version).git_version
+        except msgspec.DecodeError:
+            return because(Reason.GARBAGE, phase=Phase.LIST)
+
+    async def _get(self, call: _Call) -> _Answer | Failure:
+        opened = await self._open(call)
+        if isinstance(opened, Failure):
+            return opened
+        response, sent = opened
+        try:
+            body = await _body(response, LONGEST_BODY_BYTES)
+            answered = time.monotonic()
+        except FAULTS as error:
+            return fault(error, _address(response), call.phase)
+        finally:
+            response.release()
+        return because(Reason.GARBAGE, phase=call.phase) if body is None else _Answer(body, sent, answered)
+
+    async def _open(self, call: _Call) -> tuple[aiohttp.ClientResponse, float] | Failure:
+        """Sends a request: an answer of status 200 and type JSON, still to be read, and when it was sent."""
+        address = "the apiserver"
+        try:
+            access = await self._connection.access()
+            address = access.url
+            await self._limiter.acquire(Priority.TICK if call.kind == "tick" else Priority.OTHER)
+            sent, sent_wall = time.monotonic(), time.time()
+            async with asyncio.timeout(call.patience):
+                response = await self._session.get(
+                    access.url + call.path,
+                    params=call.query,
+                    headers=[*access.headers, ("Accept", call.accept)],
+                    timeout=aiohttp.ClientTimeout(
+                        total=call.timeout, connect=CONNECT_SECONDS, sock_connect=CONNECT_SECONDS
+                    ),
+                    allow_redirects=False,
+                    ssl=access.tls or True,
+                    server_hostname=access.server_name,
+                    proxy=access.proxy,
+                )
+            self._observe(response, sent_wall)
+        except FAULTS as error:
+            failure = fault(error, address, call.phase)
+            self.requests[call.kind, failure.reason] += 1
+            return failure
+        self.requests[call.kind, str(response.status)] += 1
+        if response.status == HTTPStatus.OK and response.content_type == "application/json":
+            return response, sent
+        failure = await _refusal(response, call.phase)
+        if failure.action is Action.REAUTHENTICATE:
+            self._connection.reject(access)
+        return failure
+
+    def _observe(self, response: aiohttp.ClientResponse, sent_wall: float) -> None:
+        answered_wall = time.time()
+        with contextlib.suppress(KeyError, ValueError):
+            date = parsedate_to_datetime(response.headers["Date"]).timestamp()
+            self._observe_date(date, sent_wall, answered_wall)
+
+
+async def _refusal(response: aiohttp.ClientResponse, phase: Phase) -> Failure:
+    """Why an answer is not what was asked for."""
+    try:
+        if response.status == HTTPStatus.OK:
+            message = f"{_address(response)} sends {response.content_type}, and no JSON: this is no apiserver."
+            return replace(because(Reason.GARBAGE, phase=phase, status=response.status), message=message)
+        body = await _body(response, LONGEST_ERROR_BYTES)
+    except FAULTS:
+        body = None
+    finally:
+        response.release()
+    retry_after = parse_retry_after(response.headers.get("Retry-After"))
+    return classify_status(response.status, decode_status(body or b""), retry_after, phase)
+
+
+async def _body(response: aiohttp.ClientResponse, limit: int) -> bytes | None:
+    """The whole body, or None if it is longer than `limit` bytes."""
+    body = bytearray()
+    while chunk := await response.content.readany():
+        body += chunk
+        if len(body) > limit:
+            return None
+    return bytes(body)
+
+
+def _page(answer: _Answer | Failure) -> Page | Failure:
+    if isinstance(answer, Failure):
+        return answer
+    try:
+        listed = msgspec.json.decode(answer.body, type=_List)
+    except msgspec.DecodeError:
+        return because(Reason.GARBAGE, phase=Phase.LIST)
+    return Page(
+        revision=parse_revision(listed.metadata.resource_version),
+        items=len(listed.rows or listed.items or ()),
+        size=len(answer.body),
+        continue_token=listed.metadata.continue_token or None,
+        sent=answer.sent,
+        answered=answer.answered,
+    )
+
+
+def _address(response: aiohttp.ClientResponse) -> str:
+    return str(response.url.origin())
+
+
+def _socket(info: tuple[int, int, int, str, tuple[object, ...]]) -> socket.socket:
+    """A socket that notices when its peer is gone."""
+    made = socket.socket(info[0], info[1], info[2])
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        ("TCP_KEEPIDLE", _KEEPALIVE_IDLE_SECONDS),
+        ("TCP_KEEPINTVL", _KEEPALIVE_INTERVAL_SECONDS),
+        ("TCP_KEEPCNT", _KEEPALIVE_PROBES),
+        ("TCP_USER_TIMEOUT", _USER_TIMEOUT_MILLISECONDS),
+    ):
+        if hasattr(socket, option):  # not everywhere but on Linux
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    return made

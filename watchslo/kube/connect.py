@@ -1,0 +1,64 @@
+"""Where the cluster is and who we are: the pod's own service account, or else a kubeconfig."""
+
+import os
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+from watchslo.errors import ConnectError
+from watchslo.kube.access import Access, Connection, Credentials, clean_token, proxy_for, read_text, stamps, tls_context
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+def connect(
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    environ: Mapping[str, str] = os.environ,
+    service_account: Path = SERVICE_ACCOUNT,
+) -> Connection:
+    """The way to the cluster: as told, else as a pod of it, else by $KUBECONFIG or ~/.kube/config.
+
+    Credentials are only loaded with the first request: a plugin or a token may fail now and work later. Raises
+    ConnectError if there is no cluster to connect to.
+    """
+    in_pod = bool(environ.get("KUBERNETES_SERVICE_HOST"))
+    if kubeconfig is None and context is None and in_pod and (service_account / "token").exists():
+        return _in_cluster(environ, service_account)
+    paths = _kubeconfigs(kubeconfig, environ)
+    if paths:
+        # kubernetes_asyncio costs 35 MiB of memory, which only those pay who need it.
+        from watchslo.kube.kubeconfig import connect_by_kubeconfig  # noqa: PLC0415
+
+        return connect_by_kubeconfig(paths, context, environ)
+    if in_pod:
+        raise ConnectError(
+            f"{service_account / 'token'}: no such file; give the pod a service account and let it mount its token"
+        )
+    raise ConnectError(
+        "no cluster: this is no pod, $KUBECONFIG names no file and there is no ~/.kube/config; "
+        "name one with --kubeconfig"
+    )
+
+
+def _kubeconfigs(kubeconfig: str | None, environ: Mapping[str, str]) -> list[str]:
+    if kubeconfig is not None:
+        if not Path(kubeconfig).is_file():
+            raise ConnectError(f"{kubeconfig}: no such kubeconfig; name a file that exists")
+        return [kubeconfig]
+    listed = environ.get("KUBECONFIG") or os.path.join(environ.get("HOME", ""), ".kube", "config")  # noqa: PTH118
+    return [path for path in listed.split(os.pathsep) if path and Path(path).is_file()]
+
+
+def _in_cluster(environ: Mapping[str, str], service_account: Path) -> Connection:
+    host, port = environ["KUBERNETES_SERVICE_HOST"], environ.get("KUBERNETES_SERVICE_PORT") or "443"
+    url = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+    return Connection(partial(_load_service_account, url, proxy_for(url, environ), service_account))
+
+
+async def _load_service_account(url: str, proxy: str | None, folder: Path) -> Credentials:
+    token, ca = str(folder / "token"), str(folder / "ca.crt")
+    files = stamps((token, ca))
+    authorization = f"Bearer {clean_token(read_text(token), token)}"
+    access = Access(url, (("Authorization", authorization),), tls_context(ca), proxy=proxy)
+    return Credentials(access, files)

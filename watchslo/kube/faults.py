@@ -1,0 +1,87 @@
+"""What can go wrong on the way to an apiserver, as failures: the only reader of network exceptions."""
+
+import errno
+import ssl
+from dataclasses import replace
+
+import aiohttp
+
+from watchslo.errors import ConnectError
+from watchslo.watch.failure import Failure, Phase, Reason, because
+
+FAULTS = (aiohttp.ClientError, aiohttp.http_exceptions.HttpProcessingError, OSError, ConnectError)
+"""All that a request may raise without a mistake of ours; timeouts are OSErrors too."""
+
+_BY_ERRNO = {
+    errno.ECONNREFUSED: Reason.REFUSED,
+    errno.ECONNRESET: Reason.RESET,
+    errno.EPIPE: Reason.RESET,
+    errno.ETIMEDOUT: Reason.TIMEOUT,  # TCP_USER_TIMEOUT or keepalive gave up
+}
+_TLS_REMEDIES = {  # by OpenSSL's X509_V_ERR_*
+    9: "compare the clocks",  # CERT_NOT_YET_VALID
+    10: "the apiserver needs a new one",  # CERT_HAS_EXPIRED
+    18: "name the CA of the cluster as certificate-authority",  # DEPTH_ZERO_SELF_SIGNED_CERT
+    19: "name the CA of the cluster as certificate-authority",  # SELF_SIGNED_CERT_IN_CHAIN
+    20: "name the CA of the cluster as certificate-authority",  # UNABLE_TO_GET_ISSUER_CERT_LOCALLY
+    62: "name one of its names as tls-server-name",  # HOSTNAME_MISMATCH
+    64: "name one of its names as tls-server-name",  # IP_ADDRESS_MISMATCH
+}
+
+
+def fault(error: Exception, address: str, phase: Phase) -> Failure:
+    """The failure behind one of `FAULTS`; its message names the address and what to do."""
+    reason, message = _judged(error, address)
+    return replace(because(reason, phase=phase), message=message)
+
+
+def _judged(error: Exception, address: str) -> tuple[Reason, str]:
+    match error:
+        case ConnectError():
+            return Reason.CREDENTIALS, f"No credentials: {error}."
+        case aiohttp.ClientConnectorError():
+            return _unconnected(error, address)
+        case TimeoutError():
+            return Reason.TIMEOUT, f"No answer from {address} in time."
+        case aiohttp.ClientPayloadError() | aiohttp.ServerDisconnectedError():
+            return _cut(error, address)
+        case OSError():
+            return _lost(error, address)
+        case _:
+            return _misunderstood(error, address)
+
+
+def _unconnected(error: aiohttp.ClientConnectorError, address: str) -> tuple[Reason, str]:
+    match error:
+        case aiohttp.ClientConnectorCertificateError(certificate_error=ssl.SSLCertVerificationError() as cause):
+            remedy = _TLS_REMEDIES.get(cause.verify_code, "check it and the CA")
+            return Reason.TLS, f"The certificate of {address} is not accepted ({cause.verify_message}); {remedy}."
+        case aiohttp.ClientProxyConnectionError():
+            return Reason.UNREACHABLE, f"The proxy on the way to {address} cannot be reached; check it and its address."
+        case aiohttp.ClientConnectorDNSError():
+            return Reason.DNS, f"The name in {address} does not resolve; check the address and the DNS."
+        case _:
+            return _lost(error.os_error, address)
+
+
+def _cut(error: aiohttp.ClientError, address: str) -> tuple[Reason, str]:
+    # Of the kind of the loss, aiohttp keeps only the text.
+    if "ConnectionResetError" in str(error):
+        return Reason.RESET, f"The connection to {address} was reset."
+    return Reason.EARLY_EOF, f"The connection to {address} was cut within an answer."
+
+
+def _lost(error: OSError, address: str) -> tuple[Reason, str]:
+    cause = str(error) or type(error).__name__
+    if "[SSL" in cause:
+        return Reason.TLS, f"TLS with {address} fails ({cause}); check that it speaks HTTPS and takes our certificate."
+    reason = _BY_ERRNO.get(error.errno or 0, Reason.UNREACHABLE)
+    if reason is Reason.REFUSED:
+        return reason, f"Connection refused by {address}; check that the apiserver runs there."
+    return reason, f"The connection to {address} failed: {cause}."
+
+
+def _misunderstood(error: Exception, address: str) -> tuple[Reason, str]:
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return Reason.UNREACHABLE, f"The proxy on the way to {address} answers {error.status}; ask who runs it."
+    return Reason.GARBAGE, f"The answer of {address} is no HTTP; check the address."

@@ -1,0 +1,197 @@
+"""Access by kubeconfig, which kubernetes_asyncio reads: import this module only where there is one.
+
+What that library does not do, or does wrong, is done here: checking what the file lacks (its own messages show whole
+entries, with their secrets), users that are absent, `tokenFile`s that change, impersonation, and expiry.
+"""
+
+import asyncio
+import binascii
+import difflib
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import yaml
+from kubernetes_asyncio.client import Configuration
+from kubernetes_asyncio.config.config_exception import ConfigException
+from kubernetes_asyncio.config.kube_config import ConfigNode, KubeConfigLoader, KubeConfigMerger
+
+from watchslo.errors import ConnectError
+from watchslo.kube.access import (
+    Access,
+    Connection,
+    Credentials,
+    clean_token,
+    proxy_for,
+    read_text,
+    stamps,
+    tls_context,
+    usable_proxy,
+)
+
+PLUGIN_SECONDS = 60.0  # a plugin may ask a person to log in
+_LONGEST_QUOTE = 300  # characters of what a plugin says when it fails
+logging.getLogger("kubernetes_asyncio").setLevel(logging.CRITICAL)  # it logs what it then raises
+
+Entry = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """What one context of a kubeconfig means; `files` is all that it refers to, and the kubeconfig itself."""
+
+    origin: str
+    context: str
+    cluster: Entry
+    user: dict[str, Any]
+    token_file: str | None
+    files: tuple[str, ...]
+    loader: Any
+
+
+def connect_by_kubeconfig(paths: list[str], context: str | None, environ: Mapping[str, str]) -> Connection:
+    """The way to the cluster of a context, by default the current one; it is kept when the file names another later.
+
+    Raises ConnectError for what no retry can mend.
+    """
+    choice = _choose(paths, context)
+    return Connection(partial(_load, paths, choice.context, environ))
+
+
+async def _load(paths: list[str], context: str, environ: Mapping[str, str]) -> Credentials:
+    kubeconfigs = stamps(paths)
+    choice = await asyncio.to_thread(_choose, paths, context)
+    files = {**stamps(choice.files), **kubeconfigs}
+    if choice.token_file is not None:  # client-go prefers it to `token`; the library would keep its newline
+        choice.user["token"] = clean_token(read_text(choice.token_file), choice.token_file)
+    configuration = Configuration()
+    try:
+        async with asyncio.timeout(PLUGIN_SECONDS):
+            await choice.loader.load_and_set(configuration)
+    except Exception as error:  # noqa: BLE001 - the library and the plugins it calls raise anything
+        raise ConnectError(f"{choice.origin}: context {context}: {_explained(error, choice.user)}") from None
+    access = await asyncio.to_thread(_access, choice, configuration, environ)
+    expiry = getattr(choice.loader, "exec_plugin_expiry", None)
+    return Credentials(access, files, expiry.timestamp() if expiry else float("inf"))
+
+
+def _access(choice: _Choice, configuration: Configuration, environ: Mapping[str, str]) -> Access:
+    url = choice.cluster["server"].rstrip("/")
+    proxy = configuration.proxy
+    return Access(
+        url,
+        headers=(*_authorization(choice, configuration), *_impersonation(choice.user)),
+        tls=tls_context(
+            configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file, verify=configuration.verify_ssl
+        )
+        if url.startswith("https:")
+        else None,
+        server_name=configuration.tls_server_name,
+        proxy=usable_proxy(proxy, f"{choice.origin}: proxy-url") if proxy else proxy_for(url, environ),
+    )
+
+
+def _authorization(choice: _Choice, configuration: Configuration) -> list[tuple[str, str]]:
+    value = configuration.api_key.get("BearerToken")
+    if value is None:
+        return []
+    scheme, _, secret = value.partition(" ")
+    token = clean_token(secret, f"{choice.origin}: context {choice.context}")
+    return [("Authorization", f"{scheme} {token}")]
+
+
+def _impersonation(user: Entry) -> list[tuple[str, str]]:
+    """The headers for `as`, `as-uid`, `as-groups` and `as-user-extra`."""
+    headers = [
+        (header, user[key])
+        for key, header in (("as", "Impersonate-User"), ("as-uid", "Impersonate-Uid"))
+        if user.get(key)
+    ]
+    headers += [("Impersonate-Group", group) for group in user.get("as-groups") or ()]
+    for key, values in (user.get("as-user-extra") or {}).items():
+        headers += [(f"Impersonate-Extra-{quote(key, safe='')}", value) for value in values]
+    return headers
+
+
+def _explained(error: Exception, user: Entry) -> str:
+    """What went wrong when credentials were loaded, without any secret."""
+    plugin = (user.get("exec") or {}).get("command")
+    match error:
+        case TimeoutError() if plugin:
+            return f"the plugin {plugin} gives no credentials within {PLUGIN_SECONDS:g} s; run it by hand"
+        case FileNotFoundError() | PermissionError() if plugin:
+            return f"the plugin {plugin} cannot be run; install it, or add its folder to the PATH"
+        case ConfigException() if plugin and str(error).startswith("exec: "):
+            said = " ".join(str(error).removeprefix("exec: ").split())[:_LONGEST_QUOTE]
+            return f"the plugin {plugin} fails ({said}); run it by hand"
+        case ConfigException() if str(error).startswith("File does not exists"):
+            return f"{str(error).rpartition(': ')[2]} does not exist; put it there or name another"
+        case binascii.Error():
+            return "a value that should be base64 is not; copy the kubeconfig anew"
+        case _:
+            return f"its credentials cannot be loaded ({type(error).__name__}); try kubectl with this context"
+
+
+def _choose(paths: list[str], context: str | None) -> _Choice:
+    origin = os.pathsep.join(paths)
+    try:
+        merged: Any = KubeConfigMerger(origin).config  # None if the files are gone by now
+        contexts, clusters, users = (
+            {item.value["name"]: item for item in merged.value[kind]} for kind in ("contexts", "clusters", "users")
+        )
+        context = context or merged.value.get("current-context")
+        if context not in contexts:
+            raise ConnectError(f"{origin}: {_no_context(context, list(contexts))}")
+        names = contexts[context].value.get("context") or {}
+        cluster = _named(clusters, "cluster", names, f"{origin}: context {context}")
+        user = _named(users, "user", names, f"{origin}: context {context}") if names.get("user") else None
+        return _choice(paths, context, merged, cluster, user)
+    except (OSError, ValueError, yaml.YAMLError, TypeError, KeyError, AttributeError, ConfigException):
+        raise ConnectError(f"{origin}: not a kubeconfig; look at it with `kubectl config view`") from None
+
+
+def _choice(paths: list[str], context: str, merged: Any, cluster: ConfigNode, user: ConfigNode | None) -> _Choice:
+    server = cluster.value["cluster"].get("server")
+    if urlsplit(server).scheme not in ("http", "https"):
+        raise ConnectError(f"{cluster.path}: the server of context {context} is no URL; write https://host:port")
+    loader: Any = KubeConfigLoader(merged, context, config_base_path=None)
+    if user is None:
+        loader.cert_file = loader.key_file = None  # where there is no user, it would look for them in None
+    found = _paths(cluster, "cluster", "certificate-authority")
+    if user is not None:
+        found |= _paths(user, "user", "client-certificate", "client-key", "tokenFile")
+    return _Choice(
+        origin=os.pathsep.join(paths),
+        context=context,
+        cluster=cluster.value["cluster"],
+        user=user.value["user"] if user is not None else {},
+        token_file=found.get("tokenFile"),
+        files=tuple(found.values()),
+        loader=loader,
+    )
+
+
+def _named(entries: Mapping[str, ConfigNode], kind: str, names: Entry, origin: str) -> ConfigNode:
+    """The cluster or user that a context names; without content it is as good as empty."""
+    entry = entries.get(names.get(kind, ""))
+    if entry is None:
+        raise ConnectError(f"{origin}: its {kind} {names.get(kind)} is not there; add it, or choose another context")
+    entry.value[kind] = entry.value.get(kind) or {}
+    return entry
+
+
+def _no_context(context: str | None, known: list[str]) -> str:
+    if context is None:
+        return f"has no current context; choose one with --context: {', '.join(known)}"
+    near = difflib.get_close_matches(context, known, n=1)
+    return f"has no context {context}; " + (f"did you mean {near[0]}?" if near else f"choose of {', '.join(known)}")
+
+
+def _paths(entry: ConfigNode, kind: str, *keys: str) -> dict[str, str]:
+    """The files an entry refers to; as kubectl has it, seen from where its kubeconfig is."""
+    folder = os.path.dirname(os.path.abspath(entry.path or ""))  # noqa: PTH100, PTH120 - all of these are strings
+    return {key: os.path.join(folder, entry.value[kind][key]) for key in keys if entry.value[kind].get(key)}  # noqa: PTH118

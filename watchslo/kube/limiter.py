@@ -1,0 +1,68 @@
+"""The hard cap on requests a second: whoever asks the apiserver anything passes here first."""
+
+import asyncio
+import heapq
+import itertools
+import time
+from collections.abc import Callable
+from enum import IntEnum
+
+
+class Priority(IntEnum):
+    """Who goes first while requests queue: a late tick widens every interval, a late list only its own watch."""
+
+    TICK = 0
+    OTHER = 1
+
+
+class TokenBucket:
+    """Permits `rate` requests a second, evenly spaced: unused ones are not saved up. Times are monotonic seconds."""
+
+    def __init__(self, rate: float) -> None:
+        self.rate = rate
+        self._last = -float("inf")
+
+    def take(self, now: float) -> float:
+        """Zero if a request may go at `now`, which then counts; else the seconds until one may, and none counts."""
+        wait = self._last + 1.0 / self.rate - now
+        if wait > 0.0:
+            return wait
+        self._last = now
+        return 0.0
+
+
+class Limiter:
+    """Queues requests before a `TokenBucket`; lives on one event loop."""
+
+    def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._bucket = TokenBucket(rate)
+        self._clock = clock
+        self._queue: list[tuple[Priority, int, asyncio.Future[None]]] = []
+        self._order = itertools.count()
+        self._alarm: asyncio.TimerHandle | None = None
+
+    def limit(self, rate: float) -> None:
+        """Permits `rate` requests a second from now on."""
+        self._bucket.rate = rate
+
+    async def acquire(self, priority: Priority) -> None:
+        """Returns when the request may be sent."""
+        if not self._queue and self._bucket.take(self._clock()) == 0.0:
+            return
+        turn = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._queue, (priority, next(self._order), turn))
+        if self._alarm is None:
+            self._admit()
+        await turn
+
+    def _admit(self) -> None:
+        self._alarm = None
+        while self._queue:
+            turn = self._queue[0][2]
+            if not turn.done():  # else its owner was cancelled
+                wait = self._bucket.take(self._clock())
+                if wait > 0.0:
+                    self._alarm = asyncio.get_running_loop().call_later(wait, self._admit)
+                    return
+                turn.set_result(None)
+            heapq.heappop(self._queue)
