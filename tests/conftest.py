@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.support import assets as programs
 from tests.support.assets import Assets, AssetsError
@@ -23,6 +23,11 @@ YOUNG_GENERATIONS = (
 # Nothing is asserted by the clock, and CI must find today what it found yesterday.
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
+settings.register_profile(
+    "mutate",
+    parent=settings.get_profile("ci"),
+    suppress_health_check=[HealthCheck.differing_executors],  # mutmut runs each test many times in one process
+)
 settings.load_profile("ci" if "CI" in os.environ else "local")
 
 
