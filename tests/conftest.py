@@ -96,7 +96,8 @@ def _found(find: Callable[[Any], Assets]) -> Assets:
     try:
         return find(os.environ)
     except AssetsError as error:
-        pytest.fail(str(error), pytrace=False)
+        reason = str(error)
+    pytest.fail(reason, pytrace=False)
 
 
 def _running(folder: Path, found: Assets) -> Iterator[ControlPlane]:

@@ -1,6 +1,6 @@
 """The programs of a real control plane: found on this machine, or built from the pins in `tests/envtest`.
 
-`python -m tests.support.assets` builds what is missing and prints the folders.
+`python -m tests.support.assets` builds what is missing and prints where everything is.
 """
 
 import fcntl
@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 PINS = Path(__file__).parent.parent / "envtest"
@@ -32,100 +32,96 @@ class Assets:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program that a pinned module builds: its file name, Go package, and the module that gives the version."""
+    """A Go program: its file name, package, and the module that gives its version.
+
+    `pins` is the folder in `tests/envtest` that pins it; `variable` names a folder of the user's that has it.
+    """
 
     name: str
     package: str
     module: str
+    pins: str
+    variable: str
+
+    @property
+    def version(self) -> str:
+        """The version that the pins give it, e.g. `v1.36.3`."""
+        found = re.search(rf"\s{re.escape(self.module)} (v\S+)", (self.module_folder / "go.mod").read_text())
+        assert found is not None, f"{self.pins} pins no {self.module}"
+        return found[1]
+
+    @property
+    def module_folder(self) -> Path:
+        return PINS / self.pins
 
 
-KUBE_APISERVER = Program("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver", "k8s.io/kubernetes")
-ETCD = Program("etcd", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3")
+KUBE_APISERVER = Program(
+    "kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver", "k8s.io/kubernetes", "1.36", "KUBEBUILDER_ASSETS"
+)
+ETCD = Program("etcd", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3", "1.36", "KUBEBUILDER_ASSETS")
+OLD_KUBE_APISERVER = replace(KUBE_APISERVER, pins="1.30", variable="KUBEBUILDER_ASSETS_OLD")
+PROGRAMS = (KUBE_APISERVER, ETCD, OLD_KUBE_APISERVER)
 
 
 def newest(env: Mapping[str, str]) -> Assets:
     """The current kube-apiserver and etcd; raises `AssetsError` without them."""
-    folder = _named(env, "KUBEBUILDER_ASSETS", (KUBE_APISERVER, ETCD))
-    if folder is not None:
-        return Assets(folder / "kube-apiserver", folder / "etcd")
-    return Assets(_built(env, "1.36", KUBE_APISERVER), _built(env, "1.36", ETCD))
+    return Assets(find(env, KUBE_APISERVER), find(env, ETCD))
 
 
 def old(env: Mapping[str, str]) -> Assets:
     """A kube-apiserver before WatchList and consistent reads from cache, with the current etcd; or `AssetsError`."""
-    folder = _named(env, "KUBEBUILDER_ASSETS_OLD", (KUBE_APISERVER,))
-    path = folder / "kube-apiserver" if folder is not None else _built(env, "1.30", KUBE_APISERVER)
-    return Assets(path, newest(env).etcd)
+    return Assets(find(env, OLD_KUBE_APISERVER), find(env, ETCD))
 
 
-def build_missing(env: Mapping[str, str]) -> None:
-    """Builds what neither the environment names nor the cache holds; raises `AssetsError` where that fails."""
-    if "KUBEBUILDER_ASSETS" not in env:
-        _build(env, "1.36", KUBE_APISERVER)
-        _build(env, "1.36", ETCD)
-    if "KUBEBUILDER_ASSETS_OLD" not in env:
-        _build(env, "1.30", KUBE_APISERVER)
-
-
-def pinned(minor: str, program: Program) -> str:
-    """The version that the pins of Kubernetes `minor` give a program, e.g. `v1.36.3`."""
-    text = (PINS / minor / "go.mod").read_text()
-    found = re.search(rf"^(?:require|\t)\s*{re.escape(program.module)} (v\S+)", text, re.MULTILINE)
-    if found is None:
-        raise AssetsError(f"tests/envtest/{minor}/go.mod pins no {program.module}")
-    return found[1]
-
-
-def _named(env: Mapping[str, str], variable: str, programs: tuple[Program, ...]) -> Path | None:
-    if variable not in env:
-        return None
-    folder = Path(env[variable]).absolute()
-    for program in programs:
-        if not os.access(folder / program.name, os.X_OK):
-            raise AssetsError(f"{variable} names {folder}, but there is no {program.name} to run in it")
-    return folder
-
-
-def _built(env: Mapping[str, str], minor: str, program: Program) -> Path:
-    path = _place(env, minor, program)
+def find(env: Mapping[str, str], program: Program) -> Path:
+    """Where a program is: in the folder that the environment names, or among those built; raises `AssetsError`."""
+    if named := env.get(program.variable):
+        path = Path(named).absolute() / program.name
+        if not os.access(path, os.X_OK):
+            raise AssetsError(f"{program.variable} names {path.parent}, but there is no {program.name} to run in it")
+        return path
+    path = _place(env, program)
     if not path.exists():
         raise AssetsError(
-            f"there is no {program.name} {pinned(minor, program)} to test against: build it with `make assets`, "
-            "or name a folder that has one in KUBEBUILDER_ASSETS"
+            f"there is no {program.name} {program.version} to test against: build it with `make assets`, "
+            f"or name a folder that has one in {program.variable}"
         )
     return path
 
 
-def _place(env: Mapping[str, str], minor: str, program: Program) -> Path:
+def build_missing(env: Mapping[str, str]) -> None:
+    """Builds what neither the environment names nor the cache holds; raises `AssetsError` where that fails."""
+    for program in PROGRAMS:
+        if not env.get(program.variable):
+            _build(env, program, _place(env, program))
+
+
+def _place(env: Mapping[str, str], program: Program) -> Path:
     cache = Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "watchslo" / "envtest" / pinned(minor, program) / program.name
+    return cache / "watchslo" / "envtest" / program.version / program.name
 
 
-def _build(env: Mapping[str, str], minor: str, program: Program) -> None:
-    path = _place(env, minor, program)
+def _build(env: Mapping[str, str], program: Program, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with (path.parent / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two clones may start at once
         if not path.exists():
-            _compile(env, minor, program, path)
+            _compile(env, program, path)
 
 
-def _compile(env: Mapping[str, str], minor: str, program: Program, path: Path) -> None:
-    version = pinned(minor, program)
+def _compile(env: Mapping[str, str], program: Program, path: Path) -> None:
+    told = f"{program.name} {program.version}"
     if shutil.which("go", path=env.get("PATH")) is None:
-        raise AssetsError(
-            f"there is no Go here to build {program.name} {version} with, and KUBEBUILDER_ASSETS names no folder "
-            "that has one"
-        )
-    major, minor_only = version.removeprefix("v").split(".")[:2]
-    stamps = {"gitVersion": version, "gitMajor": major, "gitMinor": minor_only}
+        raise AssetsError(f"there is no Go here to build {told} with, and {program.variable} names no folder with one")
+    major, minor = program.version.removeprefix("v").split(".")[:2]
+    stamps = {"gitVersion": program.version, "gitMajor": major, "gitMinor": minor}
     flags = " ".join(["-s -w", *(f"-X {VERSION_PACKAGE}.{key}={value}" for key, value in stamps.items())])
-    print(f"building {program.name} {version}, which takes minutes the first time", file=sys.stderr, flush=True)
+    print(f"building {told}, which takes minutes the first time", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         output = Path(folder) / program.name
         command = ["go", "build", "-trimpath", "-ldflags", flags, "-o", str(output), program.package]
-        if subprocess.run(command, cwd=PINS / minor, env=dict(env), check=False).returncode != 0:
-            raise AssetsError(f"{program.name} {version} could not be built: what Go said stands above")
+        if subprocess.run(command, cwd=program.module_folder, env=dict(env), check=False).returncode != 0:
+            raise AssetsError(f"{told} could not be built: what Go said stands above")
         output.replace(path)
 
 
@@ -133,12 +129,11 @@ def main() -> int:
     """Builds what is missing; says where everything is, or in one sentence why not."""
     try:
         build_missing(os.environ)
-        current, previous = newest(os.environ), old(os.environ)
+        for program in PROGRAMS:
+            print(find(os.environ, program))
     except AssetsError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    for path in (current.kube_apiserver, previous.kube_apiserver, current.etcd):
-        print(path)
     return 0
 
 

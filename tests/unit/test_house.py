@@ -132,8 +132,8 @@ class TestMakefile:
 class TestAssets:
     def test_pins_are_the_versions_that_are_told(self) -> None:
         told = (assets.PINS / "README.md").read_text()
-        for minor, program in (("1.36", assets.KUBE_APISERVER), ("1.36", assets.ETCD), ("1.30", assets.KUBE_APISERVER)):
-            assert f"{program.name} {assets.pinned(minor, program).removeprefix('v')}" in told
+        for program in assets.PROGRAMS:
+            assert f"{program.name} {program.version.removeprefix('v')}" in told
 
     def test_programs_named_by_the_environment_are_used(self, tmp_path: Path) -> None:
         for name in ("kube-apiserver", "etcd"):
@@ -152,8 +152,13 @@ class TestAssets:
             assets.newest({"XDG_CACHE_HOME": str(tmp_path)})
 
     def test_nothing_to_build_with_fails(self, tmp_path: Path) -> None:
-        with pytest.raises(assets.AssetsError, match="there is no Go here to build kube-apiserver"):
-            assets.build_missing({"XDG_CACHE_HOME": str(tmp_path), "PATH": str(tmp_path)})
+        env = {"XDG_CACHE_HOME": str(tmp_path), "PATH": str(tmp_path)}
+        with pytest.raises(
+            assets.AssetsError, match=r"no Go here to build kube-apiserver v1\.36.* KUBEBUILDER_ASSETS names"
+        ):
+            assets.build_missing(env)
+        with pytest.raises(assets.AssetsError, match=r"no Go .* kube-apiserver v1\.30.* KUBEBUILDER_ASSETS_OLD names"):
+            assets.build_missing(env | {"KUBEBUILDER_ASSETS": "whatever"})
 
 
 LEAKY_TESTS = """
