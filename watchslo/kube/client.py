@@ -46,6 +46,7 @@ OPEN_SECONDS = 30.0  # until a watch's headers; priority and fairness may queue 
 OVERTIME_SECONDS = 30.0  # that a watch may take longer than it was asked to
 IDLE_SECONDS = 60.0  # before an unused connection is closed
 LONGEST_ERROR_BYTES = 64 * 2**10
+LONGEST_QUOTE = 300  # characters of what the server says
 LONGEST_BODY_BYTES = 256 * 2**20  # 500 objects of the largest kind; more is no answer, but an attack or a mistake
 
 # A peer that is gone is noticed within half a minute, as client-go does by HTTP/2 pings.
@@ -283,7 +284,7 @@ class Client:
             self._observe(response, sent_wall)
         except FAULTS as error:
             failure = fault(error, address, call.phase)
-            self.requests[call.kind, failure.reason] += 1
+            self.requests[call.kind, failure.reason.value] += 1
             return failure
         self.requests[call.kind, str(response.status)] += 1
         if response.status == HTTPStatus.OK and response.content_type == "application/json":
@@ -301,18 +302,25 @@ class Client:
 
 
 async def _refusal(response: aiohttp.ClientResponse, phase: Phase) -> Failure:
-    """Why an answer is not what was asked for."""
+    """Why an answer is not what was asked for, with what the server says about it."""
+    body: bytes | None = None
     try:
         if response.status == HTTPStatus.OK:
             message = f"{_address(response)} sends {response.content_type}, and no JSON: this is no apiserver."
             return replace(because(Reason.GARBAGE, phase=phase, status=response.status), message=message)
-        body = await _body(response, LONGEST_ERROR_BYTES)
-    except FAULTS:
-        body = None
+        with contextlib.suppress(*FAULTS):
+            body = await _body(response, LONGEST_ERROR_BYTES)
     finally:
         response.release()
-    retry_after = parse_retry_after(response.headers.get("Retry-After"))
-    return classify_status(response.status, decode_status(body or b""), retry_after, phase)
+    status = decode_status(body or b"")
+    failure = classify_status(response.status, status, parse_retry_after(response.headers.get("Retry-After")), phase)
+    said = _said(status.message or "" if status else (body or b"").decode(errors="replace"))
+    return replace(failure, message=f"{failure.message} It says: {said}") if said else failure
+
+
+def _said(text: str) -> str:
+    """What the server says, if people can read it: a proxy's page they cannot."""
+    return "" if "<" in text or not text.isascii() else " ".join(text.split())[:LONGEST_QUOTE]
 
 
 async def _body(response: aiohttp.ClientResponse, limit: int) -> bytes | None:

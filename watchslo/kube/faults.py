@@ -14,7 +14,6 @@ FAULTS = (aiohttp.ClientError, aiohttp.http_exceptions.HttpProcessingError, OSEr
 
 _BY_ERRNO = {
     errno.ECONNREFUSED: Reason.REFUSED,
-    errno.ECONNRESET: Reason.RESET,
     errno.EPIPE: Reason.RESET,
     errno.ETIMEDOUT: Reason.TIMEOUT,  # TCP_USER_TIMEOUT or keepalive gave up
 }
@@ -76,6 +75,8 @@ def _lost(error: OSError, address: str) -> tuple[Reason, str]:
     if "[SSL" in cause:
         return Reason.TLS, f"TLS with {address} fails ({cause}); check that it speaks HTTPS and takes our certificate."
     reason = _BY_ERRNO.get(error.errno or 0, Reason.UNREACHABLE)
+    if isinstance(error, ConnectionResetError):  # uvloop's and aiohttp's have no errno
+        return Reason.RESET, f"The connection to {address} was reset."
     if reason is Reason.REFUSED:
         return reason, f"Connection refused by {address}; check that the apiserver runs there."
     return reason, f"The connection to {address} failed: {cause}."
