@@ -27,6 +27,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
 from watchslo.errors import ConfigError
+from watchslo.latency.objective import Objective
 from watchslo.model import Resource
 
 # --- values ----------------------------------------------------------------------------------------------------------
@@ -327,9 +328,17 @@ class Config(_Section):
             )
         return self
 
-    def objective_of(self, watch: WatchConfig) -> ObjectiveConfig:
+    def objective_of(self, watch: WatchConfig) -> Objective:
         """The objective in force for a watch: the common one, but for what the watch overrides."""
-        return self.objective.overridden_by(watch.objective)
+        said = self.objective.overridden_by(watch.objective)
+        return Objective(
+            threshold=said.threshold,
+            events_target=said.events.target,
+            quantile=said.minutes.quantile,
+            window=said.minutes.window,
+            minutes_target=said.minutes.target,
+            min_events=said.minutes.min_events,
+        )
 
 
 # --- loading ---------------------------------------------------------------------------------------------------------

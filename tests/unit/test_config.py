@@ -1,12 +1,14 @@
 """Each file in `configs/` holds one mistake; its first line is what the user is told after the file's name."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from watchslo.config import Config, Listen, WatchConfig, format_duration, load, parse_duration, parse_listen
 from watchslo.errors import ConfigError
+from watchslo.latency.objective import Objective
 from watchslo.model import Resource
 
 MISTAKES = sorted((Path(__file__).parent / "configs").glob("*.yaml"))
@@ -141,15 +143,22 @@ def test_watch_overrides_only_what_it_says(tmp_path: Path) -> None:
         objective: {threshold: 2s, events: {target: 0.9, period: 7d}, minutes: {minEvents: 50}}
         watch:
           - {resource: pods}
-          - {resource: nodes, objective: {events: {target: 0.99}, minutes: {minEvents: 100}}}
+          - {resource: nodes, objective: {events: {target: 0.99}, minutes: {window: 1m, minEvents: 100}}}
           - {resource: leases.coordination.k8s.io, objective: {threshold: 1s}}
         """,
     )
-    pods, nodes, leases = (config.objective_of(watch) for watch in config.watch)
-    assert pods == config.objective
-    assert (nodes.threshold, nodes.events.target, nodes.events.period) == (2.0, 0.99, 7 * 86400)
-    assert nodes.minutes.min_events == 100
-    assert (leases.threshold, leases.events.target) == (1.0, 0.9)
+    common = Objective(threshold=2.0, events_target=0.9, min_events=50)
+    assert [config.objective_of(watch) for watch in config.watch] == [
+        common,
+        replace(common, events_target=0.99, min_events=100),
+        replace(common, threshold=1.0),
+    ]
+    assert config.objective.events.period == 7 * 86400
+
+
+def test_default_objective_is_the_one_of_the_core() -> None:
+    config = Config()
+    assert config.objective_of(config.watch[0]) == Objective()
 
 
 def test_merge_keys_work(tmp_path: Path) -> None:
