@@ -1,0 +1,66 @@
+"""Histograms as Prometheus knows them: cumulative, never decreasing, all parts of one published at once."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import accumulate
+
+import numpy as np
+
+from watchslo.latency.bins import Bins
+from watchslo.latency.estimate import closed_cuts, cumulative
+from watchslo.latency.window import Tally
+from watchslo.model import FloatArray, IntArray
+from watchslo.snapshot import HistogramReading
+
+UNIT_BITS = 20  # masses are counted in units of 2^-20 events: sums of integers do not drift
+NEGLIGIBLE = 1e-9  # of the mass is uniform, so that no interval is without any: events sealed late may be unlike p
+
+
+class MassHistogram:
+    """Latencies known as intervals: each event is one unit of mass, divided among the bins that its interval covers.
+
+    Mass is kept cumulative at each `le`, where an event that is certainly below counts as exactly one. Shown are whole
+    events: each cumulative mass rounded down, and the exact total.
+    """
+
+    def __init__(self, bins: Bins) -> None:
+        self._bins = bins
+        self._units: IntArray = np.zeros(len(bins.les), dtype=np.int64)
+        self._n = 0
+        self._sum = 0.0
+
+    def add(self, tally: Tally, p: FloatArray) -> None:
+        """Adds the events of a tally (at least one), divided as the distribution p says.
+
+        In `_sum` a bin's mass counts with its midpoint, the open bin's with its lower edge.
+        """
+        i, j, counts = closed_cuts(tally)
+        p = p + NEGLIGIBLE / len(p)
+        below = cumulative(p)
+        seconds = cumulative(p * self._bins.midpoints)
+        mass = below[j] - below[i]
+        shares = np.clip((below[self._bins.le_cuts, None] - below[i]) / mass, 0.0, 1.0)
+        self._units += np.rint((shares * counts).sum(axis=1) * 2**UNIT_BITS).astype(np.int64)
+        means = np.clip((seconds[j] - seconds[i]) / mass, self._bins.edges[i], self._bins.edges[j])  # against rounding
+        self._sum += float(means @ counts)
+        self._n += tally.n
+
+    def reading(self) -> HistogramReading:
+        counts = (self._units >> UNIT_BITS).tolist()
+        return HistogramReading(self._bins.les, (*counts, self._n), self._sum)
+
+
+class DurationHistogram:
+    """Durations known exactly, in seconds, counted between ascending edges."""
+
+    def __init__(self, edges: Sequence[float]) -> None:
+        self._edges = tuple(edges)
+        self._counts = [0] * (len(self._edges) + 1)
+        self._sum = 0.0
+
+    def observe(self, seconds: float) -> None:
+        self._counts[bisect_left(self._edges, seconds)] += 1
+        self._sum += seconds
+
+    def reading(self) -> HistogramReading:
+        return HistogramReading(self._edges, tuple(accumulate(self._counts)), self._sum)

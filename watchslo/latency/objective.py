@@ -1,0 +1,106 @@
+"""Was it good enough? Verdicts on events, by what is proven, and on windows of time, by what is estimated."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from watchslo.latency.bins import Bins
+from watchslo.latency.estimate import estimate, read_quantile, uniform
+from watchslo.latency.window import Periods
+from watchslo.model import Bounds
+
+GIVE_UP_SECONDS = 600.0  # the clock keeps no longer what sealing needs
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """What is promised: `events_target` of all events within `threshold` seconds, `minutes_target` of windows good.
+
+    A window of `window` seconds is good if the `quantile` of its latencies is within the threshold. One of fewer than
+    `min_events` (at least 1) is not judged.
+    """
+
+    threshold: float = 1.0
+    events_target: float = 0.99
+    quantile: float = 0.99
+    window: float = 60.0
+    minutes_target: float = 0.999
+    min_events: int = 100
+
+
+class EventVerdict(StrEnum):
+    """Of an event: certainly in time, certainly late, or not known."""
+
+    WITHIN = "within"
+    BEYOND = "beyond"
+    UNCERTAIN = "uncertain"
+
+
+class WindowVerdict(StrEnum):
+    """Of a window of time."""
+
+    GOOD = "good"
+    BAD = "bad"
+    NO_DATA = "no_data"
+
+
+def judge_events(bounds: Bounds, threshold: float) -> dict[EventVerdict, int]:
+    """How many events are proven to be within the threshold, how many beyond it, and how many are neither."""
+    within = int(np.count_nonzero(bounds.upper <= threshold))
+    beyond = int(np.count_nonzero(bounds.proven > threshold))
+    uncertain = len(bounds.upper) - within - beyond
+    return {EventVerdict.WITHIN: within, EventVerdict.BEYOND: beyond, EventVerdict.UNCERTAIN: uncertain}
+
+
+class Windows:
+    """The successive windows of an objective from `start` on, each judged once, by its own events alone.
+
+    `verdicts` counts them. A window waits until all of it is sealed; one that cannot be is given up.
+    """
+
+    def __init__(self, bins: Bins, objective: Objective, start: float) -> None:
+        self.verdicts = dict.fromkeys(WindowVerdict, 0)
+        self.periods = Periods(bins, start, objective.window)
+        self._cold = uniform(bins)
+        self._objective = objective
+        self._next = 0
+        self._noted = start
+        self._overloaded: set[int] = set()
+        self._withheld: set[int] = set()
+
+    def note(self, now: float, withheld: Sequence[float], *, overloaded: bool) -> None:
+        """Notes what went on since the last time: an overload of ourselves, and events of these ages still withheld.
+
+        An event is late in every window in which it was withheld for longer than the threshold.
+        """
+        if overloaded:
+            self._overloaded.update(self._unjudged(self._noted, now))
+        late = max(withheld, default=0.0) - self._objective.threshold
+        if late > 0:
+            self._withheld.update(self._unjudged(now - late, now))
+        self._noted = now
+
+    def judge(self, now: float, sealed: float) -> None:
+        """Judges the windows that ended by `sealed`, and gives up those that ended too long ago."""
+        while (end := self.periods.end(self._next)) <= max(sealed, now - GIVE_UP_SECONDS):
+            self.verdicts[self._verdict(self._next, is_sealed=end <= sealed)] += 1
+            self._next += 1
+            self.periods.forget(end)
+
+    def _unjudged(self, first: float, last: float) -> range:
+        """The windows between two times that are still to be judged."""
+        return range(max(self._next, self.periods.number(first)), self.periods.number(last) + 1)
+
+    def _verdict(self, number: int, *, is_sealed: bool) -> WindowVerdict:
+        window = self.periods.tally(number)
+        if number in self._overloaded:  # then lateness may be ours
+            return WindowVerdict.NO_DATA
+        if number in self._withheld:
+            return WindowVerdict.BAD
+        if not is_sealed or window.n < self._objective.min_events:
+            return WindowVerdict.NO_DATA
+        p = estimate(window, self._cold)
+        reading = read_quantile(window, p, self._objective.quantile, round_trip=0.0)
+        return WindowVerdict.GOOD if reading.estimate <= self._objective.threshold else WindowVerdict.BAD
