@@ -14,6 +14,7 @@ FAULTS = (aiohttp.ClientError, aiohttp.http_exceptions.HttpProcessingError, OSEr
 
 _BY_ERRNO = {
     errno.ECONNREFUSED: Reason.REFUSED,
+    errno.ECONNRESET: Reason.RESET,
     errno.EPIPE: Reason.RESET,
     errno.ETIMEDOUT: Reason.TIMEOUT,  # TCP_USER_TIMEOUT or keepalive gave up
 }
@@ -75,7 +76,7 @@ def _lost(error: OSError, address: str) -> tuple[Reason, str]:
     if "[SSL" in cause:
         return Reason.TLS, f"TLS with {address} fails ({cause}); check that it speaks HTTPS and takes our certificate."
     reason = _BY_ERRNO.get(error.errno or 0, Reason.UNREACHABLE)
-    if isinstance(error, ConnectionResetError):  # uvloop's and aiohttp's have no errno
+    if reason is Reason.RESET or isinstance(error, ConnectionResetError):  # not all of these have an errno
         return Reason.RESET, f"The connection to {address} was reset."
     if reason is Reason.REFUSED:
         return reason, f"Connection refused by {address}; check that the apiserver runs there."

@@ -1,0 +1,130 @@
+"""A server that says exactly what a test tells it to, byte by byte, and the client that it talks to."""
+
+import asyncio
+import contextlib
+import socket
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+import uvloop
+
+from watchslo.kube.access import Access, Connection, Credentials
+from watchslo.kube.client import Client
+from watchslo.kube.limiter import Limiter
+
+Say = Callable[[asyncio.StreamWriter], Awaitable[None]]
+
+
+def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """How a connection ended reaches us differently on each loop: all tests here run on both."""
+    return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+
+
+def answer(body: bytes, status: str = "200 OK", *headers: str, media: str = "application/json") -> bytes:
+    """A whole answer, after which the connection may be used again."""
+    lines = (f"HTTP/1.1 {status}", f"Content-Type: {media}", f"Content-Length: {len(body)}", *headers)
+    return "\r\n".join((*lines, "", "")).encode() + body
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def chunk(data: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+class Server:
+    """Answers each request with the next of `script`: bytes, or a coroutine function that writes."""
+
+    def __init__(self) -> None:
+        self.script: list[bytes | Say] = []
+        self.requests: list[str] = []
+        self.asked = asyncio.Event()
+        self.connections = 0
+        self._writers: set[asyncio.StreamWriter] = set()
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.url = "http://127.0.0.1:{1}".format(*self._server.sockets[0].getsockname())
+
+    async def stop(self) -> None:
+        self._server.close()
+        for writer in self._writers:
+            writer.close()
+        await self._server.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
+        self.connections += 1
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                self.requests.append(head.decode())
+                self.asked.set()
+                said = self.script.pop(0)
+                if isinstance(said, bytes):
+                    writer.write(said)
+                    await writer.drain()
+                else:
+                    await said(writer)
+
+
+async def hang_up(writer: asyncio.StreamWriter) -> None:
+    """FIN."""
+    writer.close()
+
+
+async def reset(writer: asyncio.StreamWriter) -> None:
+    """RST."""
+    await writer.drain()
+    taken: socket.socket = writer.get_extra_info("socket")
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
+
+
+def then(said: bytes, end: Say) -> Say:
+    async def say(writer: asyncio.StreamWriter) -> None:
+        writer.write(said)
+        await writer.drain()
+        await end(writer)
+
+    return say
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    server = Server()
+    await server.start()
+    yield server
+    await server.stop()
+
+
+class Known:
+    """Dates observed, and how often credentials were loaded."""
+
+    def __init__(self) -> None:
+        self.dates: list[tuple[float, float, float]] = []
+        self.loads = 0
+
+    def observe(self, date: float, sent_wall: float, answered_wall: float) -> None:
+        self.dates.append((date, sent_wall, answered_wall))
+
+
+@pytest.fixture
+def known() -> Known:
+    return Known()
+
+
+def connection_to(url: str, known: Known) -> Connection:
+    async def load() -> Credentials:
+        known.loads += 1
+        return Credentials(Access(url, (("Authorization", f"Bearer token-{known.loads}"),)), {})
+
+    return Connection(load)
+
+
+@pytest.fixture
+async def client(server: Server, known: Known) -> AsyncIterator[Client]:
+    async with Client(connection_to(server.url, known), Limiter(10_000), known.observe) as client:
+        yield client

@@ -1,0 +1,432 @@
+"""What the client makes of each way in which a server can answer, or fail to."""
+
+import asyncio
+import time
+
+import pytest
+
+from tests.unit.kube.conftest import CHUNKED, Known, Server, answer, chunk, connection_to, hang_up, reset, then
+from watchslo import __version__
+from watchslo.errors import ConnectError
+from watchslo.kube import client as client_module
+from watchslo.kube.access import Connection
+from watchslo.kube.client import Client, Page, Selectors
+from watchslo.kube.limiter import Limiter
+from watchslo.kube.representation import Representation
+from watchslo.model import Reading, Resource
+from watchslo.watch.failure import ENDED, Action, Failure, Reason
+from watchslo.watch.messages import ListRequest, WatchRequest
+
+PODS = Resource("", "v1", "pods", namespaced=True)
+NODES = Resource("", "v1", "nodes", namespaced=False)
+EMPTY = b'{"metadata":{"resourceVersion":"42"},"items":[]}'
+EXPIRED = b'{"kind":"Status","code":410,"reason":"Expired","message":"too old resource version: 5 (236)"}'
+EVENT = b'{"type":"ADDED","object":{"metadata":{"resourceVersion":"43"}}}\n'
+LOGIN = b"<html><body>Please log in</body></html>"
+
+
+def target(server: Server) -> str:
+    return server.requests[-1].split(" ")[1]
+
+
+async def tick(client: Client) -> Reading | Failure:
+    return await client.read_nothing(PODS, "default", "tick")
+
+
+async def failed_tick(client: Client) -> Failure:
+    failure = await tick(client)
+    assert isinstance(failure, Failure)
+    return failure
+
+
+async def watched(client: Client, representation: Representation = Representation.TABLE) -> list[bytes | Failure]:
+    """All that a watch brings, until it ends."""
+    brought: list[bytes | Failure] = []
+    async with client.watch(PODS, None, Selectors(), WatchRequest(41, timeout=300), representation) as stream:
+        if isinstance(stream, Failure):
+            return [stream]
+        while not isinstance(part := await stream.read(), Failure):
+            brought.append(part[1])
+    return [*brought, part]
+
+
+async def end_of_watch(client: Client) -> Failure:
+    end = (await watched(client))[-1]
+    assert isinstance(end, Failure)
+    return end
+
+
+class TestReadNothing:
+    async def test_reads_a_revision(self, server: Server, client: Client) -> None:
+        server.script = [answer(EMPTY)]
+        before = time.monotonic()
+        reading = await tick(client)
+        assert isinstance(reading, Reading)
+        assert (reading.resource, reading.revision) == ("pods", 42)
+        assert before <= reading.sent < reading.answered <= time.monotonic()
+        assert client.requests == {("tick", "200"): 1}
+
+    async def test_asks_for_a_name_that_is_absent(self, server: Server, client: Client) -> None:
+        server.script = [answer(EMPTY)]
+        await tick(client)
+        assert target(server) == "/api/v1/namespaces/default/pods?fieldSelector=metadata.name%3Dwatchslo-reads-nothing"
+
+    async def test_asks_without_namespace_where_there_is_none(self, server: Server, client: Client) -> None:
+        server.script = [answer(EMPTY)]
+        await client.read_nothing(NODES, "default", "probe")
+        assert target(server).startswith("/api/v1/nodes?fieldSelector=")
+        assert client.requests == {("probe", "200"): 1}
+
+    async def test_says_who_we_are(self, server: Server, client: Client) -> None:
+        server.script = [answer(EMPTY)]
+        await tick(client)
+        head = server.requests[0].splitlines()
+        assert f"User-Agent: watchslo/{__version__}" in head
+        assert "Accept-Encoding: identity" in head
+        assert "Accept: application/json" in head
+        assert "Authorization: Bearer token-1" in head
+
+    async def test_uses_its_connection_again(self, server: Server, client: Client) -> None:
+        server.script = [answer(EMPTY)] * 3
+        for _ in range(3):
+            assert isinstance(await tick(client), Reading)
+        assert server.connections == 1
+
+    @pytest.mark.parametrize("revision", ["", "0x2a", "abc", "-1", "1.5", "99999999999999999999"])
+    async def test_revision_that_is_no_number(self, server: Server, client: Client, revision: str) -> None:
+        server.script = [answer(EMPTY.replace(b"42", revision.encode()))]
+        assert (await failed_tick(client)).reason is Reason.UNPARSABLE
+
+    @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'{"metadata":7}', b'{"items":[]}', b"\xff"])
+    async def test_body_that_is_no_list(self, server: Server, client: Client, body: bytes) -> None:
+        server.script = [answer(body)]
+        assert (await failed_tick(client)).reason is Reason.GARBAGE
+
+    async def test_observes_the_date(self, server: Server, client: Client, known: Known) -> None:
+        server.script = [answer(EMPTY, "200 OK", "Date: Sat, 21 Nov 2026 12:16:29 GMT")]
+        before = time.time()
+        await tick(client)
+        ((date, sent_wall, answered_wall),) = known.dates
+        assert date == 1795263389.0
+        assert before <= sent_wall <= answered_wall <= time.time()
+
+    async def test_observes_the_date_of_failures_too(self, server: Server, client: Client, known: Known) -> None:
+        server.script = [answer(b"", "500 No", "Date: Sat, 21 Nov 2026 12:16:29 GMT")]
+        await tick(client)
+        assert len(known.dates) == 1
+
+    @pytest.mark.parametrize("headers", [[], ["Date: yesterday"], ["Date: "]])
+    async def test_lives_without_a_date(self, server: Server, client: Client, known: Known, headers: list[str]) -> None:
+        server.script = [answer(EMPTY, "200 OK", *headers)]
+        assert isinstance(await tick(client), Reading)
+        assert known.dates == []
+
+
+class TestFailures:
+    @pytest.mark.parametrize(
+        ("status", "reason", "action"),
+        [
+            ("400 Bad Request", Reason.BAD_REQUEST, Action.RESUME),
+            ("403 Forbidden", Reason.FORBIDDEN, Action.WAIT),
+            ("404 Not Found", Reason.NOT_FOUND, Action.WAIT),
+            ("405 Method Not Allowed", Reason.NOT_WATCHABLE, Action.WAIT),
+            ("406 Not Acceptable", Reason.NOT_ACCEPTABLE, Action.FALL_BACK),
+            ("410 Gone", Reason.EXPIRED, Action.START_OVER),
+            ("500 Internal Server Error", Reason.SERVER_ERROR, Action.RESUME),
+            ("302 Found", Reason.UNEXPECTED_STATUS, Action.RESUME),
+        ],
+    )
+    async def test_status(self, server: Server, client: Client, status: str, reason: Reason, action: Action) -> None:
+        server.script = [answer(b"", status, "Location: http://elsewhere.invalid/")]
+        failure = await failed_tick(client)
+        assert (failure.reason, failure.action, failure.status) == (reason, action, int(status[:3]))
+        assert client.requests == {("tick", status[:3]): 1}
+
+    async def test_retry_after(self, server: Server, client: Client) -> None:
+        server.script = [answer(b"", "429 Too Many Requests", "Retry-After: 7")]
+        failure = await failed_tick(client)
+        assert (failure.reason, failure.retry_after) == (Reason.THROTTLED, 7.0)
+
+    async def test_repeats_what_the_server_says(self, server: Server, client: Client) -> None:
+        server.script = [answer(EXPIRED, "410 Gone")]
+        assert (await failed_tick(client)).message.endswith("It says: too old resource version: 5 (236)")
+
+    async def test_repeats_plain_text(self, server: Server, client: Client) -> None:
+        server.script = [answer(b"404 page not found\n", "404 Not Found", media="text/plain")]
+        assert (await failed_tick(client)).message.endswith("It says: 404 page not found")
+
+    async def test_repeats_no_web_page(self, server: Server, client: Client) -> None:
+        server.script = [answer(LOGIN, "403 Forbidden", media="text/html")]
+        assert "html" not in (await failed_tick(client)).message
+
+    async def test_reads_only_the_beginning_of_an_error(self, server: Server, client: Client) -> None:
+        endless = then(b"HTTP/1.1 500 No\r\n\r\n" + b"x" * 200_000, lambda _: asyncio.sleep(0))
+        server.script = [endless]
+        assert (await failed_tick(client)).reason is Reason.SERVER_ERROR
+
+    async def test_error_that_is_cut(self, server: Server, client: Client) -> None:
+        server.script = [then(b"HTTP/1.1 500 No\r\nContent-Length: 100\r\n\r\nx", hang_up)]
+        assert (await failed_tick(client)).reason is Reason.SERVER_ERROR
+
+    async def test_web_page_with_status_200(self, server: Server, client: Client) -> None:
+        server.script = [answer(LOGIN, media="text/html; charset=utf-8")]
+        failure = await failed_tick(client)
+        assert failure.reason is Reason.GARBAGE
+        assert failure.message == f"{server.url} sends text/html, and no JSON: this is no apiserver."
+        assert client.requests == {("tick", "200"): 1}
+
+    async def test_body_without_end(self, server: Server, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(client_module, "LONGEST_BODY_BYTES", 1000)
+        server.script = [answer(b" " * 1001)]
+        assert (await failed_tick(client)).reason is Reason.GARBAGE
+
+    async def test_body_that_is_cut(self, server: Server, client: Client) -> None:
+        server.script = [then(answer(EMPTY)[:-5], hang_up)]
+        failure = await failed_tick(client)
+        assert failure.reason is Reason.EARLY_EOF
+        assert failure.message == f"The connection to {server.url} was cut within an answer."
+
+    async def test_reset(self, server: Server, client: Client) -> None:
+        server.script = [reset, reset]  # a connection that was in use before deserves a second try
+        assert (await failed_tick(client)).reason is Reason.RESET
+        assert client.requests == {("tick", "reset"): 1}
+
+    async def test_hang_up_without_an_answer(self, server: Server, client: Client) -> None:
+        server.script = [hang_up, hang_up]
+        assert (await failed_tick(client)).reason is Reason.EARLY_EOF
+
+    async def test_no_http(self, server: Server, client: Client) -> None:
+        server.script = [then(b"SSH-2.0-OpenSSH_9.2\r\n", hang_up)]
+        failure = await failed_tick(client)
+        assert failure.reason is Reason.GARBAGE
+        assert failure.message == f"The answer of {server.url} is no HTTP; check the address."
+
+    async def test_slow(self, server: Server, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(client_module, "TICK_SECONDS", 0.05)
+        server.script = [b""]
+        failure = await failed_tick(client)
+        assert failure.reason is Reason.TIMEOUT
+        assert failure.message == f"No answer from {server.url} in time."
+
+    async def test_slow_body(self, server: Server, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(client_module, "TICK_SECONDS", 0.05)
+        server.script = [answer(EMPTY)[:-1]]
+        assert (await failed_tick(client)).reason is Reason.TIMEOUT
+
+    async def test_refused(self, server: Server, client: Client) -> None:
+        await server.stop()
+        failure = await failed_tick(client)
+        assert failure.reason is Reason.REFUSED
+        assert failure.message == f"Connection refused by {server.url}; check that the apiserver runs there."
+
+    async def test_name_that_does_not_resolve(self, known: Known) -> None:
+        async with Client(connection_to("http://cluster.invalid", known), Limiter(100), known.observe) as client:
+            assert (await failed_tick(client)).reason is Reason.DNS
+
+    async def test_cancellation_is_no_failure(self, server: Server, client: Client) -> None:
+        server.script = [b""]
+        asking = asyncio.create_task(tick(client))
+        await server.asked.wait()
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+
+
+class TestCredentials:
+    async def test_are_renewed_after_401(self, server: Server, client: Client, known: Known) -> None:
+        server.script = [answer(b"", "401 Unauthorized"), answer(EMPTY)]
+        failure = await failed_tick(client)
+        assert (failure.reason, failure.action) == (Reason.UNAUTHORIZED, Action.REAUTHENTICATE)
+        client._connection._not_before = 0.0
+        assert isinstance(await tick(client), Reading)
+        assert known.loads == 2
+        assert "Bearer token-2" in server.requests[-1]
+
+    async def test_that_cannot_be_loaded(self, known: Known) -> None:
+        async def fail() -> None:
+            raise ConnectError("token: no such file; put a readable file there")
+
+        async with Client(Connection(fail), Limiter(100), known.observe) as client:  # type: ignore[arg-type]
+            failure = await failed_tick(client)
+        assert (failure.reason, failure.action) == (Reason.CREDENTIALS, Action.REAUTHENTICATE)
+        assert failure.message == "No credentials: token: no such file; put a readable file there."
+        assert client.requests == {("tick", "credentials"): 1}
+
+
+class TestListPage:
+    async def list_(
+        self, client: Client, request: ListRequest, representation: Representation = Representation.TABLE
+    ) -> Page:
+        page = await client.list_page(
+            PODS, None, Selectors("spec.nodeName=a", "app in (x, y)"), request, representation
+        )
+        assert isinstance(page, Page)
+        return page
+
+    async def test_counts_rows(self, server: Server, client: Client) -> None:
+        body = b'{"kind":"Table","metadata":{"resourceVersion":"7","continue":"abc=="},"rows":[{"cells":[]},{}]}'
+        server.script = [answer(body)]
+        page = await self.list_(client, ListRequest(limit=2))
+        assert (page.revision, page.items, page.size, page.continue_token) == (7, 2, len(body), "abc==")
+        assert page.sent < page.answered
+        assert client.requests == {("list", "200"): 1}
+
+    async def test_counts_items(self, server: Server, client: Client) -> None:
+        server.script = [answer(b'{"metadata":{"resourceVersion":"x"},"items":[{},{},{}]}')]
+        page = await self.list_(client, ListRequest())
+        assert (page.revision, page.items, page.continue_token) == (None, 3, None)
+
+    async def test_null_is_no_item(self, server: Server, client: Client) -> None:
+        server.script = [answer(b'{"metadata":{"resourceVersion":"7","continue":""},"items":null}')]
+        page = await self.list_(client, ListRequest())
+        assert (page.items, page.continue_token) == (0, None)
+
+    async def test_asks_for_a_page(self, server: Server, client: Client) -> None:
+        server.script = [answer(EMPTY)]
+        await self.list_(client, ListRequest(limit=500, continue_token="a+b/c="))
+        assert target(server) == (
+            "/api/v1/pods?fieldSelector=spec.nodeName%3Da&labelSelector=app+in+(x,+y)&includeObject=None"
+            "&limit=500&continue=a%2Bb/c%3D"
+        )
+
+    async def test_asks_for_nothing_at_all(self, server: Server, client: Client) -> None:
+        server.script = [answer(EMPTY)]
+        await self.list_(client, ListRequest(absent_name=True), Representation.PLAIN)
+        assert target(server) == "/api/v1/pods?fieldSelector=metadata.name%3Dwatchslo-reads-nothing"
+
+    @pytest.mark.parametrize(
+        ("representation", "accept"),
+        [
+            (Representation.TABLE, "application/json;as=Table;g=meta.k8s.io;v=v1"),
+            (Representation.METADATA, "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"),
+            (Representation.PLAIN, "application/json"),
+        ],
+    )
+    async def test_asks_for_its_form(
+        self, server: Server, client: Client, representation: Representation, accept: str
+    ) -> None:
+        server.script = [answer(EMPTY)]
+        await self.list_(client, ListRequest(), representation)
+        assert f"Accept: {accept}\r\n" in server.requests[-1]
+        assert ("includeObject=None" in target(server)) == (representation is Representation.TABLE)
+
+
+class TestWatch:
+    async def test_asks(self, server: Server, client: Client) -> None:
+        server.script = [then(CHUNKED + chunk(b""), hang_up)]
+        await watched(client, Representation.METADATA)
+        assert target(server) == ("/api/v1/pods?watch=1&resourceVersion=41&timeoutSeconds=300&allowWatchBookmarks=true")
+        assert "Accept: application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1\r\n" in server.requests[-1]
+
+    async def test_asks_for_no_bookmarks(self, server: Server, client: Client) -> None:
+        server.script = [then(CHUNKED + chunk(b""), hang_up)]
+        request = WatchRequest(41, timeout=1, bookmarks=False)
+        async with client.watch(PODS, "x", Selectors(labels="a=b"), request, Representation.TABLE):
+            pass
+        assert target(server) == (
+            "/api/v1/namespaces/x/pods?labelSelector=a%3Db&includeObject=None"
+            "&watch=1&resourceVersion=41&timeoutSeconds=1"
+        )
+
+    async def test_clean_end(self, server: Server, client: Client) -> None:
+        server.script = [CHUNKED + chunk(EVENT) + chunk(b"")]
+        assert await watched(client) == [EVENT, ENDED]
+        assert client.requests == {("watch", "200"): 1}
+
+    async def test_stamps_each_chunk(self, server: Server, client: Client) -> None:
+        later = asyncio.Event()
+
+        async def two_chunks(writer: asyncio.StreamWriter) -> None:
+            writer.write(CHUNKED + chunk(EVENT))
+            await later.wait()
+            writer.write(chunk(EVENT) + chunk(b""))
+
+        server.script = [two_chunks]
+        async with client.watch(PODS, None, Selectors(), WatchRequest(1, 300), Representation.TABLE) as stream:
+            assert not isinstance(stream, Failure)
+            before = time.monotonic()
+            first = await stream.read()
+            between = time.monotonic()
+            later.set()
+            second = await stream.read()
+            assert await stream.read() == ENDED
+        assert isinstance(first, tuple)
+        assert isinstance(second, tuple)
+        assert before <= first[0] <= between <= second[0]
+        assert first[1] == second[1] == EVENT
+
+    async def test_cut_within_a_chunk(self, server: Server, client: Client) -> None:
+        server.script = [then(CHUNKED + chunk(EVENT) + chunk(EVENT)[:-20], hang_up)]
+        assert (await end_of_watch(client)).reason is Reason.EARLY_EOF
+
+    async def test_cut_between_chunks(self, server: Server, client: Client) -> None:
+        server.script = [then(CHUNKED + chunk(EVENT), hang_up)]
+        brought = await watched(client)
+        assert brought[0] == EVENT
+        assert isinstance(brought[1], Failure)
+        assert brought[1].reason is Reason.EARLY_EOF
+
+    async def test_reset(self, server: Server, client: Client) -> None:
+        reading = asyncio.Event()
+
+        async def reset_later(writer: asyncio.StreamWriter) -> None:
+            await reading.wait()
+            await reset(writer)
+
+        server.script = [then(CHUNKED + chunk(EVENT), reset_later)]
+        async with client.watch(PODS, None, Selectors(), WatchRequest(1, 300), Representation.TABLE) as stream:
+            assert not isinstance(stream, Failure)
+            await stream.read()
+            reading.set()
+            end = await stream.read()
+        assert isinstance(end, Failure)
+        assert end.reason is Reason.RESET
+        assert end.message == f"The connection to {server.url} was reset."
+
+    async def test_chunks_that_are_none(self, server: Server, client: Client) -> None:
+        server.script = [then(CHUNKED + b"zz\r\n{}\r\n", hang_up)]
+        assert (await end_of_watch(client)).reason in (Reason.GARBAGE, Reason.EARLY_EOF)
+
+    async def test_silence_beyond_its_time(
+        self, server: Server, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(client_module, "OVERTIME_SECONDS", -299.95)
+        server.script = [CHUNKED + chunk(EVENT)]
+        assert (await end_of_watch(client)).reason is Reason.TIMEOUT
+
+    async def test_no_headers(self, server: Server, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(client_module, "OPEN_SECONDS", 0.05)
+        server.script = [b""]
+        assert (await end_of_watch(client)).reason is Reason.TIMEOUT
+        assert client.requests == {("watch", "timeout"): 1}
+
+    async def test_expired(self, server: Server, client: Client) -> None:
+        server.script = [answer(EXPIRED, "410 Gone")]
+        assert (await end_of_watch(client)).reason is Reason.EXPIRED
+
+    async def test_web_page(self, server: Server, client: Client) -> None:
+        server.script = [answer(LOGIN, media="text/html")]
+        assert (await end_of_watch(client)).reason is Reason.GARBAGE
+
+    async def test_leaving_closes_the_connection(self, server: Server, client: Client) -> None:
+        server.script = [CHUNKED + chunk(EVENT), answer(EMPTY)]
+        async with client.watch(PODS, None, Selectors(), WatchRequest(1, 300), Representation.TABLE) as stream:
+            assert not isinstance(stream, Failure)
+        await tick(client)
+        assert server.connections == 2
+
+
+class TestVersion:
+    async def test_version(self, server: Server, client: Client) -> None:
+        server.script = [answer(b'{"major":"1","gitVersion":"v1.36.3"}')]
+        assert await client.version() == "v1.36.3"
+        assert target(server) == "/version"
+        assert client.requests == {("version", "200"): 1}
+
+    async def test_no_version(self, server: Server, client: Client) -> None:
+        server.script = [answer(b"{}"), answer(b"", "403 Forbidden")]
+        garbage, forbidden = await client.version(), await client.version()
+        assert isinstance(garbage, Failure)
+        assert garbage.reason is Reason.GARBAGE
+        assert isinstance(forbidden, Failure)
+        assert forbidden.reason is Reason.FORBIDDEN
