@@ -12,7 +12,7 @@ from watchslo.clock.revision import BEFORE_ALL, RevisionClock
 from watchslo.model import Reading, Resource
 
 PROBES_NEEDED = 3
-PROBE_SPACING_SECONDS = 1.0  # so that the sequence has moved on between two probes
+PROBE_SPACING_SECONDS = 0.5  # so that the sequence has moved on between two probes
 
 
 class Membership(StrEnum):
@@ -59,7 +59,7 @@ class _Standing:
 class Domain:
     """A revision clock and the resources that belong to it.
 
-    Three consistent probes at least a second apart promote a resource, from pending to member or from foreign back to
+    Three consistent probes half a second apart promote a resource, from pending to member or from foreign back to
     pending; one contradiction, or a violation, makes it foreign. Streams are numbered by the caller and attached to
     their resource; sightings are taken from members alone and go when they are members no more.
     """
@@ -156,7 +156,7 @@ class TickChoice:
 
     Best is an uncached resource (events) that shares its revisions with a cached one; else two cached ones that share
     theirs; else the first candidate alone. Pairs are tried one after the other: read `next`, hand the reading to
-    `observe`, about twice a second, until `plan` is there.
+    `observe`, a few times a second, until `plan` is there.
     """
 
     def __init__(self, candidates: Sequence[Resource]) -> None:
