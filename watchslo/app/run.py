@@ -1,0 +1,79 @@
+"""`watchslo run`: the daemon."""
+
+import asyncio
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import structlog
+
+from watchslo.app import logs
+from watchslo.app.session import run_on_loop, serving, stop_signals, supervise
+from watchslo.config import Config, load, parse_listen
+from watchslo.errors import ConfigError
+from watchslo.monitor.supervisor import Supervisor
+from watchslo.serve.http import listen, url
+
+RELOAD_SECONDS = 5.0  # between two looks at the file; kubelet takes a minute to bring a changed ConfigMap anyway
+FIXED = ("cluster", "kubernetes", "clock", "metrics", "server", "log")
+"""What is settled at start: a change of these is said, and waits for the next start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """What the command line says; it goes before the configuration, and stays when that is reloaded."""
+
+    kubeconfig: Path | None = None
+    context: str | None = None
+    listen: str | None = None
+    log_format: Literal["json", "console"] | None = None
+    log_level: str | None = None
+
+
+def run(file: Path | None, overrides: Overrides) -> None:
+    """Measures until told to stop; raises WatchsloError where it cannot begin."""
+    config, digest = load(file)
+    logs.set_up(overrides.log_format or config.log.format, overrides.log_level or config.log.level)
+    listener = listen(parse_listen(overrides.listen) if overrides.listen else config.server.listen)
+    with listener:
+        supervisor = supervise(config, overrides.kubeconfig, overrides.context)
+        run_on_loop(_run(supervisor, config, file, digest, listener))
+
+
+async def _run(supervisor: Supervisor, config: Config, file: Path | None, digest: str, listener: socket.socket) -> None:
+    log = structlog.get_logger()
+    stop = asyncio.Event()
+    with stop_signals(stop):
+        async with serving(supervisor, config, listener):
+            log.info("listening", url=url(listener))
+            following = asyncio.create_task(_follow(supervisor, config, file, digest)) if file else None
+            try:
+                await supervisor.run(stop)
+            except ConfigError as error:
+                raise ConfigError(f"{file}: {error}") from None
+            finally:
+                if following:
+                    following.cancel()
+    log.info("stopped")
+
+
+async def _follow(supervisor: Supervisor, config: Config, file: Path, digest: str) -> None:
+    """Looks at the file again and again, and puts in force what has changed; a bad file is refused and said once."""
+    log = structlog.get_logger()
+    refused = ""
+    while True:
+        await asyncio.sleep(RELOAD_SECONDS)
+        try:
+            new, new_digest = load(file)
+            if new_digest != digest:
+                supervisor.configure(new)
+                waiting = [key for key in FIXED if getattr(new, key) != getattr(config, key)]
+                log.info("config_reloaded", sha256=new_digest, needs_restart=waiting)
+            digest, refused = new_digest, ""
+            supervisor.reload_succeeded = True
+        except ConfigError as error:
+            supervisor.reload_succeeded = False
+            if str(error) != refused:
+                refused = str(error)
+                log.error("config_refused", message=refused)  # noqa: TRY400 - the sentence says it all

@@ -1,0 +1,78 @@
+"""What all measuring commands share: a loop fit for stamps, and a supervisor beside the server that shows it."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import uvloop
+
+from watchslo.config import Config
+from watchslo.kube.connect import connect
+from watchslo.monitor.supervisor import Supervisor
+from watchslo.serve.build import this_build
+from watchslo.serve.exposition import MetricsEncoder
+from watchslo.serve.http import Server, create_app
+from watchslo.serve.metrics import Detail
+
+SWITCH_SECONDS = 0.0005  # else a thread that encodes delays stamps by 10 ms at P99, now by 1.4
+INTERRUPTED = 130
+
+T = TypeVar("T")
+
+
+def run_on_loop(work: Coroutine[None, None, T]) -> T:
+    """Runs `work` on the fastest loop there is, with threads that give way quickly."""
+    sys.setswitchinterval(SWITCH_SECONDS)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(work)
+
+
+def supervise(config: Config, kubeconfig: Path | None = None, context: str | None = None) -> Supervisor:
+    """A supervisor of the configured cluster; what is given here goes before the configuration."""
+    connection = connect(
+        str(kubeconfig) if kubeconfig else config.kubernetes.kubeconfig, context or config.kubernetes.context
+    )
+    return Supervisor(config, connection, this_build())
+
+
+@contextlib.contextmanager
+def stop_signals(stop: asyncio.Event) -> Iterator[None]:
+    """SIGTERM and SIGINT set `stop`; a second one ends the process at once."""
+    loop = asyncio.get_running_loop()
+
+    def told() -> None:
+        if stop.is_set():
+            os._exit(INTERRUPTED)
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+@contextlib.asynccontextmanager
+async def serving(supervisor: Supervisor, config: Config, listener: socket.socket) -> AsyncIterator[None]:
+    """Shows a supervisor at an open socket for as long as the context lasts."""
+    app = create_app(
+        supervisor.snapshot,
+        lambda: time.monotonic() - supervisor.lag.last_beat,
+        MetricsEncoder(Detail(config.metrics)),
+    )
+    server = Server(app, listener)
+    task = asyncio.create_task(server.run_until_stopped())
+    try:
+        yield
+    finally:
+        server.stop()
+        await task

@@ -1,0 +1,109 @@
+"""The commands: parse arguments, call the app, turn its answer into an exit code."""
+
+import sys
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from watchslo import __version__
+from watchslo.errors import WatchsloError
+
+EXIT_UNUSABLE = 2  # also click's own code for bad arguments
+
+config_option = click.option(
+    "--config", type=click.Path(path_type=Path), help="Configuration file; without one, sensible defaults."
+)
+kubeconfig_option = click.option(
+    "--kubeconfig", type=click.Path(path_type=Path), help="Kubeconfig file; default: in-cluster, then $KUBECONFIG."
+)
+context_option = click.option("--context", help="Context of the kubeconfig.")
+listen_option = click.option("--listen", metavar="HOST:PORT", help="Where to serve; port 0 takes a free one.")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="watchslo")
+def commands() -> None:
+    """How late are the watch events of a Kubernetes cluster?"""
+
+
+@commands.command(epilog="Example:  watchslo run --context prod --listen 127.0.0.1:9477")
+@config_option
+@kubeconfig_option
+@context_option
+@listen_option
+@click.option("--log-format", type=click.Choice(["json", "console"]), help="Default: json.")
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="Default: info.")
+def run(
+    config: Path | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    listen: str | None,
+    log_format: Literal["json", "console"] | None,
+    log_level: str | None,
+) -> None:
+    """Watch a cluster and serve what is measured, until told to stop."""
+    from watchslo.app.run import Overrides, run  # noqa: PLC0415 - each command imports only its own parts
+
+    run(
+        config,
+        Overrides(kubeconfig=kubeconfig, context=context, listen=listen, log_format=log_format, log_level=log_level),
+    )
+
+
+@commands.command(epilog="Example:  watchslo demo --duration 60")
+@click.option("--duration", type=float, metavar="SECONDS", help="Default: until Ctrl-C.")
+@listen_option
+def demo(duration: float | None, listen: str | None) -> None:
+    """Watch a simulated cluster in which things go wrong, to see what watchslo shows."""
+    from watchslo.app.demo import demo  # noqa: PLC0415 - each command imports only its own parts
+
+    demo(duration, listen)
+
+
+@commands.command(
+    epilog="Example:  watchslo check --duration 60s --resource pods --resource leases.coordination.k8s.io"
+)
+@config_option
+@kubeconfig_option
+@context_option
+@click.option("--duration", default="60s", show_default=True, help="How long to measure.")
+@click.option("--threshold", help="What P99 must stay within; default: the configuration's (1s).")
+@click.option("--resource", "resources", multiple=True, help="Measure only this resource; may be given again.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def check(
+    config: Path | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    duration: str,
+    threshold: str | None,
+    resources: tuple[str, ...],
+    output: str,
+) -> None:
+    """Measure a cluster once.
+
+    Exits with 0 if every measured watch is within the objective, 1 if one is beyond it, 2 if none could be measured.
+    """
+    from watchslo.app.check import Question, check  # noqa: PLC0415 - each command imports only its own parts
+
+    question = Question(duration=duration, threshold=threshold, resources=resources)
+    sys.exit(check(config, kubeconfig, context, question, output))
+
+
+@commands.command(epilog="Example:  watchslo validate watchslo.yaml")
+@click.argument("file", type=click.Path(path_type=Path))
+def validate(file: Path) -> None:
+    """Check a configuration file."""
+    from watchslo.config import load  # noqa: PLC0415 - each command imports only its own parts
+
+    load(file)
+    click.echo(f"{file}: valid")
+
+
+def main() -> None:
+    """The `watchslo` program: errors that a user can mend are one sentence, never a traceback."""
+    try:
+        commands()
+    except WatchsloError as error:
+        click.echo(f"watchslo: {error}", err=True)
+        sys.exit(EXIT_UNUSABLE)

@@ -1,0 +1,51 @@
+"""One apiserver as the monitor knows it: how to ask it, what its wall clock says, and what it did."""
+
+import time
+
+from watchslo.clock.offset import ClockOffset
+from watchslo.kube.access import Connection
+from watchslo.kube.client import Client
+from watchslo.kube.limiter import Limiter
+from watchslo.model import Interval
+from watchslo.monitor.counters import Durations
+from watchslo.snapshot import ApiserverReading
+from watchslo.watch.strategy import STRATEGIES
+
+
+class Apiserver:
+    """`name` is the label `apiserver`; `unproven` says why its revisions need not be etcd's, or is None.
+
+    `peers` is how many apiservers the address stands for, where that is known.
+    """
+
+    def __init__(self, name: str, connection: Connection, limiter: Limiter) -> None:
+        self.name = name
+        self.client = Client(connection, limiter, self._observe_date)
+        self.durations = Durations(STRATEGIES)
+        self.version: str | None = None
+        self.unproven: str | None = None
+        self.peers: int | None = None
+        self.time_travel = 0
+        self._offset = ClockOffset()
+
+    def _observe_date(self, date: float, sent_wall: float, answered_wall: float) -> None:
+        self._offset.observe(date, sent_wall, answered_wall, time.monotonic())
+
+    def creator_offset(self) -> Interval | None:
+        """By how much the wall clock of whoever stamps creations is ahead of ours: unknown if others may stamp too."""
+        known = self._offset.bounds(time.monotonic())
+        return known if self.peers == 1 else None
+
+    def reading(self) -> ApiserverReading:
+        return ApiserverReading(
+            name=self.name,
+            version=self.version,
+            unproven=self.unproven,
+            offset=self._offset.bounds(time.monotonic()),
+            offset_steps=self._offset.steps,
+            time_travel=self.time_travel,
+            requests=dict(self.client.requests),
+            list_duration={name: lists.reading() for name, lists in self.durations.lists.items()},
+            watch_open=self.durations.opens.reading(),
+            watch_duration=self.durations.lives.reading(),
+        )

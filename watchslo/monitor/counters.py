@@ -1,0 +1,81 @@
+"""What is counted of streams: the facts of their machines, added up."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from watchslo.latency.histogram import DurationHistogram
+from watchslo.watch.failure import Phase
+from watchslo.watch.messages import (
+    BookmarkSeen,
+    Expired,
+    Fact,
+    Garbage,
+    ListDone,
+    OutOfOrder,
+    Relisted,
+    RelistReason,
+    WatchClosed,
+    WatchOpened,
+)
+from watchslo.watch.strategy import Strategy
+
+REQUEST_EDGES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+LIFETIME_EDGES = (1.0, 10.0, 30.0, 60.0, 120.0, 300.0, 450.0, 600.0, 900.0)
+
+
+class Counters:
+    """Totals of one stream since it was configured; `relists` and `expired` begin with what its strategy can meet."""
+
+    def __init__(self, strategy: Strategy) -> None:
+        self.events = Counter({"ADDED": 0, "MODIFIED": 0, "DELETED": 0, "ERROR": 0})
+        reasons = (reason for reason in RelistReason if reason is not RelistReason.DOMAIN_RESET)
+        self.relists: Counter[str] = Counter(dict.fromkeys(reasons, 0))
+        self.expired: Counter[str] = Counter({phase: 0 for phase in Phase if strategy.paged or phase is not Phase.LIST})
+        self.closed: Counter[tuple[str, str]] = Counter()
+        self.bytes = 0
+        self.bookmarks = 0
+        self.order_violations = 0
+        self.list_items = 0
+        self.list_bytes = 0
+        self.list_pages = 0
+
+    def add(self, fact: Fact) -> None:
+        match fact:
+            case Relisted(reason):
+                self.relists[reason] += 1
+            case ListDone(items=items, size=size, pages=pages):
+                self.list_items += items
+                self.list_bytes += size
+                self.list_pages += pages
+            case WatchClosed(failure):
+                self.closed[failure.closed, failure.reason] += 1
+            case Expired(phase):
+                self.expired[phase] += 1
+            case BookmarkSeen():
+                self.bookmarks += 1
+            case OutOfOrder(count):
+                self.order_violations += count
+            case Garbage(count):
+                self.events["ERROR"] += count
+            case _:
+                pass
+
+
+class Durations:
+    """What starting over costs: lists by strategy, openings of watches, and how long watches live; in seconds."""
+
+    def __init__(self, strategies: Iterable[str]) -> None:
+        self.lists = {strategy: DurationHistogram(REQUEST_EDGES) for strategy in strategies}
+        self.opens = DurationHistogram(REQUEST_EDGES)
+        self.lives = DurationHistogram(LIFETIME_EDGES)
+
+    def add(self, strategy: str, fact: Fact) -> None:
+        match fact:
+            case ListDone(took=took):
+                self.lists[strategy].observe(took)
+            case WatchOpened(took):
+                self.opens.observe(took)
+            case WatchClosed(lived=float() as lived):
+                self.lives.observe(lived)
+            case _:
+                pass

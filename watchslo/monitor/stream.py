@@ -1,0 +1,311 @@
+"""One watch at work: drives its machine against the apiserver, counts its facts, and hands live events to be dated."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import datetime
+
+import structlog
+
+from watchslo.clock.domain import Membership
+from watchslo.clock.offset import creation_bounds
+from watchslo.config import WatchConfig
+from watchslo.kube.client import Page, Selectors
+from watchslo.kube.client import Stream as Connection
+from watchslo.kube.representation import Representation
+from watchslo.latency.track import DOMAIN, TAINTED, UNPARSABLE, Track
+from watchslo.model import Resource
+from watchslo.monitor.apiserver import Apiserver
+from watchslo.monitor.counters import Counters, Durations
+from watchslo.monitor.lag import Lag
+from watchslo.monitor.timekeeper import Timekeeper
+from watchslo.monitor.trouble import Trouble
+from watchslo.snapshot import StreamReading
+from watchslo.watch.decode import decode
+from watchslo.watch.failure import ENDED, Action, Failure, Reason, because
+from watchslo.watch.lines import LineSplitter, LineTooLong
+from watchslo.watch.machine import Machine, State
+from watchslo.watch.messages import (
+    Batch,
+    Begin,
+    BookmarkSeen,
+    Cancel,
+    Closed,
+    Emit,
+    Fact,
+    Halt,
+    Input,
+    Listed,
+    ListFailed,
+    ListRequest,
+    Note,
+    Opened,
+    OutOfOrder,
+    Output,
+    Received,
+    Relisted,
+    RelistReason,
+    Reset,
+    Start,
+    TimeTravel,
+    Unparsable,
+    WakeAt,
+    WatchClosed,
+    WatchOpened,
+    WatchRequest,
+    Woken,
+)
+from watchslo.watch.strategy import STRATEGIES
+
+PAGE_SIZE = 500  # client-go's default
+
+
+class Stream:
+    """One watch of one resource: its protocol and its counters; `home` dates what it receives, `track` tells how late.
+
+    `number` is unique among streams; `renewed` is set whenever the watch opens.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        label: str,
+        watch: WatchConfig,
+        resource: Resource,
+        apiserver: Apiserver,
+        track: Track,
+        home: Timekeeper,
+        lag: Lag,
+        random: Callable[[], float],
+        longest_line: int,
+    ) -> None:
+        self.number = number
+        self.label = label
+        self.watch = watch
+        self.resource = resource
+        self.track = track
+        self.home = home
+        self.renewed = asyncio.Event()
+        self._strategy = STRATEGIES[watch.strategy]
+        self._counters = Counters(self._strategy)
+        self._durations = Durations([self._strategy.name])
+        self._apiserver = apiserver
+        self._selectors = Selectors(watch.field_selector, watch.label_selector)
+        self._measures_creation = watch.measures_creation(resource)
+        self._lag = lag
+        self._random = random
+        self._longest_line = longest_line
+        self._representation = Representation(watch.representation_of(resource))
+        self._machine = Machine(self._strategy, PAGE_SIZE, random)
+        self._requests: dict[int, asyncio.Task[None]] = {}
+        self._wake_at: float | None = None
+        self._alarm = asyncio.Event()
+        self._halted = asyncio.Event()
+        self._opened_once = False
+        self._last_received_wall: float | None = None
+        self._bookmark_seen: float | None = None
+        self._log = structlog.get_logger().bind(watch=label, resource=resource.key)
+        self._trouble = Trouble(self._log)
+
+    @property
+    def state(self) -> State:
+        return self._machine.state
+
+    @property
+    def started(self) -> bool:
+        """Whether the watch was open once, or cannot be opened now and is looked for from time to time."""
+        return self._opened_once or self.state is State.AWAY
+
+    @property
+    def trouble(self) -> str | None:
+        """What went wrong last, in a sentence."""
+        return self._trouble.latest.message if self._trouble.latest else None
+
+    async def run(self) -> None:
+        """Watches until halted. Run again after a crash it starts over, and what was counted stays."""
+        self._machine = Machine(self._strategy, PAGE_SIZE, self._random)
+        self._requests.clear()
+        async with asyncio.TaskGroup() as self._tasks:
+            alarm = self._tasks.create_task(self._keep_time())
+            self._feed(Begin())
+            await self._halted.wait()
+            alarm.cancel()
+
+    def halt(self, reason: Reason) -> None:
+        """Closes the watch; `run` returns."""
+        self._feed(Halt(reason))
+        self._halted.set()
+
+    def start_over(self) -> None:
+        """Forgets every revision: the storage went back in time."""
+        self._feed(Reset())
+
+    # The machine and what it asks for
+
+    def _feed(self, happened: Input) -> None:
+        for output in self._machine.receive(happened, time.monotonic()):
+            self._obey(output)
+
+    def _obey(self, output: Output) -> None:
+        match output:
+            case Emit(batch):
+                self._emit(batch)
+            case Note(fact):
+                self._note(fact)
+            case Start(op, ListRequest() as request):
+                self._requests[op] = self._tasks.create_task(self._list(op, request))
+            case Start(op, WatchRequest() as request):
+                self._requests[op] = self._tasks.create_task(self._watch(op, request))
+            case Cancel(op):
+                self._requests.pop(op).cancel()
+            case WakeAt(at):
+                self._wake_at = at
+                self._alarm.set()
+
+    async def _keep_time(self) -> None:
+        """Tells the machine when the time of its last `WakeAt` has come."""
+        while True:
+            wait = None if self._wake_at is None else self._wake_at - time.monotonic()
+            try:
+                async with asyncio.timeout(wait):
+                    await self._alarm.wait()
+                    self._alarm.clear()
+            except TimeoutError:
+                self._wake_at = None
+                self._feed(Woken())
+
+    async def _list(self, op: int, request: ListRequest) -> None:
+        answer = await self._apiserver.client.list_page(
+            self.resource, self.watch.namespace, self._selectors, request, self._representation
+        )
+        match answer:
+            case Page(revision=revision, items=items, size=size, continue_token=token):
+                self._end(op, Listed(op, revision, items, size, token))
+            case failure:
+                self._end(op, Closed(op, failure))
+
+    async def _watch(self, op: int, request: WatchRequest) -> None:
+        async with self._apiserver.client.watch(
+            self.resource, self.watch.namespace, self._selectors, request, self._representation
+        ) as opened:
+            if isinstance(opened, Failure):
+                failure = opened
+            else:
+                self._feed(Opened(op))
+                failure = await self._follow(op, opened)
+        self._end(op, Closed(op, failure))
+
+    async def _follow(self, op: int, connection: Connection) -> Failure:
+        """Passes on what an open watch brings, and returns why it ended."""
+        lines = LineSplitter(self._longest_line)
+        while not isinstance(arrived := await connection.read(), Failure):
+            received, chunk = arrived
+            self._counters.bytes += len(chunk)
+            self._last_received_wall = time.time()
+            try:
+                block = lines.feed(chunk)
+            except LineTooLong:
+                return because(Reason.OVERSIZE)
+            if block:
+                self._feed(Received(op, decode(block), received))
+        return because(Reason.EARLY_EOF) if arrived is ENDED and lines.partial else arrived
+
+    def _end(self, op: int, happened: Listed | Closed) -> None:
+        self._requests.pop(op, None)
+        if isinstance(happened, Closed) and happened.failure.action is Action.FALL_BACK:
+            self._representation = self._representation.simpler
+        self._feed(happened)
+
+    # What becomes of it
+
+    def _emit(self, batch: Batch) -> None:
+        self._counters.events.update(batch.types)
+        self.home.domain.sight(batch.received, batch.revisions[-1], self.number)
+        if self._lag.tainted(batch.received):
+            self.track.unmeasured(TAINTED, len(batch.revisions))
+            return
+        if self._measures_creation:
+            self._measure_creations(batch)
+        if self.home.membership(self.resource) is Membership.MEMBER:
+            self.track.record(batch.received, batch.revisions)
+        else:
+            self.track.unmeasured(DOMAIN, len(batch.revisions))
+
+    def _measure_creations(self, batch: Batch) -> None:
+        offset = self._apiserver.creator_offset()
+        if offset is None:
+            return
+        received_wall = time.time() - (time.monotonic() - batch.received)
+        self.track.record_creation(
+            [
+                creation_bounds(datetime.fromisoformat(created).timestamp(), received_wall, offset)
+                for type_, created in zip(batch.types, batch.created, strict=True)
+                if type_ == "ADDED" and created
+            ]
+        )
+
+    def _note(self, fact: Fact) -> None:
+        self._counters.add(fact)
+        self._durations.add(self._strategy.name, fact)
+        self._apiserver.durations.add(self._strategy.name, fact)
+        match fact:
+            case WatchOpened():
+                self._opened_once = True
+                self._trouble.over()
+                self.renewed.set()
+            case WatchClosed(failure, lived):
+                self._trouble.happened("watch_closed", failure, after_s=lived and round(lived, 3))
+            case ListFailed(failure):
+                self._trouble.happened("list_failed", failure)
+            case BookmarkSeen(revision):
+                self._bookmark_seen = time.monotonic()
+                self.home.domain.sight(self._bookmark_seen, revision, self.number)
+            case Unparsable(count):
+                self.track.unmeasured(UNPARSABLE, count)
+            case Relisted(reason) if reason is not RelistReason.START:
+                self._log.info("relist", reason=reason.value)
+            case TimeTravel(back):
+                self._apiserver.time_travel += 1
+                self._log.warning("time_travel", revisions_back=back)
+            case OutOfOrder(count):
+                self._log.warning("out_of_order", events=count)
+
+    def reading(self) -> StreamReading:
+        """Everything that is shown of this stream."""
+        counters, durations = self._counters, self._durations
+        return StreamReading(
+            watch=self.label,
+            group=self.resource.group,
+            resource=self.resource.plural,
+            apiserver=self._apiserver.name,
+            state=self.state,
+            strategy=self._strategy.name,
+            representation=self._representation,
+            domain=self.home.domain.name,
+            membership=self._membership(),
+            up=self.state is State.WATCHING,
+            revision=self._machine.revision,
+            last_received_wall=self._last_received_wall,
+            events=dict(counters.events),
+            bytes=counters.bytes,
+            bookmarks=counters.bookmarks,
+            bookmark_age=None if self._bookmark_seen is None else time.monotonic() - self._bookmark_seen,
+            order_violations=counters.order_violations,
+            closed=dict(counters.closed),
+            relists=dict(counters.relists),
+            expired=dict(counters.expired),
+            list_items=counters.list_items,
+            list_bytes=counters.list_bytes,
+            list_pages=counters.list_pages,
+            list_duration=durations.lists[self._strategy.name].reading(),
+            watch_open=durations.opens.reading(),
+            watch_duration=durations.lives.reading(),
+            last_failure=self._trouble.latest,
+            track=self.track.reading(),
+        )
+
+    def _membership(self) -> str:
+        failure = self._machine.failure
+        if failure and failure.reason is Reason.UNPARSABLE:
+            return "unparsable"
+        return self.home.membership(self.resource)
