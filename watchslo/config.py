@@ -8,9 +8,9 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar, get_args
 
 import yaml
 from pydantic import (
@@ -174,6 +174,9 @@ class _Section(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+_SectionT = TypeVar("_SectionT", bound=_Section)
+
+
 class KubernetesConfig(_Section):
     """Which cluster: nothing is needed inside one, or where there is a kubeconfig."""
 
@@ -327,6 +330,23 @@ class Config(_Section):
                 "ticks a second; raise it, or `clock.interval`"
             )
         return self
+
+    def narrowed(self, resources: Iterable[str], threshold: str | None) -> "Config":
+        """This configuration for these resources only, if there are any, all held to one threshold, if it is given.
+
+        Raises ConfigError, naming the option of the command line.
+        """
+        watches = tuple(_told("--resource", WatchConfig, resource=name) for name in dict.fromkeys(resources))
+        config = self.model_copy(update={"watch": watches}) if watches else self
+        if threshold is None:
+            return config
+        told = _told("--threshold", ObjectiveConfig, threshold=threshold)
+        update: dict[str, object] = {"objective": config.objective.overridden_by(told)}
+        if "watch" in config.model_fields_set:
+            update["watch"] = tuple(
+                watch.model_copy(update={"objective": watch.objective.overridden_by(told)}) for watch in config.watch
+            )
+        return config.model_copy(update=update)
 
     def objective_of(self, watch: WatchConfig) -> Objective:
         """The objective in force for a watch: the common one, but for what the watch overrides."""
@@ -489,6 +509,14 @@ def _duplicates(node: yaml.Node | None, keys: Keys = ()) -> Iterator[Keys]:
             children = []
     for key, child in children:
         yield from _duplicates(child, (*keys, key))
+
+
+def _told(option: str, section: type[_SectionT], **values: str) -> _SectionT:
+    """A section made from what an option of the command line says; raises ConfigError."""
+    try:
+        return section.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(f"{option}: {_sentence(error.errors()[0])}") from None
 
 
 def _dotted(keys: Keys) -> str:

@@ -117,6 +117,15 @@ class Stream:
         return self._opened_once or self.state is State.AWAY
 
     @property
+    def measured(self) -> bool:
+        """Whether the clock of its home can date what arrives."""
+        return self.home.membership(self.resource) is Membership.MEMBER
+
+    @property
+    def up(self) -> bool:
+        return self.state is State.WATCHING
+
+    @property
     def trouble(self) -> str | None:
         """What went wrong last, in a sentence."""
         return self._trouble.latest.message if self._trouble.latest else None
@@ -226,7 +235,7 @@ class Stream:
             return
         if self._measures_creation:
             self._measure_creations(batch)
-        if self.home.membership(self.resource) is Membership.MEMBER:
+        if self.measured:
             self.track.record(batch.received, batch.revisions)
         else:
             self.track.unmeasured(DOMAIN, len(batch.revisions))
@@ -283,7 +292,7 @@ class Stream:
             representation=self._representation,
             domain=self.home.domain.name,
             membership=self._membership(),
-            up=self.state is State.WATCHING,
+            up=self.up,
             revision=self._machine.revision,
             last_received_wall=self._last_received_wall,
             events=dict(counters.events),

@@ -252,6 +252,12 @@ class Supervisor:
             stream.track.evaluate(time.monotonic(), overloaded=overloaded)
             await asyncio.sleep(0)
 
+    @property
+    def starting(self) -> bool:
+        """Whether some watch is not open yet, or not yet known to belong to a clock."""
+        streams = [stream for _, stream in self._streams.values()]
+        return any(self._not_ready()) or any(stream.up and not stream.measured for stream in streams)
+
     def snapshot(self) -> Snapshot:
         """All readings, at most a second old."""
         now = time.time()

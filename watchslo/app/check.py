@@ -1,0 +1,152 @@
+"""`watchslo check`: one measurement, one verdict."""
+
+import asyncio
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from watchslo.app import logs
+from watchslo.app.session import run_on_loop, stop_signals, supervise
+from watchslo.app.table import P99, Line, Verdict, draw, judge
+from watchslo.config import load, parse_duration
+from watchslo.errors import ConfigError
+from watchslo.monitor.supervisor import Supervisor
+from watchslo.snapshot import Snapshot
+
+WINDOWS = (("1m", 60.0), ("5m", 300.0))
+SHORTEST_SECONDS = 5.0
+START_SECONDS = 30.0  # until the clock ticks and every watch is open; else whatever is there is measured
+SEAL_SECONDS = 2.5  # for the last second to be sealed: it must end, and a tick must follow
+LOOK_SECONDS = 0.2
+EXIT_CODES = {Verdict.BEYOND: 1, Verdict.WITHIN: 0}
+EXIT_UNMEASURED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What the command line asks: for how long, within what, of which resources; no resource means the configured."""
+
+    duration: str
+    threshold: str | None
+    resources: tuple[str, ...]
+
+
+def check(
+    file: Path | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    question: Question,
+    output: Literal["table", "json"],
+) -> int:
+    """Measures, prints what was found, and returns the exit code; raises WatchsloError where it cannot begin."""
+    logs.set_up("console", "error")
+    seconds = _seconds(question.duration)
+    config = load(file)[0].narrowed(question.resources, question.threshold)
+    window = next(name for name, length in WINDOWS if seconds <= length)
+    snapshot = run_on_loop(_measure(supervise(config, kubeconfig, context), seconds))
+    lines = judge(snapshot, window, config.objective.minutes.min_events)
+    if output == "json":
+        print(json.dumps(_document(lines), indent=2))  # noqa: T201 - the answer itself
+    else:
+        _print(lines, snapshot)
+    return _exit_code(lines)
+
+
+def _seconds(text: str) -> float:
+    longest = WINDOWS[-1][1]
+    try:
+        seconds = parse_duration(text)
+    except ValueError as error:
+        raise ConfigError(f"--duration: {error}") from None
+    if not SHORTEST_SECONDS <= seconds <= longest:
+        raise ConfigError(f"--duration: {text} is out of range; write {SHORTEST_SECONDS:g}s to {longest / 60:g}m")
+    return seconds
+
+
+async def _measure(supervisor: Supervisor, seconds: float) -> Snapshot:
+    """Measures for so many seconds from when all is up, or until interrupted, and shows how far it is."""
+    stop = asyncio.Event()
+    with stop_signals(stop), _progress() as progress:
+        running = asyncio.create_task(supervisor.run(stop))
+        patience = asyncio.create_task(_wait(supervisor, seconds, progress))
+        interrupted = asyncio.create_task(stop.wait())
+        await asyncio.wait({running, patience, interrupted}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (patience, interrupted):
+            task.cancel()
+        stop.set()
+        await running
+    return supervisor.snapshot()
+
+
+async def _wait(supervisor: Supervisor, seconds: float, progress: Progress) -> None:
+    starting = progress.add_task("starting", total=START_SECONDS)
+    while supervisor.starting and not progress.finished:
+        await asyncio.sleep(LOOK_SECONDS)
+        progress.advance(starting, LOOK_SECONDS)
+    progress.remove_task(starting)
+    measuring = progress.add_task("measuring", total=seconds + SEAL_SECONDS)
+    while not progress.finished:
+        await asyncio.sleep(LOOK_SECONDS)
+        progress.advance(measuring, LOOK_SECONDS)
+
+
+def _progress() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+
+
+def _print(lines: Sequence[Line], snapshot: Snapshot) -> None:
+    console = Console()
+    console.print(draw(lines))
+    for apiserver in snapshot.apiservers:
+        if apiserver.unproven:
+            console.print(f"Unproven: {apiserver.unproven}.", style="bold red")
+    for reason in snapshot.monitor.not_ready:
+        console.print(reason, style="yellow")
+
+
+def _document(lines: Sequence[Line]) -> list[dict[str, object]]:
+    """The answer for machines; durations in seconds, null where there is none or no bound."""
+    return [
+        {
+            "watch": line.stream.watch,
+            "resource": line.stream.resource,
+            "group": line.stream.group,
+            "verdict": line.verdict,
+            "threshold": line.stream.track.objective.threshold,
+            "events": line.window.events,
+            "p50": _reading(line, 0.5),
+            "p99": _reading(line, P99),
+            "state": line.stream.state,
+            "failure": line.stream.last_failure and line.stream.last_failure.message,
+        }
+        for line in lines
+    ]
+
+
+def _reading(line: Line, q: float) -> dict[str, object] | None:
+    if q not in line.quantiles:
+        return None
+    quantile = line.quantiles[q]
+    return {
+        "estimate": quantile.estimate,
+        "lower": quantile.lower,
+        "upper": quantile.upper if math.isfinite(quantile.upper) else None,
+        "resolved": quantile.resolved,
+    }
+
+
+def _exit_code(lines: Sequence[Line]) -> int:
+    verdicts = {line.verdict for line in lines}
+    return next((code for verdict, code in EXIT_CODES.items() if verdict in verdicts), EXIT_UNMEASURED)

@@ -1,0 +1,96 @@
+"""What a snapshot says of each watch, judged, and drawn for a terminal."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rich.table import Table
+
+from watchslo.serve.page import ABSENT, duration
+from watchslo.snapshot import QuantileReading, Snapshot, StreamReading, WindowReading
+
+P99 = 0.99
+
+
+class Verdict(StrEnum):
+    """Of one watch and one window. What is proven needs no number of events; what is estimated does."""
+
+    WITHIN = "within"
+    BEYOND = "beyond"
+    FEW_EVENTS = "few events"
+    NOT_MEASURED = "not measured"
+
+
+STYLES = {
+    Verdict.WITHIN: "green",
+    Verdict.BEYOND: "bold red",
+    Verdict.FEW_EVENTS: "yellow",
+    Verdict.NOT_MEASURED: "dim",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One watch: its window, the quantiles in it by q, and the verdict on its P99."""
+
+    stream: StreamReading
+    window: WindowReading
+    quantiles: dict[float, QuantileReading]
+    verdict: Verdict
+
+
+def judge(snapshot: Snapshot, window: str, min_events: int) -> list[Line]:
+    """A line for each watch, by the window of this name; an estimate counts from `min_events` events on."""
+    return [_line(stream, window, min_events) for stream in sorted(snapshot.streams, key=lambda one: one.watch)]
+
+
+def _line(stream: StreamReading, name: str, min_events: int) -> Line:
+    window = next(window for window in stream.track.windows if window.name == name)
+    quantiles = {quantile.q: quantile for quantile in window.quantiles}
+    threshold = stream.track.objective.threshold
+    return Line(stream, window, quantiles, _verdict(quantiles.get(P99), window.events, threshold, min_events))
+
+
+def _verdict(p99: QuantileReading | None, events: int, threshold: float, min_events: int) -> Verdict:
+    if p99 is None:
+        return Verdict.NOT_MEASURED
+    if p99.upper <= threshold:
+        return Verdict.WITHIN
+    if p99.lower > threshold:
+        return Verdict.BEYOND
+    if events < min_events:
+        return Verdict.FEW_EVENTS
+    return Verdict.WITHIN if p99.estimate <= threshold else Verdict.BEYOND
+
+
+def draw(lines: Iterable[Line]) -> Table:
+    """A table of lines for `rich`."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("WATCH")
+    for heading in ("EVENTS", "P50", "P99", "P99 SURELY IN"):
+        table.add_column(heading, justify="right")
+    table.add_column("")
+    for line in lines:
+        cells = (line.stream.watch, *figures(line), says(line))
+        table.add_row(*cells, style=STYLES[line.verdict])
+    return table
+
+
+def figures(line: Line) -> tuple[str, str, str, str]:
+    """Events, P50, P99, and between what the P99 surely is."""
+    p99 = line.quantiles.get(P99)
+    bounds = f"{duration(p99.lower)} … {duration(p99.upper)}" if p99 else ABSENT
+    return f"{line.window.events:,}", _estimate(line.quantiles.get(0.5)), _estimate(p99), bounds
+
+
+def says(line: Line) -> str:
+    """The verdict, and what is not as it should be."""
+    if line.stream.up or line.stream.last_failure is None:
+        return line.verdict
+    return f"{line.verdict}; {line.stream.state}: {line.stream.last_failure.message}"
+
+
+def _estimate(quantile: QuantileReading | None) -> str:
+    if quantile is None:
+        return ABSENT
+    return duration(quantile.estimate) if quantile.resolved else f"≲ {duration(quantile.estimate)}"
