@@ -1,14 +1,16 @@
 """Access by kubeconfig, which kubernetes_asyncio reads: import this module only where there is one.
 
-What that library does not do, or does wrong, is done here: checking what the file lacks (its own messages show whole
-entries, with their secrets), users that are absent, `tokenFile`s that change, impersonation, and expiry.
+What that library does not do, or does wrong, is done here: saying what the file lacks (its own messages show whole
+entries, with their secrets), users that are absent, `tokenFile`s that change, exec plugins, impersonation.
 """
 
 import asyncio
+import base64
 import binascii
 import difflib
 import logging
 import os
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -32,9 +34,8 @@ from watchslo.kube.access import (
     tls_context,
     usable_proxy,
 )
+from watchslo.kube.plugin import PluginError, run_plugin
 
-PLUGIN_SECONDS = 60.0  # a plugin may ask a person to log in
-_LONGEST_QUOTE = 300  # characters of what a plugin says when it fails
 logging.getLogger("kubernetes_asyncio").setLevel(logging.CRITICAL)  # it logs what it then raises
 
 Entry = Mapping[str, Any]
@@ -48,6 +49,7 @@ class _Choice:
     context: str
     cluster: Entry
     user: dict[str, Any]
+    folder: str
     token_file: str | None
     files: tuple[str, ...]
     loader: Any
@@ -70,13 +72,25 @@ async def _load(paths: list[str], context: str, environ: Mapping[str, str]) -> C
         choice.user["token"] = clean_token(read_text(choice.token_file), choice.token_file)
     configuration = Configuration()
     try:
-        async with asyncio.timeout(PLUGIN_SECONDS):
-            await choice.loader.load_and_set(configuration)
-    except Exception as error:  # noqa: BLE001 - the library and the plugins it calls raise anything
-        raise ConnectError(f"{choice.origin}: context {context}: {_explained(error, choice.user)}") from None
-    access = await asyncio.to_thread(_access, choice, configuration, environ)
-    expiry = getattr(choice.loader, "exec_plugin_expiry", None)
-    return Credentials(access, files, expiry.timestamp() if expiry else float("inf"))
+        expires_wall = await _ask_plugin(choice, environ)
+        await choice.loader.load_and_set(configuration)
+    except Exception as error:  # noqa: BLE001 - the library raises anything
+        raise ConnectError(f"{choice.origin}: context {context}: {_explained(error)}") from None
+    return Credentials(await asyncio.to_thread(_access, choice, configuration, environ), files, expires_wall)
+
+
+async def _ask_plugin(choice: _Choice, environ: Mapping[str, str]) -> float:
+    """Puts what the user's plugin says in its place, if there is one; returns when that expires."""
+    plugin = choice.user.pop("exec", None)
+    if plugin is None:
+        return float("inf")
+    credential = await run_plugin(plugin, choice.cluster, choice.folder, environ)
+    if credential.token:
+        choice.user["token"] = credential.token
+    if credential.certificate and credential.key:
+        choice.user["client-certificate-data"] = base64.b64encode(credential.certificate.encode()).decode()
+        choice.user["client-key-data"] = base64.b64encode(credential.key.encode()).decode()
+    return credential.expires_wall
 
 
 def _access(choice: _Choice, configuration: Configuration, environ: Mapping[str, str]) -> Access:
@@ -85,14 +99,23 @@ def _access(choice: _Choice, configuration: Configuration, environ: Mapping[str,
     return Access(
         url,
         headers=(*_authorization(choice, configuration), *_impersonation(choice.user)),
-        tls=tls_context(
-            configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file, verify=configuration.verify_ssl
-        )
-        if url.startswith("https:")
-        else None,
+        tls=_tls(choice, configuration) if url.startswith("https:") else None,
         server_name=configuration.tls_server_name,
         proxy=usable_proxy(proxy, f"{choice.origin}: proxy-url") if proxy else proxy_for(url, environ),
     )
+
+
+def _tls(choice: _Choice, configuration: Configuration) -> ssl.SSLContext:
+    ca, certificate = configuration.ssl_ca_cert, configuration.cert_file
+    try:
+        return tls_context(ca, certificate, configuration.key_file, verify=configuration.verify_ssl)
+    except ConnectError:
+        if {ca, certificate} <= {None, *choice.files}:
+            raise
+        # The library keeps the data of the kubeconfig in files whose names mean nothing to anybody.
+        raise ConnectError(
+            f"{choice.origin}: context {choice.context}: its certificates are not usable; copy the kubeconfig anew"
+        ) from None
 
 
 def _authorization(choice: _Choice, configuration: Configuration) -> list[tuple[str, str]]:
@@ -117,17 +140,11 @@ def _impersonation(user: Entry) -> list[tuple[str, str]]:
     return headers
 
 
-def _explained(error: Exception, user: Entry) -> str:
+def _explained(error: Exception) -> str:
     """What went wrong when credentials were loaded, without any secret."""
-    plugin = (user.get("exec") or {}).get("command")
     match error:
-        case TimeoutError() if plugin:
-            return f"the plugin {plugin} gives no credentials within {PLUGIN_SECONDS:g} s; run it by hand"
-        case FileNotFoundError() | PermissionError() if plugin:
-            return f"the plugin {plugin} cannot be run; install it, or add its folder to the PATH"
-        case ConfigException() if plugin and str(error).startswith("exec: "):
-            said = " ".join(str(error).removeprefix("exec: ").split())[:_LONGEST_QUOTE]
-            return f"the plugin {plugin} fails ({said}); run it by hand"
+        case PluginError():
+            return str(error)
         case ConfigException() if str(error).startswith("File does not exists"):
             return f"{str(error).rpartition(': ')[2]} does not exist; put it there or name another"
         case binascii.Error():
@@ -169,6 +186,7 @@ def _choice(paths: list[str], context: str, merged: Any, cluster: ConfigNode, us
         context=context,
         cluster=cluster.value["cluster"],
         user=user.value["user"] if user is not None else {},
+        folder=_folder(cluster if user is None else user),
         token_file=found.get("tokenFile"),
         files=tuple(found.values()),
         loader=loader,
@@ -193,5 +211,9 @@ def _no_context(context: str | None, known: list[str]) -> str:
 
 def _paths(entry: ConfigNode, kind: str, *keys: str) -> dict[str, str]:
     """The files an entry refers to; as kubectl has it, seen from where its kubeconfig is."""
-    folder = os.path.dirname(os.path.abspath(entry.path or ""))  # noqa: PTH100, PTH120 - all of these are strings
-    return {key: os.path.join(folder, entry.value[kind][key]) for key in keys if entry.value[kind].get(key)}  # noqa: PTH118
+    values = {key: entry.value[kind][key] for key in keys if entry.value[kind].get(key)}
+    return {key: os.path.normpath(os.path.join(_folder(entry), value)) for key, value in values.items()}  # noqa: PTH118
+
+
+def _folder(entry: ConfigNode) -> str:
+    return os.path.dirname(os.path.abspath(entry.path or ""))  # noqa: PTH100, PTH120 - all of these are strings

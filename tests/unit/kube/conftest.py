@@ -3,12 +3,14 @@
 import asyncio
 import contextlib
 import socket
+import ssl
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 import uvloop
 
+from tests.support.certs import Authority
 from watchslo.kube.access import Access, Connection, Credentials
 from watchslo.kube.client import Client
 from watchslo.kube.limiter import Limiter
@@ -44,9 +46,10 @@ class Server:
         self.connections = 0
         self._writers: set[asyncio.StreamWriter] = set()
 
-    async def start(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.url = "http://127.0.0.1:{1}".format(*self._server.sockets[0].getsockname())
+    async def start(self, tls: ssl.SSLContext | None = None) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=tls)
+        host, port = self._server.sockets[0].getsockname()
+        self.url = f"{'https' if tls else 'http'}://{host}:{port}"
 
     async def stop(self) -> None:
         self._server.close()
@@ -128,3 +131,8 @@ def connection_to(url: str, known: Known) -> Connection:
 async def client(server: Server, known: Known) -> AsyncIterator[Client]:
     async with Client(connection_to(server.url, known), Limiter(10_000), known.observe) as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority") / "ca")

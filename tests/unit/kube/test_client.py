@@ -318,6 +318,10 @@ class TestWatch:
         assert target(server) == ("/api/v1/pods?watch=1&resourceVersion=41&timeoutSeconds=300&allowWatchBookmarks=true")
         assert "Accept: application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1\r\n" in server.requests[-1]
 
+    def test_falls_back_to_what_every_server_knows(self) -> None:
+        assert Representation.TABLE.simpler is Representation.METADATA
+        assert Representation.METADATA.simpler.simpler is Representation.PLAIN
+
     async def test_asks_for_no_bookmarks(self, server: Server, client: Client) -> None:
         server.script = [then(CHUNKED + chunk(b""), hang_up)]
         request = WatchRequest(41, timeout=1, bookmarks=False)

@@ -1,0 +1,240 @@
+import asyncio
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.certs import Authority
+from watchslo.errors import ConnectError
+from watchslo.kube.access import (
+    Access,
+    Connection,
+    Credentials,
+    clean_token,
+    proxy_for,
+    read_text,
+    stamps,
+    tls_context,
+    usable_proxy,
+)
+
+
+class Source:
+    """Loads what it is told to, and counts; time stands still until it is told otherwise."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.loads = 0
+        self.error: ConnectError | None = None
+        self.files: Callable[[], dict[str, tuple[int, int, int] | None]] = dict
+        self.lifetime = float("inf")
+        self.connection = Connection(self.load, clock=lambda: self.now, wall=lambda: self.now + 1e9)
+
+    async def load(self) -> Credentials:
+        await asyncio.sleep(0)
+        self.loads += 1
+        files = self.files()
+        if self.error:
+            raise self.error
+        return Credentials(Access(f"https://load-{self.loads}"), files, self.now + 1e9 + self.lifetime)
+
+    async def url(self) -> str:
+        return (await self.connection.access()).url
+
+    async def error_message(self) -> str:
+        with pytest.raises(ConnectError) as caught:
+            await self.connection.access()
+        return str(caught.value)
+
+
+@pytest.fixture
+def source() -> Source:
+    return Source()
+
+
+class TestConnection:
+    async def test_loads_once(self, source: Source) -> None:
+        assert [await source.url() for _ in range(3)] == ["https://load-1"] * 3
+
+    async def test_loads_once_for_all_who_wait(self, source: Source) -> None:
+        assert set(await asyncio.gather(*(source.url() for _ in range(5)))) == {"https://load-1"}
+        source.connection.reject(await source.connection.access())
+        source.now += 10
+        assert set(await asyncio.gather(*(source.url() for _ in range(5)))) == {"https://load-2"}
+
+    async def test_loads_again_when_rejected(self, source: Source) -> None:
+        access = await source.connection.access()
+        source.connection.reject(access)
+        source.now += 10
+        assert await source.url() == "https://load-2"
+
+    async def test_does_not_load_in_a_frenzy(self, source: Source) -> None:
+        for _ in range(100):
+            source.connection.reject(await source.connection.access())
+            source.now += 0.5
+        assert source.loads == 5
+
+    async def test_late_rejection_of_what_is_no_longer_used(self, source: Source) -> None:
+        old = await source.connection.access()
+        source.connection.reject(old)
+        source.now += 10
+        await source.url()
+        source.connection.reject(old)
+        source.now += 10
+        assert await source.url() == "https://load-2"
+
+    async def test_nothing_to_reject(self, source: Source) -> None:
+        source.connection.reject(Access("https://elsewhere"))
+        assert await source.url() == "https://load-1"
+
+    async def test_loads_again_when_a_file_changes(self, source: Source, tmp_path: Path) -> None:
+        token = tmp_path / "token"
+        token.write_text("one")
+        source.files = lambda: stamps([str(token)])
+        assert await source.url() == "https://load-1"
+        source.now += 10
+        assert await source.url() == "https://load-1"
+        token.write_text("two!")
+        assert await source.url() == "https://load-2"
+
+    async def test_renews_before_expiry(self, source: Source) -> None:
+        source.lifetime = 100.0
+        await source.url()
+        source.now += 79
+        assert await source.url() == "https://load-1"
+        source.now += 2
+        assert await source.url() == "https://load-2"
+
+    async def test_what_has_expired_when_it_comes(self, source: Source) -> None:
+        source.lifetime = -5.0
+        for _ in range(20):
+            await source.url()
+            source.now += 0.5
+        assert source.loads == 1
+
+    async def test_failure_is_repeated_until_it_is_time_again(self, source: Source) -> None:
+        source.error = ConnectError("no plugin")
+        assert await source.error_message() == "no plugin"
+        source.error = None
+        source.now += 9
+        assert await source.error_message() == "no plugin"
+        source.now += 1
+        assert await source.url() == "https://load-2"
+
+    async def test_what_works_stays_while_it_cannot_be_renewed(self, source: Source) -> None:
+        source.lifetime = 100.0
+        await source.url()
+        source.error = ConnectError("half written")
+        source.now += 90
+        for _ in range(2):
+            assert await source.url() == "https://load-1"
+        source.connection.reject(await source.connection.access())
+        source.now += 10
+        assert await source.error_message() == "half written"
+        source.error = None
+        source.now += 10
+        assert await source.url() == "https://load-4"
+
+    def test_shows_no_secret(self) -> None:
+        access = Access("https://a", (("Authorization", "Bearer secret"),), proxy="http://user:secret@proxy")
+        assert "secret" not in repr(access)
+
+
+class TestFiles:
+    def test_replaced_like_a_mounted_volume(self, tmp_path: Path) -> None:
+        for name in ("old", "new"):
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "token").write_text(name)
+        data = tmp_path / "data"
+        data.symlink_to("old")
+        before = stamps([str(data / "token")])
+        data.unlink()
+        data.symlink_to("new")
+        assert stamps([str(data / "token")]) != before
+
+    def test_absent(self, tmp_path: Path) -> None:
+        assert stamps([str(tmp_path / "absent")]) == {str(tmp_path / "absent"): None}
+
+    def test_unreadable(self, tmp_path: Path) -> None:
+        with pytest.raises(ConnectError, match="no such file or directory; put a readable file there"):
+            read_text(str(tmp_path / "absent"))
+        (tmp_path / "binary").write_bytes(b"\xff\xfe")
+        with pytest.raises(ConnectError, match="is no text"):
+            read_text(str(tmp_path / "binary"))
+
+    @pytest.mark.parametrize("text", ["", "\n", "two\nlines", "caf\u00e9", "nul\0"])
+    def test_no_token(self, text: str) -> None:
+        with pytest.raises(ConnectError, match="here: holds no token; put one there"):
+            clean_token(text, "here")
+
+    def test_token(self) -> None:
+        assert clean_token("abc\n", "here") == "abc"
+
+
+class TestTls:
+    def test_verifies(self, authority: Authority) -> None:
+        context = tls_context(str(authority.ca))
+        assert context.verify_mode is ssl.CERT_REQUIRED
+        assert context.check_hostname
+        assert not context.verify_flags & ssl.VERIFY_X509_STRICT
+        assert len(context.get_ca_certs()) == 1
+
+    def test_verifies_nothing_where_told_so(self, authority: Authority) -> None:
+        context = tls_context(str(authority.ca), verify=False)
+        assert context.verify_mode is ssl.CERT_NONE
+
+    def test_system_authorities(self) -> None:
+        assert tls_context(None).verify_mode is ssl.CERT_REQUIRED
+
+    @pytest.mark.parametrize("content", [None, b"", b"no certificate"])
+    def test_no_authority(self, tmp_path: Path, content: bytes | None) -> None:
+        ca = tmp_path / "ca.crt"
+        if content is not None:
+            ca.write_bytes(content)
+        with pytest.raises(ConnectError) as caught:
+            tls_context(str(ca))
+        assert str(caught.value) == f"{ca}: holds no CA certificate in PEM form; put the cluster's CA there"
+
+    def test_certificate_and_key_of_different_pairs(self, authority: Authority) -> None:
+        one, other = authority.client("one"), authority.client("other")
+        with pytest.raises(ConnectError, match="is no client certificate for the key"):
+            tls_context(str(authority.ca), str(one.certificate), str(other.key))
+
+
+@pytest.mark.parametrize(
+    ("url", "environ", "proxy"),
+    [
+        ("https://a.example.com:6443", {}, None),
+        ("https://a.example.com:6443", {"HTTPS_PROXY": "http://p:3128"}, "http://p:3128"),
+        ("https://a.example.com:6443", {"https_proxy": "p:3128"}, "http://p:3128"),
+        ("https://a.example.com:6443", {"HTTP_PROXY": "http://p:3128"}, None),
+        ("http://a.example.com", {"HTTP_PROXY": "http://p:3128"}, "http://p:3128"),
+        ("https://localhost:6443", {"HTTPS_PROXY": "http://p"}, None),
+        ("https://127.0.0.2:6443", {"HTTPS_PROXY": "http://p"}, None),
+        ("https://[::1]:6443", {"HTTPS_PROXY": "http://p"}, None),
+        ("https://a.example.com", {"HTTPS_PROXY": "http://p", "NO_PROXY": "*"}, None),
+        ("https://a.example.com", {"HTTPS_PROXY": "http://p", "NO_PROXY": "other, example.com"}, None),
+        ("https://a.example.com", {"HTTPS_PROXY": "http://p", "no_proxy": ".example.com"}, None),
+        ("https://a.example.com", {"HTTPS_PROXY": "http://p", "no_proxy": "*.example.com"}, None),
+        ("https://a.example.com", {"HTTPS_PROXY": "http://p", "NO_PROXY": "ample.com,,10.0.0.0/8"}, "http://p"),
+        ("https://a.example.com", {"HTTPS_PROXY": "http://p", "NO_PROXY": "a.example.com:443"}, None),
+        ("https://a.example.com", {"HTTPS_PROXY": "http://p", "NO_PROXY": "a.example.com:6443"}, "http://p"),
+        ("https://10.96.0.1:443", {"HTTPS_PROXY": "http://p", "NO_PROXY": "10.96.0.0/12"}, None),
+        ("https://10.96.0.1:443", {"HTTPS_PROXY": "http://p", "NO_PROXY": "10.96.0.1"}, None),
+        ("https://10.96.0.1:443", {"HTTPS_PROXY": "http://p", "NO_PROXY": "10.0.0.0/16"}, "http://p"),
+        ("https://[fd00::1]:443", {"HTTPS_PROXY": "http://p", "NO_PROXY": "fd00::/8"}, None),
+    ],
+)
+def test_proxy_of_the_environment(url: str, environ: dict[str, str], proxy: str | None) -> None:
+    assert proxy_for(url, environ) == proxy
+
+
+def test_a_leading_dot_excepts_only_subdomains() -> None:
+    assert proxy_for("https://example.com", {"HTTPS_PROXY": "http://p", "NO_PROXY": ".example.com"}) == "http://p"
+
+
+def test_proxy_that_cannot_be_used() -> None:
+    with pytest.raises(ConnectError, match="HTTPS_PROXY: socks5 proxies are not supported; name an http:// one"):
+        proxy_for("https://a", {"HTTPS_PROXY": "socks5://p"})
+    assert usable_proxy("https://p", "here") == "https://p"

@@ -1,0 +1,107 @@
+from pathlib import Path
+
+import pytest
+
+from tests.support.certs import Authority
+from watchslo.errors import ConnectError
+from watchslo.kube.connect import connect
+
+POD = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+
+
+@pytest.fixture
+def service_account(tmp_path: Path, authority: Authority) -> Path:
+    folder = tmp_path / "serviceaccount"
+    folder.mkdir()
+    (folder / "token").write_text("abc\n")
+    (folder / "ca.crt").write_bytes(authority.ca.read_bytes())
+    return folder
+
+
+def kubeconfig(path: Path, server: str) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        f'{{"current-context": "c", "clusters": [{{"name": "c", "cluster": {{"server": "{server}"}}}}],'
+        '"contexts": [{"name": "c", "context": {"cluster": "c"}}, {"name": "d", "context": {"cluster": "c"}}]}'
+    )
+    return str(path)
+
+
+class TestInCluster:
+    async def test_access(self, service_account: Path) -> None:
+        access = await connect(environ=POD, service_account=service_account).access()
+        assert access.url == "https://10.96.0.1:443"
+        assert access.headers == (("Authorization", "Bearer abc"),)
+        assert access.tls is not None
+        assert access.proxy is None
+
+    @pytest.mark.parametrize(
+        ("host", "port", "url"),
+        [
+            ("fd00::1", "443", "https://[fd00::1]:443"),
+            ("kubernetes.default", "6443", "https://kubernetes.default:6443"),
+            ("10.96.0.1", "", "https://10.96.0.1:443"),
+        ],
+    )
+    async def test_address(self, service_account: Path, host: str, port: str, url: str) -> None:
+        environ = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
+        assert (await connect(environ=environ, service_account=service_account).access()).url == url
+
+    async def test_proxy(self, service_account: Path) -> None:
+        environ = POD | {"HTTPS_PROXY": "http://proxy:3128"}
+        access = await connect(environ=environ, service_account=service_account).access()
+        assert access.proxy == "http://proxy:3128"
+
+    async def test_rotated_token(self, service_account: Path) -> None:
+        connection = connect(environ=POD, service_account=service_account)
+        await connection.access()
+        (service_account / "token").write_text("rotated\n")
+        connection._not_before = 0.0
+        assert (await connection.access()).headers == (("Authorization", "Bearer rotated"),)
+
+    async def test_token_that_is_empty(self, service_account: Path) -> None:
+        (service_account / "token").write_text("")
+        with pytest.raises(ConnectError, match="token: holds no token; put one there"):
+            await connect(environ=POD, service_account=service_account).access()
+
+    async def test_authority_that_is_gone(self, service_account: Path) -> None:
+        (service_account / "ca.crt").unlink()
+        with pytest.raises(ConnectError, match=r"ca\.crt: holds no CA certificate"):
+            await connect(environ=POD, service_account=service_account).access()
+
+    def test_pod_without_token(self, tmp_path: Path) -> None:
+        with pytest.raises(ConnectError, match="give the pod a service account and let it mount its token"):
+            connect(environ=POD | {"HOME": str(tmp_path)}, service_account=tmp_path)
+
+
+class TestChoice:
+    async def test_kubeconfig_that_is_named_wins(self, tmp_path: Path, service_account: Path) -> None:
+        named = kubeconfig(tmp_path / "named", "http://named")
+        assert (await connect(named, environ=POD, service_account=service_account).access()).url == "http://named"
+
+    async def test_context_that_is_named_means_a_kubeconfig(self, tmp_path: Path, service_account: Path) -> None:
+        kubeconfig(tmp_path / ".kube" / "config", "http://home")
+        connection = connect(None, "d", POD | {"HOME": str(tmp_path)}, service_account)
+        assert (await connection.access()).url == "http://home"
+
+    async def test_kubeconfig_in_a_pod_without_token(self, tmp_path: Path) -> None:
+        kubeconfig(tmp_path / ".kube" / "config", "http://home")
+        connection = connect(environ=POD | {"HOME": str(tmp_path)}, service_account=tmp_path)
+        assert (await connection.access()).url == "http://home"
+
+    async def test_environment_before_home(self, tmp_path: Path) -> None:
+        kubeconfig(tmp_path / ".kube" / "config", "http://home")
+        named = kubeconfig(tmp_path / "named", "http://named")
+        environ = {"HOME": str(tmp_path), "KUBECONFIG": f"{tmp_path / 'absent'}:{named}"}
+        assert (await connect(environ=environ, service_account=tmp_path).access()).url == "http://named"
+
+    @pytest.mark.parametrize("environ", [{}, {"KUBECONFIG": "/nowhere:/neither"}])
+    def test_no_cluster(self, tmp_path: Path, environ: dict[str, str]) -> None:
+        with pytest.raises(ConnectError, match=r"no cluster: .* name one with --kubeconfig"):
+            connect(environ={"HOME": str(tmp_path), **environ}, service_account=tmp_path)
+
+    def test_kubeconfig_that_is_missing(self, tmp_path: Path) -> None:
+        path = str(tmp_path / "absent")
+        with pytest.raises(ConnectError) as caught:
+            connect(path, environ={}, service_account=tmp_path)
+        assert str(caught.value) == f"{path}: no such kubeconfig; name a file that exists"

@@ -1,0 +1,127 @@
+"""The client before a server that speaks TLS, and behind a proxy."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.support.certs import Authority
+from tests.unit.kube.conftest import Known, Server, answer
+from watchslo.kube.access import Access, Connection, Credentials, tls_context
+from watchslo.kube.client import Client
+from watchslo.kube.limiter import Limiter
+from watchslo.model import Reading, Resource
+from watchslo.watch.failure import Failure, Reason
+
+PODS = Resource("", "v1", "pods", namespaced=True)
+EMPTY = answer(b'{"metadata":{"resourceVersion":"42"}}')
+
+
+@pytest.fixture(scope="module")
+def server_tls(authority: Authority) -> ssl.SSLContext:
+    pair = authority.server("apiserver", ("kubernetes", "localhost"))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(authority.ca))
+    context.load_cert_chain(pair.certificate, pair.key)
+    return context
+
+
+@pytest.fixture
+async def secure(server_tls: ssl.SSLContext) -> AsyncIterator[Server]:
+    server = Server()
+    await server.start(server_tls)
+    yield server
+    await server.stop()
+
+
+async def asked(access: Access) -> Reading | Failure:
+    async def load() -> Credentials:
+        return Credentials(access, {})
+
+    async with Client(Connection(load), Limiter(100), Known().observe) as client:
+        return await client.read_nothing(PODS, "default", "tick")
+
+
+async def refused(access: Access) -> Failure:
+    failure = await asked(access)
+    assert isinstance(failure, Failure)
+    return failure
+
+
+async def test_authority_that_is_known(secure: Server, authority: Authority) -> None:
+    secure.script = [EMPTY]
+    assert isinstance(await asked(Access(secure.url, tls=tls_context(str(authority.ca)))), Reading)
+
+
+async def test_authority_that_is_unknown(secure: Server) -> None:
+    failure = await refused(Access(secure.url, tls=tls_context(None)))
+    assert failure.reason is Reason.TLS
+    assert failure.message.startswith(f"The certificate of {secure.url} is not accepted (")
+    assert failure.message.endswith("; name the CA of the cluster as certificate-authority.")
+
+
+async def test_nothing_verified(secure: Server) -> None:
+    secure.script = [EMPTY]
+    assert isinstance(await asked(Access(secure.url, tls=tls_context(None, verify=False))), Reading)
+
+
+async def test_name_of_another(secure: Server, authority: Authority) -> None:
+    failure = await refused(Access(secure.url, tls=tls_context(str(authority.ca)), server_name="elsewhere"))
+    assert failure.reason is Reason.TLS
+    assert failure.message.endswith("; name one of its names as tls-server-name.")
+
+
+async def test_name_that_is_told(secure: Server, authority: Authority) -> None:
+    secure.script = [EMPTY]
+    access = Access(secure.url, tls=tls_context(str(authority.ca)), server_name="kubernetes")
+    assert isinstance(await asked(access), Reading)
+
+
+async def test_certificate_of_ours(secure: Server, authority: Authority, server_tls: ssl.SSLContext) -> None:
+    secure.script = [EMPTY]
+    pair = authority.client("watcher")
+    server_tls.verify_mode = ssl.CERT_REQUIRED
+    try:
+        tls = tls_context(str(authority.ca), str(pair.certificate), str(pair.key))
+        assert isinstance(await asked(Access(secure.url, tls=tls)), Reading)
+        failure = await refused(Access(secure.url, tls=tls_context(str(authority.ca))))
+    finally:
+        server_tls.verify_mode = ssl.CERT_NONE
+    assert failure.reason in (Reason.TLS, Reason.RESET, Reason.EARLY_EOF)
+
+
+async def test_https_to_a_server_without(authority: Authority) -> None:
+    async def answer_at_once(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent garbage.\n")
+        writer.close()
+
+    async with await asyncio.start_server(answer_at_once, "127.0.0.1", 0) as plain:
+        url = f"https://127.0.0.1:{plain.sockets[0].getsockname()[1]}"
+        failure = await refused(Access(url, tls=tls_context(str(authority.ca))))
+    assert failure.reason is Reason.TLS
+    assert failure.message.endswith("; check that it speaks HTTPS and takes our certificate.")
+
+
+class TestProxy:
+    async def test_is_asked(self, server: Server) -> None:
+        server.script = [EMPTY]
+        assert isinstance(await asked(Access("http://apiserver.invalid:80", proxy=server.url)), Reading)
+        assert server.requests[0].startswith("GET http://apiserver.invalid")
+
+    async def test_refuses(self, server: Server) -> None:
+        server.script = [answer(b"", "407 Proxy Authentication Required")]
+        access = Access("https://apiserver.invalid:443", tls=tls_context(None), proxy=server.url)
+        failure = await refused(access)
+        assert server.requests[0].startswith("CONNECT apiserver.invalid:443")
+        assert failure.reason is Reason.UNREACHABLE
+        assert failure.message == (
+            "The proxy on the way to https://apiserver.invalid:443 answers 407; ask who runs it."
+        )
+
+    async def test_is_not_there(self, server: Server) -> None:
+        await server.stop()
+        failure = await refused(Access("http://apiserver.invalid", proxy=server.url))
+        assert failure.reason is Reason.UNREACHABLE
+        assert failure.message == (
+            "The proxy on the way to http://apiserver.invalid cannot be reached; check it and its address."
+        )
