@@ -78,7 +78,7 @@ def check(
     duration: str,
     threshold: str | None,
     resources: tuple[str, ...],
-    output: str,
+    output: Literal["table", "json"],
 ) -> None:
     """Measure a cluster once.
 

@@ -9,11 +9,11 @@ from typing import Literal
 import structlog
 
 from watchslo.app import logs
-from watchslo.app.session import run_on_loop, serving, stop_signals, supervise
-from watchslo.config import Config, load, parse_listen
+from watchslo.app.session import open_listener, run_on_loop, serving, stop_signals, supervise
+from watchslo.config import Config, load
 from watchslo.errors import ConfigError
 from watchslo.monitor.supervisor import Supervisor
-from watchslo.serve.http import listen, url
+from watchslo.serve.http import url
 
 RELOAD_SECONDS = 5.0  # between two looks at the file; kubelet takes a minute to bring a changed ConfigMap anyway
 FIXED = ("cluster", "kubernetes", "clock", "metrics", "server", "log")
@@ -35,8 +35,7 @@ def run(file: Path | None, overrides: Overrides) -> None:
     """Measures until told to stop; raises WatchsloError where it cannot begin."""
     config, digest = load(file)
     logs.set_up(overrides.log_format or config.log.format, overrides.log_level or config.log.level)
-    listener = listen(parse_listen(overrides.listen) if overrides.listen else config.server.listen)
-    with listener:
+    with open_listener(overrides.listen, config.server.listen) as listener:
         supervisor = supervise(config, overrides.kubeconfig, overrides.context)
         run_on_loop(_run(supervisor, config, file, digest, listener))
 

@@ -13,12 +13,13 @@ from typing import TypeVar
 
 import uvloop
 
-from watchslo.config import Config
+from watchslo.config import Config, Listen, parse_listen
+from watchslo.errors import ConfigError
 from watchslo.kube.connect import connect
 from watchslo.monitor.supervisor import Supervisor
 from watchslo.serve.build import this_build
 from watchslo.serve.exposition import MetricsEncoder
-from watchslo.serve.http import Server, create_app
+from watchslo.serve.http import Server, create_app, listen
 from watchslo.serve.metrics import Detail
 
 SWITCH_SECONDS = 0.0005  # else a thread that encodes delays stamps by 10 ms at P99, now by 1.4
@@ -40,6 +41,14 @@ def supervise(config: Config, kubeconfig: Path | None = None, context: str | Non
         str(kubeconfig) if kubeconfig else config.kubernetes.kubeconfig, context or config.kubernetes.context
     )
     return Supervisor(config, connection, this_build())
+
+
+def open_listener(told: str | None, otherwise: Listen) -> socket.socket:
+    """The socket that `--listen` tells of, if it is given; raises ConfigError or ServeError."""
+    try:
+        return listen(parse_listen(told) if told else otherwise)
+    except ValueError as error:
+        raise ConfigError(f"--listen: {error}") from None
 
 
 @contextlib.contextmanager
