@@ -4,7 +4,6 @@ Tables, partial metadata and plain objects all carry `metadata.resourceVersion` 
 them; msgspec skips the rest without building it.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import msgspec

@@ -239,7 +239,7 @@ class Machine:
                 self._go(Trigger.HALT, now)
             case Reopen(reason):
                 self._reopen(reason, now)
-            case Reset():
+            case _:
                 self._reset(now)
 
     def _begin(self, now: float) -> None:
@@ -289,6 +289,7 @@ class Machine:
         self.revision = listing.revision
         self._list = self.strategy.first
         self._relisting = False
+        self._errors = 0
         self._go(Trigger.LISTED, now)
 
     def _open(self, now: float) -> None:

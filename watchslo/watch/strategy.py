@@ -4,6 +4,7 @@ A strategy is data for the machine. `parallel`, which watches while it lists, `s
 `cache`, which starts from the apiserver's cache, will stand here too.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from watchslo.watch.messages import ListRequest
@@ -28,3 +29,6 @@ TAIL = Strategy("tail", first=ListRequest(absent_name=True), throttled=ListReque
 
 PAGED = Strategy("paged", first=ListRequest(), throttled=ListRequest(), paged=True)
 """Lists all objects, page by page, as a client does that keeps them."""
+
+STRATEGIES: Mapping[str, Strategy] = {strategy.name: strategy for strategy in (TAIL, PAGED)}
+"""All of them, by the names that configurations use."""

@@ -1,0 +1,915 @@
+"""The protocol, move by move. Chance is always 0.5: backoff waits 1.2, 2.4, 4.8 ... s, watches last 450 s."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from watchslo.watch.decode import (
+    Added,
+    Bookmark,
+    Deleted,
+    Details,
+    Error,
+    Frame,
+    Frames,
+    Metadata,
+    Modified,
+    Object,
+    Status,
+)
+from watchslo.watch.failure import ENDED, Failure, Phase, Reason, because, classify_status
+from watchslo.watch.machine import CONTRACTS, TRANSITIONS, Machine, State, Trigger, transitions_markdown
+from watchslo.watch.messages import (
+    Batch,
+    Begin,
+    BookmarkSeen,
+    Cancel,
+    Closed,
+    Emit,
+    Expired,
+    Garbage,
+    GaveUp,
+    Halt,
+    Input,
+    ListDone,
+    Listed,
+    ListFailed,
+    ListRequest,
+    Note,
+    Opened,
+    OutOfOrder,
+    Output,
+    Received,
+    Relisted,
+    RelistReason,
+    Reopen,
+    Reset,
+    Start,
+    TimeTravel,
+    Unparsable,
+    WakeAt,
+    WatchClosed,
+    WatchOpened,
+    WatchRequest,
+    Woken,
+)
+from watchslo.watch.strategy import PAGED, TAIL, Strategy
+
+REVISION = 100
+REFUSED = because(Reason.REFUSED)
+EXPIRED = classify_status(410, None, None, Phase.OPEN)
+SERVER_ERROR = classify_status(500, None, None, Phase.OPEN)
+NOT_FOUND = classify_status(404, None, None, Phase.OPEN)
+FORBIDDEN = classify_status(403, None, None, Phase.LIST)
+THROTTLED = classify_status(429, None, 7.0, Phase.LIST)
+UNPARSABLE = because(Reason.UNPARSABLE)
+TIME_TRAVEL = because(Reason.TIME_TRAVEL)
+
+
+class Run:
+    """A machine and the moment: moves time on and remembers which op is out."""
+
+    def __init__(self, strategy: Strategy = TAIL, random: Callable[[], float] = lambda: 0.5) -> None:
+        self.machine = Machine(strategy, 500, random)
+        self.now = 1000.0
+        self.op = 0
+
+    def feed(self, happened: Input, *, after: float = 0.0) -> list[Output]:
+        self.now += after
+        outputs = self.machine.receive(happened, self.now)
+        for output in outputs:
+            if isinstance(output, Start):
+                self.op = output.op
+        return outputs
+
+    def close(self, failure: Failure, *, after: float = 0.0) -> list[Output]:
+        return self.feed(Closed(self.op, failure), after=after)
+
+    def page(self, revision: int | None = REVISION, *, after: float = 0.0, token: str | None = None) -> list[Output]:
+        return self.feed(Listed(self.op, revision, items=3, size=200, continue_token=token), after=after)
+
+    def bring(self, *events: Frame, garbage: int = 0) -> list[Output]:
+        return self.feed(Received(self.op, Frames(list(events), garbage), received=self.now - 0.001))
+
+    def wake(self, *, after: float) -> list[Output]:
+        return self.feed(Woken(), after=after)
+
+
+def change(kind: type[Added | Modified | Deleted | Bookmark], revision: object, created: str | None = None) -> Frame:
+    return kind(object=Object(metadata=Metadata(resource_version=str(revision), creation_timestamp=created)))
+
+
+def listing(strategy: Strategy = TAIL) -> Run:
+    run = Run(strategy)
+    run.feed(Begin())
+    return run
+
+
+def opening(strategy: Strategy = TAIL) -> Run:
+    run = listing(strategy)
+    run.page()
+    return run
+
+
+def watching(strategy: Strategy = TAIL) -> Run:
+    run = opening(strategy)
+    run.feed(Opened(run.op))
+    return run
+
+
+def relisting() -> Run:
+    run = listing()
+    run.close(REFUSED)
+    return run
+
+
+def reopening() -> Run:
+    run = opening()
+    run.close(REFUSED)
+    return run
+
+
+def away() -> Run:
+    run = listing()
+    run.close(NOT_FOUND)
+    return run
+
+
+def halted() -> Run:
+    run = listing()
+    run.feed(Halt())
+    return run
+
+
+IN: dict[State, Callable[[], Run]] = {
+    State.NEW: Run,
+    State.LISTING: listing,
+    State.RELISTING: relisting,
+    State.OPENING: opening,
+    State.WATCHING: watching,
+    State.REOPENING: reopening,
+    State.AWAY: away,
+    State.HALTED: halted,
+}
+
+
+def facts(outputs: Sequence[Output]) -> list[object]:
+    return [output.fact for output in outputs if isinstance(output, Note)]
+
+
+def emitted(outputs: Sequence[Output]) -> list[int]:
+    return [revision for output in outputs if isinstance(output, Emit) for revision in output.batch.revisions]
+
+
+def started(outputs: Sequence[Output]) -> ListRequest | WatchRequest:
+    [request] = [output.request for output in outputs if isinstance(output, Start)]
+    return request
+
+
+def alarm(outputs: Sequence[Output]) -> float:
+    [time] = [output.time for output in outputs if isinstance(output, WakeAt)]
+    return time
+
+
+# The table
+
+
+def test_every_state_can_be_reached() -> None:
+    for state, reach in IN.items():
+        assert reach().machine.state is state
+
+
+def test_every_state_has_a_contract_and_ways_out() -> None:
+    assert set(CONTRACTS) == set(TRANSITIONS) == set(State)
+    assert {trigger for ways in TRANSITIONS.values() for trigger in ways} == set(Trigger)
+
+
+def test_whoever_works_can_be_told_to_rest() -> None:
+    assert all(ways[Trigger.HALT] is State.HALTED for ways in TRANSITIONS.values())
+
+
+def test_the_table_is_printed_for_people() -> None:
+    lines = transitions_markdown().splitlines()
+    assert lines[:3] == [
+        "| state | contract | goes to |",
+        "|---|---|---|",
+        "| `new` | Nothing is known and nothing asked. | begin → `listing`; halt → `halted` |",
+    ]
+    assert len(lines) == 2 + len(State)
+    assert transitions_markdown().endswith(" |\n")
+
+
+# The way to a watch
+
+
+def test_a_new_machine_knows_nothing() -> None:
+    machine = Run().machine
+    assert machine.strategy is TAIL
+    assert machine.revision is None
+    assert machine.failure is None
+
+
+def test_tail_lists_nothing_and_watches_from_there() -> None:
+    run = Run()
+    assert run.feed(Begin()) == [Note(Relisted(RelistReason.START)), Start(1, ListRequest(absent_name=True))]
+    assert run.page(after=0.25) == [
+        Note(ListDone(REVISION, items=3, size=200, pages=1, took=0.25)),
+        Start(2, WatchRequest(REVISION, timeout=450, bookmarks=True)),
+    ]
+    assert run.machine.revision == REVISION
+    assert run.feed(Opened(2), after=0.5) == [Note(WatchOpened(0.5))]
+    assert run.machine.state is State.WATCHING
+    assert run.machine.failure is None
+
+
+def test_tail_does_not_follow_the_pages_of_a_gentle_list() -> None:
+    assert started(listing().page(token="more")) == WatchRequest(REVISION, 450)
+
+
+def test_paged_follows_the_list_to_its_end() -> None:
+    run = Run(PAGED)
+    assert started(run.feed(Begin())) == ListRequest(limit=500)
+    assert run.page(100, after=1.0, token="two") == [Start(2, ListRequest(limit=500, continue_token="two"))]
+    assert run.machine.state is State.LISTING
+    assert started(run.page(101, after=1.0, token="three")) == ListRequest(limit=500, continue_token="three")
+    assert run.page(102, after=1.0, token="") == [
+        Note(ListDone(100, items=9, size=600, pages=3, took=3.0)),
+        Start(4, WatchRequest(100, timeout=450)),
+    ]
+
+
+def test_pages_have_the_size_that_was_asked_for() -> None:
+    machine = Machine(PAGED, 7, lambda: 0.5)
+    assert started(machine.receive(Begin(), 0.0)) == ListRequest(limit=7)
+
+
+@pytest.mark.parametrize(("chance", "timeout"), [(0.0, 300), (0.5, 450), (0.9999, 599)])
+def test_watches_last_five_to_ten_minutes(chance: float, timeout: int) -> None:
+    run = Run(random=lambda: chance)
+    run.feed(Begin())
+    assert started(run.page()) == WatchRequest(REVISION, timeout)
+
+
+def test_a_page_that_failed_is_asked_for_again() -> None:
+    run = listing(PAGED)
+    run.page(token="two", after=1.0)
+    assert run.close(REFUSED, after=1.0) == [Note(ListFailed(REFUSED)), WakeAt(1003.2)]
+    assert run.machine.state is State.RELISTING
+    assert run.wake(after=2.0) == [Start(3, ListRequest(limit=500, continue_token="two"))]
+    assert facts(run.page(after=1.0)) == [ListDone(REVISION, items=6, size=400, pages=2, took=5.0)]
+
+
+def test_a_first_page_that_failed_does_not_lengthen_the_list() -> None:
+    run = listing()
+    run.close(REFUSED, after=1.0)
+    run.wake(after=9.0)
+    assert facts(run.page(after=0.5)) == [ListDone(REVISION, 3, 200, 1, took=0.5)]
+
+
+def test_an_expired_page_starts_the_list_over() -> None:
+    run = listing(PAGED)
+    run.page(token="two")
+    assert run.close(EXPIRED) == [Note(ListFailed(EXPIRED)), Note(Expired(Phase.LIST)), WakeAt(1001.2)]
+    assert run.machine.state is State.RELISTING
+    assert run.wake(after=1.2) == [Start(3, ListRequest(limit=500))]
+    assert facts(run.page()) == [ListDone(REVISION, items=3, size=200, pages=1, took=0.0)]
+
+
+def test_an_expired_page_says_nothing_about_revisions() -> None:
+    run = watching(PAGED)
+    run.feed(Reset())
+    run.wake(after=1.0)
+    run.page(REVISION, token="two")
+    run.close(EXPIRED)
+    run.wake(after=1.2)
+    assert started(run.page(5)) == WatchRequest(5, 450)
+
+
+def test_a_throttled_tail_turns_to_the_gentle_list_until_it_is_answered() -> None:
+    run = listing()
+    assert run.close(THROTTLED) == [Note(ListFailed(THROTTLED)), WakeAt(1007.0)]
+    assert run.wake(after=7.0) == [Start(2, ListRequest(limit=1))]
+    run.close(REFUSED)
+    assert started(run.wake(after=60.0)) == ListRequest(limit=1)
+    run.page()
+    run.close(EXPIRED)
+    assert started(run.wake(after=60.0)) == ListRequest(absent_name=True)
+
+
+def test_a_throttled_watch_does_not_change_the_list() -> None:
+    run = opening()
+    run.close(THROTTLED)
+    run.wake(after=7.0)
+    run.close(EXPIRED)
+    assert started(run.wake(after=60.0)) == ListRequest(absent_name=True)
+
+
+def test_a_throttled_page_is_asked_for_again() -> None:
+    run = listing(PAGED)
+    run.page(token="two")
+    run.close(THROTTLED)
+    assert started(run.wake(after=7.0)) == ListRequest(limit=500, continue_token="two")
+
+
+def test_a_list_that_keeps_failing_is_said_to_be_needed_once() -> None:
+    run = Run()
+    outputs = run.feed(Begin())
+    for _ in range(12):
+        outputs += run.close(SERVER_ERROR)
+        outputs += run.wake(after=60.0)
+    assert facts(outputs) == [Relisted(RelistReason.START), *[ListFailed(SERVER_ERROR)] * 12]
+
+
+def test_a_page_that_keeps_failing_costs_the_list() -> None:
+    run = listing(PAGED)
+    run.page(token="two")
+    for _ in range(4):
+        run.close(SERVER_ERROR)
+        assert started(run.wake(after=60.0)) == ListRequest(limit=500, continue_token="two")
+    run.close(SERVER_ERROR)
+    assert started(run.wake(after=60.0)) == ListRequest(limit=500)
+
+
+# What arrives
+
+
+def test_live_events_are_emitted_in_order() -> None:
+    run = watching()
+    events = [change(Added, 101, "2026-11-21T11:58:25Z"), change(Modified, 103), change(Deleted, 104)]
+    assert run.bring(*events) == [
+        Emit(
+            Batch(
+                received=999.999,
+                revisions=[101, 103, 104],
+                types=["ADDED", "MODIFIED", "DELETED"],
+                created=["2026-11-21T11:58:25Z", None, None],
+            )
+        )
+    ]
+    assert run.machine.revision == 104
+    assert emitted(run.bring(change(Added, 105))) == [105]
+
+
+def test_nothing_comes_of_nothing() -> None:
+    assert watching().bring() == []
+
+
+@pytest.mark.parametrize("kind", [Added, Modified, Deleted])
+def test_what_the_list_has_covered_is_not_live(kind: type[Added | Modified | Deleted]) -> None:
+    run = watching()
+    assert run.bring(change(kind, REVISION - 1), change(kind, REVISION)) == [Note(OutOfOrder(2))]
+    assert run.machine.revision == REVISION
+
+
+def test_what_is_out_of_order_is_counted_and_left_out() -> None:
+    run = watching()
+    outputs = run.bring(change(Added, 105), change(Added, 104), change(Added, 105), change(Added, 106))
+    assert emitted(outputs) == [105, 106]
+    assert facts(outputs) == [OutOfOrder(2)]
+    assert run.machine.revision == 106
+
+
+def test_bookmarks_advance_the_revision_and_are_no_events() -> None:
+    run = watching()
+    outputs = run.bring(change(Added, 101), change(Bookmark, 110), change(Added, 110), change(Added, 111))
+    assert outputs == [
+        Note(BookmarkSeen(110)),
+        Emit(Batch(999.999, [101, 111], ["ADDED", "ADDED"], [None, None])),
+        Note(OutOfOrder(1)),
+    ]
+    assert run.bring(change(Bookmark, 120)) == [Note(BookmarkSeen(120))]
+    assert run.machine.revision == 120
+
+
+def test_a_bookmark_may_repeat_the_newest_revision_but_not_an_older_one() -> None:
+    run = watching()
+    assert run.bring(change(Bookmark, REVISION)) == [Note(BookmarkSeen(REVISION))]
+    assert run.bring(change(Bookmark, REVISION - 1)) == [Note(OutOfOrder(1))]
+    assert run.machine.revision == REVISION
+
+
+def test_revisions_that_are_no_numbers_are_counted_and_left_out() -> None:
+    run = watching()
+    outputs = run.bring(change(Added, "abc"), change(Bookmark, "-5"), change(Added, 101), change(Added, 2**63))
+    assert emitted(outputs) == [101]
+    assert facts(outputs) == [Unparsable(3)]
+    assert run.machine.revision == 101
+
+
+def test_garbage_is_counted() -> None:
+    run = watching()
+    outputs = run.bring(change(Added, 101), garbage=2)
+    assert emitted(outputs) == [101]
+    assert facts(outputs) == [Garbage(2)]
+    assert run.machine.state is State.WATCHING
+
+
+def test_an_expiry_in_the_stream() -> None:
+    run = watching()
+    error = Error(object=Status(code=410, reason="Expired"))
+    run.now += 3.0
+    expired = because(Reason.EXPIRED, status=410)
+    assert run.bring(change(Added, 101), error, change(Added, 102)) == [
+        Emit(Batch(1002.999, [101], ["ADDED"], [None])),
+        Cancel(2),
+        Note(WatchClosed(expired, lived=3.0)),
+        Note(Expired(Phase.STREAM)),
+        Note(Relisted(RelistReason.EXPIRED)),
+        WakeAt(1004.2),
+    ]
+    assert run.machine.state is State.RELISTING
+    assert run.machine.failure == expired
+    assert run.wake(after=1.2) == [Start(3, ListRequest(absent_name=True))]
+    assert started(run.page(101)) == WatchRequest(101, 450)
+
+
+def test_another_error_in_the_stream_resumes() -> None:
+    run = watching()
+    error = Error(object=Status(code=429, details=Details(retry_after_seconds=9)))
+    outputs = run.bring(change(Added, 101), error)
+    assert outputs[1:] == [
+        Cancel(2),
+        Note(WatchClosed(because(Reason.THROTTLED, status=429, retry_after=9.0), lived=0.0)),
+        WakeAt(1009.0),
+    ]
+    assert started(run.wake(after=9.0)) == WatchRequest(101, 450)
+
+
+# How watches end
+
+
+def test_a_watch_that_ran_its_time_is_reopened_at_once() -> None:
+    run = watching()
+    run.bring(change(Bookmark, 150))
+    deadline = because(Reason.DEADLINE)
+    assert run.close(ENDED, after=449.0) == [Note(WatchClosed(deadline, lived=449.0)), WakeAt(1449.0)]
+    assert run.machine.state is State.REOPENING
+    assert run.machine.failure is None
+    assert run.wake(after=0.0) == [Start(3, WatchRequest(150, 450))]
+
+
+def test_a_watch_that_ended_earlier_was_closed_by_force() -> None:
+    run = watching()
+    assert run.close(ENDED, after=448.5) == [Note(WatchClosed(ENDED, lived=448.5)), WakeAt(1448.5)]
+    assert run.machine.failure == ENDED
+
+
+@pytest.mark.parametrize(("lived", "wait"), [(10.0, 0.0), (9.75, 1.2)])
+@pytest.mark.parametrize("reason", [Reason.RESET, Reason.EARLY_EOF, Reason.TIMEOUT, Reason.SERVER_ERROR])
+def test_a_healthy_watch_is_resumed_at_once_and_no_other(reason: Reason, lived: float, wait: float) -> None:
+    run = watching()
+    outputs = run.close(because(reason), after=lived)
+    assert facts(outputs) == [WatchClosed(because(reason), lived=lived)]
+    assert alarm(outputs) == pytest.approx(run.now + wait)
+    assert run.machine.state is State.REOPENING
+
+
+def test_a_wait_that_was_asked_for_is_kept_after_health_too() -> None:
+    run = watching()
+    assert alarm(run.close(because(Reason.THROTTLED, retry_after=0.0), after=100.0)) == 1101.2
+
+
+def test_a_list_waits_after_health_too() -> None:
+    run = watching()
+    assert alarm(run.close(because(Reason.OVERSIZE), after=100.0)) == 1101.2
+
+
+def test_an_oversized_event_is_skipped_by_a_list() -> None:
+    run = watching()
+    assert facts(run.close(because(Reason.OVERSIZE), after=1.0)) == [
+        WatchClosed(because(Reason.OVERSIZE), lived=1.0),
+        Relisted(RelistReason.ERRORS),
+    ]
+    assert run.machine.state is State.RELISTING
+
+
+def test_a_watch_that_never_opened() -> None:
+    run = opening()
+    assert run.close(REFUSED, after=2.0) == [Note(WatchClosed(REFUSED, lived=None)), WakeAt(1003.2)]
+    assert run.machine.state is State.REOPENING
+    assert run.machine.failure == REFUSED
+    assert run.wake(after=1.2) == [Start(3, WatchRequest(REVISION, 450))]
+
+
+def test_a_clean_end_before_the_opening_is_no_deadline() -> None:
+    run = opening()
+    assert facts(run.close(ENDED, after=450.0)) == [WatchClosed(ENDED, lived=None)]
+
+
+def test_waits_grow_and_shrink_again_with_health() -> None:
+    run = opening()
+    waits = []
+    for _ in range(7):
+        waits.append(alarm(run.close(REFUSED)) - run.now)
+        run.wake(after=waits[-1])
+    assert waits == pytest.approx([1.2, 2.4, 4.8, 9.6, 19.2, 38.4, 45.0])
+    run.feed(Opened(run.op))
+    run.close(ENDED, after=120.1)
+    run.wake(after=0.0)
+    assert alarm(run.close(REFUSED)) == pytest.approx(run.now + 1.2)
+
+
+def closed_for(run: Run, *, lived: float = 0.0) -> Failure:
+    """Close cleanly, come back, and tell what the machine made of it."""
+    [closed] = [fact for fact in facts(run.close(ENDED, after=lived)) if isinstance(fact, WatchClosed)]
+    run.wake(after=60.0)
+    if run.machine.state is State.LISTING:
+        run.page()
+    run.feed(Opened(run.op))
+    return closed.failure
+
+
+def test_a_watch_closed_unused_again_and_again() -> None:
+    run = watching()
+    reasons = [closed_for(run).reason for _ in range(3)]
+    assert reasons == [Reason.FORCED, Reason.EMPTY_CLOSE, Reason.EMPTY_CLOSE]
+    run.bring(change(Bookmark, 101))
+    assert [closed_for(run).reason for _ in range(3)] == [Reason.FORCED, Reason.FORCED, Reason.EMPTY_CLOSE]
+
+
+def test_a_watch_that_lived_was_not_closed_unused() -> None:
+    run = watching()
+    assert closed_for(run, lived=9.9).reason is Reason.FORCED
+    assert closed_for(run, lived=10.0).reason is Reason.FORCED
+    assert closed_for(run, lived=9.9).reason is Reason.EMPTY_CLOSE
+
+
+def test_a_watch_that_brought_a_bookmark_was_not_closed_unused() -> None:
+    run = watching()
+    for _ in range(3):
+        run.bring(change(Bookmark, REVISION))
+        assert closed_for(run).reason is Reason.FORCED
+
+
+def test_a_watch_that_brought_nothing_but_garbage() -> None:
+    run = watching()
+    run.bring(garbage=1)
+    run.bring()
+    assert closed_for(run, lived=100.0) == because(Reason.GARBAGE)
+    run.bring(garbage=1)
+    run.bring(change(Added, 101))
+    run.bring(garbage=1)
+    assert closed_for(run).reason is Reason.FORCED
+
+
+# How often, and when to start over
+
+
+def test_five_errors_at_one_revision_start_over() -> None:
+    run = opening()
+    for _ in range(4):
+        assert facts(run.close(SERVER_ERROR)) == [WatchClosed(SERVER_ERROR, lived=None)]
+        assert started(run.wake(after=60.0)) == WatchRequest(REVISION, 450)
+    assert facts(run.close(SERVER_ERROR)) == [
+        WatchClosed(SERVER_ERROR, lived=None),
+        Relisted(RelistReason.ERRORS),
+    ]
+    assert run.machine.state is State.RELISTING
+    assert started(run.wake(after=60.0)) == ListRequest(absent_name=True)
+    run.page()
+    for _ in range(4):
+        run.close(SERVER_ERROR)
+        assert started(run.wake(after=60.0)) == WatchRequest(REVISION, 450)
+    assert Relisted(RelistReason.ERRORS) in facts(run.close(SERVER_ERROR))
+
+
+def test_a_newer_revision_begins_with_no_errors() -> None:
+    run = opening()
+    for _ in range(4):
+        run.close(SERVER_ERROR)
+        run.wake(after=60.0)
+    run.feed(Opened(run.op))
+    run.bring(change(Added, 101))
+    for _ in range(4):
+        run.close(SERVER_ERROR)
+        assert started(run.wake(after=60.0)) == WatchRequest(101, 450)
+    run.close(SERVER_ERROR)
+    assert run.machine.state is State.RELISTING
+
+
+def test_a_watch_that_lived_forgives_its_revision() -> None:
+    run = opening()
+    for _ in range(4):
+        run.close(SERVER_ERROR)
+        run.wake(after=60.0)
+    run.feed(Opened(run.op))
+    run.close(SERVER_ERROR, after=10.0)
+    run.wake(after=0.0)
+    for _ in range(4):
+        run.close(SERVER_ERROR)
+        assert started(run.wake(after=60.0)) == WatchRequest(REVISION, 450)
+    run.close(SERVER_ERROR)
+    assert run.machine.state is State.RELISTING
+
+
+def test_errors_of_a_list_are_not_those_of_its_revision() -> None:
+    run = opening()
+    run.close(EXPIRED)
+    run.wake(after=60.0)
+    for _ in range(4):
+        run.close(SERVER_ERROR)
+        run.wake(after=60.0)
+    run.page(101)
+    for _ in range(4):
+        run.close(SERVER_ERROR)
+        assert started(run.wake(after=60.0)) == WatchRequest(101, 450)
+
+
+def test_errors_of_a_list_do_not_count_where_the_revision_stays() -> None:
+    run = watching()
+    run.close(because(Reason.OVERSIZE))
+    run.wake(after=60.0)
+    for _ in range(4):
+        run.close(SERVER_ERROR)
+        run.wake(after=60.0)
+    run.page(REVISION)
+    run.close(SERVER_ERROR)
+    assert run.machine.state is State.REOPENING
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [Reason.REFUSED, Reason.THROTTLED, Reason.TIMEOUT, Reason.TLS, Reason.DNS, Reason.UNAUTHORIZED],
+)
+def test_what_says_nothing_about_the_revision_never_starts_over(reason: Reason) -> None:
+    run = opening()
+    for _ in range(4):
+        run.close(SERVER_ERROR)
+        run.wake(after=60.0)
+    for _ in range(20):
+        run.close(because(reason))
+        assert started(run.wake(after=60.0)) == WatchRequest(REVISION, 450)
+    run.close(SERVER_ERROR)
+    assert run.machine.state is State.RELISTING
+
+
+def test_an_expiry_at_the_opening() -> None:
+    run = opening()
+    assert run.close(EXPIRED) == [
+        Note(WatchClosed(EXPIRED, lived=None)),
+        Note(Expired(Phase.OPEN)),
+        Note(Relisted(RelistReason.EXPIRED)),
+        WakeAt(1001.2),
+    ]
+
+
+def test_an_expired_revision_is_not_asked_for_again() -> None:
+    run = opening()
+    run.close(EXPIRED)
+    run.wake(after=1.2)
+    assert run.page(REVISION) == [
+        Note(TimeTravel(back=1)),
+        Note(ListFailed(TIME_TRAVEL)),
+        WakeAt(1003.6),
+    ]
+    assert run.machine.state is State.RELISTING
+    assert run.machine.revision == REVISION
+    assert run.machine.failure == TIME_TRAVEL
+    run.wake(after=2.4)
+    assert started(run.page(REVISION + 1)) == WatchRequest(REVISION + 1, 450)
+
+
+def test_a_list_from_the_past_is_not_believed() -> None:
+    run = watching()
+    run.bring(change(Added, 150))
+    run.close(because(Reason.OVERSIZE))
+    run.wake(after=60.0)
+    assert facts(run.page(149)) == [TimeTravel(back=1), ListFailed(TIME_TRAVEL)]
+    run.wake(after=60.0)
+    assert facts(run.page(0)) == [TimeTravel(back=150), ListFailed(TIME_TRAVEL)]
+    run.wake(after=60.0)
+    assert started(run.page(150)) == WatchRequest(150, 450)
+
+
+def test_a_page_from_the_past_costs_the_list() -> None:
+    run = watching(PAGED)
+    run.close(EXPIRED)
+    run.wake(after=60.0)
+    run.page(200, token="two")
+    run.page(50)
+    assert started(run.wake(after=60.0)) == ListRequest(limit=500)
+    assert facts(run.page(200)) == [ListDone(200, 3, 200, 1, 0.0)]
+
+
+def test_a_fresh_storage_has_revision_zero() -> None:
+    assert started(listing().page(0)) == WatchRequest(0, 450)
+
+
+# Nothing to watch
+
+
+@pytest.mark.parametrize("failure", [NOT_FOUND, FORBIDDEN])
+def test_a_resource_that_is_not_there_is_looked_for_again(failure: Failure) -> None:
+    run = listing()
+    assert run.close(failure) == [Note(ListFailed(failure)), Note(GaveUp(failure)), WakeAt(1001.2)]
+    assert run.machine.state is State.AWAY
+    assert run.machine.failure == failure
+    waits = []
+    for _ in range(7):
+        run.wake(after=60.0)
+        waits.append(alarm(run.close(failure)) - run.now)
+    assert waits[-2:] == [45.0, 45.0]
+    assert started(run.wake(after=60.0)) == ListRequest(absent_name=True)
+
+
+def test_a_resource_that_goes_away_is_listed_when_it_comes_back() -> None:
+    run = watching()
+    run.close(ENDED, after=450.0)
+    run.wake(after=0.0)
+    assert facts(run.close(NOT_FOUND)) == [
+        WatchClosed(NOT_FOUND, lived=None),
+        Relisted(RelistReason.ERRORS),
+        GaveUp(NOT_FOUND),
+    ]
+    assert started(run.wake(after=60.0)) == ListRequest(absent_name=True)
+
+
+def test_a_list_whose_revision_is_no_number_cannot_be_measured() -> None:
+    run = listing()
+    assert run.page(None) == [Note(ListFailed(UNPARSABLE)), Note(GaveUp(UNPARSABLE)), WakeAt(1001.2)]
+    assert run.machine.state is State.AWAY
+    assert run.machine.revision is None
+
+
+# What we are told
+
+
+@pytest.mark.parametrize("reason", [Reason.SHUTDOWN, Reason.PAUSED])
+def test_a_halt_closes_the_watch(reason: Reason) -> None:
+    run = watching()
+    assert run.feed(Halt(reason), after=5.0) == [Cancel(2), Note(WatchClosed(because(reason), lived=5.0))]
+    assert run.machine.state is State.HALTED
+    assert run.machine.failure is None
+    assert run.feed(Halt(reason)) == []
+
+
+def test_a_halt_means_shutdown_unless_it_says_otherwise() -> None:
+    assert facts(opening().feed(Halt())) == [WatchClosed(because(Reason.SHUTDOWN), lived=None)]
+
+
+def test_a_halt_drops_the_list() -> None:
+    assert listing().feed(Halt()) == [Cancel(1), Note(ListFailed(because(Reason.SHUTDOWN)))]
+
+
+@pytest.mark.parametrize("state", [State.NEW, State.RELISTING, State.REOPENING, State.AWAY, State.HALTED])
+def test_a_halt_where_nothing_is_out(state: State) -> None:
+    run = IN[state]()
+    assert run.feed(Halt()) == []
+    assert run.machine.state is State.HALTED
+
+
+def test_after_a_halt_it_begins_with_a_list() -> None:
+    run = listing(PAGED)
+    run.page(token="two")
+    run.feed(Halt())
+    assert run.feed(Begin()) == [Note(Relisted(RelistReason.START)), Start(3, ListRequest(limit=500))]
+
+
+def test_a_halt_does_not_make_the_revision_go_back() -> None:
+    run = watching()
+    run.feed(Halt())
+    run.feed(Begin())
+    assert facts(run.page(REVISION - 1)) == [TimeTravel(back=1), ListFailed(TIME_TRAVEL)]
+
+
+@pytest.mark.parametrize("state", set(State) - {State.NEW, State.HALTED})
+def test_it_begins_once(state: State) -> None:
+    run = IN[state]()
+    assert run.feed(Begin()) == []
+    assert run.machine.state is state
+
+
+def test_reopening_resumes_where_the_watch_was() -> None:
+    run = watching()
+    run.bring(change(Added, 101))
+    assert run.feed(Reopen(), after=5.0) == [
+        Cancel(2),
+        Note(WatchClosed(because(Reason.RELOAD), lived=5.0)),
+        WakeAt(1005.0),
+    ]
+    assert run.machine.state is State.REOPENING
+    assert started(run.wake(after=0.0)) == WatchRequest(101, 450)
+
+
+def test_reopening_says_why() -> None:
+    outputs = opening().feed(Reopen(Reason.PAUSED))
+    assert facts(outputs) == [WatchClosed(because(Reason.PAUSED), lived=None)]
+
+
+@pytest.mark.parametrize("state", set(State) - {State.OPENING, State.WATCHING})
+def test_where_there_is_no_watch_none_is_reopened(state: State) -> None:
+    run = IN[state]()
+    assert run.feed(Reopen()) == []
+    assert run.machine.state is state
+
+
+@pytest.mark.parametrize(("after", "at"), [(0.25, 1001.0), (1.0, 1001.0), (1.5, 1001.5)])
+@pytest.mark.parametrize("command", [Reopen(), Reset()])
+def test_our_own_changes_do_not_make_requests_come_thick_and_fast(command: Input, after: float, at: float) -> None:
+    assert alarm(watching().feed(command, after=after)) == at
+
+
+def test_a_reset_forgets_every_revision() -> None:
+    run = watching()
+    run.bring(change(Added, 101))
+    assert run.feed(Reset(), after=5.0) == [
+        Cancel(2),
+        Note(WatchClosed(because(Reason.DOMAIN_RESET), lived=5.0)),
+        Note(Relisted(RelistReason.DOMAIN_RESET)),
+        WakeAt(1005.0),
+    ]
+    assert run.machine.state is State.RELISTING
+    assert run.machine.revision is None
+    assert run.machine.failure is None
+    run.wake(after=0.0)
+    assert started(run.page(7)) == WatchRequest(7, 450)
+
+
+def test_a_reset_forgets_what_expired() -> None:
+    run = opening()
+    run.close(EXPIRED)
+    run.feed(Reset())
+    run.wake(after=1.0)
+    assert started(run.page(REVISION)) == WatchRequest(REVISION, 450)
+
+
+def test_a_reset_drops_a_list_that_may_be_from_before() -> None:
+    run = listing(PAGED)
+    run.page(token="two")
+    assert run.feed(Reset()) == [Cancel(2), Note(ListFailed(because(Reason.DOMAIN_RESET))), WakeAt(1001.0)]
+    assert started(run.wake(after=1.0)) == ListRequest(limit=500)
+
+
+@pytest.mark.parametrize("state", [State.RELISTING, State.REOPENING, State.AWAY])
+def test_a_reset_while_waiting_lists(state: State) -> None:
+    run = IN[state]()
+    run.feed(Reset())
+    assert run.machine.state is State.RELISTING
+
+
+@pytest.mark.parametrize("state", [State.NEW, State.HALTED])
+def test_a_reset_does_not_wake_who_rests(state: State) -> None:
+    run = IN[state]()
+    assert run.feed(Reset()) == []
+    assert run.machine.state is state
+
+
+def test_a_reset_reaches_who_rests() -> None:
+    run = watching()
+    run.feed(Halt())
+    run.feed(Reset())
+    run.feed(Begin())
+    assert started(run.page(7)) == WatchRequest(7, 450)
+
+
+# What does not belong
+
+
+@pytest.mark.parametrize("state", State)
+def test_answers_to_other_requests_are_ignored(state: State) -> None:
+    run = IN[state]()
+    for op in (0, run.op + 1, 99):
+        strays: list[Input] = [
+            Listed(op, 999, 1, 1),
+            Opened(op),
+            Received(op, Frames([change(Added, 999)]), 0.0),
+            Closed(op, EXPIRED),
+        ]
+        for stray in strays:
+            assert run.feed(stray) == []
+    assert run.machine.state is state
+
+
+def test_what_comes_after_the_end_is_ignored() -> None:
+    run = watching()
+    run.close(ENDED)
+    assert run.close(EXPIRED) == []
+    assert run.bring(change(Added, 101)) == []
+    assert run.machine.state is State.REOPENING
+
+
+def test_answers_that_a_request_cannot_have_are_ignored() -> None:
+    run = listing()
+    assert run.feed(Opened(run.op)) == []
+    assert run.bring(change(Added, 101)) == []
+    run = opening()
+    assert run.page() == []
+    assert run.bring(change(Added, 101)) == []
+    run = watching()
+    assert run.page() == []
+    assert run.feed(Opened(run.op)) == []
+    assert run.machine.state is State.WATCHING
+
+
+def test_an_alarm_that_goes_off_too_early_is_set_again() -> None:
+    run = reopening()
+    assert run.wake(after=1.19) == [WakeAt(1001.2)]
+    assert run.machine.state is State.REOPENING
+    assert started(run.wake(after=0.01)) == WatchRequest(REVISION, 450)
+
+
+@pytest.mark.parametrize("state", set(State) - {State.RELISTING, State.REOPENING, State.AWAY})
+def test_an_alarm_that_nobody_waits_for_is_ignored(state: State) -> None:
+    run = IN[state]()
+    assert run.wake(after=100.0) == []
+    assert run.machine.state is state

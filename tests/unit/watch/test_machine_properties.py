@@ -1,0 +1,293 @@
+"""What holds under any interleaving of answers, failures, alarms and commands, be the apiserver as mad as it likes."""
+
+from random import Random
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from watchslo.watch.decode import (
+    Added,
+    Bookmark,
+    Change,
+    Deleted,
+    Error,
+    Frame,
+    Frames,
+    Metadata,
+    Modified,
+    Object,
+    Status,
+)
+from watchslo.watch.failure import ENDED, CloseClass, Failure, Phase, Reason, because, classify_status
+from watchslo.watch.machine import HEALTHY_SECONDS, TRANSITIONS, Machine, State, Trigger
+from watchslo.watch.messages import (
+    Begin,
+    BookmarkSeen,
+    Cancel,
+    Closed,
+    Emit,
+    Expired,
+    Fact,
+    Halt,
+    Input,
+    ListDone,
+    Listed,
+    ListFailed,
+    ListRequest,
+    Note,
+    Opened,
+    Output,
+    Received,
+    Reopen,
+    Reset,
+    Start,
+    WakeAt,
+    WatchClosed,
+    WatchRequest,
+    Woken,
+)
+from watchslo.watch.strategy import PAGED, TAIL, Strategy
+
+WAITING = {State.RELISTING, State.REOPENING, State.AWAY}
+RESTING = {State.NEW, State.HALTED}
+
+statuses = st.sampled_from([302, 400, 401, 403, 404, 405, 406, 410, 422, 429, 500, 503, 504])
+http_failures = st.builds(
+    classify_status, statuses, st.none(), st.none() | st.sampled_from([0.0, 5.0, 900.0]), st.sampled_from(Phase)
+)
+judged_by_the_machine = {
+    Reason.DEADLINE,
+    Reason.EMPTY_CLOSE,
+    Reason.UNPARSABLE,
+    Reason.TIME_TRAVEL,
+    Reason.DOMAIN_RESET,
+}
+seen_on_the_way = st.sampled_from(sorted(set(Reason) - judged_by_the_machine)).map(because)
+grave_ones = st.sampled_from([because(Reason.EXPIRED), because(Reason.SERVER_ERROR), because(Reason.OVERSIZE)])
+failures = http_failures | seen_on_the_way | grave_ones | st.just(ENDED)
+steps = st.sampled_from([0, 0, 1, 2, 5, -1, -3])  # of revisions, from the newest that the stream knows
+changes = st.tuples(st.sampled_from([Added, Modified, Deleted, Bookmark]), steps)
+
+
+def frame(kind: type[Change], revision: str | None) -> Frame:
+    made = kind(object=Object(metadata=Metadata(resource_version=revision)))
+    assert isinstance(made, Frame)
+    return made
+
+
+class Protocol(RuleBasedStateMachine):
+    """Drives a machine as a stream does, and holds a book of what it must not do."""
+
+    @initialize(strategy=st.sampled_from([TAIL, PAGED]), seed=st.integers(0, 2**32))
+    def create(self, strategy: Strategy, seed: int) -> None:
+        self.machine = Machine(strategy, 500, Random(seed).random)
+        self.now = 0.0
+        self.out: dict[int, ListRequest | WatchRequest] = {}
+        self.alarm: float | None = None
+        self.retry_from = 0.0  # no request may go out before
+        self.last: ListRequest | WatchRequest | None = None  # what has just been answered
+        self.newest = -1  # of all that was listed, emitted or bookmarked
+        self.expired: set[int] = set()
+        self.starts = self.ends = 0
+        self.in_a_row = 0  # watches that the apiserver failed to keep going, at one revision
+        self.row_at = -1
+
+    def feed(self, happened: Input) -> None:
+        before = self.machine.state
+        self.known = self.newest
+        outputs = self.machine.receive(happened, self.now)
+        for output in outputs:
+            self.check(output, happened)
+        after = self.machine.state
+        assert after is before or after in TRANSITIONS[before].values()
+
+    # The book
+
+    def check(self, output: Output, cause: Input) -> None:
+        match output:
+            case Start(op, request):
+                self.check_start(op, request, cause)
+            case Cancel(op):
+                del self.out[op]
+            case WakeAt(time):
+                assert time >= self.now
+                self.alarm = time
+            case Emit(batch):
+                assert len(batch.revisions) == len(batch.types) == len(batch.created) > 0
+                assert "BOOKMARK" not in batch.types
+                assert batch.revisions[0] > self.known
+                assert batch.revisions == sorted(set(batch.revisions))
+                self.newest = max(self.newest, batch.revisions[-1])
+            case Note(fact):
+                self.check_fact(fact)
+
+    def check_start(self, op: int, request: ListRequest | WatchRequest, cause: Input) -> None:
+        assert op == self.starts + 1
+        assert not self.out
+        assert not isinstance(cause, Closed | Received)
+        assert self.now >= self.retry_from
+        self.out[op] = request
+        self.starts += 1
+        if isinstance(request, WatchRequest):
+            assert 300 <= request.timeout <= 600
+            assert request.revision >= self.newest
+            assert request.revision not in self.expired
+            self.newest = request.revision
+
+    def check_fact(self, fact: Fact) -> None:
+        match fact:
+            case ListFailed(failure):
+                self.ends += 1
+                self.note_wait(failure, None)
+            case WatchClosed(failure, lived):
+                self.ends += 1
+                self.note_wait(failure, lived)
+                self.count_errors(failure, lived)
+            case Expired(Phase.OPEN | Phase.STREAM):
+                assert isinstance(self.last, WatchRequest)
+                self.expired.add(self.last.revision)
+            case BookmarkSeen(revision):
+                assert revision >= self.newest
+                self.newest = revision
+            case ListDone(revision):
+                assert revision >= self.newest
+                self.newest = revision
+                self.in_a_row = 0
+
+    def note_wait(self, failure: Failure, lived: float | None) -> None:
+        if failure.closed is CloseClass.OWN:
+            return
+        if failure.reason is Reason.DEADLINE:
+            assert lived is not None
+            assert lived >= 299.0
+        if lived is None or lived < HEALTHY_SECONDS or failure.retry_after is not None:
+            self.retry_from = self.now + max(0.8, failure.retry_after or 0.0)
+
+    def count_errors(self, failure: Failure, lived: float | None) -> None:
+        healthy = lived is not None and lived >= HEALTHY_SECONDS
+        if healthy or self.newest != self.row_at:
+            self.in_a_row = 0
+            self.row_at = self.newest
+        if failure.reason in (Reason.SERVER_ERROR, Reason.FORCED, Reason.EMPTY_CLOSE, Reason.RESET) and not healthy:
+            self.in_a_row += 1
+        assert self.in_a_row <= 5
+
+    # What may happen
+
+    @rule(seconds=st.sampled_from([0.001, 0.5, 1.0, 9.0, 30.0, 299.5, 400.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
+
+    @rule(step=steps | st.none(), token=st.sampled_from([None, "", "more"]))
+    def it_moves_on(self, step: int | None, token: str | None) -> None:
+        """Take one step towards an open watch; with no `step`, a list's revision is no number."""
+        if self.machine.state in RESTING:
+            self.tell(Begin())
+        elif self.machine.state in WAITING:
+            self.the_alarm_goes_off()
+        elif self.machine.state is State.LISTING:
+            self.a_page_is_answered(None if step is None else max(self.newest + step, 0), token)
+        elif self.machine.state is State.OPENING:
+            self.feed(Opened(*self.out))
+
+    @rule(step=steps)
+    def all_goes_well(self, step: int) -> None:
+        """Go all the way to an open watch."""
+        for _ in range(4):
+            self.it_moves_on(step, token=None)
+
+    def the_alarm_goes_off(self) -> None:
+        assert self.alarm is not None
+        self.now = max(self.now, self.alarm)
+        self.alarm = None
+        self.feed(Woken())
+
+    def a_page_is_answered(self, revision: int | None, token: str | None) -> None:
+        [op] = self.out
+        del self.out[op]
+        failed = self.ends
+        self.feed(Listed(op, revision, 1, 100, token))
+        self.ends += self.ends == failed
+
+    @precondition(lambda self: self.machine.state is State.WATCHING)
+    @rule(
+        events=st.lists(changes, max_size=4),
+        unparsable=st.lists(st.sampled_from([None, "", "abc", "9" * 30]), max_size=1),
+        garbage=st.integers(0, 2),
+        error=st.none() | statuses,
+    )
+    def a_chunk_arrives(
+        self, events: list[tuple[type[Change], int]], unparsable: list[str | None], garbage: int, error: int | None
+    ) -> None:
+        [(op, self.last)] = self.out.items()
+        frames: list[Frame] = [frame(kind, str(max(self.newest + step, 0))) for kind, step in events]
+        frames += [frame(Modified, revision) for revision in unparsable]
+        if error is not None:
+            frames += [Error(object=Status(code=error)), frame(Added, "999999")]
+        self.feed(Received(op, Frames(frames, garbage), self.now))
+
+    @precondition(lambda self: bool(self.out))
+    @rule(failure=failures)
+    def a_request_fails(self, failure: Failure) -> None:
+        [(op, self.last)] = self.out.items()
+        del self.out[op]
+        self.feed(Closed(op, failure))
+
+    @rule(command=st.sampled_from([Begin(), Begin(), Reopen(), Reopen(), Reset(), Halt(Reason.PAUSED)]))
+    def tell(self, command: Begin | Halt | Reopen | Reset) -> None:
+        match command:
+            case Begin() if self.machine.state in RESTING:
+                self.retry_from = self.now
+            case Reset():
+                self.newest = -1
+                self.expired = set()
+                self.retry_from = self.now
+                self.alarm = None
+            case Halt():
+                self.alarm = None
+        self.feed(command)
+
+    @rule(op=st.integers(-1, 50), failure=failures)
+    def what_nobody_asked_for_comes(self, op: int, failure: Failure) -> None:
+        state = self.machine.state
+        stray = Frames([frame(Added, "999999")])
+        answers: list[Input] = [
+            Listed(op, 999999, 1, 1),
+            Opened(op),
+            Received(op, stray, self.now),
+            Closed(op, failure),
+        ]
+        for answer in answers if op not in self.out else []:
+            assert self.machine.receive(answer, self.now) == []
+        if self.alarm is None or self.now < self.alarm:
+            alarm, self.alarm = self.alarm, None
+            self.feed(Woken())
+            assert self.alarm == alarm
+        assert self.machine.state is state
+
+    # What always holds
+
+    @invariant()
+    def it_is_never_stuck(self) -> None:
+        state = self.machine.state
+        assert (state in RESTING) == (not self.out and self.alarm is None)
+        assert (state in WAITING) == (self.alarm is not None)
+        assert len(self.out) <= 1
+
+    @invariant()
+    def every_request_ends_once(self) -> None:
+        assert self.starts == self.ends + len(self.out)
+
+    @invariant()
+    def what_it_shows_is_true(self) -> None:
+        machine = self.machine
+        assert (machine.revision is None) == (self.newest == -1)
+        assert machine.revision is None or machine.revision == self.newest
+        if machine.failure is not None:
+            assert machine.failure.closed not in (CloseClass.OWN, CloseClass.DEADLINE)
+        assert Trigger.HALT in TRANSITIONS[machine.state]
+
+
+Protocol.TestCase.settings = settings(max_examples=200, stateful_step_count=50)
+TestProtocol = Protocol.TestCase
