@@ -12,7 +12,8 @@ from watchslo.latency.window import Tally
 from watchslo.model import FloatArray, IntArray
 from watchslo.snapshot import HistogramReading
 
-UNIT_BITS = 20  # masses are counted in units of 2^-20 events: sums of integers do not drift
+UNIT_BITS = 20  # masses are counted in units of 2^-20 events, because sums of integers do not drift
+LENIENCE = 2**10  # units, a thousandth of an event: three thirds, each of them rounded, are to show as one
 NEGLIGIBLE = 1e-9  # of the mass is uniform, so that no interval is without any: events sealed late may be unlike p
 
 
@@ -20,7 +21,7 @@ class MassHistogram:
     """Latencies known as intervals: each event is one unit of mass, divided among the bins that its interval covers.
 
     Mass is kept cumulative at each `le`, where an event that is certainly below counts as exactly one. Shown are whole
-    events: each cumulative mass rounded down, and the exact total.
+    events: each cumulative mass rounded down, and the exact total. So no count ever decreases or exceeds the total.
     """
 
     def __init__(self, bins: Bins) -> None:
@@ -46,7 +47,7 @@ class MassHistogram:
         self._n += tally.n
 
     def reading(self) -> HistogramReading:
-        counts = (self._units >> UNIT_BITS).tolist()
+        counts = (self._units + LENIENCE >> UNIT_BITS).tolist()
         return HistogramReading(self._bins.les, (*counts, self._n), self._sum)
 
 

@@ -1,0 +1,94 @@
+"""How well the distribution is known, against simulated truth: the goals, and that what is called certain is so.
+
+Ticks come in random gaps of a quarter to three quarters of a second and take two milliseconds. Run with `-s` to see it.
+"""
+
+import numpy as np
+import pytest
+
+from tests.unit.latency.truth import BINS, Law, World, exponential, lognormal, mostly, normal, simulate
+from watchslo.latency.estimate import cumulative, estimate, read_quantile, uniform
+from watchslo.latency.window import tally
+from watchslo.model import FloatArray
+
+SEEDS = range(9)
+SECOND = BINS.les.index(1.0)
+
+LAWS = {
+    "lognormal 0.8 ms": lognormal(0.0008, 0.4),
+    "lognormal 10 ms": lognormal(0.01, 0.6),
+    "lognormal 25 ms": lognormal(0.025, 0.43),
+    "normal 500 ms": normal(0.5, 0.1),
+    "exponential 300 ms": exponential(0.3),
+    "1.5% at 3 s": mostly(lognormal(0.02, 0.2), normal(3.0, 0.01), 0.015),
+    "20% at 2 s": mostly(lognormal(0.017, 0.3), normal(2.0, 0.1), 0.2),
+}
+
+
+def measured(world: World) -> tuple[FloatArray, FloatArray]:
+    """P50 and P99, and the share at each `le`: rows of truth and estimate."""
+    counted = tally(BINS, world.bounds)
+    p = estimate(counted, uniform(BINS))
+    quantiles, shares = [], []
+    for q in (0.5, 0.99):
+        true, reading = world.quantile(q), read_quantile(counted, p, q, 0.002)
+        assert reading.lower <= true <= reading.upper
+        assert reading.lower <= reading.estimate <= reading.upper
+        quantiles.append((true, reading.estimate))
+    for le, below in zip(BINS.les, cumulative(p)[BINS.le_cuts], strict=True):
+        shares.append((float(np.mean(world.latency <= le)), below))
+    return np.array(quantiles), np.array(shares)
+
+
+def over_seeds(law: Law, events: int) -> tuple[FloatArray, FloatArray]:
+    quantiles, shares = zip(*(measured(simulate(seed, law, events)) for seed in SEEDS), strict=True)
+    return np.array(quantiles), np.array(shares)
+
+
+def typical_error(pairs: FloatArray) -> FloatArray:
+    """The median over the seeds of |estimate - truth|."""
+    return np.asarray(np.median(np.abs(pairs[..., 1] - pairs[..., 0]), axis=0))
+
+
+@pytest.mark.parametrize("events", [1000, 6000])
+@pytest.mark.parametrize("name", LAWS)
+def test_p99_is_near_the_truth(name: str, events: int) -> None:
+    quantiles, shares = over_seeds(LAWS[name], events)
+    (median, p99), (truth, _) = typical_error(quantiles), np.median(quantiles[:, 1], axis=0)
+    print(
+        f"\n{name}, {events}: P50, P99 true and estimated {np.median(quantiles, axis=0).round(4).tolist()}, "
+        f"typical errors {median * 1000:.1f} and {p99 * 1000:.1f} ms, "
+        f"over 1 s {typical_error(shares)[SECOND]:.2%}, worst at a le {typical_error(shares).max():.1%}",
+        end="",
+    )
+    assert p99 < (0.005 if truth < 0.02 else max(0.1 * truth, 0.025))
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_shares_are_near_the_truth(name: str) -> None:
+    _, shares = over_seeds(LAWS[name], 6000)
+    errors = typical_error(shares)
+    assert errors[SECOND] < 0.005
+    assert errors.max() < 0.05
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_p99_is_not_biased(name: str) -> None:
+    """Heavier smoothing would be: at 30% it is some 4% too high for a narrow law."""
+    quantiles, _ = over_seeds(LAWS[name], 6000)
+    true, estimated = quantiles[:, 1].T
+    assert abs(np.median(estimated - true)) < max(0.05 * np.median(true), 0.0025)
+
+
+def test_smoothing_steadies_the_median(monkeypatch: pytest.MonkeyPatch) -> None:
+    smooth, _ = over_seeds(LAWS["lognormal 25 ms"], 6000)
+    monkeypatch.setattr("watchslo.latency.estimate.SMOOTHING", 0.0)
+    rough, _ = over_seeds(LAWS["lognormal 25 ms"], 6000)
+    assert typical_error(smooth)[0] < 0.7 * typical_error(rough)[0]
+
+
+def test_a_healthy_watch_is_certainly_within_a_second() -> None:
+    for seed in SEEDS:
+        world = simulate(seed, LAWS["lognormal 25 ms"], 1000)
+        assert (world.bounds.upper <= 1.0).all()
+        assert tally(BINS, world.bounds).bounds(0.99).upper <= 1.0

@@ -1,0 +1,99 @@
+"""The edges, number by number, and that an interval never loses anything when it is rounded to them."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tests.unit.latency.truth import BINS
+from watchslo.latency.bins import LES, Bins
+
+INF = math.inf
+
+
+class TestEdges:
+    def test_go_from_zero_to_infinity(self) -> None:
+        assert (BINS.edges[0], BINS.edges[-1]) == (0, INF)
+        assert (np.diff(BINS.edges) > 0).all()
+        assert BINS.count == len(BINS.edges) - 1 == 144
+
+    def test_are_eight_to_a_doubling_from_a_millisecond_to_128_seconds(self) -> None:
+        edges = Bins([1.0]).edges
+        assert len(edges) == 1 + 17 * 8 + 1 + 1
+        assert edges[1:-1] == pytest.approx([2 ** (step / 8) for step in range(-80, 57)], rel=1e-15)
+        assert (edges[1], edges[-2]) == (2**-10, 128)
+
+    @pytest.mark.parametrize("le", LES)
+    def test_are_where_histograms_ask(self, le: float) -> None:
+        assert le in BINS.edges
+
+    def test_of_histograms_are_known_by_place(self) -> None:
+        assert BINS.les == LES
+        assert BINS.edges[BINS.le_cuts].tolist() == list(LES)
+
+    def test_asked_for_twice_and_in_any_order_are_the_same(self) -> None:
+        assert Bins([2.0, 1.0, 2.0]).les == (1.0, 2.0)
+
+    def test_of_the_grid_give_way_within_three_percent(self) -> None:
+        assert 1.0 not in Bins([1 / 1.0299]).edges
+        assert 1.0 in Bins([1 / 1.0301]).edges
+        assert 1.0 not in Bins([1 / 0.9701]).edges
+        assert 1.0 in Bins([1 / 0.9699]).edges
+
+    def test_may_lie_beyond_the_grid(self) -> None:
+        edges = Bins([0.0001, 300.0]).edges
+        assert edges[:3].tolist() == [0, 0.0001, 2**-10]
+        assert edges[-3:].tolist() == [128, 300, INF]
+
+    def test_have_midpoints_between_them_but_for_the_open_bin(self) -> None:
+        bins = Bins([1.0])
+        assert len(bins.midpoints) == bins.count
+        assert bins.midpoints[0] == 2**-11
+        assert bins.midpoints[80] == (bins.edges[80] + bins.edges[81]) / 2
+        assert bins.midpoints[-1] == 128
+
+
+def covered(lower: float, upper: float) -> tuple[float, float]:
+    i, j = BINS.cover(np.array([lower]), np.array([upper]))
+    return float(BINS.edges[i[0]]), float(BINS.edges[j[0]])
+
+
+class TestCover:
+    def test_rounds_outward(self) -> None:
+        assert covered(0.3, 0.9) == (2 ** (-14 / 8), 2 ** (-1 / 8))
+        assert covered(0.0002, 0.0003) == (0, 2**-10)
+        assert covered(100, 127) == (2 ** (53 / 8), 128)
+
+    def test_keeps_what_lies_on_edges(self) -> None:
+        assert covered(0.25, 1.0) == (0.25, 1.0)
+        assert covered(0, 128) == (0, 128)
+
+    def test_of_a_point_is_a_bin(self) -> None:
+        assert covered(0, 0) == (0, 2**-10)
+        assert covered(1.0, 1.0) == (1.0, 2 ** (1 / 8))
+        assert covered(128, 128) == (128, INF)
+        assert covered(0.3, 0.3) == (2 ** (-14 / 8), 2 ** (-13 / 8))
+
+    def test_ends_with_the_open_bin(self) -> None:
+        assert covered(1, INF) == (1, INF)
+        assert covered(500, 600) == (128, INF)
+        assert covered(INF, INF) == (128, INF)
+
+    def test_takes_a_negative_end_for_zero(self) -> None:
+        assert covered(-0.5, 1.0) == (0, 1.0)
+        assert covered(-2, -1) == (0, 2**-10)
+
+    @given(st.floats(0, INF), st.floats(0, INF))
+    @example(0.0, 0.0)
+    @example(INF, INF)
+    @example(128.0, INF)
+    def test_contains_the_interval_and_no_bin_more(self, one: float, other: float) -> None:
+        lower, upper = sorted((one, other))
+        (i,), (j,) = BINS.cover(np.array([lower]), np.array([upper]))
+        assert 0 <= i < j <= BINS.count
+        assert BINS.edges[i] <= lower
+        assert upper <= BINS.edges[j]
+        assert i == BINS.count - 1 or BINS.edges[i + 1] > lower
+        assert j == i + 1 or BINS.edges[j - 1] < upper

@@ -1,0 +1,330 @@
+"""The estimator in small, by number and against a plain version of itself. How well it estimates: test_accuracy."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.latency.truth import BINS, exponential, lognormal, simulate, tallied
+from watchslo.latency import estimate as module
+from watchslo.latency.bins import Bins
+from watchslo.latency.estimate import (
+    RollingEstimate,
+    closed_cuts,
+    cumulative,
+    estimate,
+    quantile,
+    read_quantile,
+    uniform,
+)
+from watchslo.latency.window import Tally, later_than, merge, tally
+from watchslo.model import FloatArray
+from watchslo.snapshot import QuantileReading, WindowReading
+
+INF = math.inf
+ONE = Bins([1.0])  # its edges are powers of 2^(1/8), 0 and infinity
+
+
+def edge(eighths: int) -> float:
+    return float(2 ** (eighths / 8))
+
+
+def k_of(eighths: int) -> int:
+    """The number of the bin of ONE that begins at that power of 2^(1/8)."""
+    return eighths + 81
+
+
+def mass_within(p: FloatArray, lower: float, upper: float, bins: Bins = BINS) -> float:
+    (i,), (j,) = bins.cover(np.array([lower]), np.array([upper]))
+    return float(p[i:j].sum())
+
+
+def plain(counted: Tally, steps: int) -> FloatArray:
+    """EMS as it is written in books: one interval after the other, no acceleration."""
+    p = uniform(counted.bins)
+    for _ in range(steps):
+        outward = 0.025 * p
+        smooth = p - 2 * outward
+        smooth[1:] += outward[:-1]
+        smooth[:-1] += outward[1:]
+        smooth[0] += outward[0]
+        smooth[-1] += outward[-1]
+        p = np.zeros(len(p))
+        for i, j, count in zip(*closed_cuts(counted), strict=True):
+            p[i:j] += count / counted.n * smooth[i:j] / smooth[i:j].sum()
+    return p
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Grows with each EM step."""
+    taken: list[int] = []
+    step: Callable[..., FloatArray] = module._step
+
+    def counted(*args: FloatArray) -> FloatArray:
+        taken.append(1)
+        return step(*args)
+
+    monkeypatch.setattr(module, "_step", counted)
+    return taken
+
+
+class TestClosedCuts:
+    def test_leaves_closed_ones_alone(self) -> None:
+        i, j, counts = closed_cuts(tallied((1.0, 2.0), (1.0, 2.0), (0, 1.0), bins=ONE))
+        assert (i.tolist(), j.tolist(), counts.tolist()) == ([0, 81], [81, 89], [1, 2])
+
+    def test_closes_an_open_one_at_the_highest_closed_end(self) -> None:
+        i, j, _ = closed_cuts(tallied((1.0, 2.0), (0, 1.0), (0.5, INF), bins=ONE))
+        assert list(zip(i.tolist(), j.tolist(), strict=True)) == [(0, 81), (73, 89), (81, 89)]
+
+    def test_closes_an_open_one_after_the_bin_where_the_last_one_begins(self) -> None:
+        i, j, _ = closed_cuts(tallied((1.0, 2.0), (4.0, INF), (0.5, INF), bins=ONE))
+        assert list(zip(i.tolist(), j.tolist(), strict=True)) == [(73, 98), (81, 89), (97, 98)]
+
+    def test_closes_what_lies_in_the_open_bin_at_its_end(self) -> None:
+        i, j, _ = closed_cuts(tallied((200, INF), (3, INF), bins=ONE))
+        assert (i.tolist(), j.tolist()) == ([k_of(12), ONE.count - 1], [ONE.count, ONE.count])
+
+
+class TestStep:
+    def test_divides_mass_in_proportion_to_the_smoothed_distribution(self) -> None:
+        p = np.array([0.5, 0.3, 0.2])
+        smooth = [0.495, 0.3025, 0.2025]
+        i, j, masses = np.array([0, 1]), np.array([2, 3]), np.array([0.75, 0.25])
+        expected = [
+            0.75 * smooth[0] / (smooth[0] + smooth[1]),
+            0.75 * smooth[1] / (smooth[0] + smooth[1]) + 0.25 * smooth[1] / (smooth[1] + smooth[2]),
+            0.25 * smooth[2] / (smooth[1] + smooth[2]),
+        ]
+        assert module._step(p, i, j, masses) == pytest.approx(expected, rel=1e-12)
+        assert p.tolist() == [0.5, 0.3, 0.2]
+
+    def test_leaves_nothing_where_no_interval_lies(self) -> None:
+        p = module._step(np.full(5, 0.2), np.array([1]), np.array([3]), np.array([1.0]))
+        assert p == pytest.approx([0, 0.5, 0.5, 0, 0], abs=1e-15)
+        assert (p >= 0).all()
+
+
+class TestEstimate:
+    def test_cold_start_knows_nothing(self) -> None:
+        assert uniform(ONE).tolist() == [1 / 138] * 138
+
+    def test_of_one_bin_is_that_bin(self) -> None:
+        p = estimate(tallied((1.0, 1.05), bins=ONE), uniform(ONE))
+        assert p[k_of(0)] == pytest.approx(1, abs=1e-12)
+        assert p.sum() == pytest.approx(1, abs=1e-12)
+
+    def test_of_bins_apart_is_their_counts(self) -> None:
+        p = estimate(tallied(*[(0.1, 0.1)] * 3, (4.1, 4.1)), uniform(BINS))
+        assert mass_within(p, 0.1, 0.1) == pytest.approx(0.75, abs=1e-12)
+        assert mass_within(p, 4.1, 4.1) == pytest.approx(0.25, abs=1e-12)
+
+    def test_finds_where_intervals_overlap(self) -> None:
+        p = estimate(tallied(*[(1.0, 2.0), (edge(6), 4.0), (edge(4), edge(10))] * 5, bins=ONE), uniform(ONE))
+        assert mass_within(p, edge(6), edge(8), ONE) > 0.9
+
+    def test_puts_what_may_be_anywhere_where_the_others_are(self) -> None:
+        p = estimate(tallied(*[(0.02, 0.021)] * 10, *[(0, 60)] * 90), uniform(BINS))
+        assert mass_within(p, 0.015, 0.03) > 0.95
+
+    def test_puts_what_is_only_known_to_be_later_no_later_than_it_must(self) -> None:
+        counted = merge(BINS, [tallied(*[(0.02, 0.02)] * 9), later_than(BINS, [3.0])])
+        p = estimate(counted, uniform(BINS))
+        assert mass_within(p, 3.0, 3.0) == pytest.approx(0.1, abs=1e-12)
+
+    def test_puts_what_is_only_known_to_be_later_where_late_ones_are(self) -> None:
+        counted = merge(BINS, [tallied(*[(0.02, 0.02)] * 8, (7.0, 7.0)), later_than(BINS, [3.0])])
+        p = estimate(counted, uniform(BINS))
+        assert mass_within(p, 6.0, 8.0) > 0.19
+        assert p[BINS.edges[:-1] > 7].sum() < 1e-12
+
+    def test_of_events_beyond_all_edges_is_the_open_bin(self) -> None:
+        assert estimate(tallied((200, INF)), uniform(BINS))[-1] == pytest.approx(1, abs=1e-12)
+
+    @pytest.mark.parametrize("seed", range(3))
+    @pytest.mark.parametrize("law", [exponential(0.3), lognormal(0.02, 0.5)])
+    def test_is_where_plain_em_ends(self, law: Callable[..., FloatArray], seed: int) -> None:
+        counted = tally(BINS, simulate(seed, law, 300).bounds)
+        p, slow = estimate(counted, uniform(BINS)), plain(counted, 1000)
+        assert np.abs(cumulative(p) - cumulative(slow)).max() < 0.01
+
+    def test_is_a_fixed_point_of_em(self) -> None:
+        counted = tally(BINS, simulate(7, exponential(0.1), 1000).bounds)
+        i, j, counts = closed_cuts(counted)
+        p = estimate(counted, uniform(BINS))
+        assert np.abs(module._step(p, i, j, counts / counted.n) - p).sum() < module.TOLERANCE
+
+    def test_depends_little_on_the_start(self) -> None:
+        counted = tally(BINS, simulate(3, exponential(0.3), 1000).bounds)
+        late = np.linspace(0.0001, 1, BINS.count) ** 3
+        p, other = estimate(counted, uniform(BINS)), estimate(counted, late / late.sum())
+        assert np.abs(cumulative(p) - cumulative(other)).max() < 0.01
+
+    def test_takes_few_steps_and_fewer_from_a_warm_start(self, steps: list[int]) -> None:
+        counted = tally(BINS, simulate(3, lognormal(0.02, 0.4), 6000).bounds)
+        p = estimate(counted, uniform(BINS))
+        assert 20 < len(steps) < 100
+        steps.clear()
+        estimate(counted, p)
+        assert len(steps) <= 4
+
+    def test_stops_at_once_where_it_began(self, steps: list[int]) -> None:
+        counted = tallied((1.0, 1.05), bins=ONE)
+        estimate(counted, estimate(counted, uniform(ONE)))
+        assert len(steps) == 3 + 1 + 1
+
+    def test_stops_after_so_many_rounds(self, steps: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "ROUNDS", 2)
+        p = estimate(tally(BINS, simulate(3, exponential(0.3), 1000).bounds), uniform(BINS))
+        assert len(steps) == 6
+        assert p.sum() == pytest.approx(1, abs=1e-12)
+
+    @settings(max_examples=60)
+    @given(
+        st.lists(
+            st.tuples(st.integers(0, BINS.count - 1), st.integers(1, BINS.count), st.sampled_from([1, 3, 1000, 10**8])),
+            min_size=1,
+            max_size=10,
+        )
+    )
+    def test_is_a_distribution_that_fits_whatever_the_intervals(self, drawn: list[tuple[int, int, int]]) -> None:
+        size = len(BINS.edges)
+        cuts = {(min(i, j - 1), max(i + 1, j)): count for i, j, count in drawn}
+        pairs = np.array(sorted(cuts))
+        counts = np.array([cuts[i, j] for i, j in sorted(cuts)])
+        counted = Tally(BINS, pairs[:, 0] * size + pairs[:, 1], counts, int(counts.sum()))
+        p = estimate(counted, uniform(BINS))
+        assert (p >= 0).all()
+        assert p.sum() == pytest.approx(1, abs=1e-9)
+        below = cumulative(p)
+        held = below[pairs[:, 1]] - below[pairs[:, 0]]
+        assert (held >= counts / counted.n * (1 - 1e-6) - 1e-12).all()
+
+
+class TestCumulative:
+    def test_starts_at_zero(self) -> None:
+        assert cumulative(np.array([0.25, 0.5, 0.25])).tolist() == [0, 0.25, 0.75, 1]
+
+
+class TestQuantile:
+    @pytest.fixture
+    def p(self) -> FloatArray:
+        p = np.zeros(ONE.count)
+        p[0], p[k_of(0)], p[k_of(8)], p[-1] = 0.25, 0.25, 0.25, 0.25
+        return p
+
+    def test_is_linear_in_the_first_bin(self, p: FloatArray) -> None:
+        assert quantile(ONE, p, 0.125) == 2**-11
+        assert quantile(ONE, p, 0.25) == 2**-10
+
+    def test_is_geometric_in_the_others(self, p: FloatArray) -> None:
+        assert quantile(ONE, p, 0.375) == pytest.approx(2 ** (1 / 16), rel=1e-14)
+        assert quantile(ONE, p, 0.6875) == pytest.approx(2 * 2 ** (3 / 4 / 8), rel=1e-14)
+
+    def test_at_the_end_of_a_bin_is_its_edge_and_never_beyond(self, p: FloatArray) -> None:
+        assert quantile(ONE, p, 0.5) == edge(1)
+        assert quantile(ONE, p, 0.75) == edge(9)
+
+    def test_in_the_open_bin_is_its_edge(self, p: FloatArray) -> None:
+        assert quantile(ONE, p, 0.76) == 128
+        assert quantile(ONE, p, 1) == 128
+
+    def test_allows_for_rounding_of_the_mass(self, p: FloatArray) -> None:
+        assert quantile(ONE, p * (1 - 1e-9), 1) == 128
+        assert quantile(ONE, p * 4, 0.125) == 2**-11
+
+    def test_never_leaves_its_bin_by_rounding(self) -> None:
+        for k in range(1, ONE.count - 1):
+            p = np.zeros(ONE.count)
+            p[k] = 1
+            assert quantile(ONE, p, 1) <= ONE.edges[k + 1]
+
+
+class TestReadQuantile:
+    def test_gives_estimate_and_bounds(self) -> None:
+        counted = tallied((0.5, 1.0, 0.5), (0.0, 1.0, 0.5))
+        p = np.zeros(BINS.count)
+        p[BINS.cover(np.array([0.71]), np.array([0.71]))[0]] = 1
+        estimated = quantile(BINS, p, 0.5)
+        assert estimated == pytest.approx(2 ** (-3.5 / 8))
+        assert read_quantile(counted, p, 0.5, 0.002) == QuantileReading(0.5, 0.5, estimated, 1.0, resolved=True)
+
+    def test_keeps_the_estimate_within_what_is_certain(self) -> None:
+        counted = tallied((0.0, 5.0, 0.5), (0.0, 1.0, 0.5))
+        p = np.zeros(BINS.count)
+        p[0] = 1
+        assert read_quantile(counted, p, 0.5, 0).estimate == 0.5
+        assert read_quantile(counted, p[::-1], 0.5, 0).estimate == 1.0
+        assert read_quantile(counted, p[::-1], 0.99, 0).estimate == 5.0
+
+    def test_is_resolved_from_the_round_trip_on(self) -> None:
+        counted = tallied((0.25, 0.5))
+        p = estimate(counted, uniform(BINS))
+        estimated = read_quantile(counted, p, 0.5, 0).estimate
+        assert read_quantile(counted, p, 0.5, estimated).resolved
+        assert not read_quantile(counted, p, 0.5, estimated + 1e-9).resolved
+
+
+class TestRollingEstimate:
+    @pytest.fixture
+    def rolling(self) -> RollingEstimate:
+        return RollingEstimate(BINS, "1m", 60.0)
+
+    def test_is_empty_at_first(self, rolling: RollingEstimate) -> None:
+        assert rolling.reading == WindowReading("1m", 60.0, 0, ())
+        assert rolling.p.tolist() == uniform(BINS).tolist()
+
+    def test_reads_three_quantiles(self, rolling: RollingEstimate) -> None:
+        rolling.evaluate((tallied((0.1, 0.1)), tallied((0.1, 0.1))), 0.05)
+        reading = rolling.reading
+        assert (reading.name, reading.length, reading.events) == ("1m", 60.0, 2)
+        assert [quantile.q for quantile in reading.quantiles] == [0.5, 0.9, 0.99]
+        assert all(quantile.lower <= 0.1 <= quantile.upper and quantile.resolved for quantile in reading.quantiles)
+        assert rolling.p[BINS.cover(np.array([0.1]), np.array([0.1]))[0]] == pytest.approx(1)
+
+    def test_passes_on_the_round_trip(self, rolling: RollingEstimate) -> None:
+        rolling.evaluate((tallied((0.1, 0.1)),), 0.2)
+        assert not any(quantile.resolved for quantile in rolling.reading.quantiles)
+
+    def test_has_no_quantiles_when_it_has_no_events_again(self, rolling: RollingEstimate) -> None:
+        rolling.evaluate((tallied((0.1, 0.1)),), 0.0)
+        p = rolling.p
+        rolling.evaluate((), 0.0)
+        assert rolling.reading == WindowReading("1m", 60.0, 0, ())
+        assert rolling.p is p
+
+    def test_does_nothing_for_the_same_tallies(self, rolling: RollingEstimate, steps: list[int]) -> None:
+        parts = (tallied((0.1, 0.9)), tallied((0.1, 0.5)))
+        rolling.evaluate(parts, 0.0)
+        reading = rolling.reading
+        steps.clear()
+        rolling.evaluate((parts[0], parts[1]), 0.0)
+        assert rolling.reading is reading
+        assert not steps
+        rolling.evaluate(parts[1:], 0.0)
+        assert steps
+
+    def test_starts_from_the_last_result(self, rolling: RollingEstimate, steps: list[int]) -> None:
+        parts = tuple(tally(BINS, simulate(seed, lognormal(0.02, 0.4), 500, seconds=5).bounds) for seed in range(13))
+        rolling.evaluate(parts[:-1], 0.0)
+        cold = len(steps)
+        steps.clear()
+        rolling.evaluate(parts[1:], 0.0)
+        assert len(steps) < 0.6 * cold
+
+    def test_finds_what_it_has_not_seen_before(self, rolling: RollingEstimate) -> None:
+        rolling.evaluate((tallied((0.1, 0.1)),), 0.0)
+        rolling.evaluate((tallied((7.0, 7.0)),), 0.0)
+        assert mass_within(rolling.p, 7.0, 7.0) == pytest.approx(1, abs=1e-9)
+
+    def test_counts_right_censored_values(self, rolling: RollingEstimate) -> None:
+        rolling.evaluate((tallied(*[(0.1, 0.1)] * 9), later_than(BINS, [3.0])), 0.0)
+        median, _, last = rolling.reading.quantiles
+        assert rolling.reading.events == 10
+        assert median.upper < 0.2
+        assert last.lower <= 3.0 <= last.estimate < 3.2
+        assert last.upper == INF

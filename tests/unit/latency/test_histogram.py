@@ -1,0 +1,162 @@
+"""Histograms: each event one unit, divided by what is known; integers that never decrease and always agree."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.latency.truth import BINS, exponential, simulate, tallied
+from watchslo.latency.bins import LES, Bins
+from watchslo.latency.estimate import estimate, uniform
+from watchslo.latency.histogram import DurationHistogram, MassHistogram
+from watchslo.latency.window import later_than, tally
+from watchslo.model import FloatArray
+from watchslo.snapshot import HistogramReading
+
+INF = math.inf
+SOME = Bins([0.5, 1.0, 2.0])  # its edges are powers of 2^(1/8), 0 and infinity
+
+
+def at(*seconds: float, bins: Bins = SOME) -> FloatArray:
+    """A distribution with the same mass in the bins just above these latencies."""
+    p = np.zeros(bins.count)
+    for latency in seconds:
+        p[np.searchsorted(bins.edges, latency, side="right") - 1] += 1 / len(seconds)
+    return p
+
+
+def midpoint(seconds: float) -> float:
+    k = int(np.searchsorted(SOME.edges, seconds, side="right")) - 1
+    return float(SOME.edges[k] + SOME.edges[k + 1]) / 2
+
+
+@pytest.fixture
+def histogram() -> MassHistogram:
+    return MassHistogram(SOME)
+
+
+class TestMassHistogram:
+    def test_is_zero_at_first(self, histogram: MassHistogram) -> None:
+        assert histogram.reading() == HistogramReading((0.5, 1.0, 2.0), (0, 0, 0, 0), 0.0)
+
+    def test_has_the_process_les(self) -> None:
+        assert MassHistogram(BINS).reading().edges == LES
+
+    def test_counts_what_is_certain_exactly(self, histogram: MassHistogram) -> None:
+        histogram.add(tallied((0, 0.5), (0.5, 1.0), (1.0, 2.0), (2.0, 4.0), bins=SOME), uniform(SOME))
+        assert histogram.reading().counts == (1, 2, 3, 4)
+
+    def test_divides_what_is_not_in_proportion(self, histogram: MassHistogram) -> None:
+        histogram.add(tallied(*[(0.25, 4.0)] * 10, bins=SOME), at(0.3, 0.3, 0.7, 3.0, 0.001))
+        assert histogram.reading().counts == (5, 7, 7, 10)
+
+    def test_keeps_the_fractions(self, histogram: MassHistogram) -> None:
+        p = at(0.3, 0.7, 3.0)
+        shown = []
+        for _ in range(6):
+            histogram.add(tallied((0.25, 4.0), bins=SOME), p)
+            shown.append(histogram.reading().counts)
+        assert [counts[1] for counts in shown[:5]] == [0, 1, 2, 2, 3]
+        assert [counts[3] for counts in shown] == [1, 2, 3, 4, 5, 6]
+        assert [counts[0] for counts in shown[:5]] == [0, 0, 1, 1, 1]
+
+    def test_takes_midpoints_for_the_sum(self, histogram: MassHistogram) -> None:
+        histogram.add(tallied(*[(0.25, 4.0)] * 4, bins=SOME), at(0.3, 0.3, 0.3, 3.0))
+        assert histogram.reading().sum == pytest.approx(3 * midpoint(0.3) + midpoint(3.0), rel=1e-6)
+        histogram.add(tallied((1.0, 1.05), bins=SOME), uniform(SOME))
+        assert histogram.reading().sum == pytest.approx(3 * midpoint(0.3) + midpoint(3.0) + midpoint(1.0), rel=1e-6)
+
+    def test_takes_the_lower_end_for_the_sum_where_it_is_open(self, histogram: MassHistogram) -> None:
+        histogram.add(tallied((700, INF), bins=SOME), uniform(SOME))
+        assert histogram.reading().sum == pytest.approx(128, rel=1e-12)
+
+    def test_puts_what_has_no_end_no_later_than_it_must(self, histogram: MassHistogram) -> None:
+        histogram.add(later_than(SOME, [1.05]), uniform(SOME))
+        assert histogram.reading().counts == (0, 0, 1, 1)
+        assert histogram.reading().sum == pytest.approx(midpoint(1.05), rel=1e-12)
+
+    def test_divides_evenly_where_the_distribution_knows_nothing(self, histogram: MassHistogram) -> None:
+        histogram.add(tallied(*[(2 ** (-1 / 8), 2 ** (3 / 8))] * 4, bins=SOME), at(60.0))
+        assert histogram.reading().counts == (0, 1, 4, 4)
+
+    def test_keeps_the_mean_within_the_interval_where_almost_nothing_is_left_of_it(self) -> None:
+        histogram = MassHistogram(SOME)
+        histogram.add(tallied((0.0, 0.0005), bins=SOME), at(100.0))
+        assert 0 <= histogram.reading().sum <= 2**-10
+
+    def test_does_not_drift(self, histogram: MassHistogram) -> None:
+        """Thirds are no multiples of its unit, and yet after some thousands of them the count is right."""
+        p = at(0.3, 0.7, 3.0)
+        third = tallied((0.25, 4.0), bins=SOME)
+        for _ in range(3000):
+            histogram.add(third, p)
+        assert histogram.reading().counts == (1000, 2000, 2000, 3000)
+
+    def test_of_many_certain_events_is_exact(self, histogram: MassHistogram) -> None:
+        p = at(60.0)
+        certain = tallied(*[(0.1, 0.4), (0.3, 0.5), (0.001, 0.002)] * 7, bins=SOME)
+        for _ in range(1000):
+            histogram.add(certain, p)
+        assert histogram.reading().counts == (21_000, 21_000, 21_000, 21_000)
+
+    @settings(max_examples=60)
+    @given(
+        st.lists(
+            st.tuples(
+                st.lists(st.tuples(st.floats(0, 150), st.floats(0, 2)), min_size=1, max_size=20), st.integers(0, 143)
+            ),
+            min_size=1,
+            max_size=6,
+        )
+    )
+    def test_never_decreases_and_agrees_with_itself(
+        self, additions: list[tuple[list[tuple[float, float]], int]]
+    ) -> None:
+        histogram = MassHistogram(BINS)
+        last, certain, possible, n = histogram.reading(), np.zeros(13), np.zeros(13), 0
+        for events, k in additions:
+            p = np.full(BINS.count, 1e-12)
+            p[k] = 1
+            counted = tallied(*[(lower, lower + width) for lower, width in events])
+            histogram.add(counted, p)
+            reading = histogram.reading()
+            i, j, counts = counted.cuts()
+            n += len(events)
+            certain += [counts[j <= cut].sum() for cut in BINS.le_cuts]
+            possible += [counts[i < cut].sum() for cut in BINS.le_cuts]
+            assert reading.total == n
+            assert sorted(reading.counts) == list(reading.counts)
+            assert all(new >= old for new, old in zip(reading.counts, last.counts, strict=True))
+            assert reading.sum >= last.sum
+            assert (certain <= reading.counts[:-1]).all()
+            assert (reading.counts[:-1] <= possible).all()
+            last = reading
+
+    def test_is_near_the_truth_in_the_long_run(self) -> None:
+        histogram = MassHistogram(BINS)
+        latencies = []
+        for seed in range(20):
+            world = simulate(seed, exponential(0.3), 1000)
+            counted = tally(BINS, world.bounds)
+            histogram.add(counted, estimate(counted, uniform(BINS)))
+            latencies.append(world.latency)
+        true = np.concatenate(latencies)
+        reading = histogram.reading()
+        shares = np.array(reading.counts[:-1]) / reading.total
+        assert np.abs(shares - [(true <= le).mean() for le in LES]).max() < 0.02
+        assert reading.sum == pytest.approx(true.sum(), rel=0.02)
+
+
+class TestDurationHistogram:
+    def test_is_zero_at_first(self) -> None:
+        assert DurationHistogram([0.1, 1.0]).reading() == HistogramReading((0.1, 1.0), (0, 0, 0), 0.0)
+
+    def test_counts_cumulatively_up_to_and_with_its_edges(self) -> None:
+        histogram = DurationHistogram([0.1, 1.0])
+        for seconds in (0.05, 0.1, 0.5, 1.0, 1.5, 4.0):
+            histogram.observe(seconds)
+        reading = histogram.reading()
+        assert (reading.edges, reading.counts, reading.total) == ((0.1, 1.0), (2, 4, 6), 6)
+        assert reading.sum == pytest.approx(7.15)

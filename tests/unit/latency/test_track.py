@@ -1,0 +1,502 @@
+"""A track from arrivals to readings, with a clock that says what the test wants."""
+
+import math
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.latency.truth import BINS, World, exponential, lognormal, simulate
+from watchslo.latency import estimate as estimate_module
+from watchslo.latency.bins import LES
+from watchslo.latency.objective import Objective
+from watchslo.latency.track import PROVISIONAL_EVENTS, UNMEASURED, Track
+from watchslo.model import Bounds, FloatArray, IntArray, Interval
+from watchslo.snapshot import HistogramReading, ObjectiveReading, TrackReading, WindowReading
+
+INF = math.inf
+START = 1000.25
+NONE_UNMEASURED = dict.fromkeys(UNMEASURED, 0)
+
+
+class Clock:
+    """Says of revision r what is written there: (lower, upper) or (lower, upper, proven); of others, nothing."""
+
+    def __init__(self, known: Mapping[int, tuple[float, ...]]) -> None:
+        self.known = known
+        self.asked: list[tuple[list[int], list[float]]] = []
+
+    def __call__(self, revisions: IntArray, received: FloatArray) -> Bounds:
+        assert (revisions.dtype.name, received.dtype.name) == ("int64", "float64")
+        self.asked.append((revisions.tolist(), received.tolist()))
+        events = [self.known.get(revision, (-1.0, -1.0)) for revision in revisions.tolist()]
+        rows = np.array([(*event, event[0])[:3] for event in events]).reshape(-1, 3)
+        return Bounds(rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 0] >= 0)
+
+
+@pytest.fixture
+def track() -> Track:
+    return Track(BINS, Objective(), START)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock({**dict.fromkeys(range(1, 10), (0.0, 0.5)), **dict.fromkeys(range(11, 20), (1.5, 2.5))})
+
+
+def unmeasured(track: Track, now: float = 1005.0) -> dict[str, int]:
+    """What is not zero."""
+    track.evaluate(now)
+    return {reason: count for reason, count in track.reading().unmeasured.items() if count}
+
+
+def events_of(track: Track) -> tuple[int, int]:
+    one, five = track.reading().windows
+    return one.events, five.events
+
+
+class TestReading:
+    def test_is_of_nothing_at_first(self, track: Track) -> None:
+        assert track.reading() == TrackReading(
+            timespan=HistogramReading(LES, (0,) * 14, 0.0),
+            windows=(WindowReading("1m", 60.0, 0, ()), WindowReading("5m", 300.0, 0, ())),
+            objective=ObjectiveReading(
+                threshold=1.0,
+                events_target=0.99,
+                minutes_target=0.999,
+                verdicts={"within": 0, "beyond": 0, "uncertain": 0},
+                windows={"good": 0, "bad": 0, "no_data": 0},
+            ),
+            unresolved=0,
+            unmeasured=NONE_UNMEASURED,
+            creation=None,
+        )
+
+    def test_names_every_reason(self) -> None:
+        assert UNMEASURED == ("initial", "before_clock", "domain", "tainted", "unsealed", "unparsable")
+
+    def test_tells_the_objective(self) -> None:
+        track = Track(BINS, Objective(threshold=2.5, events_target=0.95, minutes_target=0.9), START)
+        objective = track.reading().objective
+        assert (objective.threshold, objective.events_target, objective.minutes_target) == (2.5, 0.95, 0.9)
+
+    def test_changes_only_when_evaluated_and_then_all_at_once(self, track: Track, clock: Clock) -> None:
+        before = track.reading()
+        track.record(1001.5, [1, 2, 11])
+        track.unmeasured("tainted", 2)
+        track.seal(1003, 20, clock, 0.6)
+        assert track.reading() is before
+        track.evaluate(1005)
+        reading = track.reading()
+        assert reading.timespan.counts == (
+            *reading.timespan.counts[:6],
+            2,
+            2,
+            *reading.timespan.counts[8:9],
+            3,
+            3,
+            3,
+            3,
+            3,
+        )
+        assert reading.objective.verdicts == {"within": 2, "beyond": 1, "uncertain": 0}
+        assert reading.unmeasured == {**NONE_UNMEASURED, "tainted": 2}
+        assert reading.unresolved == 2
+        assert events_of(track) == (3, 3)
+        track.unmeasured("tainted", 2)
+        assert reading.unmeasured["tainted"] == 2
+
+    def test_keys_are_plain_text(self, track: Track) -> None:
+        objective = track.reading().objective
+        assert {type(key) for key in (*objective.verdicts, *objective.windows)} == {str}
+
+
+class TestSealing:
+    def test_takes_whole_seconds_before_the_tick(self, track: Track, clock: Clock) -> None:
+        track.record(1001.5, [1])
+        track.record(1001.999, [2, 3])
+        track.record(1002.0, [4])
+        assert track.seal(1001.9, 10, clock, 0.002)
+        assert clock.asked == []
+        assert track.seal(1002.7, 10, clock, 0.002)
+        assert clock.asked == [([1, 2, 3], [1001.5, 1001.999, 1001.999])]
+        assert track.seal(1003.0, 10, clock, 0.002)
+        assert clock.asked[1:] == [([4], [1002.0])]
+
+    def test_asks_the_clock_once_for_many_seconds(self, track: Track, clock: Clock) -> None:
+        for second in range(20):
+            track.record(1001.0 + second, [1])
+        assert track.seal(1030, 10, clock, 0.002)
+        assert len(clock.asked) == 1
+        track.evaluate(1030)
+        assert events_of(track) == (20, 20)
+
+    def test_does_not_ask_about_nothing(self, track: Track, clock: Clock) -> None:
+        assert track.seal(1030, 10, clock, 0.002)
+        assert clock.asked == []
+
+    def test_does_not_go_back(self, track: Track, clock: Clock) -> None:
+        track.seal(1010, 10, clock, 0.002)
+        track.record(1005, [1])
+        assert track.seal(1008, 10, clock, 0.002)
+        assert track.seal(1010.9, 10, clock, 0.002)
+        assert clock.asked == []
+        assert track.seal(1011, 10, clock, 0.002)
+        assert clock.asked == [([1], [1005.0])]
+
+    def test_drops_a_second_with_a_revision_that_cannot_be(self, track: Track, clock: Clock) -> None:
+        track.record(1001.5, [1])
+        track.record(1002.0, [2, 3])
+        track.record(1002.5, [9, 4])
+        track.record(1003.0, [5])
+        assert track.seal(1004, 8, clock, 0.002) is False
+        assert clock.asked == [([1, 5], [1001.5, 1003.0])]
+        assert unmeasured(track) == {"domain": 4}
+        assert events_of(track) == (2, 2)
+
+    def test_takes_the_newest_revision_that_can_be(self, track: Track, clock: Clock) -> None:
+        track.record(1001.5, [9])
+        assert track.seal(1004, 9, clock, 0.002) is True
+
+    def test_drops_all_if_need_be(self, track: Track, clock: Clock) -> None:
+        track.record(1001.5, [9])
+        assert track.seal(1004, 8, clock, 0.002) is False
+        assert unmeasured(track) == {"domain": 1}
+        assert track.reading().timespan.total == 0
+
+    def test_counts_what_the_clock_does_not_know(self, track: Track, clock: Clock) -> None:
+        track.record(1001.5, [1, 21, 22, 11])
+        assert track.seal(1004, 30, clock, 0.002)
+        assert unmeasured(track) == {"before_clock": 2}
+        assert events_of(track) == (2, 2)
+        assert sum(track.reading().objective.verdicts.values()) == 2
+
+    def test_takes_revisions_of_64_bits(self, track: Track) -> None:
+        clock = Clock({2**63 - 1: (0, 0.5)})
+        track.record(1001.5, [2**63 - 1])
+        assert track.seal(1004, 2**63 - 1, clock, 0.002)
+        with pytest.raises(OverflowError):
+            track.record(1005.5, [1, 2**63])
+        track.record(1006.5, [2**63 - 1])
+        assert track.seal(1008, 2**63 - 1, clock, 0.002)
+        assert clock.asked[1] == ([2**63 - 1], [1006.5])
+
+
+class TestProvisional:
+    def test_can_be_dropped(self, track: Track, clock: Clock) -> None:
+        track.record(1001.5, [1, 2])
+        track.drop("domain")
+        track.record(1002.5, [3])
+        track.seal(1004, 10, clock, 0.002)
+        assert unmeasured(track) == {"domain": 2}
+        assert clock.asked == [([3], [1002.5])]
+
+    def test_is_limited(self, track: Track, clock: Clock) -> None:
+        track.record(1001.5, [1] * (PROVISIONAL_EVENTS - 1))
+        track.record(1001.6, [1, 2])
+        track.record(1001.7, [3])
+        track.record(1001.8, [4])
+        track.seal(1004, 10, clock, 0.002)
+        assert unmeasured(track) == {"unsealed": 3}
+        assert len(clock.asked[0][0]) == PROVISIONAL_EVENTS == 65_536
+        track.record(1005.5, [5])
+        track.seal(1007, 10, clock, 0.002)
+        assert clock.asked[1:] == [([5], [1005.5])]
+
+    def test_is_given_up_after_ten_minutes(self, track: Track, clock: Clock) -> None:
+        track.record(1001.5, [1, 2])
+        track.record(1002.5, [3])
+        assert unmeasured(track, 1601.5) == {}
+        assert unmeasured(track, 1601.6) == {"unsealed": 2}
+        track.seal(1602, 10, clock, 0.002)
+        assert clock.asked == [([3], [1002.5])]
+
+
+class TestCounts:
+    def test_what_lies_below_the_round_trip(self, track: Track) -> None:
+        clock = Clock({1: (0.0, 0.01), 2: (0.0, 0.0099), 3: (0.005, 0.3)})
+        track.record(1001.5, [1, 2, 3])
+        track.seal(1003, 10, clock, 0.01)
+        track.evaluate(1005)
+        assert track.reading().unresolved == 1
+
+    def test_resolved_quantiles_by_the_last_round_trip(self, track: Track, clock: Clock) -> None:
+        track.record(1001.5, [11])
+        track.seal(1003, 20, clock, 0.01)
+        track.seal(1003, 20, clock, 9.0)
+        track.evaluate(1005)
+        assert not any(quantile.resolved for window in track.reading().windows for quantile in window.quantiles)
+        track.record(1006.5, [11])
+        track.seal(1008, 20, clock, 0.01)
+        track.evaluate(1010)
+        assert all(quantile.resolved for window in track.reading().windows for quantile in window.quantiles)
+
+    def test_verdicts_by_the_objective(self, clock: Clock) -> None:
+        track = Track(BINS, Objective(threshold=2.5), START)
+        track.record(1001.5, [1, 11])
+        track.seal(1003, 20, clock, 0.002)
+        track.evaluate(1005)
+        assert track.reading().objective.verdicts == {"within": 2, "beyond": 0, "uncertain": 0}
+
+    def test_each_event_once(self, track: Track, clock: Clock) -> None:
+        track.record(1001.5, [1, 11])
+        track.seal(1003, 20, clock, 0.002)
+        for now in (1005, 1010, 1400):
+            track.evaluate(now)
+            assert track.reading().timespan.total == 2
+
+
+class TestRollingWindows:
+    def test_move_on_in_blocks_of_five_seconds(self, track: Track, clock: Clock) -> None:
+        """Blocks begin at 1000.25 + 5k; one that began before the window did is no part of it."""
+        track.record(1001.5, [1])
+        track.record(1005.3, [1, 1])
+        track.seal(1007, 20, clock, 0.002)
+        for now, expected in (
+            (1060.25, (3, 3)),
+            (1060.26, (2, 3)),
+            (1065.25, (2, 3)),
+            (1065.26, (0, 3)),
+            (1300.25, (0, 3)),
+            (1300.26, (0, 2)),
+            (1305.25, (0, 2)),
+            (1305.26, (0, 0)),
+        ):
+            track.evaluate(now)
+            assert events_of(track) == expected
+
+    def test_tell_quantiles_with_bounds(self, track: Track, clock: Clock) -> None:
+        track.record(1001.5, [1] * 90 + [11] * 10)
+        track.seal(1003, 20, clock, 0.002)
+        track.evaluate(1005)
+        for window in track.reading().windows:
+            median, ninety, last = window.quantiles
+            assert (median.lower, median.upper) == (0, 0.5)
+            assert (ninety.q, ninety.upper) == (0.9, 0.5)
+            assert last.lower < 1.5 <= last.estimate <= last.upper == 2.5
+
+    def test_take_right_censored_values_for_one_evaluation(self, track: Track, clock: Clock) -> None:
+        track.record(1001.5, [1] * 8)
+        track.seal(1003, 20, clock, 0.002)
+        track.evaluate(1005, [7.0, 3.0])
+        assert events_of(track) == (10, 10)
+        assert track.reading().windows[0].quantiles[2].upper == INF
+        assert track.reading().windows[0].quantiles[2].estimate > 6.5
+        assert track.reading().timespan.total == 8
+        track.evaluate(1005)
+        assert events_of(track) == (8, 8)
+        assert track.reading().windows[0].quantiles[2].upper == 0.5
+
+    def test_tell_of_right_censored_values_alone(self, track: Track) -> None:
+        track.evaluate(1005, [3.0])
+        assert events_of(track) == (1, 1)
+        assert track.reading().timespan.total == 0
+
+    def test_cost_nothing_when_nothing_happens(
+        self, track: Track, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        track.record(1001.5, [1])
+        track.seal(1003, 20, clock, 0.002)
+        track.evaluate(1005)
+        windows = track.reading().windows
+        monkeypatch.setattr(estimate_module, "estimate", None)
+        monkeypatch.setattr(estimate_module, "merge", None)
+        track.evaluate(1010)
+        assert all(new is old for new, old in zip(track.reading().windows, windows, strict=True))
+
+
+class TestObjectiveWindows:
+    def test_are_judged_by_their_own_events(self, clock: Clock) -> None:
+        """Slow in the first window, fast in the second, and both sealed and evaluated late, together."""
+        track = Track(BINS, Objective(min_events=10, window=7.0), 1000.0)
+        for second in range(14):
+            track.record(1000.0 + second, [11 if second < 7 else 1] * 2)
+        track.seal(1014, 20, clock, 0.002)
+        track.evaluate(1015)
+        assert track.reading().objective.windows == {"good": 1, "bad": 1, "no_data": 0}
+
+    def test_part_from_each_other_within_a_second(self, clock: Clock) -> None:
+        track = Track(BINS, Objective(min_events=1, window=10.0), 1000.5)
+        track.record(1010.4, [11])
+        track.record(1010.5, [1])
+        track.seal(1021, 20, clock, 0.002)
+        track.evaluate(1021)
+        assert track.reading().objective.windows == {"good": 1, "bad": 1, "no_data": 0}
+
+    def test_wait_for_sealing(self, clock: Clock) -> None:
+        track = Track(BINS, Objective(min_events=1), 1000.0)
+        track.record(1059.5, [1])
+        track.seal(1059.9, 20, clock, 0.002)
+        track.evaluate(1065)
+        assert sum(track.reading().objective.windows.values()) == 0
+        track.seal(1060.1, 20, clock, 0.002)
+        track.evaluate(1070)
+        assert track.reading().objective.windows == {"good": 1, "bad": 0, "no_data": 0}
+
+    def test_are_counted_from_the_start_though_nothing_comes(self, track: Track, clock: Clock) -> None:
+        track.seal(1060.9, 20, clock, 0.002)
+        track.evaluate(1062)
+        assert sum(track.reading().objective.windows.values()) == 0
+        track.seal(1061.0, 20, clock, 0.002)
+        track.evaluate(1062)
+        assert track.reading().objective.windows == {"good": 0, "bad": 0, "no_data": 1}
+
+    def test_of_a_dead_clock_are_given_up(self, track: Track) -> None:
+        track.evaluate(1660.2)
+        assert sum(track.reading().objective.windows.values()) == 0
+        track.evaluate(1660.25)
+        assert track.reading().objective.windows == {"good": 0, "bad": 0, "no_data": 1}
+
+    def test_are_bad_with_an_event_withheld(self, track: Track, clock: Clock) -> None:
+        track.evaluate(1005, [3.0])
+        track.seal(1061, 20, clock, 0.002)
+        track.evaluate(1062)
+        assert track.reading().objective.windows == {"good": 0, "bad": 1, "no_data": 0}
+
+    def test_are_not_judged_when_we_were_overloaded(self, clock: Clock) -> None:
+        track = Track(BINS, Objective(min_events=1), 1000.0)
+        track.record(1001.5, [11])
+        track.evaluate(1005, overloaded=True)
+        track.seal(1061, 20, clock, 0.002)
+        track.evaluate(1062)
+        assert track.reading().objective.windows == {"good": 0, "bad": 0, "no_data": 1}
+
+
+class TestCreation:
+    @pytest.fixture
+    def track(self) -> Track:
+        return Track(BINS, Objective(), START, creation=True)
+
+    def test_has_a_histogram_of_its_own(self, track: Track) -> None:
+        assert track.reading().creation == HistogramReading(LES, (0,) * 14, 0.0)
+        track.record_creation([Interval(0.0, 0.5), Interval(1.5, 2.5)])
+        track.record_creation([Interval(-0.25, 0.75)])
+        track.evaluate(1005)
+        reading = track.reading()
+        assert reading.creation is not None
+        assert reading.creation.counts[7:] == (2, 3, 3, 3, 3, 3, 3)
+        assert reading.timespan.total == 0
+        assert events_of(track) == (0, 0)
+
+    def test_counts_each_event_once(self, track: Track) -> None:
+        track.record_creation([Interval(0.0, 0.5)])
+        for now in (1005, 1010, 1400):
+            track.evaluate(now)
+            reading = track.reading().creation
+            assert reading is not None
+            assert reading.total == 1
+
+    def test_divides_by_what_came_in_the_last_five_minutes(self, track: Track) -> None:
+        """An event that may be anywhere goes where the others were; after five minutes that is forgotten."""
+        track.record_creation([Interval(0.06, 0.08)] * 100)
+        track.evaluate(1005)
+        track.record_creation([Interval(0.0, 2.5)] * 100)
+        track.evaluate(1250)
+        reading = track.reading().creation
+        assert reading is not None
+        assert reading.counts[4] >= 198
+        track.record_creation([Interval(0.06, 0.07)] * 9 + [Interval(0.2, 0.22)] * 91 + [Interval(0.0, 2.5)] * 100)
+        track.evaluate(1600)
+        later = track.reading().creation
+        assert later is not None
+        assert later.counts[4] - reading.counts[4] < 30
+
+    def test_is_off_by_default(self) -> None:
+        track = Track(BINS, Objective(), START)
+        with pytest.raises(AssertionError):
+            track.record_creation([Interval(0.0, 0.5)])
+        track.evaluate(1005)
+        assert track.reading().creation is None
+
+
+def lived(world: World, seconds: float) -> Iterator[Track]:
+    """A track that meets a world, sealed every half a second with 1.2 s of delay; yielded after each evaluation."""
+    order = np.argsort(world.received, kind="stable")
+    received = world.received[order]
+    events = Bounds(
+        world.bounds.lower[order], world.bounds.upper[order], world.bounds.proven[order], world.bounds.measurable
+    )
+
+    def measure(revisions: IntArray, _: FloatArray) -> Bounds:
+        return Bounds(
+            events.lower[revisions], events.upper[revisions], events.proven[revisions], events.measurable[revisions]
+        )
+
+    track = Track(BINS, Objective(), 0.0)
+    arrived = 0
+    for now in np.arange(0.5, seconds, 0.5).tolist():
+        until = int(np.searchsorted(received, now))
+        for revision in range(arrived, until):
+            track.record(float(received[revision]), [revision])
+        arrived = until
+        assert track.seal(now - 1.2, len(received), measure, 0.002)
+        if now % 5 == 0:
+            track.evaluate(now)
+            yield track
+
+
+class TestLife:
+    def test_agrees_with_the_truth_and_with_itself(self) -> None:
+        world = simulate(5, lognormal(0.02, 0.4), 6000, seconds=200)
+        last = 0
+        for track in lived(world, 181):
+            reading = track.reading()
+            assert reading.timespan.total >= last
+            assert sum(reading.objective.verdicts.values()) == reading.timespan.total
+            last = reading.timespan.total
+        one, five = reading.windows
+        assert 1600 < one.events < five.events == reading.timespan.total
+        for window, since, until in ((one, 120, 178), (five, 0, 178)):
+            within = (world.received >= since) & (world.received < until)
+            assert window.events == np.count_nonzero(within)
+            for quantile in window.quantiles:
+                true = np.sort(world.latency[within])[math.ceil(round(quantile.q * window.events, 6)) - 1]
+                assert quantile.lower <= true <= quantile.upper
+                assert quantile.estimate == pytest.approx(true, abs=0.02)
+        assert reading.objective.windows == {"good": 2, "bad": 0, "no_data": 0}
+
+    def test_calls_slow_minutes_bad(self) -> None:
+        track = list(lived(simulate(6, exponential(0.6), 3000, seconds=150), 130))[-1]
+        assert track.reading().objective.windows == {"good": 0, "bad": 2, "no_data": 0}
+
+    @settings(max_examples=25)
+    @given(st.data())
+    def test_loses_no_event_and_never_counts_back(self, data: st.DataObject) -> None:
+        """Whatever comes in whatever order: each event is measured, unmeasured for one reason, or provisional."""
+        clock = Clock({1: (0.0, 0.5), 2: (0.5, 1.5), 3: (2.0, INF)})
+        track = Track(BINS, Objective(min_events=1, window=7.0), 0.0)
+        now, recorded, last = 0.0, 0, track.reading()
+        deed = st.sampled_from(["record", "seal", "evaluate", "drop"])
+        for what in data.draw(st.lists(deed, max_size=25)):
+            now += data.draw(st.floats(0.0, 30.0))
+            if what == "record":
+                revisions = data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=5))
+                track.record(now, revisions)
+                recorded += len(revisions)
+            elif what == "seal":
+                track.seal(now, 4, clock, 0.002)
+            elif what == "drop":
+                track.drop("domain")
+            else:
+                track.evaluate(
+                    now, data.draw(st.lists(st.floats(0, 100), max_size=2)), overloaded=data.draw(st.booleans())
+                )
+                reading = track.reading()
+                measured = reading.timespan.total + sum(reading.unmeasured.values())
+                assert measured + len(track._received) == recorded
+                assert counters(reading) >= counters(last)
+                assert all(new >= old for new, old in zip(counters(reading), counters(last), strict=True))
+                last = reading
+
+
+def counters(reading: TrackReading) -> list[float]:
+    return [
+        *reading.timespan.counts,
+        reading.timespan.sum,
+        *reading.objective.verdicts.values(),
+        *reading.objective.windows.values(),
+        *reading.unmeasured.values(),
+        reading.unresolved,
+    ]
