@@ -1,6 +1,7 @@
 """The protocol, move by move. Chance is always 0.5: backoff waits 1.2, 2.4, 4.8 ... s, watches last 450 s."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +18,7 @@ from watchslo.watch.decode import (
     Object,
     Status,
 )
-from watchslo.watch.failure import ENDED, Failure, Phase, Reason, because, classify_status
+from watchslo.watch.failure import ENDED, RULES, Failure, Phase, Reason, because, classify_status
 from watchslo.watch.machine import CONTRACTS, TRANSITIONS, Machine, State, Trigger, transitions_markdown
 from watchslo.watch.messages import (
     Batch,
@@ -913,3 +914,19 @@ def test_an_alarm_that_nobody_waits_for_is_ignored(state: State) -> None:
     run = IN[state]()
     assert run.wake(after=100.0) == []
     assert run.machine.state is state
+
+
+# The documentation
+
+DOCS = Path(__file__).parents[3] / "docs" / "watching.md"
+
+
+def test_the_documentation_shows_this_table() -> None:
+    assert transitions_markdown() in DOCS.read_text()
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_the_documentation_explains_each_end(reason: Reason) -> None:
+    closed, action, message = RULES[reason]
+    row = f"| `{closed}` | `{reason}` | {message.format(verb='watch')} | {action.replace('_', ' ')} |"
+    assert row in DOCS.read_text().splitlines()
