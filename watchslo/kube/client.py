@@ -229,7 +229,7 @@ class Client:
         try:
             yield Stream(response, _address(response))
         finally:
-            response.close()
+            _hang_up(response)
 
     async def document(self, path: str, accept: str = "application/json") -> bytes | Failure:
         """A document of discovery."""
@@ -348,6 +348,14 @@ def _page(answer: _Answer | Failure) -> Page | Failure:
         sent=answer.sent,
         answered=answer.answered,
     )
+
+
+def _hang_up(response: aiohttp.ClientResponse) -> None:
+    """Ends an answer at once. TLS would wait for the peer's goodbye, and a peer that is stuck says none."""
+    connection = response.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
+    response.close()
 
 
 def _address(response: aiohttp.ClientResponse) -> str:
