@@ -439,7 +439,8 @@ class _Document:
         try:
             return Config.model_validate(self._substituted(self._data, (), environ))
         except ValidationError as error:
-            first = min(error.errors(), key=lambda details: self._line(details["loc"]))
+            # A misspelt key is unknown, and what it should be is missing: to say the former helps more.
+            first = min(error.errors(), key=lambda details: (self._line(details["loc"]), details["type"] == "missing"))
             raise self._error(first["loc"], _sentence(first)) from None
 
     def _substituted(self, value: Any, keys: Keys, environ: Mapping[str, str]) -> Any:
