@@ -238,6 +238,7 @@ class ControlPlane:
             "authorization-mode": "RBAC",
             "service-cluster-ip-range": "10.0.0.0/24",
             "disable-admission-plugins": "ServiceAccount",
+            "shutdown-watch-termination-grace-period": "5s",  # else open watches hold up its end for a minute
         }
         return _as_flags(flags)
 
