@@ -11,7 +11,7 @@ import uvloop
 from watchslo.errors import ConfigError, WatchsloError
 from watchslo.sim import process
 from watchslo.sim.control import Config
-from watchslo.sim.simulation import Simulation
+from watchslo.sim.simulation import simulated
 
 
 @click.command()
@@ -34,8 +34,8 @@ def main(host: str, port: int, seed: int | None, config: str, tls_cert: Path | N
 
 
 async def _run(config: Config, seed: int, host: str, port: int, tls: ssl.SSLContext | None) -> None:
-    async with Simulation(config, seed, host, port, tls) as simulation:
-        process.announce(url=simulation.url, control=f"{simulation.url}/sim", seed=seed)
+    async with simulated(config, seed, host, port, tls) as url:
+        process.announce(url=url, control=f"{url}/sim", seed=seed)
         await process.stopped()
 
 

@@ -235,9 +235,10 @@ class Cluster:
         if kind.cached:
             way = self._ways.way(Hop.STORAGE, resource)
             cached = Cached(resource, etcd, self.profile, lambda: way.law, self._random, self.settings.window)
-            cached.ready = not ready_after
             if ready_after:
                 asyncio.get_running_loop().call_later(ready_after, cached.fill)
+            else:
+                cached.fill()
             served = cached
         served.hold(held=self.faults.held(Hop.STORAGE, resource))
         self._served[resource] = served

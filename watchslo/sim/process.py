@@ -8,6 +8,8 @@ import ssl
 import msgspec
 from aiohttp import web
 
+_PARENT = os.getppid()
+"""Asked as early as can be: a parent that has gone before leaves another in its place."""
 _PARENT_LOOKED_FOR_EVERY = 0.25
 """Seconds."""
 _FAREWELL = 0.1
@@ -33,11 +35,10 @@ def announce(**facts: object) -> None:
 
 async def stopped() -> None:
     """Wait for SIGTERM or SIGINT, or until the process that started this one is gone."""
-    parent = os.getppid()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    while not stop.is_set() and os.getppid() == parent:
+    while not stop.is_set() and os.getppid() == _PARENT:
         try:
             await asyncio.wait_for(stop.wait(), _PARENT_LOOKED_FOR_EVERY)
         except TimeoutError:

@@ -28,14 +28,18 @@ class Profile:
     git_version: str
     consistent_from_cache: bool
     """Consistent lists, pages and exact revisions come from the watch cache where it has them."""
+    refuses_unready: bool
+    """What needs a watch cache that is not ready is refused with 429; before, it waited, or went to etcd."""
     watch_list: bool
     discovery: tuple[str, ...]
     """Versions of aggregated discovery."""
 
 
 PROFILES = {
-    "1.36": Profile("v1.36.3", consistent_from_cache=True, watch_list=True, discovery=("v2",)),
-    "1.30": Profile("v1.30.14", consistent_from_cache=False, watch_list=False, discovery=("v2", "v2beta1")),
+    "1.36": Profile("v1.36.3", consistent_from_cache=True, refuses_unready=True, watch_list=True, discovery=("v2",)),
+    "1.30": Profile(
+        "v1.30.14", consistent_from_cache=False, refuses_unready=False, watch_list=False, discovery=("v2", "v2beta1")
+    ),
 }
 
 
@@ -188,10 +192,7 @@ class Uncached:
 
 
 class Cached:
-    """A resource with a watch cache, which hears of a commit some time after it.
-
-    It is not `ready` until the cache is filled; until then most requests are refused.
-    """
+    """A resource with a watch cache, which hears of a commit some time after it. It has to be filled first."""
 
     def __init__(
         self, resource: str, etcd: Etcd, profile: Profile, law: Callable[[], Law], random: Random, capacity: int
@@ -206,17 +207,18 @@ class Cached:
         self._progress_asked = 0.0
         self._progress_timer: asyncio.TimerHandle | None = None
         self.cache = self._filled()
-        self.ready = False
+        self._ready = asyncio.Event()
 
     def committed(self, change: Change) -> None:
-        if self.ready:
+        if self._ready.is_set():
             self._link.push(change)
 
     async def read(self, options: Options, scope: Scope) -> Listing:
-        if not self.ready:
-            if options.limit and not scope.selective:
-                return self._storage.list_stored(options, scope)
-            raise status.initializing()
+        if not self._ready.is_set():
+            gentle = options.limit and not scope.selective
+            if self._profile.refuses_unready and not gentle:
+                raise status.initializing()
+            return self._storage.list_stored(options, scope)
         revision = list_revision(options)
         if self._is_for_storage(options):
             return self._storage.list_stored(options, scope)
@@ -234,8 +236,9 @@ class Cached:
 
     async def begin(self, options: Options, scope: Scope) -> Beginning:
         revision = watch_revision(options)
-        if not self.ready:
+        if not self._ready.is_set() and self._profile.refuses_unready:
             raise status.initializing()
+        await self._ready.wait()
         if not _starts_with_objects(options, revision):
             return self._resume(revision)
         wanted = revision or (0 if options.any_revision or not self._profile.watch_list else self._etcd.revision)
@@ -272,16 +275,16 @@ class Cached:
     def state(self) -> dict[str, int | bool]:
         return {
             "cached": True,
-            "ready": self.ready,
+            "ready": self._ready.is_set(),
             "revision": self.cache.revision,
             "oldest": self.cache.oldest,
             "behind": len(self._link),
         }
 
     def fill(self) -> None:
-        """The cache has been filled: it holds what etcd holds now."""
+        """Hold what etcd holds now, and be ready."""
         self.cache = self._filled()
-        self.ready = True
+        self._ready.set()
 
     def stop(self) -> None:
         self._link.close()

@@ -15,7 +15,7 @@ import msgspec
 
 from watchslo.errors import ConfigError
 from watchslo.sim.cluster import Cluster
-from watchslo.sim.kinds import Kind, Object
+from watchslo.sim.kinds import BUILT_IN, Kind, Object
 from watchslo.sim.status import StatusError
 
 _YIELD_EVERY = 100
@@ -86,13 +86,12 @@ class Writer:
         self.written = 0
         self._cluster = cluster
         self._random = random
-        self._kind = kind_of(cluster, plan.resource)
-        self._namespace = plan.namespace if self._kind.namespaced else None
+        self._kind, self._namespace = _target(cluster, plan.resource, plan.namespace)
         self._names: list[str] = []
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self.task = asyncio.get_running_loop().create_task(self._run())
 
     def stop(self) -> None:
-        self._task.cancel()
+        self.task.cancel()
 
     async def _run(self) -> None:
         for _ in range(self.plan.objects):
@@ -142,9 +141,9 @@ class Workload:
         """Let a resource be written like this from now on; not at all with rate 0.
 
         Raises:
-            ConfigError: for an unknown resource.
+            ConfigError: for an unknown resource or namespace.
         """
-        kind_of(self._cluster, plan.resource)
+        _target(self._cluster, plan.resource, plan.namespace)
         if plan.resource in self._writers:
             self._writers.pop(plan.resource).stop()
         if plan.rate > 0:
@@ -154,32 +153,35 @@ class Workload:
         """Create objects as fast as it goes.
 
         Raises:
-            ConfigError: for an unknown resource.
-            StatusError: when they cannot be created.
+            ConfigError: for an unknown resource or namespace.
         """
-        kind = kind_of(self._cluster, objects.resource)
-        namespace = objects.namespace if kind.namespaced else None
+        kind, namespace = _target(self._cluster, objects.resource, objects.namespace)
         prefix = f"{kind.singular}-{self._random.getrandbits(32):08x}"
         for number in range(objects.count):
             self._cluster.create(kind, namespace, sample(kind, objects.size, f"{prefix}-{number:06d}"))
             if number % _YIELD_EVERY == 0:
                 await asyncio.sleep(0)
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         for writer in self._writers.values():
             writer.stop()
+        await asyncio.gather(*(writer.task for writer in self._writers.values()), return_exceptions=True)
 
     def state(self) -> dict[str, object]:
         return {name: {"plan": writer.plan, "written": writer.written} for name, writer in self._writers.items()}
 
 
-def kind_of(cluster: Cluster, resource: str) -> Kind:
-    """The kind of a resource that can be written.
+def _target(cluster: Cluster, resource: str, namespace: str) -> tuple[Kind, str | None]:
+    """The kind of a resource that can be written, and where.
 
     Raises:
-        ConfigError: when there is none.
+        ConfigError: when there is no such resource or namespace.
     """
     kind = cluster.kinds.get(resource)
     if not kind or "create" not in kind.verbs:
         raise ConfigError(f"{resource!r} cannot be written. There are {', '.join(cluster.kinds)}.")
-    return kind
+    if not kind.namespaced:
+        return kind, None
+    if not cluster.etcd(BUILT_IN["namespaces"]).table("namespaces").get(namespace):
+        raise ConfigError(f"There is no namespace {namespace!r}. Create it first.")
+    return kind, namespace

@@ -1,0 +1,120 @@
+"""The simulator's processes: what they say, and when they end."""
+
+import asyncio
+import json
+import os
+import signal
+import ssl
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from watchslo.sim.cluster import Settings
+from watchslo.sim.control import Config
+from watchslo.sim.simulation import simulated
+
+
+@asynccontextmanager
+async def started(*arguments: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, Any]]:
+    """A process, and the line of JSON it prints."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", *arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    try:
+        yield process, json.loads(await process.stdout.readline())
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
+async def test_it_says_where_it_is_and_ends_when_it_is_told(stop: signal.Signals) -> None:
+    async with started("watchslo.sim", "--seed", "5") as (process, line), aiohttp.ClientSession() as session:
+        assert line["seed"] == 5
+        assert line["control"] == f"{line['url']}/sim"
+        async with session.get(f"{line['url']}/api/v1/pods?watch=1&resourceVersion=5"):
+            process.send_signal(stop)
+            assert await asyncio.wait_for(process.wait(), 5.0) == 0
+
+
+async def test_it_ends_when_its_parent_has_gone() -> None:
+    command = f"import subprocess, sys; subprocess.Popen([{sys.executable!r}, '-m', 'watchslo.sim']); sys.stdin.read()"
+    parent = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert parent.stdin is not None
+    assert parent.stdout is not None
+    await parent.stdout.readline()
+    parent.kill()
+    await parent.wait()
+    assert await asyncio.wait_for(parent.stdout.read(), 5.0) == b""  # the pipe ends when the last writer has gone
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--config", "{"), "--config"),
+        (("--config", '{"cluster":{"version":"1.12"}}'), "1.36"),
+        (("--tls-cert", "/nowhere"), "No such file"),
+    ],
+)
+def test_what_cannot_be_started_is_said_in_a_line(arguments: tuple[str, ...], message: str) -> None:
+    finished = subprocess.run(
+        [sys.executable, "-m", "watchslo.sim", *arguments], capture_output=True, text=True, check=False
+    )
+    assert finished.returncode == 1
+    assert finished.stderr.startswith("Error: ")
+    assert message in finished.stderr
+    assert "Traceback" not in finished.stderr
+
+
+def certificate(folder: Path) -> tuple[str, str]:
+    cert, key = str(folder / "cert.pem"), str(folder / "key.pem")
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1"]
+    command = ["openssl", "req", "-x509", *curve, *subject, "-keyout", key, "-out", cert]
+    subprocess.run(command, check=True, capture_output=True)
+    return cert, key
+
+
+async def test_tls(tmp_path: Path) -> None:
+    cert, key = certificate(tmp_path)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(cert, key)
+    client = ssl.create_default_context(cafile=cert)
+    config = Config(cluster=Settings())
+    async with simulated(config, seed=7, tls=server) as url, aiohttp.ClientSession() as session:
+        assert url.startswith("https://")
+        async with session.get(f"{url}/readyz", ssl=client) as response:
+            assert await response.text() == "ok"
+
+
+async def test_the_proxy_delays_what_the_server_says() -> None:
+    async with simulated(Config(), seed=7) as url, aiohttp.ClientSession() as session:
+        to = url.removeprefix("http://")
+        command = ("watchslo.sim.proxy", "--to", to, "--delay-to-client", "constant 30ms")
+        async with started(*command) as (process, line):
+            async with session.get(f"http://{line['listen']}/readyz") as response:
+                assert await response.text() == "ok"
+            async with session.get(f"{line['control']}/chunks") as response:
+                (chunk,) = (await response.json())["chunks"]
+            assert chunk["forwarded"] - chunk["received"] >= 0.03
+            os.kill(process.pid, signal.SIGTERM)
+            assert await asyncio.wait_for(process.wait(), 5.0) == 0
+
+
+@pytest.mark.parametrize("arguments", [("--to", "nowhere"), ("--to", "a:1", "--delay-to-client", "soon")])
+def test_a_proxy_that_cannot_be_started_says_why(arguments: tuple[str, ...]) -> None:
+    finished = subprocess.run(
+        [sys.executable, "-m", "watchslo.sim.proxy", *arguments], capture_output=True, text=True, check=False
+    )
+    assert finished.returncode == 1
+    assert finished.stderr.startswith("Error: ")

@@ -1,0 +1,266 @@
+"""Lists, pages, revisions, writes and discovery, over real HTTP."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.sim.api import CONFIGMAPS, Answer, Simulate
+from watchslo.sim import discovery, served
+
+EVENTS = "/api/v1/namespaces/default/events"
+METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+
+def names(answer: Answer) -> list[str]:
+    return [item["metadata"]["name"] for item in answer.json["items"]]
+
+
+async def test_all_lists_share_one_revision(simulate: Simulate) -> None:
+    api = await simulate()
+    for number in range(3):
+        await api.configmap(f"c{number}")
+    newest = await api.configmap("e", EVENTS)
+    for collection in (CONFIGMAPS, EVENTS, "/api/v1/nodes", "/api/v1/namespaces/nowhere/pods"):
+        assert await api.newest(collection) == newest
+
+
+async def test_a_second_etcd_counts_for_itself(simulate: Simulate) -> None:
+    api = await simulate(second_etcd=["events"])
+    for number in range(20):
+        await api.configmap(f"c{number}")
+    assert await api.configmap("e", EVENTS) == await api.newest(EVENTS) == 2
+    assert await api.newest() > 20
+
+
+async def test_any_revision_may_be_an_old_one(simulate: Simulate) -> None:
+    api = await simulate()
+    secrets = "/api/v1/secrets"
+    before = (await api.get(f"{secrets}?resourceVersion=0")).revision
+    newest = await api.configmap("a")
+    assert (await api.get(f"{secrets}?resourceVersion=0")).revision == before < newest
+    assert (await api.get(f"{secrets}?resourceVersion={before}")).revision == before
+    assert (await api.get(secrets)).revision == newest
+    assert (await api.get(f"{secrets}?resourceVersion=0")).revision == newest
+
+
+@pytest.mark.parametrize("collection", [CONFIGMAPS, EVENTS])
+async def test_pages_show_one_moment(simulate: Simulate, collection: str) -> None:
+    api = await simulate()
+    for number in range(5):
+        await api.configmap(f"c{number}", collection)
+    first = await api.get(f"{collection}?limit=2", METADATA_LIST)
+    token = first.json["metadata"]["continue"]
+    assert (names(first), first.json["metadata"]["remainingItemCount"]) == (["c0", "c1"], 3)
+    await api.configmap("c25", collection)
+    second = await api.get(f"{collection}?limit=2&continue={token}", METADATA_LIST)
+    last = await api.get(f"{collection}?limit=2&continue={second.json['metadata']['continue']}", METADATA_LIST)
+    assert (names(second), names(last)) == (["c2", "c3"], ["c4"])
+    assert first.revision == second.revision == last.revision
+    assert "continue" not in last.json["metadata"]
+
+
+async def test_a_limit_is_ignored_where_any_revision_will_do(simulate: Simulate) -> None:
+    api = await simulate()
+    for number in range(5):
+        await api.configmap(f"c{number}")
+        await api.configmap(f"e{number}", EVENTS)
+    assert len(names(await api.get(f"{CONFIGMAPS}?limit=2&resourceVersion=0"))) == 5
+    assert len(names(await api.get(f"{EVENTS}?limit=2&resourceVersion=0"))) == 2
+
+
+async def test_an_exact_revision_is_the_past(simulate: Simulate) -> None:
+    api = await simulate()
+    past = await api.configmap("a")
+    await api.configmap("b")
+    for collection in (CONFIGMAPS, "/api/v1/configmaps"):
+        listed = await api.get(f"{collection}?resourceVersion={past}&resourceVersionMatch=Exact")
+        assert (names(listed), listed.revision) == (["a"], past)
+    assert names(await api.get(f"{CONFIGMAPS}?resourceVersion={past}&limit=9")) == ["a"]
+    assert names(await api.get(f"{CONFIGMAPS}?resourceVersion={past}&resourceVersionMatch=NotOlderThan")) == ["a", "b"]
+
+
+async def test_compaction_takes_the_past_from_etcd_but_not_from_a_cache(simulate: Simulate) -> None:
+    api = await simulate()
+    for number in range(4):
+        await api.configmap(f"c{number}")
+        past = await api.configmap(f"e{number}", EVENTS)
+    tokens = {
+        collection: (await api.get(f"{collection}?limit=2", METADATA_LIST)).json["metadata"]["continue"]
+        for collection in (CONFIGMAPS, EVENTS)
+    }
+    await api.configmap("c9")
+    await api.control("compact")
+    exact = f"resourceVersion={past}&resourceVersionMatch=Exact"
+    assert (await api.get(f"{CONFIGMAPS}?{exact}")).code == 200
+    assert (await api.get(f"{CONFIGMAPS}?limit=2&continue={tokens[CONFIGMAPS]}")).code == 200
+    expired = await api.get(f"{EVENTS}?{exact}")
+    assert (expired.code, expired.json["reason"]) == (410, "Expired")
+    expired = await api.get(f"{EVENTS}?limit=2&continue={tokens[EVENTS]}")
+    assert expired.code == 410
+    inconsistent = await api.get(f"{EVENTS}?limit=2&continue={expired.json['metadata']['continue']}")
+    assert names(inconsistent) == ["e2", "e3"]
+
+
+@pytest.mark.parametrize(("collection", "retry"), [(CONFIGMAPS, 1), (EVENTS, None)])
+async def test_a_future_revision_is_too_large(
+    simulate: Simulate, monkeypatch: pytest.MonkeyPatch, collection: str, retry: int | None
+) -> None:
+    monkeypatch.setattr(served, "FRESH_WITHIN", 0.01)
+    api = await simulate()
+    answer = await api.get(f"{collection}?resourceVersion=99999999")
+    assert (answer.code, answer.json["reason"]) == (504, "Timeout")
+    assert answer.json["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
+    assert answer.json["details"].get("retryAfterSeconds") == retry
+    assert answer.headers.get("Retry-After") == (None if retry is None else str(retry))
+
+
+async def test_a_consistent_list_waits_for_its_own_cache_only(simulate: Simulate) -> None:
+    api = await simulate()
+    await api.control("latency", {"resource": "configmaps", "storage": "constant 60ms"})
+    newest = await api.configmap("a")
+    slow = [names(await api.get(f"{CONFIGMAPS}?resourceVersion=0")), names(await api.get(CONFIGMAPS))]
+    assert slow == [[], ["a"]]
+    assert await api.newest("/api/v1/secrets") == newest
+
+
+async def test_when_the_cache_is_frozen_storage_answers_in_the_end(
+    simulate: Simulate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served, "FRESH_WITHIN", 0.02)
+    api = await simulate()
+    await api.control("faults", {"name": "frozen-cache", "resource": "configmaps"})
+    newest = await api.configmap("a")
+    assert (await api.get(CONFIGMAPS)).revision == newest
+    assert names(await api.get(f"{CONFIGMAPS}?resourceVersion=0")) == []
+    await api.control("faults", {"name": "frozen-cache", "resource": "configmaps", "on": False})
+    assert names(await api.get(f"{CONFIGMAPS}?resourceVersion=0")) == ["a"]
+
+
+async def test_an_old_server_answers_consistent_lists_from_etcd(simulate: Simulate) -> None:
+    api = await simulate(version="1.30")
+    await api.control("faults", {"name": "frozen-cache"})
+    past = await api.configmap("a")
+    assert names(await api.get(CONFIGMAPS)) == ["a"]
+    future = await api.get(f"{CONFIGMAPS}?resourceVersion=99999999&limit=1")
+    assert (future.code, "future revision" in future.json["message"]) == (500, True)
+    future = await api.get(f"{CONFIGMAPS}?resourceVersion=99999999&resourceVersionMatch=NotOlderThan&limit=1")
+    assert (future.code, future.headers.get("Retry-After")) == (504, None)
+    await api.control("compact")
+    await api.configmap("b")
+    await api.control("compact")
+    assert (await api.get(f"{CONFIGMAPS}?resourceVersion={past}&resourceVersionMatch=Exact")).code == 410
+
+
+async def test_objects_are_written_as_on_any_apiserver(simulate: Simulate) -> None:
+    api = await simulate()
+    created = await api.write("POST", CONFIGMAPS, {"kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}})
+    assert (created.code, created.json["kind"], created.json["apiVersion"]) == (201, "ConfigMap", "v1")
+    path = f"{CONFIGMAPS}/a"
+    replaced = await api.write("PUT", path, {"metadata": {"name": "a"}, "data": {"k": "w"}})
+    assert (replaced.json["data"], replaced.revision) == ({"k": "w"}, created.revision + 1)
+    patched = await api.write("PATCH", path, {"data": {"k": None, "l": "m"}}, "application/merge-patch+json")
+    assert patched.json["data"] == {"l": "m"}
+    assert (await api.get(path)).json == patched.json
+    deleted = await api.write("DELETE", path)
+    assert (deleted.code, deleted.json["status"]) == (200, "Success")
+    assert (await api.get(path)).code == 404
+    assert (await api.write("DELETE", path)).code == 404
+
+
+async def test_pods_are_shown_when_they_are_deleted_and_collections_can_be(simulate: Simulate) -> None:
+    api = await simulate()
+    pods = "/api/v1/namespaces/default/pods"
+    for name in "abc":
+        await api.configmap(name, pods, app=name)
+    assert (await api.write("DELETE", f"{pods}/a")).json["kind"] == "Pod"
+    assert names(await api.write("DELETE", f"{pods}?labelSelector=app=b")) == ["b"]
+    assert names(await api.get(pods)) == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "code", "reason"),
+    [
+        ("POST", CONFIGMAPS, {"metadata": {"name": "there"}}, 409, "AlreadyExists"),
+        ("POST", "/api/v1/namespaces/nowhere/configmaps", {"metadata": {"name": "a"}}, 404, "NotFound"),
+        ("POST", CONFIGMAPS, {"metadata": {}}, 422, "Invalid"),
+        ("POST", CONFIGMAPS, {"kind": "Pod", "metadata": {"name": "a"}}, 400, "BadRequest"),
+        ("POST", CONFIGMAPS, [], 400, "BadRequest"),
+        ("POST", "/api/v1/pods", {}, 405, "MethodNotAllowed"),
+        ("PUT", "/api/v1/pods", {}, 405, "MethodNotAllowed"),
+        ("PUT", f"{CONFIGMAPS}/there", {"metadata": {"resourceVersion": "1"}}, 409, "Conflict"),
+        ("PATCH", f"{CONFIGMAPS}/there", {}, 415, "UnsupportedMediaType"),
+        ("GET", f"{CONFIGMAPS}/absent", None, 404, "NotFound"),
+        ("GET", "/api/v1/gremlins", None, 404, "NotFound"),
+        ("GET", "/apis/apps/v9/deployments", None, 404, "NotFound"),
+        ("GET", "/api/v1/pods/a", None, 404, "NotFound"),
+        ("GET", "/api/v1/namespaces/default/nodes", None, 404, "NotFound"),
+        ("GET", f"{CONFIGMAPS}/there/log", None, 404, "NotFound"),
+        ("GET", "/api/v1/componentstatuses?watch=1", None, 405, "MethodNotAllowed"),
+        ("GET", "/apis/authentication.k8s.io/v1/tokenreviews", None, 405, "MethodNotAllowed"),
+        ("GET", f"{CONFIGMAPS}?limit=abc", None, 400, "BadRequest"),
+        ("GET", f"{CONFIGMAPS}?resourceVersion=abc", None, 400, "BadRequest"),
+        ("GET", f"{CONFIGMAPS}?resourceVersionMatch=Exact", None, 422, "Invalid"),
+    ],
+)
+async def test_what_is_wrong_is_refused(
+    simulate: Simulate, method: str, path: str, body: Any, code: int, reason: str
+) -> None:
+    api = await simulate()
+    await api.configmap("there")
+    answer = await api.write(method, path, body)
+    assert (answer.code, answer.json["kind"], answer.json["reason"]) == (code, "Status", reason)
+
+
+async def test_bodies_must_be_json(simulate: Simulate) -> None:
+    api = await simulate()
+    assert (await api.write("POST", CONFIGMAPS, {}, "application/yaml")).code == 415
+
+
+@pytest.mark.parametrize("path", ["/nope", "/apis/foo.example.com/v1/bars", "/apis/foo.example.com", "/api/v9"])
+async def test_paths_that_nobody_knows_are_plain_text(simulate: Simulate, path: str) -> None:
+    api = await simulate()
+    answer = await api.get(path)
+    assert (answer.code, answer.text) == (404, "404 page not found\n")
+    assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
+
+
+async def test_health_and_version(simulate: Simulate) -> None:
+    api = await simulate()
+    for path in ("/readyz", "/livez", "/healthz"):
+        assert (await api.get(path)).text == "ok"
+    assert (await api.get("/version")).json["gitVersion"] == "v1.36.3"
+
+
+async def test_discovery_in_steps_and_at_once(simulate: Simulate) -> None:
+    api = await simulate()
+    steps = {
+        f"{entry['name']}.{group['name']}"
+        for group in (await api.get("/apis")).json["groups"]
+        for entry in (await api.get(f"/apis/{group['preferredVersion']['groupVersion']}")).json["resources"]
+        if "/" not in entry["name"]
+    }
+    answer = await api.get("/apis", discovery.AGGREGATED.format("v2") + ",application/json")
+    assert answer.headers["Content-Type"] == discovery.AGGREGATED.format("v2")
+    at_once = {
+        f"{entry['resource']}.{group['metadata']['name']}"
+        for group in answer.json["items"]
+        for version in group["versions"]
+        for entry in version["resources"]
+    }
+    assert steps == at_once
+    assert (await api.get("/api")).json["versions"] == ["v1"]
+    assert (await api.get("/apis/apps")).json["preferredVersion"]["version"] == "v1"
+    core = (await api.get("/api", discovery.AGGREGATED.format("v2"))).json["items"]
+    assert [group["metadata"] for group in core] == [{}]
+    assert (await api.get("/apis", "text/html")).code == 406
+
+
+async def test_a_token_can_be_asked_for_and_changed(simulate: Simulate) -> None:
+    api = await simulate(token="first")
+    assert (await api.get("/readyz")).code == 200
+    assert (await api.get("/readyz", Authorization="Bearer wrong")).code == 401
+    assert (await api.get("/apis")).code == 401
+    assert (await api.get("/apis", Authorization="Bearer first")).code == 200
+    await api.control("settings", {"token": "second"})
+    assert (await api.get("/apis", Authorization="Bearer first")).code == 401
+    assert (await api.get("/apis", Authorization="Bearer second")).code == 200

@@ -1,0 +1,154 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from watchslo.sim.kinds import Object
+from watchslo.sim.store import Cache, Etcd, Gone, Log, Truth
+
+PODS = "pods"
+
+
+def named(name: str, **more: Any) -> Object:
+    return {"metadata": {"name": name}, **more}
+
+
+def names(etcd: Etcd, revision: int) -> list[str]:
+    return [key for key, _ in etcd.at(PODS, revision).items()]
+
+
+def test_each_commit_takes_the_next_revision_and_writes_it_into_the_object() -> None:
+    etcd = Etcd(retain=100)
+    added = etcd.put(PODS, "a", named("a"), 1.0)
+    modified = etcd.put(PODS, "a", named("a", spec={}), 2.0)
+    other = etcd.put("nodes", "n", named("n"), 3.0)
+    deleted = etcd.delete(PODS, "a", 4.0)
+    assert [change.type for change in (added, modified, other, deleted)] == ["ADDED", "MODIFIED", "ADDED", "DELETED"]
+    assert [change.revision for change in (added, modified, other, deleted)] == [2, 3, 4, 5]
+    assert [change.committed for change in (added, modified, other, deleted)] == [1.0, 2.0, 3.0, 4.0]
+    assert deleted.object == {"metadata": {"name": "a", "resourceVersion": "5"}, "spec": {}}
+    assert deleted.previous == modified.object
+
+
+def test_keys_are_listed_in_order_and_by_prefix() -> None:
+    etcd = Etcd(retain=100)
+    for key in ("b/2", "a/1", "b/10", "c/1", "b/1"):
+        etcd.put(PODS, key, named(key), 0.0)
+    table = etcd.table(PODS)
+    assert [key for key, _ in table.items()] == ["a/1", "b/1", "b/10", "b/2", "c/1"]
+    assert [key for key, _ in table.items("b/")] == ["b/1", "b/10", "b/2"]
+    assert [key for key, _ in table.items("b/", "b/1\0")] == ["b/10", "b/2"]
+    assert table.count("b/", "b/1\0") == 2
+    assert table.count("", "") == len(table) == 5
+
+
+WRITES = st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=40)
+
+
+def write(etcd: Etcd, writes: list[tuple[str, bool]]) -> list[list[str]]:
+    """Applies writes, and returns the names there were at each revision from 1 on."""
+    history: list[list[str]] = [[]]
+    for key, delete in writes:
+        if delete and not etcd.table(PODS).get(key):
+            continue
+        if delete:
+            etcd.delete(PODS, key, 0.0)
+        else:
+            etcd.put(PODS, key, named(key), 0.0)
+        history.append([key for key, _ in etcd.table(PODS).items()])
+    return history
+
+
+@given(WRITES, st.integers(1, 60))
+def test_the_past_can_be_read_until_it_is_compacted(writes: list[tuple[str, bool]], compacted: int) -> None:
+    etcd = Etcd(retain=1000)
+    history = write(etcd, writes)
+    etcd.compact(compacted)
+    assert etcd.compacted == min(compacted, etcd.revision)
+    for revision, there in enumerate(history, start=1):
+        if revision < etcd.compacted:
+            with pytest.raises(Gone) as gone:
+                etcd.at(PODS, revision)
+            assert gone.value.oldest == etcd.compacted
+        else:
+            assert names(etcd, revision) == there
+            assert [change.revision for change in etcd.since(PODS, revision)] == list(
+                range(revision + 1, etcd.revision + 1)
+            )
+
+
+def test_a_watch_may_start_one_revision_before_the_compacted_one() -> None:
+    etcd = Etcd(retain=1000)
+    write(etcd, [("a", False)] * 5)
+    etcd.compact(4)
+    assert [change.revision for change in etcd.since(PODS, 3)] == [5, 6]
+    with pytest.raises(Gone):
+        etcd.since(PODS, 2)
+
+
+def test_etcd_compacts_itself() -> None:
+    etcd = Etcd(retain=10)
+    write(etcd, [("a", False)] * 100)
+    assert etcd.revision - 20 <= etcd.compacted <= etcd.revision - 10
+
+
+@given(WRITES, WRITES, st.integers(1, 50))
+def test_a_cache_knows_a_window_of_changes(
+    before: list[tuple[str, bool]], after: list[tuple[str, bool]], capacity: int
+) -> None:
+    etcd = Etcd(retain=1000)
+    write(etcd, before)
+    filled_at = etcd.revision
+    cache = Cache(etcd.table(PODS), filled_at, capacity)
+    assert not cache.advanced
+    write(etcd, after)
+    for change in etcd.since(PODS, filled_at):
+        cache.apply(change)
+    assert cache.revision == etcd.revision
+    assert cache.oldest == max(filled_at, etcd.revision - capacity)
+    for revision in range(1, etcd.revision + 1):
+        if revision < cache.oldest:
+            with pytest.raises(Gone) as gone:
+                cache.since(revision)
+            assert gone.value.oldest == cache.oldest
+            with pytest.raises(Gone):
+                cache.at(revision)
+        else:
+            assert cache.since(revision) == etcd.since(PODS, revision)
+            assert [key for key, _ in cache.at(revision).items()] == names(etcd, revision)
+
+
+def test_progress_makes_a_cache_fresher_without_a_change() -> None:
+    cache = Cache(Etcd(retain=10).table(PODS), 5, 10)
+    cache.progress(9)
+    cache.progress(7)
+    assert (cache.revision, cache.oldest, cache.advanced) == (9, 5, True)
+
+
+def test_a_cache_can_forget() -> None:
+    etcd = Etcd(retain=1000)
+    cache = Cache(etcd.table(PODS), etcd.revision, 2)
+    for change in (etcd.put(PODS, "a", named("a"), 0.0) for _ in range(5)):
+        cache.apply(change)
+    cache.forget()
+    assert cache.oldest == cache.revision == etcd.revision
+    assert cache.since(etcd.revision) == []
+
+
+def test_a_log_is_bounded_and_read_by_time() -> None:
+    log = Log(capacity=10)
+    for number in range(100):
+        log.append(float(number), number + 1000, stream=number % 3)
+    assert 10 <= len(log) < 20
+    assert log.since(97.0) == {"revision": [1098, 1099], "at": [98.0, 99.0], "stream": [2, 0]}
+    assert log.since(99.0) == {"revision": [], "at": [], "stream": []}
+
+
+def test_the_truth_is_kept_for_each_resource() -> None:
+    truth = Truth(capacity=10)
+    truth.commits(PODS).append(1.0, 5)
+    truth.sends(PODS).append(2.0, 5, stream=3)
+    assert truth.commits(PODS).since(0.0)["revision"] == [5]
+    assert truth.sends(PODS).since(0.0)["stream"] == [3]
+    assert truth.commits("nodes").since(0.0)["revision"] == []

@@ -1,0 +1,312 @@
+"""Watches, over real HTTP."""
+
+import json
+import time
+from email.utils import parsedate_to_datetime
+
+import pytest
+
+from tests.unit.sim.api import CONFIGMAPS, Api, Simulate
+from watchslo.sim import cluster, served, stream
+
+EVENTS = "/api/v1/namespaces/default/events"
+TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
+METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
+CRD = {
+    "metadata": {"name": "widgets.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "widgets", "kind": "Widget"},
+        "versions": [{"name": "v1", "served": True, "storage": True}],
+    },
+}
+
+
+@pytest.mark.parametrize("collection", [CONFIGMAPS, EVENTS])
+@pytest.mark.parametrize("accept", ["application/json", METADATA, TABLE])
+async def test_a_watch_resumes_and_goes_on_live(simulate: Simulate, collection: str, accept: str) -> None:
+    api = await simulate()
+    start = await api.newest()
+    missed = await api.configmap("a", collection)
+    watch = await api.watch(f"{collection}?watch=1&resourceVersion={start}&includeObject=None", accept)
+    assert await watch.revision() == missed
+    live = [await api.touch(f"{collection}/a", "1"), await api.touch(f"{collection}/a", "2")]
+    await api.write("DELETE", f"{collection}/a")
+    events = [await watch.event() for _ in range(3)]
+    assert [kind for kind, _ in events] == ["MODIFIED", "MODIFIED", "DELETED"]
+    assert [int(obj["metadata"]["resourceVersion"]) for _, obj in events] == [*live, live[-1] + 1]
+
+
+async def test_only_the_first_event_of_a_table_has_columns(simulate: Simulate) -> None:
+    api = await simulate()
+    watch = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={await api.newest()}", TABLE)
+    await api.configmap("a")
+    await api.configmap("b")
+    assert [bool((await watch.event())[1]["columnDefinitions"]) for _ in "ab"] == [True, False]
+
+
+async def test_selectors_add_and_delete(simulate: Simulate) -> None:
+    api = await simulate()
+    start = await api.newest()
+    query = f"watch=1&resourceVersion={start}&labelSelector=app%3Dx"
+    watch = await api.watch(f"{CONFIGMAPS}?{query}", METADATA)
+    await api.configmap("a", app="y")
+    began = await api.touch(f"{CONFIGMAPS}/a", "1", app="x")
+    ceased = await api.touch(f"{CONFIGMAPS}/a", "2", app="y")
+    events = [await watch.event(), await watch.event()]
+    assert [kind for kind, _ in events] == ["ADDED", "DELETED"]
+    assert [int(obj["metadata"]["resourceVersion"]) for _, obj in events] == [began, ceased]
+    assert [obj["metadata"]["labels"]["app"] for _, obj in events] == ["x", "x"]
+
+
+async def test_without_a_revision_a_watch_begins_with_what_there_is(simulate: Simulate) -> None:
+    api = await simulate()
+    there = await api.configmap("a")
+    await api.configmap("other", "/api/v1/namespaces/kube-system/configmaps")
+    watch = await api.watch(f"{CONFIGMAPS}?watch=1&allowWatchBookmarks=true", METADATA)
+    kind, obj = await watch.event()
+    assert (kind, obj["metadata"]["resourceVersion"]) == ("ADDED", str(there))
+    kind, obj = await watch.event()
+    assert (kind, obj["metadata"]["annotations"]) == ("BOOKMARK", {"k8s.io/initial-events-end": "true"})
+    assert int(obj["metadata"]["resourceVersion"]) == await api.newest()
+
+
+@pytest.mark.parametrize("resource", ["configmaps", "events"])
+async def test_initial_events_are_streamed_or_not(simulate: Simulate, resource: str) -> None:
+    api = await simulate()
+    await api.control("objects", {"resource": resource, "count": 450})  # more than one portion
+    collection = f"/api/v1/namespaces/default/{resource}"
+    query = "watch=1&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&sendInitialEvents="
+    streamed = await api.watch(f"{collection}?{query}true", TABLE)
+    assert [(await streamed.event())[0] for _ in range(451)] == ["ADDED"] * 450 + ["BOOKMARK"]
+    without = await api.watch(f"{collection}?{query}false", TABLE)
+    assert await api.configmap("a", collection) == await streamed.revision() == await without.revision()
+
+
+async def test_without_the_gate_initial_events_are_invalid(simulate: Simulate) -> None:
+    api = await simulate(watch_list=False)
+    query = "watch=1&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&sendInitialEvents=true"
+    answer = await api.get(f"{CONFIGMAPS}?{query}")
+    assert (answer.code, answer.json["reason"]) == (422, "Invalid")
+    assert [cause["field"] for cause in answer.json["details"]["causes"]] == ["sendInitialEvents"]
+
+
+async def test_an_unparsable_revision_is_an_error_of_the_server(simulate: Simulate) -> None:
+    api = await simulate()
+    assert (await api.get(f"{CONFIGMAPS}?watch=1&resourceVersion=abc")).code == 500
+
+
+@pytest.mark.parametrize("accept", ["application/json", METADATA, TABLE])
+async def test_what_has_left_the_window_is_too_old(simulate: Simulate, accept: str) -> None:
+    api = await simulate(window=3)
+    for number in range(8):
+        newest = await api.configmap(f"c{number}")
+    watch = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion=5", accept)
+    status = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": f"too old resource version: 5 ({newest - 3})",
+        "reason": "Expired",
+        "code": 410,
+    }
+    assert await watch.event() == ("ERROR", status)
+    assert await watch.line() == b""
+    assert await (await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={newest - 3}", accept)).revision() > newest - 3
+
+
+async def test_compaction_ends_watches_of_events_only(simulate: Simulate) -> None:
+    api = await simulate()
+    past = await api.newest()
+    for number in range(3):
+        await api.configmap(f"c{number}")
+        await api.configmap(f"e{number}", EVENTS)
+    await api.control("compact")
+    kind, status = await (await api.watch(f"{EVENTS}?watch=1&resourceVersion={past}")).event()
+    assert (kind, status["code"]) == ("ERROR", 410)
+    assert await (await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={past}")).revision() == past + 1
+
+
+async def test_a_restart_ends_watches_and_forgets(simulate: Simulate) -> None:
+    api = await simulate(initialization=0.05)
+    start = await api.newest()
+    past = await api.configmap("a")
+    newest = await api.configmap("b")
+    watch = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={newest}&allowWatchBookmarks=true")
+    await api.control("restart")
+    assert await watch.rest() == []
+    unready = await api.get(f"{CONFIGMAPS}?watch=1&resourceVersion={newest}")
+    assert (unready.code, unready.headers["Retry-After"]) == (429, "1")
+    assert unready.json["message"] == "storage is (re)initializing"
+    assert (await api.get(CONFIGMAPS)).code == 429
+    assert (await api.get(f"{CONFIGMAPS}?limit=1")).code == 200
+    while (await api.get(CONFIGMAPS)).code == 429:
+        pass
+    for revision in (start, past):
+        kind, status = await (await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={revision}")).event()
+        assert (kind, status["code"]) == ("ERROR", 410)
+    again = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={newest}")
+    assert await api.configmap("c") == await again.revision()
+
+
+async def test_an_old_server_lets_watches_wait_until_it_is_ready(simulate: Simulate) -> None:
+    api = await simulate(version="1.30", initialization=0.05)
+    newest = await api.configmap("a")
+    await api.control("restart")
+    assert (await api.get(CONFIGMAPS)).code == 200
+    watch = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={newest}")
+    assert await api.configmap("b") == await watch.revision()
+
+
+async def test_a_future_watch_is_silent_until_the_server_has_caught_up(simulate: Simulate) -> None:
+    api = await simulate()
+    newest = await api.newest()
+    watch = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={newest + 2}")
+    for name in "abc":
+        last = await api.configmap(name)
+    assert await watch.revision() == last == newest + 3
+
+
+async def test_initial_events_of_the_future_time_out(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(served, "FRESH_WITHIN", 0.01)
+    api = await simulate()
+    query = "watch=1&resourceVersionMatch=NotOlderThan&sendInitialEvents=true&resourceVersion=99999"
+    for collection in (CONFIGMAPS, EVENTS):
+        kind, status = await (await api.watch(f"{collection}?{query}")).event()
+        assert (kind, status["code"], status["reason"]) == ("ERROR", 504, "Timeout")
+
+
+async def test_bookmarks_come_every_so_often_and_before_the_end(
+    simulate: Simulate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "BOOKMARK_EVERY", 0.3)
+    monkeypatch.setattr(stream, "BOOKMARK_BEFORE_DEADLINE", 0.2)
+    api = await simulate()
+    query = f"watch=1&allowWatchBookmarks=true&timeoutSeconds=1&resourceVersion={await api.newest()}"
+    idle = await api.watch(f"/api/v1/secrets?{query}")
+    uncached = await api.watch(f"{EVENTS}?{query}")
+    busy = await api.watch(f"{CONFIGMAPS}?{query}")
+    await api.configmap("a")
+    assert await busy.rest() == ["ADDED", "BOOKMARK", "BOOKMARK", "BOOKMARK"]
+    assert await idle.rest() == []
+    assert await uncached.rest() == []
+
+
+async def test_a_consistent_read_lets_an_idle_resource_send_bookmarks(
+    simulate: Simulate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "BOOKMARK_BEFORE_DEADLINE", 0.8)
+    api = await simulate()
+    newest = await api.configmap("a")
+    assert await api.newest("/api/v1/secrets") == newest
+    query = f"watch=1&allowWatchBookmarks=true&timeoutSeconds=1&resourceVersion={newest}"
+    watch = await api.watch(f"/api/v1/secrets?{query}", TABLE)
+    kind, obj = await watch.event()
+    assert (kind, obj["metadata"]["resourceVersion"]) == ("BOOKMARK", str(newest))
+    assert obj["rows"][0]["cells"] == ["", "", 0, "<unknown>"]
+
+
+async def test_events_come_late_by_the_law_and_the_truth_says_how_late(simulate: Simulate) -> None:
+    api = await simulate()
+    await api.control("latency", {"resource": "configmaps", "storage": "constant 20ms", "client": "constant 30ms"})
+    watch = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={await api.newest()}")
+    before = time.monotonic()
+    revision = await api.configmap("a")
+    committed_by = time.monotonic()
+    assert await watch.revision() == revision
+    received = time.monotonic()
+    truth = (await api.get(f"/sim/truth?resource=configmaps&since={before}")).json
+    assert truth["commits"]["revision"] == truth["sends"]["revision"] == [revision]
+    (commit,), (send,) = truth["commits"]["at"], truth["sends"]["at"]
+    assert before <= commit <= committed_by <= send <= received
+    assert send - commit >= 0.05
+    assert truth["sends"]["stream"] == (await api.state())["resources"]["configmaps"]["streams"]
+
+
+async def test_a_slow_client_is_closed_without_a_word(simulate: Simulate) -> None:
+    api = await simulate(backlog=100_000)
+    watch = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={await api.newest()}")
+    writes = 0
+    while (await api.state())["resources"]["configmaps"]["streams"]:  # more than the sockets of both sides take
+        annotations = {"long": "x" * 900_000}
+        await api.write("POST", CONFIGMAPS, {"metadata": {"name": f"c{writes}", "annotations": annotations}})
+        writes += 1
+    assert (await watch.response.content.read()).count(b"\n") == writes
+
+
+async def test_a_client_that_has_gone_is_forgotten(simulate: Simulate) -> None:
+    api = await simulate()
+    watch = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={await api.newest()}")
+    assert len((await api.state())["resources"]["configmaps"]["streams"]) == 1
+    watch.response.close()
+    while (await api.state())["resources"]["configmaps"]["streams"]:
+        pass
+
+
+async def test_the_clock_may_be_wrong(simulate: Simulate) -> None:
+    api = await simulate(clock_offset=-7200.0)
+    answer = await api.get(CONFIGMAPS)
+    assert parsedate_to_datetime(answer.headers["Date"]).timestamp() == pytest.approx(time.time() - 7200, abs=2)
+    await api.control("faults", {"name": "clock-step"})
+    created = await api.write("POST", CONFIGMAPS, {"metadata": {"name": "a"}})
+    assert parsedate_to_datetime(created.headers["Date"]).timestamp() == pytest.approx(time.time() - 3600, abs=2)
+    stamp = created.json["metadata"]["creationTimestamp"]
+    assert stamp[:13] == time.strftime("%Y-%m-%dT%H", time.gmtime(time.time() - 3600))
+
+
+async def ready(api: Api, path: str) -> int:
+    """Ask until the answer is what it will be, and say which other answers came before."""
+    while (code := (await api.get(path)).code) in (404, 429):
+        pass
+    return code
+
+
+async def test_a_custom_resource_comes_changes_and_goes(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "_REPLACED_LIVES_ON", 0.05)
+    api = await simulate()
+    assert (await api.get(WIDGETS)).text == "404 page not found\n"
+    assert (await api.write("POST", CRDS, CRD)).code == 201
+    assert await ready(api, WIDGETS) == 200
+    assert (await api.get("/apis/example.com/v1")).json["resources"][0]["name"] == "widgets"
+    past = await api.configmap("w1", WIDGETS)
+    watch = await api.watch(f"{WIDGETS}?watch=1&resourceVersion={past}")
+    schema = {"spec": {"names": {"shortNames": ["wd"]}}}
+    changed = await api.write("PATCH", f"{CRDS}/widgets.example.com", schema, "application/merge-patch+json")
+    assert changed.json["metadata"]["generation"] == 2
+    assert (await api.get(WIDGETS)).code == 429
+    assert await watch.rest() == []
+    assert await ready(api, WIDGETS) == 200
+    kind, status = await (await api.watch(f"{WIDGETS}?watch=1&resourceVersion={past}")).event()
+    assert (kind, status["code"]) == ("ERROR", 410)
+    watch = await api.watch(f"{WIDGETS}?watch=1&resourceVersion={await api.newest(WIDGETS)}")
+    assert (await api.write("DELETE", f"{CRDS}/widgets.example.com")).code == 200
+    assert await watch.rest() == ["DELETED"]
+    assert (await api.get(WIDGETS)).text == "404 page not found\n"
+
+
+async def test_a_definition_that_goes_before_it_is_established_leaves_nothing(simulate: Simulate) -> None:
+    api = await simulate()
+    await api.write("POST", CRDS, CRD)
+    await api.write("DELETE", f"{CRDS}/widgets.example.com")
+    await api.write("POST", CRDS, CRD)
+    assert await ready(api, WIDGETS) == 200
+
+
+@pytest.mark.parametrize(("name", "code"), [("gadgets.example.com", 422), ("widgets.example.com", 400)])
+async def test_definitions_must_make_sense(simulate: Simulate, name: str, code: int) -> None:
+    api = await simulate()
+    spec = CRD["spec"] if code == 422 else {}
+    assert (await api.write("POST", CRDS, {"metadata": {"name": name}, "spec": spec})).code == code
+
+
+async def test_lines_are_json_and_nothing_else(simulate: Simulate) -> None:
+    api = await simulate()
+    watch = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={await api.newest()}")
+    await api.configmap("a")
+    line = await watch.line()
+    assert line.endswith(b"}}\n")
+    assert json.loads(line)["object"]["kind"] == "ConfigMap"
