@@ -11,6 +11,7 @@ from enum import StrEnum
 from itertools import chain
 from typing import TypeVar
 
+from watchslo.latency import track
 from watchslo.snapshot import (
     ApiserverReading,
     DomainReading,
@@ -79,11 +80,7 @@ EVENT_VERDICT = Label("verdict", "what the proven bounds say of an event", ("wit
 WINDOW_VERDICT = Label("verdict", "what the estimate says of a window", ("good", "bad", "no_data"))
 TARGET = Label("kind", "share of events, or of windows", ("events", "minutes"))
 EVENT_TYPE = Label("type", "type of the watch event", ("added", "modified", "deleted", "error"))
-UNMEASURED = Label(
-    "reason",
-    "why an event is no sample",
-    ("initial", "before_clock", "domain", "tainted", "unsealed", "unparsable"),
-)
+UNMEASURED = Label("reason", "why an event is no sample", track.UNMEASURED)
 CLASS = Label("class", "whose doing the end of a watch was", tuple(CloseClass))
 CLOSED = Label("reason", "why exactly it ended", tuple(Reason))
 RELIST = Label("reason", "why a stream started over", tuple(RelistReason))
@@ -198,6 +195,11 @@ def _closed_by_class(stream: StreamReading) -> Mapping[str, int]:
     for (class_, _), count in stream.closed.items():
         classes[class_] += count
     return classes
+
+
+def _proven(apiserver: ApiserverReading) -> Iterable[Point]:
+    """Nothing is known of what has not told its version."""
+    return _one(not apiserver.unproven if apiserver.version else None)
 
 
 def _newest_revisions(snapshot: Snapshot) -> Iterable[Point]:
@@ -476,6 +478,13 @@ CLOCK = (
         Stability.STABLE,
         "Times a revision went backwards, as after a restore of etcd.",
         _per_domain(lambda d: _one(d.resets)),
+    ),
+    Family(
+        "watchslo_storage_proven",
+        Type.GAUGE,
+        Stability.BETA,
+        "Whether the revisions are known to be etcd's; if not, as with k3s, all latencies are unproven.",
+        _per_apiserver(_proven),
     ),
     Family(
         "watchslo_apiserver_clock_offset_seconds",

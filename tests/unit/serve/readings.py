@@ -131,7 +131,7 @@ SERVICE = ApiserverReading(
 OTHER = replace(
     SERVICE,
     name="10.0.0.1:6443",
-    version=None,
+    version="v1.30.14+k3s1",
     unproven="its storage is kine, not etcd",
     offset=None,
     time_travel=2,
