@@ -15,3 +15,14 @@ class ConnectError(WatchsloError):
 
 class ServeError(WatchsloError):
     """An address that cannot be listened on."""
+
+
+def whereabouts(error: BaseException) -> str:
+    """The kind of a mistake of ours and where it was raised: no values, which could be data of the cluster."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    trace = error.__traceback__
+    while trace and trace.tb_next:
+        trace = trace.tb_next
+    where = f"{trace.tb_frame.f_code.co_qualname}:{trace.tb_lineno}" if trace else "unknown"
+    return f"{type(error).__name__} in {where}"
