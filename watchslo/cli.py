@@ -2,12 +2,12 @@
 
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NoReturn
 
 import click
 
 from watchslo import __version__
-from watchslo.errors import WatchsloError
+from watchslo.errors import WatchsloError, whereabouts
 
 EXIT_UNUSABLE = 2  # also click's own code for bad arguments
 
@@ -101,9 +101,15 @@ def validate(file: Path) -> None:
 
 
 def main() -> None:
-    """The `watchslo` program: errors that a user can mend are one sentence, never a traceback."""
+    """The `watchslo` program: whatever goes wrong is one sentence, never a traceback."""
     try:
         commands()
     except WatchsloError as error:
-        click.echo(f"watchslo: {error}", err=True)
-        sys.exit(EXIT_UNUSABLE)
+        _give_up(str(error))
+    except Exception as error:  # noqa: BLE001 - nothing is beyond this
+        _give_up(f"a mistake of its own: {whereabouts(error)}; please report it")
+
+
+def _give_up(message: str) -> NoReturn:
+    click.echo(f"watchslo: {message}", err=True)
+    sys.exit(EXIT_UNUSABLE)

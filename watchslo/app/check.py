@@ -5,17 +5,18 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from watchslo.app import logs
 from watchslo.app.session import run_on_loop, stop_signals, supervise
-from watchslo.app.table import P99, Line, Verdict, draw, judge
+from watchslo.app.table import P99, Line, Verdict, draw, judge, plain_console
 from watchslo.config import load, parse_duration
 from watchslo.errors import ConfigError
+from watchslo.monitor.crew import Crew
 from watchslo.monitor.supervisor import Supervisor
 from watchslo.snapshot import Snapshot
 
@@ -49,10 +50,14 @@ def check(
     seconds = _seconds(question.duration)
     config = load(file)[0].narrowed(question.resources, question.threshold)
     window = next(name for name, length in WINDOWS if seconds <= length)
-    snapshot = run_on_loop(_measure(supervise(config, kubeconfig, context), seconds))
+    try:
+        snapshot = run_on_loop(_measure(supervise(config, kubeconfig, context), seconds))
+    except ConfigError as error:
+        asked_by = "--resource" if question.resources else f"{file}: watch"
+        raise ConfigError(f"{asked_by}: {error}") from None
     lines = judge(snapshot, window, config.objective.minutes.min_events)
     if output == "json":
-        print(json.dumps(_document(lines), indent=2))  # noqa: T201 - the answer itself
+        print(json.dumps(_document(lines, snapshot), indent=2))  # noqa: T201 - the answer itself
     else:
         _print(lines, snapshot)
     return _exit_code(lines)
@@ -73,18 +78,14 @@ async def _measure(supervisor: Supervisor, seconds: float) -> Snapshot:
     """Measures for so many seconds from when all is up, or until interrupted, and shows how far it is."""
     stop = asyncio.Event()
     with stop_signals(stop), _progress() as progress:
-        running = asyncio.create_task(supervisor.run(stop))
-        patience = asyncio.create_task(_wait(supervisor, seconds, progress))
-        interrupted = asyncio.create_task(stop.wait())
-        await asyncio.wait({running, patience, interrupted}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (patience, interrupted):
-            task.cancel()
-        stop.set()
-        await running
+        async with Crew(stop) as crew:
+            crew.hire("patience", partial(_wait, supervisor, seconds, progress, stop))
+            await supervisor.run(stop)
     return supervisor.snapshot()
 
 
-async def _wait(supervisor: Supervisor, seconds: float, progress: Progress) -> None:
+async def _wait(supervisor: Supervisor, seconds: float, progress: Progress, stop: asyncio.Event) -> None:
+    """Sets `stop` when it is enough."""
     starting = progress.add_task("starting", total=START_SECONDS)
     while supervisor.starting and not progress.finished:
         await asyncio.sleep(LOOK_SECONDS)
@@ -94,6 +95,7 @@ async def _wait(supervisor: Supervisor, seconds: float, progress: Progress) -> N
     while not progress.finished:
         await asyncio.sleep(LOOK_SECONDS)
         progress.advance(measuring, LOOK_SECONDS)
+    stop.set()
 
 
 def _progress() -> Progress:
@@ -101,13 +103,13 @@ def _progress() -> Progress:
         TextColumn("{task.description}"),
         BarColumn(),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=plain_console(stderr=True),
         transient=True,
     )
 
 
 def _print(lines: Sequence[Line], snapshot: Snapshot) -> None:
-    console = Console()
+    console = plain_console()
     console.print(draw(lines))
     for apiserver in snapshot.apiservers:
         if apiserver.unproven:
@@ -116,8 +118,9 @@ def _print(lines: Sequence[Line], snapshot: Snapshot) -> None:
         console.print(reason, style="yellow")
 
 
-def _document(lines: Sequence[Line]) -> list[dict[str, object]]:
+def _document(lines: Sequence[Line], snapshot: Snapshot) -> list[dict[str, object]]:
     """The answer for machines; durations in seconds, null where there is none or no bound."""
+    unproven = {apiserver.name: apiserver.unproven for apiserver in snapshot.apiservers}
     return [
         {
             "watch": line.stream.watch,
@@ -129,6 +132,7 @@ def _document(lines: Sequence[Line]) -> list[dict[str, object]]:
             "p50": _reading(line, 0.5),
             "p99": _reading(line, P99),
             "state": line.stream.state,
+            "unproven": unproven[line.stream.apiserver],
             "failure": line.stream.last_failure and line.stream.last_failure.message,
         }
         for line in lines

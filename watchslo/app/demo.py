@@ -8,6 +8,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -17,9 +18,11 @@ from rich.text import Text
 
 from watchslo.app import logs
 from watchslo.app.session import open_listener, run_on_loop, serving, stop_signals
-from watchslo.app.table import Line, draw, figures, judge, says
+from watchslo.app.table import Line, draw, figures, judge, plain_console, says
 from watchslo.config import Config, Listen, WatchConfig
+from watchslo.errors import WatchsloError
 from watchslo.kube.access import Access, Connection, Credentials
+from watchslo.monitor.crew import Crew
 from watchslo.monitor.supervisor import Supervisor
 from watchslo.serve.build import this_build
 from watchslo.serve.http import url
@@ -73,31 +76,37 @@ async def _demo(listener: socket.socket, seconds: float | None) -> None:
     with stop_signals(stop):
         async with _simulation() as address:
             supervisor = Supervisor(config, _connection(address), this_build())
-            async with serving(supervisor, config, listener), asyncio.TaskGroup() as tasks:
-                tasks.create_task(supervisor.run(stop))
-                shown = [
-                    tasks.create_task(_play(address, scene)),
-                    tasks.create_task(_show(supervisor, scene, url(listener))),
-                ]
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), seconds)
-                for task in shown:
-                    task.cancel()
-                stop.set()
+            async with serving(supervisor, config, listener), Crew(stop) as crew:
+                crew.hire("faults", partial(_play, address, scene))
+                crew.hire("table", partial(_show, supervisor, scene, url(listener)))
+                if seconds is not None:
+                    crew.hire("end", partial(_end_after, seconds, stop))
+                await supervisor.run(stop)
+
+
+async def _end_after(seconds: float, stop: asyncio.Event) -> None:
+    await asyncio.sleep(seconds)
+    stop.set()
 
 
 @contextlib.asynccontextmanager
 async def _simulation() -> AsyncIterator[str]:
-    """The address of a simulated cluster that lives as long as the context."""
+    """The address of a simulated cluster that lives as long as the context, in a session of its own: Ctrl-C is ours."""
     setting = json.dumps({"workload": WORKLOAD, "latency": LATENCY})
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "watchslo.sim", "--config", setting), stdout=asyncio.subprocess.PIPE
+        *(sys.executable, "-m", "watchslo.sim", "--config", setting),
+        stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,
     )
     assert process.stdout is not None
     try:
-        yield json.loads(await process.stdout.readline())["url"]
+        announced = await process.stdout.readline()
+        if not announced:
+            raise WatchsloError("the simulated cluster does not start; what it says stands above")
+        yield json.loads(announced)["url"]
     finally:
-        process.terminate()
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
         await process.wait()
 
 
@@ -123,7 +132,7 @@ async def _play(address: str, scene: Scene) -> None:
 
 async def _show(supervisor: Supervisor, scene: Scene, page: str) -> None:
     """A table that is drawn anew every second; without a terminal, lines every five."""
-    console = Console()
+    console = plain_console()
     if not console.is_terminal:
         console.print(f"The page: {page}   the metrics: {page}metrics", soft_wrap=True)
         while True:
@@ -145,4 +154,4 @@ def _print(console: Console, scene: Scene, lines: list[Line]) -> None:
     for line in lines:
         events, p50, p99, bounds = figures(line)
         text = f"{line.stream.watch:32} events {events:>6}  P50 {p50:>9}  P99 {p99:>9} in {bounds:>18}  {says(line)}"
-        console.print(text, soft_wrap=True, highlight=False)
+        console.print(text, soft_wrap=True)

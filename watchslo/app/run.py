@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -12,6 +13,7 @@ from watchslo.app import logs
 from watchslo.app.session import open_listener, run_on_loop, serving, stop_signals, supervise
 from watchslo.config import Config, load
 from watchslo.errors import ConfigError
+from watchslo.monitor.crew import Crew
 from watchslo.monitor.supervisor import Supervisor
 from watchslo.serve.http import url
 
@@ -44,16 +46,14 @@ async def _run(supervisor: Supervisor, config: Config, file: Path | None, digest
     log = structlog.get_logger()
     stop = asyncio.Event()
     with stop_signals(stop):
-        async with serving(supervisor, config, listener):
+        async with serving(supervisor, config, listener), Crew(stop) as crew:
             log.info("listening", url=url(listener))
-            following = asyncio.create_task(_follow(supervisor, config, file, digest)) if file else None
+            if file:
+                crew.hire("reloads", partial(_follow, supervisor, config, file, digest))
             try:
                 await supervisor.run(stop)
             except ConfigError as error:
-                raise ConfigError(f"{file}: {error}") from None
-            finally:
-                if following:
-                    following.cancel()
+                raise ConfigError(f"{file}: watch: {error}") from None
     log.info("stopped")
 
 
@@ -64,9 +64,9 @@ async def _follow(supervisor: Supervisor, config: Config, file: Path, digest: st
     while True:
         await asyncio.sleep(RELOAD_SECONDS)
         try:
-            new, new_digest = load(file)
+            new, new_digest = await asyncio.to_thread(load, file)
             if new_digest != digest:
-                supervisor.configure(new)
+                _put_in_force(supervisor, config, new, file)
                 waiting = [key for key in FIXED if getattr(new, key) != getattr(config, key)]
                 log.info("config_reloaded", sha256=new_digest, needs_restart=waiting)
             digest, refused = new_digest, ""
@@ -76,3 +76,10 @@ async def _follow(supervisor: Supervisor, config: Config, file: Path, digest: st
             if str(error) != refused:
                 refused = str(error)
                 log.error("config_refused", message=refused)  # noqa: TRY400 - the sentence says it all
+
+
+def _put_in_force(supervisor: Supervisor, started: Config, new: Config, file: Path) -> None:
+    try:
+        supervisor.configure(new.model_copy(update={key: getattr(started, key) for key in FIXED}))
+    except ConfigError as error:
+        raise ConfigError(f"{file}: {error}") from None

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from rich.console import Console
 from rich.table import Table
 
 from watchslo.serve.page import ABSENT, duration
@@ -61,6 +62,11 @@ def _verdict(p99: QuantileReading | None, events: int, threshold: float, min_eve
     if events < min_events:
         return Verdict.FEW_EVENTS
     return Verdict.WITHIN if p99.estimate <= threshold else Verdict.BEYOND
+
+
+def plain_console(*, stderr: bool = False) -> Console:
+    """A console that shows what apiservers say as it is: nothing in it is markup."""
+    return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
 
 
 def draw(lines: Iterable[Line]) -> Table:

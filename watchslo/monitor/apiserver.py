@@ -31,17 +31,22 @@ class Apiserver:
     def _observe_date(self, date: float, sent_wall: float, answered_wall: float) -> None:
         self._offset.observe(date, sent_wall, answered_wall, time.monotonic())
 
+    @property
+    def offset(self) -> Interval | None:
+        """By how much its wall clock is ahead of ours; unknown where several answer, each by a clock of its own."""
+        return self._offset.bounds(time.monotonic()) if self.peers in (1, None) else None
+
+    @property
     def creator_offset(self) -> Interval | None:
         """By how much the wall clock of whoever stamps creations is ahead of ours: unknown if others may stamp too."""
-        known = self._offset.bounds(time.monotonic())
-        return known if self.peers == 1 else None
+        return self.offset if self.peers == 1 else None
 
     def reading(self) -> ApiserverReading:
         return ApiserverReading(
             name=self.name,
             version=self.version,
             unproven=self.unproven,
-            offset=self._offset.bounds(time.monotonic()),
+            offset=self.offset,
             offset_steps=self._offset.steps,
             time_travel=self.time_travel,
             requests=dict(self.client.requests),

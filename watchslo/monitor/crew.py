@@ -7,14 +7,22 @@ from typing import Self
 
 import structlog
 
+from watchslo.errors import WatchsloError, whereabouts
+
 RESTART_SECONDS = 5.0
 
 
 class Crew:
-    """Tasks by name, within an `async with`."""
+    """Tasks by name, within an `async with`.
 
-    def __init__(self) -> None:
+    A task that raises a WatchsloError cannot go on before the user mends something: it sets `stop`, for whoever waits
+    for that within the context, and the error is raised when the context is left.
+    """
+
+    def __init__(self, stop: asyncio.Event) -> None:
+        self._stop = stop
         self._tasks: dict[Hashable, asyncio.Task[None]] = {}
+        self._error: WatchsloError | None = None
         self._log = structlog.get_logger()
 
     async def __aenter__(self) -> Self:
@@ -24,6 +32,11 @@ class Crew:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.dismiss(*self._tasks)
+        if self._error and error is None:
+            raise self._error
+
+    def __contains__(self, name: Hashable) -> bool:
+        return name in self._tasks
 
     def hire(self, name: Hashable, work: Callable[[], Awaitable[None]]) -> None:
         """Starts `work` under a name that is free; it is started again whenever it raises, not when it returns."""
@@ -41,17 +54,10 @@ class Crew:
         while True:
             try:
                 return await work()
+            except WatchsloError as error:
+                self._error = error
+                self._stop.set()
+                return None
             except Exception as error:  # noqa: BLE001 - whatever it is, the daemon goes on and says so
-                self._log.error("task_crashed", task=str(name), error=_place(error), again_in_s=RESTART_SECONDS)
+                self._log.error("task_crashed", task=str(name), error=whereabouts(error), again_in_s=RESTART_SECONDS)
                 await asyncio.sleep(RESTART_SECONDS)
-
-
-def _place(error: BaseException) -> str:
-    """The kind of an error and where it was raised: no values, which could be data of the cluster."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    trace = error.__traceback__
-    while trace and trace.tb_next:
-        trace = trace.tb_next
-    where = f"{trace.tb_frame.f_code.co_qualname}:{trace.tb_lineno}" if trace else "unknown"
-    return f"{type(error).__name__} in {where}"

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 import structlog
@@ -21,6 +21,9 @@ from watchslo.watch.backoff import Backoff
 from watchslo.watch.failure import Action, Failure
 
 MAIN = "main"
+EVENTS = Resource("", "v1", "events", namespaced=True)
+CANDIDATES = 12  # more of them would make the choice long, and hardly better
+FAILURES_EACH = 3  # of one candidate, then the others are tried
 CHOICE_GAP_SECONDS = 0.25  # all else waits for the choice
 NOTHING_READABLE_SECONDS = 30.0
 
@@ -29,27 +32,18 @@ class Homes:
     """Chooses what the main domain ticks on, keeps all clocks ticking, and finds every stream the domain it belongs to.
 
     Streams are dated by the main domain unless their probes contradict it; then by a clock that ticks on their own
-    resource, until their probes agree with the main one again. `candidates` may be ticked on, the best first.
+    resource, until their probes agree with the main one again.
     """
 
-    def __init__(
-        self,
-        apiserver: Apiserver,
-        crew: Crew,
-        clock: ClockConfig,
-        candidates: Sequence[Resource],
-        random: Callable[[], float],
-    ) -> None:
+    def __init__(self, apiserver: Apiserver, crew: Crew, clock: ClockConfig, random: Callable[[], float]) -> None:
         self._apiserver = apiserver
         self._crew = crew
         self._clock = clock
-        self._candidates = tuple(candidates)
         self._random = random
         self._log = structlog.get_logger()
-        self._trouble = Trouble(self._log.bind(domain=MAIN))
         self._streams: dict[int, Stream] = {}
         self._own: dict[str, Timekeeper] = {}
-        self.main = self._timekeeper(MAIN)
+        self.main = self._timekeeper(MAIN, clock.namespace)
         crew.hire(("ticks", MAIN), self._tick_main)
 
     @property
@@ -59,16 +53,15 @@ class Homes:
     @property
     def not_ticking(self) -> str | None:
         """Why the main clock does not tick, in a sentence, or nothing."""
-        if self.main.domain.clock.latest is None:
-            latest = self._trouble.latest
-            return latest.message if latest else "What to tick on is being chosen."
-        return self.main.ticker.failure.message if self.main.ticker.failure else None
+        if self.main.trouble.now:
+            return self.main.trouble.now.message
+        return None if self.main.ticking else "What to tick on is being chosen."
 
     def admit(self, stream: Stream) -> None:
-        """Takes in a stream of the main domain, and begins to probe whether it is one."""
+        """Takes in a stream of the main domain, which is probed whenever its watch opens."""
         self._streams[stream.number] = stream
         self.main.attach(stream)
-        self._crew.hire(("probes", stream.number), partial(self._probe, stream))
+        self._crew.hire(("probes", stream.number), partial(self._keep_probing, stream))
 
     async def release(self, stream: Stream) -> None:
         del self._streams[stream.number]
@@ -83,11 +76,15 @@ class Homes:
 
     # Ticks
 
-    def _timekeeper(self, name: str) -> Timekeeper:
-        return Timekeeper(name, self._read, Pace(self._clock.interval, self._random), self._on_foreign, self._on_reset)
+    def _timekeeper(self, name: str, namespace: str) -> Timekeeper:
+        read = partial(self._read, kind="tick", namespace=namespace)
+        trouble = Trouble(self._log.bind(domain=name))
+        return Timekeeper(
+            name, read, Pace(self._clock.interval, self._random), trouble, self._on_foreign, self._on_reset
+        )
 
-    async def _read(self, resource: Resource, kind: str = "tick", namespace: str | None = None) -> Reading | Failure:
-        return await self._apiserver.client.read_nothing(resource, namespace or self._clock.namespace, kind)
+    async def _read(self, resource: Resource, *, kind: str, namespace: str) -> Reading | Failure:
+        return await self._apiserver.client.read_nothing(resource, namespace, kind)
 
     async def _tick_main(self) -> None:
         while True:
@@ -100,57 +97,76 @@ class Homes:
             await self.main.ticker.run(plan.resources)
 
     async def _choose(self) -> TickPlan:
-        """Finds out what to tick on, however long it takes."""
-        choice, backoff = TickChoice(self._candidates), Backoff(self._random)
+        """Finds out what to tick on; one candidate that fails, or may not be read, is none."""
+        choice, backoff, failures = TickChoice(self._candidates()), Backoff(self._random), 0
         while resource := choice.next:
-            match await self._read(resource):
+            match await self._read(resource, kind="tick", namespace=self._clock.namespace):
                 case Reading() as reading:
-                    self._trouble.over()
+                    failures = 0
+                    self.main.trouble.over()
                     choice.observe(reading)
                     await asyncio.sleep(CHOICE_GAP_SECONDS * (0.5 + self._random()))
-                case Failure(action=Action.WAIT) as failure:
-                    self._trouble.happened("tick_failed", failure, on=resource.key)
-                    choice.pass_over(resource)
                 case failure:
-                    self._trouble.happened("tick_failed", failure, on=resource.key)
-                    await asyncio.sleep(backoff.next(time.monotonic(), failure.retry_after))
+                    failures += 1
+                    self.main.trouble.happened("tick_failed", failure, on=resource.key)
+                    if failure.action is Action.WAIT or failures == FAILURES_EACH:
+                        failures = 0
+                        choice.pass_over(resource)
+                    if failure.action is not Action.WAIT:
+                        await asyncio.sleep(backoff.next(time.monotonic(), failure.retry_after))
         assert choice.plan is not None
         return choice.plan
+
+    def _candidates(self) -> list[Resource]:
+        """What may be ticked on: first what is known to be readable, then what can be read in one namespace."""
+        streams = sorted(self._streams.values(), key=lambda stream: (not stream.up, not stream.resource.namespaced))
+        return [*dict.fromkeys((EVENTS, *(stream.resource for stream in streams)))][:CANDIDATES]
 
     def _on_reset(self, home: Timekeeper) -> None:
         """The storage went back: no revision means what it meant, and perhaps the resources part."""
         self._log.warning("domain_reset", domain=home.domain.name, streams=len(home.streams))
-        for stream in home.streams.values():
+        for number in home.streams:
+            stream = self._streams[number]
             stream.track.drop(DOMAIN)
-            self._streams[stream.number].start_over()
+            stream.start_over()
         if home is self.main:
             home.ticker.stop()
 
     # Membership
 
-    async def _probe(self, stream: Stream) -> None:
-        """Probes until it is known where a stream belongs, and again whenever its watch is renewed."""
+    async def _keep_probing(self, stream: Stream) -> None:
+        """Probes a stream whenever it is renewed, until it is known where it belongs."""
         backoff = Backoff(self._random)
         while True:
-            if stream.home.membership(stream.resource) is Membership.PENDING:
+            await stream.renewed.wait()
+            stream.renewed.clear()
+            await self._probe(stream, backoff)
+            while any(home.membership(stream.resource) is Membership.PENDING for home in {self.main, stream.home}):
                 await asyncio.sleep(PROBE_SPACING_SECONDS * (1 + 0.5 * self._random()))
-            else:
-                await stream.renewed.wait()
-                stream.renewed.clear()
-            match await self._read(stream.resource, "probe", stream.watch.namespace):
-                case Reading() as reading:
-                    for home in {self.main, stream.home}:
-                        home.domain.probe(stream.resource.key, reading)
-                case failure:
-                    await asyncio.sleep(backoff.next(time.monotonic(), failure.retry_after))
-            if stream.home is not self.main and self.main.membership(stream.resource) is Membership.MEMBER:
-                self._move(stream, self.main)
-                await self._close_empty()
+                await self._probe(stream, backoff)
+
+    async def _probe(self, stream: Stream, backoff: Backoff) -> None:
+        """Reads the revision of a stream's resource, if there are ticks to compare it with."""
+        if not any(home.ticking for home in (self.main, stream.home)):
+            return
+        match await self._read(stream.resource, kind="probe", namespace=self._namespace(stream)):
+            case Reading() as reading:
+                for home in {self.main, stream.home}:
+                    home.domain.probe(stream.resource.key, reading)
+            case failure:
+                await asyncio.sleep(backoff.next(time.monotonic(), failure.retry_after))
+        if stream.home is not self.main and self.main.membership(stream.resource) is Membership.MEMBER:
+            self._move(stream, self.main)
+            await self._close_empty()
+
+    def _namespace(self, stream: Stream) -> str:
+        """Where a stream's resource can be read: where it is watched."""
+        return stream.watch.namespace or self._clock.namespace
 
     def _on_foreign(self, home: Timekeeper, dated: Dated) -> None:
         if home is self.main:
             stream = self._streams[dated.number]
-            self._move(stream, self._own_home(stream.resource))
+            self._move(stream, self._own_home(stream))
 
     def _move(self, stream: Stream, home: Timekeeper) -> None:
         self._log.warning("domain_changed", watch=stream.label, domain=home.domain.name)
@@ -158,14 +174,16 @@ class Homes:
         stream.home.detach(stream)
         stream.home = home
         home.attach(stream)
+        stream.renewed.set()
 
-    def _own_home(self, resource: Resource) -> Timekeeper:
-        """A clock that ticks on the resource itself, and so is blind to the lag of its cache."""
-        if resource.key not in self._own:
-            home = self._own[resource.key] = self._timekeeper(resource.key)
+    def _own_home(self, stream: Stream) -> Timekeeper:
+        """A clock that ticks on the stream's own resource, and so is blind to the lag of its cache."""
+        key = stream.resource.key
+        if key not in self._own:
+            home = self._own[key] = self._timekeeper(key, self._namespace(stream))
             home.blind = True
-            self._crew.hire(("ticks", resource.key), partial(self._tick_own, home, resource))
-        return self._own[resource.key]
+            self._crew.hire(("ticks", key), partial(self._tick_own, home, stream.resource))
+        return self._own[key]
 
     async def _tick_own(self, home: Timekeeper, resource: Resource) -> None:
         while True:

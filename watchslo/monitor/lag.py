@@ -6,7 +6,6 @@ late, so suspicion ends only when the loop is on time *and* has idle time again.
 
 import asyncio
 import time
-from collections.abc import Callable
 
 from watchslo.latency.histogram import DurationHistogram
 from watchslo.snapshot import HistogramReading
@@ -33,6 +32,10 @@ class Lag:
     def last_beat(self) -> float:
         return self._last
 
+    def resume(self, now: float, cpu: float) -> None:
+        """The heartbeat begins: the time before it says nothing."""
+        self._last, self._cpu = now, cpu
+
     def beat(self, now: float, cpu: float) -> None:
         """One heartbeat, due `BEAT_SECONDS` after the previous one."""
         gap = now - self._last
@@ -53,8 +56,9 @@ class Lag:
         return self._lags.reading()
 
 
-async def keep_beating(lag: Lag, clock: Callable[[], float] = time.monotonic) -> None:
+async def keep_beating(lag: Lag) -> None:
     """Beats until cancelled."""
+    lag.resume(time.monotonic(), time.thread_time())
     while True:
         await asyncio.sleep(BEAT_SECONDS)
-        lag.beat(clock(), time.thread_time())
+        lag.beat(time.monotonic(), time.thread_time())

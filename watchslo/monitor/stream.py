@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 
 import structlog
 
@@ -24,7 +24,7 @@ from watchslo.snapshot import StreamReading
 from watchslo.watch.decode import decode
 from watchslo.watch.failure import ENDED, Action, Failure, Reason, because
 from watchslo.watch.lines import LineSplitter, LineTooLong
-from watchslo.watch.machine import Machine, State
+from watchslo.watch.machine import HEALTHY_SECONDS, Machine, State
 from watchslo.watch.messages import (
     Batch,
     Begin,
@@ -86,6 +86,7 @@ class Stream:
         self.track = track
         self.home = home
         self.renewed = asyncio.Event()
+        self._random = random
         self._strategy = STRATEGIES[watch.strategy]
         self._counters = Counters(self._strategy)
         self._durations = Durations([self._strategy.name])
@@ -93,15 +94,12 @@ class Stream:
         self._selectors = Selectors(watch.field_selector, watch.label_selector)
         self._measures_creation = watch.measures_creation(resource)
         self._lag = lag
-        self._random = random
         self._longest_line = longest_line
         self._representation = Representation(watch.representation_of(resource))
-        self._machine = Machine(self._strategy, PAGE_SIZE, random)
-        self._requests: dict[int, asyncio.Task[None]] = {}
-        self._wake_at: float | None = None
+        self._begin_anew()
         self._alarm = asyncio.Event()
         self._halted = asyncio.Event()
-        self._opened_once = False
+        self._opened: float | None = None
         self._last_received_wall: float | None = None
         self._bookmark_seen: float | None = None
         self._log = structlog.get_logger().bind(watch=label, resource=resource.key)
@@ -114,7 +112,7 @@ class Stream:
     @property
     def started(self) -> bool:
         """Whether the watch was open once, or cannot be opened now and is looked for from time to time."""
-        return self._opened_once or self.state is State.AWAY
+        return self._opened is not None or self.state is State.AWAY
 
     @property
     def measured(self) -> bool:
@@ -127,18 +125,27 @@ class Stream:
 
     @property
     def trouble(self) -> str | None:
-        """What went wrong last, in a sentence."""
-        return self._trouble.latest.message if self._trouble.latest else None
+        """What is wrong, in a sentence."""
+        return self._trouble.now.message if self._trouble.now else None
 
     async def run(self) -> None:
         """Watches until halted. Run again after a crash it starts over, and what was counted stays."""
+        if self._halted.is_set():
+            return
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
+                alarm = self._tasks.create_task(self._keep_time())
+                self._feed(Begin())
+                await self._halted.wait()
+                alarm.cancel()
+        except Exception:
+            self._begin_anew()  # at once: what crashed is not to be seen as open, nor to be told anything
+            raise
+
+    def _begin_anew(self) -> None:
         self._machine = Machine(self._strategy, PAGE_SIZE, self._random)
-        self._requests.clear()
-        async with asyncio.TaskGroup() as self._tasks:
-            alarm = self._tasks.create_task(self._keep_time())
-            self._feed(Begin())
-            await self._halted.wait()
-            alarm.cancel()
+        self._requests: dict[int, asyncio.Task[None]] = {}
+        self._wake_at: float | None = None
 
     def halt(self, reason: Reason) -> None:
         """Closes the watch; `run` returns."""
@@ -241,17 +248,16 @@ class Stream:
             self.track.unmeasured(DOMAIN, len(batch.revisions))
 
     def _measure_creations(self, batch: Batch) -> None:
-        offset = self._apiserver.creator_offset()
+        offset = self._apiserver.creator_offset
         if offset is None:
             return
         received_wall = time.time() - (time.monotonic() - batch.received)
-        self.track.record_creation(
-            [
-                creation_bounds(datetime.fromisoformat(created).timestamp(), received_wall, offset)
-                for type_, created in zip(batch.types, batch.created, strict=True)
-                if type_ == "ADDED" and created
-            ]
+        stamps = (
+            _parse_time(created)
+            for type_, created in zip(batch.types, batch.created, strict=True)
+            if type_ == "ADDED" and created
         )
+        self.track.record_creation([creation_bounds(stamp, received_wall, offset) for stamp in stamps if stamp])
 
     def _note(self, fact: Fact) -> None:
         self._counters.add(fact)
@@ -259,8 +265,7 @@ class Stream:
         self._apiserver.durations.add(self._strategy.name, fact)
         match fact:
             case WatchOpened():
-                self._opened_once = True
-                self._trouble.over()
+                self._opened = time.monotonic()
                 self.renewed.set()
             case WatchClosed(failure, lived):
                 self._trouble.happened("watch_closed", failure, after_s=lived and round(lived, 3))
@@ -273,11 +278,16 @@ class Stream:
                 self.track.unmeasured(UNPARSABLE, count)
             case Relisted(reason) if reason is not RelistReason.START:
                 self._log.info("relist", reason=reason.value)
-            case TimeTravel(back):
+            case TimeTravel():
                 self._apiserver.time_travel += 1
-                self._log.warning("time_travel", revisions_back=back)
-            case OutOfOrder(count):
-                self._log.warning("out_of_order", events=count)
+            case OutOfOrder(count) if self._counters.order_violations == count:
+                self._log.warning("out_of_order", events=count)  # the first; others are counted
+
+    def evaluate(self, now: float, *, overloaded: bool) -> None:
+        """Makes a new reading of the statistics. Trouble is over once the watch stays open."""
+        self.track.evaluate(now, overloaded=overloaded)
+        if self.up and self._opened is not None and now - self._opened >= HEALTHY_SECONDS:
+            self._trouble.over()
 
     def reading(self) -> StreamReading:
         """Everything that is shown of this stream."""
@@ -318,3 +328,11 @@ class Stream:
         if failure and failure.reason is Reason.UNPARSABLE:
             return "unparsable"
         return self.home.membership(self.resource)
+
+
+def _parse_time(text: str) -> float | None:
+    """Unix seconds of a metav1.Time, which is in UTC; None where it is no such thing."""
+    try:
+        return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None

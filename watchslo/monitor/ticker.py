@@ -12,10 +12,12 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from watchslo.latency.histogram import DurationHistogram
 from watchslo.model import Reading, Resource
+from watchslo.monitor.trouble import Trouble
 from watchslo.watch.failure import Action, Failure
 
 SLOW_SECONDS = 1.0  # after this long without an answer the next tick goes out, by another connection
 SLOWEST_SECONDS = 10.0
+AT_ONCE = 6  # more have no answer only where credentials or our own queue hold them up
 ROUND_TRIP_EDGES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 
@@ -43,7 +45,7 @@ class Pace:
 class Ticker:
     """Reads nothing again and again, and hands each reading to `arrived` on the loop.
 
-    `resources` are those it ticks on, `failure` why the last tick failed, if it did.
+    `resources` are those it ticks on.
     """
 
     def __init__(
@@ -51,14 +53,15 @@ class Ticker:
         read: Callable[[Resource], Awaitable[Reading | Failure]],
         arrived: Callable[[Reading], None],
         pace: Pace,
+        trouble: Trouble,
     ) -> None:
         self.resources: tuple[Resource, ...] = ()
         self.results = Counter(ok=0, slow=0, failed=0)
         self.round_trips = DurationHistogram(ROUND_TRIP_EDGES)
-        self.failure: Failure | None = None
         self._read = read
         self._arrived = arrived
         self._pace = pace
+        self._trouble = trouble
         self._stopped = False
 
     def stop(self) -> None:
@@ -69,10 +72,13 @@ class Ticker:
         """Ticks on these in turn until told to stop, or until one of them can be read no more."""
         self.resources = tuple(resources)
         self._stopped = False
+        room = asyncio.Semaphore(AT_ONCE)
         async with asyncio.TaskGroup() as ticks:
             for resource in itertools.cycle(self.resources):
+                await room.acquire()
                 sent = time.monotonic()
                 tick = ticks.create_task(self._tick(resource))
+                tick.add_done_callback(lambda _: room.release())
                 await asyncio.wait({tick}, timeout=SLOW_SECONDS)
                 if self._stopped:
                     return
@@ -83,11 +89,11 @@ class Ticker:
             case Reading() as reading:
                 self.results["ok" if reading.round_trip < SLOW_SECONDS else "slow"] += 1
                 self.round_trips.observe(reading.round_trip)
-                self.failure = None
+                self._trouble.over()
                 self._pace.answered()
                 self._arrived(reading)
             case failure:
                 self.results["failed"] += 1
-                self.failure = failure
+                self._trouble.happened("tick_failed", failure, on=resource.key)
                 self._pace.failed(failure.retry_after, time.monotonic())
                 self._stopped = self._stopped or failure.action is Action.WAIT

@@ -8,6 +8,7 @@ from watchslo.clock.domain import Domain, Membership
 from watchslo.latency.track import Track
 from watchslo.model import Reading, Resource
 from watchslo.monitor.ticker import Pace, Ticker
+from watchslo.monitor.trouble import Trouble
 from watchslo.snapshot import DomainReading
 from watchslo.watch.failure import Failure
 
@@ -23,9 +24,9 @@ class Dated(Protocol):
 class Timekeeper:
     """Joins one `Domain`, its `Ticker`, and the streams whose revisions they date.
 
-    A `blind` one ticks on nothing but what its streams watch, and cannot see the lag of that cache. `on_foreign` is
-    called with a stream whose revisions prove not to belong here, `on_reset` when the storage went back in time: their
-    owner finds the stream another home, or starts the streams over.
+    A `blind` one ticks on nothing but what its streams watch, and cannot see the lag of that cache. `trouble` is that
+    of its ticks. `on_foreign` is called with a stream whose revisions prove not to belong here, `on_reset` when the
+    storage went back in time: their owner finds the stream another home, or starts the streams over.
     """
 
     def __init__(
@@ -33,11 +34,13 @@ class Timekeeper:
         name: str,
         read: Callable[[Resource], Awaitable[Reading | Failure]],
         pace: Pace,
+        trouble: Trouble,
         on_foreign: Callable[["Timekeeper", Dated], None],
         on_reset: Callable[["Timekeeper"], None],
     ) -> None:
         self.domain = Domain(name)
-        self.ticker = Ticker(read, self._arrived, pace)
+        self.trouble = trouble
+        self.ticker = Ticker(read, self._arrived, pace, trouble)
         self.blind = False
         self.streams: dict[int, Dated] = {}
         self._on_foreign = on_foreign
@@ -51,6 +54,11 @@ class Timekeeper:
         del self.streams[stream.number]
         self.domain.detach(stream.number)
 
+    @property
+    def ticking(self) -> bool:
+        """Whether there is a tick to compare with."""
+        return self.domain.clock.latest is not None
+
     def membership(self, resource: Resource) -> Membership:
         return self.domain.membership(resource.key)
 
@@ -63,13 +71,15 @@ class Timekeeper:
             self._seal(stream, tick)
 
     def _seal(self, stream: Dated, tick: Reading) -> None:
-        clock = self.domain.clock
-        own_cache = stream.resource.key if stream.resource.cached and not self.blind else None
-        measure = partial(clock.measure, without=own_cache)
-        if not stream.track.seal(tick.sent, tick.revision, measure, clock.median_round_trip or 0.0):
+        """Measures what a stream received, unless it is known by now that it does not belong here."""
+        if self.membership(stream.resource) is not Membership.FOREIGN:
+            clock = self.domain.clock
+            own_cache = stream.resource.key if stream.resource.cached and not self.blind else None
+            measure = partial(clock.measure, without=own_cache)
+            if stream.track.seal(tick.sent, tick.revision, measure, clock.median_round_trip or 0.0):
+                return
             self.domain.expel(stream.resource.key)
-        if self.membership(stream.resource) is Membership.FOREIGN:
-            self._on_foreign(self, stream)
+        self._on_foreign(self, stream)
 
     def reading(self, apiserver: str) -> DomainReading:
         clock, ticker = self.domain.clock, self.ticker

@@ -1,0 +1,219 @@
+"""A cluster in memory, behind the methods of `kube.client.Client`: what it answers can be changed at any time."""
+
+import asyncio
+import contextlib
+import json
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from structlog.testing import CapturingLogger
+
+from watchslo.kube.access import Access, Connection, Credentials
+from watchslo.kube.apiservers import SLICES
+from watchslo.kube.client import Page, Selectors
+from watchslo.kube.limiter import Limiter
+from watchslo.kube.representation import Representation
+from watchslo.model import Reading, Resource
+from watchslo.watch.failure import ENDED, Failure, Phase, Reason, because
+from watchslo.watch.messages import ListRequest, WatchRequest
+
+PODS = Resource("", "v1", "pods", namespaced=True)
+NODES = Resource("", "v1", "nodes", namespaced=False)
+CONFIGMAPS = Resource("", "v1", "configmaps", namespaced=True)
+EVENTS = Resource("", "v1", "events", namespaced=True)
+ANSWER_SECONDS = 0.002
+
+Received = tuple[float, bytes] | Failure
+
+
+class Log:
+    """What was logged."""
+
+    def __init__(self, logger: CapturingLogger) -> None:
+        self._logger = logger
+
+    def of(self, event: str) -> list[dict[str, Any]]:
+        """The facts of each entry of one event."""
+        return [call.kwargs for call in self._logger.calls if call.kwargs.get("event") == event]
+
+    @property
+    def events(self) -> list[str]:
+        return [call.kwargs["event"] for call in self._logger.calls]
+
+
+@dataclass
+class Watch:
+    """An open watch: what is `sent` on it arrives at once."""
+
+    resource: Resource
+    revision: int
+    representation: Representation
+    queue: asyncio.Queue[bytes | Failure] = field(default_factory=asyncio.Queue)
+    open: bool = True
+
+    async def read(self) -> Received:
+        said = await self.queue.get()
+        return said if isinstance(said, Failure) else (time.monotonic(), said)
+
+    def send(self, said: bytes | Failure = ENDED) -> None:
+        self.queue.put_nowait(said)
+
+
+def line(type_: str, revision: int | str, created: str | None = None) -> bytes:
+    metadata = {"resourceVersion": str(revision)} | ({"creationTimestamp": created} if created else {})
+    return json.dumps({"type": type_, "object": {"metadata": metadata}}).encode() + b"\n"
+
+
+def because_of(reason: Reason, phase: Phase = Phase.LIST) -> Failure:
+    return because(reason, phase=phase)
+
+
+class Cluster:
+    """One apiserver. A request fails while `failures` names its (kind, resource key), (kind, "*") or ("*", "*").
+
+    `revisions` are those of resources that are kept in a storage of their own; `hanging` kinds are never answered.
+    """
+
+    def __init__(self) -> None:
+        self.revision = 100
+        self.revisions: dict[str, int] = {}
+        self.failures: dict[tuple[str, str], Failure] = {}
+        self.hanging: set[str] = set()
+        self.served: list[Resource] = [PODS, NODES, CONFIGMAPS, EVENTS]
+        self.stale: set[str] = set()
+        self.git_version = "v1.36.3"
+        self.addresses: tuple[str, ...] = ("10.0.0.1",)
+        self.requests: Counter[tuple[str, str]] = Counter()
+        self.asked: list[tuple[float, str, str]] = []
+        self.watches: list[Watch] = []
+        self.date_skew: float | None = None
+        self.is_open = False
+        self._observe: Callable[[float, float, float], object] = lambda *_: None
+
+    def client(self, _: Connection, __: Limiter, observe: Callable[[float, float, float], object]) -> Self:
+        self._observe = observe
+        return self
+
+    # What happens in the cluster
+
+    def revision_of(self, resource: Resource) -> int:
+        return self.revisions.get(resource.key, self.revision)
+
+    def write(self, resource: Resource, type_: str = "MODIFIED", created: str | None = None) -> int:
+        """A change, whose event arrives at once."""
+        if resource.key in self.revisions:
+            self.revisions[resource.key] += 1
+        else:
+            self.revision += 1
+        revision = self.revision_of(resource)
+        self.send(resource, line(type_, revision, created))
+        return revision
+
+    def send(self, resource: Resource, said: bytes | Failure = ENDED) -> None:
+        for watch in self.open_watches(resource):
+            watch.send(said)
+
+    def open_watches(self, resource: Resource | None = None) -> list[Watch]:
+        return [watch for watch in self.watches if watch.open and resource in (None, watch.resource)]
+
+    def fail(self, reason: Reason | None, kind: str = "*", key: str = "*", retry_after: float | None = None) -> None:
+        """Lets requests fail, until told otherwise by None."""
+        if reason is None:
+            self.failures.pop((kind, key))
+        else:
+            self.failures[kind, key] = because(reason, phase=Phase.LIST, retry_after=retry_after)
+
+    def count(self, kind: str, key: str | None = None) -> int:
+        return sum(1 for _, asked, of in self.asked if asked == kind and key in (None, of))
+
+    # What a client can ask
+
+    async def __aenter__(self) -> Self:
+        self.is_open = True
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.is_open = False
+
+    async def read_nothing(self, resource: Resource, namespace: str, kind: str) -> Reading | Failure:
+        sent = time.monotonic()
+        failure = await self._answer(kind, resource.key, namespace)
+        return failure or Reading(resource.key, sent, time.monotonic(), self.revision_of(resource))
+
+    async def list_page(
+        self, resource: Resource, namespace: str | None, _: Selectors, request: ListRequest, __: Representation
+    ) -> Page | Failure:
+        sent = time.monotonic()
+        failure = await self._answer("list", resource.key, namespace)
+        token = None if request.continue_token or not request.limit else "more"
+        return failure or Page(self.revision_of(resource), 3, 1000, token, sent, time.monotonic())
+
+    @contextlib.asynccontextmanager
+    async def watch(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        _: Selectors,
+        request: WatchRequest,
+        representation: Representation,
+    ) -> AsyncIterator[Watch | Failure]:
+        failure = await self._answer("watch", resource.key, namespace)
+        if failure:
+            yield failure
+            return
+        opened = Watch(resource, request.revision, representation)
+        self.watches.append(opened)
+        try:
+            yield opened
+        finally:
+            opened.open = False
+
+    async def document(self, path: str, _: str = "") -> bytes | Failure:
+        failure = await self._answer("discovery", path)
+        if failure:
+            return failure
+        if path == SLICES:
+            part = {"addressType": "IPv4", "endpoints": [{"addresses": list(self.addresses)}]}
+            return json.dumps({"items": [part]}).encode()
+        return _discovery(self.served if path == "/api" else [], self.stale)
+
+    async def version(self) -> str | Failure:
+        return await self._answer("version") or self.git_version
+
+    async def _answer(self, kind: str, key: str = "", _: str | None = None) -> Failure | None:
+        self.asked.append((time.monotonic(), kind, key))
+        sent_wall = time.time()
+        await asyncio.sleep(ANSWER_SECONDS)
+        if kind in self.hanging:
+            await asyncio.get_running_loop().create_future()
+        if self.date_skew is not None:
+            self._observe(float(int(time.time() + self.date_skew)), sent_wall, time.time())
+        names = ((kind, key), (kind, "*"), ("*", "*"))
+        return next((self.failures[name] for name in names if name in self.failures), None)
+
+
+def _discovery(served: Iterable[Resource], stale: Iterable[str]) -> bytes:
+    entries = [
+        {
+            "resource": resource.plural,
+            "scope": "Namespaced" if resource.namespaced else "Cluster",
+            "verbs": ["list", "watch"],
+        }
+        for resource in served
+    ]
+    versions = [{"version": "v1", "resources": entries}]
+    groups: list[dict[str, Any]] = [{"metadata": {}, "versions": versions}] if entries else []
+    groups += [{"metadata": {"name": name}, "versions": [{"version": "v1", "freshness": "Stale"}]} for name in stale]
+    return json.dumps({"kind": "APIGroupDiscoveryList", "items": groups}).encode()
+
+
+def nowhere() -> Connection:
+    """A connection that is never used."""
+
+    async def load() -> Credentials:
+        return Credentials(Access("http://nowhere.test"), {})
+
+    return Connection(load)

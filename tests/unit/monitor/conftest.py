@@ -1,0 +1,49 @@
+"""A cluster in memory, and a loop whose time jumps and is everybody's time."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+import structlog
+from structlog.testing import CapturingLogger
+
+from tests.support.loop import JumpingLoop
+from tests.unit.monitor.cluster import Cluster, Log
+
+WALL_SECONDS = 1_700_000_000.0
+
+
+def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    return {"jumping": JumpingLoop}
+
+
+@pytest.fixture(autouse=True)
+async def jumping_time(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
+    loop = asyncio.get_running_loop()
+    with monkeypatch.context() as patched:
+        if isinstance(loop, JumpingLoop):  # not for a test that is no coroutine
+            _pass_on(loop, patched)
+        yield
+
+
+def _pass_on(loop: JumpingLoop, patched: pytest.MonkeyPatch) -> None:
+    patched.setattr(time, "monotonic", loop.time)
+    patched.setattr(time, "time", lambda: WALL_SECONDS + loop.time())
+    patched.setattr(time, "thread_time", lambda: 0.0)
+
+
+@pytest.fixture(autouse=True)
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """The cluster that every `Apiserver` made from now on speaks to."""
+    made = Cluster()
+    monkeypatch.setattr("watchslo.monitor.apiserver.Client", made.client)
+    return made
+
+
+@pytest.fixture
+def log() -> Log:
+    """What is logged from now on: (level, event, facts)."""
+    logger = CapturingLogger()
+    structlog.configure(processors=[], logger_factory=lambda *_: logger, cache_logger_on_first_use=False)
+    return Log(logger)
