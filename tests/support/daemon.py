@@ -1,14 +1,17 @@
-"""watchslo's own processes, started as a user starts them: the daemon, and the simulated cluster."""
+"""watchslo's own processes, started as a user starts them: the daemon, the simulated cluster, and the slow link."""
 
 import contextlib
 import json
+import os
+import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.process import Process
@@ -16,6 +19,39 @@ from tests.support.process import Process
 WATCHSLO = Path(sys.executable).with_name("watchslo")
 START_SECONDS = 30.0
 HTTP_SECONDS = 10.0
+COMMAND_SECONDS = 90.0
+LOOK_SECONDS = 0.1  # it has news once a second; who asks all the time only keeps it from work
+
+
+def config_file(folder: Path, **keys: Any) -> Path:
+    """Writes a configuration of these keys, in the place of the one that is there, and returns its path."""
+    path = folder / "watchslo.yaml"
+    draft = path.with_suffix(".draft")
+    draft.write_text(yaml.safe_dump(keys))
+    return draft.replace(path)  # as ConfigMaps are mounted: nobody sees half of it
+
+
+def watchslo(
+    *arguments: str | Path, env: Mapping[str, str] | None = None, timeout: float = COMMAND_SECONDS
+) -> subprocess.CompletedProcess[str]:
+    """Runs a command of watchslo to its end; whatever comes of it, it is no traceback."""
+    done = subprocess.run(
+        [WATCHSLO, *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env=env,
+        timeout=timeout,
+        check=False,
+    )
+    assert "Traceback" not in done.stdout + done.stderr, done.stderr
+    return done
+
+
+def outside(**more: str) -> dict[str, str]:
+    """An environment that names no cluster, but for what is added."""
+    named = ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT")
+    return {key: value for key, value in os.environ.items() if key not in named} | more
 
 
 class Scrape:
@@ -43,16 +79,26 @@ class Scrape:
 
 
 class Daemon:
-    """`watchslo run` as a process of its own; its address is learnt from its JSON log."""
+    """`watchslo run` as a process of its own; its address is learnt from its JSON log. One folder is for one daemon.
 
-    def __init__(self, folder: Path, *arguments: str | Path, env: Mapping[str, str] | None = None) -> None:
+    It fails the test if it ever says a traceback. `wrapper` is a command that becomes the one that follows it.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *arguments: str | Path,
+        env: Mapping[str, str] | None = None,
+        wrapper: Sequence[str | Path] = (),
+    ) -> None:
+        folder.mkdir(exist_ok=True)
         own = ("--listen", "127.0.0.1:0", "--log-format", "json")
-        self.process = Process(folder, "watchslo", [WATCHSLO, "run", *own, *arguments], env)
+        self.process = Process(folder, "watchslo", [*wrapper, WATCHSLO, "run", *own, *arguments], env)
 
     def __enter__(self) -> Self:
         self.process.start()
         try:
-            self.process.until(lambda: bool(self._listening()), START_SECONDS, "listening")
+            self.until_listening()
         except BaseException:
             self.process.kill()
             raise
@@ -60,11 +106,17 @@ class Daemon:
 
     def __exit__(self, *_: object) -> None:
         self.process.stop()
+        assert "Traceback" not in self.said, self.process.tail()
+
+    @property
+    def said(self) -> str:
+        """All that it ever printed."""
+        return self.process.err + self.process.out
 
     @property
     def url(self) -> str:
         """Where it serves, e.g. `http://127.0.0.1:41234`."""
-        return str(self._listening()[-1]["url"])
+        return str(self._listening()[-1]["url"]).rstrip("/")
 
     def log(self, event: str) -> list[dict[str, Any]]:
         """The log's entries of one event."""
@@ -97,12 +149,40 @@ class Daemon:
     def ready(self) -> bool:
         return self.get("/readyz")[0] == 200
 
-    def until(self, condition: Any, timeout: float, what: str) -> None:
+    def streams(self) -> dict[str, Any]:
+        """What `/api/v1/status` says of each watch, by its name."""
+        return {stream["watch"]: stream for stream in self.status()["streams"]}
+
+    def measuring(self, *watches: str) -> bool:
+        """Whether these watches are open, and all that arrives there is dated."""
+        streams = self.streams()
+        return all(
+            watch in streams and streams[watch]["up"] and streams[watch]["membership"] == "member" for watch in watches
+        )
+
+    def until_listening(self) -> None:
+        self.process.until(lambda: bool(self._listening()), START_SECONDS, "listening")
+
+    def until(self, condition: Callable[[Scrape], bool], timeout: float, what: str) -> None:
         """Waits until `condition(scrape)` holds for a fresh scrape."""
-        self.process.until(lambda: bool(condition(self.scrape())), timeout, what)
+        self.process.until(lambda: condition(self.scrape()), timeout, what, LOOK_SECONDS)
 
     def until_ready(self, timeout: float = START_SECONDS) -> None:
-        self.process.until(self.ready, timeout, "ready")
+        self.process.until(self.ready, timeout, "ready", LOOK_SECONDS)
+
+    def until_not_ready(self, why: str, timeout: float = START_SECONDS) -> None:
+        """Waits until `/readyz` is 503 and says `why`; alive it is all the while."""
+
+        def says() -> bool:
+            assert self.get("/healthz")[0] == 200
+            code, text = self.get("/readyz")
+            return code == 503 and why in text
+
+        self.process.until(says, timeout, f"not ready: {why}", LOOK_SECONDS)
+
+    def until_measuring(self, *watches: str, timeout: float = START_SECONDS) -> None:
+        """Waits until these watches are open and all that arrives there is dated."""
+        self.process.until(lambda: self.measuring(*watches), timeout, f"measuring {watches}", LOOK_SECONDS)
 
     def stop(self, timeout: float = 10.0) -> int:
         """Ends it by SIGTERM and returns its exit code; SIGKILL after `timeout` seconds."""
@@ -115,12 +195,11 @@ class Daemon:
         return self.log("listening")
 
 
-class Simulator:
-    """`python -m watchslo.sim` as a process of its own; `announced` is the JSON line it prints when it listens."""
+class _Announced:
+    """A process that says in a line of JSON where it listens: `announced`. What it simulates is told by HTTP."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
-        command = [sys.executable, "-m", "watchslo.sim", "--port", "0", *arguments]
-        self.process = Process(folder, "simulator", command)
+    def __init__(self, folder: Path, name: str, module: str, *arguments: str) -> None:
+        self.process = Process(folder, name, [sys.executable, "-m", module, *arguments])
 
     def __enter__(self) -> Self:
         self.process.start()
@@ -139,6 +218,30 @@ class Simulator:
         line: dict[str, str] = json.loads(self.process.out.splitlines()[-1])
         return line
 
+    def control(self, body: dict[str, Any], what: str = "") -> Any:
+        """Tells it something by its control API and returns what it answers."""
+        request = urllib.request.Request(self.announced["control"] + what, json.dumps(body).encode(), method="POST")
+        with urllib.request.urlopen(request, timeout=HTTP_SECONDS) as answer:
+            return json.load(answer)
+
+
+class Simulator(_Announced):
+    """`python -m watchslo.sim`; tell it by `control({}, "/compact")`."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        super().__init__(folder, "simulator", "watchslo.sim", "--port", "0", *arguments)
+
     @property
     def url(self) -> str:
         return self.announced["url"]
+
+
+class Proxy(_Announced):
+    """`python -m watchslo.sim.proxy` before the server at an `http://` address; tell it by `control({"law": "…"})`."""
+
+    def __init__(self, folder: Path, name: str, to: str) -> None:
+        super().__init__(folder, name, "watchslo.sim.proxy", "--to", to.removeprefix("http://"))
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.announced['listen']}"

@@ -16,13 +16,13 @@ POLL_SECONDS = 0.02
 LOG_TAIL_CHARACTERS = 4000
 
 
-def eventually(condition: Callable[[], bool], timeout: float, what: str) -> None:
+def eventually(condition: Callable[[], bool], timeout: float, what: str, every: float = POLL_SECONDS) -> None:
     """Waits until `condition` holds, at most `timeout` seconds; then fails saying `what` did not happen."""
     deadline = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > deadline:
             raise AssertionError(f"after {timeout:g} s still not: {what}")
-        time.sleep(POLL_SECONDS)
+        time.sleep(every)
 
 
 class Process:
@@ -108,7 +108,7 @@ class Process:
             self.signal(signal.SIGKILL)
         self.wait(timeout=10.0)
 
-    def until(self, condition: Callable[[], bool], timeout: float, what: str) -> None:
+    def until(self, condition: Callable[[], bool], timeout: float, what: str, every: float = POLL_SECONDS) -> None:
         """Like `eventually`, but fails at once with the log when the process ends meanwhile."""
 
         def holds() -> bool:
@@ -118,7 +118,7 @@ class Process:
             return False
 
         try:
-            eventually(holds, timeout, f"{self.name}: {what}")
+            eventually(holds, timeout, f"{self.name}: {what}", every)
         except AssertionError as error:
             error.add_note(self.tail())
             raise

@@ -1,0 +1,137 @@
+"""The apiserver goes away and comes back: the daemon says so meanwhile, resumes, and loses no counter."""
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.support.assets import Assets
+from tests.support.control_plane import ControlPlane, Etcd
+from tests.support.daemon import LOOK_SECONDS, Daemon, Scrape, config_file
+from tests.support.writer import configmap
+
+CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
+EVENTS = "/api/v1/namespaces/default/events"
+WATCHES = ("configmaps", "events", "pods")
+BACK_SECONDS = 40.0  # the backoff of a daemon that was away for so few seconds, doubled a few times
+
+Totals = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def totals(scrape: Scrape) -> Totals:
+    """All that must never decrease: counters, and the counts and sums of histograms."""
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in scrape.families.values()
+        if family.type in ("counter", "histogram")
+        for sample in family.samples
+    }
+
+
+@dataclass
+class Watched:
+    """A daemon of which every scrape is compared with the one before it."""
+
+    daemon: Daemon
+    before: Totals = field(default_factory=dict)
+
+    def scrape(self) -> Scrape:
+        scrape = self.daemon.scrape()
+        now = totals(scrape)
+        lost = {key: (value, now.get(key)) for key, value in self.before.items() if now.get(key, -1.0) < value}
+        assert not lost, f"counters went back: {lost}"
+        self.before = now
+        return scrape
+
+    def until(self, condition: Callable[[Scrape], bool], timeout: float, what: str) -> None:
+        self.daemon.process.until(lambda: condition(self.scrape()), timeout, what, LOOK_SECONDS)
+
+
+@pytest.fixture(scope="module")
+def plane(assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane of our own, to be killed."""
+    folder = tmp_path_factory.mktemp("mortal")
+    with Etcd(folder, assets.etcd) as etcd, ControlPlane(folder, assets.kube_apiserver, etcd) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="module")
+def watched(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    folder = tmp_path_factory.mktemp("outage")
+    config = config_file(folder, watch=[{"resource": resource} for resource in WATCHES])
+    with Daemon(folder, "--config", config, "--kubeconfig", plane.kubeconfig()) as daemon:
+        daemon.until_measuring(*WATCHES)
+        yield Watched(daemon)
+
+
+def write(plane: ControlPlane, prefix: str, count: int = 20) -> None:
+    """So many config maps, and as many events."""
+    with plane.writer() as writer:
+        for number in range(count):
+            writer.create(CONFIGMAPS, configmap(f"{prefix}-{number}"))
+            involved = {"kind": "Pod", "namespace": "default", "name": "none"}
+            writer.create(EVENTS, {"metadata": {"name": f"{prefix}-{number}"}, "involvedObject": involved})
+
+
+def received(scrape: Scrape, watch: str) -> float:
+    return scrape.value("watchslo_watch_events_total", watch=watch, type="added")
+
+
+def samples(scrape: Scrape, watch: str) -> float:
+    return scrape.value("watchslo_apiserver_timespan_seconds_count", watch=watch)
+
+
+def test_a_killed_apiserver_is_missed_and_found_again(plane: ControlPlane, watched: Watched) -> None:
+    apiserver = plane.apiservers[0]
+    write(plane, "before")
+    watched.until(lambda scrape: samples(scrape, "configmaps") >= 20, 20, "samples before the outage")
+
+    apiserver.process.kill()
+    watched.daemon.until_not_ready("Connection refused")
+    assert watched.scrape().total("watchslo_watch_up") == 0
+
+    apiserver.start()
+    apiserver.wait_ready()
+    watched.until(lambda scrape: scrape.total("watchslo_watch_up") == len(WATCHES), BACK_SECONDS, "all watches resume")
+    watched.daemon.until_ready()
+    write(plane, "after")
+    watched.until(lambda scrape: samples(scrape, "configmaps") >= 40, 20, "samples after the outage")
+    scrape = watched.scrape()
+    assert received(scrape, "configmaps") == received(scrape, "events") == 40
+    # Its watch cache begins anew with the restart: older revisions have expired. What has no cache resumes.
+    assert scrape.total("watchslo_expired_total", watch="configmaps") == 1
+    assert scrape.value("watchslo_relists_total", watch="configmaps", reason="expired") == 1
+    assert scrape.total("watchslo_expired_total", watch="events") == 0
+    assert scrape.value("watchslo_watches_closed_total", watch="events", **{"class": "network"}) >= 1
+    assert scrape.value("watchslo_clock_resets_total", domain="main") == 0
+
+
+def test_trouble_is_said_once_and_so_is_its_end(watched: Watched) -> None:
+    for event in ("watch_closed", "recovered"):
+        said = [(entry["watch"], entry["reason"]) for entry in watched.daemon.log(event) if "watch" in entry]
+        assert len(said) == len(set(said)), said
+        assert {watch for watch, _ in said} >= set(WATCHES)
+
+
+def test_a_frozen_apiserver_is_missed_and_loses_no_event(plane: ControlPlane, watched: Watched) -> None:
+    apiserver = plane.apiservers[0]
+    before = watched.scrape()
+    apiserver.process.signal(signal.SIGSTOP)
+    try:
+        watched.daemon.until_not_ready("No answer")
+        assert watched.scrape().total("watchslo_watch_up") == len(WATCHES), "nobody closed the connections"
+    finally:
+        apiserver.process.signal(signal.SIGCONT)
+    thawed = time.monotonic()
+    watched.daemon.until_ready()
+    assert time.monotonic() - thawed < 15
+    write(plane, "thawed")
+    watched.until(lambda scrape: samples(scrape, "events") >= samples(before, "events") + 20, 20, "new samples")
+    scrape = watched.scrape()
+    for watch in ("configmaps", "events"):
+        assert received(scrape, watch) == received(before, watch) + 20
+        assert scrape.total("watchslo_relists_total", watch=watch) == before.total(
+            "watchslo_relists_total", watch=watch
+        )

@@ -1,0 +1,105 @@
+"""A real Prometheus, from Debian's package of that name: it scrapes one target every second."""
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+import yaml
+
+from tests.support.control_plane import HOST, Port
+from tests.support.process import Process
+
+START_SECONDS = 30.0
+HTTP_SECONDS = 10.0
+
+
+def program(name: str) -> str:
+    """Where `prometheus` or `promtool` is. Without it the test is skipped, but in CI it fails."""
+    path = shutil.which(name)
+    if path is not None:
+        return path
+    missing = f"there is no {name} here: install Prometheus, such as Debian's package `prometheus`"
+    if "CI" in os.environ:
+        pytest.fail(missing, pytrace=False)
+    pytest.skip(missing)
+
+
+def complaints(exposition: str) -> str:
+    """What `promtool check metrics` finds in an exposition."""
+    command = [program("promtool"), "check", "metrics"]
+    done = subprocess.run(command, input=exposition, capture_output=True, text=True, timeout=60, check=False)
+    said = (done.stdout + done.stderr).strip()
+    return said if said or done.returncode == 0 else f"promtool ended with {done.returncode}"
+
+
+class Prometheus:
+    """A Prometheus server with the target at `url`, and nothing else."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        folder.mkdir(exist_ok=True)
+        target = {"job_name": "watchslo", "static_configs": [{"targets": [urlsplit(url).netloc]}]}
+        config = folder / "prometheus.yml"
+        config.write_text(yaml.safe_dump({"global": {"scrape_interval": "1s"}, "scrape_configs": [target]}))
+        self._port = Port()
+        self.url = f"http://{HOST}:{self._port.number}"
+        command: list[str | Path] = [
+            program("prometheus"),
+            f"--config.file={config}",
+            f"--storage.tsdb.path={folder / 'data'}",
+            f"--web.listen-address={HOST}:{self._port.number}",
+            "--log.level=warn",
+        ]
+        self.process = Process(folder, "prometheus", command)
+
+    def __enter__(self) -> Self:
+        self.process.start()
+        try:
+            self.process.until(self._ready, START_SECONDS, "ready")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.stop()
+        self._port.release()
+
+    def query(self, expression: str) -> list[dict[str, Any]]:
+        """The vector that an instant query gives; an expression that is none fails."""
+        answer = self._get("/api/v1/query", query=expression)
+        assert answer["status"] == "success", answer
+        assert answer["data"]["resultType"] == "vector", answer
+        found: list[dict[str, Any]] = answer["data"]["result"]
+        return found
+
+    def value(self, expression: str) -> float | None:
+        """The value of the one element that a query gives, or None."""
+        found = self.query(expression)
+        assert len(found) <= 1, found
+        return float(found[0]["value"][1]) if found else None
+
+    def target(self) -> dict[str, Any]:
+        """What it thinks of its target."""
+        found: list[dict[str, Any]] = self._get("/api/v1/targets")["data"]["activeTargets"]
+        return found[0]
+
+    def _ready(self) -> bool:
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.url}/-/ready", timeout=HTTP_SECONDS):
+            return True
+        return False
+
+    def _get(self, path: str, **query: str) -> Any:
+        try:
+            with urllib.request.urlopen(f"{self.url}{path}?{urlencode(query)}", timeout=HTTP_SECONDS) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            with error:
+                return json.load(error)
