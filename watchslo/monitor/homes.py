@@ -135,23 +135,27 @@ class Homes:
     # Membership
 
     async def _keep_probing(self, stream: Stream) -> None:
-        """Probes a stream whenever it is renewed, until it is known where it belongs."""
+        """Probes a stream whenever it is renewed, and until it is known where it belongs."""
         backoff = Backoff(self._random)
         while True:
             await stream.renewed.wait()
             stream.renewed.clear()
-            await self._probe(stream, backoff)
-            while any(home.membership(stream.resource) is Membership.PENDING for home in {self.main, stream.home}):
+            await self._probe(stream, {self.main, stream.home}, backoff)
+            while pending := self._pending(stream):
                 await asyncio.sleep(PROBE_SPACING_SECONDS * (1 + 0.5 * self._random()))
-                await self._probe(stream, backoff)
+                await self._probe(stream, pending, backoff)
 
-    async def _probe(self, stream: Stream, backoff: Backoff) -> None:
+    def _pending(self, stream: Stream) -> set[Timekeeper]:
+        homes = {self.main, stream.home}
+        return {home for home in homes if home.membership(stream.resource) is Membership.PENDING}
+
+    async def _probe(self, stream: Stream, homes: set[Timekeeper], backoff: Backoff) -> None:
         """Reads the revision of a stream's resource, if there are ticks to compare it with."""
-        if not any(home.ticking for home in (self.main, stream.home)):
+        if not any(home.ticking for home in homes):
             return
         match await self._read(stream.resource, kind="probe", namespace=self._namespace(stream)):
             case Reading() as reading:
-                for home in {self.main, stream.home}:
+                for home in homes:
                     home.domain.probe(stream.resource.key, reading)
             case failure:
                 await asyncio.sleep(backoff.next(time.monotonic(), failure.retry_after))

@@ -84,6 +84,7 @@ class Cluster:
         self.hanging: set[str] = set()
         self.served: list[Resource] = [PODS, NODES, CONFIGMAPS, EVENTS]
         self.stale: set[str] = set()
+        self.namespace: str | None = None  # the only one that may be read
         self.git_version = "v1.36.3"
         self.addresses: tuple[str, ...] = ("10.0.0.1",)
         self.requests: Counter[tuple[str, str]] = Counter()
@@ -183,7 +184,7 @@ class Cluster:
     async def version(self) -> str | Failure:
         return await self._answer("version") or self.git_version
 
-    async def _answer(self, kind: str, key: str = "", _: str | None = None) -> Failure | None:
+    async def _answer(self, kind: str, key: str = "", namespace: str | None = None) -> Failure | None:
         self.asked.append((time.monotonic(), kind, key))
         sent_wall = time.time()
         await asyncio.sleep(ANSWER_SECONDS)
@@ -191,6 +192,8 @@ class Cluster:
             await asyncio.get_running_loop().create_future()
         if self.date_skew is not None:
             self._observe(float(int(time.time() + self.date_skew)), sent_wall, time.time())
+        if self.namespace and namespace and namespace != self.namespace:
+            return because_of(Reason.FORBIDDEN)
         names = ((kind, key), (kind, "*"), ("*", "*"))
         return next((self.failures[name] for name in names if name in self.failures), None)
 

@@ -1,0 +1,62 @@
+"""The whole inside of the daemon, running against a cluster in memory."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from tests.unit.monitor.cluster import Cluster, nowhere
+from watchslo.config import Config
+from watchslo.model import Resource
+from watchslo.monitor.supervisor import Supervisor
+from watchslo.snapshot import BuildReading, StreamReading
+
+BUILD = BuildReading("1.2.3", "0123abc", "3.12.1")
+STARTED_SECONDS = 20.0
+
+
+def config(*resources: str, **more: Any) -> Config:
+    """As from a file that watches these, or as without a file."""
+    watches = [{"resource": resource} for resource in resources]
+    return Config.model_validate({"watch": watches, **more} if resources else more)
+
+
+class Running:
+    """A supervisor at work."""
+
+    def __init__(self, made: Config) -> None:
+        self.supervisor = Supervisor(made, nowhere(), BUILD, lambda: 0.5)
+        self.stop = asyncio.Event()
+
+    def stream(self, label: str) -> StreamReading:
+        return next(stream for stream in self.supervisor.snapshot().streams if stream.watch == label)
+
+    @property
+    def labels(self) -> list[str]:
+        return [stream.watch for stream in self.supervisor.snapshot().streams]
+
+    def starting(self) -> bool:
+        return self.supervisor.starting
+
+    def not_ready(self) -> tuple[str, ...]:
+        return self.supervisor.snapshot().monitor.not_ready
+
+
+@asynccontextmanager
+async def running(made: Config, start: float = STARTED_SECONDS) -> AsyncIterator[Running]:
+    run = Running(made)
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(run.supervisor.run(run.stop))
+        await asyncio.sleep(start)
+        assert not task.done()
+        yield run
+        run.stop.set()
+        async with asyncio.timeout(1):
+            await task
+
+
+async def keep_writing(cluster: Cluster, *resources: Resource, seconds: float = 60, gap: float = 0.1) -> None:
+    for _ in range(round(seconds / gap)):
+        for resource in resources:
+            cluster.write(resource)
+        await asyncio.sleep(gap)
