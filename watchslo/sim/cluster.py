@@ -13,7 +13,7 @@ import msgspec
 from watchslo.errors import ConfigError
 from watchslo.sim import status
 from watchslo.sim.delay import Law
-from watchslo.sim.faults import EVERYTHING, GARBAGE, Active, Blow, Fault, Faults, Hop, known_fault
+from watchslo.sim.faults import EVERYTHING, Active, Blow, Fault, Faults, Hop, known_fault
 from watchslo.sim.kinds import BUILT_IN, CRDS, Kind, Object, custom_kind, timestamp
 from watchslo.sim.query import Options, Scope
 from watchslo.sim.registry import Registry
@@ -271,9 +271,8 @@ class Cluster:
 
     def _establish(self, name: str) -> None:
         definitions = BUILT_IN[CRDS]
-        try:
-            definition = self.get(definitions, None, name)
-        except status.StatusError:  # deleted in the meantime
+        definition = self.etcd(definitions).table(CRDS).get(name)
+        if definition is None or name in self.kinds:  # deleted in the meantime, or even made again
             return
         kind = custom_kind(definition)
         self.kinds[name] = kind
@@ -350,7 +349,7 @@ class Cluster:
         """Strike open watches, now and again after a while."""
         self._calm(active.fault.name, active.resource)
         for served in self._about(active.resource):
-            _BLOWS[blow](served)
+            _BLOWS[blow](served, active.fault)
         again = asyncio.get_running_loop().call_later(active.fault.every, self._blow, blow, active)
         self._blows[active.fault.name, active.resource] = again
 
@@ -360,19 +359,19 @@ class Cluster:
             timer.cancel()
 
 
-def _garbage(served: Served) -> None:
+def _inject(served: Served, fault: Fault) -> None:
     for stream in tuple(served.streams):
-        stream.inject(GARBAGE)
+        stream.inject(fault.line)
 
 
-def _cut(served: Served) -> None:
+def _cut(served: Served, _fault: Fault) -> None:
     for stream in tuple(served.streams):
         stream.cut()
 
 
-_BLOWS: dict[Blow, Callable[[Served], None]] = {
-    Blow.EXPIRE: lambda served: served.expire(),
-    Blow.GARBAGE: _garbage,
+_BLOWS: dict[Blow, Callable[[Served, Fault], None]] = {
+    Blow.EXPIRE: lambda served, _fault: served.expire(),
+    Blow.INJECT: _inject,
     Blow.CUT: _cut,
 }
 

@@ -27,7 +27,7 @@ class Blow(Enum):
     """What happens to open watches: at once, and then every so often."""
 
     EXPIRE = "expire"
-    GARBAGE = "garbage"
+    INJECT = "inject"
     CUT = "cut"
 
 
@@ -39,13 +39,14 @@ Refusal = Callable[[Kind | None, str, str | None], status.StatusError]
 class Answer:
     """What a share of the requests with certain verbs (none named: all) is answered instead of the truth.
 
-    Either a `refusal`, or a `page` with status 200, or, with neither, a cut connection.
+    Either a `refusal`, or a `body` with status 200, or, with neither, a cut connection.
     """
 
     verbs: tuple[str, ...] = ()
     share: float = 1.0
     refusal: Refusal | None = None
-    page: str = ""
+    body: str | None = None
+    content_type: str = "text/html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Fault:
     """One thing that goes wrong, with one resource or with all; `words` says what, for people.
 
     `law` takes the place of the hop's law of delay; `held` lets nothing pass that hop. `blow` comes `every` so many
-    seconds. `clock` is how far ahead the apiserver's clock is, in seconds.
+    seconds; `line` is what it sends, if it does. `clock` is how far ahead the apiserver's clock is, in seconds.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Fault:
     answer: Answer | None = None
     blow: Blow | None = None
     every: float = 5.0
+    line: bytes = b""
     clock: float = 0.0
     stale: bool = False
 
@@ -98,8 +100,17 @@ _FAULTS = (
           answer=Answer(_READS, 0.5, _refuse(500, "InternalError", "etcdserver: request timed out"))),
     Fault("unavailable", "every request fails with 503",
           answer=Answer(refusal=_refuse(503, "ServiceUnavailable", "apiserver is shutting down"))),
-    Fault("garbage", "every 5 s a line that is no JSON comes on every watch", blow=Blow.GARBAGE),
-    Fault("html", "something in between answers reads with a page of HTML", answer=Answer(_READS, page=_PAGE)),
+    Fault("empty-watch", "watches end as soon as they are open, cleanly and without an event",
+          answer=Answer(("watch",), body="", content_type="application/json")),
+    Fault("garbage", "every 5 s a line that is no JSON comes on every watch", blow=Blow.INJECT,
+          line=b'{"type":"MODIFIED","object":{"kind":\n'),
+    Fault("unknown-type", "every 5 s an event of an unknown type comes on every watch", blow=Blow.INJECT,
+          line=b'{"type":"RENAMED","object":{"kind":"Pod","metadata":{"resourceVersion":"7"}}}\n'),
+    Fault("odd-revision", "every 5 s an event whose revision is no number comes on every watch", blow=Blow.INJECT,
+          line=b'{"type":"MODIFIED","object":{"kind":"Pod","metadata":{"resourceVersion":"7a"}}}\n'),
+    Fault("endless-line", "watches carry a line that never ends, 20 MiB a second", blow=Blow.INJECT, every=0.05,
+          line=b"x" * (1 << 20)),
+    Fault("html", "something in between answers reads with a page of HTML", answer=Answer(_READS, body=_PAGE)),
     Fault("cut", "every 5 s the connections of all watches are cut", blow=Blow.CUT),
     Fault("unreachable", "every connection is cut as soon as something is asked", answer=Answer()),
     Fault("forbidden", "the resource may not be read", answer=Answer(ALL_VERBS, refusal=_forbidden)),
@@ -109,7 +120,6 @@ _FAULTS = (
 )  # fmt: skip  # one entry reads as one sentence
 
 FAULTS: dict[str, Fault] = {fault.name: fault for fault in _FAULTS}
-GARBAGE = b'{"type":"MODIFIED","object":{"kind":\n'
 
 
 @dataclass(frozen=True, slots=True)

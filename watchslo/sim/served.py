@@ -219,9 +219,10 @@ class Cached:
             if self._profile.refuses_unready and not gentle:
                 raise status.initializing()
             return self._storage.list_stored(options, scope)
-        revision = list_revision(options)
         if self._is_for_storage(options):
             return self._storage.list_stored(options, scope)
+        # Caches used to read revisions as watches do, with their own way to refuse them.
+        revision = (list_revision if self._profile.consistent_from_cache else watch_revision)(options)
         if options.continue_token:
             return self._go_on(options, scope)
         wanted = revision or (0 if options.any_revision else self._etcd.revision)

@@ -108,7 +108,7 @@ Handler = Callable[[web.Request, Target], Awaitable[web.StreamResponse]]
 
 
 class Server:
-    """Answers the Kubernetes API of a cluster, and counts what it was asked: (verb, status code)."""
+    """Answers the Kubernetes API of a cluster, and counts its answers by (verb, status code), watches as they open."""
 
     def __init__(self, cluster: Cluster, random: Random) -> None:
         self.requests: dict[tuple[str, int], int] = {}
@@ -135,8 +135,8 @@ class Server:
             response = await (self._faulty(request, target, verb) or self._answer(request, target, verb))
         except status.StatusError as error:
             response = _refusal(error)
-        counted = (verb, response.status)
-        self.requests[counted] = self.requests.get(counted, 0) + 1
+        if isinstance(response, web.Response):  # a watch has been counted as it opened
+            self._count(verb, response.status)
         return response
 
     async def stamp(self, _request: web.Request, response: web.StreamResponse) -> None:
@@ -144,6 +144,9 @@ class Server:
         response.headers["Date"] = formatdate(int(self._cluster.wall()), usegmt=True)
         response.headers["Cache-Control"] = "no-cache, private"
         response.headers.popall("Server", None)
+
+    def _count(self, verb: str, code: int) -> None:
+        self.requests[verb, code] = self.requests.get((verb, code), 0) + 1
 
     def _authenticate(self, request: web.Request) -> None:
         token = self._cluster.settings.token
@@ -190,10 +193,13 @@ class Server:
         )
         lifetime = options.timeout or self._random.uniform(*_TIMEOUT_RANGE)
         deadline = time.monotonic() + lifetime
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
         async with self._cluster.watch(options, scope, representation, deadline) as stream:
-            response = await _open(request, stream)
-            stream.start(Body(_transport(request)))
-            with suppress(TimeoutError):
+            with suppress(ConnectionError, TimeoutError):  # the client goes, or its time is over
+                await response.prepare(request)
+                self._count("watch", response.status)
+                await _begin(response, stream)
+                stream.start(Body(_transport(request)))
                 await asyncio.wait_for(stream.done.wait(), deadline - time.monotonic())
         return response
 
@@ -287,14 +293,11 @@ class Server:
         return _json(discovery.group_list(kinds))
 
 
-async def _open(request: web.Request, stream: Stream) -> web.StreamResponse:
-    """Send the headers of a watch, and what it begins with."""
-    response = web.StreamResponse(headers={"Content-Type": "application/json"})
-    await response.prepare(request)
+async def _begin(response: web.StreamResponse, stream: Stream) -> None:
+    """Send what a watch begins with."""
     for revisions, data in stream.beginning():
         stream.sent(revisions, time.monotonic())
         await response.write(data)
-    return response
 
 
 def _transport(request: web.Request) -> asyncio.Transport:
@@ -308,9 +311,9 @@ async def _instead(request: web.Request, target: Target | None, verb: str, answe
     if answer.refusal:
         kind, namespace = (target.kind, target.namespace) if target else (None, None)
         raise answer.refusal(kind, verb, namespace)
-    if not answer.page:
+    if answer.body is None:
         _transport(request).abort()
-    return web.Response(text=answer.page, content_type="text/html")
+    return web.Response(text=answer.body, content_type=answer.content_type)
 
 
 def _refusal(error: status.StatusError) -> web.Response:

@@ -155,7 +155,7 @@ class Stream:
     def inject(self, line: bytes) -> None:
         """Send what does not belong there."""
         if self._wire:
-            self._wire.write(line)
+            self._write(self._wire, line)
 
     def fail(self, error: status.StatusError) -> None:
         """Say why it cannot go on, and end."""
@@ -197,10 +197,12 @@ class Stream:
 
     def _deliver(self, items: list[tuple[int, bytes]]) -> None:
         assert self._wire is not None
-        now = time.monotonic()
-        self._wire.write(b"".join(frame for _, frame in items))
-        self.sent((revision for revision, _ in items if revision), now)
-        if self._wire.backlog() > self._backlog:
+        self.sent((revision for revision, _ in items if revision), time.monotonic())
+        self._write(self._wire, b"".join(frame for _, frame in items))
+
+    def _write(self, wire: Wire, data: bytes) -> None:
+        wire.write(data)
+        if wire.backlog() > self._backlog:
             self.close()
 
     def _plan_bookmark(self) -> None:

@@ -1,6 +1,7 @@
 """What can be turned while the cluster runs, over real HTTP."""
 
 import asyncio
+from dataclasses import replace
 
 import aiohttp
 import pytest
@@ -117,8 +118,10 @@ async def test_requests_are_counted(simulate: Simulate) -> None:
     api = await simulate()
     await api.get(CONFIGMAPS)
     await api.get("/nope")
+    await api.get(f"{CONFIGMAPS}?watch=1&resourceVersion=abc")
+    await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion=5")
     counted = {(entry["verb"], entry["code"]): entry["count"] for entry in (await api.state())["requests"]}
-    assert counted == {("list", 200): 1, ("discover", 404): 1}
+    assert counted == {("list", 200): 1, ("discover", 404): 1, ("watch", 500): 1, ("watch", 200): 1}
 
 
 @pytest.mark.parametrize(("name", "code"), [("unavailable", 503), ("unauthorized", 401), ("forbidden", 403)])
@@ -163,6 +166,12 @@ async def test_something_in_between_answers_with_html(simulate: Simulate) -> Non
     assert answer.text.startswith("<html>")
 
 
+async def test_watches_may_end_without_an_event(simulate: Simulate) -> None:
+    api = await simulate()
+    await api.control("faults", {"name": "empty-watch"})
+    assert await (await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion=5")).rest() == []
+
+
 async def test_nobody_can_be_reached(simulate: Simulate) -> None:
     api = await simulate()
     await api.control("faults", {"name": "unreachable"})
@@ -197,15 +206,15 @@ async def test_garbage_comes_again_and_again_until_it_is_switched_off(
     simulate: Simulate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fault = faults.FAULTS["garbage"]
-    monkeypatch.setitem(faults.FAULTS, "garbage", faults.Fault(fault.name, fault.words, blow=fault.blow, every=0.01))
+    monkeypatch.setitem(faults.FAULTS, "garbage", replace(fault, every=0.01))
     api = await simulate()
     watch = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={await api.newest()}")
     await api.control("faults", {"name": "garbage", "resource": "configmaps"})
     await api.control("faults", {"name": "garbage", "resource": "configmaps"})
-    assert {await watch.line() for _ in range(3)} == {faults.GARBAGE}
+    assert {await watch.line() for _ in range(3)} == {fault.line}
     await api.control("faults", {"name": "garbage", "resource": "configmaps", "on": False})
     await api.configmap("a")
-    while (line := await watch.line()) == faults.GARBAGE:
+    while (line := await watch.line()) == fault.line:
         pass
     assert line.startswith(b'{"type":"ADDED"')
 

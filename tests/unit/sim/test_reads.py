@@ -101,6 +101,19 @@ async def test_compaction_takes_the_past_from_etcd_but_not_from_a_cache(simulate
     assert names(inconsistent) == ["e2", "e3"]
 
 
+async def test_what_a_cache_does_not_remember_etcd_does(simulate: Simulate) -> None:
+    api = await simulate(window=2, initialization=0.0)
+    for number in range(5):
+        await api.configmap(f"c{number}")
+    first = await api.get(f"{CONFIGMAPS}?limit=2", METADATA_LIST)
+    token = first.json["metadata"]["continue"]
+    for number in range(5, 9):
+        await api.configmap(f"c{number}")
+    rest = await api.get(f"{CONFIGMAPS}?continue={token}", METADATA_LIST)
+    exact = await api.get(f"{CONFIGMAPS}?resourceVersion={first.revision}&resourceVersionMatch=Exact")
+    assert (names(rest), names(exact)) == (["c2", "c3", "c4"], ["c0", "c1", "c2", "c3", "c4"])
+
+
 @pytest.mark.parametrize(("collection", "retry"), [(CONFIGMAPS, 1), (EVENTS, None)])
 async def test_a_future_revision_is_too_large(
     simulate: Simulate, monkeypatch: pytest.MonkeyPatch, collection: str, retry: int | None
@@ -145,6 +158,8 @@ async def test_an_old_server_answers_consistent_lists_from_etcd(simulate: Simula
     assert (future.code, "future revision" in future.json["message"]) == (500, True)
     future = await api.get(f"{CONFIGMAPS}?resourceVersion=99999999&resourceVersionMatch=NotOlderThan&limit=1")
     assert (future.code, future.headers.get("Retry-After")) == (504, None)
+    assert (await api.get(f"{CONFIGMAPS}?resourceVersion=abc")).code == 500
+    assert (await api.get(f"{CONFIGMAPS}?resourceVersion=abc&limit=1")).code == 400
     await api.control("compact")
     await api.configmap("b")
     await api.control("compact")

@@ -288,12 +288,18 @@ async def test_a_custom_resource_comes_changes_and_goes(simulate: Simulate, monk
     assert (await api.get(WIDGETS)).text == "404 page not found\n"
 
 
-async def test_a_definition_that_goes_before_it_is_established_leaves_nothing(simulate: Simulate) -> None:
+async def test_a_definition_may_go_before_it_is_established(
+    simulate: Simulate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "_ESTABLISHED_AFTER", 0.1)
     api = await simulate()
     await api.write("POST", CRDS, CRD)
     await api.write("DELETE", f"{CRDS}/widgets.example.com")
     await api.write("POST", CRDS, CRD)
     assert await ready(api, WIDGETS) == 200
+    watch = await api.watch(f"{WIDGETS}?watch=1&resourceVersion={await api.newest(WIDGETS)}")
+    assert await api.configmap("w1", WIDGETS) == await watch.revision()
+    assert await api.configmap("w2", WIDGETS) == await watch.revision()
 
 
 @pytest.mark.parametrize(("name", "code"), [("gadgets.example.com", 422), ("widgets.example.com", 400)])
