@@ -26,8 +26,9 @@ class Wanted:
 
     @property
     def question(self) -> tuple[object, ...]:
-        """What the apiserver is asked, and how its answer is read."""
-        return self.watch.model_copy(update={"objective": None}), self.resource, self.longest_line
+        """What the apiserver is asked, and how its answer is read; it does not matter by which name, or if by `"*"`."""
+        told = self.watch.model_copy(update={"resource": None, "name": None, "objective": None})
+        return told, self.resource, self.longest_line
 
 
 @dataclass(frozen=True, slots=True)
