@@ -163,11 +163,7 @@ def daemons(
 @pytest.mark.parametrize("way", ["token", "certificate", "plugin", "insecure", "http", "context", "pod"])
 def test_sees_what_is_written(daemons: Mapping[str, Daemon], way: str) -> None:
     daemon = daemons[way]
-    daemon.until(
-        lambda scrape: scrape.total("watchslo_apiserver_timespan_seconds_count", watch="configmaps") == WRITES,
-        20,
-        "all writes measured",
-    )
+    daemon.until_samples("configmaps", WRITES)
     assert daemon.log("discovery_failed") == []
     assert daemon.scrape().value("watchslo_watch_events_total", watch="configmaps", type="added") == WRITES
 
@@ -201,7 +197,5 @@ def test_a_token_that_is_revoked_is_missed_and_a_new_one_found(control_plane: Co
         daemon.until_ready()
         assert daemon.scrape().total("watchslo_watch_up") == 1
         writer.create(CONFIGMAPS, configmap("credentials-renewed"))
-        daemon.until(
-            lambda scrape: scrape.total("watchslo_apiserver_timespan_seconds_count") == 1, 20, "the new event measured"
-        )
+        daemon.until_samples("configmaps", 1)
         assert json.loads(daemon.get("/api/v1/status")[1])["streams"][0]["closed"] == []

@@ -85,7 +85,7 @@ def test_resources_that_the_cluster_does_not_have(control_plane: ControlPlane, t
         cluster = ("--kubeconfig", control_plane.kubeconfig(), "--listen", f"{HOST}:0")
         done = watchslo("run", "--config", path, *cluster)
         assert done.returncode == 2
-        assert done.stderr.splitlines()[-1] == f"watchslo: {path}: watch[1].resource: {remedy}"
+        assert done.stderr.splitlines()[-1] == f"watchslo: {path}: watch: {remedy}"
 
 
 def test_no_cluster_at_all() -> None:

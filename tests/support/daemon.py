@@ -20,6 +20,7 @@ WATCHSLO = Path(sys.executable).with_name("watchslo")
 START_SECONDS = 30.0
 HTTP_SECONDS = 10.0
 COMMAND_SECONDS = 90.0
+SAMPLE_SECONDS = 20.0  # an event is one after a tick has sealed it, and all are evaluated; 7 s when nothing is wrong
 LOOK_SECONDS = 0.1  # it has news once a second; who asks all the time only keeps it from work
 
 
@@ -183,6 +184,14 @@ class Daemon:
     def until_measuring(self, *watches: str, timeout: float = START_SECONDS) -> None:
         """Waits until these watches are open and all that arrives there is dated."""
         self.process.until(lambda: self.measuring(*watches), timeout, f"measuring {watches}", LOOK_SECONDS)
+
+    def samples(self, watch: str) -> float:
+        """How many events of a watch have been measured."""
+        return self.scrape().value("watchslo_apiserver_timespan_seconds_count", watch=watch)
+
+    def until_samples(self, watch: str, least: float, timeout: float = SAMPLE_SECONDS) -> None:
+        """Waits until at least so many events of a watch have been measured."""
+        self.process.until(lambda: self.samples(watch) >= least, timeout, f"{least} of {watch} measured", LOOK_SECONDS)
 
     def stop(self, timeout: float = 10.0) -> int:
         """Ends it by SIGTERM and returns its exit code; SIGKILL after `timeout` seconds."""
