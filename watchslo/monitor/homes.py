@@ -25,7 +25,6 @@ EVENTS = Resource("", "v1", "events", namespaced=True)
 CANDIDATES = 12  # more of them would make the choice long, and hardly better
 FAILURES_EACH = 3  # of one candidate, then the others are tried
 CHOICE_GAP_SECONDS = 0.25  # all else waits for the choice
-NOTHING_READABLE_SECONDS = 30.0
 
 
 class Homes:
@@ -87,14 +86,19 @@ class Homes:
         return await self._apiserver.client.read_nothing(resource, namespace, kind)
 
     async def _tick_main(self) -> None:
+        backoff = Backoff(self._random)
         while True:
             plan = await self._choose()
-            if not plan.resources:
-                await asyncio.sleep(NOTHING_READABLE_SECONDS)
-                continue
-            self.main.blind = plan.blind
-            self._log.info("ticking", domain=MAIN, on=[resource.key for resource in plan.resources], blind=plan.blind)
-            await self.main.ticker.run(plan.resources)
+            if plan.resources:
+                self._use(plan)
+                await self.main.ticker.run(plan.resources)
+            await asyncio.sleep(backoff.next(time.monotonic()))
+
+    def _use(self, plan: TickPlan) -> None:
+        self.main.blind = plan.blind
+        if plan.resources != self.main.ticker.resources:
+            keys = [resource.key for resource in plan.resources]
+            self._log.info("ticking", domain=MAIN, on=keys, blind=plan.blind)
 
     async def _choose(self) -> TickPlan:
         """Finds out what to tick on; one candidate that fails, or may not be read, is none."""
@@ -190,9 +194,10 @@ class Homes:
         return self._own[key]
 
     async def _tick_own(self, home: Timekeeper, resource: Resource) -> None:
+        backoff = Backoff(self._random)
         while True:
             await home.ticker.run([resource])
-            await asyncio.sleep(NOTHING_READABLE_SECONDS)
+            await asyncio.sleep(backoff.next(time.monotonic()))
 
     async def _close_empty(self) -> None:
         for key in [key for key, home in self._own.items() if not home.streams]:

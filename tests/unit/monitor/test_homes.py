@@ -81,6 +81,11 @@ class TestChoice:
             assert run.not_ready() == ()
         assert len(log.of("tick_failed")) == len(log.of("recovered")) == 1
 
+    async def test_is_not_made_again_and_again_where_nothing_can_be_read(self, cluster: Cluster) -> None:
+        cluster.fail(Reason.FORBIDDEN, "tick")
+        async with running(config("pods", "nodes"), start=600):
+            assert 30 < cluster.count("tick") < 90
+
     async def test_knows_new_watches(self, cluster: Cluster) -> None:
         cluster.fail(Reason.FORBIDDEN, "tick", "events")
         cluster.fail(Reason.FORBIDDEN, "tick", "pods")
@@ -193,7 +198,7 @@ class TestForeign:
             await asyncio.sleep(60)
             cluster.fail(None, "tick", "pods")
             cluster.asked.clear()
-            await asyncio.sleep(40)
+            await asyncio.sleep(70)
             assert cluster.count("tick", "pods") > 10
             assert domain(run, "pods").ticks["failed"] > 0
 
