@@ -80,21 +80,21 @@ async def _measure(supervisor: Supervisor, seconds: float) -> Snapshot:
     with stop_signals(stop), _progress() as progress:
         async with Crew(stop) as crew:
             crew.hire("patience", partial(_wait, supervisor, seconds, progress, stop))
-            await supervisor.run(stop)
-    return supervisor.snapshot()
+            return await supervisor.run(stop)
 
 
 async def _wait(supervisor: Supervisor, seconds: float, progress: Progress, stop: asyncio.Event) -> None:
-    """Sets `stop` when it is enough."""
+    """Sets `stop` when it is enough, or nothing to measure has come up."""
     starting = progress.add_task("starting", total=START_SECONDS)
     while supervisor.starting and not progress.finished:
         await asyncio.sleep(LOOK_SECONDS)
         progress.advance(starting, LOOK_SECONDS)
     progress.remove_task(starting)
-    measuring = progress.add_task("measuring", total=seconds + SEAL_SECONDS)
-    while not progress.finished:
-        await asyncio.sleep(LOOK_SECONDS)
-        progress.advance(measuring, LOOK_SECONDS)
+    if any(stream.up for stream in supervisor.snapshot().streams):
+        measuring = progress.add_task("measuring", total=seconds + SEAL_SECONDS)
+        while not progress.finished:
+            await asyncio.sleep(LOOK_SECONDS)
+            progress.advance(measuring, LOOK_SECONDS)
     stop.set()
 
 

@@ -70,17 +70,22 @@ class Supervisor:
 
     # Running
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Measures until `stop` is set; raises ConfigError if the cluster lacks a resource that is asked for."""
+    async def run(self, stop: asyncio.Event) -> Snapshot:
+        """Measures until `stop` is set, and returns the last readings, from just before the watches are closed.
+
+        Raises ConfigError if the cluster lacks a resource that is asked for.
+        """
         async with self._apiserver.client, Crew(stop) as self._crew:
             self._crew.hire("heartbeat", partial(keep_beating, self.lag))
             self._crew.hire("evaluation", self._keep_evaluating)
             self._crew.hire("configuration", self._keep_reconciling)
             await stop.wait()
             await self._crew.dismiss("configuration", "discovery")
+            await self._evaluate()
+            last = self._take_snapshot()
             for _, stream in self._streams.values():
                 stream.halt(Reason.SHUTDOWN)
-            await self._evaluate()
+        return last
 
     def configure(self, config: Config) -> None:
         """Puts a new configuration in force; raises ConfigError, and keeps the old one, if that needs a restart."""
