@@ -57,10 +57,11 @@ golden: setup ## Rewrite the golden files; look at the difference before you com
 	$(BIN)/pytest tests/unit --golden
 
 mutate: setup ## Mutate clock, latency and the watch machine, and print how many mutants the tests kill
+	rm -rf mutants
 	$(BIN)/mutmut run
 	@$(BIN)/mutmut results
 	@$(BIN)/mutmut export-cicd-stats > /dev/null
-	@$(BIN)/python -c 'import json; print("{killed} of {total} mutants killed, {survived} survived, {timeout} timed out".format(**json.load(open("mutants/mutmut-cicd-stats.json"))))'
+	@$(BIN)/python -c 'import json; print("{killed} of {total} mutants killed, {timeout} timed out, {survived} survived".format(**json.load(open("mutants/mutmut-cicd-stats.json"))))'
 
 lock: setup ## Bring the locks up to pyproject.toml; pins that still fit are kept
 	$(COMPILE) pyproject.toml -o requirements.lock

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from tests.support import assets as programs
 from tests.support.assets import Assets, AssetsError
@@ -26,6 +26,7 @@ settings.register_profile("ci", deadline=None, derandomize=True)
 settings.register_profile(
     "mutate",
     parent=settings.get_profile("ci"),
+    phases=[Phase.explicit, Phase.generate],  # one counterexample is enough, and need not be small
     suppress_health_check=[HealthCheck.differing_executors],  # mutmut runs each test many times in one process
 )
 settings.load_profile("ci" if "CI" in os.environ else "local")
