@@ -34,7 +34,7 @@ class _Staircase:
     """Points (revision, time) that ascend in both, between two sentinels: only those that say what no other says."""
 
     def __init__(self) -> None:
-        self._revisions: IntArray = np.array([BEFORE_ALL, AFTER_ALL], dtype=np.int64)
+        self._revisions: IntArray = np.array([BEFORE_ALL, AFTER_ALL])
         self._times: FloatArray = np.array([-np.inf, np.inf])
 
     def prune(self, before: float) -> None:

@@ -85,7 +85,7 @@ class TestMembership:
 
     def test_a_probe_before_any_tick_has_ended_says_nothing(self) -> None:
         domain = Domain("main")
-        domain.probe("pods", probe(0, 0.5, 7))
+        domain.probe("pods", probe(0, 0.5, 1000))
         domain.tick(tick(1, 1.5, 100))
         domain.probe("pods", probe(1.5, 1.75, 7))
         domain.tick(tick(2, 2.5, 100))

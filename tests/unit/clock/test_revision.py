@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchslo.clock.revision import AFTER_ALL, BEFORE_ALL, SIGHTINGS, RevisionClock
+from watchslo.clock.revision import AFTER_ALL, BEFORE_ALL, SIGHTINGS, RevisionClock, _Ends, _Starts
 from watchslo.model import Bounds, Reading
 
 INF = math.inf
@@ -115,6 +115,24 @@ class TestTicks:
         assert one(clock, 111, 13) == (0, 0, 1.5)
 
 
+class TestStaircases:
+    """A point that says nothing more than another one, of the same revision or the same time, is not kept."""
+
+    def test_of_starts(self) -> None:
+        starts = _Starts()
+        for revision, time in ((100, 11.0), (100, 10.0), (110, 12.0), (105, 12.0)):
+            starts.add(revision, time)
+        assert starts._revisions.tolist() == [BEFORE_ALL, 100, 105, AFTER_ALL]
+        assert starts._times.tolist() == [-INF, 11, 12, INF]
+
+    def test_of_ends(self) -> None:
+        ends = _Ends()
+        for revision, time in ((110, 11.0), (100, 11.0), (110, 10.5)):
+            ends.add(revision, time)
+        assert ends._revisions.tolist() == [BEFORE_ALL, 110, AFTER_ALL]
+        assert ends._times.tolist() == [-INF, 10.5, INF]
+
+
 class TestTenMinutes:
     def test_an_event_older_than_the_oldest_tick_is_open_to_the_right(self) -> None:
         clock = clock_of(tick(10, 10.5, 100), tick(20, 20.5, 110), tick(30, 30.5, 120))
@@ -203,6 +221,12 @@ class TestSightings:
         assert one(clock, 101, 13) == (1.75, 2.5, 3)
         assert one(clock, 105, 13) == (0.75, 0.75, 2)
 
+    def test_one_as_a_tick_was_sent_that_did_not_know_it_tells_exactly(self, clock: RevisionClock) -> None:
+        clock.tick(tick(10.5, 10.75, 104))
+        clock.sight(10.5, 105, 1)
+        clock.tick(tick(11, 11.25, 110))
+        assert one(clock, 105, 12) == (0.75, 1.5, 1.5)
+
     def test_only_newer_ones_are_kept(self, clock: RevisionClock) -> None:
         clock.sight(10.5, 105, 1)
         clock.sight(10.75, 105, 2)
@@ -210,6 +234,22 @@ class TestSightings:
         clock.forget(1)
         clock.tick(tick(11, 11.25, 110))
         assert one(clock, 104, 12) == (0.75, 0.75, 2)
+
+    def test_only_newer_ones_are_kept_after_a_tick_too(self, clock: RevisionClock) -> None:
+        clock.sight(10.5, 105, 1)
+        clock.tick(tick(11, 11.25, 110))
+        clock.sight(11.5, 104, 2)
+        clock.tick(tick(12, 12.25, 120))
+        assert one(clock, 105, 13) == (1.75, 2.5, 3)
+
+    def test_are_told_apart_in_all_of_their_64_bits(self, clock: RevisionClock) -> None:
+        even, odd = 2**53, 2**53 + 1  # the first two that are the same to a float
+        clock.sight(10.5, even, even)
+        clock.sight(10.75, odd, odd)
+        clock.tick(tick(11, 11.25, odd))
+        assert one(clock, odd, 12) == (0.75, 1.25, 2)
+        clock.forget(even)
+        assert one(clock, odd, 12) == (0.75, 1.25, 2)
 
     def test_one_in_two_milliseconds_is_kept(self) -> None:
         clock = clock_of(tick(-1, -0.75, 100))
@@ -229,6 +269,13 @@ class TestSightings:
         assert clock.tick(tick(11, 11.25, 110)) == frozenset()
         assert one(clock, 105, 12) == (0.75, 1.5, 2)
         assert one(clock, 106, 12) == (0.75, 12 - 10.7509, 2)
+
+    def test_one_in_two_milliseconds_is_kept_whatever_was_forgotten(self, clock: RevisionClock) -> None:
+        clock.sight(10.5, 105, 1)
+        clock.forget(2)
+        clock.sight(10.501, 106, 1)
+        clock.tick(tick(11, 11.25, 110))
+        assert one(clock, 106, 12) == (0.75, 0.75, 2)
 
     def test_forgets_confirmed_ones(self, clock: RevisionClock) -> None:
         clock.sight(10.5, 104, 1)
@@ -272,6 +319,11 @@ class TestManySightings:
         kept = sorted({*last_of_span, *(time for time in times if time >= end - 10)})
         assert self.proven(clock, 128.0) == [kept[bisect_left(kept, time)] for time in times]
         assert len(kept) == 2560 + 1362
+
+    def test_the_last_one_before_a_silence_stays(self) -> None:
+        clock, end = self.filled(1 / 256)
+        clock.sight(end + 20, SIGHTINGS + 1, 1)
+        assert self.proven(clock, 128.0)[-1] == end - 1 / 256
 
     def test_then_those_of_more_than_ten_minutes(self) -> None:
         clock, end = self.filled(1 / 16)
