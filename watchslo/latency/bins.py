@@ -42,5 +42,5 @@ class Bins:
         Ends below 0 are taken for 0: a latency is none, but the difference of two clocks' readings may be.
         """
         i = np.clip(np.searchsorted(self.edges, lower, side="right") - 1, 0, self.count - 1)
-        j = np.searchsorted(self.edges, upper, side="left")
+        j = np.searchsorted(self.edges, upper)
         return i, np.maximum(i + 1, j)

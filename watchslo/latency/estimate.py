@@ -50,19 +50,20 @@ def estimate(tally: Tally, start: FloatArray) -> FloatArray:
         once = _step(p, *cuts)
         moved = once - p
         if np.abs(moved).sum() < TOLERANCE:
-            return once / float(once.sum())
+            return once
         twice = _step(once, *cuts)
         bent = twice - once - moved
         stride = np.clip(np.sqrt(moved @ moved / (bent @ bent + 1e-20)), 1, LONGEST_STRIDE)  # bent may be 0
         leap = np.maximum(p + 2 * stride * moved + stride**2 * bent, LEAST_KEPT * twice)
-        p = _step(leap / float(leap.sum()), *cuts)
-    return p / float(p.sum())
+        p = _step(leap, *cuts)
+    return p
 
 
 def _step(p: FloatArray, i: IntArray, j: IntArray, masses: FloatArray) -> FloatArray:
     """Smooths p, then divides the mass of each interval among its bins in the proportions of p.
 
-    A step leaves no interval without mass, so none ever divides by zero.
+    So the sum of what comes out is that of the masses, 1, whatever the sum of p. A step leaves no interval without
+    mass, so none ever divides by zero.
     """
     flow = SMOOTHING / 2 * (p[1:] - p[:-1])
     smooth = p.copy()

@@ -42,8 +42,7 @@ class MassHistogram:
         mass = below[j] - below[i]
         shares = np.clip((below[self._bins.le_cuts, None] - below[i]) / mass, 0.0, 1.0)
         self._units += np.rint((shares * counts).sum(axis=1) * 2**UNIT_BITS).astype(np.int64)
-        means = np.clip((seconds[j] - seconds[i]) / mass, self._bins.edges[i], self._bins.edges[j])  # against rounding
-        self._sum += float(means @ counts)
+        self._sum += float((seconds[j] - seconds[i]) / mass @ counts)
         self._n += tally.n
 
     def reading(self) -> HistogramReading:

@@ -9,7 +9,7 @@ import numpy as np
 from watchslo.latency.bins import Bins
 from watchslo.latency.estimate import estimate, read_quantile, uniform
 from watchslo.latency.window import Periods
-from watchslo.model import Bounds
+from watchslo.model import FloatArray
 
 GIVE_UP_SECONDS = 600.0  # the clock keeps no longer what sealing needs
 
@@ -46,11 +46,11 @@ class WindowVerdict(StrEnum):
     NO_DATA = "no_data"
 
 
-def judge_events(bounds: Bounds, threshold: float) -> dict[EventVerdict, int]:
+def judge_events(upper: FloatArray, proven: FloatArray, threshold: float) -> dict[EventVerdict, int]:
     """How many events are proven to be within the threshold, how many beyond it, and how many are neither."""
-    within = int(np.count_nonzero(bounds.upper <= threshold))
-    beyond = int(np.count_nonzero(bounds.proven > threshold))
-    uncertain = len(bounds.upper) - within - beyond
+    within = int(np.count_nonzero(upper <= threshold))
+    beyond = int(np.count_nonzero(proven > threshold))
+    uncertain = len(upper) - within - beyond
     return {EventVerdict.WITHIN: within, EventVerdict.BEYOND: beyond, EventVerdict.UNCERTAIN: uncertain}
 
 

@@ -12,7 +12,6 @@ from itertools import pairwise
 from math import floor
 
 import numpy as np
-from numpy.typing import NDArray
 
 from watchslo.latency.bins import Bins
 from watchslo.latency.estimate import RollingEstimate
@@ -76,8 +75,7 @@ class _Creation:
     def evaluate(self, now: float, round_trip: float) -> None:
         lower, upper = np.array(self._lower), np.array(self._upper)
         del self._lower[:], self._upper[:]
-        bounds = Bounds(lower, upper, lower, np.ones(lower.shape, dtype=np.bool_))
-        slots = [(now, tally(self._bins, bounds))] if len(lower) else []
+        slots = [(now, tally(self._bins, lower, upper, lower))] if len(lower) else []
         self.distribution.evaluate(now, slots, (), round_trip)
 
 
@@ -177,12 +175,14 @@ class Track:
         return received, revisions
 
     def _count(self, received: FloatArray, bounds: Bounds) -> None:
-        self.unmeasured(BEFORE_CLOCK, int(np.count_nonzero(~bounds.measurable)))
-        received, bounds = received[bounds.measurable], _part(bounds, bounds.measurable)
-        self._unresolved += int(np.count_nonzero(bounds.upper < self._round_trip))
-        self._verdicts.update(judge_events(bounds, self._objective.threshold))
+        known = bounds.measurable
+        self.unmeasured(BEFORE_CLOCK, int(np.count_nonzero(~known)))
+        received, lower, upper, proven = received[known], bounds.lower[known], bounds.upper[known], bounds.proven[known]
+        self._unresolved += int(np.count_nonzero(upper < self._round_trip))
+        self._verdicts.update(judge_events(upper, proven, self._objective.threshold))
         for span in self._spans(received):
-            self._slots.append((float(received[span.start]), tally(self._bins, _part(bounds, span))))
+            counted = tally(self._bins, lower[span], upper[span], proven[span])
+            self._slots.append((float(received[span.start]), counted))
 
     def _spans(self, received: FloatArray) -> Iterable[slice]:
         """Divides arrivals so that all of a span are of the same block and of the same window."""
@@ -206,7 +206,3 @@ class Track:
             unmeasured=dict(self._unmeasured),
             creation=self._creation.distribution.histogram.reading() if self._creation else None,
         )
-
-
-def _part(bounds: Bounds, which: slice | NDArray[np.bool_]) -> Bounds:
-    return Bounds(bounds.lower[which], bounds.upper[which], bounds.proven[which], bounds.measurable[which])

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from watchslo.latency.bins import Bins
-from watchslo.model import Bounds, FloatArray, IntArray, Interval
+from watchslo.model import FloatArray, IntArray, Interval
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +31,7 @@ class Tally:
         size = len(self.bins.edges)
         keys, counts = self._between(0, size * size)
         i, j = np.divmod(keys, size)
-        return i, j, counts.astype(np.float64)
+        return i, j, counts
 
     def bounds(self, q: float) -> Interval:
         """The ends between which the q-quantile of the n true latencies lies, without any doubt.
@@ -50,32 +50,33 @@ class Tally:
         )
         return Interval(float(lower), float(upper))
 
-    def _between(self, first: int, last: int) -> tuple[IntArray, IntArray]:
+    def _between(self, first: int, last: int) -> tuple[IntArray, FloatArray]:
         """The keys from `first` up to `last`, less `first`, and their counts."""
         span = slice(*np.searchsorted(self.keys, (first, last)))
-        return self.keys[span].astype(np.int64) - first, self.counts[span].astype(np.int64)
+        return self.keys[span].astype(np.int64) - first, self.counts[span].astype(np.float64)
 
 
-def tally(bins: Bins, bounds: Bounds) -> Tally:
-    """Counts events by their bounds, all of which are taken to be measurable."""
+def tally(bins: Bins, lower: FloatArray, upper: FloatArray, proven: FloatArray) -> Tally:
+    """Counts events by the ends of their cut intervals and the lower ends of their proven ones."""
     size = len(bins.edges)
-    i, j = bins.cover(bounds.lower, bounds.upper)
-    proven_i, proven_j = bins.cover(bounds.proven, bounds.upper)
+    i, j = bins.cover(lower, upper)
+    proven_i, proven_j = bins.cover(proven, upper)
     keys = np.concatenate((i * size + j, size * size + proven_i, size * size + size + proven_j))
     return _counted(bins, np.bincount(keys), len(i))
 
 
 def later_than(bins: Bins, seconds: Iterable[float]) -> Tally:
     """Counts right-censored values: of each is known only that it is more than so many seconds."""
-    lower = np.array([*seconds], dtype=np.float64)
-    return tally(bins, Bounds(lower, np.full_like(lower, np.inf), lower, np.ones_like(lower, dtype=np.bool_)))
+    lower = np.array([*seconds])
+    return tally(bins, lower, np.full(len(lower), np.inf), lower)
 
 
 def merge(bins: Bins, tallies: Iterable[Tally]) -> Tally:
     """The tally of all their events; of none, an empty one."""
-    parts = (Tally(bins, np.empty(0, np.uint8), np.empty(0, np.uint8), 0), *tallies)
-    keys = np.concatenate([part.keys for part in parts])
-    counts = np.concatenate([part.counts for part in parts])
+    parts = tuple(tallies)
+    nothing = np.empty(0, np.uint8)  # of no arrays at all there is no concatenation
+    keys = np.concatenate([nothing, *(part.keys for part in parts)])
+    counts = np.concatenate([nothing, *(part.counts for part in parts)])
     return _counted(bins, np.bincount(keys, counts), sum(part.n for part in parts))
 
 

@@ -6,9 +6,8 @@ Ticks come in random gaps of a quarter to three quarters of a second and take tw
 import numpy as np
 import pytest
 
-from tests.unit.latency.truth import BINS, Law, World, exponential, lognormal, mostly, normal, simulate
+from tests.unit.latency.truth import BINS, Law, World, exponential, lognormal, mostly, normal, simulate, tally_of
 from watchslo.latency.estimate import cumulative, estimate, read_quantile, uniform
-from watchslo.latency.window import tally
 from watchslo.model import FloatArray
 
 SEEDS = range(9)
@@ -27,7 +26,7 @@ LAWS = {
 
 def measured(world: World) -> tuple[FloatArray, FloatArray]:
     """P50 and P99, and the share at each `le`: rows of truth and estimate."""
-    counted = tally(BINS, world.bounds)
+    counted = tally_of(world.bounds)
     p = estimate(counted, uniform(BINS))
     quantiles, shares = [], []
     for q in (0.5, 0.99):
@@ -91,4 +90,4 @@ def test_a_healthy_watch_is_certainly_within_a_second() -> None:
     for seed in SEEDS:
         world = simulate(seed, LAWS["lognormal 25 ms"], 1000)
         assert (world.bounds.upper <= 1.0).all()
-        assert tally(BINS, world.bounds).bounds(0.99).upper <= 1.0
+        assert tally_of(world.bounds).bounds(0.99).upper <= 1.0

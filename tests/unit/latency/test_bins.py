@@ -15,9 +15,10 @@ INF = math.inf
 
 class TestEdges:
     def test_go_from_zero_to_infinity(self) -> None:
-        assert (BINS.edges[0], BINS.edges[-1]) == (0, INF)
-        assert (np.diff(BINS.edges) > 0).all()
-        assert BINS.count == len(BINS.edges) - 1 == 144
+        bins = Bins()
+        assert (bins.edges[0], bins.edges[-1]) == (0, INF)
+        assert (np.diff(bins.edges) > 0).all()
+        assert bins.count == len(bins.edges) - 1 == 144
 
     def test_are_eight_to_a_doubling_from_a_millisecond_to_128_seconds(self) -> None:
         edges = Bins([1.0]).edges
@@ -27,11 +28,12 @@ class TestEdges:
 
     @pytest.mark.parametrize("le", LES)
     def test_are_where_histograms_ask(self, le: float) -> None:
-        assert le in BINS.edges
+        assert le in Bins().edges
 
     def test_of_histograms_are_known_by_place(self) -> None:
-        assert BINS.les == LES
-        assert BINS.edges[BINS.le_cuts].tolist() == list(LES)
+        bins = Bins()
+        assert bins.les == LES
+        assert bins.edges[bins.le_cuts].tolist() == list(LES)
 
     def test_asked_for_twice_and_in_any_order_are_the_same(self) -> None:
         assert Bins([2.0, 1.0, 2.0]).les == (1.0, 2.0)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.latency.truth import BINS, exponential, lognormal, simulate, tallied
+from tests.unit.latency.truth import BINS, exponential, lognormal, simulate, tallied, tally_of
 from watchslo.latency import estimate as module
 from watchslo.latency.bins import Bins
 from watchslo.latency.estimate import (
@@ -20,7 +20,7 @@ from watchslo.latency.estimate import (
     read_quantile,
     uniform,
 )
-from watchslo.latency.window import Tally, later_than, merge, tally
+from watchslo.latency.window import Tally, later_than, merge
 from watchslo.model import FloatArray
 from watchslo.snapshot import QuantileReading, WindowReading
 
@@ -148,24 +148,24 @@ class TestEstimate:
     @pytest.mark.parametrize("seed", range(3))
     @pytest.mark.parametrize("law", [exponential(0.3), lognormal(0.02, 0.5)])
     def test_is_where_plain_em_ends(self, law: Callable[..., FloatArray], seed: int) -> None:
-        counted = tally(BINS, simulate(seed, law, 300).bounds)
+        counted = tally_of(simulate(seed, law, 300).bounds)
         p, slow = estimate(counted, uniform(BINS)), plain(counted, 1000)
         assert np.abs(cumulative(p) - cumulative(slow)).max() < 0.01
 
     def test_is_a_fixed_point_of_em(self) -> None:
-        counted = tally(BINS, simulate(7, exponential(0.1), 1000).bounds)
+        counted = tally_of(simulate(7, exponential(0.1), 1000).bounds)
         i, j, counts = closed_cuts(counted)
         p = estimate(counted, uniform(BINS))
         assert np.abs(module._step(p, i, j, counts / counted.n) - p).sum() < module.TOLERANCE
 
     def test_depends_little_on_the_start(self) -> None:
-        counted = tally(BINS, simulate(3, exponential(0.3), 1000).bounds)
+        counted = tally_of(simulate(3, exponential(0.3), 1000).bounds)
         late = np.linspace(0.0001, 1, BINS.count) ** 3
         p, other = estimate(counted, uniform(BINS)), estimate(counted, late / late.sum())
         assert np.abs(cumulative(p) - cumulative(other)).max() < 0.01
 
     def test_takes_few_steps_and_fewer_from_a_warm_start(self, steps: list[int]) -> None:
-        counted = tally(BINS, simulate(3, lognormal(0.02, 0.4), 6000).bounds)
+        counted = tally_of(simulate(3, lognormal(0.02, 0.4), 6000).bounds)
         p = estimate(counted, uniform(BINS))
         assert 20 < len(steps) < 100
         steps.clear()
@@ -179,7 +179,7 @@ class TestEstimate:
 
     def test_stops_after_so_many_rounds(self, steps: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "ROUNDS", 2)
-        p = estimate(tally(BINS, simulate(3, exponential(0.3), 1000).bounds), uniform(BINS))
+        p = estimate(tally_of(simulate(3, exponential(0.3), 1000).bounds), uniform(BINS))
         assert len(steps) == 6
         assert p.sum() == pytest.approx(1, abs=1e-12)
 
@@ -203,6 +203,32 @@ class TestEstimate:
         below = cumulative(p)
         held = below[pairs[:, 1]] - below[pairs[:, 0]]
         assert (held >= counts / counted.n * (1 - 1e-6) - 1e-12).all()
+
+
+class TestAcceleration:
+    """One round in a made-up world: two steps, a leap from where they began, and a step from where it ends."""
+
+    START, TARGET = np.array([0.5, 0.5]), np.array([0.75, 0.25])
+
+    def after_a_round(self, monkeypatch: pytest.MonkeyPatch, step: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        monkeypatch.setattr(module, "ROUNDS", 1)
+        monkeypatch.setattr(module, "_step", lambda p, *_: step(p))
+        return estimate(tallied((1.0, 1.05)), self.START)
+
+    def test_ends_where_steps_that_shrink_lead_to(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        p = self.after_a_round(monkeypatch, lambda p: p + (self.TARGET - p) / 4)
+        assert p.tolist() == self.TARGET.tolist()
+
+    def test_is_no_shorter_than_the_steps(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        p = self.after_a_round(monkeypatch, lambda p: 2 * self.TARGET - p)
+        assert p.tolist() == [1.0, 0.0]
+
+    def test_stands_for_256_steps_at_most(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Steps that do not bend, each of which moves just as much mass as forbids to stop."""
+        drift = np.array([2**-13, -(2**-13)])
+        monkeypatch.setattr(module, "TOLERANCE", 2**-12)
+        p = self.after_a_round(monkeypatch, lambda p: p + drift)
+        assert p.tolist() == (self.START + 513 * drift).tolist()
 
 
 class TestCumulative:
@@ -308,13 +334,27 @@ class TestRollingEstimate:
         rolling.evaluate(parts[1:], 0.0)
         assert steps
 
+    def test_does_nothing_for_no_tallies_at_first(self, rolling: RollingEstimate) -> None:
+        reading = rolling.reading
+        rolling.evaluate((), 0.0)
+        assert rolling.reading is reading
+
     def test_starts_from_the_last_result(self, rolling: RollingEstimate, steps: list[int]) -> None:
-        parts = tuple(tally(BINS, simulate(seed, lognormal(0.02, 0.4), 500, seconds=5).bounds) for seed in range(13))
+        parts = tuple(tally_of(simulate(seed, lognormal(0.02, 0.4), 500, seconds=5).bounds) for seed in range(13))
         rolling.evaluate(parts[:-1], 0.0)
         cold = len(steps)
         steps.clear()
         rolling.evaluate(parts[1:], 0.0)
         assert len(steps) < 0.6 * cold
+
+    def test_starts_with_a_little_mass_everywhere(
+        self, rolling: RollingEstimate, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        rolling.evaluate((tallied((0.1, 0.1)),), 0.0)
+        p = rolling.p
+        monkeypatch.setattr(module, "estimate", lambda _, start: start)
+        rolling.evaluate((tallied((7.0, 7.0)),), 0.0)
+        assert rolling.p == pytest.approx(0.999 * p + 0.001 / BINS.count, rel=1e-12)
 
     def test_finds_what_it_has_not_seen_before(self, rolling: RollingEstimate) -> None:
         rolling.evaluate((tallied((0.1, 0.1)),), 0.0)

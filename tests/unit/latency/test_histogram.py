@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.latency.truth import BINS, exponential, simulate, tallied
+from tests.unit.latency.truth import BINS, exponential, simulate, tallied, tally_of
 from watchslo.latency.bins import LES, Bins
 from watchslo.latency.estimate import estimate, uniform
 from watchslo.latency.histogram import DurationHistogram, MassHistogram
-from watchslo.latency.window import later_than, tally
+from watchslo.latency.window import later_than
 from watchslo.model import FloatArray
 from watchslo.snapshot import HistogramReading
 
@@ -139,7 +139,7 @@ class TestMassHistogram:
         latencies = []
         for seed in range(20):
             world = simulate(seed, exponential(0.3), 1000)
-            counted = tally(BINS, world.bounds)
+            counted = tally_of(world.bounds)
             histogram.add(counted, estimate(counted, uniform(BINS)))
             latencies.append(world.latency)
         true = np.concatenate(latencies)

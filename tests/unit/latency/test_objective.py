@@ -2,9 +2,8 @@
 
 import math
 
-from tests.unit.latency.truth import BINS, bounds, lognormal, mostly, normal, simulate, tallied
+from tests.unit.latency.truth import BINS, bounds, lognormal, mostly, normal, simulate, tallied, tally_of
 from watchslo.latency.objective import EventVerdict, Objective, Windows, WindowVerdict, judge_events
-from watchslo.latency.window import tally
 
 INF = math.inf
 FAST, SLOW = (0.1, 0.4), (1.5, 2.0)
@@ -30,11 +29,13 @@ class TestObjective:
 
 class TestEvents:
     def test_are_judged_by_what_is_proven(self) -> None:
-        judged = judge_events(bounds((0, 1.0, 0.5), (0, 1.01, 1.0), (0, 2.0, 1.01), (0, 2.0, 0.5), (3, INF)), 1.0)
+        events = bounds((0, 1.0, 0.5), (0, 1.01, 1.0), (0, 2.0, 1.01), (0, 2.0, 0.5), (3, INF))
+        judged = judge_events(events.upper, events.proven, 1.0)
         assert judged == {EventVerdict.WITHIN: 1, EventVerdict.UNCERTAIN: 2, EventVerdict.BEYOND: 2}
 
     def test_are_judged_by_the_threshold(self) -> None:
-        judged = judge_events(bounds((0.5, 0.75), (0.6, 0.7), (0.9, 1.5)), 0.7)
+        events = bounds((0.5, 0.75), (0.6, 0.7), (0.9, 1.5))
+        judged = judge_events(events.upper, events.proven, 0.7)
         assert judged == {EventVerdict.WITHIN: 1, EventVerdict.UNCERTAIN: 1, EventVerdict.BEYOND: 1}
 
 
@@ -78,8 +79,8 @@ class TestWindows:
     def test_are_judged_by_the_estimate_of_their_quantile(self) -> None:
         """The bounds alone decide neither: the second's upper one is beyond the threshold."""
         mode = mostly(lognormal(0.02, 0.2), normal(3.0, 0.1), 0.02)
-        slow = tally(BINS, simulate(1, mode, 3000).bounds)
-        fast = tally(BINS, simulate(1, normal(0.6, 0.1), 3000).bounds)
+        slow = tally_of(simulate(1, mode, 3000).bounds)
+        fast = tally_of(simulate(1, normal(0.6, 0.1), 3000).bounds)
         assert fast.bounds(0.99).upper > 1.0 > fast.bounds(0.99).lower
         for quantile, expected in ((0.99, (1, 1, 0)), (0.95, (2, 0, 0))):
             judged = windows(quantile=quantile)
@@ -93,6 +94,12 @@ class TestWindows:
             judged.periods.add([(1000, tallied(*[(0.3, 0.5)] * 100))])
             judged.judge(1065, sealed=1064)
             assert verdicts(judged) == expected
+
+    def test_at_their_threshold_are_good(self) -> None:
+        judged = windows()
+        judged.periods.add([(1000, tallied(*[(0.0, 1.0, 1.0)] * 100))])  # certainly no less than a second
+        judged.judge(1065, sealed=1064)
+        assert verdicts(judged) == (1, 0, 0)
 
     def test_may_have_any_length(self) -> None:
         judged = windows(window=12.5, min_events=1)
@@ -127,6 +134,12 @@ class TestWindows:
     def test_are_not_bad_for_an_event_withheld_within_the_threshold(self) -> None:
         judged = windows()
         judged.note(1050, [1.0], overloaded=False)
+        judged.judge(1065, sealed=1064)
+        assert verdicts(judged) == (0, 0, 1)
+
+    def test_are_not_bad_for_nothing_withheld(self) -> None:
+        judged = windows(threshold=0.5)
+        judged.note(1050, [], overloaded=False)
         judged.judge(1065, sealed=1064)
         assert verdicts(judged) == (0, 0, 1)
 

@@ -221,6 +221,10 @@ class TestCounts:
         track.seal(1003, 10, clock, 0.01)
         track.evaluate(1005)
         assert track.reading().unresolved == 1
+        track.record(1006.5, [2, 2])
+        track.seal(1008, 10, clock, 0.01)
+        track.evaluate(1010)
+        assert track.reading().unresolved == 3
 
     def test_resolved_quantiles_by_the_last_round_trip(self, track: Track, clock: Clock) -> None:
         track.record(1001.5, [11])
@@ -290,8 +294,9 @@ class TestRollingWindows:
         assert track.reading().windows[0].quantiles[2].upper == 0.5
 
     def test_tell_of_right_censored_values_alone(self, track: Track) -> None:
-        track.evaluate(1005, [3.0])
+        track.evaluate(1005, [0.5])
         assert events_of(track) == (1, 1)
+        assert all(quantile.resolved for quantile in track.reading().windows[0].quantiles)
         assert track.reading().timespan.total == 0
 
     def test_cost_nothing_when_nothing_happens(

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.latency.truth import BINS, bounds, exponential, simulate, tallied
+from tests.unit.latency.truth import BINS, bounds, exponential, simulate, tallied, tally_of
 from watchslo.latency.bins import Bins
-from watchslo.latency.window import Periods, Tally, later_than, merge, tally
+from watchslo.latency.window import Periods, Tally, later_than, merge
 from watchslo.model import Interval
 
 INF = math.inf
@@ -70,8 +70,17 @@ class TestTally:
 
     def test_is_kept_in_small_integers(self) -> None:
         assert tallied((0, 1)).keys.dtype == np.uint16
-        assert tally(BINS, bounds(*[(0, 1)] * 255)).counts.dtype == np.uint8
-        assert tally(BINS, bounds(*[(0, 1)] * 256)).counts.dtype == np.uint16
+        assert tally_of(bounds(*[(0, 1)] * 255)).counts.dtype == np.uint8
+        assert tally_of(bounds(*[(0, 1)] * 256)).counts.dtype == np.uint16
+
+    @pytest.mark.parametrize(("edges", "key_type"), [(255, np.uint16), (256, np.uint32)])
+    def test_has_room_for_the_largest_key(self, edges: int, key_type: type) -> None:
+        bins = Bins([1.0, *range(200, 200 + edges - 139)])
+        assert len(bins.edges) == edges
+        counted = tallied((0, INF), (INF, INF), bins=bins)
+        assert counted.keys.dtype == key_type
+        assert counted.keys[-1] == edges * edges + 2 * edges - 1
+        assert counted.bounds(0.99).upper == INF
 
     def test_finds_larger_keys_where_there_are_more_edges(self) -> None:
         many = Bins(np.geomspace(0.001, 100, 300).tolist())
@@ -81,9 +90,7 @@ class TestTally:
         assert counted.bounds(0.99) == Interval(128, INF)
 
     def test_does_not_grow_with_the_rate(self) -> None:
-        slow, fast = (
-            tally(BINS, simulate(1, exponential(0.3), events, seconds=5).bounds) for events in (5_000, 50_000)
-        )
+        slow, fast = (tally_of(simulate(1, exponential(0.3), events, seconds=5).bounds) for events in (5_000, 50_000))
         assert len(fast.keys) < 1.5 * len(slow.keys)
         assert fast.keys.nbytes + fast.counts.nbytes < 4096
 
@@ -133,7 +140,7 @@ class TestMerge:
         assert merged.n == 4
 
     def test_widens_its_counts(self) -> None:
-        merged = merge(BINS, [tally(BINS, bounds(*[(0, 1)] * 200))] * 400)
+        merged = merge(BINS, [tally_of(bounds(*[(0, 1)] * 200))] * 400)
         assert cuts(merged) == {(0, 1): 80_000}
         assert merged.n == 80_000
 
@@ -156,7 +163,8 @@ class TestPeriods:
 
     def test_are_counted_from_the_start(self, periods: Periods) -> None:
         assert [periods.number(time) for time in (100.4, 100.5, 105.4, 105.5, 112)] == [-1, 0, 0, 1, 2]
-        assert periods.numbers(np.array([100.4, 100.5, 105.4, 105.5, 112])).tolist() == [-1, 0, 0, 1, 2]
+        numbers = periods.numbers(np.array([100.4, 100.5, 105.4, 105.5, 112]))
+        assert (numbers.dtype.name, numbers.tolist()) == ("int64", [-1, 0, 0, 1, 2])
         assert [periods.end(number) for number in (-1, 0, 1)] == [100.5, 105.5, 110.5]
 
     def test_collect_what_came_in_them(self, periods: Periods) -> None:

@@ -22,7 +22,11 @@ def bounds(*events: tuple[float, ...]) -> Bounds:
 
 
 def tallied(*events: tuple[float, ...], bins: Bins = BINS) -> Tally:
-    return tally(bins, bounds(*events))
+    return tally_of(bounds(*events), bins)
+
+
+def tally_of(bounds: Bounds, bins: Bins = BINS) -> Tally:
+    return tally(bins, bounds.lower, bounds.upper, bounds.proven)
 
 
 @dataclass(frozen=True, slots=True)
