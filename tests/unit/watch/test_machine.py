@@ -823,7 +823,7 @@ def test_a_reset_forgets_every_revision() -> None:
     assert run.machine.revision is None
     assert run.machine.failure is None
     run.wake(after=0.0)
-    assert started(run.page(7)) == WatchRequest(7, 450)
+    assert started(run.page(0)) == WatchRequest(0, 450)
 
 
 def test_a_reset_forgets_what_expired() -> None:
