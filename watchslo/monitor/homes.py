@@ -89,9 +89,8 @@ class Homes:
         backoff = Backoff(self._random)
         while True:
             plan = await self._choose()
-            if plan.resources:
-                self._use(plan)
-                await self.main.ticker.run(plan.resources)
+            self._use(plan)
+            await self.main.ticker.run(plan.resources)
             await asyncio.sleep(backoff.next(time.monotonic()))
 
     def _use(self, plan: TickPlan) -> None:

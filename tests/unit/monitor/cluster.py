@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, Self
 
 from structlog.testing import CapturingLogger
@@ -82,6 +83,7 @@ class Cluster:
         self.revisions: dict[str, int] = {}
         self.failures: dict[tuple[str, str], Failure] = {}
         self.hanging: set[str] = set()
+        self.late = 0.0  # seconds from a change to its event
         self.served: list[Resource] = [PODS, NODES, CONFIGMAPS, EVENTS]
         self.stale: set[str] = set()
         self.namespace: str | None = None  # the only one that may be read
@@ -104,13 +106,17 @@ class Cluster:
         return self.revisions.get(resource.key, self.revision)
 
     def write(self, resource: Resource, type_: str = "MODIFIED", created: str | None = None) -> int:
-        """A change, whose event arrives at once."""
+        """A change."""
         if resource.key in self.revisions:
             self.revisions[resource.key] += 1
         else:
             self.revision += 1
         revision = self.revision_of(resource)
-        self.send(resource, line(type_, revision, created))
+        event = line(type_, revision, created)
+        if self.late:
+            asyncio.get_running_loop().call_later(self.late, self.send, resource, event)
+        else:
+            self.send(resource, event)
         return revision
 
     def send(self, resource: Resource, said: bytes | Failure = ENDED) -> None:
@@ -179,7 +185,9 @@ class Cluster:
         if path == SLICES:
             part = {"addressType": "IPv4", "endpoints": [{"addresses": list(self.addresses)}]}
             return json.dumps({"items": [part]}).encode()
-        return _discovery(self.served if path == "/api" else [], self.stale)
+        return _discovery(
+            [resource for resource in self.served if bool(resource.group) == (path == "/apis")], self.stale
+        )
 
     async def version(self) -> str | Failure:
         return await self._answer("version") or self.git_version
@@ -199,18 +207,17 @@ class Cluster:
 
 
 def _discovery(served: Iterable[Resource], stale: Iterable[str]) -> bytes:
-    entries = [
-        {
-            "resource": resource.plural,
-            "scope": "Namespaced" if resource.namespaced else "Cluster",
-            "verbs": ["list", "watch"],
-        }
-        for resource in served
+    groups = [
+        {"metadata": {"name": name}, "versions": [{"version": "v1", "resources": [_entry(one) for one in of_group]}]}
+        for name, of_group in groupby(served, lambda resource: resource.group)
     ]
-    versions = [{"version": "v1", "resources": entries}]
-    groups: list[dict[str, Any]] = [{"metadata": {}, "versions": versions}] if entries else []
     groups += [{"metadata": {"name": name}, "versions": [{"version": "v1", "freshness": "Stale"}]} for name in stale]
     return json.dumps({"kind": "APIGroupDiscoveryList", "items": groups}).encode()
+
+
+def _entry(resource: Resource) -> dict[str, object]:
+    scope = "Namespaced" if resource.namespaced else "Cluster"
+    return {"resource": resource.plural, "scope": scope, "verbs": ["list", "watch"]}
 
 
 def nowhere() -> Connection:

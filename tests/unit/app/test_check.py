@@ -1,0 +1,154 @@
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.app.conftest import Run
+from tests.unit.monitor.cluster import PODS, Cluster, Log, nowhere
+from tests.unit.monitor.inside import BUILD, keep_writing
+from watchslo.app.check import Question, check
+from watchslo.config import Config
+from watchslo.errors import ConfigError
+from watchslo.model import Resource
+from watchslo.monitor.supervisor import Supervisor
+from watchslo.watch.failure import Reason
+
+QUESTION = Question(duration="20s", threshold=None, resources=("pods",))
+Check = Callable[..., int]
+
+
+@pytest.fixture
+def ask(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, run_jumping: Run, log: Log) -> Check:
+    """`watchslo check`, while 10 pods change each second; what it logs is no answer."""
+    del log
+
+    def run(work: Coroutine[None, None, Any]) -> Any:
+        async def beside() -> Any:
+            writing = asyncio.create_task(keep_writing(cluster, PODS, seconds=1e6))
+            try:
+                return await work
+            finally:
+                writing.cancel()
+
+        return run_jumping(beside())
+
+    def supervise(config: Config, *_: object) -> Supervisor:
+        return Supervisor(config, nowhere(), BUILD, lambda: 0.5)
+
+    monkeypatch.setattr("watchslo.app.check.run_on_loop", run)
+    monkeypatch.setattr("watchslo.app.check.supervise", supervise)
+    monkeypatch.setattr("watchslo.app.logs.set_up", lambda *_: None)
+    monkeypatch.setenv("COLUMNS", "140")
+
+    def ask(question: Question = QUESTION, output: str = "table", file: Path | None = None) -> int:
+        return check(file, None, None, question, output)  # type: ignore[arg-type]
+
+    return ask
+
+
+def test_within(ask: Check, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask() == 0
+    heading, line = capsys.readouterr().out.splitlines()
+    assert heading.split() == ["WATCH", "EVENTS", "P50", "P99", "P99", "SURELY", "IN"]
+    assert line.split()[0] == "pods"
+    assert line.rstrip().endswith("within")
+
+
+def test_beyond(ask: Check, cluster: Cluster) -> None:
+    cluster.late = 2.0
+    assert ask() == 1
+
+
+def test_too_few_events_prove_nothing(ask: Check, tmp_path: Path) -> None:
+    path = tmp_path / "watchslo.yaml"
+    path.write_text("objective: {minutes: {minEvents: 1000}}")
+    assert ask(replace(QUESTION, threshold="250ms"), file=path) == 2
+
+
+def test_until_interrupted(ask: Check, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = cluster.write
+
+    def interrupt(resource: Resource) -> int:
+        if cluster.revision == 400:
+            os.kill(os.getpid(), signal.SIGINT)
+        return write(resource)
+
+    monkeypatch.setattr(cluster, "write", interrupt)
+    assert ask(replace(QUESTION, duration="5m")) == 0
+    assert cluster.revision < 450
+
+
+def test_json(ask: Check, capsys: pytest.CaptureFixture[str], cluster: Cluster) -> None:
+    cluster.git_version = "v1.30.0+k3s1"
+    cluster.fail(Reason.FORBIDDEN, "list", "nodes")
+    assert ask(replace(QUESTION, resources=("pods", "nodes"), threshold="500ms"), "json") == 0
+    nodes, pods = json.loads(capsys.readouterr().out)
+    assert pods["verdict"] == "within"
+    assert pods["threshold"] == 0.5
+    assert pods["events"] > 100
+    assert 0 <= pods["p99"]["lower"] <= pods["p99"]["estimate"] <= pods["p99"]["upper"]
+    assert pods["unproven"].startswith("k3s keeps")
+    assert (nodes["verdict"], nodes["p99"], nodes["state"]) == ("not measured", None, "away")
+    assert nodes["failure"] == "This identity may not list the resource; grant it."
+
+
+def test_what_is_unproven_and_what_is_not_ready_is_said(
+    ask: Check, capsys: pytest.CaptureFixture[str], cluster: Cluster
+) -> None:
+    cluster.git_version = "v1.30.0+k3s1"
+    cluster.fail(Reason.THROTTLED, "list", "nodes")
+    assert ask(replace(QUESTION, resources=("pods", "nodes"))) == 0
+    said = capsys.readouterr().out
+    assert "Unproven: k3s keeps its objects in kine" in said
+    assert "nodes has not been opened yet: The apiserver is too busy, or its cache is not ready." in said
+
+
+@pytest.mark.parametrize("said", ["[/red] [bold]", ":boom:"])
+def test_what_apiservers_say_is_no_markup(
+    ask: Check, capsys: pytest.CaptureFixture[str], cluster: Cluster, said: str
+) -> None:
+    cluster.failures["*", "*"] = replace(_refused(), message=said)
+    assert ask() == 2
+    assert said in capsys.readouterr().out
+
+
+def test_a_cluster_that_cannot_be_reached_is_not_measured(ask: Check, cluster: Cluster) -> None:
+    cluster.fail(Reason.REFUSED)
+    assert ask() == 2
+
+
+@pytest.mark.parametrize(
+    ("duration", "message"),
+    [
+        ("60", "--duration: 60 has no unit"),
+        ("1s", "--duration: 1s is out of range; write 5s to 5m"),
+        ("6m", "--duration: 6m is out of range"),
+    ],
+)
+def test_a_duration_that_is_none(ask: Check, duration: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        ask(replace(QUESTION, duration=duration))
+
+
+def test_a_resource_that_is_missing(ask: Check) -> None:
+    with pytest.raises(ConfigError, match=r"^--resource: the apiserver serves no resource podz; did you mean pods"):
+        ask(replace(QUESTION, resources=("podz",)))
+
+
+def test_a_resource_that_is_missing_and_in_the_file(ask: Check, tmp_path: Path) -> None:
+    path = tmp_path / "watchslo.yaml"
+    path.write_text("watch: [{resource: podz}]")
+    with pytest.raises(ConfigError, match=f"^{path}: watch: the apiserver serves no resource podz"):
+        ask(replace(QUESTION, resources=()), file=path)
+
+
+def _refused() -> Any:
+    made = Cluster()
+    made.fail(Reason.REFUSED)
+    return made.failures["*", "*"]

@@ -1,0 +1,208 @@
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.monitor.cluster import Cluster, Log, nowhere
+from tests.unit.monitor.inside import BUILD
+from watchslo.app import run as app
+from watchslo.app.run import RELOAD_SECONDS, Overrides
+from watchslo.app.session import INTERRUPTED, open_listener, stop_signals
+from watchslo.config import Config, Listen, load
+from watchslo.errors import ConfigError, ServeError
+from watchslo.monitor.supervisor import Supervisor
+
+LOOPBACK = Listen("127.0.0.1", 0)
+
+
+class File:
+    """A configuration file and a supervisor that it is followed for."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.write("watch: [{resource: pods}]")
+        self.started, self.digest = load(path)
+        self.supervisor = Supervisor(self.started, nowhere(), BUILD, lambda: 0.5)
+        self.configured: list[Config] = []
+        configure = self.supervisor.configure
+
+        def keep(config: Config) -> None:
+            configure(config)
+            self.configured.append(config)
+
+        self.supervisor.configure = keep  # type: ignore[method-assign]
+
+    def write(self, text: str) -> None:
+        self.path.write_text(text)
+
+    def succeeded(self) -> bool:
+        return self.supervisor.snapshot().monitor.reload_succeeded
+
+
+@pytest.fixture
+async def file(tmp_path: Path) -> AsyncIterator[File]:
+    made = File(tmp_path / "watchslo.yaml")
+    following = asyncio.create_task(app._follow(made.supervisor, made.started, made.path, made.digest))
+    yield made
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
+
+
+async def looks(number: int = 1) -> None:
+    """Until the file has been looked at so often."""
+    await asyncio.sleep(number * RELOAD_SECONDS + 1)
+
+
+class TestFollow:
+    async def test_puts_a_changed_file_in_force_once(self, file: File, log: Log) -> None:
+        file.write("watch: [{resource: nodes}]")
+        await looks(5)
+        assert [config.watch[0].resource for config in file.configured] == ["nodes"]
+        (reloaded,) = log.of("config_reloaded")
+        assert reloaded["needs_restart"] == []
+        assert len(reloaded["sha256"]) == 64
+
+    async def test_the_same_content_is_no_change(self, file: File) -> None:
+        file.write(file.path.read_text())
+        await looks(3)
+        assert not file.configured
+
+    async def test_a_bad_file_is_refused_and_said_once(self, file: File, log: Log) -> None:
+        file.write("watch: [{resource: pods, lable: x}]")
+        await looks(5)
+        assert not file.configured
+        assert not file.succeeded()
+        (refused,) = log.of("config_refused")
+        assert refused["message"].startswith(f"{file.path}:1: watch[0].lable: unknown key")
+        file.path.unlink()
+        await looks(2)
+        assert len(log.of("config_refused")) == 2
+        file.write("watch: [{resource: pods}]")
+        await looks()
+        assert file.succeeded()
+        assert not file.configured
+
+    async def test_what_needs_a_restart_is_refused_with_the_files_name(self, file: File, log: Log) -> None:
+        file.write("objective: {threshold: 700ms}")
+        await looks(3)
+        (refused,) = log.of("config_refused")
+        assert refused["message"].startswith(f"{file.path}: a threshold of 700ms needs a bucket")
+        assert not file.succeeded()
+
+    async def test_what_is_settled_at_start_stays(self, file: File, log: Log) -> None:
+        file.write("cluster: other\nclock: {interval: 2s}\nmetrics: full\npaused: true")
+        await looks()
+        (config,) = file.configured
+        assert config.paused
+        assert (config.cluster, config.clock, config.metrics) == (None, file.started.clock, "basic")
+        assert log.of("config_reloaded")[0]["needs_restart"] == ["cluster", "clock", "metrics"]
+
+
+@asynccontextmanager
+async def daemon(config: Config, path: Path | None, digest: str = "") -> AsyncIterator[asyncio.Task[None]]:
+    with open_listener(None, LOOPBACK) as listener:
+        task = asyncio.create_task(
+            app._run(Supervisor(config, nowhere(), BUILD, lambda: 0.5), config, path, digest, listener)
+        )
+        try:
+            yield task
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+class TestDaemon:
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+    async def test_runs_until_told(self, cluster: Cluster, log: Log, number: int) -> None:
+        async with daemon(Config(), None) as task:
+            await asyncio.sleep(20)
+            assert cluster.open_watches()
+            os.kill(os.getpid(), number)
+            await task
+        assert log.of("listening")[0]["url"].startswith("http://127.0.0.1:")
+        assert log.events[-1] == "stopped"
+        assert not cluster.is_open
+
+    async def test_follows_its_file(self, cluster: Cluster, tmp_path: Path) -> None:
+        path = tmp_path / "watchslo.yaml"
+        path.write_text("watch: [{resource: pods}]")
+        async with daemon(*_loaded(path)):
+            await asyncio.sleep(20)
+            path.write_text("watch: [{resource: nodes}]")
+            await looks(3)
+            assert [watch.resource.key for watch in cluster.open_watches()] == ["nodes"]
+
+    async def test_names_the_file_that_asks_for_what_is_missing(self, tmp_path: Path) -> None:
+        path = tmp_path / "watchslo.yaml"
+        path.write_text("watch: [{resource: podz}]")
+        async with daemon(*_loaded(path)) as task:
+            with pytest.raises(ConfigError) as refused:
+                await task
+        assert str(refused.value) == f"{path}: watch: the apiserver serves no resource podz; did you mean pods?"
+
+
+def _loaded(path: Path) -> tuple[Config, Path, str]:
+    config, digest = load(path)
+    return config, path, digest
+
+
+class TestSession:
+    async def test_a_second_signal_ends_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        codes: list[int] = []
+        monkeypatch.setattr(os, "_exit", codes.append)
+        stop = asyncio.Event()
+        with stop_signals(stop):
+            os.kill(os.getpid(), signal.SIGTERM)
+            await stop.wait()
+            assert not codes
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.sleep(0.1)
+        assert codes == [INTERRUPTED]
+
+    def test_an_address_that_is_none(self) -> None:
+        with pytest.raises(ConfigError, match="--listen: here is no address to listen on"):
+            open_listener("here", LOOPBACK)
+
+    def test_an_address_that_is_taken(self) -> None:
+        with open_listener("127.0.0.1:0", LOOPBACK) as taken:
+            port = taken.getsockname()[1]
+            with pytest.raises(ServeError, match=f"127.0.0.1:{port}: the port is already in use"):
+                open_listener(f"127.0.0.1:{port}", LOOPBACK)
+
+
+class TestCommand:
+    @pytest.fixture
+    def began(self, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+        """How the daemon would have begun."""
+        facts: dict[str, Any] = {}
+
+        def supervise(_: Config, kubeconfig: Path | None, context: str | None) -> str:
+            facts.update(kubeconfig=kubeconfig, context=context)
+            return "supervisor"
+
+        def begin(*arguments: Any) -> None:
+            facts["arguments"] = arguments[:4]
+
+        monkeypatch.setattr(app, "supervise", supervise)
+        monkeypatch.setattr(app, "_run", begin)
+        monkeypatch.setattr(app, "run_on_loop", lambda _: None)
+        monkeypatch.setattr("watchslo.app.logs.set_up", lambda *given: facts.update(log=given))
+        return facts
+
+    def test_the_command_line_goes_before_the_file(self, began: dict[str, Any], tmp_path: Path) -> None:
+        path = tmp_path / "watchslo.yaml"
+        path.write_text("log: {format: console, level: debug}\nserver: {listen: 'nowhere:1'}")
+        app.run(path, Overrides(Path("k"), "c", "127.0.0.1:0", "json", "error"))
+        assert (began["kubeconfig"], began["context"], began["log"]) == (Path("k"), "c", ("json", "error"))
+        assert began["arguments"] == ("supervisor", *_loaded(path))
+
+    def test_the_file_goes_before_the_defaults(self, began: dict[str, Any], tmp_path: Path) -> None:
+        path = tmp_path / "watchslo.yaml"
+        path.write_text("log: {format: console, level: debug}\nserver: {listen: '127.0.0.1:0'}")
+        app.run(path, Overrides())
+        assert began["log"] == ("console", "debug")

@@ -1,0 +1,70 @@
+import math
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.serve import readings
+from watchslo.app.table import P99, Line, Verdict, draw, figures, judge, plain_console, says
+from watchslo.snapshot import QuantileReading, Snapshot, StreamReading, WindowReading
+
+
+def stream(p99: QuantileReading | None, events: int = 100) -> StreamReading:
+    quantiles = (QuantileReading(0.5, 0.0, 0.002, 0.4, resolved=False), p99) if p99 else ()
+    window = WindowReading("1m", 60.0, events, quantiles)
+    return replace(readings.TAIL, track=replace(readings.TRACK, windows=(window,)))
+
+
+def line(lower: float, estimate: float, upper: float, events: int = 100) -> Line:
+    made = stream(QuantileReading(P99, lower, estimate, upper, resolved=True), events)
+    return judge(snapshot(made), "1m", 50)[0]
+
+
+def snapshot(*streams: StreamReading) -> Snapshot:
+    return replace(readings.SNAPSHOT, streams=streams)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "events", "verdict"),
+    [
+        ((0.0, 0.1, 0.9), 1, Verdict.WITHIN),
+        ((1.1, 1.2, math.inf), 1, Verdict.BEYOND),
+        ((0.0, 0.1, 1.4), 49, Verdict.FEW_EVENTS),
+        ((0.0, 0.1, 1.4), 50, Verdict.WITHIN),
+        ((0.0, 1.2, 1.4), 50, Verdict.BEYOND),
+    ],
+)
+def test_proof_needs_no_number_of_events_and_estimates_do(
+    bounds: tuple[float, float, float], events: int, verdict: Verdict
+) -> None:
+    assert line(*bounds, events).verdict is verdict
+
+
+def test_without_events_nothing_is_measured() -> None:
+    (made,) = judge(snapshot(stream(None, 0)), "1m", 50)
+    assert made.verdict is Verdict.NOT_MEASURED
+    assert figures(made) == ("0", "–", "–", "–")  # noqa: RUF001 - as people see it
+
+
+def test_lines_are_sorted() -> None:
+    names = [made.stream.watch for made in judge(readings.SNAPSHOT, "5m", 50)]
+    assert names == sorted(names)
+
+
+def test_what_is_unresolved_is_said_to_be() -> None:
+    assert figures(line(0.1, 0.2, math.inf)) == ("100", "≲ 2 ms", "200 ms", "100 ms … ∞")
+
+
+def test_says_what_is_wrong() -> None:
+    made = line(0.0, 0.1, 0.9)
+    assert says(made) == "within"
+    down = replace(made, stream=replace(made.stream, up=False, state="reopening"))
+    assert says(down) == "within; reopening: the connection was reset"
+
+
+def test_draws_what_is_said_as_it_is() -> None:
+    made = line(0.0, 0.1, 0.9)
+    odd = replace(made, stream=replace(made.stream, watch="[/bold] :boom:"))
+    console = plain_console()
+    with console.capture() as captured:
+        console.print(draw([odd]))
+    assert "[/bold] :boom:" in captured.get()

@@ -1,0 +1,113 @@
+"""The commands as a user types them: arguments, exit codes, and what is printed."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from watchslo import __version__
+from watchslo.app.check import Question
+from watchslo.app.run import Overrides
+from watchslo.cli import commands, main
+from watchslo.errors import ServeError
+
+Watchslo = Callable[..., int]
+
+
+@pytest.fixture
+def watchslo(monkeypatch: pytest.MonkeyPatch) -> Watchslo:
+    """Runs the program with these arguments; returns its exit code."""
+
+    def call(*arguments: str) -> int:
+        monkeypatch.setattr(sys, "argv", ["watchslo", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return int(ended.value.code or 0)
+
+    return call
+
+
+@pytest.fixture
+def called(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """What the commands were called with; all of them answer 1."""
+    calls: list[tuple[Any, ...]] = []
+
+    def note(*arguments: Any) -> int:
+        calls.append(arguments)
+        return 1
+
+    for name in ("run.run", "demo.demo", "check.check"):
+        monkeypatch.setattr(f"watchslo.app.{name}", note)
+    return calls
+
+
+def test_version(watchslo: Watchslo, capsys: pytest.CaptureFixture[str]) -> None:
+    assert watchslo("--version") == 0
+    assert capsys.readouterr().out == f"watchslo, version {__version__}\n"
+
+
+@pytest.mark.parametrize("name", list(commands.commands))
+def test_help_has_an_example(name: str, watchslo: Watchslo, capsys: pytest.CaptureFixture[str]) -> None:
+    assert watchslo(name, "--help") == 0
+    assert f"Example: watchslo {name} " in " ".join(capsys.readouterr().out.split())
+
+
+def test_run(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
+    line = "run --config f --kubeconfig k --context c --listen :0 --log-format console --log-level debug"
+    assert watchslo(*line.split()) == 0
+    assert watchslo("run") == 0
+    assert called == [(Path("f"), Overrides(Path("k"), "c", ":0", "console", "debug")), (None, Overrides())]
+
+
+def test_demo(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
+    assert watchslo("demo", "--duration", "2.5", "--listen", ":0") == 0
+    assert called == [(2.5, ":0")]
+
+
+def test_check_exits_with_its_answer(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
+    resources = ("--resource", "pods", "--resource", "nodes")
+    assert watchslo("check", "--duration", "10s", "--threshold", "2s", *resources, "-o", "json") == 1
+    assert called == [(None, None, None, Question("10s", "2s", ("pods", "nodes")), "json")]
+
+
+def test_validate(watchslo: Watchslo, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "watchslo.yaml"
+    path.write_text("watch: [{resource: pods}]")
+    assert watchslo("validate", str(path)) == 0
+    assert capsys.readouterr().out == f"{path}: valid\n"
+    path.write_text("watch: [{resorce: pods}]")
+    assert watchslo("validate", str(path)) == 2
+    assert capsys.readouterr().err == f"watchslo: {path}:1: watch[0].resorce: unknown key; did you mean resource?\n"
+
+
+@pytest.mark.parametrize("arguments", [["fly"], ["run", "--log-level", "loud"], ["demo", "--duration", "long"]])
+def test_arguments_that_are_none(arguments: list[str], watchslo: Watchslo) -> None:
+    assert watchslo(*arguments) == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ServeError("cannot listen on :1: the port is already in use"), "cannot listen on :1: the port is already in"),
+        (ZeroDivisionError("secret"), "a mistake of its own: ZeroDivisionError in test_"),
+        (ExceptionGroup("many", [KeyError("secret")]), "a mistake of its own: KeyError in unknown"),
+    ],
+)
+def test_no_traceback_reaches_a_user(
+    error: Exception,
+    said: str,
+    watchslo: Watchslo,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("watchslo.app.demo.demo", fail)
+    assert watchslo("demo") == 2
+    printed = capsys.readouterr().err
+    assert printed.startswith(f"watchslo: {said}")
+    assert printed.count("\n") == 1
+    assert "secret" not in printed
