@@ -11,7 +11,7 @@ from watchslo.kube.client import Client
 
 def slices(*parts: tuple[str, list[list[str]] | None]) -> bytes:
     items = [
-        {"addressType": kind, "endpoints": found and [{"addresses": addresses} for addresses in found]}
+        {"addressType": kind, "endpoints": None if found is None else [{"addresses": of_one} for of_one in found]}
         for kind, found in parts
     ]
     return answer(json.dumps({"items": items}).encode())

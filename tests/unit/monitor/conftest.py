@@ -23,11 +23,11 @@ async def jumping_time(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
     loop = asyncio.get_running_loop()
     with monkeypatch.context() as patched:
         if isinstance(loop, JumpingLoop):  # not for a test that is no coroutine
-            _pass_on(loop, patched)
+            _set_clocks(loop, patched)
         yield
 
 
-def _pass_on(loop: JumpingLoop, patched: pytest.MonkeyPatch) -> None:
+def _set_clocks(loop: JumpingLoop, patched: pytest.MonkeyPatch) -> None:
     patched.setattr(time, "monotonic", loop.time)
     patched.setattr(time, "time", lambda: WALL_SECONDS + loop.time())
     patched.setattr(time, "thread_time", lambda: 0.0)
