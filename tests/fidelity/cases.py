@@ -1,0 +1,102 @@
+"""What is measured: how events are written, and by which law they are late."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Literal
+
+OBJECTS = 20
+CREATED = 0.1  # of the writes create an object, the others change one
+MADE_UP_SECONDS = 0.05  # of what was missed before a stall
+
+
+@dataclass(frozen=True, slots=True)
+class Stalls:
+    """All writing rests for `length` at the beginning of each `period` (seconds of the monotonic clock).
+
+    A watch is one ordered stream: what comes seconds late holds up all behind it. So that only a `share` of the
+    events is late, they are written together when the stall begins, and nothing else until it is over.
+    """
+
+    length: float
+    period: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Writes at random times, `rate` a second while there is no stall."""
+
+    name: str
+    rate: float
+    stalls: Stalls | None = None
+
+    def schedule(self, random: Random, clock: Callable[[], float]) -> Iterator[float]:
+        """When to write (monotonic seconds), without end. Who is late makes up for it, but not in a stall."""
+        due = clock()
+        while True:
+            earliest = clock() - MADE_UP_SECONDS if self.stalls else due
+            due = max(due, earliest) + random.expovariate(self.rate)
+            if self.stalls and due % self.stalls.period < self.stalls.length:
+                began = due - due % self.stalls.period
+                yield from [began] * self._together(self.stalls)
+                due = began + self.stalls.length
+            else:
+                yield due
+
+    def _together(self, stalls: Stalls) -> int:
+        others = self.rate * (stalls.period - stalls.length)
+        return round(others * stalls.share / (1 - stalls.share))
+
+
+CALM = Traffic("calm", rate=20.0)
+"""A good thousand events in a window."""
+BUSY = Traffic("busy", rate=112.0)
+"""A good six thousand."""
+STALLING = Traffic("stalling", rate=140.0, stalls=Stalls(length=3.0, period=15.0, share=0.02))
+"""The same, and every fiftieth event is written when a stall of 3 s begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One watch: how its events are written, by which law they are late, and on which hop.
+
+    `creation` measures from the creation timestamp too, and by a second daemon with another wall clock as well.
+    `bursts` says that many events go at once after one delay, `steady` that no delay is unlike another: some goals are
+    out of reach then.
+    """
+
+    name: str
+    traffic: Traffic
+    law: str
+    hop: Literal["client", "storage"] = "client"
+    creation: bool = False
+    bursts: bool = False
+    steady: bool = False
+
+    @property
+    def label(self) -> str:
+        """The name of its watch, and of the label that selects its objects where all cases share them."""
+        return re.sub(r"\W+", "-", f"{self.name} {self.traffic.name}")
+
+
+SOON = "lognormal 20ms 0.5"
+HALF = "normal 500ms 100ms"
+HELD = "hold 2s 8s"
+TAIL = "hold 3s 15s"
+
+SHORT = Case("20 ms", BUSY, SOON, creation=True)
+CASES = (
+    Case("at once", CALM, "none"),
+    Case("at once", BUSY, "none"),
+    Case("20 ms", CALM, SOON),
+    SHORT,
+    Case("500 ms", CALM, HALF),
+    Case("500 ms", BUSY, HALF),
+    Case("held 2 s", CALM, HELD, bursts=True),
+    Case("held 2 s", BUSY, HELD, bursts=True),
+    Case("2% at 3 s", STALLING, TAIL),
+    Case("always 300 ms", CALM, "constant 300ms", steady=True),
+    Case("storage 300 ms", CALM, "normal 300ms 30ms", hop="storage"),
+)

@@ -1,0 +1,178 @@
+"""What must hold, and a line of the table for each case."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import mean, median
+
+import numpy as np
+
+from tests.fidelity.cases import Case
+from tests.fidelity.outcome import P50, P99, THRESHOLD, Outcome
+from tests.fidelity.truth import Floats
+
+WINDOW_EVENTS = 1000  # from which on a P99 is judged
+COUNTED_EVENTS = 6000  # from which on shares are
+STEEP = 0.10  # of all events within a quarter of an edge: then a share says more about the edge than about latencies
+SHARE_GOAL, LATE_GOAL = 0.05, 0.005
+BURSTS_SHARE_LIMIT, BURSTS_LATE_LIMIT = 0.15, 0.02  # a minute holds few bursts, however many events they have
+STEADY_LIMIT = 3.0  # times the goal: smoothing makes a law two bins wide that has no width
+CREATION_GOAL = 0.05
+CREATION_EDGE = 0.25  # seconds: some hundred intervals, a second wide each, tell no more
+CHANCE = 1.1  # by which the median of some hundred random gaps may exceed their mean
+COLUMNS = (
+    "case",
+    "events a window",
+    "true P50 / P99, ms",
+    "estimated, ms",
+    "P99 surely in, ms",
+    "inside",
+    "P99 error / goal",
+    "over 1 s: true / estimated",
+    "worst share",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One case: its outcomes in all runs, and for creations those of the other daemon."""
+
+    name: str
+    outcomes: Sequence[Outcome]
+    others: Sequence[Outcome] = ()
+
+    @property
+    def case(self) -> Case:
+        return self.outcomes[0].case
+
+    def missed(self) -> Iterator[str]:
+        """A sentence for each goal that was missed."""
+        for outcome in self.outcomes:
+            yield from outcome.outside
+            if outcome.contradictions:
+                yield f"{outcome.contradictions} events were called within or beyond the threshold and were not"
+        yield from self._missed_quantiles()
+        if sum(self._samples) >= COUNTED_EVENTS:
+            yield from self._missed_shares()
+        yield from self._missed_creations()
+
+    def cells(self) -> tuple[str, ...]:
+        """A row of the table: the run whose P99 error is the median one, and what was counted in all of them."""
+        shown = self._median_outcome()
+        checked = sum(outcome.checked for outcome in self.outcomes)
+        inside = checked - sum(len(outcome.outside) for outcome in self.outcomes)
+        late_true, late_said = (1 - float(shares[self._threshold]) for shares in (self._true, self._said))
+        p99 = shown.said[P99]
+        return (
+            self.name,
+            f"{shown.events:,}",
+            f"{_ms(shown.true[P50])} / {_ms(shown.true[P99])}",
+            f"{_ms(shown.said[P50].estimate)} / {_ms(p99.estimate)}",
+            f"{_ms(p99.lower)} to {_ms(p99.upper)}",
+            f"{100 * inside / checked:g}% of {checked}",
+            f"{shown.error:.2f}",
+            f"{100 * late_true:.2f}% / {100 * late_said:.2f}%",
+            f"{100 * self._share_error:.1f} pp",
+        )
+
+    def _missed_quantiles(self) -> Iterator[str]:
+        few = min(outcome.events for outcome in self.outcomes)
+        if few < WINDOW_EVENTS:
+            yield f"only {few} events came in a window"
+        shown = self._median_outcome()
+        if shown.error > (STEADY_LIMIT if self.case.steady else 1.0):
+            yield f"the P99 is {_ms(shown.true[P99])} ms, and the estimate {_ms(shown.said[P99].estimate)} ms"
+
+    def _missed_shares(self) -> Iterator[str]:
+        goal, late_goal = (BURSTS_SHARE_LIMIT, BURSTS_LATE_LIMIT) if self.case.bursts else (SHARE_GOAL, LATE_GOAL)
+        if self._share_error > goal:
+            yield f"a share is wrong by {100 * self._share_error:.1f} percentage points"
+        late = abs(float((self._said - self._true)[self._threshold]))
+        if late > late_goal:
+            yield f"the share over {THRESHOLD:g} s is wrong by {100 * late:.2f} percentage points"
+
+    def _missed_creations(self) -> Iterator[str]:
+        """Both daemons have to be right, whatever their clocks, and so they are alike."""
+        if not self.case.creation:
+            return
+        for outcome in (*self.outcomes, *self.others):
+            wrong = outcome.creation_error(CREATION_EDGE)
+            if not outcome.creation.total:
+                yield "no creations were measured"
+            elif wrong > CREATION_GOAL:
+                yield f"the share of a creation latency is wrong by {100 * wrong:.1f} percentage points"
+
+    def _median_outcome(self) -> Outcome:
+        return sorted(self.outcomes, key=lambda outcome: outcome.error)[len(self.outcomes) // 2]
+
+    @property
+    def _threshold(self) -> int:
+        return self.outcomes[0].counted.edges.index(THRESHOLD)
+
+    @property
+    def _share_error(self) -> float:
+        """The greatest one of all edges but the steep ones."""
+        flat = self._pooled([outcome.counted.near for outcome in self.outcomes]) < STEEP
+        return float(np.abs(self._said - self._true)[flat].max())
+
+    @property
+    def _said(self) -> Floats:
+        return self._pooled([outcome.counted.said for outcome in self.outcomes])
+
+    @property
+    def _true(self) -> Floats:
+        return self._pooled([outcome.counted.true for outcome in self.outcomes])
+
+    @property
+    def _samples(self) -> list[int]:
+        return [outcome.counted.samples for outcome in self.outcomes]
+
+    def _pooled(self, shares: Sequence[Floats]) -> Floats:
+        """Of all runs together, as counters add up."""
+        pooled: Floats = np.average(np.stack(shares), axis=0, weights=self._samples)
+        return pooled
+
+
+@dataclass(frozen=True, slots=True)
+class Ticking:
+    """The revision clock of one daemon in all runs; in seconds."""
+
+    width: float
+    gap: float
+    round_trip: float
+
+    @classmethod
+    def of(cls, outcomes: Sequence[Outcome]) -> "Ticking":
+        """From one outcome of each run."""
+        clocks = [outcome.clock for outcome in outcomes]
+        return cls(
+            width=median(width for clock in clocks for width in clock.widths),
+            gap=mean(clock.gap for clock in clocks),
+            round_trip=median(clock.round_trip for clock in clocks),
+        )
+
+    def __str__(self) -> str:
+        return (
+            f"the median interval is {_ms(self.width)} ms wide, "
+            f"and ticks are {_ms(self.gap)} ms apart, with round trips of {_ms(self.round_trip)} ms"
+        )
+
+    def missed(self) -> bool:
+        return self.width > CHANCE * self.gap + self.round_trip
+
+
+def table(lines: Sequence[Line]) -> str:
+    """All lines, in Markdown, aligned."""
+    rows = [COLUMNS, *(line.cells() for line in lines)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
+    rows.insert(1, tuple("-" * width for width in widths))
+    return "\n".join(
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows
+    )
+
+
+def _ms(seconds: float) -> str:
+    """Milliseconds, with a digit after the point where there are few; ∞ for what nothing bounds."""
+    if seconds == float("inf"):
+        return "∞"
+    milliseconds = 1e3 * seconds
+    return f"{milliseconds:.0f}" if milliseconds >= 99.95 else f"{milliseconds:.1f}"

@@ -1,0 +1,144 @@
+"""One run on a real kube-apiserver: writers note when each commit can have been, a proxy when it sent each event on."""
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.fidelity.cases import Case
+from tests.fidelity.running import Plan, Run, daemons, judge, listen, started
+from tests.fidelity.truth import Stamps, Truth
+from tests.fidelity.writing import Writing
+from tests.support.assets import Assets
+from tests.support.control_plane import ControlPlane, Etcd, override
+from tests.support.process import Process
+from tests.support.writer import Write
+
+WATCH_PROXY = Path(__file__).with_name("watch_proxy.py")
+START_SECONDS = 30.0
+SLOW_WRITERS = 24  # a write through the slow link takes as long as the link
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A resource to write, whose objects need nothing but metadata, and its collection."""
+
+    resource: str
+    collection: str
+
+
+CORE, COORDINATION = "/api/v1/namespaces/default", "/apis/coordination.k8s.io/v1/namespaces/default"
+PLACES = {
+    "calm": Place("serviceaccounts", f"{CORE}/serviceaccounts"),
+    "busy": Place("leases.coordination.k8s.io", f"{COORDINATION}/leases"),
+    "stalling": Place("secrets", f"{CORE}/secrets"),
+}
+"""One for each traffic. Its events come to every watch of it, late by the law of the label that the watch selects."""
+SLOW = Place("configmaps", f"{CORE}/configmaps")
+"""The one whose storage may be slow."""
+
+
+@contextlib.contextmanager
+def cluster(folder: Path, assets: Assets, cases: Sequence[Case]) -> Iterator[ControlPlane]:
+    """An apiserver whose link to etcd is slow for one resource, if there is a case of that."""
+    with contextlib.ExitStack() as stack:
+        etcd = stack.enter_context(Etcd(folder, assets.etcd))
+        links = [stack.enter_context(_slow_link(folder, etcd, case.law)) for case in cases if case.hop == "storage"]
+        flags = [override(f"/{SLOW.resource}", link) for link in links]
+        yield stack.enter_context(ControlPlane(folder, assets.kube_apiserver, etcd, flags=flags))
+
+
+@contextlib.contextmanager
+def _slow_link(folder: Path, etcd: Etcd, law: str) -> Iterator[str]:
+    """The URL of a proxy before etcd whose answers are late."""
+    to = etcd.url.removeprefix("http://")
+    command = [sys.executable, "-m", "watchslo.sim.proxy", "--to", to, "--delay-to-client", law]
+    with Process(folder, "slow-link", command) as process:
+        yield f"http://{_announced(process)['listen']}"
+
+
+def run(plan: Plan, plane: ControlPlane) -> Run:
+    """Measures all cases at once; the second daemon's clock is wrong."""
+    notes = plan.folder / "proxy.json"
+    writings = list(_writings(plan, plane))
+    with _watch_proxy(plan, plane, notes) as proxy:
+        observed = daemons(plan, _announced(proxy)["url"], plane.token, {case: _watch(case) for case in plan.cases})
+        with contextlib.ExitStack() as stack:
+            for writing in writings:
+                stack.enter_context(writing)
+            with started(observed):
+                told = listen(observed, plan.seconds)
+    writes = [write for writing in writings for write in writing.writes()]
+    return judge(plan, told, _Known(writes, json.loads(notes.read_bytes())).truth)
+
+
+class _Known:
+    """What the writers and the proxy know."""
+
+    def __init__(self, writes: Iterable[Write], notes: Any) -> None:
+        revisions, before, after = zip(*((write.revision, write.before, write.after) for write in writes), strict=True)
+        answered = Stamps.of({"revision": revisions, "at": after})
+        told = Stamps.of(notes["committed"]).when(answered.revisions)
+        self._first = Stamps.of({"revision": revisions, "at": before})
+        self._last = Stamps(answered.revisions, np.minimum(answered.at, told))
+        self._sent = {name: np.array(column) for name, column in notes["sent"].items()}
+        self._selectors = {int(number): selector for number, selector in notes["selectors"].items()}
+
+    def truth(self, case: Case, number: int, received: Stamps) -> Truth:
+        """Of the so manieth daemon: it opened its watches after the one before it, and each of them but once."""
+        watch = [watch for watch, selector in self._selectors.items() if selector == _selector(case)][number]
+        mine = self._sent["connection"] == watch
+        sent = Stamps.of({name: column[mine] for name, column in self._sent.items()})
+        return Truth.of(received, sent, (self._last, self._first))
+
+
+def _place(case: Case) -> Place:
+    return SLOW if case.hop == "storage" else PLACES[case.traffic.name]
+
+
+def _selector(case: Case) -> str:
+    """Creations are only trusted where nothing is selected."""
+    return "" if case.creation else case.label
+
+
+def _watch_proxy(plan: Plan, plane: ControlPlane, notes: Path) -> Process:
+    laws = {_selector(case): case.law if case.hop == "client" else "none" for case in plan.cases}
+    settings = {
+        "to": plane.url,
+        "ca": str(plane.ca),
+        "etcd": plane.etcd.url,
+        "laws": laws,
+        "seed": plan.seed,
+        "notes": str(notes),
+    }
+    return Process(plan.folder, "watch-proxy", [sys.executable, WATCH_PROXY, json.dumps(settings)])
+
+
+def _watch(case: Case) -> dict[str, Any]:
+    selected = {"labelSelector": _selector(case)} if _selector(case) else {}
+    return {"resource": _place(case).resource, "namespace": "default", **selected}
+
+
+def _writings(plan: Plan, plane: ControlPlane) -> Iterator[Writing]:
+    """One for each place; its objects have the labels of all cases there."""
+    for place in dict.fromkeys(map(_place, plan.cases)):
+        cases = [case for case in plan.cases if _place(case) == place]
+        make = partial(_object, {case.label: "" for case in cases})
+        threads = SLOW_WRITERS if place == SLOW else 1
+        yield Writing(plane.writer, place.collection, make, cases[0].traffic, plan.seed, threads)
+
+
+def _object(labels: Mapping[str, str], name: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "labels": labels}}
+
+
+def _announced(process: Process) -> Any:
+    """The line of JSON that a process says when it listens."""
+    process.until(lambda: "\n" in process.out, START_SECONDS, "listening")
+    return json.loads(process.out.splitlines()[0])

@@ -1,0 +1,103 @@
+"""One run on the simulator, which knows when each revision was committed, and when it was sent to whom."""
+
+import contextlib
+import json
+import urllib.request
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from tests.fidelity.cases import Case
+from tests.fidelity.running import Plan, Run, daemons, judge, listen, started
+from tests.fidelity.truth import Stamps, Truth
+from tests.fidelity.writing import Writing
+from tests.support.daemon import Simulator
+from tests.support.writer import Writer
+
+STALLED = "secrets"  # written by ourselves, because the simulator's own writers never rest
+PLACES = (
+    "configmaps",
+    "pods",
+    "leases.coordination.k8s.io",
+    "endpointslices.discovery.k8s.io",
+    "services",
+    "deployments.apps",
+    "replicasets.apps",
+    "jobs.batch",
+    "nodes",
+    "namespaces",
+)
+"""The resources of all other cases: each law is one resource's."""
+APISERVERS = {
+    "metadata": {"name": "kubernetes", "labels": {"kubernetes.io/service-name": "kubernetes"}},
+    "addressType": "IPv4",
+    "endpoints": [{"addresses": ["127.0.0.1"]}],
+}
+"""How apiservers announce themselves: creation timestamps are trusted where there is but one."""
+
+
+def run(plan: Plan) -> Run:
+    """Measures all cases at once; the second daemon's clock agrees with the apiserver's, the first one's does not."""
+    resources = _resources(plan)
+    config = json.dumps(_config(plan, resources))
+    with Simulator(plan.folder, "--seed", str(plan.seed), "--config", config) as simulator:
+        with Writer(simulator.url) as writer:
+            writer.create("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", APISERVERS)
+        watches = {case: {"resource": resource} for case, resource in resources.items()}
+        observed = daemons(plan, simulator.url, "none-is-needed", watches)
+        with _stalling(plan, simulator.url), started(observed):
+            told = listen(observed, plan.seconds)
+        known = {case: _Known(simulator, resource) for case, resource in resources.items()}
+    return judge(plan, told, lambda case, number, received: known[case].truth(number, received))
+
+
+class _Known:
+    """What the simulator knows of a resource."""
+
+    def __init__(self, simulator: Simulator, resource: str) -> None:
+        url = f"{simulator.announced['control']}/truth?resource={resource}"
+        with urllib.request.urlopen(url) as answer:
+            truth: dict[str, Any] = json.load(answer)
+        self._committed = Stamps.of(truth["commits"])
+        self._sent = {name: np.array(column) for name, column in truth["sends"].items()}
+
+    def truth(self, number: int, received: Stamps) -> Truth:
+        """Of the so manieth daemon: it opened its watch after the one before it, and opened it but once."""
+        streams = self._sent["stream"]
+        mine = streams == np.unique(streams)[number]
+        sent = Stamps.of({name: column[mine] for name, column in self._sent.items()})
+        return Truth.of(received, sent, (self._committed, self._committed))
+
+
+def _resources(plan: Plan) -> dict[Case, str]:
+    places = iter(PLACES)
+    return {case: STALLED if case.traffic.stalls else next(places) for case in plan.cases}
+
+
+def _config(plan: Plan, resources: Mapping[Case, str]) -> dict[str, Any]:
+    return {
+        "cluster": {"clock_offset": plan.ahead},
+        "latency": [{"resource": resource, case.hop: case.law} for case, resource in resources.items()],
+        "workload": [
+            {"resource": resource, "rate": case.traffic.rate}
+            for case, resource in resources.items()
+            if not case.traffic.stalls
+        ],
+    }
+
+
+@contextlib.contextmanager
+def _stalling(plan: Plan, url: str) -> Iterator[None]:
+    """Writes what the simulator does not."""
+    with contextlib.ExitStack() as stack:
+        for case in plan.cases:
+            if case.traffic.stalls:
+                collection = f"/api/v1/namespaces/default/{STALLED}"
+                writing = Writing(lambda: Writer(url), collection, _secret, case.traffic, plan.seed)
+                stack.enter_context(writing)
+        yield
+
+
+def _secret(name: str) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "data": {}}

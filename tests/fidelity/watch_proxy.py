@@ -1,0 +1,219 @@
+"""Stands before a real apiserver: everything passes at once, but the events of watches, which are late by a law.
+
+    python watch_proxy.py '{"to": "https://127.0.0.1:6443", "ca": "ca.crt", "etcd": "http://127.0.0.1:2379", ...}'
+
+The law is chosen by the watch's label selector. Which event was forwarded when, and when etcd had told of each
+revision, stands in the file `notes` when it ends. Clients speak plain HTTP to it.
+"""
+
+import asyncio
+import base64
+import contextlib
+import re
+import ssl
+import sys
+import time
+from pathlib import Path
+from random import Random
+from urllib.parse import parse_qs, urlsplit
+
+import aiohttp
+import msgspec
+import uvloop
+
+from watchslo.sim import process
+from watchslo.sim.delay import Law, parse_law
+from watchslo.sim.link import Link
+
+READ_AT_ONCE = 1 << 18
+REVISION = re.compile(rb'"resourceVersion":"(\d+)"')
+BOOKMARK = b'{"type":"BOOKMARK"'
+END = b"0\r\n\r\n"
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """Where to forward to, whom to trust, and the law for each label selector ("" for none)."""
+
+    to: str
+    ca: str
+    etcd: str
+    laws: dict[str, str]
+    seed: int
+    notes: str
+
+
+class Log:
+    """Revisions, when they were noted (monotonic seconds), and on which connection."""
+
+    def __init__(self) -> None:
+        self._revisions: list[int] = []
+        self._at: list[float] = []
+        self._connections: list[int] = []
+
+    def add(self, revision: int, at: float, connection: int = 0) -> None:
+        self._revisions.append(revision)
+        self._at.append(at)
+        self._connections.append(connection)
+
+    def columns(self) -> dict[str, list[int] | list[float]]:
+        return {"revision": self._revisions, "at": self._at, "connection": self._connections}
+
+
+class Chunks:
+    """Takes apart a body in chunks, and gives back whole lines."""
+
+    def __init__(self) -> None:
+        self._framed = bytearray()
+        self._content = bytearray()
+        self.ended = False
+
+    def feed(self, data: bytes) -> list[bytes]:
+        self._framed += data
+        while (head := self._framed.find(b"\r\n")) >= 0:
+            size = int(self._framed[:head].partition(b";")[0], 16)
+            end = head + 2 + size
+            if len(self._framed) < end + 2:
+                break
+            self._content += self._framed[head + 2 : end]
+            del self._framed[: end + 2]
+            self.ended = self.ended or size == 0
+        whole, newline, rest = self._content.rpartition(b"\n")
+        self._content = rest
+        return [bytes(line) + b"\n" for line in (whole + newline).split(b"\n")[:-1]]
+
+
+class Watch:
+    """The answer to one watch: its head goes on at once, and each line when its time has come."""
+
+    def __init__(self, number: int, law: Law, random: Random, client: asyncio.StreamWriter, log: Log) -> None:
+        self._number = number
+        self._client = client
+        self._log = log
+        self._head = bytearray()
+        self._chunks: Chunks | None = None
+        self._plain = False
+        self._link: Link[bytes] = Link(lambda: law, random, self._forward)
+
+    def feed(self, data: bytes) -> None:
+        if self._plain:
+            self._client.write(data)
+        elif self._chunks:
+            self._take(self._chunks.feed(data))
+        else:
+            self._begin(data)
+
+    def close(self) -> None:
+        self._link.close()
+
+    def _begin(self, data: bytes) -> None:
+        self._head += data
+        head, end, body = bytes(self._head).partition(b"\r\n\r\n")
+        if not end:
+            return
+        if b"transfer-encoding: chunked" not in head.lower():  # a refusal
+            self._plain = True
+            self._client.write(bytes(self._head))
+            return
+        self._client.write(head + end)
+        self._chunks = Chunks()
+        self._take(self._chunks.feed(body))
+
+    def _take(self, lines: list[bytes]) -> None:
+        assert self._chunks
+        for line in lines:
+            self._link.push(line)
+        if self._chunks.ended:
+            self._link.push(b"")
+
+    def _forward(self, lines: list[bytes]) -> None:
+        content = b"".join(lines)
+        now = time.monotonic()
+        self._client.write(b"%x\r\n%b\r\n" % (len(content), content) if content else b"")
+        if not lines[-1]:
+            self._client.write(END)
+        for line in lines:
+            if line and not line.startswith(BOOKMARK) and (found := REVISION.search(line)):
+                self._log.add(int(found[1]), now, self._number)
+
+
+class Proxy:
+    """Forwards connections, one to the apiserver for each of a client's."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.log = Log()
+        self.selectors: dict[int, str] = {}
+        self._to = urlsplit(settings.to)
+        self._tls = ssl.create_default_context(cafile=settings.ca)
+        self._laws = {selector: parse_law(law) for selector, law in settings.laws.items()}
+        self._random = Random(settings.seed)
+
+    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        server_reader, server_writer = await asyncio.open_connection(
+            self._to.hostname, self._to.port, ssl=self._tls, limit=READ_AT_ONCE
+        )
+        watches: list[Watch] = []
+        answers = asyncio.create_task(_answer(server_reader, writer, watches))
+        try:
+            while data := await reader.read(READ_AT_ONCE):
+                if b"watch=1" in data.partition(b"\r\n")[0]:
+                    watches.append(self._watch(data, writer))
+                server_writer.write(data)
+        except OSError:
+            pass
+        finally:
+            answers.cancel()
+            await asyncio.gather(answers, return_exceptions=True)
+            for watch in watches:
+                watch.close()
+            server_writer.transport.abort()
+            writer.transport.abort()
+
+    def _watch(self, request: bytes, client: asyncio.StreamWriter) -> Watch:
+        """The connection carries no other request after this one: clients close it when the watch ends."""
+        target = request.split(b" ", 2)[1].decode()
+        selector = parse_qs(urlsplit(target).query).get("labelSelector", [""])[0]
+        number = len(self.selectors) + 1
+        self.selectors[number] = selector
+        return Watch(number, self._laws[selector], self._random, client, self.log)
+
+
+async def _answer(server: asyncio.StreamReader, client: asyncio.StreamWriter, watches: list[Watch]) -> None:
+    """Passes on what the server says; `watches` gets its one when the client asks for it."""
+    with contextlib.suppress(OSError):
+        while data := await server.read(READ_AT_ONCE):
+            if watches:
+                watches[0].feed(data)
+            else:
+                client.write(data)
+        client.close()
+
+
+async def _witness(etcd: str, log: Log) -> None:
+    """Notes when etcd itself tells of each revision: by then it was committed."""
+    keys = {"key": b"/registry/", "range_end": b"/registry0"}
+    create = {"create_request": {name: base64.b64encode(key).decode() for name, key in keys.items()}}
+    async with (
+        aiohttp.ClientSession(read_bufsize=1 << 24, timeout=aiohttp.ClientTimeout(total=None)) as session,
+        session.post(f"{etcd}/v3/watch", json=create) as answer,
+    ):
+        async for line in answer.content:
+            now = time.monotonic()
+            for event in msgspec.json.decode(line)["result"].get("events", ()):
+                log.add(int(event["kv"]["mod_revision"]), now)
+
+
+async def main(settings: Settings) -> bytes:
+    """Forwards until told to stop; returns its notes."""
+    proxy, committed = Proxy(settings), Log()
+    server = await asyncio.start_server(proxy.accept, "127.0.0.1", 0, limit=READ_AT_ONCE)
+    witness = asyncio.create_task(_witness(settings.etcd, committed))
+    process.announce(url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    await process.stopped()
+    witness.cancel()
+    notes = {"sent": proxy.log.columns(), "selectors": proxy.selectors, "committed": committed.columns()}
+    return msgspec.json.encode(notes)
+
+
+if __name__ == "__main__":
+    told = msgspec.json.decode(sys.argv[1], type=Settings)
+    Path(told.notes).write_bytes(uvloop.run(main(told)))

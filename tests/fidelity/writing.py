@@ -1,0 +1,79 @@
+"""Who writes: threads that create and change objects when a schedule says so, and note every write."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from random import Random
+from types import TracebackType
+from typing import Any, Self
+
+from tests.fidelity.cases import CREATED, OBJECTS, Traffic
+from tests.support.writer import Write, Writer
+
+Make = Callable[[str], dict[str, Any]]
+"""Makes an object of a name."""
+
+
+class Writing:
+    """Writes objects of one collection while its context lasts; `threads` share the traffic."""
+
+    def __init__(
+        self,
+        open_writer: Callable[[], Writer],
+        collection: str,
+        make: Make,
+        traffic: Traffic,
+        seed: int,
+        threads: int = 1,
+    ) -> None:
+        self._open_writer = open_writer
+        self._collection = collection
+        self._make = make
+        self._over = threading.Event()
+        self._writes: list[list[Write]] = [[] for _ in range(threads)]
+        self._errors: list[Exception] = []
+        share = Traffic(traffic.name, traffic.rate / threads, traffic.stalls)
+        self._threads = [
+            threading.Thread(
+                target=self._run, args=(share, Random(f"{seed} {collection} {number}"), number), daemon=True
+            )
+            for number in range(threads)
+        ]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def writes(self) -> Sequence[Write]:
+        """What was written so far; raises what ended the writing, if anything did."""
+        if self._errors:
+            raise self._errors[0]
+        return [write for writes in self._writes for write in tuple(writes)]
+
+    def _run(self, traffic: Traffic, random: Random, number: int) -> None:
+        try:
+            with self._open_writer() as writer:
+                self._write_all(writer, traffic, random, number)
+        except Exception as error:  # noqa: BLE001 - told to whoever asks for the writes
+            self._errors.append(error)
+
+    def _write_all(self, writer: Writer, traffic: Traffic, random: Random, number: int) -> None:
+        names: list[str] = []
+        for due in traffic.schedule(random, time.monotonic):
+            if self._over.wait(max(due - time.monotonic(), 0.0)):
+                return
+            if len(names) < OBJECTS or random.random() < CREATED:
+                names.append(f"fidelity-{random.getrandbits(40):010x}-{number}-{len(names)}")
+                write = writer.create(self._collection, self._make(names[-1]))
+            else:
+                change = {"metadata": {"annotations": {"changed": f"{random.random()}"}}}
+                write = writer.patch(f"{self._collection}/{random.choice(names[-OBJECTS:])}", change)
+            self._writes[number].append(write)
