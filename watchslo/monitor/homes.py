@@ -24,6 +24,7 @@ MAIN = "main"
 EVENTS = Resource("", "v1", "events", namespaced=True)
 CANDIDATES = 12  # more of them would make the choice long, and hardly better
 FAILURES_EACH = 3  # of one candidate, then the others are tried
+SILENT_SECONDS = 10.0  # one lost tick widens an interval, and makes nobody unready
 CHOICE_GAP_SECONDS = 0.25  # all else waits for the choice
 
 
@@ -51,7 +52,10 @@ class Homes:
 
     @property
     def not_ticking(self) -> str | None:
-        """Why the main clock does not tick, in a sentence, or nothing."""
+        """Why the main clock has not ticked for a while, in a sentence, or nothing."""
+        latest = self.main.domain.clock.latest
+        if latest and time.monotonic() - latest.answered < SILENT_SECONDS:
+            return None
         if self.main.trouble.now:
             return self.main.trouble.now.message
         return None if self.main.ticking else "What to tick on is being chosen."

@@ -255,6 +255,15 @@ async def test_pausing_ends_all_clocks_and_going_on_learns_again(cluster: Cluste
         assert where(run, "pods") == ("pods", "member")
 
 
+async def test_a_lost_tick_makes_nobody_unready(cluster: Cluster) -> None:
+    async with writing(cluster, PODS), running(config("pods", "nodes")) as run:
+        failed = domain(run, "main").ticks["failed"]
+        cluster.fail(Reason.TIMEOUT)
+        await asyncio.sleep(3)
+        assert domain(run, "main").ticks["failed"] > failed
+        assert run.not_ready() == ()
+
+
 async def test_an_outage_of_minutes_loses_no_counter(cluster: Cluster, log: Log) -> None:
     async with writing(cluster, PODS), running(config("pods", "nodes")) as run:
         before = run.stream("pods")
