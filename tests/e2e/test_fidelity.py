@@ -9,13 +9,13 @@ from statistics import median
 import pytest
 
 from tests.fidelity import real, simulated
-from tests.fidelity.cases import SOON, Case, Traffic
+from tests.fidelity.cases import Case, Traffic
 from tests.fidelity.outcome import Outcome
 from tests.fidelity.running import Plan, Run
 from tests.support.assets import Assets
 
-CASE = Case("20 ms", Traffic("busy", rate=80.0), SOON)
-SECONDS = 28.0  # half a window: what is missing is not events, but ticks
+CASE = Case("20 ms", Traffic("busy", rate=80.0), "lognormal 20ms 0.25")  # narrow: there are few ticks in this time
+SECONDS = 20.0
 JUDGED_EVENTS = 1000
 MOST_RUNS = 3
 

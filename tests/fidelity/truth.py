@@ -106,7 +106,7 @@ class Shares:
 class Look:
     """What a daemon said of one watch at one moment: how many samples it had, and how many events were none.
 
-    The `skipped` came before the first tick, the `dropped` had nobody to vouch for them, and the `tainted` were read late.
+    The `skipped` came before the first tick, nobody vouched for the `dropped`, and the `tainted` were read late.
     """
 
     total: int
