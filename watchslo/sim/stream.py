@@ -53,6 +53,11 @@ class Beginning:
     end: int | None = None
     refusal: status.StatusError | None = None
 
+    @property
+    def reached(self) -> int:
+        """The revision that a client knows who has taken all of this."""
+        return self.missed[-1].revision if self.missed else self.after
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -213,7 +218,7 @@ class Stream:
 
     def _send_bookmark(self) -> None:
         revision = self._bookmark()
-        if revision is not None:
+        if revision is not None and revision > self._beginning.reached:  # else it is no news, as kube-apiserver has it
             frame = self.request.representation.bookmark(revision, self._wall(), head=self._take_head())
             self._link.push((0, frame))
         self._plan_bookmark()

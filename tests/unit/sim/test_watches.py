@@ -201,13 +201,15 @@ async def test_a_consistent_read_lets_an_idle_resource_send_bookmarks(
 ) -> None:
     monkeypatch.setattr(stream, "BOOKMARK_BEFORE_DEADLINE", 0.8)
     api = await simulate()
+    query = f"watch=1&allowWatchBookmarks=true&timeoutSeconds=1&resourceVersion={await api.newest()}"
     newest = await api.configmap("a")
     assert await api.newest("/api/v1/secrets") == newest
-    query = f"watch=1&allowWatchBookmarks=true&timeoutSeconds=1&resourceVersion={newest}"
     watch = await api.watch(f"/api/v1/secrets?{query}", TABLE)
+    nothing_new = await api.watch(f"/api/v1/secrets?{query.rpartition('=')[0]}={newest}", TABLE)
     kind, obj = await watch.event()
     assert (kind, obj["metadata"]["resourceVersion"]) == ("BOOKMARK", str(newest))
     assert obj["rows"][0]["cells"] == ["", "", 0, "<unknown>"]
+    assert await nothing_new.rest() == []
 
 
 async def test_events_come_late_by_the_law_and_the_truth_says_how_late(simulate: Simulate) -> None:
