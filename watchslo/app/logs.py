@@ -13,7 +13,9 @@ from watchslo.errors import whereabouts
 def set_up(form: Literal["json", "console"], level: str) -> None:
     """Sets the form and the least level of everything that is logged from now on."""
     renderer: structlog.typing.Processor = (
-        structlog.processors.JSONRenderer() if form == "json" else structlog.dev.ConsoleRenderer(sort_keys=False)
+        structlog.processors.JSONRenderer()
+        if form == "json"
+        else structlog.dev.ConsoleRenderer(sort_keys=False, colors=sys.stderr.isatty())
     )
     structlog.configure(
         processors=[

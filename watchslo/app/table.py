@@ -11,6 +11,7 @@ from watchslo.serve.page import ABSENT, duration
 from watchslo.snapshot import QuantileReading, Snapshot, StreamReading, WindowReading
 
 P99 = 0.99
+ENDLESS_COLUMNS = 10_000  # of what is no terminal
 
 
 class Verdict(StrEnum):
@@ -65,14 +66,17 @@ def _verdict(p99: QuantileReading | None, events: int, threshold: float, min_eve
 
 
 def plain_console(*, stderr: bool = False) -> Console:
-    """A console that shows what apiservers say as it is: nothing in it is markup."""
-    return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+    """A console that shows what apiservers say as it is: nothing in it is markup; files and pipes get whole lines."""
+    console = Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+    if not console.is_terminal:
+        console.width = ENDLESS_COLUMNS
+    return console
 
 
 def draw(lines: Iterable[Line]) -> Table:
     """A table of lines for `rich`."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("WATCH")
+    table.add_column("WATCH", overflow="fold")
     for heading in ("EVENTS", "P50", "P99", "P99 SURELY IN"):
         table.add_column(heading, justify="right")
     table.add_column("")

@@ -57,3 +57,11 @@ def test_our_level_holds_for_libraries_too(capsys: pytest.CaptureFixture[str]) -
     logs.set_up("console", "critical")
     complain(None, "nobody asked")
     assert capsys.readouterr().err == ""
+
+
+def test_only_terminals_get_colours(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.set_up("console", "info")
+    structlog.get_logger().info("listening", url="here")
+    said = capsys.readouterr().err
+    assert "listening" in said
+    assert "\x1b" not in said
