@@ -267,3 +267,17 @@ def test_prometheus_answers_the_queries_of_the_readme(
             }
             value = found.get("configmaps", math.nan)
             assert 0 <= value < 1, f"{query} gives {found}"
+
+
+def test_an_old_apiserver_is_measured_too(old_control_plane: ControlPlane, tmp_path: Path) -> None:
+    config = config_file(tmp_path, watch=WATCHES)
+    with Daemon(tmp_path, "--config", config, "--kubeconfig", old_control_plane.kubeconfig()) as daemon:
+        daemon.until_measuring(*WRITTEN)
+        written = Written()
+        write_configmaps(old_control_plane, "old", 20, written)
+        write_others(old_control_plane, 20, written)
+        daemon.until(lambda scrape: all_judged(scrape, written), SEALED_SECONDS, "everything counted and sealed")
+        scrape = daemon.scrape()
+        assert seen(scrape) == written.events
+        assert scrape.total("watchslo_slo_events_total", verdict="beyond") == 0
+        assert all(stream["lastFailure"] is None for stream in daemon.streams().values())
