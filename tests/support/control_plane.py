@@ -150,14 +150,23 @@ class Apiserver:
 class ControlPlane:
     """Apiservers that share an etcd, which its caller starts and ends; the first is at `url`.
 
-    `flags` go to every apiserver and win over the ones given here. `token` is an administrator's.
+    `flags` go to every apiserver and win over the ones given here; `link` is what they reach etcd through, if it is not
+    its own address. `token` is an administrator's.
     """
 
     def __init__(
-        self, folder: Path, program: Path, etcd: Etcd, *, apiservers: int = 1, flags: Sequence[str] = ()
+        self,
+        folder: Path,
+        program: Path,
+        etcd: Etcd,
+        *,
+        apiservers: int = 1,
+        flags: Sequence[str] = (),
+        link: str | None = None,
     ) -> None:
         self.folder = folder
         self.etcd = etcd
+        self._storage = link or etcd.url
         self.token = secrets.token_hex(16)
         self.authority = Authority(folder / "certs")
         self.ca = self.authority.ca
@@ -227,7 +236,7 @@ class ControlPlane:
         tokens.write_text(f'{self.token},admin,1,"system:masters"\n')
         serving, signing = self.authority.server("kube-apiserver"), self.authority.key("service-accounts")
         flags: dict[str, str | Path] = {
-            "etcd-servers": self.etcd.url,
+            "etcd-servers": self._storage,
             "tls-cert-file": serving.certificate,
             "tls-private-key-file": serving.key,
             "client-ca-file": self.ca,

@@ -1,0 +1,230 @@
+"""One suite, several apiservers: what differs between them is data, and what is left out is said at the end."""
+
+import asyncio
+import contextlib
+import functools
+import itertools
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+from tests.contract.backend import BACKENDS, Backend
+from tests.contract.cluster import (
+    CONFIGMAPS,
+    EVENTS,
+    Author,
+    Cluster,
+    RealCluster,
+    SimulatedCluster,
+    client_of,
+    event,
+    new_namespace,
+    simulator,
+)
+from tests.support.assets import Assets
+from tests.support.control_plane import ControlPlane, Etcd, override
+from tests.support.daemon import Proxy
+from tests.support.writer import Writer
+from watchslo.kube.client import Client
+from watchslo.watch import machine
+
+_LEFT_OUT = pytest.StashKey[dict[str, list[str]]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "only(where, reason): the backends a test of the contract holds for, and why")
+    config.stash[_LEFT_OUT] = {}
+
+
+def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """The loop that the daemon runs on."""
+    return {"uvloop": uvloop.new_event_loop}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "backend" not in metafunc.fixturenames:
+        return
+    chosen = list(BACKENDS)
+    for mark in metafunc.definition.iter_markers("only"):
+        where, reason = mark.args
+        for backend in [one for one in chosen if not where(one)]:
+            chosen.remove(backend)
+            name = f"{metafunc.definition.name}[{backend}]"
+            metafunc.config.stash[_LEFT_OUT].setdefault(reason, []).append(name)
+    metafunc.parametrize("backend", chosen, ids=str, scope="session")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    left_out = config.stash[_LEFT_OUT]
+    if left_out:
+        terminalreporter.section("left out of the contract")
+    for reason, names in sorted(left_out.items()):
+        terminalreporter.write_line(f"{reason}:")
+        for name in sorted(names):
+            terminalreporter.write_line(f"  {name}")
+
+
+@pytest.fixture(scope="session")
+def simulators(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Backend, bool], Cluster]]:
+    """Simulated clusters, started when they are first asked for: whole, or split as below."""
+    with contextlib.ExitStack() as running:
+
+        @functools.cache
+        def start(backend: Backend, split: bool) -> Cluster:  # noqa: FBT001 - one of two kinds
+            folder = tmp_path_factory.mktemp(backend.name)
+            settings: dict[str, Any] = {}
+            if split:
+                settings = {"second_etcd": [EVENTS.key], "initialization": 1.5, "watch_list": False}
+            return SimulatedCluster(backend, running.enter_context(simulator(folder, backend, **settings)))
+
+        yield start
+
+
+@pytest.fixture
+def clusters(
+    request: pytest.FixtureRequest, simulators: Callable[[Backend, bool], Cluster]
+) -> Callable[[Backend], Cluster]:
+    """The apiserver of each kind, shared by all tests."""
+
+    def find(backend: Backend) -> Cluster:
+        if backend.simulated:
+            return simulators(backend, False)  # noqa: FBT003
+        return RealCluster(backend, request.getfixturevalue(backend.control_plane))
+
+    return find
+
+
+@pytest.fixture
+def cluster(backend: Backend, clusters: Callable[[Backend], Cluster]) -> Cluster:
+    """The apiserver under test."""
+    return clusters(backend)
+
+
+# A split cluster: events are in an etcd of their own, what etcd says of all but leases can be late, WatchList is off.
+# A simulated one is a cluster of its own; a real one is a second apiserver before the etcd of the first one.
+
+Split = tuple[ControlPlane, Proxy]
+
+
+@pytest.fixture(scope="session")
+def split_control_plane(
+    control_plane: ControlPlane, assets: Assets, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Split]:
+    yield from _split(control_plane, assets, tmp_path_factory.mktemp("split"))
+
+
+@pytest.fixture(scope="session")
+def split_old_control_plane(
+    old_control_plane: ControlPlane, old_assets: Assets, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Split]:
+    yield from _split(old_control_plane, old_assets, tmp_path_factory.mktemp("old-split"))
+
+
+def _split(first: ControlPlane, found: Assets, folder: Path) -> Iterator[Split]:
+    with Etcd(folder, found.etcd) as second, Proxy(folder, "link", first.etcd.url) as link:
+        flags = [
+            override("/events", second.url),
+            override("coordination.k8s.io/leases", first.etcd.url),
+            "--feature-gates=WatchList=false",
+        ]
+        with ControlPlane(folder, found.kube_apiserver, first.etcd, flags=flags, link=link.url) as plane:
+            yield plane, link
+
+
+@pytest.fixture
+def split_cluster(
+    request: pytest.FixtureRequest, backend: Backend, simulators: Callable[[Backend, bool], Cluster]
+) -> Cluster:
+    if backend.simulated:
+        return simulators(backend, True)  # noqa: FBT003
+    return RealCluster(backend, *request.getfixturevalue(f"split_{backend.control_plane}"))
+
+
+@pytest.fixture
+def beside(split_cluster: Cluster, request: pytest.FixtureRequest) -> Cluster:
+    """An apiserver before the same etcd that is not late; of a simulated cluster the only one."""
+    found: Cluster = split_cluster if split_cluster.backend.simulated else request.getfixturevalue("cluster")
+    return found
+
+
+@pytest.fixture
+def beside_author(beside: Cluster, fresh_name: Callable[[], str]) -> Iterator[Author]:
+    """Writes config maps there."""
+    with beside.writer() as writer:
+        yield Author(writer, CONFIGMAPS, new_namespace(writer, fresh_name()))
+
+
+@pytest.fixture
+async def split_client(split_cluster: Cluster) -> AsyncIterator[Client]:
+    async with client_of(split_cluster.access()) as client:
+        yield client
+
+
+# Who writes and who reads
+
+
+@pytest.fixture(scope="session")
+def fresh_name() -> Callable[[], str]:
+    """Names that nobody else uses."""
+    numbers = itertools.count(1)
+    return lambda: f"contract-{next(numbers)}"
+
+
+@pytest.fixture
+def writer(cluster: Cluster) -> Iterator[Writer]:
+    with cluster.writer() as writer:
+        yield writer
+
+
+@pytest.fixture
+def namespace(writer: Writer, fresh_name: Callable[[], str]) -> str:
+    """A namespace of the test's own."""
+    return new_namespace(writer, fresh_name())
+
+
+@pytest.fixture
+def author(writer: Writer, namespace: str) -> Author:
+    """Writes config maps into the test's own namespace."""
+    return Author(writer, CONFIGMAPS, namespace)
+
+
+@pytest.fixture
+def reporter(writer: Writer, namespace: str) -> Author:
+    """Writes events there: they have no watch cache."""
+    return Author(writer, EVENTS, namespace, event(namespace))
+
+
+@pytest.fixture(params=["author", "reporter"], ids=["cached", "uncached"])
+def scribe(request: pytest.FixtureRequest) -> Author:
+    """The one, then the other: what they write is watched alike."""
+    chosen: Author = request.getfixturevalue(request.param)
+    return chosen
+
+
+Dates = list[tuple[float, float, float]]
+
+
+@pytest.fixture
+def dates() -> Dates:
+    """`Date`, and when its request was sent and answered, of each answer that `client` got."""
+    return []
+
+
+@pytest.fixture
+async def client(cluster: Cluster, dates: Dates) -> AsyncIterator[Client]:
+    async with client_of(cluster.access(), observe=lambda *date: dates.append(date)) as client:
+        yield client
+
+
+@pytest.fixture
+def watches_end_after(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Makes machines ask for watches of so many seconds, instead of minutes."""
+
+    def shorten(seconds: int) -> None:
+        monkeypatch.setattr(machine, "SHORTEST_WATCH_SECONDS", seconds)
+        monkeypatch.setattr(machine, "LONGEST_WATCH_SECONDS", seconds)
+
+    return shorten

@@ -1,0 +1,97 @@
+"""Custom resources: defined, changed and done away with while they are watched."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from tests.contract.cluster import DEFINITIONS, Author
+from tests.contract.watch import Event, Watch, starting
+from tests.support.writer import Writer, crd
+from watchslo.kube.client import Client
+from watchslo.kube.discovery import Catalogue, Discovery
+from watchslo.kube.representation import Representation
+from watchslo.model import Resource
+from watchslo.watch.failure import Phase, Reason
+from watchslo.watch.machine import State
+from watchslo.watch.messages import Expired, GaveUp
+
+
+class Definition:
+    """A custom resource of the test's own."""
+
+    def __init__(self, writer: Writer, group: str) -> None:
+        self.resource = Resource(group, "v1", "widgets", namespaced=True)
+        self.body = {"apiVersion": f"{group}/v1", "kind": "Widget", "size": 1}
+        self._writer = writer
+        self._path = f"{DEFINITIONS.path()}/widgets.{group}"
+
+    async def create(self) -> None:
+        definition = crd("widgets", "Widget", self.resource.group)
+        await asyncio.to_thread(self._writer.create, DEFINITIONS.path(), definition)
+
+    async def change(self) -> None:
+        change = {"spec": {"names": {"shortNames": ["wdg"]}}}
+        await asyncio.to_thread(self._writer.patch, self._path, change)
+
+    async def delete(self) -> None:
+        await asyncio.to_thread(self._writer.delete, self._path)
+
+
+@pytest.fixture
+def definition(writer: Writer, fresh_name: Callable[[], str]) -> Definition:
+    return Definition(writer, f"{fresh_name()}.watchslo.invalid")
+
+
+async def test_stream_follows_its_resource_through_the_life_of_the_definition(
+    client: Client, writer: Writer, namespace: str, definition: Definition
+) -> None:
+    author = Author(writer, definition.resource, namespace, definition.body)
+    watches = [Watch(client, definition.resource, representation=form) for form in Representation]
+    async with starting(*watches):
+        for watch in watches:
+            await watch.until_state(State.AWAY)
+        await definition.create()
+        for watch in watches:
+            await watch.until_watching()
+        created = await author.create("object")
+        for watch in watches:
+            await watch.until_seen(created)
+        await definition.change()
+        for watch in watches:
+            await watch.until_said(Expired)
+            await watch.until_watching()
+        changed = await author.change("object")
+        for watch in watches:
+            await watch.until_seen(changed)
+        await definition.delete()
+        for watch in watches:
+            await watch.until_state(State.AWAY)
+    for watch in watches:
+        assert {fact.failure.reason for fact in watch.said(GaveUp)} == {Reason.NOT_FOUND}
+        deleted = watch.events[-1].revision
+        assert deleted > changed
+        assert watch.events == [Event("ADDED", created), Event("MODIFIED", changed), Event("DELETED", deleted)]
+        assert watch.closed()[0] is Reason.FORCED  # when the definition changed
+        assert watch.said(Expired) == [Expired(Phase.STREAM)]
+
+
+async def test_discovery_finds_what_is_defined_and_forgets_what_is_not_any_more(
+    client: Client, definition: Definition
+) -> None:
+    discovery = Discovery(client)
+
+    async def until_served(*, served: bool) -> None:
+        async with asyncio.timeout(30):
+            while True:
+                catalogue = await discovery.refresh()
+                assert isinstance(catalogue, Catalogue)
+                if (definition.resource in catalogue.expand()) is served:
+                    return
+                await asyncio.sleep(0.05)
+
+    await until_served(served=False)
+    await definition.create()
+    await until_served(served=True)
+    await definition.delete()
+    await until_served(served=False)

@@ -1,0 +1,165 @@
+"""The same writes, and therefore the same events, whatever apiserver they are written to."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.contract.backend import BACKENDS, Backend
+from tests.contract.cluster import CONFIGMAPS, DEFINITIONS, EVENTS, Author, Cluster, client_of, event, new_namespace
+from tests.contract.judge import get
+from tests.contract.watch import EVERYTHING, Event, Watch, event_of, now, opened, up_to, watching
+from tests.support.writer import StatusError, Writer, configmap, crd
+from watchslo.kube.client import Client, Page, Selectors
+from watchslo.kube.representation import Representation
+from watchslo.model import Resource
+from watchslo.watch.failure import Failure
+from watchslo.watch.messages import ListRequest
+
+WRITES = 80
+NAMES = ("a", "b", "c", "d")
+LABELS = {"color": ("red", "blue", None), "shape": ("round", "square", None)}
+SCOPES = {
+    "all": EVERYTHING,
+    "one name": Selectors(fields="metadata.name=a"),
+    "one label": Selectors(labels="color=red"),
+    "several labels": Selectors(labels="color in (red,blue),shape!=round"),
+}
+IN_EVERY_SCOPE = ("a", {"color": "red", "shape": "square"})
+WIDGETS = Resource("differences.watchslo.invalid", "v1", "widgets", namespaced=True)
+BODIES: dict[Resource, Callable[[str], dict[str, Any]]] = {
+    CONFIGMAPS: lambda _: configmap(""),
+    EVENTS: event,
+    WIDGETS: lambda _: {"apiVersion": f"{WIDGETS.group}/v1", "kind": "Widget", "size": 1},
+}
+
+
+Labels = dict[str, str | None]
+Place = tuple[str, Representation]
+
+
+class Step(NamedTuple):
+    """One write: a create, patch or delete of an object of this name."""
+
+    verb: str
+    name: str
+    labels: Labels
+
+
+def script(seed: int) -> list[Step]:
+    """Writes at random, some of them in vain; the last one makes an object that is new, and in every scope."""
+    random = Random(seed)
+    verbs = random.choices(("create", "patch", "delete"), weights=(4, 5, 2), k=WRITES)
+    steps = [
+        Step(verb, random.choice(NAMES), {key: random.choice(values) for key, values in LABELS.items()})
+        for verb in verbs
+    ]
+    name, labels = IN_EVERY_SCOPE
+    return [*steps, Step("delete", name, {}), Step("create", name, {**labels})]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a script: how each write was answered, and what each watch saw, live and once more from the start.
+
+    A revision is shown as the rank it has among those of the script.
+    """
+
+    answers: list[int]
+    live: dict[Place, list[Event]]
+    again: dict[Place, list[Event]]
+    objects: dict[Place, int]
+
+
+def write(writer: Writer, collection: str, body: dict[str, Any], step: Step) -> int:
+    """Does one step, and returns the status code."""
+    path = f"{collection}/{step.name}"
+    try:
+        match step.verb:
+            case "create":
+                labels = {key: value for key, value in step.labels.items() if value}
+                writer.create(collection, body | {"metadata": {"name": step.name, "labels": labels}})
+            case "patch":
+                writer.patch(path, {"metadata": {"labels": step.labels}})
+            case "delete":
+                writer.delete(path)
+    except StatusError as error:
+        return error.code
+    return 200
+
+
+async def define(client: Client, writer: Writer) -> None:
+    """Defines widgets, if nobody has, and waits until they are served."""
+    with contextlib.suppress(StatusError):
+        await asyncio.to_thread(writer.create, DEFINITIONS.path(), crd("widgets", "Widget", WIDGETS.group))
+    async with asyncio.timeout(30):
+        while isinstance(await client.read_nothing(WIDGETS, "default", "tick"), Failure):  # noqa: ASYNC110 - it is not said
+            await asyncio.sleep(0.05)
+
+
+async def perform(cluster: Cluster, resource: Resource, namespace: str, steps: list[Step]) -> Outcome:
+    async with client_of(cluster.access()) as client:
+        with cluster.writer() as writer:
+            new_namespace(writer, namespace)
+            if resource == WIDGETS:
+                await define(client, writer)
+            return await observe(client, Author(writer, resource, namespace, BODIES[resource](namespace)), steps)
+
+
+async def observe(client: Client, author: Author, steps: list[Step]) -> Outcome:
+    resource, namespace = author.resource, author.namespace
+    collection = resource.path(namespace)
+    start = await now(client)
+    watches = {
+        (scope, form): Watch(client, resource, namespace, selectors, form)
+        for scope, selectors in SCOPES.items()
+        for form in Representation
+    }
+    async with watching(*watches.values()):
+        answers = [await asyncio.to_thread(write, author.writer, collection, author.body, step) for step in steps]
+        last = await get(author.writer, f"{collection}/{steps[-1].name}")
+        end = int(last["metadata"]["resourceVersion"])
+        for watch in watches.values():
+            await watch.until_seen(end)
+    again = {(scope, form): await replay(client, author, start, end, scope, form) for scope, form in watches}
+    objects = {(scope, form): await count(client, author, scope, form) for scope, form in watches}
+    live = {place: watch.events for place, watch in watches.items()}
+    ranks = {event.revision: rank for rank, event in enumerate(live["all", Representation.PLAIN])}
+    return Outcome(answers, ranked(live, ranks), ranked(again, ranks), objects)
+
+
+async def replay(client: Client, author: Author, start: int, end: int, scope: str, form: Representation) -> list[Event]:
+    """What a watch from `start` brings that is opened when all is over."""
+    async with opened(client, author, start, timeout=20, representation=form, selectors=SCOPES[scope]) as stream:
+        return [event_of(frame) async for _, frame in up_to(end, stream)]
+
+
+async def count(client: Client, author: Author, scope: str, form: Representation) -> int:
+    page = await client.list_page(author.resource, author.namespace, SCOPES[scope], ListRequest(), form)
+    assert isinstance(page, Page), page
+    return page.items
+
+
+def ranked(events: dict[Place, list[Event]], ranks: dict[int, int]) -> dict[Place, list[Event]]:
+    return {place: [Event(type_, ranks[revision]) for type_, revision in seen] for place, seen in events.items()}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("resource", BODIES, ids=lambda resource: resource.plural)
+async def test_same_writes_are_the_same_events_everywhere(
+    clusters: Callable[[Backend], Cluster], fresh_name: Callable[[], str], resource: Resource, seed: int
+) -> None:
+    namespace, steps = fresh_name(), script(seed)
+    outcomes = await asyncio.gather(*(perform(clusters(backend), resource, namespace, steps) for backend in BACKENDS))
+    *others, expected = outcomes
+    for form in Representation:
+        for scope in SCOPES:
+            assert (
+                expected.live[scope, form] == expected.again[scope, form] == expected.live[scope, Representation.PLAIN]
+            )
+    for backend, outcome in zip(BACKENDS, others, strict=False):
+        assert outcome == expected, backend

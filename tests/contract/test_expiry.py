@@ -1,0 +1,138 @@
+"""410: how it comes to revisions that are history, and what comes after it."""
+
+import re
+
+from tests.contract.backend import only
+from tests.contract.cluster import CONFIGMAPS, EVENTS, Author, Cluster, SimulatedCluster
+from tests.contract.watch import Event, Watch, frames, now, opened, revision_of, up_to, watching
+from tests.support.writer import Writer
+from watchslo.kube.client import Client
+from watchslo.watch.decode import Error
+from watchslo.watch.failure import Phase, Reason, classify_stream_error
+from watchslo.watch.machine import State
+from watchslo.watch.messages import BookmarkSeen, Expired, Relisted, RelistReason
+
+
+async def test_watch_of_a_compacted_revision_without_a_cache_expires_in_the_stream(
+    client: Client, cluster: Cluster, reporter: Author
+) -> None:
+    old = await reporter.create("object")
+    await reporter.change("object")
+    await reporter.change("object")
+    await cluster.compact()
+    async with opened(client, reporter, old, timeout=10) as stream:
+        ((_, error),) = [arrived async for arrived in frames(stream)]
+    assert isinstance(error, Error)
+    assert (error.object.code, error.object.reason) == (410, "Expired")
+    assert classify_stream_error(error.object).reason is Reason.EXPIRED
+
+
+async def test_cached_watch_outlives_a_compaction(client: Client, cluster: Cluster, author: Author) -> None:
+    watch = Watch(client, CONFIGMAPS, author.namespace)
+    async with watching(watch):
+        written = [await author.create("object")]
+        await watch.until_seen(written[0])
+        with watch.closed_meanwhile():
+            written += [await author.change("object") for _ in range(3)]
+            await cluster.compact()
+        await watch.until_seen(written[-1])
+    assert [event.revision for event in watch.events] == written
+    assert not watch.said(Expired)
+
+
+async def test_uncached_watch_starts_over_after_a_compaction(
+    client: Client, cluster: Cluster, reporter: Author
+) -> None:
+    watch = Watch(client, EVENTS, reporter.namespace)
+    async with watching(watch):
+        created = await reporter.create("object")
+        await watch.until_seen(created)
+        with watch.closed_meanwhile():
+            await reporter.change("object")
+            await reporter.change("object")
+            await cluster.compact()
+        await watch.until_said(Relisted, times=2)
+        await watch.until_watching()
+        changed = await reporter.change("object")
+        await watch.until_seen(changed)
+    assert watch.said(Expired) == [Expired(Phase.STREAM)]
+    assert [fact.reason for fact in watch.said(Relisted)] == [RelistReason.START, RelistReason.EXPIRED]
+    assert watch.events == [Event("ADDED", created), Event("MODIFIED", changed)]
+
+
+@only(lambda backend: backend.simulated, "these apiservers refuse no watch with HTTP 410, but others may")
+async def test_watch_that_is_refused_as_expired_starts_over(client: Client, cluster: Cluster, author: Author) -> None:
+    assert isinstance(cluster, SimulatedCluster)
+    watch = Watch(client, CONFIGMAPS, author.namespace)
+    async with watching(watch):
+        async with cluster.fault("gone", CONFIGMAPS):
+            await author.create("object")
+            while not watch.said(Expired):  # every other watch is refused, more or less
+                with watch.closed_meanwhile():
+                    await author.change("object")
+                while watch.state is not State.WATCHING:
+                    await author.change("object")  # what has expired has to be history: a list must be newer
+        changed = await author.change("object")
+        await watch.until_seen(changed)
+    assert {fact.phase for fact in watch.said(Expired)} == {Phase.OPEN}
+    assert {fact.reason for fact in watch.said(Relisted)} == {RelistReason.START, RelistReason.EXPIRED}
+    assert watch.events[-1] == Event("MODIFIED", changed)
+
+
+async def test_open_watches_live_through_a_compaction(
+    client: Client, cluster: Cluster, author: Author, reporter: Author
+) -> None:
+    cached, uncached = (Watch(client, one.resource, one.namespace) for one in (author, reporter))
+    async with watching(cached, uncached):
+        await cached.until_seen(await author.create("object"))
+        await uncached.until_seen(await reporter.create("object"))  # else etcd may not have caught up with it
+        await cluster.compact()
+        await cached.until_seen(await author.change("object"))
+        await uncached.until_seen(await reporter.change("object"))
+        assert cached.closed() == uncached.closed() == []
+
+
+async def test_restart_of_the_apiserver_ends_watches_cleanly_and_forgets_what_caches_had(
+    client: Client, cluster: Cluster, author: Author, reporter: Author, writer: Writer
+) -> None:
+    cached, uncached = (Watch(client, one.resource, one.namespace) for one in (author, reporter))
+    async with watching(cached, uncached):
+        before = await author.create("object")
+        await cached.until_seen(before)
+        revisions = [await reporter.create("object")]  # newer than what the first watch has seen
+        await uncached.until_seen(revisions[0])
+        await cluster.restart()
+        await cluster.until_ready()
+        writer.close()  # it speaks to the apiserver that was
+        await cached.until_said(Expired)
+        for watch in (cached, uncached):
+            await watch.until_watching()
+        after = await author.change("object")
+        revisions.append(await reporter.change("object"))
+        await cached.until_seen(after)
+        await uncached.until_seen(revisions[-1])
+    assert cached.closed()[0] is uncached.closed()[0] is Reason.FORCED
+    assert not cached.said(BookmarkSeen)
+    assert cached.said(Expired) == [Expired(Phase.STREAM)]
+    assert cached.events == [Event("ADDED", before), Event("MODIFIED", after)]
+    assert [event.revision for event in uncached.events] == revisions
+    assert not uncached.said(Expired)
+    await expect_oldest_to_be_named(client, author, before)
+
+
+async def expect_oldest_to_be_named(client: Client, author: Author, old: int) -> None:
+    """A watch from `old` ends in an error that names the oldest revision to watch from."""
+    async with opened(client, author, old, timeout=10) as stream:
+        ((_, error),) = [arrived async for arrived in frames(stream)]
+    assert isinstance(error, Error)
+    assert (error.object.code, error.object.reason) == (410, "Expired")
+    assert classify_stream_error(error.object).reason is Reason.EXPIRED
+    named = re.fullmatch(rf"too old resource version: {old} \((\d+)\)", error.object.message or "")
+    assert named
+    oldest = int(named[1])
+    assert old < oldest <= await now(client)
+    created = await author.create("another")
+    async with opened(client, author, oldest, timeout=10) as stream:
+        assert [revision_of(frame) async for _, frame in up_to(created, stream)][-1] == created
+    async with opened(client, author, oldest - 1, timeout=10) as stream:
+        assert [type(frame) async for _, frame in frames(stream)] == [Error]

@@ -1,0 +1,170 @@
+"""Lists in pages, from their first to their last, while the world goes on and history is forgotten."""
+
+import asyncio
+
+import pytest
+
+from tests.contract.backend import only
+from tests.contract.cluster import CONFIGMAPS, EVENTS, Author, Cluster
+from tests.contract.judge import refusal
+from tests.contract.watch import EVERYTHING, Event, Watch, starting
+from tests.support.writer import Writer
+from watchslo.kube.client import Client, Page
+from watchslo.kube.representation import Representation
+from watchslo.model import Resource
+from watchslo.watch.failure import Failure, Phase, Reason
+from watchslo.watch.messages import Expired, ListDone, ListRequest, Relisted, RelistReason
+from watchslo.watch.strategy import PAGED
+
+ALL_FORMS = pytest.mark.parametrize("representation", list(Representation))
+
+
+async def page(
+    client: Client,
+    resource: Resource,
+    namespace: str,
+    request: ListRequest,
+    representation: Representation = Representation.TABLE,
+) -> Page | Failure:
+    return await client.list_page(resource, namespace, EVERYTHING, request, representation)
+
+
+async def first_page(client: Client, resource: Resource, namespace: str) -> Page:
+    first = await page(client, resource, namespace, ListRequest(limit=2))
+    assert isinstance(first, Page)
+    assert first.continue_token
+    return first
+
+
+async def create(author: Author, count: int) -> int:
+    """Creates so many objects and returns the revision of the last."""
+    return [await author.create(f"object-{number}") for number in range(count)][-1]
+
+
+@ALL_FORMS
+async def test_pages_follow_each_other_to_the_end_and_are_of_one_moment(
+    client: Client, author: Author, representation: Representation
+) -> None:
+    newest = await create(author, 5)
+    pages: list[Page] = []
+    token = None
+    while not pages or token:
+        request = ListRequest(limit=2, continue_token=token)
+        answer = await page(client, CONFIGMAPS, author.namespace, request, representation)
+        assert isinstance(answer, Page)
+        pages.append(answer)
+        token = answer.continue_token
+        await author.create(f"zzz-later-{len(pages)}")
+    assert [one.items for one in pages] == [2, 2, 1]
+    assert len({one.revision for one in pages}) == 1
+    assert pages[0].revision is not None
+    assert pages[0].revision >= newest
+
+
+@ALL_FORMS
+async def test_list_of_nothing_has_a_revision_and_no_object(
+    client: Client, author: Author, representation: Representation
+) -> None:
+    newest = await create(author, 2)
+    answer = await page(client, CONFIGMAPS, author.namespace, ListRequest(absent_name=True), representation)
+    assert isinstance(answer, Page)
+    assert (answer.items, answer.continue_token) == (0, None)
+    assert answer.revision is not None
+    assert answer.revision >= newest
+
+
+class Interrupted(Watch):
+    """Something is done after the first page, before the next is asked for."""
+
+    def __init__(self, client: Client, author: Author) -> None:
+        super().__init__(client, author.resource, author.namespace, strategy=PAGED, page_size=2)
+        self.interruption = asyncio.Event()
+        self.go_on = asyncio.Event()
+
+    async def _list(self, op: int, request: ListRequest) -> None:
+        if request.continue_token and not self.go_on.is_set():
+            self.interruption.set()
+            await self.go_on.wait()
+        await super()._list(op, request)
+
+
+async def test_paged_start_watches_from_the_moment_of_its_first_page(client: Client, author: Author) -> None:
+    newest = await create(author, 5)
+    watch = Interrupted(client, author)
+    async with starting(watch):
+        await watch.interruption.wait()
+        meanwhile = await author.create("zzz-meanwhile")
+        watch.go_on.set()
+        await watch.until_seen(meanwhile)
+        (done,) = watch.said(ListDone)
+        assert newest <= done.revision < meanwhile
+        assert (done.items, done.pages) == (5, 3)
+        assert watch.events == [Event("ADDED", meanwhile)]
+
+
+async def continued_after_compaction(client: Client, cluster: Cluster, author: Author) -> tuple[Page, Page | Failure]:
+    """The first page of a list, and the rest of it, asked for when its revision is history."""
+    await create(author, 5)
+    first = await first_page(client, author.resource, author.namespace)
+    await author.create("zzz-later")
+    await cluster.compact()
+    request = ListRequest(continue_token=first.continue_token)
+    return first, await page(client, author.resource, author.namespace, request)
+
+
+@only(lambda backend: backend.serves_from_cache, "pages come from the watch cache since 1.34")
+async def test_continue_token_of_a_cached_resource_outlives_a_compaction(
+    client: Client, cluster: Cluster, author: Author
+) -> None:
+    first, rest = await continued_after_compaction(client, cluster, author)
+    assert isinstance(rest, Page)
+    assert (rest.items, rest.revision) == (3, first.revision)
+
+
+@only(lambda backend: not backend.serves_from_cache, "pages come from etcd before 1.34")
+async def test_continue_token_of_a_cached_resource_expires_with_its_revision(
+    client: Client, cluster: Cluster, author: Author
+) -> None:
+    _, rest = await continued_after_compaction(client, cluster, author)
+    assert isinstance(rest, Failure)
+    assert (rest.status, rest.reason) == (410, Reason.EXPIRED)
+
+
+async def test_continue_token_of_an_uncached_resource_expires_with_its_revision(
+    client: Client, cluster: Cluster, reporter: Author
+) -> None:
+    _, rest = await continued_after_compaction(client, cluster, reporter)
+    assert isinstance(rest, Failure)
+    assert (rest.status, rest.reason) == (410, Reason.EXPIRED)
+
+
+async def test_exact_revision_of_an_uncached_resource_expires(
+    cluster: Cluster, writer: Writer, reporter: Author
+) -> None:
+    old = await create(reporter, 2)
+    await reporter.create("zzz-later")
+    await cluster.compact()
+    path = EVENTS.path(reporter.namespace)
+    failure = await refusal(writer, path, resourceVersion=str(old), resourceVersionMatch="Exact")
+    assert (failure.status, failure.reason) == (410, Reason.EXPIRED)
+
+
+async def test_paged_start_begins_again_when_its_list_expires(
+    client: Client, cluster: Cluster, reporter: Author
+) -> None:
+    await create(reporter, 5)
+    watch = Interrupted(client, reporter)
+    async with starting(watch):
+        await watch.interruption.wait()
+        meanwhile = await reporter.create("zzz-meanwhile")
+        await cluster.compact()
+        watch.go_on.set()
+        await watch.until_watching()
+        live = await reporter.create("zzz-live")
+        await watch.until_seen(live)
+    assert watch.said(Expired) == [Expired(Phase.LIST)]
+    assert [fact.reason for fact in watch.said(Relisted)] == [RelistReason.START]
+    (done,) = watch.said(ListDone)
+    assert (done.items, done.pages) == (6, 3)
+    assert done.revision >= meanwhile
+    assert watch.events == [Event("ADDED", live)]

@@ -1,0 +1,141 @@
+"""What an apiserver says when it does not do what it is asked, and what our client makes of it."""
+
+import time
+
+import pytest
+
+from tests.contract.backend import Backend, only
+from tests.contract.cluster import CONFIGMAPS, EVENTS, NODES, SECRETS, Author, Cluster, client_of
+from tests.contract.judge import refusal
+from tests.contract.watch import EVERYTHING, Watch, now, starting
+from tests.support.writer import Writer
+from watchslo.kube.access import Access
+from watchslo.kube.client import Client, Page, Stream
+from watchslo.kube.representation import Representation
+from watchslo.model import Reading, Resource
+from watchslo.watch.failure import Action, Failure, Phase, Reason
+from watchslo.watch.machine import State
+from watchslo.watch.messages import GaveUp, ListRequest, WatchRequest
+
+UNKNOWN_GROUP = Resource("nowhere.invalid", "v1", "things", namespaced=True)
+UNKNOWN_RESOURCE = Resource("", "v1", "things", namespaced=True)
+UNLISTABLE = Resource("authentication.k8s.io", "v1", "tokenreviews", namespaced=False)
+UNWATCHABLE = Resource("", "v1", "componentstatuses", namespaced=False)
+NOBODY = (("Authorization", "Bearer nobody"),)
+
+
+async def listed(client: Client, resource: Resource) -> Page | Failure:
+    return await client.list_page(resource, None, EVERYTHING, ListRequest(absent_name=True), Representation.TABLE)
+
+
+async def watched(client: Client, resource: Resource, revision: int = 1) -> Stream | Failure:
+    async with client.watch(resource, None, EVERYTHING, WatchRequest(revision, 1), Representation.TABLE) as answer:
+        return answer
+
+
+@pytest.mark.parametrize("resource", [UNKNOWN_GROUP, UNKNOWN_RESOURCE], ids=["group", "resource"])
+async def test_what_is_not_served_is_not_found(client: Client, resource: Resource) -> None:
+    for answer in (await listed(client, resource), await watched(client, resource)):
+        assert isinstance(answer, Failure)
+        assert (answer.status, answer.reason) == (404, Reason.NOT_FOUND)
+
+
+async def test_path_that_nobody_serves_is_refused_in_plain_text(client: Client) -> None:
+    answer = await listed(client, UNKNOWN_GROUP)
+    assert isinstance(answer, Failure)
+    assert answer.message.endswith("It says: 404 page not found")
+
+
+async def test_resource_without_the_verb_is_not_allowed(client: Client) -> None:
+    for answer in (await listed(client, UNLISTABLE), await watched(client, UNWATCHABLE)):
+        assert isinstance(answer, Failure)
+        assert (answer.status, answer.reason) == (405, Reason.NOT_WATCHABLE)
+
+
+async def test_reader_without_rights_is_forbidden(client: Client, cluster: Cluster) -> None:
+    revision = await now(client)
+    async with cluster.without_rights(SECRETS) as access, client_of(access) as confined:
+        for answer, verb in (
+            (await listed(confined, SECRETS), "list"),
+            (await watched(confined, SECRETS, revision), "watch"),
+        ):
+            assert isinstance(answer, Failure)
+            assert (answer.status, answer.reason) == (403, Reason.FORBIDDEN)
+            assert f'cannot {verb} resource "secrets"' in answer.message
+        assert isinstance(await listed(confined, NODES), Page)
+
+
+async def test_unknown_token_is_unauthorized_and_the_next_one_is_tried(cluster: Cluster) -> None:
+    access = cluster.access()
+    stranger = Access(access.url, NOBODY, access.tls)
+    async with client_of(stranger, access) as client:
+        refused = await client.read_nothing(CONFIGMAPS, "default", "tick")
+        assert isinstance(refused, Failure)
+        assert (refused.status, refused.reason, refused.action) == (401, Reason.UNAUTHORIZED, Action.REAUTHENTICATE)
+        assert isinstance(await client.read_nothing(CONFIGMAPS, "default", "tick"), Reading)
+
+
+async def test_unknown_token_opens_no_watch(cluster: Cluster) -> None:
+    access = cluster.access()
+    async with client_of(Access(access.url, NOBODY, access.tls)) as stranger:
+        answer = await watched(stranger, CONFIGMAPS)
+    assert isinstance(answer, Failure)
+    assert (answer.status, answer.reason) == (401, Reason.UNAUTHORIZED)
+
+
+async def test_stream_of_what_is_not_served_waits_for_it(client: Client) -> None:
+    watch = Watch(client, UNKNOWN_GROUP)
+    async with starting(watch):
+        await watch.until_state(State.AWAY)
+    (gave_up,) = watch.said(GaveUp)
+    assert gave_up.failure.reason is Reason.NOT_FOUND
+
+
+async def test_list_of_a_revision_that_is_no_number_is_a_bad_request(writer: Writer) -> None:
+    failure = await refusal(writer, EVENTS.path("default"), resourceVersion="abc")
+    assert (failure.status, failure.reason) == (400, Reason.BAD_REQUEST)
+
+
+async def test_list_from_a_cache_of_a_revision_that_is_no_number(writer: Writer, backend: Backend) -> None:
+    failure = await refusal(writer, CONFIGMAPS.path("default"), resourceVersion="abc")
+    assert failure.status == (400 if backend.serves_from_cache else 500)
+
+
+async def test_watch_of_a_revision_that_is_no_number_is_an_internal_error(writer: Writer) -> None:
+    failure = await refusal(writer, CONFIGMAPS.path("default"), Phase.OPEN, watch="1", resourceVersion="abc")
+    assert (failure.status, failure.reason) == (500, Reason.SERVER_ERROR)
+
+
+WATCH_LIST = {
+    "watch": "1",
+    "sendInitialEvents": "true",
+    "resourceVersionMatch": "NotOlderThan",
+    "allowWatchBookmarks": "true",
+    "timeoutSeconds": "1",
+}
+
+
+async def test_initial_events_are_invalid_where_they_are_switched_off(split_cluster: Cluster) -> None:
+    with split_cluster.writer() as writer:
+        failure = await refusal(writer, CONFIGMAPS.path("default"), Phase.OPEN, **WATCH_LIST)
+    assert (failure.status, failure.reason) == (422, Reason.INVALID)
+
+
+@only(lambda backend: not backend.watch_list, "initial events on a watch are beta, and on, since 1.32")
+async def test_initial_events_are_invalid_where_they_are_off_by_default(writer: Writer) -> None:
+    failure = await refusal(writer, CONFIGMAPS.path("default"), Phase.OPEN, **WATCH_LIST)
+    assert (failure.status, failure.reason) == (422, Reason.INVALID)
+
+
+async def test_every_answer_says_what_the_time_is_there(
+    client: Client, dates: list[tuple[float, float, float]], scribe: Author
+) -> None:
+    began = int(time.time())
+    await listed(client, scribe.resource)
+    await listed(client, UNKNOWN_GROUP)
+    await watched(client, scribe.resource, await now(client))
+    assert len(dates) == client.requests.total()
+    for date, sent, answered in dates:
+        assert date.is_integer()
+        assert began <= date <= time.time()
+        assert sent - 1.0 < date <= answered

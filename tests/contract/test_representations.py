@@ -1,0 +1,106 @@
+"""Tables, metadata and plain objects: three forms of the same events."""
+
+import pytest
+
+from tests.contract.cluster import Author
+from tests.contract.watch import EVERYTHING, Event, Watch, event_of, now, opened, up_to, watching
+from watchslo.kube import representation as forms
+from watchslo.kube.client import Client, Selectors
+from watchslo.kube.representation import Representation
+from watchslo.watch.failure import Reason
+from watchslo.watch.messages import ListFailed
+
+LABELLED = Selectors(labels="stage=on")
+NAMED = Selectors(fields="metadata.name=object")
+
+
+def in_every_form(client: Client, author: Author, selectors: Selectors = EVERYTHING) -> list[Watch]:
+    return [Watch(client, author.resource, author.namespace, selectors, form) for form in Representation]
+
+
+async def test_events_carry_the_revision_of_their_change_in_every_form(client: Client, scribe: Author) -> None:
+    watches = in_every_form(client, scribe)
+    async with watching(*watches):
+        created = await scribe.create("object")
+        changed = await scribe.change("object")
+        await scribe.delete("object")
+        again = await scribe.create("object")
+        for watch in watches:
+            await watch.until_seen(again)
+    (deleted,) = {watch.events[2].revision for watch in watches}
+    assert changed < deleted < again
+    for watch in watches:
+        assert watch.events == [
+            Event("ADDED", created),
+            Event("MODIFIED", changed),
+            Event("DELETED", deleted),
+            Event("ADDED", again),
+        ]
+
+
+async def test_all_forms_but_the_table_tell_when_the_object_was_created(client: Client, scribe: Author) -> None:
+    watches = in_every_form(client, scribe)
+    async with watching(*watches):
+        await scribe.create("object")
+        changed = await scribe.change("object")
+        for watch in watches:
+            await watch.until_seen(changed)
+    created = {watch.representation: set(watch.created) for watch in watches}
+    assert created[Representation.TABLE] == {None}
+    assert created[Representation.METADATA] == created[Representation.PLAIN]
+    (stamp,) = created[Representation.PLAIN]
+    assert stamp is not None
+    assert stamp.endswith("Z")
+
+
+async def test_objects_that_begin_or_cease_to_match_are_added_or_deleted_at_the_revision_of_that_change(
+    client: Client, scribe: Author
+) -> None:
+    start = await now(client)
+    labelled = in_every_form(client, scribe, LABELLED)
+    named = in_every_form(client, scribe, NAMED)
+    async with watching(*labelled, *named):
+        created = await scribe.create("object", stage="off")
+        begun = await scribe.change("object", stage="on")
+        stayed = await scribe.change("object", stage="on")
+        ceased = await scribe.change("object", stage="off")
+        again = await scribe.change("object", stage="on")
+        await scribe.delete("object")
+        other = await scribe.create("other", stage="on")
+        for watch in labelled:
+            await watch.until_seen(other)
+        for watch in named:
+            await watch.until_events(6)
+    deleted = named[0].events[-1].revision
+    assert again < deleted < other
+    matching = [
+        Event("ADDED", begun),
+        Event("MODIFIED", stayed),
+        Event("DELETED", ceased),
+        Event("ADDED", again),
+        Event("DELETED", deleted),
+        Event("ADDED", other),
+    ]
+    for watch in labelled:
+        assert watch.events == matching
+    for watch in named:
+        modified = [Event("MODIFIED", revision) for revision in (begun, stayed, ceased, again)]
+        assert watch.events == [Event("ADDED", created), *modified, Event("DELETED", deleted)]
+    for form in Representation:
+        async with opened(client, scribe, start, timeout=20, representation=form, selectors=LABELLED) as stream:
+            assert [event_of(frame) async for _, frame in up_to(other, stream)] == matching
+
+
+async def test_form_that_the_server_does_not_know_is_not_acceptable_and_the_next_simpler_one_is_taken(
+    client: Client, scribe: Author, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forms, "_TABLE", forms._TABLE.replace("v=v1", "v=v0"))
+    watch = Watch(client, scribe.resource, scribe.namespace, representation=Representation.TABLE)
+    async with watching(watch):
+        created = await scribe.create("object")
+        await watch.until_seen(created)
+    (failed,) = watch.said(ListFailed)
+    assert (failed.failure.status, failed.failure.reason) == (406, Reason.NOT_ACCEPTABLE)
+    assert watch.representation is Representation.METADATA
+    assert watch.events == [Event("ADDED", created)]
+    assert watch.created != [None]

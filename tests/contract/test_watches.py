@@ -1,0 +1,201 @@
+"""Watches: how they start, what they bring, how they end, and that nothing is lost from one to the next."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.contract.backend import Backend
+from tests.contract.cluster import CONFIGMAPS, EVENTS, JOBS, NODES, Author
+from tests.contract.watch import Event, Watch, frames, now, opened, read, revision_of, up_to, watching
+from tests.support.writer import Writer, configmap
+from watchslo.kube.client import Client
+from watchslo.kube.representation import Representation
+from watchslo.model import Resource
+from watchslo.watch.failure import Reason
+from watchslo.watch.messages import (
+    BookmarkSeen,
+    ListDone,
+    OutOfOrder,
+    Relisted,
+    RelistReason,
+    WatchClosed,
+    WatchOpened,
+)
+from watchslo.watch.strategy import PAGED
+
+ALL_FORMS = pytest.mark.parametrize("representation", list(Representation))
+
+
+def started_once(watch: Watch) -> bool:
+    """Whether it never had to start over, and was never told anything twice."""
+    return [fact.reason for fact in watch.said(Relisted)] == [RelistReason.START] and not watch.said(OutOfOrder)
+
+
+@ALL_FORMS
+async def test_tail_lists_nothing_and_watches_what_comes(
+    client: Client, scribe: Author, representation: Representation
+) -> None:
+    await scribe.create("old")
+    watch = Watch(client, scribe.resource, scribe.namespace, representation=representation)
+    async with watching(watch):
+        created = await scribe.create("new")
+        changed = await scribe.change("old")
+        await watch.until_seen(changed)
+    assert [done.items for done in watch.said(ListDone)] == [0]
+    assert watch.events == [Event("ADDED", created), Event("MODIFIED", changed)]
+
+
+async def test_paged_lists_what_is_there_and_watches_what_comes(client: Client, scribe: Author) -> None:
+    await scribe.create("old")
+    watch = Watch(client, scribe.resource, scribe.namespace, strategy=PAGED)
+    async with watching(watch):
+        created = await scribe.create("new")
+        await watch.until_seen(created)
+    assert [done.items for done in watch.said(ListDone)] == [1]
+    assert watch.events == [Event("ADDED", created)]
+
+
+async def test_every_change_comes_once_and_in_order(client: Client, scribe: Author) -> None:
+    watch = Watch(client, scribe.resource, scribe.namespace)
+    async with watching(watch):
+        revisions = [await scribe.create("object")] + [await scribe.change("object") for _ in range(100)]
+        await watch.until_seen(revisions[-1])
+    assert [event.revision for event in watch.events] == revisions
+    assert started_once(watch)
+
+
+async def test_write_that_changes_nothing_is_no_event(client: Client, author: Author, writer: Writer) -> None:
+    watch = Watch(client, CONFIGMAPS, author.namespace)
+    async with watching(watch):
+        created = await author.create("object")
+        path = f"{CONFIGMAPS.path(author.namespace)}/object"
+        write = await asyncio.to_thread(writer.patch, path, {"metadata": {"labels": {"absent": None}}})
+        assert write.revision == created
+        changed = await author.change("object")
+        await watch.until_seen(changed)
+    assert watch.events == [Event("ADDED", created), Event("MODIFIED", changed)]
+
+
+async def test_reopened_watch_brings_what_was_missed(client: Client, scribe: Author) -> None:
+    watch = Watch(client, scribe.resource, scribe.namespace)
+    async with watching(watch):
+        revisions = [await scribe.create("object")]
+        await watch.until_seen(revisions[0])
+        with watch.closed_meanwhile():
+            revisions += [await scribe.change("object") for _ in range(5)]
+        await watch.until_seen(revisions[-1])
+    assert [event.revision for event in watch.events] == revisions
+    assert len(watch.said(WatchOpened)) == 2
+    assert started_once(watch)
+
+
+async def test_watch_ends_at_its_deadline_and_the_next_one_continues(
+    client: Client, author: Author, reporter: Author, watches_end_after: Callable[[int], None]
+) -> None:
+    watches_end_after(2)
+    watches = {one.resource: Watch(client, one.resource, one.namespace) for one in (author, reporter)}
+    written: dict[Resource, list[int]] = {one.resource: [await one.create("object")] for one in (author, reporter)}
+    async with watching(*watches.values()):
+        while not all(watch.closed() for watch in watches.values()):
+            for one in (author, reporter):
+                written[one.resource].append(await one.change("object"))
+        for resource, watch in watches.items():
+            await watch.until_watching()
+            await watch.until_seen(written[resource][-1])
+    for resource, watch in watches.items():
+        assert watch.closed()[0] is Reason.DEADLINE
+        assert [event.revision for event in watch.events] == written[resource][1:]
+        assert started_once(watch)
+
+
+@ALL_FORMS
+async def test_line_of_a_megabyte_is_one_event(client: Client, author: Author, representation: Representation) -> None:
+    author.body = configmap("", size=1_000_000)
+    watch = Watch(client, CONFIGMAPS, author.namespace, representation=representation)
+    async with watching(watch):
+        created = await author.create("large")
+        changed = await author.change("large")
+        await watch.until_seen(changed)
+    assert watch.events == [Event("ADDED", created), Event("MODIFIED", changed)]
+
+
+async def test_hundreds_of_watches_of_one_client_are_open_at_once(client: Client, author: Author) -> None:
+    watches = [Watch(client, CONFIGMAPS, author.namespace) for _ in range(150)]
+    async with watching(*watches):
+        created = await author.create("object")
+        for watch in watches:
+            await watch.until_seen(created)
+    assert all(watch.events == [Event("ADDED", created)] for watch in watches)
+
+
+async def test_bookmark_comes_two_seconds_before_the_deadline_where_the_cache_has_news(
+    client: Client, author: Author, reporter: Author, backend: Backend, watches_end_after: Callable[[int], None]
+) -> None:
+    watches_end_after(4)
+    busy = [Watch(client, CONFIGMAPS, author.namespace, representation=form) for form in Representation]
+    uncached = Watch(client, EVENTS, reporter.namespace)
+    idle, asked = Watch(client, NODES), Watch(client, JOBS)
+
+    async def bookmarked(watch: Watch) -> float:
+        await watch.until_said(BookmarkSeen)
+        return time.monotonic()
+
+    async with watching(*busy, uncached, idle, asked):
+        began = time.monotonic()
+        await reporter.create("object")
+        created = await author.create("object")
+        await read(client, JOBS)  # it waits until the cache has reached this revision
+        for at in await asyncio.gather(*map(bookmarked, busy)):
+            assert 1.0 < at - began < 3.9
+        for watch in (uncached, idle, asked):
+            await watch.until_said(WatchClosed)
+    for watch in busy:
+        assert watch.events == [Event("ADDED", created)]
+        assert all(bookmark.revision >= created for bookmark in watch.said(BookmarkSeen))
+    assert uncached.said(BookmarkSeen) == []
+    assert idle.said(BookmarkSeen) == []
+    assert bool(asked.said(BookmarkSeen)) is backend.serves_from_cache
+
+
+async def test_bookmark_never_repeats_what_was_replayed(client: Client, author: Author) -> None:
+    revision = await now(client)
+    created = await author.create("object")
+    async with opened(client, author, revision, timeout=3) as stream:
+        assert [revision_of(frame) async for _, frame in frames(stream)] == [created]
+
+
+# How a watch that we ask for directly looks from its first byte to its last
+
+
+async def test_watch_opens_at_once_however_quiet_the_resource_is(client: Client, scribe: Author) -> None:
+    revision = await now(client)
+    began = time.monotonic()
+    async with opened(client, scribe, revision, timeout=1) as stream:
+        assert time.monotonic() - began < 0.9
+        assert [frame async for frame in frames(stream)] == []
+    assert 0.9 < time.monotonic() - began < 3.0
+
+
+async def test_watch_of_a_future_revision_is_silent_until_the_server_catches_up(client: Client, scribe: Author) -> None:
+    await scribe.create("object")
+    future = await now(client) + 20
+    async with opened(client, scribe, future, timeout=20) as stream:
+        revisions = [await scribe.change("object") for _ in range(25)]
+        seen = [revision_of(frame) async for _, frame in up_to(revisions[-1], stream)]
+    assert seen == [revision for revision in revisions if revision > future]
+    assert 0 < len(seen) < len(revisions)
+
+
+async def test_slow_consumer_is_closed_by_force_and_resumes_where_it_was(client: Client, author: Author) -> None:
+    author.body = configmap("", size=200_000)
+    revision = await now(client)
+    written = [await author.create("large")]
+    async with opened(client, author, revision, timeout=60, representation=Representation.PLAIN) as stream:
+        written += [await author.change("large") for _ in range(150)]
+        seen = [revision_of(frame) async for _, frame in frames(stream)]
+    assert 0 < len(seen) < len(written)
+    async with opened(client, author, seen[-1], timeout=60) as stream:
+        seen += [revision_of(frame) async for _, frame in up_to(written[-1], stream)]
+    assert seen == written
