@@ -1,15 +1,17 @@
 """Watches: how they start, what they bring, how they end, and that nothing is lost from one to the next."""
 
 import asyncio
+import socket
 import time
 from collections.abc import Callable
 
 import pytest
 
 from tests.contract.backend import Backend
-from tests.contract.cluster import CONFIGMAPS, EVENTS, JOBS, NODES, Author
+from tests.contract.cluster import CONFIGMAPS, EVENTS, JOBS, NODES, Author, Cluster, client_of
 from tests.contract.watch import Event, Watch, frames, now, opened, read, revision_of, up_to, watching
 from tests.support.writer import Writer, configmap
+from watchslo.kube import client as kube_client
 from watchslo.kube.client import Client
 from watchslo.kube.representation import Representation
 from watchslo.model import Resource
@@ -188,14 +190,25 @@ async def test_watch_of_a_future_revision_is_silent_until_the_server_catches_up(
     assert 0 < len(seen) < len(revisions)
 
 
-async def test_slow_consumer_is_closed_by_force_and_resumes_where_it_was(client: Client, author: Author) -> None:
+def narrow_socket(info: tuple[int, int, int, str, tuple[object, ...]]) -> socket.socket:
+    """A socket that buffers little: otherwise the kernel may take what the client does not read."""
+    made = socket.socket(info[0], info[1], info[2])
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 2**10)
+    return made
+
+
+async def test_slow_consumer_is_closed_by_force_and_resumes_where_it_was(
+    cluster: Cluster, author: Author, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kube_client, "_socket", narrow_socket)
     author.body = configmap("", size=200_000)
-    revision = await now(client)
-    written = [await author.create("large")]
-    async with opened(client, author, revision, timeout=60, representation=Representation.PLAIN) as stream:
-        written += [await author.change("large") for _ in range(150)]
-        seen = [revision_of(frame) async for _, frame in frames(stream)]
-    assert 0 < len(seen) < len(written)
-    async with opened(client, author, seen[-1], timeout=60) as stream:
-        seen += [revision_of(frame) async for _, frame in up_to(written[-1], stream)]
+    async with client_of(cluster.access()) as client:
+        revision = await now(client)
+        written = [await author.create("large")]
+        async with opened(client, author, revision, timeout=60, representation=Representation.PLAIN) as stream:
+            written += [await author.change("large") for _ in range(100)]
+            seen = [revision_of(frame) async for _, frame in frames(stream)]
+        assert 0 < len(seen) < len(written)
+        async with opened(client, author, seen[-1], timeout=60) as stream:
+            seen += [revision_of(frame) async for _, frame in up_to(written[-1], stream)]
     assert seen == written
