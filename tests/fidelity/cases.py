@@ -54,8 +54,8 @@ CALM = Traffic("calm", rate=20.0)
 """A good thousand events in a window."""
 BUSY = Traffic("busy", rate=112.0)
 """A good six thousand."""
-STALLING = Traffic("stalling", rate=140.0, stalls=Stalls(length=3.0, period=15.0, share=0.02))
-"""The same, and every fiftieth event is written when a stall of 3 s begins."""
+STALLING = Traffic("stalling", rate=60.0, stalls=Stalls(length=3.0, period=15.0, share=0.02))
+"""Every fiftieth event is written when a stall of 3 s begins."""
 
 
 @dataclass(frozen=True, slots=True)
