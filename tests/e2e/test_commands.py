@@ -11,14 +11,13 @@ import struct
 import subprocess
 import termios
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Self
 
 import pytest
 
-from tests.support.control_plane import HOST, ControlPlane, Port, write_kubeconfig
+from tests.support.control_plane import HOST, ControlPlane, write_kubeconfig
 from tests.support.daemon import WATCHSLO, Simulator, config_file, outside, watchslo
 from tests.support.writer import configmap
 
@@ -45,7 +44,6 @@ class Command:
     """A command of watchslo under way, with pipes at its outputs."""
 
     def __init__(self, *arguments: str | Path, env: Mapping[str, str] | None = None) -> None:
-        self.began = time.monotonic()
         self._popen = subprocess.Popen(
             [WATCHSLO, *arguments],
             stdin=subprocess.DEVNULL,
@@ -131,17 +129,8 @@ def demo_in_terminal() -> Iterator[Terminal]:
         yield demo
 
 
-@pytest.fixture(scope="module")
-def check_of_nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Command]:
-    folder, port = tmp_path_factory.mktemp("nobody"), Port()
-    write_kubeconfig(folder / "kubeconfig", {"server": f"http://{HOST}:{port.number}"}, {})
-    with Command("check", "--kubeconfig", folder / "kubeconfig") as check:
-        yield check
-    port.release()
-
-
 @pytest.fixture(scope="module", autouse=True)
-def under_way(demo_in_pipe: Command, demo_in_terminal: Terminal, check_of_nobody: Command) -> None:
+def under_way(demo_in_pipe: Command, demo_in_terminal: Terminal) -> None:
     """Starts what takes long before the first test."""
 
 
@@ -221,13 +210,6 @@ def test_help_shows_an_example(command: str) -> None:
     done = watchslo(command, "--help")
     assert done.returncode == 0
     assert f"Example:  watchslo {command} " in done.stdout
-
-
-def test_check_does_not_wait_for_nobody(check_of_nobody: Command) -> None:
-    code, out, _ = check_of_nobody.end()
-    assert code == 2
-    assert "Connection refused by" in out
-    assert time.monotonic() - check_of_nobody.began < 45, "it went on measuring what is not there"
 
 
 def test_demo_in_a_pipe(demo_in_pipe: Command) -> None:

@@ -1,11 +1,8 @@
 """Events in an etcd of their own, as large clusters keep them: two sequences of revisions, and neither is mistaken."""
 
-from collections.abc import Iterator
+from pathlib import Path
 
-import pytest
-
-from tests.support.assets import Assets
-from tests.support.control_plane import ControlPlane, Etcd, override
+from tests.support.control_plane import ControlPlane
 from tests.support.daemon import Daemon, config_file
 from tests.support.writer import configmap
 
@@ -14,15 +11,6 @@ EVENTS = "/api/v1/namespaces/default/events"
 AHEAD = 300  # the main etcd's revisions at the start; the second one's begin with 1
 WRITES = 150
 LATE_SECONDS = 1.0
-
-
-@pytest.fixture(scope="module")
-def plane(assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    folder = tmp_path_factory.mktemp("two-etcds")
-    with Etcd(folder, assets.etcd) as etcd, Etcd(folder, assets.etcd, "second") as second:
-        flags = [override("/events", second.url)]
-        with ControlPlane(folder, assets.kube_apiserver, etcd, flags=flags) as plane:
-            yield plane
 
 
 def write(plane: ControlPlane, prefix: str, count: int) -> None:
@@ -34,14 +22,14 @@ def write(plane: ControlPlane, prefix: str, count: int) -> None:
             writer.create(EVENTS, {"metadata": {"name": f"{prefix}-{number}"}, "involvedObject": involved})
 
 
-def test_each_sequence_has_a_clock_of_its_own(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder = tmp_path_factory.mktemp("domains")
+def test_each_sequence_has_a_clock_of_its_own(mortal_plane: ControlPlane, tmp_path: Path) -> None:
+    plane = mortal_plane
     watches = [{"resource": resource} for resource in ("configmaps", "pods", "events")]
-    config = config_file(folder, watch=watches, metrics="full")
+    config = config_file(tmp_path, watch=watches, metrics="full")
     with plane.writer() as writer:
         while (revision := writer.revision(CONFIGMAPS)) < AHEAD:
             writer.create(CONFIGMAPS, configmap(f"ahead-{revision}"))
-    with Daemon(folder, "--config", config, "--kubeconfig", plane.kubeconfig()) as daemon:
+    with Daemon(tmp_path, "--config", config, "--kubeconfig", plane.kubeconfig()) as daemon:
         daemon.until_measuring("configmaps", "pods", "events")
         assert {name: stream["domain"] for name, stream in daemon.streams().items()} == {
             "configmaps": "main",

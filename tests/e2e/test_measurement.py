@@ -148,30 +148,50 @@ class Measured:
 
 
 @pytest.fixture(scope="module")
-def measured(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
+def old_daemon(old_control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    folder = tmp_path_factory.mktemp("old-measured")
+    config = config_file(folder, watch=WATCHES)
+    with Daemon(folder, "--config", config, "--kubeconfig", old_control_plane.kubeconfig()) as daemon:
+        yield daemon
+
+
+@pytest.fixture(scope="module")
+def daemon(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     folder = tmp_path_factory.mktemp("measured")
     config = config_file(folder, watch=WATCHES, metrics="full", log={"level": "debug"})
     with Daemon(folder, "--config", config, "--kubeconfig", control_plane.kubeconfig()) as daemon:
-        daemon.until_measuring(*WRITTEN)
-        with control_plane.writer() as writer:
-            start = writer.revision(CONFIGMAPS)
-        parts = [Written(), Written(), Written()]
-        threads = [
-            threading.Thread(target=write_configmaps, args=(control_plane, "a", 90, parts[0])),
-            threading.Thread(target=write_configmaps, args=(control_plane, "b", 90, parts[1])),
-            threading.Thread(target=write_others, args=(control_plane, 60, parts[2])),
-        ]
-        with Observer(control_plane, start) as observer:
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-            written = Written(
-                [write for part in parts for write in part.writes],
-                sum((part.events for part in parts), start=Counter[tuple[str, str]]()),
-            )
-            daemon.until(lambda scrape: all_judged(scrape, written), SEALED_SECONDS, "everything counted and sealed")
-        yield Measured(daemon, observer, written)
+        yield daemon
+
+
+@pytest.fixture(scope="module")
+def prometheus(daemon: Daemon, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    with Prometheus(tmp_path_factory.mktemp("prometheus"), daemon.url) as prometheus:
+        yield prometheus
+
+
+@pytest.fixture(scope="module")
+def measured(control_plane: ControlPlane, old_daemon: Daemon, daemon: Daemon) -> Measured:
+    del old_daemon  # it only starts meanwhile
+    daemon.until_measuring(*WRITTEN)
+    with control_plane.writer() as writer:
+        start = writer.revision(CONFIGMAPS)
+    parts = [Written(), Written(), Written()]
+    threads = [
+        threading.Thread(target=write_configmaps, args=(control_plane, "a", 90, parts[0])),
+        threading.Thread(target=write_configmaps, args=(control_plane, "b", 90, parts[1])),
+        threading.Thread(target=write_others, args=(control_plane, 60, parts[2])),
+    ]
+    with Observer(control_plane, start) as observer:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        written = Written(
+            [write for part in parts for write in part.writes],
+            sum((part.events for part in parts), start=Counter[tuple[str, str]]()),
+        )
+        daemon.until(lambda scrape: all_judged(scrape, written), SEALED_SECONDS, "everything counted and sealed")
+    return Measured(daemon, observer, written)
 
 
 def all_judged(scrape: Scrape, written: Written) -> bool:
@@ -181,6 +201,26 @@ def all_judged(scrape: Scrape, written: Written) -> bool:
         >= sum(count for (name, _), count in written.events.items() if name == watch)
         for watch in WRITTEN
     )
+
+
+def readme_queries() -> list[str]:
+    """The PromQL that the README tells people to copy."""
+    block = re.search(r"```promql\n(.*?)```", README.read_text(), re.DOTALL)
+    assert block is not None
+    lines = (line for line in block[1].splitlines() if line and not line.startswith("#"))
+    return re.split(r"\n(?=\S)", "\n".join(lines))
+
+
+def test_prometheus_answers_the_queries_of_the_readme(prometheus: Prometheus, measured: Measured) -> None:
+    del measured  # it comes after Prometheus, which has seen it all from the start
+    queries = readme_queries()
+    assert len(queries) == 6
+    count = 'sum(increase(watchslo_apiserver_timespan_seconds_count{watch="paged"}[5m]))'
+    prometheus.process.until(lambda: (prometheus.value(count) or 0) > 0, SEALED_SECONDS, "the samples are scraped")
+    assert prometheus.target()["health"] == "up", prometheus.target()
+    for query in queries:
+        found = {element["metric"].get("resource"): float(element["value"][1]) for element in prometheus.query(query)}
+        assert 0 <= found.get("configmaps", math.nan) < 1, f"{query} gives {found}"
 
 
 def test_events_are_counted_exactly(measured: Measured) -> None:
@@ -242,42 +282,13 @@ def test_no_object_is_named_anywhere(measured: Measured) -> None:
         assert PRIVATE not in text
 
 
-def readme_queries() -> list[str]:
-    """The PromQL that the README tells people to copy."""
-    block = re.search(r"```promql\n(.*?)```", README.read_text(), re.DOTALL)
-    assert block is not None
-    lines = (line for line in block[1].splitlines() if line and not line.startswith("#"))
-    return re.split(r"\n(?=\S)", "\n".join(lines))
-
-
-def test_prometheus_answers_the_queries_of_the_readme(
-    measured: Measured, control_plane: ControlPlane, tmp_path: Path
-) -> None:
-    queries = readme_queries()
-    assert len(queries) == 6
-    with Prometheus(tmp_path, measured.daemon.url) as prometheus:
-        count = 'sum(increase(watchslo_apiserver_timespan_seconds_count{watch="paged"}[5m]))'
-        prometheus.process.until(lambda: prometheus.value(count) is not None, 20, "two scrapes")
-        write_configmaps(control_plane, "scraped", 10, Written())
-        prometheus.process.until(lambda: (prometheus.value(count) or 0) > 0, SEALED_SECONDS, "the new events")
-        assert prometheus.target()["health"] == "up", prometheus.target()
-        for query in queries:
-            found = {
-                element["metric"].get("resource"): float(element["value"][1]) for element in prometheus.query(query)
-            }
-            value = found.get("configmaps", math.nan)
-            assert 0 <= value < 1, f"{query} gives {found}"
-
-
-def test_an_old_apiserver_is_measured_too(old_control_plane: ControlPlane, tmp_path: Path) -> None:
-    config = config_file(tmp_path, watch=WATCHES)
-    with Daemon(tmp_path, "--config", config, "--kubeconfig", old_control_plane.kubeconfig()) as daemon:
-        daemon.until_measuring(*WRITTEN)
-        written = Written()
-        write_configmaps(old_control_plane, "old", 20, written)
-        write_others(old_control_plane, 20, written)
-        daemon.until(lambda scrape: all_judged(scrape, written), SEALED_SECONDS, "everything counted and sealed")
-        scrape = daemon.scrape()
-        assert seen(scrape) == written.events
-        assert scrape.total("watchslo_slo_events_total", verdict="beyond") == 0
-        assert all(stream["lastFailure"] is None for stream in daemon.streams().values())
+def test_an_old_apiserver_is_measured_too(old_control_plane: ControlPlane, old_daemon: Daemon) -> None:
+    old_daemon.until_measuring(*WRITTEN)
+    written = Written()
+    write_configmaps(old_control_plane, "old", 20, written)
+    write_others(old_control_plane, 20, written)
+    old_daemon.until(lambda scrape: all_judged(scrape, written), SEALED_SECONDS, "everything counted and sealed")
+    scrape = old_daemon.scrape()
+    assert seen(scrape) == written.events
+    assert scrape.total("watchslo_slo_events_total", verdict="beyond") == 0
+    assert all(stream["lastFailure"] is None for stream in old_daemon.streams().values())

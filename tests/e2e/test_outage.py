@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.support.assets import Assets
-from tests.support.control_plane import ControlPlane, Etcd
+from tests.support.control_plane import ControlPlane
 from tests.support.daemon import LOOK_SECONDS, Daemon, Scrape, config_file
 from tests.support.writer import configmap
 
@@ -50,18 +49,10 @@ class Watched:
 
 
 @pytest.fixture(scope="module")
-def plane(assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A control plane of our own, to be killed."""
-    folder = tmp_path_factory.mktemp("mortal")
-    with Etcd(folder, assets.etcd) as etcd, ControlPlane(folder, assets.kube_apiserver, etcd) as plane:
-        yield plane
-
-
-@pytest.fixture(scope="module")
-def watched(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+def watched(mortal_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     folder = tmp_path_factory.mktemp("outage")
     config = config_file(folder, watch=[{"resource": resource} for resource in WATCHES])
-    with Daemon(folder, "--config", config, "--kubeconfig", plane.kubeconfig()) as daemon:
+    with Daemon(folder, "--config", config, "--kubeconfig", mortal_plane.kubeconfig()) as daemon:
         daemon.until_measuring(*WATCHES)
         yield Watched(daemon)
 
@@ -83,9 +74,9 @@ def samples(scrape: Scrape, watch: str) -> float:
     return scrape.value("watchslo_apiserver_timespan_seconds_count", watch=watch)
 
 
-def test_a_killed_apiserver_is_missed_and_found_again(plane: ControlPlane, watched: Watched) -> None:
-    apiserver = plane.apiservers[0]
-    write(plane, "before")
+def test_a_killed_apiserver_is_missed_and_found_again(mortal_plane: ControlPlane, watched: Watched) -> None:
+    apiserver = mortal_plane.apiservers[0]
+    write(mortal_plane, "before")
     watched.until(lambda scrape: samples(scrape, "configmaps") >= 20, 20, "samples before the outage")
 
     apiserver.process.kill()
@@ -96,7 +87,7 @@ def test_a_killed_apiserver_is_missed_and_found_again(plane: ControlPlane, watch
     apiserver.wait_ready()
     watched.until(lambda scrape: scrape.total("watchslo_watch_up") == len(WATCHES), BACK_SECONDS, "all watches resume")
     watched.daemon.until_ready()
-    write(plane, "after")
+    write(mortal_plane, "after")
     watched.until(lambda scrape: samples(scrape, "configmaps") >= 40, 20, "samples after the outage")
     scrape = watched.scrape()
     assert received(scrape, "configmaps") == received(scrape, "events") == 40
@@ -108,8 +99,8 @@ def test_a_killed_apiserver_is_missed_and_found_again(plane: ControlPlane, watch
     assert scrape.value("watchslo_clock_resets_total", domain="main") == 0
 
 
-def test_a_frozen_apiserver_is_missed_and_loses_no_event(plane: ControlPlane, watched: Watched) -> None:
-    apiserver = plane.apiservers[0]
+def test_a_frozen_apiserver_is_missed_and_loses_no_event(mortal_plane: ControlPlane, watched: Watched) -> None:
+    apiserver = mortal_plane.apiservers[0]
     before = watched.scrape()
     apiserver.process.signal(signal.SIGSTOP)
     try:
@@ -120,7 +111,7 @@ def test_a_frozen_apiserver_is_missed_and_loses_no_event(plane: ControlPlane, wa
     thawed = time.monotonic()
     watched.daemon.until_ready()
     assert time.monotonic() - thawed < 15
-    write(plane, "thawed")
+    write(mortal_plane, "thawed")
     watched.until(lambda scrape: samples(scrape, "events") >= samples(before, "events") + 20, 20, "new samples")
     scrape = watched.scrape()
     for watch in ("configmaps", "events"):
