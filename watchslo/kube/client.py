@@ -49,6 +49,10 @@ LONGEST_ERROR_BYTES = 64 * 2**10
 LONGEST_QUOTE = 300  # characters of what the server says
 LONGEST_BODY_BYTES = 256 * 2**20  # 500 objects of the largest kind; more is no answer, but an attack or a mistake
 
+# What is read ahead of us, in a burst on a hundred watches at once, a hundred times: the rest may wait in the kernel.
+READ_AHEAD_BYTES = 32 * 2**10  # decrypted; aiohttp stops at twice as much
+READ_AHEAD_TLS_BYTES = 64 * 2**10  # still encrypted; 256 KiB by default
+
 # A peer that is gone is noticed within half a minute, as client-go does by HTTP/2 pings.
 _KEEPALIVE_IDLE_SECONDS = 15
 _KEEPALIVE_INTERVAL_SECONDS = 5
@@ -162,6 +166,7 @@ class Client:
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_SECONDS, socket_factory=_socket),
             cookie_jar=aiohttp.DummyCookieJar(),
+            read_bufsize=READ_AHEAD_BYTES,
             headers={"User-Agent": f"watchslo/{__version__}", "Accept-Encoding": "identity"},
         )
         return self
@@ -226,6 +231,7 @@ class Client:
             yield opened
             return
         response, _ = opened
+        _read_little_ahead(response)
         try:
             yield Stream(response, _address(response))
         finally:
@@ -348,6 +354,13 @@ def _page(answer: _Answer | Failure) -> Page | Failure:
         sent=answer.sent,
         answered=answer.answered,
     )
+
+
+def _read_little_ahead(response: aiohttp.ClientResponse) -> None:
+    """Bounds what the TLS of an answer holds back; uvloop and asyncio have the method, and neither documents it."""
+    transport = response.connection.transport if response.connection else None
+    if transport is not None and hasattr(transport, "set_read_buffer_limits"):
+        transport.set_read_buffer_limits(READ_AHEAD_TLS_BYTES)
 
 
 def _hang_up(response: aiohttp.ClientResponse) -> None:

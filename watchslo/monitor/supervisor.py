@@ -22,6 +22,7 @@ from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.crew import Crew
 from watchslo.monitor.homes import Homes
 from watchslo.monitor.lag import Lag, keep_beating
+from watchslo.monitor.memory import give_back
 from watchslo.monitor.stream import Stream
 from watchslo.monitor.trouble import Trouble
 from watchslo.monitor.wanted import Plan, Wanted, plan
@@ -218,6 +219,7 @@ class Supervisor:
         while True:
             await asyncio.sleep(BLOCK_SECONDS - time.monotonic() % BLOCK_SECONDS)
             await self._evaluate()
+            give_back()
 
     async def _evaluate(self) -> None:
         """Evaluates one track after the other, and lets arrivals through in between."""
