@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.contract.backend import Backend
-from tests.contract.cluster import CONFIGMAPS, EVENTS, JOBS, NODES, Author, Cluster, client_of
+from tests.contract.cluster import CONFIGMAPS, EVENTS, JOBS, NODES, SECRETS, Author, Cluster, client_of
 from tests.contract.watch import Event, Watch, frames, now, opened, read, revision_of, up_to, watching
 from tests.support.writer import Writer, configmap
 from watchslo.kube import client as kube_client
@@ -198,17 +198,18 @@ def narrow_socket(info: tuple[int, int, int, str, tuple[object, ...]]) -> socket
 
 
 async def test_slow_consumer_is_closed_by_force_and_resumes_where_it_was(
-    cluster: Cluster, author: Author, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, writer: Writer, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # A resource that is seldom written to: apiservers give each watch a queue for a second of its events.
+    author = Author(writer, SECRETS, namespace, {"data": {"filling": "eHh4" * 50_000}})
     monkeypatch.setattr(kube_client, "_socket", narrow_socket)
-    author.body = configmap("", size=200_000)
     async with client_of(cluster.access()) as client:
         revision = await now(client)
         written = [await author.create("large")]
-        async with opened(client, author, revision, timeout=60, representation=Representation.PLAIN) as stream:
-            written += [await author.change("large") for _ in range(100)]
+        async with opened(client, author, revision, timeout=30, representation=Representation.PLAIN) as stream:
+            written += [await author.change("large") for _ in range(60)]
             seen = [revision_of(frame) async for _, frame in frames(stream)]
         assert 0 < len(seen) < len(written)
-        async with opened(client, author, seen[-1], timeout=60) as stream:
+        async with opened(client, author, seen[-1], timeout=30) as stream:
             seen += [revision_of(frame) async for _, frame in up_to(written[-1], stream)]
     assert seen == written
