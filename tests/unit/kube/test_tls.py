@@ -3,16 +3,19 @@
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
 from tests.support.certs import Authority
-from tests.unit.kube.conftest import Known, Server, answer
+from tests.unit.kube.conftest import CHUNKED, Known, Server, answer
 from watchslo.kube.access import Access, Connection, Credentials, tls_context
-from watchslo.kube.client import Client
+from watchslo.kube.client import READ_AHEAD_TLS_BYTES, Client, Selectors, Stream
 from watchslo.kube.limiter import Limiter
+from watchslo.kube.representation import Representation
 from watchslo.model import Reading, Resource
 from watchslo.watch.failure import Failure, Reason
+from watchslo.watch.messages import WatchRequest
 
 PODS = Resource("", "v1", "pods", namespaced=True)
 EMPTY = answer(b'{"metadata":{"resourceVersion":"42"}}')
@@ -51,6 +54,20 @@ async def refused(access: Access) -> Failure:
 async def test_authority_that_is_known(secure: Server, authority: Authority) -> None:
     secure.script = [EMPTY]
     assert isinstance(await asked(Access(secure.url, tls=tls_context(str(authority.ca)))), Reading)
+
+
+async def test_watch_reads_little_ahead(secure: Server, authority: Authority) -> None:
+    secure.script = [CHUNKED]
+
+    async def load() -> Credentials:
+        return Credentials(Access(secure.url, tls=tls_context(str(authority.ca))), {})
+
+    async with Client(Connection(load), Limiter(100), Known().observe) as client:
+        request = WatchRequest(1, timeout=300)
+        async with client.watch(PODS, None, Selectors(), request, Representation.TABLE) as stream:
+            assert isinstance(stream, Stream)
+            transport: Any = stream._content._protocol.transport
+            assert transport.get_read_buffer_limits() == (READ_AHEAD_TLS_BYTES // 4, READ_AHEAD_TLS_BYTES)
 
 
 async def test_authority_that_is_unknown(secure: Server) -> None:
