@@ -33,7 +33,7 @@ BACKENDS = {
 
 @click.command()
 @click.option("--repeats", default=3, show_default=True, help="Runs of each backend, each with seeds of its own.")
-@click.option("--seconds", default=65.0, show_default=True, help="How long a run measures; a window is a minute.")
+@click.option("--seconds", default=60.0, show_default=True, help="How long a run measures; a window is a minute.")
 @click.option("--only", multiple=True, help="Only the cases whose name begins like this; may be given again.")
 @click.option("--backend", "backends", multiple=True, type=click.Choice(list(BACKENDS)), default=("simulator", "1.36"))
 def main(repeats: int, seconds: float, only: tuple[str, ...], backends: tuple[str, ...]) -> None:
@@ -78,8 +78,10 @@ def _run(measure: Measure, root: Path, number: int, cases: Sequence[Case], secon
     seed, ahead = secrets.randbits(32), HOUR if number % 2 == 0 else -HOUR
     run = measure(Plan(folder, cases, seconds, seed, ahead))
     lag = max(outcome.lag for outcome in run.outcomes)
+    tainted = sum(outcome.tainted for outcome in run.outcomes)
     print(
-        f"run {number + 1}: seed {seed}, clocks {ahead:+.0f} s apart, stamped {1e3 * lag:.1f} ms late at P99",
+        f"run {number + 1}: seed {seed}, clocks {ahead:+.0f} s apart, "
+        f"{tainted} events tainted, the others stamped {1e3 * lag:.1f} ms late at P99",
         flush=True,
     )
     return run

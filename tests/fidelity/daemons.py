@@ -19,7 +19,10 @@ CREATION = "watchslo_creation_to_watch_seconds"
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """All that a daemon said of one watch, and when it received the samples."""
+    """All that a daemon said of one watch, and when it received the samples.
+
+    `timespan` is of all samples, `creation` of those since the beginning.
+    """
 
     looks: tuple[Look, ...]
     timespan: Shares
@@ -49,8 +52,12 @@ class Observed(Daemon):
         self._statuses: list[Any] = []
 
     def measures(self) -> bool:
-        """Whether all its watches belong to the clock by now."""
-        return all(stream["membership"] == "member" for stream in self.status()["streams"])
+        """Whether it has samples of all its watches by now."""
+        return all(stream["latency"]["events"] for stream in self.status()["streams"])
+
+    def begin(self) -> None:
+        """Remembers what its counters say now: events that came while it was starting waited for that."""
+        self._beginning = self.scrape()
 
     def look(self) -> None:
         """Remembers what it says now."""
@@ -64,10 +71,10 @@ class Observed(Daemon):
         notes = json.loads(self._notes.read_bytes())
         said = {
             label: Said(
-                self._looks(label),
-                _shares(scrape, TIMESPAN, label),
-                _shares(scrape, CREATION, label),
-                Stamps.of(columns),
+                looks=self._looks(label),
+                timespan=_shares(scrape, TIMESPAN, label),
+                creation=_shares(scrape, CREATION, label).since(_shares(self._beginning, CREATION, label)),
+                received=Stamps.of(columns),
             )
             for label, columns in notes.items()
         }
@@ -75,8 +82,7 @@ class Observed(Daemon):
 
     def _looks(self, label: str) -> tuple[Look, ...]:
         streams = (stream for status in self._statuses for stream in status["streams"] if stream["watch"] == label)
-        by_total = {look.total: look for look in map(Look.at, streams) if look.total}
-        return tuple(by_total.values())
+        return tuple({look.total: look for look in map(Look.at, streams)}.values())
 
     def _clock(self) -> Clock:
         (*first,), (*last,) = self._statuses[0]["domains"], self._statuses[-1]["domains"]

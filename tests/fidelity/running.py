@@ -14,7 +14,7 @@ from tests.fidelity.truth import Stamps, Truth
 from tests.support.control_plane import write_kubeconfig
 
 LOOK_SECONDS = 1.0
-MEMBER_SECONDS = 15.0  # until all revisions are known to be the clock's: two seconds, when the machine is ours alone
+MEASURED_SECONDS = 30.0  # until there are samples: eight, when the machine is ours alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +70,10 @@ Told = Sequence[tuple[Mapping[str, Said], Clock]]
 
 
 def listen(observed: Sequence[Observed], seconds: float) -> Told:
-    """Looks at daemons once a second, for so long after all are measured; ends them, and returns what they said."""
+    """Looks at daemons once a second, for so long after all have samples; ends them, and returns what they said."""
     for daemon in observed:
-        daemon.process.until(daemon.measures, MEMBER_SECONDS, "all watches are measured")
+        daemon.process.until(daemon.measures, MEASURED_SECONDS, "all watches are measured")
+        daemon.begin()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         for daemon in observed:

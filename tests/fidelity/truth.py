@@ -101,6 +101,11 @@ class Shares:
     def shares(self) -> Floats:
         return np.array(self.counts) / max(self.total, 1)
 
+    def since(self, earlier: "Shares") -> "Shares":
+        """What came after an earlier look at the same histogram."""
+        counts = tuple(now - then for now, then in zip(self.counts, earlier.counts, strict=True))
+        return Shares(self.edges, counts, self.total - earlier.total)
+
 
 @dataclass(frozen=True, slots=True)
 class Look:
