@@ -206,7 +206,7 @@ def test_a_token_that_is_revoked_is_missed_and_a_new_one_found(
     daemons: Mapping[str, Daemon], control_plane: ControlPlane
 ) -> None:
     daemon = daemons["token-file"]
-    daemon.until_not_ready("does not accept who we are", REJECTED_SECONDS)
+    daemon.until_said("tick_failed", REJECTED_SECONDS, reason="unauthorized")
     token = kubeconfig_of(daemon).with_name("token")
     fresh = token.with_suffix(".new")
     fresh.write_text(control_plane.service_account("credentials-second", EVERYTHING_READABLE))

@@ -1,5 +1,6 @@
 """The helpers themselves: what they start is real, and nothing of it stays."""
 
+import contextlib
 import json
 import os
 import signal
@@ -7,10 +8,11 @@ import ssl
 import subprocess
 import sys
 import time
+from http.client import HTTPSConnection
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-import aiohttp
 import pytest
 
 from tests.support.assets import Assets
@@ -23,37 +25,36 @@ CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 EVENTS = "/api/v1/namespaces/default/events"
 
 
-async def first_line(plane: ControlPlane, path: str, revision: int) -> tuple[dict[str, Any], float]:
+def first_line(plane: ControlPlane, path: str, revision: int) -> tuple[dict[str, Any], float]:
     """The first line of a watch, and when it was read."""
-    query = {"watch": "1", "resourceVersion": str(revision), "timeoutSeconds": "20"}
-    headers = {"Authorization": f"Bearer {plane.token}"}
+    parts = urlsplit(plane.url)
     context = ssl.create_default_context(cafile=plane.ca)
-    connector = aiohttp.TCPConnector(ssl=context)
-    async with (
-        aiohttp.ClientSession(plane.url, connector=connector, headers=headers) as session,
-        session.get(path, params=query) as response,
-    ):
-        line = await response.content.readline()
-        return json.loads(line), time.monotonic()
+    connection = HTTPSConnection(str(parts.hostname), parts.port, timeout=20, context=context)
+    with contextlib.closing(connection):
+        query = f"watch=1&resourceVersion={revision}&timeoutSeconds=20"
+        connection.request("GET", f"{path}?{query}", headers={"Authorization": f"Bearer {plane.token}"})
+        with connection.getresponse() as response:
+            line = response.readline()
+            return json.loads(line), time.monotonic()
 
 
-async def test_watch_sees_what_the_writer_wrote(control_plane: ControlPlane) -> None:
+def test_watch_sees_what_the_writer_wrote(control_plane: ControlPlane) -> None:
     with control_plane.writer() as writer:
         start = writer.revision(CONFIGMAPS)
         write = writer.create(CONFIGMAPS, configmap("harness"))
-    line, received = await first_line(control_plane, CONFIGMAPS, start)
+    line, received = first_line(control_plane, CONFIGMAPS, start)
     assert line["type"] == "ADDED"
     assert line["object"]["metadata"]["resourceVersion"] == str(write.revision)
     assert write.before < write.after < received
 
 
-async def test_compaction_expires_old_revisions(control_plane: ControlPlane) -> None:
+def test_compaction_expires_old_revisions(control_plane: ControlPlane) -> None:
     with control_plane.writer() as writer:
         start = writer.revision(EVENTS)
         for size in range(3):
             writer.create(CONFIGMAPS, configmap(f"compacted-{size}"))
     control_plane.etcd.compact(control_plane.etcd.revision())
-    line, _ = await first_line(control_plane, EVENTS, start)
+    line, _ = first_line(control_plane, EVENTS, start)
     assert line["type"] == "ERROR"
     assert line["object"]["code"] == 410
 

@@ -80,8 +80,8 @@ def test_a_killed_apiserver_is_missed_and_found_again(mortal_plane: ControlPlane
     watched.until(lambda scrape: samples(scrape, "configmaps") >= 20, 20, "samples before the outage")
 
     apiserver.process.kill()
-    watched.daemon.until_not_ready("Connection refused")
-    assert watched.scrape().total("watchslo_watch_up") == 0
+    watched.until(lambda scrape: scrape.total("watchslo_watch_up") == 0, 10, "all watches are closed")
+    watched.daemon.until_said("tick_failed", reason="refused")
 
     apiserver.start()
     apiserver.wait_ready()
@@ -104,7 +104,7 @@ def test_a_frozen_apiserver_is_missed_and_loses_no_event(mortal_plane: ControlPl
     before = watched.scrape()
     apiserver.process.signal(signal.SIGSTOP)
     try:
-        watched.daemon.until_not_ready("No answer")
+        watched.daemon.until_not_ready("The revision clock does not tick: No answer from ")
         assert watched.scrape().total("watchslo_watch_up") == len(WATCHES), "nobody closed the connections"
     finally:
         apiserver.process.signal(signal.SIGCONT)

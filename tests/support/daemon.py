@@ -168,6 +168,16 @@ class Daemon:
         """Waits until `condition(scrape)` holds for a fresh scrape."""
         self.process.until(lambda: condition(self.scrape()), timeout, what, LOOK_SECONDS)
 
+    def until_said(self, event: str, timeout: float = START_SECONDS, **facts: Any) -> None:
+        """Waits until the log has an entry of this event with these facts."""
+        wanted = facts.items()
+        self.process.until(
+            lambda: any(wanted <= entry.items() for entry in self.log(event)),
+            timeout,
+            f"said {event} {facts}",
+            LOOK_SECONDS,
+        )
+
     def until_ready(self, timeout: float = START_SECONDS) -> None:
         self.process.until(self.ready, timeout, "ready", LOOK_SECONDS)
 

@@ -121,10 +121,12 @@ class Domain:
         del self._streams[stream]
         self.clock.forget(stream)
 
-    def sight(self, received: float, revision: int, stream: int) -> None:
-        """Notes the newest revision of what an attached stream received; only members are believed."""
-        if self.membership(self._streams[stream]) is Membership.MEMBER:
-            self.clock.sight(received, revision, stream)
+    def sight(self, received: float, revision: int, stream: int) -> bool:
+        """Notes the newest revision of what an attached stream received; false if it is no member, and not believed."""
+        if self.membership(self._streams[stream]) is not Membership.MEMBER:
+            return False
+        self.clock.sight(received, revision, stream)
+        return True
 
     def _judge_probes(self, sent: float) -> None:
         ripe = {resource: probe for resource, probe in self._waiting.items() if probe.answered < sent}

@@ -164,8 +164,8 @@ class Stream:
 
     def _obey(self, output: Output) -> None:
         match output:
-            case Emit(batch):
-                self._emit(batch)
+            case Emit():
+                self._emit(output.batch)
             case Note(fact):
                 self._note(fact)
             case Start(op, ListRequest() as request):
@@ -235,14 +235,15 @@ class Stream:
     # What becomes of it
 
     def _emit(self, batch: Batch) -> None:
-        self._counters.events.update(batch.types)
-        self.home.domain.sight(batch.received, batch.revisions[-1], self.number)
+        for type_ in batch.types:
+            self._counters.events[type_] += 1
+        is_member = self.home.domain.sight(batch.received, batch.revisions[-1], self.number)
         if self._lag.tainted(batch.received):
             self.track.unmeasured(TAINTED, len(batch.revisions))
             return
         if self._measures_creation:
             self._measure_creations(batch)
-        if self.measured:
+        if is_member:
             self.track.record(batch.received, batch.revisions)
         else:
             self.track.unmeasured(DOMAIN, len(batch.revisions))

@@ -9,11 +9,12 @@ from typing import ClassVar
 import msgspec
 
 NEWEST_INT64 = 2**63 - 1  # etcd counts revisions in an int64
+_MOST_DIGITS = len(str(NEWEST_INT64))
 
 
 def parse_revision(text: str | None) -> int | None:
     """Return the revision that a resourceVersion stands for, or None where it is no such number (KEP-5504 permits)."""
-    if not text or not (text.isascii() and text.isdigit()) or len(text) > len(str(NEWEST_INT64)):
+    if not text or len(text) > _MOST_DIGITS or not (text.isascii() and text.isdigit()):
         return None
     revision = int(text)
     return revision if revision <= NEWEST_INT64 else None

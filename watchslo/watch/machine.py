@@ -209,8 +209,8 @@ class Machine:
         An answer to a request that is not out is ignored, and so is one that its request cannot have.
         """
         match happened:
-            case Received(op):
-                if op == self._op and self.state is State.WATCHING:
+            case Received():  # most often by far: a pattern that looks into it would cost more than all the rest
+                if happened.op == self._op and self.state is State.WATCHING:
                     self._take(happened, now)
             case Listed(op):
                 if op == self._op and self.state is State.LISTING:
@@ -314,16 +314,16 @@ class Machine:
             revision = parse_revision(metadata.resource_version)
             if revision is None:
                 unparsable += 1
-            elif revision < newest or (revision == newest and not isinstance(event, Bookmark)):
-                late += 1
-            elif isinstance(event, Bookmark):
+            elif isinstance(event, Bookmark) and revision >= newest:
                 newest = revision
                 self._note(BookmarkSeen(revision))
-            else:
+            elif revision > newest:
                 newest = revision
                 batch.revisions.append(revision)
                 batch.types.append(event.type)
                 batch.created.append(metadata.creation_timestamp)
+            else:
+                late += 1
         self.revision = newest
         self._heard = self._heard or bool(frames.events)
         self._noise = self._noise or bool(frames.garbage)

@@ -1,0 +1,60 @@
+"""20,000 pods at once: what an event costs from the socket to the evaluated slot, and in `kubernetes_asyncio.Watch`."""
+
+import json
+import sys
+import time
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+from benchmarks.measure import PATIENCE_SECONDS, Server, by_kubeconfig, cpu_seconds, figure, serving, until_evaluated
+from tests.support.daemon import Daemon
+from tests.support.process import Process
+
+BURST = 20_000
+ROUNDS = 3
+WARM_UP = 2_000
+SETTLE_SECONDS = 7.0  # a second is sealed after its end, and all is evaluated every five
+THEIRS = 5_000  # of the last burst, for a client that takes half a millisecond for each
+
+
+def burst() -> None:
+    print(f"\n{BURST:,} pods at once, 3.7 KB each as plain objects")
+    with serving("benchmarks.replay") as server:
+        table = _ours(server, "table")
+        figure("watchslo, Table", table, "us/event", "<= 10")
+        figure("watchslo, metadata with creation timestamps", _ours(server, "metadata"), "us/event", "<= 35")
+        theirs = _theirs(server)
+        figure("kubernetes_asyncio.Watch", theirs, "us/event")
+        figure("  … against the Table", theirs / table, "times", ">= 50")
+
+
+def _ours(server: Server, representation: str) -> float:
+    """The median over some bursts, less what the daemon takes when idle."""
+    watch = {"resource": "pods", "name": "pods", "representation": representation}
+    with by_kubeconfig(server.kubeconfig, [watch]) as daemon:
+        server.post(f"/burst/{WARM_UP}")
+        until_evaluated(daemon, WARM_UP)
+        idle = _spent(daemon)
+        costs = []
+        for round_ in range(1, ROUNDS + 1):
+            server.post(f"/burst/{BURST}")
+            costs.append((_spent(daemon) - idle) / BURST * 1e6)
+            until_evaluated(daemon, WARM_UP + round_ * BURST)
+        return median(costs)
+
+
+def _spent(daemon: Daemon) -> float:
+    """CPU seconds of the next seconds. Nobody looks meanwhile: a scrape would cost as much as ten thousand events."""
+    before = cpu_seconds(daemon.process)
+    time.sleep(SETTLE_SECONDS)
+    return cpu_seconds(daemon.process) - before
+
+
+def _theirs(server: Server) -> float:
+    command = [sys.executable, "-m", "benchmarks.reference", str(server.kubeconfig), str(THEIRS)]
+    with TemporaryDirectory() as name, Process(Path(name), "reference", command) as process:
+        process.until(lambda: "watching" in process.out, PATIENCE_SECONDS, "a watch")
+        server.post(f"/burst/{BURST}")
+        process.until(lambda: "cpu_us_per_event" in process.out, PATIENCE_SECONDS, "a figure")
+        return float(json.loads(process.out.splitlines()[-1])["cpu_us_per_event"])
