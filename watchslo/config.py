@@ -226,7 +226,8 @@ class WatchConfig(_Section):
     namespace: Namespace | None = None
     field_selector: Text | None = None
     label_selector: Text | None = None
-    strategy: Literal["tail", "paged"] = Field(default="tail", alias="list")
+    strategy: Literal["tail", "paged", "parallel", "stream", "cache"] = Field(default="tail", alias="list")
+    inventory: bool = False
     representation: Literal["auto", "metadata", "table"] = "auto"
     creation: bool | None = None
     objective: ObjectiveConfig = ObjectiveConfig()
@@ -277,6 +278,7 @@ class LimitsConfig(_Section):
     """Hard caps on what this daemon costs."""
 
     requests_per_second: float = Field(default=10.0, gt=0)
+    audits_per_second: float = Field(default=2.0, ge=0)
     watches: int = Field(default=500, ge=1)
     max_line: Size = 64 * 2**20
 

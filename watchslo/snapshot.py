@@ -83,7 +83,10 @@ class StreamReading:
     """The protocol side of one watch.
 
     `closed` counts by (class, reason); `membership` says how its revisions relate to the clock: `pending` (not known
-    yet), `member`, `foreign` (a clock of its own), `unparsable` (revisions that are no numbers).
+    yet), `member`, `foreign` (a clock of its own), `unparsable` (revisions that are no numbers). `unseen` counts by kind
+    what gaps hid from the inventory, which holds so many `objects`; both are absent without one. `audit` is what the last
+    audit found. `stalled_for` is the age of the oldest event that is withheld, or for how long the cache has been frozen:
+    absent while nothing is stalled.
     """
 
     watch: str
@@ -109,6 +112,16 @@ class StreamReading:
     list_items: int
     list_bytes: int
     list_pages: int
+    list_fallbacks: int
+    initial_events: int
+    gap_revisions: int
+    gap_seconds: float
+    unseen: Mapping[str, int] | None
+    objects: int | None
+    audit: str | None
+    stalls: int
+    stalled_for: float | None
+    lost: int
     list_duration: HistogramReading
     watch_open: HistogramReading
     watch_duration: HistogramReading
@@ -135,6 +148,8 @@ class DomainReading:
 class ApiserverReading:
     """What one apiserver is like and what it was asked: `requests` counts by (kind, code), `list_duration` by strategy.
 
+    `audits` counts them by what they found.
+
     `unproven` says why its revisions cannot be trusted to be etcd's, or is absent.
     """
 
@@ -145,6 +160,7 @@ class ApiserverReading:
     offset_steps: int
     time_travel: int
     requests: Mapping[tuple[str, str], int]
+    audits: Mapping[str, int]
     list_duration: Mapping[str, HistogramReading]
     watch_open: HistogramReading
     watch_duration: HistogramReading
@@ -163,7 +179,8 @@ class BuildReading:
 class MonitorReading:
     """The daemon itself: its lag, its configuration, and whether it is of use (`not_ready`: the reasons why not).
 
-    `threshold`, `events_target` and `minutes_target` are those of the common objective, which watches may override.
+    `stall_detection` is within how many seconds a stalled watch is found; absent where audits are off. `threshold`,
+    `events_target` and `minutes_target` are those of the common objective, which watches may override.
     """
 
     build: BuildReading
@@ -174,6 +191,7 @@ class MonitorReading:
     reload_succeeded: bool
     reloaded_wall: float
     paused: bool
+    stall_detection: float | None
     threshold: float
     events_target: float
     minutes_target: float

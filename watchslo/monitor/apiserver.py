@@ -50,6 +50,7 @@ class Apiserver:
             offset_steps=self._offset.steps,
             time_travel=self.time_travel,
             requests=dict(self.client.requests),
+            audits={},
             list_duration={name: lists.reading() for name, lists in self.durations.lists.items()},
             watch_open=self.durations.opens.reading(),
             watch_duration=self.durations.lives.reading(),

@@ -264,6 +264,7 @@ class Supervisor:
             reload_succeeded=self.reload_succeeded,
             reloaded_wall=self._configured_wall,
             paused=config.paused,
+            stall_detection=None,
             threshold=config.objective.threshold,
             events_target=config.objective.events.target,
             minutes_target=config.objective.minutes.target,

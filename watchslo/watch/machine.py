@@ -285,7 +285,7 @@ class Machine:
             self._finish_list(listing, now)
 
     def _finish_list(self, listing: _Listing, now: float) -> None:
-        self._note(ListDone(listing.revision, listing.items, listing.size, listing.pages, now - listing.began))
+        self._note(ListDone(self.strategy.name, listing.revision, listing.items, listing.size, listing.pages, now - listing.began))
         self.revision = listing.revision
         self._list = self.strategy.first
         self._relisting = False

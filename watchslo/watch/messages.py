@@ -5,6 +5,7 @@ seconds, revisions are integers; None stands for a revision that is none. What i
 struct, because a frozen dataclass costs six times as much to make.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -16,18 +17,25 @@ from watchslo.watch.failure import Failure, Phase, Reason
 
 @dataclass(frozen=True, slots=True)
 class ListRequest:
-    """A consistent list: no resourceVersion. `absent_name` selects a name that no object has."""
+    """A list: consistent, without a resourceVersion, or whatever the apiserver's cache holds.
+
+    `absent_name` selects a name that no object has.
+    """
 
     limit: int | None = None
     continue_token: str | None = None
     absent_name: bool = False
+    from_cache: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class WatchRequest:
-    """A watch of all that came after `revision`, for `timeout` whole seconds."""
+    """A watch of all that came after `revision`, for `timeout` whole seconds.
 
-    revision: int
+    Without a revision it begins with all objects there are: a streamed list, which ends at a bookmark that says so.
+    """
+
+    revision: int | None
     timeout: int
     bookmarks: bool = True
 
@@ -41,14 +49,23 @@ class Begin:
 
 
 @dataclass(frozen=True, slots=True)
+class Objects:
+    """Which objects were listed, as columns; uids and revisions are as the apiserver writes them."""
+
+    uids: Sequence[str | None]
+    revisions: Sequence[str | None]
+
+
+@dataclass(frozen=True, slots=True)
 class Listed:
-    """A list, or one page of it, was answered: `items` objects in `size` bytes."""
+    """A list, or one page of it, was answered: `items` objects in `size` bytes; `objects` where an inventory is kept."""
 
     op: int
     revision: int | None
     items: int
     size: int
     continue_token: str | None = None
+    objects: Objects | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +179,9 @@ class Relisted:
 
 @dataclass(frozen=True, slots=True)
 class ListDone:
-    """All pages are there, `took` seconds after the first was asked for."""
+    """All of a list is there, `took` seconds after it was asked for, by the strategy that was used in the end."""
 
+    strategy: str
     revision: int
     items: int
     size: int
@@ -236,6 +254,36 @@ class TimeTravel:
 
 
 @dataclass(frozen=True, slots=True)
+class FellBack:
+    """The apiserver streams no lists: the list comes in pages."""
+
+
+@dataclass(frozen=True, slots=True)
+class InitialEvents:
+    """Events of a streamed list: objects that were there, not changes."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Changes after one revision and up to another were never told: the stream was blind for so many seconds."""
+
+    after: int
+    until: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """What the inventory found in a gap: objects that changed, came and went, and no event told."""
+
+    changed: int
+    created: int
+    deleted: int
+
+
+@dataclass(frozen=True, slots=True)
 class GaveUp:
     """There is nothing to watch, for this reason; it is looked for again from time to time."""
 
@@ -254,6 +302,10 @@ Fact = (
     | Unparsable
     | Garbage
     | TimeTravel
+    | FellBack
+    | InitialEvents
+    | Gap
+    | Unseen
     | GaveUp
 )
 
