@@ -10,50 +10,32 @@ import structlog
 from watchslo.clock.domain import Membership
 from watchslo.clock.offset import creation_bounds
 from watchslo.config import WatchConfig
-from watchslo.kube.client import Page, Selectors
-from watchslo.kube.client import Stream as Connection
+from watchslo.kube.client import Selectors
 from watchslo.kube.representation import Representation
 from watchslo.latency.track import DOMAIN, TAINTED, UNPARSABLE, Track
 from watchslo.model import Resource
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.counters import Counters, Durations
+from watchslo.monitor.driver import Driver, Question
 from watchslo.monitor.lag import Lag
 from watchslo.monitor.timekeeper import Timekeeper
 from watchslo.monitor.trouble import Trouble
 from watchslo.snapshot import StreamReading
-from watchslo.watch.decode import decode
-from watchslo.watch.failure import ENDED, Action, Failure, Reason, because
-from watchslo.watch.lines import LineSplitter, LineTooLong
+from watchslo.watch.failure import Reason
 from watchslo.watch.machine import HEALTHY_SECONDS, Machine, State
 from watchslo.watch.messages import (
     Batch,
-    Begin,
     BookmarkSeen,
-    Cancel,
-    Closed,
-    Emit,
     Fact,
-    Halt,
-    Input,
-    Listed,
     ListFailed,
-    ListRequest,
-    Note,
-    Opened,
     OutOfOrder,
-    Output,
-    Received,
     Relisted,
     RelistReason,
     Reset,
-    Start,
     TimeTravel,
     Unparsable,
-    WakeAt,
     WatchClosed,
     WatchOpened,
-    WatchRequest,
-    Woken,
 )
 from watchslo.watch.strategy import STRATEGIES
 
@@ -91,14 +73,12 @@ class Stream:
         self._counters = Counters(self._strategy)
         self._durations = Durations([self._strategy.name])
         self._apiserver = apiserver
-        self._selectors = Selectors(watch.field_selector, watch.label_selector)
+        selectors = Selectors(watch.field_selector, watch.label_selector)
+        self._question = Question(resource, watch.namespace, selectors, longest_line)
         self._measures_creation = watch.measures_creation(resource)
         self._lag = lag
-        self._longest_line = longest_line
-        self._representation = Representation(watch.representation_of(resource))
-        self._begin_anew()
-        self._alarm = asyncio.Event()
-        self._halted = asyncio.Event()
+        self._driver = self._new_driver(Representation(watch.representation_of(resource)))
+        self._halted = False
         self._opened: float | None = None
         self._last_received_wall: float | None = None
         self._bookmark_seen: float | None = None
@@ -107,7 +87,7 @@ class Stream:
 
     @property
     def state(self) -> State:
-        return self._machine.state
+        return self._driver.machine.state
 
     @property
     def started(self) -> bool:
@@ -130,109 +110,40 @@ class Stream:
 
     async def run(self) -> None:
         """Watches until halted. Run again after a crash it starts over, and what was counted stays."""
-        if self._halted.is_set():
+        if self._halted:
             return
         try:
-            async with asyncio.TaskGroup() as self._tasks:
-                alarm = self._tasks.create_task(self._keep_time())
-                self._feed(Begin())
-                await self._halted.wait()
-                alarm.cancel()
+            await self._driver.run()
         except Exception:
-            self._begin_anew()  # at once: what crashed is not to be seen as open, nor to be told anything
+            # At once: what crashed is not to be seen as open, nor to be told anything.
+            self._driver = self._new_driver(self._driver.representation)
             raise
 
-    def _begin_anew(self) -> None:
-        self._machine = Machine(self._strategy, PAGE_SIZE, self._random)
-        self._requests: dict[int, asyncio.Task[None]] = {}
-        self._wake_at: float | None = None
+    def _new_driver(self, representation: Representation) -> Driver:
+        return Driver(
+            Machine(self._strategy, PAGE_SIZE, self._random),
+            self._apiserver.client,
+            self._question,
+            representation,
+            emit=self._emit,
+            note=self._note,
+            heard=self._hear,
+        )
 
     def halt(self, reason: Reason) -> None:
         """Closes the watch; `run` returns."""
-        self._feed(Halt(reason))
-        self._halted.set()
+        self._halted = True
+        self._driver.halt(reason)
 
     def start_over(self) -> None:
         """Forgets every revision: the storage went back in time."""
-        self._feed(Reset())
-
-    # The machine and what it asks for
-
-    def _feed(self, happened: Input) -> None:
-        for output in self._machine.receive(happened, time.monotonic()):
-            self._obey(output)
-
-    def _obey(self, output: Output) -> None:
-        match output:
-            case Emit():
-                self._emit(output.batch)
-            case Note(fact):
-                self._note(fact)
-            case Start(op, ListRequest() as request):
-                self._requests[op] = self._tasks.create_task(self._list(op, request))
-            case Start(op, WatchRequest() as request):
-                self._requests[op] = self._tasks.create_task(self._watch(op, request))
-            case Cancel(op):
-                self._requests.pop(op).cancel()
-            case WakeAt(at):
-                self._wake_at = at
-                self._alarm.set()
-
-    async def _keep_time(self) -> None:
-        """Tells the machine when the time of its last `WakeAt` has come."""
-        while True:
-            wait = None if self._wake_at is None else self._wake_at - time.monotonic()
-            try:
-                async with asyncio.timeout(wait):
-                    await self._alarm.wait()
-                    self._alarm.clear()
-            except TimeoutError:
-                self._wake_at = None
-                self._feed(Woken())
-
-    async def _list(self, op: int, request: ListRequest) -> None:
-        answer = await self._apiserver.client.list_page(
-            self.resource, self.watch.namespace, self._selectors, request, self._representation
-        )
-        match answer:
-            case Page(revision=revision, items=items, size=size, continue_token=token):
-                self._end(op, Listed(op, revision, items, size, token))
-            case failure:
-                self._end(op, Closed(op, failure))
-
-    async def _watch(self, op: int, request: WatchRequest) -> None:
-        async with self._apiserver.client.watch(
-            self.resource, self.watch.namespace, self._selectors, request, self._representation
-        ) as opened:
-            if isinstance(opened, Failure):
-                failure = opened
-            else:
-                self._feed(Opened(op))
-                failure = await self._follow(op, opened)
-        self._end(op, Closed(op, failure))
-
-    async def _follow(self, op: int, connection: Connection) -> Failure:
-        """Passes on what an open watch brings, and returns why it ended."""
-        lines = LineSplitter(self._longest_line)
-        while not isinstance(arrived := await connection.read(), Failure):
-            received, chunk = arrived
-            self._counters.bytes += len(chunk)
-            self._last_received_wall = time.time()
-            try:
-                block = lines.feed(chunk)
-            except LineTooLong:
-                return because(Reason.OVERSIZE)
-            if block:
-                self._feed(Received(op, decode(block), received))
-        return because(Reason.EARLY_EOF) if arrived is ENDED and lines.partial else arrived
-
-    def _end(self, op: int, happened: Listed | Closed) -> None:
-        self._requests.pop(op, None)
-        if isinstance(happened, Closed) and happened.failure.action is Action.FALL_BACK:
-            self._representation = self._representation.simpler
-        self._feed(happened)
+        self._driver.feed(Reset())
 
     # What becomes of it
+
+    def _hear(self, size: int) -> None:
+        self._counters.bytes += size
+        self._last_received_wall = time.time()
 
     def _emit(self, batch: Batch) -> None:
         for type_ in batch.types:
@@ -300,11 +211,11 @@ class Stream:
             apiserver=self._apiserver.name,
             state=self.state,
             strategy=self._strategy.name,
-            representation=self._representation,
+            representation=self._driver.representation,
             domain=self.home.domain.name,
             membership=self._membership(),
             up=self.up,
-            revision=self._machine.revision,
+            revision=self._driver.machine.revision,
             last_received_wall=self._last_received_wall,
             events=dict(counters.events),
             bytes=counters.bytes,
@@ -335,7 +246,7 @@ class Stream:
         )
 
     def _membership(self) -> str:
-        failure = self._machine.failure
+        failure = self._driver.machine.failure
         if failure and failure.reason is Reason.UNPARSABLE:
             return "unparsable"
         return self.home.membership(self.resource)

@@ -143,7 +143,7 @@ class TestRun:
         cluster.write(PODS)
         await asyncio.sleep(0.1)
         with monkeypatch.context() as patched:
-            patched.setattr("watchslo.monitor.stream.decode", lambda _: 1 / 0)
+            patched.setattr("watchslo.monitor.driver.decode", lambda _: 1 / 0)
             cluster.write(PODS)
             with pytest.raises(ExceptionGroup):
                 await task

@@ -323,7 +323,7 @@ async def test_a_crash_of_one_stream_hurts_no_other(
     async with running(config("pods", "nodes", "configmaps")) as run:
         await keep_writing(cluster, PODS, CONFIGMAPS, NODES, seconds=1)
         with monkeypatch.context() as patched:
-            patched.setattr("watchslo.monitor.stream.decode", lambda _: 1 / 0)
+            patched.setattr("watchslo.monitor.driver.decode", lambda _: 1 / 0)
             cluster.write(PODS)
             await asyncio.sleep(1)
             assert not run.stream("pods").up
