@@ -77,15 +77,16 @@ class Interrupted(Watch):
     """Something is done after the first page, before the next is asked for."""
 
     def __init__(self, client: Client, author: Author) -> None:
-        super().__init__(client, author.resource, author.namespace, strategy=PAGED, page_size=2)
+        super().__init__(
+            client, author.resource, author.namespace, strategy=PAGED, page_size=2, delay=self._wait_after_the_first
+        )
         self.interruption = asyncio.Event()
         self.go_on = asyncio.Event()
 
-    async def _list(self, op: int, request: ListRequest) -> None:
+    async def _wait_after_the_first(self, request: ListRequest) -> None:
         if request.continue_token and not self.go_on.is_set():
             self.interruption.set()
             await self.go_on.wait()
-        await super()._list(op, request)
 
 
 async def test_paged_start_watches_from_the_moment_of_its_first_page(client: Client, author: Author) -> None:

@@ -1,33 +1,25 @@
-"""A machine at work, driven as `watchslo.monitor.stream` drives it; all that it says is kept."""
+"""A machine at work, driven as in the daemon, but for its waits, which are cut short; all that it says is kept."""
 
 import asyncio
 import contextlib
-import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from typing import NamedTuple, TypeVar
 
 from tests.contract.cluster import EVENTS, Author
-from watchslo.kube.client import Client, Page, Selectors, Stream
+from watchslo.kube.client import Client, Selectors, Stream
 from watchslo.kube.representation import Representation
 from watchslo.model import Reading, Resource
+from watchslo.monitor.driver import Driver, Question
 from watchslo.watch.decode import Change, Frame, decode
-from watchslo.watch.failure import ENDED, Action, Failure, Reason, because
+from watchslo.watch.failure import ENDED, Failure, Reason
 from watchslo.watch.lines import LineSplitter
 from watchslo.watch.machine import Machine, State
 from watchslo.watch.messages import (
-    Begin,
-    Cancel,
-    Closed,
-    Emit,
+    Batch,
     Fact,
-    Halt,
     Input,
-    Listed,
     ListRequest,
-    Note,
-    Opened,
     Output,
-    Received,
     Reopen,
     Start,
     WakeAt,
@@ -39,6 +31,7 @@ from watchslo.watch.strategy import TAIL, Strategy
 
 PATIENCE_SECONDS = 30.0
 LONGEST_WAIT_SECONDS = 0.2
+LONGEST_LINE_BYTES = 64 * 2**20
 EVERYTHING = Selectors()
 
 F = TypeVar("F", bound=Fact)
@@ -51,11 +44,51 @@ class Event(NamedTuple):
     revision: int
 
 
-class Watch:
-    """One stream; `events` and `facts` are what its machine emitted and noted.
+class Hasty(Machine):
+    """A machine whose clock jumps over its waits; while `suspended` they have no end. `requests` is what it asked."""
 
-    Waits are cut short: the machine's clock jumps over the rest.
-    """
+    def __init__(self, strategy: Strategy, page_size: int) -> None:
+        super().__init__(strategy, page_size, random=lambda: 0.0)
+        self.requests: list[ListRequest | WatchRequest] = []
+        self.suspended = False
+        self._due = 0.0
+        self._ahead = 0.0
+
+    def receive(self, happened: Input, now: float) -> list[Output]:
+        if isinstance(happened, Woken):
+            self._ahead = max(self._ahead, self._due - now)
+        outputs = super().receive(happened, now + self._ahead)
+        self.requests += [output.request for output in outputs if isinstance(output, Start)]
+        return [sooner for output in outputs if (sooner := self._sooner(output, now))]
+
+    def _sooner(self, output: Output, now: float) -> Output | None:
+        if not isinstance(output, WakeAt):
+            return output
+        self._due = output.time
+        return None if self.suspended else WakeAt(min(output.time - self._ahead, now + LONGEST_WAIT_SECONDS))
+
+
+async def at_once(_: ListRequest) -> None:
+    """Lets a list be asked for without a delay."""
+
+
+class Patient(Driver):
+    """Asks for no list before `delay` is over; `changed` is set whenever something has happened to its machine."""
+
+    changed: asyncio.Event
+    delay: Callable[[ListRequest], Awaitable[None]]
+
+    def feed(self, happened: Input) -> None:
+        super().feed(happened)
+        self.changed.set()
+
+    async def _list(self, op: int, request: ListRequest) -> None:
+        await self.delay(request)
+        await super()._list(op, request)
+
+
+class Watch:
+    """One stream; `events` and `facts` are what its machine emitted and noted. `delay` is awaited before each list."""
 
     def __init__(
         self,
@@ -66,28 +99,37 @@ class Watch:
         representation: Representation = Representation.TABLE,
         strategy: Strategy = TAIL,
         page_size: int = 500,
+        delay: Callable[[ListRequest], Awaitable[None]] = at_once,
     ) -> None:
         self.resource = resource
-        self.representation = representation
         self.events: list[Event] = []
         self.created: list[str | None] = []
         self.facts: list[Fact] = []
-        self.requests: list[ListRequest | WatchRequest] = []
-        self._client = client
-        self._namespace = namespace
-        self._selectors = selectors
-        self._machine = Machine(strategy, page_size, random=lambda: 0.0)
-        self._running: dict[int, asyncio.Task[None]] = {}
-        self._wake_at = 0.0
-        self._alarm: asyncio.TimerHandle | None = None
-        self._suspended = False
-        self._ahead = 0.0
-        self._changed = asyncio.Event()
-        self._halted = asyncio.Event()
+        self._machine = Hasty(strategy, page_size)
+        self._driver = Patient(
+            self._machine,
+            client,
+            Question(resource, namespace, selectors, LONGEST_LINE_BYTES),
+            representation,
+            emit=self._emit,
+            note=self.facts.append,
+            heard=lambda _: None,
+        )
+        self._changed = self._driver.changed = asyncio.Event()
+        self._driver.delay = delay
         self._crashed = False
 
     def __str__(self) -> str:
         return f"{self.resource.key} as {self.representation}: {self.state}, {self.events[-5:]}, {self.facts[-9:]}"
+
+    @property
+    def representation(self) -> Representation:
+        return self._driver.representation
+
+    @property
+    def requests(self) -> list[ListRequest | WatchRequest]:
+        """All that it ever asked for."""
+        return self._machine.requests
 
     @property
     def state(self) -> State:
@@ -132,97 +174,27 @@ class Watch:
     async def run(self) -> None:
         """Watches until halted."""
         try:
-            async with asyncio.TaskGroup() as self._tasks:
-                self.feed(Begin())
-                await self._halted.wait()
+            await self._driver.run()
         except BaseException:
             self._crashed = True
             self._changed.set()
             raise
 
     def halt(self) -> None:
-        self.feed(Halt())
-        if self._alarm:
-            self._alarm.cancel()
-        self._halted.set()
-
-    def feed(self, happened: Input) -> None:
-        """Tells the machine, and does what it wants."""
-        for output in self._machine.receive(happened, time.monotonic() + self._ahead):
-            self._obey(output)
-        self._changed.set()
-
-    def _obey(self, output: Output) -> None:
-        match output:
-            case Emit(batch):
-                self.events += map(Event, batch.types, batch.revisions)
-                self.created += batch.created
-            case Note(fact):
-                self.facts.append(fact)
-            case Start(op, request):
-                self.requests.append(request)
-                work = self._list(op, request) if isinstance(request, ListRequest) else self._watch(op, request)
-                self._running[op] = self._tasks.create_task(work)
-            case Cancel(op):
-                self._running.pop(op).cancel()
-            case WakeAt(at):
-                self._wake_at = at
-                self._set_alarm()
+        self._driver.halt(Reason.SHUTDOWN)
 
     @contextlib.contextmanager
     def closed_meanwhile(self) -> Iterator[None]:
         """Closes the watch, which is resumed after the block."""
-        self._suspended = True
-        self.feed(Reopen())
+        self._machine.suspended = True
+        self._driver.feed(Reopen())
         yield
-        self._suspended = False
-        self._set_alarm()
+        self._machine.suspended = False
+        self._driver.feed(Woken())
 
-    def _set_alarm(self) -> None:
-        if self._alarm:
-            self._alarm.cancel()
-        if not self._suspended:
-            wait = min(self._wake_at - time.monotonic() - self._ahead, LONGEST_WAIT_SECONDS)
-            self._alarm = asyncio.get_running_loop().call_later(wait, self._wake)
-
-    def _wake(self) -> None:
-        self._ahead = max(self._ahead, self._wake_at - time.monotonic())
-        self.feed(Woken())
-
-    async def _list(self, op: int, request: ListRequest) -> None:
-        answer = await self._client.list_page(
-            self.resource, self._namespace, self._selectors, request, self.representation
-        )
-        match answer:
-            case Page(revision=revision, items=items, size=size, continue_token=token):
-                self._end(op, Listed(op, revision, items, size, token))
-            case failure:
-                self._end(op, Closed(op, failure))
-
-    async def _watch(self, op: int, request: WatchRequest) -> None:
-        async with self._client.watch(
-            self.resource, self._namespace, self._selectors, request, self.representation
-        ) as opened:
-            if isinstance(opened, Failure):
-                failure = opened
-            else:
-                self.feed(Opened(op))
-                failure = await self._follow(op, opened)
-        self._end(op, Closed(op, failure))
-
-    async def _follow(self, op: int, stream: Stream) -> Failure:
-        lines = LineSplitter()
-        while not isinstance(arrived := await stream.read(), Failure):
-            received, chunk = arrived
-            if block := lines.feed(chunk):
-                self.feed(Received(op, decode(block), received))
-        return because(Reason.EARLY_EOF) if arrived is ENDED and lines.partial else arrived
-
-    def _end(self, op: int, happened: Listed | Closed) -> None:
-        self._running.pop(op, None)
-        if isinstance(happened, Closed) and happened.failure.action is Action.FALL_BACK:
-            self.representation = self.representation.simpler
-        self.feed(happened)
+    def _emit(self, batch: Batch) -> None:
+        self.events += map(Event, batch.types, batch.revisions)
+        self.created += batch.created
 
 
 @contextlib.asynccontextmanager
