@@ -6,7 +6,7 @@ count: a series born above 0 is invisible to `increase`. What is not known is ab
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from itertools import chain
 from typing import TypeVar
@@ -21,9 +21,9 @@ from watchslo.snapshot import (
     Snapshot,
     StreamReading,
 )
-from watchslo.watch.failure import CloseClass, Phase, Reason
-from watchslo.watch.messages import RelistReason
-from watchslo.watch.strategy import PAGED, TAIL
+from watchslo.watch.failure import RULES, CloseClass, Phase, Reason
+from watchslo.watch.messages import RelistReason, Unseen
+from watchslo.watch.strategy import STRATEGIES
 
 
 class Type(StrEnum):
@@ -42,7 +42,7 @@ class Stability(StrEnum):
 
 
 class Detail(StrEnum):
-    """The configuration's `metrics`: basic keeps a watch at 50 series or fewer."""
+    """The configuration's `metrics`: basic keeps a watch at 50 series or fewer, whatever its strategy."""
 
     BASIC = "basic"
     FULL = "full"
@@ -79,13 +79,15 @@ END = Label("bound", "end of the interval it lies in", ("lower", "upper"))
 EVENT_VERDICT = Label("verdict", "what the proven bounds say of an event", ("within", "beyond", "uncertain"))
 WINDOW_VERDICT = Label("verdict", "what the estimate says of a window", ("good", "bad", "no_data"))
 TARGET = Label("kind", "share of events, or of windows", ("events", "minutes"))
-EVENT_TYPE = Label("type", "type of the watch event", ("added", "modified", "deleted", "error"))
+EVENT_TYPE = Label("type", "type of the watch event; error with `full` only", ("added", "modified", "deleted", "error"))
 UNMEASURED = Label("reason", "why an event is no sample", track.UNMEASURED)
 CLASS = Label("class", "whose doing the end of a watch was", tuple(CloseClass))
 CLOSED = Label("reason", "why exactly it ended", tuple(Reason))
 RELIST = Label("reason", "why a stream started over", tuple(RelistReason))
 PHASE = Label("phase", "where a 410 came: on a list, opening a watch, within its stream", tuple(Phase))
-STRATEGY = Label("strategy", "how a stream reaches a revision to watch from", (TAIL.name, PAGED.name))
+STRATEGY = Label("strategy", "how a stream reaches a revision to watch from", tuple(STRATEGIES))
+UNSEEN = Label("kind", "what became of an object in a gap", tuple(field.name for field in fields(Unseen)))
+AUDIT = Label("result", "what an audit found", ("idle", "alive", "frozen", "stalled", "lost", "unproven", "failed"))
 TICK_RESULT = Label("result", "how a tick ended", ("ok", "slow", "failed"))
 KIND = Label("kind", "what a request was for")
 CODE = Label("code", "HTTP status code of the answer, or what came instead of one")
@@ -104,6 +106,8 @@ Owner = TypeVar("Owner")
 
 BASIC_WINDOWS = frozenset({"1m"})
 BASIC_QUANTILES = frozenset({0.5, 0.99})
+CHANGES = ("added", "modified", "deleted")
+NO_CLOSES: Mapping[tuple[str, str], int] = {(class_, reason): 0 for reason, (class_, _, _) in RULES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +132,15 @@ def _per_watch(read: Callable[[StreamReading], Iterable[Point]], *labels: Label)
         return stream.watch, stream.group, stream.resource, stream.apiserver
 
     return View((*WATCH, *labels), lambda snapshot: _owned(snapshot.streams, name, read))
+
+
+def _per_audited_watch(read: Callable[[StreamReading], Iterable[Point]]) -> View:
+    """Without audits nobody looks, and nothing is known of stalls: not even that there are none."""
+    watches = _per_watch(read)
+    return View(
+        watches.labels,
+        lambda snapshot: () if snapshot.monitor.stall_detection is None else watches.points(snapshot),
+    )
 
 
 def _per_apiserver(read: Callable[[ApiserverReading], Iterable[Point]], *labels: Label) -> View:
@@ -190,11 +203,32 @@ def _basic_window_events(stream: StreamReading) -> Mapping[str, int]:
     return {name: events for name, events in _window_events(stream).items() if name in BASIC_WINDOWS}
 
 
+def _events(stream: StreamReading) -> Iterable[Point]:
+    return _all(EVENT_TYPE, {type_.lower(): count for type_, count in stream.events.items()})
+
+
+def _changes(stream: StreamReading) -> Iterable[Point]:
+    return ((values, count) for values, count in _events(stream) if values[0] in CHANGES)
+
+
 def _closed_by_class(stream: StreamReading) -> Mapping[str, int]:
     classes: dict[str, int] = defaultdict(int)
     for (class_, _), count in stream.closed.items():
         classes[class_] += count
     return classes
+
+
+def _closed_by_reason(stream: StreamReading) -> Iterable[Point]:
+    """All that may happen, happened yet or not."""
+    return {**NO_CLOSES, **stream.closed}.items()
+
+
+def _unseen(stream: StreamReading) -> Iterable[Point]:
+    return () if stream.unseen is None else _all(UNSEEN, stream.unseen)
+
+
+def _unseen_in_all(stream: StreamReading) -> Iterable[Point]:
+    return () if stream.unseen is None else _one(sum(stream.unseen.values()))
 
 
 def _proven(apiserver: ApiserverReading) -> Iterable[Point]:
@@ -257,6 +291,7 @@ LATENCY = (
         Type.COUNTER,
         Stability.STABLE,
         "Events whose whole interval lies below the round trip of the ticks.",
+        None,
         _per_watch(lambda s: _one(s.track.unresolved)),
     ),
     Family(
@@ -331,13 +366,15 @@ STREAMS = (
         Type.COUNTER,
         Stability.STABLE,
         "Events received on watches.",
-        _per_watch(lambda s: _all(EVENT_TYPE, {type_.lower(): count for type_, count in s.events.items()}), EVENT_TYPE),
+        _per_watch(_changes, EVENT_TYPE),
+        _per_watch(_events, EVENT_TYPE),
     ),
     Family(
         "watchslo_watch_bytes_total",
         Type.COUNTER,
         Stability.STABLE,
         "Bytes received on watches.",
+        None,
         _per_watch(lambda s: _one(s.bytes)),
     ),
     Family(
@@ -345,6 +382,7 @@ STREAMS = (
         Type.COUNTER,
         Stability.STABLE,
         "Bookmarks received.",
+        None,
         _per_watch(lambda s: _one(s.bookmarks)),
     ),
     Family(
@@ -352,6 +390,7 @@ STREAMS = (
         Type.GAUGE,
         Stability.STABLE,
         "Time since the newest bookmark; absent before the first.",
+        None,
         _per_watch(lambda s: _one(s.bookmark_age)),
     ),
     Family(
@@ -360,7 +399,7 @@ STREAMS = (
         Stability.STABLE,
         "Watches that ended, each for one reason.",
         _per_watch(lambda s: _all(CLASS, _closed_by_class(s)), CLASS),
-        _per_watch(lambda s: s.closed.items(), CLASS, CLOSED),
+        _per_watch(_closed_by_reason, CLASS, CLOSED),
     ),
     Family(
         "watchslo_watch_open_seconds",
@@ -383,6 +422,7 @@ STREAMS = (
         Type.COUNTER,
         Stability.STABLE,
         "Events whose revision was not newer than the one before.",
+        None,
         _per_watch(lambda s: _one(s.order_violations)),
     ),
     Family(
@@ -407,6 +447,7 @@ STARTING_OVER = (
         Type.COUNTER,
         Stability.STABLE,
         "Times the apiserver said 410 Expired.",
+        _per_watch(lambda s: _one(sum(s.expired.values()))),
         _per_watch(lambda s: _each(s.expired), PHASE),
     ),
     Family(
@@ -440,6 +481,91 @@ STARTING_OVER = (
         "Pages of lists received.",
         None,
         _per_watch(lambda s: _one(s.list_pages)),
+    ),
+    Family(
+        "watchslo_list_fallbacks_total",
+        Type.COUNTER,
+        Stability.BETA,
+        "Times a list came in pages because the apiserver streams none.",
+        None,
+        _per_watch(lambda s: _one(s.list_fallbacks)),
+    ),
+    Family(
+        "watchslo_initial_events_total",
+        Type.COUNTER,
+        Stability.STABLE,
+        "Events of streamed lists: objects that were there, not changes.",
+        None,
+        _per_watch(lambda s: _one(s.initial_events)),
+    ),
+)
+
+WITHHELD = (
+    Family(
+        "watchslo_gap_revisions_total",
+        Type.COUNTER,
+        Stability.STABLE,
+        "Revisions passed over where a stream started over: what changed in them was never told.",
+        _per_watch(lambda s: _one(s.gap_revisions)),
+    ),
+    Family(
+        "watchslo_gap_seconds_total",
+        Type.COUNTER,
+        Stability.STABLE,
+        "Time in which a stream was blind before it started over.",
+        _per_watch(lambda s: _one(s.gap_seconds)),
+    ),
+    Family(
+        "watchslo_unseen_changes_total",
+        Type.COUNTER,
+        Stability.STABLE,
+        "Objects that gaps hid a change of, as the inventory found; only with an inventory.",
+        _per_watch(_unseen_in_all),
+        _per_watch(_unseen, UNSEEN),
+    ),
+    Family(
+        "watchslo_inventory_objects",
+        Type.GAUGE,
+        Stability.BETA,
+        "Objects in the inventory; only with an inventory.",
+        None,
+        _per_watch(lambda s: _one(s.objects)),
+    ),
+    Family(
+        "watchslo_stalls_total",
+        Type.COUNTER,
+        Stability.STABLE,
+        "Times a watch was found to deliver nothing although there was something to deliver.",
+        _per_watch(lambda s: _one(s.stalls)),
+    ),
+    Family(
+        "watchslo_watch_stalled",
+        Type.GAUGE,
+        Stability.STABLE,
+        "Whether events are being withheld, or the apiserver's cache of the resource is frozen; absent without audits.",
+        _per_audited_watch(lambda s: _one(s.stalled_for is not None)),
+    ),
+    Family(
+        "watchslo_stall_seconds",
+        Type.GAUGE,
+        Stability.STABLE,
+        "Age of the oldest event that is withheld, or of a frozen cache; absent unless stalled.",
+        None,
+        _per_watch(lambda s: _one(s.stalled_for)),
+    ),
+    Family(
+        "watchslo_audits_total",
+        Type.COUNTER,
+        Stability.STABLE,
+        "Looks at streams by a second way, to tell what is idle from what is dead.",
+        _per_apiserver(lambda a: _all(AUDIT, a.audits), AUDIT),
+    ),
+    Family(
+        "watchslo_lost_events_total",
+        Type.COUNTER,
+        Stability.STABLE,
+        "Events that a watch is proven to have passed over: it delivered newer ones, and never these.",
+        _per_watch(lambda s: _one(s.lost)),
     ),
 )
 
@@ -547,6 +673,7 @@ SECTIONS = {
     "Latency and objectives": LATENCY,
     "Streams": STREAMS,
     "Starting over": STARTING_OVER,
+    "What was not told": WITHHELD,
     "Clocks": CLOCK,
     "The monitor itself": MONITOR,
 }

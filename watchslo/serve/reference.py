@@ -10,8 +10,11 @@ _INTRODUCTION = """\
 Everything that `/metrics` exposes, in Prometheus' text format or OpenMetrics as the scraper accepts. This page is
 generated from the code (`make golden`), so it is what you get.
 
-- `metrics: basic`, the default, keeps a watch that tails at 50 series or fewer; what stands after *full:* needs
-  `metrics: full`.
+- `metrics: basic`, the default, keeps a watch at 50 series or fewer, whatever its strategy and with an inventory; what
+  stands after *full:* needs `metrics: full`. Basic has what objectives and alerts stand on; what only explains an alert
+  (in which phase, of which kind, how many bytes) needs full, and is in `/api/v1/status` either way. Two things come on
+  top: a threshold that is no `le` yet adds one to every watch, and `watchslo_creation_to_watch_seconds` is a histogram
+  of its own.
 - *watch* among the labels stands for `watch`, `group`, `resource` and `apiserver`.
 - *Stable* names, types and labels are a contract: a rename keeps the old name for one minor version. *Beta* ones may
   change.

@@ -49,13 +49,17 @@ class Build(_Part):
 
 
 class Monitor(_Part):
-    """The daemon itself. It is ready when `notReady` is empty."""
+    """The daemon itself. It is ready when `notReady` is empty.
+
+    A stalled watch is found within `stallDetection` seconds, or never where that is null: audits are off.
+    """
 
     build: Build
     cluster: str | None
     started_at: datetime = Field(validation_alias="started_wall")
     not_ready: list[str]
     paused: bool
+    stall_detection: float | None
     tainted_seconds: float
     reload_succeeded: bool
     reloaded_at: datetime = Field(validation_alias="reloaded_wall")
@@ -70,7 +74,10 @@ class RequestCount(_Part):
 
 
 class Apiserver(_Part):
-    """One apiserver; `unproven` says why its revisions cannot be trusted, `offset` is its wall clock minus ours."""
+    """One apiserver; `unproven` says why its revisions cannot be trusted, `offset` is its wall clock minus ours.
+
+    `audits` counts by what they found.
+    """
 
     name: str
     version: str | None
@@ -79,6 +86,7 @@ class Apiserver(_Part):
     offset_steps: int
     time_travel: int
     requests: Annotated[list[RequestCount], _rows("kind", "code")]
+    audits: dict[str, int]
 
 
 class Domain(_Part):
@@ -153,7 +161,11 @@ class Failure(_Part):
 
 
 class Stream(_Part):
-    """One watch; `membership` says how its revisions relate to the clock of its domain."""
+    """One watch; `membership` says how its revisions relate to the clock of its domain.
+
+    What the inventory knows, `unseenChanges` by kind and `inventoryObjects`, is null without one. `lastAudit` is what
+    the last audit found; `stalledFor` is null unless the watch is stalled.
+    """
 
     watch: str
     group: str
@@ -178,6 +190,16 @@ class Stream(_Part):
     list_items: int
     list_bytes: int
     list_pages: int
+    list_fallbacks: int
+    initial_events: int
+    gap_revisions: int
+    gap_seconds: float
+    unseen_changes: dict[str, int] | None = Field(validation_alias="unseen")
+    inventory_objects: int | None = Field(validation_alias="objects")
+    last_audit: str | None = Field(validation_alias="audit")
+    stalls: int
+    stalled_for: float | None
+    lost_events: int = Field(validation_alias="lost")
     last_failure: Failure | None
     latency: Latency = Field(validation_alias="track")
 

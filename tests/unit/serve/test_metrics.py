@@ -14,7 +14,9 @@ from tests.unit.serve import readings
 from watchslo.serve.exposition import SnapshotCollector
 from watchslo.serve.metrics import FAMILIES, Detail, Label, Type
 from watchslo.serve.reference import reference
-from watchslo.snapshot import Snapshot
+from watchslo.snapshot import Snapshot, StreamReading
+from watchslo.watch.failure import RULES, Phase
+from watchslo.watch.messages import RelistReason
 
 Golden = Callable[[str, str], None]
 DETAILS = list(Detail)
@@ -109,14 +111,25 @@ def known(label: Label, value: str) -> bool:
     return not label.values or value in label.values
 
 
+def series(stream: StreamReading, detail: Detail) -> int:
+    """How many a watch has."""
+    snapshot = replace(readings.SNAPSHOT, streams=(stream,))
+    found = all_samples(registry(snapshot, detail).collect())
+    return len([sample for sample in found if sample.labels.get("watch") == stream.watch])
+
+
 class TestCost:
-    def test_a_tail_watch_has_at_most_50_series_in_basic(self) -> None:
-        found = all_samples(registry(readings.SNAPSHOT, Detail.BASIC).collect())
-        assert len([sample for sample in found if sample.labels.get("watch") == "pods"]) <= 50
+    def test_a_watch_that_tails_leaves_room_for_two_thresholds_of_others(self) -> None:
+        assert series(replace(readings.TAIL, stalled_for=1.0), Detail.BASIC) <= 48
+
+    def test_one_with_an_inventory_that_may_meet_everything_has_at_most_50_in_basic(self) -> None:
+        relists = {str(reason): 1 for reason in RelistReason if reason is not RelistReason.DOMAIN_RESET}
+        worst = replace(readings.STALLED, relists=relists, expired=dict.fromkeys(Phase, 1))
+        assert series(worst, Detail.BASIC) <= 50
 
     def test_100_watches_have_about_5000(self) -> None:
         found = all_samples(registry(readings.many(100), Detail.BASIC).collect())
-        assert len(found) < 5_200
+        assert len(found) < 5_000
 
 
 class TestQuantiles:
@@ -148,14 +161,17 @@ class TestQuantiles:
 class TestCounters:
     def test_exist_before_they_count(self) -> None:
         fresh = replace(readings.SNAPSHOT, streams=(readings.IDLE,))
-        assert samples(fresh, Detail.BASIC, "watchslo_watch_events") == dict.fromkeys(
-            [("added",), ("modified",), ("deleted",), ("error",)], 0
-        )
+        changes = dict.fromkeys([("added",), ("modified",), ("deleted",)], 0)
+        assert samples(fresh, Detail.BASIC, "watchslo_watch_events") == changes
+        assert samples(fresh, Detail.FULL, "watchslo_watch_events") == {**changes, ("error",): 0}
         assert samples(fresh, Detail.BASIC, "watchslo_slo_events") == dict.fromkeys(
             [("within",), ("beyond",), ("uncertain",)], 0
         )
         assert samples(fresh, Detail.BASIC, "watchslo_unmeasured_events") == {(): 0}
         assert len(samples(fresh, Detail.FULL, "watchslo_unmeasured_events")) == 6
+        assert len(samples(fresh, Detail.FULL, "watchslo_watches_closed")) == len(RULES)
+        for family in ("gap_revisions", "gap_seconds", "stalls", "lost_events"):
+            assert set(samples(replace(fresh, streams=(readings.TAIL,)), Detail.BASIC, f"watchslo_{family}")) == {()}
 
     def test_closed_watches_are_summed_by_class(self) -> None:
         shown = samples(with_track(), Detail.BASIC, "watchslo_watches_closed")
@@ -170,7 +186,43 @@ class TestCounters:
 
     def test_full_says_why_they_closed(self) -> None:
         shown = samples(with_track(), Detail.FULL, "watchslo_watches_closed")
-        assert shown == {("deadline", "deadline"): 4, ("network", "reset"): 1, ("network", "early_eof"): 2}
+        counted = {labels: count for labels, count in shown.items() if count}
+        assert counted == {("deadline", "deadline"): 4, ("network", "reset"): 1, ("network", "early_eof"): 2}
+
+
+class TestGaps:
+    NAME = "watchslo_unseen_changes"
+
+    def test_only_an_inventory_knows_what_they_hid(self) -> None:
+        shown = families(readings.SNAPSHOT, Detail.FULL)[self.NAME].samples
+        assert {sample.labels["watch"] for sample in shown} == {"jobs"}
+
+    def test_basic_has_the_sum(self) -> None:
+        assert samples(readings.SNAPSHOT, Detail.BASIC, self.NAME) == {(): 6}
+
+    def test_full_has_the_kinds_from_the_start(self) -> None:
+        fresh = replace(readings.SNAPSHOT, streams=(replace(readings.TAIL, unseen={}, objects=0),))
+        assert samples(fresh, Detail.FULL, self.NAME) == dict.fromkeys([("changed",), ("created",), ("deleted",)], 0)
+        assert samples(fresh, Detail.FULL, "watchslo_inventory_objects") == {(): 0}
+
+
+class TestStalls:
+    def test_a_watch_is_stalled_or_is_not(self) -> None:
+        shown = families(readings.SNAPSHOT, Detail.BASIC)["watchslo_watch_stalled"].samples
+        assert {sample.labels["resource"]: sample.value for sample in shown} == {"pods": 0, "deployments": 0, "jobs": 1}
+
+    def test_nothing_is_known_without_audits(self) -> None:
+        unaudited = replace(readings.SNAPSHOT, monitor=replace(readings.MONITOR, stall_detection=None))
+        assert samples(unaudited, Detail.BASIC, "watchslo_watch_stalled") == {}
+
+    def test_only_a_stall_has_a_length(self) -> None:
+        shown = families(readings.SNAPSHOT, Detail.FULL)["watchslo_stall_seconds"].samples
+        assert {sample.labels["resource"]: sample.value for sample in shown} == {"jobs": 33.5}
+
+    def test_audits_count_from_the_start(self) -> None:
+        shown = families(readings.SNAPSHOT, Detail.BASIC)["watchslo_audits"].samples
+        assert len(shown) == 2 * 7
+        assert sum(sample.value for sample in shown) == 60
 
 
 class TestClock:
@@ -194,4 +246,8 @@ class TestObjective:
 
     def test_full_has_each_watch_s(self) -> None:
         shown = families(readings.SNAPSHOT, Detail.FULL)["watchslo_slo_threshold_seconds"].samples
-        assert {sample.labels["resource"]: sample.value for sample in shown} == {"pods": 1.0, "deployments": 2.0}
+        assert {sample.labels["resource"]: sample.value for sample in shown} == {
+            "pods": 1.0,
+            "deployments": 2.0,
+            "jobs": 1.0,
+        }

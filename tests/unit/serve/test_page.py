@@ -83,6 +83,12 @@ def test_what_is_not_known_is_a_dash() -> None:
     assert row[4:9] == [page.ABSENT, page.ABSENT, page.ABSENT, "0", "P99 < 2 s: no events"]
 
 
+def test_a_stall_is_said() -> None:
+    assert cells(readings.STALLED)[3] == "Watching (stalled for 33.5 s)"
+    assert '<td class="bad">Watching (stalled' in html(readings.SNAPSHOT)
+    assert cells(replace(readings.STALLED, membership="foreign"))[3] == "Watching (stalled for 33.5 s, clock: foreign)"
+
+
 def test_nothing_evaluated_yet() -> None:
     stream = replace(readings.TAIL, last_failure=None, track=replace(readings.TRACK, windows=()))
     row = cells(stream)

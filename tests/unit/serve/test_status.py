@@ -27,3 +27,9 @@ def test_an_infinite_bound_is_null() -> None:
 
 def test_says_why_it_is_not_ready() -> None:
     assert shown(readings.EMPTY)["monitor"]["notReady"] == list(readings.EMPTY.monitor.not_ready)
+
+
+def test_what_an_inventory_knows_is_null_without_one() -> None:
+    tail, _, stalled = shown(readings.SNAPSHOT)["streams"]
+    assert (tail["unseenChanges"], tail["inventoryObjects"], tail["stalledFor"]) == (None, None, None)
+    assert stalled["unseenChanges"] == {"changed": 3, "created": 2, "deleted": 1}

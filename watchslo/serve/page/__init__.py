@@ -92,7 +92,7 @@ def _row(stream: StreamReading, round_trips: _RoundTrips) -> str:
         f'<th scope="row">{escape(stream.watch)}</th>',
         _cell(f"{stream.resource}.{stream.group}" if stream.group else stream.resource),
         _cell(stream.apiserver),
-        _cell(_state(stream), () if stream.up else ("bad",)),
+        _cell(_state(stream), () if stream.up and stream.stalled_for is None else ("bad",)),
         _cell(_estimate(median, round_trip), ("number",)),
         _cell(_estimate(p99, round_trip), ("number",)),
         _cell(f"{duration(p99.lower)} to {duration(p99.upper)}" if p99 else ABSENT, ("number", "quiet")),
@@ -109,8 +109,11 @@ def _cell(text: str, classes: Iterable[str] = ()) -> str:
 
 
 def _state(stream: StreamReading) -> str:
-    """The clock's view is only worth a word where it keeps events from being measured."""
-    return stream.state if stream.membership == "member" else f"{stream.state} (clock: {stream.membership})"
+    """With what keeps events from arriving or from being measured, though the watch is open."""
+    stalled = () if stream.stalled_for is None else (f"stalled for {duration(stream.stalled_for)}",)
+    unclocked = () if stream.membership == "member" else (f"clock: {stream.membership}",)
+    notes = ", ".join((*stalled, *unclocked))
+    return f"{stream.state} ({notes})" if notes else stream.state
 
 
 def _estimate(quantile: QuantileReading | None, round_trip: float | None) -> str:
