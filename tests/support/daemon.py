@@ -7,9 +7,10 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
@@ -256,11 +257,31 @@ class Simulator(_Announced):
 
 
 class Proxy(_Announced):
-    """`python -m watchslo.sim.proxy` before the server at an `http://` address; tell it by `control({"law": "…"})`."""
+    """`python -m watchslo.sim.proxy` before the servers at these URLs, which take turns by connection.
 
-    def __init__(self, folder: Path, name: str, to: str) -> None:
-        super().__init__(folder, name, "watchslo.sim.proxy", "--to", to.removeprefix("http://"))
+    With `ca` it speaks TLS to them, and plain HTTP to its client. `control({"law": "…"})` says how late bytes are.
+    """
+
+    def __init__(self, folder: Path, name: str, *to: str, ca: Path | None = None) -> None:
+        self._scheme = "http" if ca else urlsplit(to[0]).scheme
+        servers = [argument for url in to for argument in ("--to", urlsplit(url).netloc)]
+        tls = ("--to-tls", "--ca", str(ca)) if ca else ()
+        super().__init__(folder, name, "watchslo.sim.proxy", *servers, *tls)
 
     @property
     def url(self) -> str:
-        return f"http://{self.announced['listen']}"
+        return f"{self._scheme}://{self.announced['listen']}"
+
+    def switch_on(self, fault: str, value: float | str | None = None, connections: str | None = None) -> None:
+        """Lets go wrong what `watchslo.sim.link_faults` names, with connections that are `open`, `new` or `all`."""
+        self.control({"name": fault, "value": value, "connections": connections}, "/faults")
+
+    def switch_off(self, fault: str) -> None:
+        self.control({"name": fault, "on": False}, "/faults")
+
+    @contextlib.contextmanager
+    def fault(self, name: str, value: float | str | None = None, connections: str | None = None) -> Iterator[None]:
+        """Lets it go wrong as long as the context lives."""
+        self.switch_on(name, value, connections)
+        yield
+        self.switch_off(name)

@@ -1,39 +1,76 @@
-"""The delaying proxy, before a server that answers what it is told."""
+"""The proxy, before servers that answer what they are told, and what goes wrong in it."""
 
 import asyncio
+import ssl
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
 from random import Random
 
+import aiohttp
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from tests.support.certs import Authority
+from watchslo.errors import ConfigError
 from watchslo.sim.delay import parse_law
-from watchslo.sim.proxy import Proxy
+from watchslo.sim.forward import Proxy
+from watchslo.sim.link_faults import LINK_FAULTS, Connections
+from watchslo.sim.proxy import control
+
+SOON = 5.0
+SILENCE = 0.05
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def _echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Say back every line, until `bye`."""
-    async for line in reader:
-        if line == b"bye\n":
-            break
-        writer.write(line)
+    with suppress(ConnectionError):
+        async for line in reader:
+            if line == b"bye\n":
+                break
+            writer.write(line)
     writer.close()
 
 
 @asynccontextmanager
-async def before_echo(law: str) -> AsyncIterator[Proxy]:
+async def before_echo(law: str = "none") -> AsyncIterator[Proxy]:
     server = await asyncio.start_server(_echo, "127.0.0.1", 0)
-    async with server, Proxy(server.sockets[0].getsockname(), parse_law(law), Random(7)) as proxy:
+    async with server, Proxy([server.sockets[0].getsockname()], parse_law(law), Random(7)) as proxy:
         yield proxy
-    await asyncio.sleep(0)
+    await asyncio.sleep(0.01)  # until the server has noticed
 
 
 @asynccontextmanager
-async def client(proxy: Proxy) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+async def client(proxy: Proxy) -> AsyncIterator[Streams]:
     reader, writer = await asyncio.open_connection(*proxy.address)
     try:
         yield reader, writer
     finally:
         writer.close()
+
+
+async def says_back(streams: Streams, line: bytes = b"hello\n") -> bool:
+    reader, writer = streams
+    writer.write(line)
+    return await asyncio.wait_for(reader.readline(), SOON) == line
+
+
+async def is_silent(streams: Streams) -> bool:
+    try:
+        await asyncio.wait_for(streams[0].readline(), SILENCE)
+    except TimeoutError:
+        return True
+    return False
+
+
+async def end_of(streams: Streams) -> bytes:
+    return await asyncio.wait_for(streams[0].read(), SOON)
+
+
+# Delay
 
 
 async def test_bytes_come_back_in_order_and_late() -> None:
@@ -60,22 +97,292 @@ async def test_the_end_is_late_too() -> None:
         assert time.monotonic() - started >= 0.03
 
 
-async def test_connections_can_be_held_and_cut() -> None:
-    async with before_echo("none") as proxy, client(proxy) as (reader, writer):
-        writer.write(b"one\n")
-        assert await reader.readline() == b"one\n"
-        proxy.hold(held=True)
-        writer.write(b"two\n")
-        async with client(proxy) as (other_reader, other_writer):
-            other_writer.write(b"other\n")
-            assert await other_reader.readline() == b"other\n"
-        assert [chunk.connection for chunk in proxy.chunks] == [1, 2]
-        proxy.hold(held=False)
-        assert await reader.readline() == b"two\n"
-        proxy.cut()
-        assert await reader.read() == b""
+async def test_a_link_can_be_late_for_some_connections_only() -> None:
+    async with before_echo() as proxy, client(proxy) as old:
+        assert await says_back(old)
+        proxy.switch_on("late-link", "constant 40ms", Connections.NEW)
+        async with client(proxy) as new:
+            started = time.monotonic()
+            assert await says_back(old)
+            between = time.monotonic()
+            assert await says_back(new)
+            assert time.monotonic() - between >= 0.04 > between - started
+            proxy.switch_off("late-link")
+            assert await says_back(new)
+            assert proxy.chunks[-1].forwarded - proxy.chunks[-1].received < 0.04
+
+
+# What lasts
+
+
+@pytest.mark.parametrize("name", ["hole-to-client", "hole-to-server"])
+async def test_a_hole_swallows_one_direction_and_closes_nothing(name: str) -> None:
+    async with before_echo() as proxy, client(proxy) as old:
+        assert await says_back(old)
+        proxy.switch_on(name, connections=Connections.OPEN)
+        old[1].write(b"lost?\n")
+        assert await is_silent(old)
+        async with client(proxy) as new:
+            assert await says_back(new)
+        proxy.switch_off(name)
+        assert await old[0].readline() == b"lost?\n"
+
+
+async def test_a_hole_hides_the_end_from_the_other_side() -> None:
+    async with before_echo() as proxy:
+        async with client(proxy) as streams:
+            assert await says_back(streams)
+            proxy.switch_on("hole-to-client")
+            streams[1].write(b"bye\n")
+            assert await is_silent(streams)
+            proxy.switch_off("hole-to-client")
+            assert await end_of(streams) == b""
+        async with client(proxy) as streams:
+            assert await says_back(streams)
+            proxy.switch_on("hole-to-server")
+        await asyncio.sleep(SILENCE)
+        assert len(proxy.connections) == 1  # the client has gone, which the server does not hear
+
+
+async def test_a_frozen_link_accepts_nobody() -> None:
+    async with before_echo() as proxy, client(proxy) as old:
+        assert await says_back(old)
+        proxy.switch_on("frozen-link")
+        async with client(proxy) as new, client(proxy) as another:
+            for streams in (old, new, another):
+                streams[1].write(b"hello\n")
+                assert await is_silent(streams)
+            assert len(proxy.connections) == 1
+            proxy.switch_off("frozen-link")
+            for streams in (old, new, another):
+                assert await asyncio.wait_for(streams[0].readline(), SOON) == b"hello\n"
+
+
+async def test_a_thin_link_lets_so_many_bytes_pass_a_second() -> None:
+    async with before_echo() as proxy, client(proxy) as (reader, writer):
+        proxy.switch_on("thin-link", 20_000)
+        started = time.monotonic()
+        writer.write(b"x" * 3999 + b"\n")
+        await reader.readline()
+        assert 0.1 <= time.monotonic() - started < 1.0  # the last portion comes before its time is over
+        proxy.switch_off("thin-link")
+        assert await says_back((reader, writer))
+
+
+async def test_a_held_link_reads_little_ahead() -> None:
+    async with before_echo() as proxy, client(proxy) as (reader, writer):
+        assert await says_back((reader, writer))
+        proxy.switch_on("hole-to-server")
+        line = b"x" * (32 << 20)
+        writer.write(line)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(writer.drain(), 0.2)
+        writer.transport.abort()
+
+
+async def test_idle_connections_are_cut_and_busy_ones_are_not() -> None:
+    async with before_echo() as proxy, client(proxy) as idle, client(proxy) as busy:
+        assert await says_back(idle)
+        proxy.switch_on("idle-timeout", 0.1)
+        for _ in range(8):
+            assert await says_back(busy)
+            await asyncio.sleep(0.03)
+        assert await end_of(idle) == b""
+        proxy.switch_off("idle-timeout")
+        await asyncio.sleep(0.15)
+        assert await says_back(busy)
+
+
+async def test_a_captive_portal_answers_in_the_place_of_the_server() -> None:
+    async with before_echo() as proxy, client(proxy) as streams:
+        assert await says_back(streams)
+        proxy.switch_on("captive-portal")
+        streams[1].write(b"GET /api HTTP/1.1\r\n\r\n")
+        page = await end_of(streams)
+        assert page.startswith(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n")
+        async with aiohttp.ClientSession() as session, session.get("http://{}:{}".format(*proxy.address)) as response:
+            assert "<html>" in await response.text()
+        proxy.switch_off("captive-portal")
+        async with client(proxy) as later:
+            assert await says_back(later)
+
+
+# What strikes
+
+
+async def test_connections_are_closed_or_reset() -> None:
+    async with before_echo() as proxy, client(proxy) as streams:
+        assert await says_back(streams)
+        proxy.switch_on("fin")
+        assert await end_of(streams) == b""
+        async with client(proxy) as another:
+            assert await says_back(another)
+            proxy.switch_on("reset")
+            with pytest.raises(ConnectionResetError):
+                await end_of(another)
+
+
+async def test_a_connection_ends_in_the_middle() -> None:
+    async with before_echo() as proxy, client(proxy) as streams, client(proxy) as at_once:
+        assert await says_back(streams)
+        assert await says_back(at_once)
+        proxy.switch_on("truncated", 3)
+        streams[1].write(b"hello\nyou\n")
+        assert await end_of(streams) == b"hel"
+        proxy.switch_on("truncated", 0)
+        assert await end_of(at_once) == b""
+
+
+async def test_every_connection_to_come_is_struck_until_it_is_over() -> None:
+    async with before_echo() as proxy, client(proxy) as old:
+        assert await says_back(old)
+        proxy.switch_on("truncated", 2, Connections.NEW)
+        for _ in range(2):
+            async with client(proxy) as new:
+                new[1].write(b"hello\n")
+                assert await end_of(new) == b"he"
+        assert proxy.coming == ["truncated"]
+        proxy.switch_off("truncated")
+        async with client(proxy) as new:
+            assert await says_back(new)
+        assert await says_back(old)
+
+
+async def test_bytes_arrive_as_others_once() -> None:
+    async with before_echo() as proxy, client(proxy) as (reader, writer):
+        assert await says_back((reader, writer))
+        proxy.switch_on("corrupted", 2)
+        writer.write(b"hello\n")
+        wrong = await reader.readline()
+        assert wrong == bytes((*b"hel", 0xFF ^ ord("l"), 0xFF ^ ord("o"))) + b"\n"
+        assert await says_back((reader, writer))
+
+
+async def test_a_long_line_comes_between_two_chunks() -> None:
+    async with before_echo() as proxy, client(proxy) as (reader, writer):
+        for line in (b"HTTP/1.1 200 OK\r\n", b"\r\n"):
+            assert await says_back((reader, writer), line)
+        proxy.switch_on("long-line", 0.5)
+        assert await is_silent((reader, writer))  # after a head there may come another body than chunks
+        writer.write(b"3\r\n{}\n\r\n")
+        assert await reader.readexactly(len(b"3\r\n{}\n\r\n")) == b"3\r\n{}\n\r\n"
+        size = int(await reader.readline(), 16)
+        assert size > 1 << 19
+        assert (await reader.readexactly(size)).startswith(b'{"type":"MODIFIED"')
+        assert await reader.readline() == b"\r\n"
+        assert await says_back((reader, writer), b"\n")
+
+
+async def test_a_long_line_comes_at_once_where_a_watch_stands_between_events() -> None:
+    async with before_echo() as proxy, client(proxy) as (reader, writer):
+        writer.write(b"3\r\n{}\n\r\n")
+        await reader.readexactly(8)
+        proxy.switch_on("long-line", 0.01)
+        assert int(await asyncio.wait_for(reader.readline(), SOON), 16) > 10_000
+
+
+# Servers
+
+
+async def test_servers_take_turns_and_stand_in_for_each_other() -> None:
+    async def say(name: bytes, _reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(name)
+        writer.close()
+
+    async with AsyncExitStack() as stack:
+        servers = []
+        for name in (b"a", b"b"):
+            server = await asyncio.start_server(lambda *streams, name=name: say(name, *streams), "127.0.0.1", 0)
+            servers.append(await stack.enter_async_context(server))
+        to = [server.sockets[0].getsockname() for server in servers]
+        proxy = await stack.enter_async_context(Proxy(to, parse_law("none"), Random(7)))
+        said = []
+        for _ in range(4):
+            async with client(proxy) as streams:
+                said.append(await end_of(streams))
+        assert sorted(said) == [b"a", b"a", b"b", b"b"]
+        assert said[0] != said[1]
+        servers[0].close()
+        await servers[0].wait_closed()
+        for _ in range(2):
+            async with client(proxy) as streams:
+                assert await end_of(streams) == b"b"
 
 
 async def test_a_server_that_is_away_is_a_connection_that_is_cut() -> None:
-    async with Proxy(("127.0.0.1", 1), parse_law("none"), Random(7)) as proxy, client(proxy) as (reader, _):
-        assert await reader.read() == b""
+    async with Proxy([("127.0.0.1", 1)], parse_law("none"), Random(7)) as proxy, client(proxy) as streams:
+        assert await end_of(streams) == b""
+
+
+async def test_a_proxy_that_ends_leaves_nobody_connected() -> None:
+    async with AsyncExitStack() as stack:
+        async with before_echo() as proxy:
+            streams = await stack.enter_async_context(client(proxy))
+            assert await says_back(streams)
+            proxy.switch_on("frozen-link")
+        assert await end_of(streams) == b""
+
+
+async def test_it_speaks_tls_for_a_client_that_does_not(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "pki")
+    pair = authority.server("server")
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(pair.certificate, pair.key)
+    trusting = ssl.create_default_context(cafile=authority.ca)
+    server = await asyncio.start_server(_echo, "127.0.0.1", 0, ssl=tls)
+    to = [server.sockets[0].getsockname()]
+    async with (
+        server,
+        Proxy(to, parse_law("none"), Random(7), tls=trusting) as proxy,
+        client(proxy) as streams,
+    ):
+        assert await says_back(streams)
+
+
+# The table and the control API
+
+
+def test_every_fault_says_what_it_is_and_has_a_usual_value_where_it_takes_one() -> None:
+    for fault in LINK_FAULTS.values():
+        assert fault.words[0].islower()
+        assert not fault.words.endswith(".")
+        assert (fault.usual is None) == (not fault.unit)
+        fault.read(fault.usual)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("gremlins", None, "late-link"),
+        ("fin", 3, "takes no value"),
+        ("thin-link", 0, "above 0"),
+        ("thin-link", "fast", "not a number"),
+        ("truncated", -1, "0 or more"),
+        ("late-link", "soon", "not a law"),
+    ],
+)
+async def test_what_cannot_go_wrong_is_refused(name: str, value: float | str | None, why: str) -> None:
+    async with before_echo() as proxy:
+        with pytest.raises(ConfigError, match=why):
+            proxy.switch_on(name, value)
+    with pytest.raises(ConfigError):
+        proxy.switch_off("gremlins")
+
+
+async def test_it_is_told_what_to_do_by_http() -> None:
+    async with before_echo() as proxy, TestClient(TestServer(control(proxy))) as http, client(proxy) as streams:
+        assert await says_back(streams)
+        assert await (await http.post("/proxy", json={"law": "constant 1ms"})).json() == {"law": "constant 1ms"}
+        assert proxy.law.text == "constant 1ms"
+        switch = {"name": "truncated", "value": 1, "connections": "all"}
+        assert (await (await http.post("/proxy/faults", json=switch)).json())["on"]
+        state = await (await http.get("/proxy")).json()
+        assert state == {"law": "constant 1ms", "connections": 1, "coming": ["truncated"]}
+        await http.post("/proxy/faults", json={"name": "truncated", "on": False})
+        assert proxy.coming == []
+        assert [fault["name"] for fault in await (await http.get("/proxy/faults")).json()] == list(LINK_FAULTS)
+        for wrong in ({"name": "gremlins"}, {"law": "none"}, {"name": "thin-link", "value": 0}):
+            refused = await http.post("/proxy/faults", json=wrong)
+            assert refused.status == 400
+            assert (await refused.json())["error"]
+        assert (await (await http.get("/proxy/chunks")).json())["chunks"]
