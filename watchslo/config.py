@@ -42,6 +42,8 @@ _NUMBER = re.compile(r"\d+(\.\d+)?")
 _SMALLEST_LINE, _LARGEST_LINE = 2**20, 2**30  # bytes; a single object may be 1.5 MiB large
 _MAX_PORT = 65535
 _PERCENT = 100.0
+_LARGEST_PAGE = 10_000  # objects; more of them at once only burden the apiserver's memory
+_REQUESTS_PER_AUDIT = 2  # a consistent list of nothing, and a short watch
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -167,6 +169,7 @@ _BUILT_IN = (
     "cronjobs.batch",
     "leases.coordination.k8s.io",
 )
+_PAGED = ("paged", "parallel", "stream")  # the last where the apiserver streams no lists
 _CREATED_OFTEN = frozenset({"pods", "deployments.apps", "replicasets.apps"})
 
 
@@ -219,7 +222,10 @@ class ObjectiveConfig(_Section):
 
 
 class WatchConfig(_Section):
-    """One watch, or with the resource `"*"` one of everything this identity may list and watch."""
+    """One watch, or with the resource `"*"` one of everything this identity may list and watch.
+
+    `page_size` is in objects; `inventory` remembers each one's revision, to tell what a gap hid.
+    """
 
     resource: WatchableName
     name: Text | None = None
@@ -227,6 +233,7 @@ class WatchConfig(_Section):
     field_selector: Text | None = None
     label_selector: Text | None = None
     strategy: Literal["tail", "paged", "parallel", "stream", "cache"] = Field(default="tail", alias="list")
+    page_size: int = Field(default=500, ge=1, le=_LARGEST_PAGE)  # client-go's default
     inventory: bool = False
     representation: Literal["auto", "metadata", "table"] = "auto"
     creation: bool | None = None
@@ -236,13 +243,32 @@ class WatchConfig(_Section):
     def _is_possible(self) -> Self:
         if self.resource == "*" and self.name:
             raise ValueError('`name` would be given to many watches; remove it, or name one resource instead of "*"')
+        self._can_list()
+        self._carries_metadata()
+        return self
+
+    def _can_list(self) -> None:
+        if self.inventory and self.strategy == "tail":
+            raise ValueError(
+                "`inventory` needs a list of the objects, which `list: tail` never asks for; write list: paged"
+            )
+        if "page_size" in self.model_fields_set and self.strategy not in _PAGED:
+            raise ValueError(
+                f"`pageSize` is for lists in pages, and `list: {self.strategy}` asks for none; "
+                f"remove it, or write list: paged"
+            )
+
+    def _carries_metadata(self) -> None:
         if self.creation and self.has_selector:
             raise ValueError(
                 "`creation` needs a watch without selectors, where ADDED means created; remove one or the other"
             )
         if self.creation and self.representation == "table":
             raise ValueError("`creation` needs metadata, a Table carries no timestamps; write representation: metadata")
-        return self
+        if self.inventory and self.representation == "table":
+            raise ValueError(
+                "`inventory` needs metadata, a Table does not identify objects; write representation: metadata"
+            )
 
     @property
     def label(self) -> str:
@@ -260,9 +286,9 @@ class WatchConfig(_Section):
         return self.representation != "table" and not self.has_selector and resource.key in _CREATED_OFTEN
 
     def representation_of(self, resource: Resource) -> Literal["metadata", "table"]:
-        """What to ask the apiserver for: the Table is the cheapest, metadata carries creation timestamps."""
+        """What to ask the apiserver for: the Table is the cheapest, metadata identifies objects and dates them."""
         if self.representation == "auto":
-            return "metadata" if self.measures_creation(resource) else "table"
+            return "metadata" if self.inventory or self.measures_creation(resource) else "table"
         return self.representation
 
 
@@ -275,7 +301,7 @@ class ClockConfig(_Section):
 
 
 class LimitsConfig(_Section):
-    """Hard caps on what this daemon costs."""
+    """Hard caps on what this daemon costs; without audits, at 0 a second, no stalled watch is found."""
 
     requests_per_second: float = Field(default=10.0, gt=0)
     audits_per_second: float = Field(default=2.0, ge=0)
@@ -325,11 +351,16 @@ class Config(_Section):
     def _fits_together(self) -> Self:
         if self.exclude and all(watch.resource != "*" for watch in self.watch):
             raise ValueError('`exclude` only takes away from `resource: "*"`, and nothing watches that; remove it')
-        ticks = 1 / self.clock.interval
+        ticks, audits = 1 / self.clock.interval, self.limits.audits_per_second
+        beside = (
+            f"`limits.requestsPerSecond` of {self.limits.requests_per_second:g} leaves no room beside {ticks:g} ticks"
+        )
         if self.limits.requests_per_second <= ticks:
+            raise ValueError(f"{beside} a second; raise it, or `clock.interval`")
+        if self.limits.requests_per_second <= ticks + _REQUESTS_PER_AUDIT * audits:
             raise ValueError(
-                f"`limits.requestsPerSecond` of {self.limits.requests_per_second:g} leaves no room beside {ticks:g} "
-                "ticks a second; raise it, or `clock.interval`"
+                f"{beside} and {audits:g} audits of two requests a second; "
+                "raise it, or lower `limits.auditsPerSecond`: 0 turns audits off"
             )
         return self
 
@@ -490,7 +521,8 @@ _SENTENCES = {  # by pydantic's type of error
     "float_parsing": "{shown} is no number; write for example 10",
     "int_parsing": "{shown} is no number; write for example 100",
     "greater_than": "{shown} is too small; write more than {gt:g}",
-    "greater_than_equal": "{shown} is too small; write at least {ge}",
+    "greater_than_equal": "{shown} is too small; write at least {ge:g}",
+    "less_than_equal": "{shown} is too large; write at most {le:g}",
     "model_type": "{shown} is no mapping; write its keys below it, indented",
     "tuple_type": "{shown} is no list; begin each entry with `- `",
     "string_type": "{shown} stands where one value should; write just that",

@@ -102,7 +102,9 @@ def test_everything(tmp_path: Path) -> None:
             namespace: default
             fieldSelector: spec.nodeName=${NODE_NAME}
           - resource: deployments.v1.apps
-            list: paged
+            list: parallel
+            pageSize: 1000
+            inventory: true
             representation: metadata
             creation: true
             objective: {threshold: 2s, events: {target: 0.9}}
@@ -116,7 +118,7 @@ def test_everything(tmp_path: Path) -> None:
           threshold: 1500ms
           events: {target: 0.95, period: 7d}
           minutes: {quantile: 0.9, window: 2m, target: 0.99, minEvents: 50}
-        limits: {requestsPerSecond: 12.5, watches: 20, maxLine: 8MiB}
+        limits: {requestsPerSecond: 12.5, auditsPerSecond: 0.5, watches: 20, maxLine: 8MiB}
         paused: true
         metrics: full
         server: {listen: "[::1]:0"}
@@ -128,9 +130,11 @@ def test_everything(tmp_path: Path) -> None:
     assert config.kubernetes.kubeconfig == os.path.expanduser("~/elsewhere")  # noqa: PTH111 - what the user means by ~
     mine, deployments, everything = config.watch
     assert (mine.label, mine.field_selector, mine.strategy) == ("my-node", "spec.nodeName=node-1", "tail")
-    assert (deployments.label, deployments.strategy) == ("deployments.v1.apps", "paged")
+    assert (deployments.label, deployments.strategy) == ("deployments.v1.apps", "parallel")
+    assert (deployments.page_size, deployments.inventory) == (1000, True)
+    assert (everything.page_size, everything.inventory) == (500, False)
     assert everything.namespace is None
-    assert config.limits.max_line == 8 * 2**20
+    assert (config.limits.max_line, config.limits.audits_per_second) == (8 * 2**20, 0.5)
     assert (config.clock.interval, config.clock.storage) == (0.25, "etcd")
     assert config.server.listen == Listen("::1", 0)
     assert (config.paused, config.metrics) == (True, "full")
@@ -166,6 +170,16 @@ def test_merge_keys_work(tmp_path: Path) -> None:
     assert config.watch[1].namespace == "x"
 
 
+def test_few_requests_need_no_audits(tmp_path: Path) -> None:
+    assert loaded(tmp_path, "limits: {requestsPerSecond: 6.1}").limits.audits_per_second == 2
+    assert loaded(tmp_path, "limits: {requestsPerSecond: 2.1, auditsPerSecond: 0}").limits.audits_per_second == 0
+
+
+@pytest.mark.parametrize("strategy", ["paged", "parallel", "stream"])
+def test_pages_may_be_of_any_size(strategy: str) -> None:
+    assert WatchConfig.model_validate({"resource": "pods", "list": strategy, "pageSize": "1"}).page_size == 1
+
+
 @pytest.mark.parametrize(
     ("watch", "resource", "creation", "representation"),
     [
@@ -177,6 +191,7 @@ def test_merge_keys_work(tmp_path: Path) -> None:
         ({"creation": "true"}, NODES, True, "metadata"),
         ({"representation": "table"}, PODS, False, "table"),
         ({"representation": "metadata"}, NODES, False, "metadata"),
+        ({"list": "stream", "inventory": "true"}, NODES, False, "metadata"),
     ],
 )
 def test_representation(watch: dict[str, str], resource: Resource, creation: bool, representation: str) -> None:  # noqa: FBT001
