@@ -169,7 +169,6 @@ _BUILT_IN = (
     "cronjobs.batch",
     "leases.coordination.k8s.io",
 )
-_PAGED = ("paged", "parallel", "stream")  # the last where the apiserver streams no lists
 _CREATED_OFTEN = frozenset({"pods", "deployments.apps", "replicasets.apps"})
 
 
@@ -248,15 +247,14 @@ class WatchConfig(_Section):
         return self
 
     def _can_list(self) -> None:
-        if self.inventory and self.strategy == "tail":
+        if self.strategy != "tail":
+            return
+        if self.inventory:
             raise ValueError(
                 "`inventory` needs a list of the objects, which `list: tail` never asks for; write list: paged"
             )
-        if "page_size" in self.model_fields_set and self.strategy not in _PAGED:
-            raise ValueError(
-                f"`pageSize` is for lists in pages, and `list: {self.strategy}` asks for none; "
-                f"remove it, or write list: paged"
-            )
+        if "page_size" in self.model_fields_set:
+            raise ValueError("`pageSize` needs a list in pages, which `list: tail` never asks for; write list: paged")
 
     def _carries_metadata(self) -> None:
         if self.creation and self.has_selector:

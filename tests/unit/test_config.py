@@ -175,8 +175,8 @@ def test_few_requests_need_no_audits(tmp_path: Path) -> None:
     assert loaded(tmp_path, "limits: {requestsPerSecond: 2.1, auditsPerSecond: 0}").limits.audits_per_second == 0
 
 
-@pytest.mark.parametrize("strategy", ["paged", "parallel", "stream"])
-def test_pages_may_be_of_any_size(strategy: str) -> None:
+@pytest.mark.parametrize("strategy", ["paged", "parallel", "stream", "cache"])
+def test_what_may_list_in_pages_has_a_size_for_them(strategy: str) -> None:
     assert WatchConfig.model_validate({"resource": "pods", "list": strategy, "pageSize": "1"}).page_size == 1
 
 
