@@ -34,20 +34,21 @@ from watchslo.watch.failure import (
     classify_status,
     parse_retry_after,
 )
-from watchslo.watch.messages import ListRequest, WatchRequest
+from watchslo.watch.messages import ListRequest, Objects, WatchRequest
 
 ABSENT_NAME = "watchslo-reads-nothing"
 """No object has this name; if one had, a tick would read it in vain."""
 
 CONNECT_SECONDS = 10.0
 TICK_SECONDS = 5.0  # a cached read blocks for up to 3 s, then etcd is asked
-LIST_SECONDS = 75.0  # an apiserver gives up after 60 s
+LIST_SECONDS = 75.0  # whatever its size: an apiserver gives up after 60 s, in the middle of the answer if need be
 OPEN_SECONDS = 30.0  # until a watch's headers; priority and fairness may queue it for 15 s
 OVERTIME_SECONDS = 30.0  # that a watch may take longer than it was asked to
 IDLE_SECONDS = 60.0  # before an unused connection is closed
 LONGEST_ERROR_BYTES = 64 * 2**10
 LONGEST_QUOTE = 300  # characters of what the server says
-LONGEST_BODY_BYTES = 256 * 2**20  # 500 objects of the largest kind; more is no answer, but an attack or a mistake
+LONGEST_BODY_BYTES = 256 * 2**20  # 500 objects of the largest kind, or the metadata of 100,000 in one
+TOO_LONG = f"The answer is longer than {LONGEST_BODY_BYTES // 2**20} MiB; list in pages, or a smaller representation."
 
 # What is read ahead of us, in a burst on a hundred watches at once, a hundred times: the rest may wait in the kernel.
 READ_AHEAD_BYTES = 32 * 2**10  # decrypted; aiohttp stops at twice as much
@@ -81,7 +82,10 @@ NOTHING = Selectors(fields=f"metadata.name={ABSENT_NAME}")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of a list: `items` objects in `size` bytes; `revision` is None where it is no number."""
+    """One page of a list: `items` objects in `size` bytes; `revision` is None where it is no number.
+
+    `objects` says which, where that was asked for and the representation tells it.
+    """
 
     revision: int | None
     items: int
@@ -89,6 +93,7 @@ class Page:
     continue_token: str | None
     sent: float
     answered: float
+    objects: Objects | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +113,7 @@ class _Call:
 class _Answer:
     """A body that was read, and when."""
 
-    body: bytes
+    body: bytearray
     sent: float
     answered: float
 
@@ -124,6 +129,38 @@ class _List(msgspec.Struct):
     metadata: _ListMetadata
     items: list[msgspec.Raw] | None = None
     rows: list[msgspec.Raw] | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows or self.items or ())
+
+    @property
+    def objects(self) -> None:
+        """Not asked for, or not told."""
+
+
+class _ObjectMetadata(msgspec.Struct, gc=False, rename="camel"):
+    uid: str | None = None
+    resource_version: str | None = None
+
+
+class _Object(msgspec.Struct, gc=False):
+    metadata: _ObjectMetadata
+
+
+class _Objects(msgspec.Struct):
+    """A list of objects or of their metadata, of which it takes what an inventory needs."""
+
+    metadata: _ListMetadata
+    items: list[_Object] | None = None
+
+    def __len__(self) -> int:
+        return len(self.items or ())
+
+    @property
+    def objects(self) -> Objects:
+        """As columns."""
+        found = [item.metadata for item in self.items or ()]
+        return Objects([one.uid for one in found], [one.resource_version for one in found])
 
 
 class _Version(msgspec.Struct, rename="camel"):
@@ -169,6 +206,8 @@ class Client:
             read_bufsize=READ_AHEAD_BYTES,
             headers={"User-Agent": f"watchslo/{__version__}", "Accept-Encoding": "identity"},
         )
+        # aiohttp would send a request that was dropped once more, which nobody would count; it has no option for that.
+        self._session._retry_connection = False  # noqa: SLF001
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -193,15 +232,20 @@ class Client:
         selectors: Selectors,
         request: ListRequest,
         representation: Representation,
+        *,
+        with_objects: bool = False,
     ) -> Page | Failure:
-        """One page of a consistent list, or all of it."""
+        """One page of a list, or all of it. A Table does not say which objects it lists."""
         query = (NOTHING if request.absent_name else selectors).query | representation.query
+        if request.from_cache:
+            query["resourceVersion"] = "0"
         if request.limit is not None:
             query["limit"] = str(request.limit)
         if request.continue_token is not None:
             query["continue"] = request.continue_token
         path = resource.path(namespace)
-        return _page(await self._get(_Call("list", Phase.LIST, path, query, representation.accept_list)))
+        answer = await self._get(_Call("list", Phase.LIST, path, query, representation.accept_list))
+        return _page(answer, _Objects if with_objects and representation is not Representation.TABLE else _List)
 
     @contextlib.asynccontextmanager
     async def watch(
@@ -211,17 +255,18 @@ class Client:
         selectors: Selectors,
         request: WatchRequest,
         representation: Representation,
+        *,
+        kind: str = "watch",
     ) -> AsyncIterator[Stream | Failure]:
-        """Opens a watch: a stream to read from once the headers are there, or why it did not open."""
-        query = selectors.query | representation.query
-        query |= {"watch": "1", "resourceVersion": str(request.revision), "timeoutSeconds": str(request.timeout)}
-        if request.bookmarks:
-            query["allowWatchBookmarks"] = "true"
+        """Opens a watch: a stream to read from once the headers are there, or why it did not open.
+
+        A streamed list has as long as the watch that it is; its headers come before its objects.
+        """
         call = _Call(
-            "watch",
+            kind,
             Phase.OPEN,
             resource.path(namespace),
-            query,
+            selectors.query | representation.query | _watch_query(request),
             representation.accept_watch,
             timeout=request.timeout + OVERTIME_SECONDS,
             patience=OPEN_SECONDS,
@@ -240,7 +285,7 @@ class Client:
     async def document(self, path: str, accept: str = "application/json") -> bytes | Failure:
         """A document of discovery."""
         answer = await self._get(_Call("discovery", Phase.LIST, path, accept=accept))
-        return answer if isinstance(answer, Failure) else answer.body
+        return answer if isinstance(answer, Failure) else bytes(answer.body)
 
     async def version(self) -> str | Failure:
         """The server's own version, such as `v1.36.3`."""
@@ -260,11 +305,13 @@ class Client:
         try:
             body = await _body(response, LONGEST_BODY_BYTES)
             answered = time.monotonic()
+            if len(body) > LONGEST_BODY_BYTES:
+                return replace(because(Reason.GARBAGE, phase=call.phase), message=TOO_LONG)
         except FAULTS as error:
             return fault(error, _address(response), call.phase)
         finally:
             response.release()
-        return because(Reason.GARBAGE, phase=call.phase) if body is None else _Answer(body, sent, answered)
+        return _Answer(body, sent, answered)
 
     async def _open(self, call: _Call) -> tuple[aiohttp.ClientResponse, float] | Failure:
         """Sends a request: an answer of status 200 and type JSON, still to be read, and when it was sent."""
@@ -309,18 +356,18 @@ class Client:
 
 async def _refusal(response: aiohttp.ClientResponse, phase: Phase) -> Failure:
     """Why an answer is not what was asked for, with what the server says about it."""
-    body: bytes | None = None
+    body = b""
     try:
         if response.status == HTTPStatus.OK:
             message = f"{_address(response)} sends {response.content_type}, and no JSON: this is no apiserver."
             return replace(because(Reason.GARBAGE, phase=phase, status=response.status), message=message)
         with contextlib.suppress(*FAULTS):
-            body = await _body(response, LONGEST_ERROR_BYTES)
+            body = bytes(await _body(response, LONGEST_ERROR_BYTES))
     finally:
         response.release()
-    status = decode_status(body or b"")
+    status = decode_status(body)
     failure = classify_status(response.status, status, parse_retry_after(response.headers.get("Retry-After")), phase)
-    said = _said(status.message or "" if status else (body or b"").decode(errors="replace"))
+    said = _said(status.message or "" if status else body.decode(errors="replace"))
     return replace(failure, message=f"{failure.message} It says: {said}") if said else failure
 
 
@@ -329,30 +376,40 @@ def _said(text: str) -> str:
     return "" if "<" in text or not text.isascii() else " ".join(text.split())[:LONGEST_QUOTE]
 
 
-async def _body(response: aiohttp.ClientResponse, limit: int) -> bytes | None:
-    """The whole body, or None if it is longer than `limit` bytes."""
+async def _body(response: aiohttp.ClientResponse, limit: int) -> bytearray:
+    """The whole body, or its beginning, longer than `limit` bytes."""
     body = bytearray()
-    while chunk := await response.content.readany():
+    while len(body) <= limit and (chunk := await response.content.readany()):
         body += chunk
-        if len(body) > limit:
-            return None
-    return bytes(body)
+    return body
 
 
-def _page(answer: _Answer | Failure) -> Page | Failure:
+def _watch_query(request: WatchRequest) -> dict[str, str]:
+    query = {"watch": "1", "timeoutSeconds": str(request.timeout)}
+    if request.revision is None:
+        query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+    else:
+        query["resourceVersion"] = str(request.revision)
+    if request.bookmarks or request.revision is None:  # one of them ends a streamed list
+        query["allowWatchBookmarks"] = "true"
+    return query
+
+
+def _page(answer: _Answer | Failure, form: type[_List | _Objects] = _List) -> Page | Failure:
     if isinstance(answer, Failure):
         return answer
     try:
-        listed = msgspec.json.decode(answer.body, type=_List)
+        listed = msgspec.json.decode(answer.body, type=form)
     except msgspec.DecodeError:
         return because(Reason.GARBAGE, phase=Phase.LIST)
     return Page(
         revision=parse_revision(listed.metadata.resource_version),
-        items=len(listed.rows or listed.items or ()),
+        items=len(listed),
         size=len(answer.body),
         continue_token=listed.metadata.continue_token or None,
         sent=answer.sent,
         answered=answer.answered,
+        objects=listed.objects,
     )
 
 

@@ -15,7 +15,7 @@ from watchslo.kube.limiter import Limiter
 from watchslo.kube.representation import Representation
 from watchslo.model import Reading, Resource
 from watchslo.watch.failure import ENDED, Action, Failure, Reason
-from watchslo.watch.messages import ListRequest, WatchRequest
+from watchslo.watch.messages import ListRequest, Objects, WatchRequest
 
 PODS = Resource("", "v1", "pods", namespaced=True)
 NODES = Resource("", "v1", "nodes", namespaced=False)
@@ -147,6 +147,12 @@ class TestFailures:
         failure = await failed_tick(client)
         assert (failure.reason, failure.retry_after) == (Reason.THROTTLED, 7.0)
 
+    async def test_takes_the_token_that_goes_on(self, server: Server, client: Client) -> None:
+        body = b'{"kind":"Status","metadata":{"continue":"abc=="},"code":410,"reason":"Expired"}'
+        server.script = [answer(body, "410 Gone")]
+        failure = await failed_tick(client)
+        assert (failure.reason, failure.continue_token) == (Reason.EXPIRED, "abc==")
+
     async def test_repeats_what_the_server_says(self, server: Server, client: Client) -> None:
         server.script = [answer(EXPIRED, "410 Gone")]
         assert (await failed_tick(client)).message.endswith("It says: too old resource version: 5 (236)")
@@ -178,7 +184,9 @@ class TestFailures:
     async def test_body_without_end(self, server: Server, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(client_module, "LONGEST_BODY_BYTES", 1000)
         server.script = [answer(b" " * 1001)]
-        assert (await failed_tick(client)).reason is Reason.GARBAGE
+        failure = await failed_tick(client)
+        assert failure.reason is Reason.GARBAGE
+        assert failure.message == "The answer is longer than 256 MiB; list in pages, or a smaller representation."
 
     async def test_body_that_is_cut(self, server: Server, client: Client) -> None:
         server.script = [then(answer(EMPTY)[:-5], hang_up)]
@@ -187,12 +195,19 @@ class TestFailures:
         assert failure.message == f"The connection to {server.url} was cut within an answer."
 
     async def test_reset(self, server: Server, client: Client) -> None:
-        server.script = [reset, reset]  # a connection that was in use before deserves a second try
+        server.script = [reset]
         assert (await failed_tick(client)).reason is Reason.RESET
         assert client.requests == {("tick", "reset"): 1}
 
+    async def test_sends_nothing_twice_by_itself(self, server: Server, client: Client) -> None:
+        server.script = [answer(EMPTY), hang_up, answer(EMPTY)]
+        await tick(client)
+        assert (await failed_tick(client)).reason is Reason.EARLY_EOF
+        assert client.requests == {("tick", "200"): 1, ("tick", "early_eof"): 1}
+        assert len(server.requests) == 2
+
     async def test_hang_up_without_an_answer(self, server: Server, client: Client) -> None:
-        server.script = [hang_up, hang_up]
+        server.script = [hang_up]
         assert (await failed_tick(client)).reason is Reason.EARLY_EOF
 
     async def test_no_http(self, server: Server, client: Client) -> None:
@@ -294,6 +309,36 @@ class TestListPage:
         await self.list_(client, ListRequest(absent_name=True), Representation.PLAIN)
         assert target(server) == "/api/v1/pods?fieldSelector=metadata.name%3Dwatchslo-reads-nothing"
 
+    async def test_asks_the_cache(self, server: Server, client: Client) -> None:
+        server.script = [answer(EMPTY)]
+        await self.list_(client, ListRequest(from_cache=True), Representation.PLAIN)
+        assert target(server).endswith("&resourceVersion=0")
+
+    @pytest.mark.parametrize("representation", [Representation.METADATA, Representation.PLAIN])
+    async def test_says_which_objects(self, server: Server, client: Client, representation: Representation) -> None:
+        body = (
+            b'{"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a","uid":"u-1","resourceVersion":"5"},'
+            b'"spec":{"uid":"none"}},{"metadata":{"name":"b","resourceVersion":"x"}},{"metadata":{}}]}'
+        )
+        server.script = [answer(body), answer(body), answer(EMPTY)]
+        page, without, empty = [
+            await client.list_page(PODS, None, Selectors(), ListRequest(), representation, with_objects=asked)
+            for asked in (True, False, True)
+        ]
+        assert isinstance(page, Page)
+        assert page.objects == Objects(["u-1", None, None], ["5", "x", None])
+        assert page.items == 3
+        assert isinstance(without, Page)
+        assert (without.objects, without.items) == (None, 3)
+        assert isinstance(empty, Page)
+        assert empty.objects == Objects([], [])
+
+    async def test_a_table_does_not_say_which_objects(self, server: Server, client: Client) -> None:
+        server.script = [answer(b'{"kind":"Table","metadata":{"resourceVersion":"7"},"rows":[{"cells":["a"]}]}')]
+        page = await client.list_page(PODS, None, Selectors(), ListRequest(), Representation.TABLE, with_objects=True)
+        assert isinstance(page, Page)
+        assert (page.items, page.objects) == (1, None)
+
     @pytest.mark.parametrize(
         ("representation", "accept"),
         [
@@ -315,7 +360,7 @@ class TestWatch:
     async def test_asks(self, server: Server, client: Client) -> None:
         server.script = [then(CHUNKED + chunk(b""), hang_up)]
         await watched(client, Representation.METADATA)
-        assert target(server) == ("/api/v1/pods?watch=1&resourceVersion=41&timeoutSeconds=300&allowWatchBookmarks=true")
+        assert target(server) == ("/api/v1/pods?watch=1&timeoutSeconds=300&resourceVersion=41&allowWatchBookmarks=true")
         assert "Accept: application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1\r\n" in server.requests[-1]
 
     def test_falls_back_to_what_every_server_knows(self) -> None:
@@ -329,8 +374,25 @@ class TestWatch:
             pass
         assert target(server) == (
             "/api/v1/namespaces/x/pods?labelSelector=a%3Db&includeObject=None"
-            "&watch=1&resourceVersion=41&timeoutSeconds=1"
+            "&watch=1&timeoutSeconds=1&resourceVersion=41"
         )
+
+    @pytest.mark.parametrize("bookmarks", [True, False])
+    async def test_asks_for_a_streamed_list(self, server: Server, client: Client, bookmarks: bool) -> None:  # noqa: FBT001
+        server.script = [then(CHUNKED + chunk(b""), hang_up)]
+        request = WatchRequest(None, timeout=300, bookmarks=bookmarks)
+        async with client.watch(PODS, None, Selectors(), request, Representation.METADATA):
+            pass
+        assert target(server) == (
+            "/api/v1/pods?watch=1&timeoutSeconds=300&sendInitialEvents=true"
+            "&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+        )
+
+    async def test_is_counted_under_its_kind(self, server: Server, client: Client) -> None:
+        server.script = [then(CHUNKED + chunk(b""), hang_up)]
+        async with client.watch(PODS, None, Selectors(), WatchRequest(41, 1), Representation.TABLE, kind="audit"):
+            pass
+        assert client.requests == {("audit", "200"): 1}
 
     async def test_clean_end(self, server: Server, client: Client) -> None:
         server.script = [CHUNKED + chunk(EVENT) + chunk(b"")]
