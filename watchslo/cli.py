@@ -53,12 +53,13 @@ def run(
 
 @commands.command(epilog="Example:  watchslo demo --duration 60")
 @click.option("--duration", type=float, metavar="SECONDS", help="Default: until Ctrl-C.")
+@click.option("--fault", metavar="NAME", help="Only this goes wrong, again and again; an unknown name lists all.")
 @listen_option
-def demo(duration: float | None, listen: str | None) -> None:
+def demo(duration: float | None, fault: str | None, listen: str | None) -> None:
     """Watch a simulated cluster in which things go wrong, to see what watchslo shows."""
     from watchslo.app.demo import demo  # noqa: PLC0415 - each command imports only its own parts
 
-    demo(duration, listen)
+    demo(duration, listen, fault)
 
 
 @commands.command(

@@ -63,7 +63,8 @@ def test_run(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
 
 def test_demo(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
     assert watchslo("demo", "--duration", "2.5", "--listen", ":0") == 0
-    assert called == [(2.5, ":0")]
+    assert watchslo("demo", "--fault", "reset") == 0
+    assert called == [(2.5, ":0", None), (None, None, "reset")]
 
 
 def test_check_exits_with_its_answer(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:

@@ -1,4 +1,7 @@
-"""`watchslo demo`: a simulated cluster in a process of its own, what goes wrong in it, and watchslo looking on."""
+"""`watchslo demo`: a simulated cluster in a process of its own, what goes wrong in it, and watchslo looking on.
+
+For what goes wrong with a link, a proxy stands before the cluster, in a process of its own too.
+"""
 
 import asyncio
 import contextlib
@@ -6,7 +9,7 @@ import itertools
 import json
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,13 +23,14 @@ from watchslo.app import logs
 from watchslo.app.session import open_listener, run_on_loop, serving, stop_signals
 from watchslo.app.table import Line, draw, figures, judge, plain_console, says
 from watchslo.config import Config, Listen, WatchConfig
-from watchslo.errors import WatchsloError
+from watchslo.errors import ConfigError, WatchsloError
 from watchslo.kube.access import Access, Connection, Credentials
 from watchslo.monitor.crew import Crew
 from watchslo.monitor.supervisor import Supervisor
 from watchslo.serve.build import this_build
 from watchslo.serve.http import url
 from watchslo.sim.faults import FAULTS
+from watchslo.sim.link_faults import LINK_FAULTS
 
 ANYWHERE = Listen("127.0.0.1", 0)
 QUIET_SECONDS = 8.0  # before the first fault, and between two
@@ -56,6 +60,30 @@ SCENARIO = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What goes wrong for a while: its words for people, and what switches it on."""
+
+    words: str
+    switch: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """What goes wrong, in turn: in the cluster, or with the way to it."""
+
+    troubles: tuple[Trouble, ...]
+    on_the_way: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where the simulated cluster is reached, and the URL where faults are switched."""
+
+    address: str
+    faults: str
+
+
 @dataclass(slots=True)
 class Scene:
     """What is wrong in the simulated cluster now, in words."""
@@ -63,21 +91,47 @@ class Scene:
     words: str = "nothing is wrong"
 
 
-def demo(seconds: float | None, address: str | None) -> None:
-    """Shows the product at work until the time is over, or until interrupted."""
+def demo(seconds: float | None, address: str | None, fault: str | None = None) -> None:
+    """Shows the product at work until the time is over, or until interrupted; if a `fault` is named, only that one.
+
+    Raises:
+        ConfigError: for a fault that is not known.
+    """
+    play = play_of(fault) if fault else Play(tuple(_in_cluster(name, resource) for name, resource in SCENARIO))
     logs.set_up("console", "critical")
     with open_listener(address, ANYWHERE) as listener:
-        run_on_loop(_demo(listener, seconds))
+        run_on_loop(_demo(listener, seconds, play))
 
 
-async def _demo(listener: socket.socket, seconds: float | None) -> None:
+def play_of(fault: str) -> Play:
+    """The play of a single fault.
+
+    Raises:
+        ConfigError: for a fault that is not known.
+    """
+    if fault in FAULTS:
+        return Play((_in_cluster(fault, "*"),))
+    if fault in LINK_FAULTS:
+        return Play((Trouble(LINK_FAULTS[fault].words, {"name": fault}),), on_the_way=True)
+    raise ConfigError(
+        f"--fault: {fault} is not known; there are, in the cluster, {', '.join(FAULTS)}, "
+        f"and, on the way to it, {', '.join(LINK_FAULTS)}"
+    )
+
+
+def _in_cluster(name: str, resource: str) -> Trouble:
+    words = FAULTS[name].words
+    return Trouble(words if resource == "*" else f"{resource}: {words}", {"name": name, "resource": resource})
+
+
+async def _demo(listener: socket.socket, seconds: float | None, play: Play) -> None:
     config = Config(cluster="simulated", watch=tuple(WatchConfig(resource=plan["resource"]) for plan in WORKLOAD))
     scene, stop = Scene(), asyncio.Event()
     with stop_signals(stop):
-        async with _simulation() as address:
-            supervisor = Supervisor(config, _connection(address), this_build())
+        async with _stage(on_the_way=play.on_the_way) as stage:
+            supervisor = Supervisor(config, _connection(stage.address), this_build())
             async with serving(supervisor, config, listener), Crew(stop) as crew:
-                crew.hire("faults", partial(_play, address, scene))
+                crew.hire("faults", partial(_play, stage.faults, play.troubles, scene))
                 crew.hire("table", partial(_show, supervisor, scene, url(listener)))
                 if seconds is not None:
                     crew.hire("end", partial(_end_after, seconds, stop))
@@ -90,11 +144,24 @@ async def _end_after(seconds: float, stop: asyncio.Event) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _simulation() -> AsyncIterator[str]:
-    """The address of a simulated cluster that lives as long as the context, in a session of its own: Ctrl-C is ours."""
+async def _stage(*, on_the_way: bool) -> AsyncIterator[Stage]:
+    """A simulated cluster that lives as long as the context, with a proxy before it if things go wrong on the way."""
     setting = json.dumps({"workload": WORKLOAD, "latency": LATENCY})
+    async with contextlib.AsyncExitStack() as stack:
+        cluster = await stack.enter_async_context(_process("watchslo.sim", "--config", setting))
+        if not on_the_way:
+            yield Stage(cluster["url"], f"{cluster['control']}/faults")
+            return
+        to = cluster["url"].removeprefix("http://")
+        proxy = await stack.enter_async_context(_process("watchslo.sim.proxy", "--to", to))
+        yield Stage(f"http://{proxy['listen']}", f"{proxy['control']}/faults")
+
+
+@contextlib.asynccontextmanager
+async def _process(module: str, *arguments: str) -> AsyncIterator[dict[str, str]]:
+    """What a process of the simulator announces. It has a session of its own: Ctrl-C is ours."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "watchslo.sim", "--config", setting),
+        *(sys.executable, "-m", module, *arguments),
         stdout=asyncio.subprocess.PIPE,
         start_new_session=True,
     )
@@ -103,7 +170,7 @@ async def _simulation() -> AsyncIterator[str]:
         announced = await process.stdout.readline()
         if not announced:
             raise WatchsloError("the simulated cluster does not start; what it says stands above")
-        yield json.loads(announced)["url"]
+        yield json.loads(announced)
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.terminate()
@@ -117,16 +184,15 @@ def _connection(address: str) -> Connection:
     return Connection(load)
 
 
-async def _play(address: str, scene: Scene) -> None:
-    """One fault after the other, again and again, with quiet in between."""
-    async with aiohttp.ClientSession(address) as control:
-        for name, resource in itertools.cycle(SCENARIO):
+async def _play(faults: str, troubles: Sequence[Trouble], scene: Scene) -> None:
+    """One after the other, again and again, with quiet in between."""
+    async with aiohttp.ClientSession() as control:
+        for trouble in itertools.cycle(troubles):
             await asyncio.sleep(QUIET_SECONDS)
-            fault = {"name": name, "resource": resource}
-            await (await control.post("/sim/faults", json=fault)).read()
-            scene.words = FAULTS[name].words if resource == "*" else f"{resource}: {FAULTS[name].words}"
+            await (await control.post(faults, json=trouble.switch)).read()
+            scene.words = trouble.words
             await asyncio.sleep(FAULT_SECONDS)
-            await (await control.post("/sim/faults", json={**fault, "on": False})).read()
+            await (await control.post(faults, json={**trouble.switch, "on": False})).read()
             scene.words = Scene().words
 
 

@@ -1,4 +1,5 @@
 import asyncio
+import json
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -11,18 +12,20 @@ from tests.unit.app.conftest import Run
 from tests.unit.monitor.cluster import PODS, Cluster, Log
 from tests.unit.monitor.inside import keep_writing
 from watchslo.app import demo as app
-from watchslo.app.demo import FAULT_SECONDS, QUIET_SECONDS, SCENARIO, WORKLOAD, Scene
-from watchslo.errors import WatchsloError
+from watchslo.app.demo import FAULT_SECONDS, QUIET_SECONDS, SCENARIO, WORKLOAD, Scene, Stage, play_of
+from watchslo.errors import ConfigError, WatchsloError
 from watchslo.model import Resource
 from watchslo.sim.faults import FAULTS
+from watchslo.sim.link_faults import LINK_FAULTS
 
 ADDRESS = "http://sim.test"
+CONTROL = f"{ADDRESS}/sim"
 
 
 class Control:
     """The simulator's control interface, as an aiohttp session."""
 
-    def __init__(self, _: str) -> None:
+    def __init__(self) -> None:
         self.posts: list[tuple[str, Any]] = []
 
     async def __aenter__(self) -> Self:
@@ -41,8 +44,8 @@ class Control:
 
 @pytest.fixture
 def control(monkeypatch: pytest.MonkeyPatch) -> Control:
-    made = Control(ADDRESS)
-    monkeypatch.setattr("watchslo.app.demo.aiohttp.ClientSession", lambda _: made)
+    made = Control()
+    monkeypatch.setattr("watchslo.app.demo.aiohttp.ClientSession", lambda: made)
     return made
 
 
@@ -56,12 +59,12 @@ def simulated(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, run_jumping: Ru
             cluster.served.append(resource)
 
     @asynccontextmanager
-    async def simulation() -> AsyncIterator[str]:
+    async def stage(*, on_the_way: bool) -> AsyncIterator[Stage]:
         writing = asyncio.create_task(keep_writing(cluster, PODS, seconds=1e6))
-        yield ADDRESS
+        yield Stage(ADDRESS, "/proxy/faults" if on_the_way else "/sim/faults")
         writing.cancel()
 
-    monkeypatch.setattr(app, "_simulation", simulation)
+    monkeypatch.setattr(app, "_stage", stage)
     monkeypatch.setattr(app, "run_on_loop", run_jumping)
     monkeypatch.setattr("watchslo.app.logs.set_up", lambda *_: None)
     return cluster
@@ -76,6 +79,22 @@ class TestDemo:
         assert len([line for line in lines if line.startswith("---")]) == 6
         assert f"--- in the cluster now: pods: {FAULTS['slow-watch'].words}" in lines
         assert [line.split()[2] for line in lines if line.startswith("pods ")][-1] != "0"
+        assert not simulated.is_open
+
+    @pytest.mark.parametrize(
+        ("fault", "on"),
+        [
+            ("cut", ("/sim/faults", {"name": "cut", "resource": "*"})),
+            ("reset", ("/proxy/faults", {"name": "reset"})),
+        ],
+    )
+    def test_plays_a_single_fault(
+        self, simulated: Cluster, control: Control, fault: str, on: Any, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        app.demo(35.0, None, fault)
+        path, switch = on
+        assert control.posts == [on, (path, {**switch, "on": False}), on]
+        assert f"--- in the cluster now: {play_of(fault).troubles[0].words}" in capsys.readouterr().out.splitlines()
         assert not simulated.is_open
 
     def test_draws_a_table_on_a_terminal(
@@ -98,9 +117,21 @@ class TestDemo:
         assert not simulated.is_open
 
 
+def test_an_unknown_fault_is_refused_with_all_that_there_are() -> None:
+    with pytest.raises(ConfigError) as refused:
+        app.demo(None, None, "gremlins")
+    said = str(refused.value)
+    assert "\n" not in said
+    assert all(name in said for name in (*FAULTS, *LINK_FAULTS))
+
+
+def test_no_two_faults_have_one_name() -> None:
+    assert not set(FAULTS) & set(LINK_FAULTS)
+
+
 async def test_plays_one_fault_after_the_other(control: Control) -> None:
     scene = Scene()
-    task = asyncio.create_task(app._play(ADDRESS, scene))
+    task = asyncio.create_task(app._play("/faults", [app._in_cluster(*turn) for turn in SCENARIO], scene))
     await asyncio.sleep(QUIET_SECONDS + 1)
     assert scene.words == f"pods: {FAULTS['slow-watch'].words}"
     await asyncio.sleep(FAULT_SECONDS)
@@ -108,12 +139,12 @@ async def test_plays_one_fault_after_the_other(control: Control) -> None:
     await asyncio.sleep(len(SCENARIO) * (QUIET_SECONDS + FAULT_SECONDS))
     task.cancel()
     on, off = control.posts[:2]
-    assert on == ("/sim/faults", {"name": "slow-watch", "resource": "pods"})
-    assert off == ("/sim/faults", {"name": "slow-watch", "resource": "pods", "on": False})
+    assert on == ("/faults", {"name": "slow-watch", "resource": "pods"})
+    assert off == ("/faults", {"name": "slow-watch", "resource": "pods", "on": False})
     assert [fault["name"] for _, fault in control.posts[::2]] == [*(name for name, _ in SCENARIO), "slow-watch"]
 
 
-class TestSimulation:
+class TestStage:
     @pytest.fixture
     def instead(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], Callable[[], bool]]:
         """What is started instead of Python; the answer tells whether it ended in peace."""
@@ -129,16 +160,23 @@ class TestSimulation:
         return write
 
     async def test_is_a_process_as_long_as_it_is_used(self, instead: Callable[[str], Callable[[], bool]]) -> None:
-        ended = instead(f"""echo '{{"url": "{ADDRESS}"}}'; while :; do sleep 0.02; done""")
-        async with app._simulation() as address:
-            assert address == ADDRESS
+        ended = instead(f"""echo '{{"url": "{ADDRESS}", "control": "{CONTROL}"}}'; while :; do sleep 0.02; done""")
+        async with app._stage(on_the_way=False) as stage:
+            assert stage == Stage(ADDRESS, f"{CONTROL}/faults")
             assert not ended()
+        assert ended()
+
+    async def test_has_a_proxy_before_the_cluster(self, instead: Callable[[str], Callable[[], bool]]) -> None:
+        announced = {"url": ADDRESS, "control": "http://proxy.test/proxy", "listen": "proxy.test:80"}
+        ended = instead(f"""echo '{json.dumps(announced)}'; while :; do sleep 0.02; done""")
+        async with app._stage(on_the_way=True) as stage:
+            assert stage == Stage("http://proxy.test:80", "http://proxy.test/proxy/faults")
         assert ended()
 
     async def test_that_does_not_start_is_said(self, instead: Callable[[str], Callable[[], bool]]) -> None:
         instead("exit 3")
         with pytest.raises(WatchsloError, match="the simulated cluster does not start"):
-            await app._simulation().__aenter__()
+            await app._stage(on_the_way=False).__aenter__()
 
 
 async def test_connects_without_credentials() -> None:
