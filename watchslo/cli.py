@@ -9,6 +9,7 @@ import click
 from watchslo import __version__
 from watchslo.errors import WatchsloError, whereabouts
 
+STRATEGIES = ("tail", "paged", "parallel", "stream", "cache")
 EXIT_UNUSABLE = 2  # also click's own code for bad arguments
 
 config_option = click.option(
@@ -18,6 +19,7 @@ kubeconfig_option = click.option(
     "--kubeconfig", type=click.Path(path_type=Path), help="Kubeconfig file; default: in-cluster, then $KUBECONFIG."
 )
 context_option = click.option("--context", help="Context of the kubeconfig.")
+output_option = click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 listen_option = click.option("--listen", metavar="HOST:PORT", help="Where to serve; port 0 takes a free one.")
 
 
@@ -71,7 +73,7 @@ def demo(duration: float | None, fault: str | None, listen: str | None) -> None:
 @click.option("--duration", default="60s", show_default=True, help="How long to measure.")
 @click.option("--threshold", help="What P99 must stay within; default: the configuration's (1s).")
 @click.option("--resource", "resources", multiple=True, help="Measure only this resource; may be given again.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@output_option
 def check(
     config: Path | None,
     kubeconfig: Path | None,
@@ -89,6 +91,62 @@ def check(
 
     question = Question(duration=duration, threshold=threshold, resources=resources)
     sys.exit(check(config, kubeconfig, context, question, output))
+
+
+@commands.command(epilog="Example:  watchslo rehearse pods deployments.apps --repeat 3")
+@click.argument("resources", metavar="RESOURCE...", nargs=-1, required=True)
+@kubeconfig_option
+@context_option
+@click.option("-n", "--namespace", help="Only the objects of this namespace; default: all.")
+@click.option(
+    "--strategy",
+    "strategies",
+    type=click.Choice(["all", *STRATEGIES]),
+    multiple=True,
+    default=["all"],
+    show_default=True,
+    help="May be given again.",
+)
+@click.option("--repeat", type=click.IntRange(min=1), default=1, show_default=True, help="How often, in turns.")
+@click.option(
+    "--max-objects",
+    type=click.IntRange(min=1),
+    default=25_000,
+    show_default=True,
+    help="Refuse to list more than this.",
+)
+@output_option
+def rehearse(
+    resources: tuple[str, ...],
+    kubeconfig: Path | None,
+    context: str | None,
+    namespace: str | None,
+    strategies: tuple[str, ...],
+    repeat: int,
+    max_objects: int,
+    output: Literal["table", "json"],
+) -> None:
+    """Find out which list strategy informers of these resources should use.
+
+    Starts an informer by each strategy, one after the other: it lists whole objects, as JSON, until it knows them all
+    and its watch is open, stays for a second, and goes. The strategies:
+
+    \b
+    tail      lists nothing and watches: for those who keep no objects
+    paged     lists in pages of 500, then watches from the list's revision
+    parallel  opens the watch with the first page, while the others come
+    stream    lets the watch bring the objects (WatchList)
+    cache     lists all at once from the apiserver's cache (resourceVersion=0)
+
+    It only reads. A run of any strategy but tail costs the apiserver what the start of one controller does: every
+    object is listed, as fast as it answers.
+
+    Exits with 0 if all was rehearsed, whatever the verdict, 2 if something could not be, 130 when interrupted.
+    """  # noqa: D301 - it is the character that tells click to keep the lines
+    from watchslo.app.rehearse import Question, rehearse  # noqa: PLC0415 - each command imports only its own parts
+
+    question = Question(resources, namespace, strategies, repeat, max_objects)
+    sys.exit(rehearse(kubeconfig, context, question, output))
 
 
 @commands.command(epilog="Example:  watchslo validate watchslo.yaml")

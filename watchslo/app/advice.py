@@ -1,0 +1,198 @@
+"""Which list strategy informers should use, by what rehearsals of each have shown."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median_low
+
+from watchslo.monitor.rehearsal import Rehearsal
+from watchslo.monitor.stream import PAGE_SIZE
+from watchslo.serve.page import duration
+
+LONG_SECONDS = 30.0  # of a list: apiservers try to keep 75 s of changes (k8s.io/apiserver, DefaultEventFreshDuration)
+TAIL, PAGED, PARALLEL, STREAM, CACHE = "tail", "paged", "parallel", "stream", "cache"
+INFORMERS = (STREAM, PAGED, PARALLEL, CACHE)
+"""Those by which all objects become known, the best first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """All runs of one strategy with one resource, and the one that stands for them: the median of those synced."""
+
+    strategy: str
+    runs: tuple[Rehearsal, ...]
+
+    @property
+    def typical(self) -> Rehearsal:
+        times = [run.synced for run in self.runs if run.synced is not None]
+        if not times:
+            return self.runs[-1]
+        return next(run for run in self.runs if run.synced == median_low(times))
+
+    @property
+    def synced(self) -> int:
+        return sum(run.synced is not None for run in self.runs)
+
+    @property
+    def expired(self) -> int:
+        return sum(run.expired for run in self.runs)
+
+    @property
+    def throttled(self) -> int:
+        return sum(run.throttled for run in self.runs)
+
+    @property
+    def fell_back(self) -> bool:
+        return any(run.fell_back for run in self.runs)
+
+    @property
+    def holds(self) -> bool:
+        """Whether each run was synced by this very strategy, without a 410."""
+        return self.synced == len(self.runs) and not self.expired and not self.fell_back
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What informers should use, or None where nothing of what was rehearsed is fit for them; and why, for people."""
+
+    strategy: str | None
+    reason: str
+
+
+def outcomes(runs: Sequence[Rehearsal]) -> dict[str, Outcome]:
+    """The runs of one resource by strategy, in the order in which they were first rehearsed."""
+    names = dict.fromkeys(run.strategy for run in runs)
+    return {name: Outcome(name, tuple(run for run in runs if run.strategy == name)) for name in names}
+
+
+def advise(found: Mapping[str, Outcome]) -> Advice:
+    """The best strategy that holds; `parallel` goes before a `paged` whose list takes long."""
+    sound = [name for name in INFORMERS if name in found and found[name].holds]
+    if not sound:
+        return Advice(None, _why_none(found))
+    chosen = sound[0]
+    if chosen == PAGED and PARALLEL in sound and _seconds(found[PAGED]) > LONG_SECONDS:
+        chosen = PARALLEL
+    sentences = [_WHY[chosen](found), *_remarks(found)]
+    return Advice(chosen, " ".join(sentences))
+
+
+def _why_stream(found: Mapping[str, Outcome]) -> str:
+    stream = found[STREAM]
+    return (
+        f"One watch brought {_objects(stream)} in {_took(stream)} and goes on from there: no revision can expire in "
+        f"between{_unlike_paged(found)}."
+    )
+
+
+def _why_paged(found: Mapping[str, Outcome]) -> str:
+    paged = found[PAGED]
+    return (
+        f"{_objects(paged).capitalize()} came in {_pages(paged)} in {_took(paged)}, and the watch could start from the "
+        f"list's revision{_every_time(paged)}{_without_stream(found)}."
+    )
+
+
+def _why_parallel(found: Mapping[str, Outcome]) -> str:
+    parallel = found[PARALLEL]
+    if PAGED in found and found[PAGED].holds:
+        against = (
+            f"paged holds its revision for {_took(found[PAGED])}, and apiservers try to keep changes for 75 s only"
+        )
+    else:
+        against = "its watch opens at the first page, before the revision can expire" + _unlike_paged(found)
+    return (
+        f"{_objects(parallel).capitalize()} came in {_pages(parallel)} in {_took(parallel)}, and {against}"
+        f"{_without_stream(found)}."
+    )
+
+
+def _why_cache(found: Mapping[str, Outcome]) -> str:
+    others = ", ".join(name for name in INFORMERS if name in found and not found[name].holds)
+    against = f"It is the only one that held ({others} did not)" if others else "It held"
+    return (
+        f"{against}: {_objects(found[CACHE])} came at once in {_took(found[CACHE])}. But the cache of an apiserver may "
+        "answer from the past, above all where there are several of them."
+    )
+
+
+_WHY = {STREAM: _why_stream, PAGED: _why_paged, PARALLEL: _why_parallel, CACHE: _why_cache}
+
+
+def _why_none(found: Mapping[str, Outcome]) -> str:
+    tried = [found[name] for name in INFORMERS if name in found]
+    if not tried:
+        return "tail knows no objects: it is for those who need only changes, as watchslo itself does."
+    return " ".join([f"{outcome.strategy}: {failing(outcome)}." for outcome in tried] + _remarks(found))
+
+
+def failing(outcome: Outcome) -> str:
+    """What of a strategy did not hold."""
+    if outcome.fell_back:
+        return "the apiserver streams no lists, they come in pages"
+    if outcome.expired:
+        in_list = sum(run.expired_lists for run in outcome.runs)
+        what = "the list" if in_list else "the watch from the list's revision"
+        return f"{what} met 410 in {_runs(sum(run.expired > 0 for run in outcome.runs), outcome)}"
+    failures = [run.failure for run in outcome.runs if run.failure]
+    return failures[-1].message.rstrip(".") if failures else "it was not rehearsed to its end"
+
+
+def _unlike_paged(found: Mapping[str, Outcome]) -> str:
+    paged = found.get(PAGED)
+    if paged is None:
+        return ""
+    if paged.holds:
+        return f" (paged: {_pages(paged)}, {_took(paged)})"
+    return f", unlike paged, where {failing(paged)}"
+
+
+def _without_stream(found: Mapping[str, Outcome]) -> str:
+    if STREAM not in found:
+        return ""
+    return f"; as for stream, {failing(found[STREAM])}"
+
+
+def _remarks(found: Mapping[str, Outcome]) -> list[str]:
+    remarks = []
+    most = max((run.objects for outcome in found.values() for run in outcome.runs), default=0)
+    if 0 < most <= PAGE_SIZE:
+        remarks.append("With so few objects all of them cost about the same.")
+    throttled = sum(outcome.throttled for outcome in found.values())
+    if throttled:
+        busy = "it was busy, or its cache not ready; rehearse again later."
+        remarks.append(f"The apiserver answered 429 {_times(throttled)}: {busy}")
+    return remarks
+
+
+def _seconds(outcome: Outcome) -> float:
+    synced = outcome.typical.synced
+    assert synced is not None
+    return synced
+
+
+def _took(outcome: Outcome) -> str:
+    return duration(_seconds(outcome))
+
+
+def _objects(outcome: Outcome) -> str:
+    return _counted(outcome.typical.objects, "object")
+
+
+def _pages(outcome: Outcome) -> str:
+    return _counted(outcome.typical.pages, "page")
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _every_time(outcome: Outcome) -> str:
+    return f" in {_runs(outcome.synced, outcome)}" if len(outcome.runs) > 1 else ""
+
+
+def _runs(count: int, outcome: Outcome) -> str:
+    return f"{count} of {_counted(len(outcome.runs), 'run')}"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"

@@ -1,0 +1,265 @@
+"""`watchslo rehearse`: which list strategy would informers survive on this cluster?"""
+
+import asyncio
+import contextlib
+import json
+import math
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import random
+from typing import Any, Literal
+
+from rich.filesize import decimal
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from watchslo.app import logs
+from watchslo.app.advice import Advice, Outcome, advise, failing, outcomes
+from watchslo.app.session import INTERRUPTED, run_on_loop, stop_signals
+from watchslo.app.table import plain_console
+from watchslo.errors import ConfigError, ConnectError
+from watchslo.kube.access import Connection
+from watchslo.kube.connect import connect
+from watchslo.kube.discovery import Discovery
+from watchslo.kube.limiter import Limiter
+from watchslo.model import Resource
+from watchslo.monitor.apiserver import Apiserver
+from watchslo.monitor.rehearsal import Rehearsal, count_objects, rehearse_once
+from watchslo.serve.page import ABSENT, duration
+from watchslo.watch.failure import Failure, Reason
+from watchslo.watch.strategy import STRATEGIES, TAIL, Strategy
+
+PAUSE_SECONDS = 1.0  # between two rehearsals: the apiserver has to collect its garbage
+ALL = "all"
+UNLIMITED = math.inf  # requests a second: an informer asks for the next page as soon as it has one
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What the command line asks: which resources, in one namespace or in all, by which strategies, how often."""
+
+    resources: tuple[str, ...]
+    namespace: str | None
+    strategies: tuple[str, ...]
+    repeat: int
+    max_objects: int
+
+    @property
+    def chosen(self) -> list[Strategy]:
+        return [strategy for name, strategy in STRATEGIES.items() if {name, ALL} & set(self.strategies)]
+
+    @property
+    def lists_objects(self) -> bool:
+        return self.chosen != [TAIL]
+
+
+@dataclass(slots=True)
+class Trial:
+    """A resource, how many objects it has, and what has been rehearsed with it so far."""
+
+    resource: Resource
+    objects: int
+    runs: list[Rehearsal] = field(default_factory=list)
+
+
+def rehearse(kubeconfig: Path | None, context: str | None, question: Question, output: Literal["table", "json"]) -> int:
+    """Rehearses, prints what was found, and returns the exit code; raises WatchsloError where it cannot go on."""
+    logs.set_up("console", "error")
+    connection = connect(str(kubeconfig) if kubeconfig else None, context)
+    trials: list[Trial] = []
+    try:
+        finished = run_on_loop(_conduct(connection, question, trials))
+    finally:
+        _show([trial for trial in trials if trial.runs], question, output)
+    return 0 if finished else INTERRUPTED
+
+
+# Rehearsing
+
+
+async def _conduct(connection: Connection, question: Question, trials: list[Trial]) -> bool:
+    """Adds to `trials`, one rehearsal after the other; False when interrupted."""
+    apiserver = Apiserver("service", connection, Limiter(UNLIMITED))
+    stop = asyncio.Event()
+    with stop_signals(stop), _progress() as progress:
+        async with apiserver.client:
+            return await _unless(stop, _rehearse_all(apiserver, question, trials, progress))
+
+
+async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Does the work to its end, or drops it when `stop` is set; whether it was done."""
+    working, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
+    await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    working.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await working
+    return not working.cancelled()
+
+
+async def _rehearse_all(apiserver: Apiserver, question: Question, trials: list[Trial], progress: Progress) -> None:
+    strategies = question.chosen
+    trials += await _prepare(apiserver, question)
+    task = progress.add_task("", total=len(trials) * question.repeat * len(strategies))
+    for trial in trials:
+        for strategy in strategies * question.repeat:
+            progress.update(task, description=f"{trial.resource.key}: {strategy.name}")
+            run = await rehearse_once(strategy, apiserver.client, trial.resource, question.namespace, random)
+            if run.hopeless:
+                assert run.failure is not None
+                raise _refused(trial.resource, run.failure)
+            trial.runs.append(run)
+            progress.advance(task)
+            await asyncio.sleep(PAUSE_SECONDS)
+
+
+async def _prepare(apiserver: Apiserver, question: Question) -> list[Trial]:
+    """Looks at all resources before anything is rehearsed: they exist, they may be listed, they are not too large."""
+    catalogue = await Discovery(apiserver.client).refresh()
+    if isinstance(catalogue, Failure):
+        raise ConnectError(catalogue.message)
+    resources = dict.fromkeys(catalogue.resolve(name) for name in question.resources)
+    return [Trial(resource, await _count(apiserver, resource, question)) for resource in resources]
+
+
+async def _count(apiserver: Apiserver, resource: Resource, question: Question) -> int:
+    count = await count_objects(apiserver.client, resource, question.namespace)
+    if isinstance(count, Failure):
+        raise _refused(resource, count)
+    if count > question.max_objects and question.lists_objects:
+        raise ConfigError(
+            f"{resource.key}: there are {count:,} objects, and each rehearsal lists them all; "
+            f"say --max-objects {count} if the apiserver can bear that"
+        )
+    return count
+
+
+def _refused(resource: Resource, failure: Failure) -> ConfigError:
+    if failure.reason is Reason.FORBIDDEN:
+        return ConfigError(
+            f"{resource.key}: {failure.message} A rehearsal needs the verbs list and watch, as informers do."
+        )
+    return ConfigError(f"{resource.key}: {failure.message}")
+
+
+def _progress() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=plain_console(stderr=True),
+        transient=True,
+    )
+
+
+# Showing
+
+
+def _show(trials: Sequence[Trial], question: Question, output: Literal["table", "json"]) -> None:
+    if output == "json":
+        print(json.dumps([_document(trial, question) for trial in trials], indent=2))  # noqa: T201 - the answer itself
+        return
+    console = plain_console()
+    for number, trial in enumerate(trials):
+        if number:
+            console.print()
+        advice = _advice(trial, question)
+        console.print(f"{trial.resource.key}, {trial.objects:,} objects", style="bold")
+        console.print(_draw(outcomes(trial.runs), advice))
+        console.print(_says(advice), soft_wrap=False, style="green" if advice and advice.strategy else "yellow")
+
+
+def _advice(trial: Trial, question: Question) -> Advice | None:
+    """The verdict, once all that was asked for has been rehearsed."""
+    complete = len(trial.runs) == question.repeat * len(question.chosen)
+    return advise(outcomes(trial.runs)) if complete else None
+
+
+def _says(advice: Advice | None) -> str:
+    if advice is None:
+        return "No verdict: this is only what was rehearsed before it ended."
+    if advice.strategy is None:
+        return f"Nothing to recommend. {advice.reason}"
+    return f"Use {advice.strategy}. {advice.reason}"
+
+
+_COLUMNS = ("SYNCED IN", "REQUESTS", "PAGES", "OBJECTS", "SIZE", "EVENTS MEANWHILE", "BUFFER", "429s", "410s")
+
+
+def _draw(found: Mapping[str, Outcome], advice: Advice | None) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("STRATEGY")
+    for heading in _COLUMNS:
+        table.add_column(heading, justify="right")
+    table.add_column("THE WATCH FROM THERE")
+    for outcome in found.values():
+        recommended = advice is not None and advice.strategy == outcome.strategy
+        style = "green" if recommended else "" if outcome.holds else "red"
+        table.add_row(outcome.strategy, *_figures(outcome), _watch(outcome), style=style)
+    return table
+
+
+def _figures(outcome: Outcome) -> tuple[str, ...]:
+    """Of the typical run, but for what was refused: that is of all runs."""
+    run = outcome.typical
+    return (
+        _times(outcome),
+        f"{run.requests:,}",
+        f"{run.pages:,}",
+        ABSENT if outcome.strategy == TAIL.name else f"{run.objects:,}",
+        decimal(run.size),
+        f"{run.events:,}",
+        decimal(run.waiting) if run.waiting else ABSENT,
+        f"{outcome.throttled:,}",
+        f"{outcome.expired:,}",
+    )
+
+
+def _times(outcome: Outcome) -> str:
+    """The typical time to synced, and the range where there are several."""
+    times = [run.synced for run in outcome.runs if run.synced is not None]
+    if not times:
+        return ABSENT
+    assert outcome.typical.synced is not None
+    typical = duration(outcome.typical.synced)
+    return typical if len(times) == 1 else f"{typical} ({duration(min(times))} … {duration(max(times))})"
+
+
+def _watch(outcome: Outcome) -> str:
+    """Whether it could start from the list's revision, and stayed open."""
+    if outcome.holds:
+        return "could start"
+    lost = len(outcome.runs) - outcome.synced
+    return f"{failing(outcome)}{f'; not synced in {lost} of {len(outcome.runs)}' if lost else ''}"
+
+
+def _document(trial: Trial, question: Question) -> dict[str, object]:
+    """The answer for machines: seconds and bytes; null where it is not known."""
+    advice = _advice(trial, question)
+    return {
+        "resource": trial.resource.plural,
+        "group": trial.resource.group,
+        "objects": trial.objects,
+        "use": advice and advice.strategy,
+        "why": advice and advice.reason,
+        "runs": [_run_document(run) for run in trial.runs],
+    }
+
+
+def _run_document(run: Rehearsal) -> dict[str, object]:
+    return {
+        "strategy": run.strategy,
+        "synced": run.synced,
+        "requests": run.requests,
+        "pages": run.pages,
+        "objects": run.objects,
+        "bytes": run.size,
+        "events": run.events,
+        "buffer": run.waiting,
+        "throttled": run.throttled,
+        "expired": {"list": run.expired_lists, "watch": run.expired_watches},
+        "fellBack": run.fell_back,
+        "failure": run.failure and run.failure.message,
+    }

@@ -1,0 +1,228 @@
+"""One rehearsal: an informer starts by one strategy, and all that it costs is counted until it is synced."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from watchslo.kube.client import Client, Selectors
+from watchslo.kube.representation import Representation
+from watchslo.model import Resource
+from watchslo.monitor.driver import Driver, Question
+from watchslo.monitor.stream import PAGE_SIZE
+from watchslo.watch.failure import Action, Failure, Phase, Reason, because
+from watchslo.watch.machine import Machine, State
+from watchslo.watch.messages import (
+    Batch,
+    Expired,
+    Fact,
+    FellBack,
+    Input,
+    ListDone,
+    Listed,
+    ListFailed,
+    Output,
+    Start,
+    WatchClosed,
+    WatchOpened,
+)
+from watchslo.watch.strategy import Strategy
+
+SETTLE_SECONDS = 1.0  # that the watch must stay open: its 410 comes up to 4 ms after its headers
+PATIENCE_SECONDS = 300.0  # etcd is compacted every five minutes: no list that takes longer has a revision left
+TRIES = 3  # of what fails: lists are dear, and what fails three times is nothing for informers
+LONGEST_LINE = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """What one start of an informer cost. Synced means: all objects are known, and a watch is open from there on.
+
+    `synced` is the seconds until then, with all waits after failures; None if it did not come to that, and `failure`
+    says why. Until then, `size` bytes came from lists and watches and `events` arrived live; of these, at most
+    `waiting` bytes had to wait for the list. `expired` counts 410s: of lists, and of watches from a list's revision.
+    """
+
+    strategy: str
+    synced: float | None
+    requests: int
+    pages: int
+    objects: int
+    size: int
+    events: int
+    waiting: int
+    throttled: int
+    expired_lists: int
+    expired_watches: int
+    fell_back: bool
+    failure: Failure | None
+
+    @property
+    def expired(self) -> int:
+        return self.expired_lists + self.expired_watches
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether the cluster must change before this can be rehearsed."""
+        return self.failure is not None and self.failure.action in _HOPELESS
+
+
+_HOPELESS = (Action.WAIT, Action.REAUTHENTICATE)
+
+
+async def rehearse_once(
+    strategy: Strategy, client: Client, resource: Resource, namespace: str | None, random: Callable[[], float]
+) -> Rehearsal:
+    """Starts an informer of whole objects, as plain JSON, and ends it once it has been synced for a moment."""
+    run = _Run(strategy, random)
+    question = Question(resource, namespace, Selectors(), LONGEST_LINE)
+    driver = Driver(run.machine, client, question, Representation.PLAIN, emit=run.emit, note=run.note, heard=run.hear)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(driver.run())
+        await run.until_over()
+        rehearsal = run.result()
+        driver.halt(Reason.SHUTDOWN)
+    return rehearsal
+
+
+class _Tapped(Machine):
+    """A machine that counts what it asks for, and what lists bring."""
+
+    requests = pages = items = list_bytes = 0
+
+    def receive(self, happened: Input, now: float) -> list[Output]:
+        if isinstance(happened, Listed):
+            self.pages += 1
+            self.items += happened.items
+            self.list_bytes += happened.size
+        outputs = super().receive(happened, now)
+        self.requests += sum(isinstance(output, Start) for output in outputs)
+        return outputs
+
+
+class _Run:
+    """What is known of a rehearsal under way."""
+
+    def __init__(self, strategy: Strategy, random: Callable[[], float]) -> None:
+        self.machine = _Tapped(strategy, PAGE_SIZE, random)
+        self._over = asyncio.Event()
+        self._began = time.monotonic()
+        self._list: ListDone | None = None
+        self._synced: float | None = None
+        self._settling: asyncio.TimerHandle | None = None
+        self._failure: Failure | None = None
+        self._failures = 0
+        self._expired: Counter[Phase] = Counter()
+        self._throttled = 0
+        self._fell_back = False
+        self._events = 0
+        self._heard = 0
+        self._held = 0  # of what was heard, while the list is not complete
+        self._waiting = 0
+
+    async def until_over(self) -> None:
+        """Returns when it is synced and stays so, when it is in vain, or when patience ends."""
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await self._over.wait()
+        except TimeoutError:
+            self._lose()
+            self._failure = because(Reason.TIMEOUT)
+
+    # What the driver tells
+
+    def emit(self, batch: Batch) -> None:
+        if self._synced is None:
+            self._events += len(batch.revisions)
+
+    def hear(self, size: int) -> None:
+        if self._synced is not None:
+            return
+        self._heard += size
+        if self.machine.pages and self._list is None:
+            self._held += size
+            self._waiting = max(self._waiting, self._held)
+
+    def note(self, fact: Fact) -> None:
+        match fact:
+            case ListDone():
+                self._list = fact
+                self._settle()
+            case WatchOpened():
+                self._settle()
+            case ListFailed(failure) | WatchClosed(failure):
+                self._fail(failure)
+            case Expired(phase):
+                self._list = None
+                self._held = 0
+                self._expired[phase] += 1
+            case FellBack():
+                self._fell_back = True
+                self._failures = 0  # this was an answer
+            case _:
+                pass
+
+    def _settle(self) -> None:
+        """It is synced, if nothing follows at once."""
+        if self._list is None or self.machine.state is not State.WATCHING:
+            return
+        self._synced = time.monotonic() - self._began
+        self._settling = asyncio.get_running_loop().call_later(SETTLE_SECONDS, self._over.set)
+
+    def _fail(self, failure: Failure) -> None:
+        self._lose()
+        self._failure = failure
+        self._failures += 1
+        self._throttled += failure.reason is Reason.THROTTLED
+        if self._failures == TRIES or failure.action in _HOPELESS:
+            self._over.set()
+
+    def _lose(self) -> None:
+        self._synced = None
+        if self._settling:
+            self._settling.cancel()
+
+    def result(self) -> Rehearsal:
+        machine = self.machine
+        return Rehearsal(
+            strategy=machine.strategy.name,
+            synced=self._synced,
+            requests=machine.requests,
+            pages=machine.pages,
+            objects=self._list.items if self._list else 0,
+            size=machine.list_bytes + self._heard,
+            events=self._events,
+            waiting=self._waiting,
+            throttled=self._throttled,
+            expired_lists=self._expired[Phase.LIST],
+            expired_watches=self._expired.total() - self._expired[Phase.LIST],
+            fell_back=self._fell_back,
+            failure=None if self._synced is not None else self._failure,
+        )
+
+
+# How many objects there are
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    remaining_item_count: int = 0
+
+
+class _Census(msgspec.Struct):
+    metadata: _Metadata
+    items: list[msgspec.Raw] = []
+
+
+async def count_objects(client: Client, resource: Resource, namespace: str | None) -> int | Failure:
+    """The objects of a collection, by a list of one: the apiserver says how many remain, where nothing is selected."""
+    body = await client.document(f"{resource.path(namespace)}?limit=1", Representation.METADATA.accept_list)
+    if isinstance(body, Failure):
+        return body
+    try:
+        census = msgspec.json.decode(body, type=_Census)
+    except msgspec.DecodeError:
+        return because(Reason.GARBAGE, phase=Phase.LIST)
+    return len(census.items) + census.metadata.remaining_item_count
