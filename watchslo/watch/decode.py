@@ -68,6 +68,7 @@ class Cause(msgspec.Struct, frozen=True):
     """One of `Status.details.causes`."""
 
     reason: str | None = None
+    field: str | None = None
 
 
 class Details(msgspec.Struct, frozen=True, rename="camel"):
@@ -77,9 +78,16 @@ class Details(msgspec.Struct, frozen=True, rename="camel"):
     retry_after_seconds: int | None = None
 
 
+class StatusMetadata(msgspec.Struct, frozen=True):
+    """`Status.metadata`: the 410 of an old continue token comes with a new one."""
+
+    continue_token: str | None = msgspec.field(name="continue", default=None)
+
+
 class Status(msgspec.Struct, frozen=True):
     """A metav1.Status: why the apiserver does not do what it was asked."""
 
+    metadata: StatusMetadata | None = None
     code: int | None = None
     reason: str | None = None
     message: str | None = None
@@ -88,8 +96,21 @@ class Status(msgspec.Struct, frozen=True):
     @property
     def causes(self) -> frozenset[str]:
         """The reasons of the causes, e.g. `ResourceVersionTooLarge`."""
-        causes = self.details.causes if self.details else None
-        return frozenset(cause.reason for cause in causes or () if cause.reason)
+        return frozenset(cause.reason for cause in self._causes if cause.reason)
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """The parameters that are objected to, e.g. `sendInitialEvents`."""
+        return frozenset(cause.field for cause in self._causes if cause.field)
+
+    @property
+    def _causes(self) -> list[Cause]:
+        return (self.details.causes if self.details else None) or []
+
+    @property
+    def continue_token(self) -> str | None:
+        """Where to go on with a list whose token has expired; `""` is none."""
+        return (self.metadata.continue_token if self.metadata else None) or None
 
     @property
     def retry_after(self) -> int | None:

@@ -58,7 +58,7 @@ class Objects:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A list, or one page of it, was answered: `items` objects in `size` bytes; `objects` where an inventory is kept."""
+    """A list, or a page of it, was answered: `items` objects in `size` bytes; `objects` where an inventory is kept."""
 
     op: int
     revision: int | None
@@ -76,11 +76,12 @@ class Opened:
 
 
 class Received(msgspec.Struct, frozen=True):
-    """A chunk arrived at `received` and completed these frames."""
+    """A chunk of `size` bytes arrived at `received` and completed these frames."""
 
     op: int
     frames: Frames
     received: float
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +169,15 @@ class RelistReason(StrEnum):
     EXPIRED = "expired"
     ERRORS = "errors"
     DOMAIN_RESET = "domain_reset"
+    INVENTORY = "inventory"
 
 
 @dataclass(frozen=True, slots=True)
 class Relisted:
-    """A list has become necessary; said once until it is done, however often it fails."""
+    """A list has become necessary; said once until it is done, however often it fails.
+
+    For an inventory the list runs beside the watch, which goes on.
+    """
 
     reason: RelistReason
 

@@ -59,6 +59,13 @@ def test_messages_are_sentences(reason: Reason, phase: Phase) -> None:
         (Reason.TLS, CloseClass.NETWORK, Action.RETRY),
         (Reason.TIMEOUT, CloseClass.NETWORK, Action.RETRY),
         (Reason.RESET, CloseClass.NETWORK, Action.RESUME),
+        (Reason.STALLED, CloseClass.NETWORK, Action.RETRY),
+        (Reason.APISERVER_SHUTDOWN, CloseClass.SERVER, Action.RESUME),
+        (Reason.SLOW_CONSUMER, CloseClass.SERVER, Action.RESUME),
+        (Reason.CRD_CHANGED, CloseClass.SERVER, Action.RESUME),
+        (Reason.CRD_DELETED, CloseClass.SERVER, Action.RESUME),
+        (Reason.ROTATED, CloseClass.CREDENTIALS, Action.STOP),
+        (Reason.SUPERSEDED, CloseClass.OWN, Action.STOP),
         (Reason.EARLY_EOF, CloseClass.NETWORK, Action.RESUME),
         (Reason.CREDENTIALS, CloseClass.CREDENTIALS, Action.REAUTHENTICATE),
         (Reason.RELOAD, CloseClass.OWN, Action.STOP),
@@ -136,7 +143,7 @@ def test_a_future_revision_is_no_server_error() -> None:
 
 
 def test_a_server_without_watch_lists() -> None:
-    assert classify_status(422, decode_status(NO_WATCH_LIST), None, Phase.OPEN).reason is Reason.INVALID
+    assert classify_status(422, decode_status(NO_WATCH_LIST), None, Phase.OPEN).reason is Reason.NO_STREAMED_LISTS
 
 
 @pytest.mark.parametrize(
