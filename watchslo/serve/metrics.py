@@ -21,6 +21,7 @@ from watchslo.snapshot import (
     Snapshot,
     StreamReading,
 )
+from watchslo.watch import audit
 from watchslo.watch.failure import RULES, CloseClass, Phase, Reason
 from watchslo.watch.messages import RelistReason, Unseen
 from watchslo.watch.strategy import STRATEGIES
@@ -87,7 +88,7 @@ RELIST = Label("reason", "why a stream started over", tuple(RelistReason))
 PHASE = Label("phase", "where a 410 came: on a list, opening a watch, within its stream", tuple(Phase))
 STRATEGY = Label("strategy", "how a stream reaches a revision to watch from", tuple(STRATEGIES))
 UNSEEN = Label("kind", "what became of an object in a gap", tuple(field.name for field in fields(Unseen)))
-AUDIT = Label("result", "what an audit found", ("idle", "alive", "frozen", "stalled", "lost", "unproven", "failed"))
+AUDIT = Label("result", "what an audit found", tuple(audit.Verdict))
 TICK_RESULT = Label("result", "how a tick ended", ("ok", "slow", "failed"))
 KIND = Label("kind", "what a request was for")
 CODE = Label("code", "HTTP status code of the answer, or what came instead of one")
