@@ -10,6 +10,7 @@ from watchslo.config import Config, Listen, WatchConfig, format_duration, load, 
 from watchslo.errors import ConfigError
 from watchslo.latency.objective import Objective
 from watchslo.model import Resource
+from watchslo.watch.strategy import STRATEGIES
 
 MISTAKES = sorted((Path(__file__).parent / "configs").glob("*.yaml"))
 PODS = Resource("", "v1", "pods", namespaced=True)
@@ -175,7 +176,12 @@ def test_few_requests_need_no_audits(tmp_path: Path) -> None:
     assert loaded(tmp_path, "limits: {requestsPerSecond: 2.1, auditsPerSecond: 0}").limits.audits_per_second == 0
 
 
-@pytest.mark.parametrize("strategy", ["paged", "parallel", "stream", "cache"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_every_strategy_can_be_chosen(strategy: str) -> None:
+    assert WatchConfig.model_validate({"resource": "pods", "list": strategy}).strategy == strategy
+
+
+@pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name != "tail"])
 def test_what_may_list_in_pages_has_a_size_for_them(strategy: str) -> None:
     assert WatchConfig.model_validate({"resource": "pods", "list": strategy, "pageSize": "1"}).page_size == 1
 
