@@ -10,6 +10,31 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 
+_BUILT_IN_GROUPS = frozenset(
+    f"{name}.k8s.io"
+    for name in (
+        "admissionregistration",
+        "apiextensions",
+        "apiregistration",
+        "authentication",
+        "authorization",
+        "certificates",
+        "coordination",
+        "discovery",
+        "events",
+        "flowcontrol.apiserver",
+        "internal.apiserver",
+        "networking",
+        "node",
+        "rbac.authorization",
+        "resource",
+        "scheduling",
+        "storage",
+        "storagemigration",
+    )
+)
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Resource:
     """A resource as discovery names it, e.g. `Resource("apps", "v1", "deployments", namespaced=True)`."""
@@ -28,6 +53,11 @@ class Resource:
     def cached(self) -> bool:
         """Whether the apiserver keeps a watch cache of it: by default all resources but events."""
         return self.plural != "events" or self.group not in ("", "events.k8s.io")
+
+    @property
+    def custom(self) -> bool:
+        """Whether a CRD, or an aggregated API, defines the resource."""
+        return "." in self.group and self.group not in _BUILT_IN_GROUPS
 
     def path(self, namespace: str | None = None) -> str:
         """The collection's URL path, of one namespace or of the whole cluster."""

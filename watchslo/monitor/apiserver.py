@@ -9,23 +9,26 @@ from watchslo.kube.limiter import Limiter
 from watchslo.model import Interval
 from watchslo.monitor.counters import Durations
 from watchslo.snapshot import ApiserverReading
-from watchslo.watch.strategy import STRATEGIES
+from watchslo.watch.closes import Closes
 
 
 class Apiserver:
     """`name` is the label `apiserver`; `unproven` says why its revisions need not be etcd's, or is None.
 
-    `peers` is how many apiservers the address stands for, where that is known.
+    `peers` is how many apiservers the address stands for, where that is known. `closes` finds out why watches
+    were closed; `open_streams` are the numbers of the streams whose watch is open.
     """
 
     def __init__(self, name: str, connection: Connection, limiter: Limiter) -> None:
         self.name = name
         self.client = Client(connection, limiter, self._observe_date)
-        self.durations = Durations(STRATEGIES)
+        self.durations = Durations()
         self.version: str | None = None
         self.unproven: str | None = None
         self.peers: int | None = None
         self.time_travel = 0
+        self.closes = Closes()
+        self.open_streams: set[int] = set()
         self._offset = ClockOffset()
 
     def _observe_date(self, date: float, sent_wall: float, answered_wall: float) -> None:

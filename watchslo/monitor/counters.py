@@ -9,15 +9,19 @@ from watchslo.watch.messages import (
     BookmarkSeen,
     Expired,
     Fact,
+    FellBack,
+    Gap,
     Garbage,
+    InitialEvents,
     ListDone,
     OutOfOrder,
     Relisted,
     RelistReason,
+    Unseen,
     WatchClosed,
     WatchOpened,
 )
-from watchslo.watch.strategy import Strategy
+from watchslo.watch.strategy import STRATEGIES, Strategy
 
 REQUEST_EDGES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 LIFETIME_EDGES = (1.0, 10.0, 30.0, 60.0, 120.0, 300.0, 450.0, 600.0, 900.0)
@@ -38,15 +42,14 @@ class Counters:
         self.list_items = 0
         self.list_bytes = 0
         self.list_pages = 0
+        self.list_fallbacks = 0
+        self.initial_events = 0
+        self.gap_revisions = 0
+        self.gap_seconds = 0.0
+        self.unseen = Counter({"changed": 0, "created": 0, "deleted": 0})
 
     def add(self, fact: Fact) -> None:
         match fact:
-            case Relisted(reason):
-                self.relists[reason] += 1
-            case ListDone(items=items, size=size, pages=pages):
-                self.list_items += items
-                self.list_bytes += size
-                self.list_pages += pages
             case WatchClosed(failure):
                 self.closed[failure.closed, failure.reason] += 1
             case Expired(phase):
@@ -58,20 +61,40 @@ class Counters:
             case Garbage(count):
                 self.events["ERROR"] += count
             case _:
+                self._add_of_lists(fact)
+
+    def _add_of_lists(self, fact: Fact) -> None:
+        match fact:
+            case Relisted(reason):
+                self.relists[reason] += 1
+            case ListDone(items=items, size=size, pages=pages):
+                self.list_items += items
+                self.list_bytes += size
+                self.list_pages += pages
+            case FellBack():
+                self.list_fallbacks += 1
+            case InitialEvents(count):
+                self.initial_events += count
+            case Gap(after, until, seconds):
+                self.gap_revisions += until - after
+                self.gap_seconds += seconds
+            case Unseen(changed, created, deleted):
+                self.unseen.update(changed=changed, created=created, deleted=deleted)
+            case _:
                 pass
 
 
 class Durations:
     """What starting over costs: lists by strategy, openings of watches, and how long watches live; in seconds."""
 
-    def __init__(self, strategies: Iterable[str]) -> None:
+    def __init__(self, strategies: Iterable[str] = STRATEGIES) -> None:
         self.lists = {strategy: DurationHistogram(REQUEST_EDGES) for strategy in strategies}
         self.opens = DurationHistogram(REQUEST_EDGES)
         self.lives = DurationHistogram(LIFETIME_EDGES)
 
-    def add(self, strategy: str, fact: Fact) -> None:
+    def add(self, fact: Fact) -> None:
         match fact:
-            case ListDone(took=took):
+            case ListDone(strategy=strategy, took=took):
                 self.lists[strategy].observe(took)
             case WatchOpened(took):
                 self.opens.observe(took)

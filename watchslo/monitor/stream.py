@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+import numpy as np
 import structlog
 
 from watchslo.clock.domain import Membership
@@ -21,25 +22,31 @@ from watchslo.monitor.lag import Lag
 from watchslo.monitor.timekeeper import Timekeeper
 from watchslo.monitor.trouble import Trouble
 from watchslo.snapshot import StreamReading
-from watchslo.watch.failure import Reason
+from watchslo.watch.closes import Close
+from watchslo.watch.failure import Reason, because
 from watchslo.watch.machine import HEALTHY_SECONDS, Machine, State
 from watchslo.watch.messages import (
     Batch,
     BookmarkSeen,
     Fact,
+    FellBack,
+    Gap,
     ListFailed,
     OutOfOrder,
     Relisted,
     RelistReason,
+    Reopen,
     Reset,
     TimeTravel,
     Unparsable,
+    Unseen,
     WatchClosed,
     WatchOpened,
 )
 from watchslo.watch.strategy import STRATEGIES
 
 PAGE_SIZE = 500  # client-go's default
+BEHIND_SECONDS = 1.0  # an event later than this came from a backlog
 
 
 class Stream:
@@ -71,7 +78,7 @@ class Stream:
         self._random = random
         self._strategy = STRATEGIES[watch.strategy]
         self._counters = Counters(self._strategy)
-        self._durations = Durations([self._strategy.name])
+        self._durations = Durations()
         self._apiserver = apiserver
         selectors = Selectors(watch.field_selector, watch.label_selector)
         self._question = Question(resource, watch.namespace, selectors, longest_line)
@@ -82,6 +89,7 @@ class Stream:
         self._opened: float | None = None
         self._last_received_wall: float | None = None
         self._bookmark_seen: float | None = None
+        self._newest: tuple[float, int] | None = None  # when the newest event was received, and its revision
         self._log = structlog.get_logger().bind(watch=label, resource=resource.key)
         self._trouble = Trouble(self._log)
 
@@ -139,6 +147,10 @@ class Stream:
         """Forgets every revision: the storage went back in time."""
         self._driver.feed(Reset())
 
+    def reopen(self, reason: Reason) -> None:
+        """Closes the watch, if there is one, and resumes it from its newest revision."""
+        self._driver.feed(Reopen(reason))
+
     # What becomes of it
 
     def _hear(self, size: int) -> None:
@@ -148,6 +160,7 @@ class Stream:
     def _emit(self, batch: Batch) -> None:
         for type_ in batch.types:
             self._counters.events[type_] += 1
+        self._newest = batch.received, batch.revisions[-1]
         is_member = self.home.domain.sight(batch.received, batch.revisions[-1], self.number)
         if self._lag.tainted(batch.received):
             self.track.unmeasured(TAINTED, len(batch.revisions))
@@ -172,26 +185,70 @@ class Stream:
         self.track.record_creation([creation_bounds(stamp, received_wall, offset) for stamp in stamps if stamp])
 
     def _note(self, fact: Fact) -> None:
+        """Takes in a fact; why a watch was closed early and cleanly is only known a moment later."""
+        match fact:
+            case WatchClosed(failure, lived) if failure.reason is Reason.FORCED:
+                self._apiserver.closes.closed(self._unexplained(lived))
+            case WatchClosed(failure) | ListFailed(failure):
+                self._apiserver.closes.ended(time.monotonic(), self.number, failure.reason)
+                self._tell(fact)
+            case _:
+                self._tell(fact)
+        if isinstance(fact, WatchClosed):
+            self._apiserver.open_streams.discard(self.number)
+
+    def _unexplained(self, lived: float | None) -> Close:
+        return Close(
+            stream=self.number,
+            closed=time.monotonic(),
+            open_streams=len(self._apiserver.open_streams),
+            behind=self._behind(),
+            custom=self.resource.custom,
+            tell=lambda reason: self._tell(WatchClosed(because(reason), lived)),
+        )
+
+    def _behind(self) -> bool:
+        """Whether the newest event was surely late."""
+        if self._newest is None or not self.measured:
+            return False
+        received, revision = self._newest
+        bounds = self.home.domain.clock.measure(np.array([revision]), np.array([received]), without=None)
+        return bool(bounds.measurable[0] and bounds.proven[0] >= BEHIND_SECONDS)
+
+    def _tell(self, fact: Fact) -> None:
         self._counters.add(fact)
-        self._durations.add(self._strategy.name, fact)
-        self._apiserver.durations.add(self._strategy.name, fact)
+        self._durations.add(fact)
+        self._apiserver.durations.add(fact)
         match fact:
             case WatchOpened():
                 self._opened = time.monotonic()
+                self._apiserver.open_streams.add(self.number)
                 self.renewed.set()
-            case WatchClosed(failure, lived):
-                self._trouble.happened("watch_closed", failure, after_s=lived and round(lived, 3))
-            case ListFailed(failure):
-                self._trouble.happened("list_failed", failure)
             case BookmarkSeen(revision):
                 self._bookmark_seen = time.monotonic()
                 self.home.domain.sight(self._bookmark_seen, revision, self.number)
             case Unparsable(count):
                 self.track.unmeasured(UNPARSABLE, count)
-            case Relisted(reason) if reason is not RelistReason.START:
-                self._log.info("relist", reason=reason.value)
             case TimeTravel():
                 self._apiserver.time_travel += 1
+            case _:
+                self._say(fact)
+
+    def _say(self, fact: Fact) -> None:
+        """Puts a fact into the log, where it belongs there."""
+        match fact:
+            case WatchClosed(failure, lived):
+                self._trouble.happened("watch_closed", failure, after_s=lived and round(lived, 3))
+            case ListFailed(failure):
+                self._trouble.happened("list_failed", failure)
+            case Relisted(reason) if reason is not RelistReason.START:
+                self._log.info("relist", reason=reason.value)
+            case Gap(after, until, seconds):
+                self._log.warning("gap", after=after, until=until, seconds=round(seconds, 3))
+            case Unseen(changed, created, deleted):
+                self._log.warning("unseen_changes", changed=changed, created=created, deleted=deleted)
+            case FellBack():
+                self._log.info("no_streamed_lists")
             case OutOfOrder(count) if self._counters.order_violations == count:
                 self._log.warning("out_of_order", events=count)  # the first; others are counted
 
@@ -228,11 +285,11 @@ class Stream:
             list_items=counters.list_items,
             list_bytes=counters.list_bytes,
             list_pages=counters.list_pages,
-            list_fallbacks=0,
-            initial_events=0,
-            gap_revisions=0,
-            gap_seconds=0.0,
-            unseen=None,
+            list_fallbacks=counters.list_fallbacks,
+            initial_events=counters.initial_events,
+            gap_revisions=counters.gap_revisions,
+            gap_seconds=counters.gap_seconds,
+            unseen=dict(counters.unseen) if self.watch.inventory else None,
             objects=None,
             audit=None,
             stalls=0,

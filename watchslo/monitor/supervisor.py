@@ -33,6 +33,7 @@ from watchslo.watch.failure import Failure, Reason
 SERVICE = "service"  # the apiserver's label: whichever one answers at the address
 REFRESH_SECONDS = 180.0  # a new CRD is found within this
 SNAPSHOT_SECONDS = 1.0
+ROTATION_SECONDS = 10.0  # over which watches are reopened with new credentials: not all are to be closed at once
 OVERLOADED_SECONDS = 0.5  # of lag between two evaluations: a tenth of the time, and the SLO is not judged by it
 
 
@@ -62,6 +63,8 @@ class Supervisor:
         self._untried: Config | None = config  # until the cluster has been asked for all of it
         self._changed = asyncio.Event()
         self._outdated = asyncio.Event()
+        self._rotated = asyncio.Event()
+        connection.on_change(self._rotated.set)
         self._started_wall = self._configured_wall = time.time()
         self._tainted = 0.0
         self._snapshot: Snapshot | None = None
@@ -80,8 +83,10 @@ class Supervisor:
             self._crew.hire("heartbeat", partial(keep_beating, self.lag))
             self._crew.hire("evaluation", self._keep_evaluating)
             self._crew.hire("configuration", self._keep_reconciling)
+            self._crew.hire("credentials", self._keep_reopening)
             await stop.wait()
-            await self._crew.dismiss("configuration", "discovery")
+            await self._crew.dismiss("configuration", "discovery", "credentials")
+            self._apiserver.closes.give_up()
             await self._evaluate()
             last = self._take_snapshot()
             for _, stream in self._streams.values():
@@ -213,6 +218,17 @@ class Supervisor:
         creation = wanted.watch.measures_creation(wanted.resource)
         return Track(self._bins, wanted.objective, time.monotonic(), creation=creation)
 
+    async def _keep_reopening(self) -> None:
+        """Reopens every watch when the credentials have changed: some apiservers end those that began with old ones."""
+        while True:
+            await self._rotated.wait()
+            self._rotated.clear()
+            self._log.info("credentials_changed")
+            streams = [stream for _, stream in self._streams.values()]
+            for stream in streams:
+                stream.reopen(Reason.ROTATED)
+                await asyncio.sleep(2 * self._random() * ROTATION_SECONDS / len(streams))
+
     # What becomes known
 
     async def _keep_evaluating(self) -> None:
@@ -223,6 +239,7 @@ class Supervisor:
 
     async def _evaluate(self) -> None:
         """Evaluates one track after the other, and lets arrivals through in between."""
+        self._apiserver.closes.settle(time.monotonic())
         tainted, self._tainted = self._tainted, self.lag.tainted_seconds
         overloaded = self._tainted - tainted > OVERLOADED_SECONDS
         for _, stream in list(self._streams.values()):

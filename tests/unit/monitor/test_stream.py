@@ -22,6 +22,7 @@ from watchslo.monitor.stream import Stream
 from watchslo.monitor.ticker import Pace
 from watchslo.monitor.timekeeper import Timekeeper
 from watchslo.monitor.trouble import Trouble
+from watchslo.watch.closes import SETTLE_SECONDS
 from watchslo.watch.failure import Reason
 from watchslo.watch.machine import HEALTHY_SECONDS, State
 
@@ -162,10 +163,26 @@ class TestRun:
             watch.send()
             await asyncio.sleep(0.1)
             assert cluster.watches[1].revision == 101
+            assert not parts.stream.reading().closed
+            parts.apiserver.closes.settle(time.monotonic() + SETTLE_SECONDS)
             reading = parts.stream.reading()
             assert reading.closed == {("server", "forced"): 1}
             assert reading.watch_duration.total == 1
             assert reading.watch_open.total == 2
+
+    async def test_a_watch_that_is_closed_while_it_is_behind_was_too_slow(self, cluster: Cluster) -> None:
+        async with open_stream(cluster) as (parts, watch):
+            await parts.join(cluster)
+            late = cluster.revision + 1
+            cluster.revision += 1
+            for _ in range(4):
+                parts.tick(cluster.revision)
+                await asyncio.sleep(0.6)
+            cluster.send(PODS, line("MODIFIED", late))
+            watch.send()
+            await asyncio.sleep(0.1)
+            parts.apiserver.closes.give_up()
+            assert parts.stream.reading().closed == {("server", "slow_consumer"): 1}
 
     async def test_starts_over_when_the_storage_went_back(self, cluster: Cluster) -> None:
         async with open_stream(cluster) as (parts, _):
