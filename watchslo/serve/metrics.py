@@ -80,11 +80,17 @@ END = Label("bound", "end of the interval it lies in", ("lower", "upper"))
 EVENT_VERDICT = Label("verdict", "what the proven bounds say of an event", ("within", "beyond", "uncertain"))
 WINDOW_VERDICT = Label("verdict", "what the estimate says of a window", ("good", "bad", "no_data"))
 TARGET = Label("kind", "share of events, or of windows", ("events", "minutes"))
-EVENT_TYPE = Label("type", "type of the watch event; error with `full` only", ("added", "modified", "deleted", "error"))
+EVENT_TYPE = Label(
+    "type", "type of the watch event; `error` with `full` only", ("added", "modified", "deleted", "error")
+)
 UNMEASURED = Label("reason", "why an event is no sample", track.UNMEASURED)
 CLASS = Label("class", "whose doing the end of a watch was", tuple(CloseClass))
 CLOSED = Label("reason", "why exactly it ended", tuple(Reason))
-RELIST = Label("reason", "why a stream started over, or listed once more for its inventory", tuple(RelistReason))
+RELIST = Label(
+    "reason",
+    "why a stream started over; `inventory`, for which the watch goes on, with `full` only",
+    tuple(RelistReason),
+)
 PHASE = Label("phase", "where a 410 came: on a list, opening a watch, within its stream", tuple(Phase))
 STRATEGY = Label("strategy", "how a stream reaches a revision to watch from", tuple(STRATEGIES))
 UNSEEN = Label("kind", "what became of an object in a gap", tuple(field.name for field in fields(Unseen)))
@@ -210,6 +216,10 @@ def _events(stream: StreamReading) -> Iterable[Point]:
 
 def _changes(stream: StreamReading) -> Iterable[Point]:
     return ((values, count) for values, count in _events(stream) if values[0] in CHANGES)
+
+
+def _starts(stream: StreamReading) -> Iterable[Point]:
+    return _each({reason: count for reason, count in stream.relists.items() if reason != RelistReason.INVENTORY})
 
 
 def _closed_by_class(stream: StreamReading) -> Mapping[str, int]:
@@ -441,6 +451,7 @@ STARTING_OVER = (
         Type.COUNTER,
         Stability.STABLE,
         "Times a stream had to start over.",
+        _per_watch(_starts, RELIST),
         _per_watch(lambda s: _each(s.relists), RELIST),
     ),
     Family(

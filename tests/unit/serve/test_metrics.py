@@ -123,8 +123,7 @@ class TestCost:
         assert series(replace(readings.TAIL, stalled_for=1.0), Detail.BASIC) <= 48
 
     def test_one_with_an_inventory_that_may_meet_everything_has_at_most_50_in_basic(self) -> None:
-        relists = {str(reason): 1 for reason in RelistReason if reason is not RelistReason.DOMAIN_RESET}
-        worst = replace(readings.STALLED, relists=relists, expired=dict.fromkeys(Phase, 1))
+        worst = replace(readings.STALLED, relists=dict.fromkeys(RelistReason, 1), expired=dict.fromkeys(Phase, 1))
         assert series(worst, Detail.BASIC) <= 50
 
     def test_100_watches_have_about_5000(self) -> None:
@@ -188,6 +187,14 @@ class TestCounters:
         shown = samples(with_track(), Detail.FULL, "watchslo_watches_closed")
         counted = {labels: count for labels, count in shown.items() if count}
         assert counted == {("deadline", "deadline"): 4, ("network", "reset"): 1, ("network", "early_eof"): 2}
+
+
+class TestRelists:
+    def test_one_for_the_inventory_starts_nothing_over(self) -> None:
+        shown = replace(readings.SNAPSHOT, streams=(readings.STALLED,))
+        starts = {("start",): 1, ("expired",): 1, ("errors",): 0}
+        assert samples(shown, Detail.BASIC, "watchslo_relists") == starts
+        assert samples(shown, Detail.FULL, "watchslo_relists") == {**starts, ("inventory",): 2}
 
 
 class TestGaps:
