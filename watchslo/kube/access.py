@@ -1,12 +1,13 @@
 """Access to one apiserver: its address, who we are, how TLS is made; and the renewal of all that while it is in use."""
 
 import asyncio
+import hashlib
 import ipaddress
 import os
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -20,7 +21,11 @@ Stamp = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a request needs besides its path. `url` has no slash at its end; `tls` is absent for plain HTTP."""
+    """What a request needs besides its path. `url` has no slash at its end; `tls` is absent for plain HTTP.
+
+    Two are equal if a request cannot tell them apart: what TLS is made of is compared by `TlsMaker`, which makes no
+    second context of the same.
+    """
 
     url: str
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
@@ -31,18 +36,25 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """An access, the files it was made from as they were before they were read, and when it expires (Unix seconds)."""
+    """An access, the files it was made from as they were before they were read, and when it expires (Unix seconds).
+
+    What a plugin had to be asked for is `costly`.
+    """
 
     access: Access
     files: Mapping[str, Stamp | None]
     expires_wall: float = float("inf")
+    costly: bool = False
 
 
 class Connection:
     """Keeps the access to one apiserver fresh.
 
-    It is loaded again when one of its files changes, before it expires, and after the apiserver has rejected it. What
-    cannot be loaded again stays in use until it is rejected: a kubeconfig is not always written at once.
+    It is loaded again when one of its files changes, before it expires, and after the apiserver has rejected it. Only
+    who has nothing that could still be accepted waits for that; all else goes on with what there is. What cannot be
+    loaded again stays in use until it is rejected: a kubeconfig is not always written at once.
+
+    Changes are noticed by asking for access, which ticks do twice a second.
     """
 
     def __init__(
@@ -56,17 +68,25 @@ class Connection:
         self._clock = clock
         self._wall = wall
         self._loading = asyncio.Lock()
+        self._renewal: asyncio.Task[None] | None = None
+        self._listeners: list[Callable[[], object]] = []
         self._credentials: Credentials | None = None
         self._error: ConnectError | None = None
         self._rejected = False
-        self._renew_at = float("inf")
+        self._renew_at = self._expires_at = float("inf")
+        self._tried: Mapping[str, Stamp | None] = {}  # the files as they were before the last attempt
         self._not_before = -float("inf")
+
+    def on_change(self, listener: Callable[[], object]) -> None:
+        """Calls it on the loop each time that the access in use was replaced by a different one."""
+        self._listeners.append(listener)
 
     async def access(self) -> Access:
         """Raises ConnectError where there is none to be had."""
-        if self._credentials is None or self._stale(self._credentials):
-            async with self._loading:
-                await self._renew()
+        if self._credentials is None or self._rejected or self._clock() >= self._expires_at:
+            await self._renew()
+        elif self._renewal is None and self._stale(self._credentials) and self._may_load(self._credentials):
+            self._renewal = asyncio.create_task(self._renew_aside())
         assert self._credentials is not None
         return self._credentials.access
 
@@ -75,27 +95,64 @@ class Connection:
         if self._credentials is not None and self._credentials.access is access:
             self._rejected = True
 
+    async def close(self) -> None:
+        """Ends a renewal that is under way."""
+        if self._renewal is not None:
+            self._renewal.cancel()
+            await asyncio.wait([self._renewal])
+
     def _stale(self, credentials: Credentials) -> bool:
         return self._rejected or self._clock() >= self._renew_at or stamps(credentials.files) != credentials.files
 
-    async def _renew(self) -> None:
-        if self._credentials is not None and not self._stale(self._credentials):
-            return  # somebody else renewed it
-        if self._clock() < self._not_before:
-            if self._error is not None:
-                raise self._error
-            return
+    def _may_load(self, credentials: Credentials) -> bool:
+        """Whether it is time to try again; at once where files have changed since, as pairs do one by one."""
+        return self._clock() >= self._not_before or (not credentials.costly and stamps(self._tried) != self._tried)
+
+    async def _renew_aside(self) -> None:
         try:
-            self._credentials = await self._load()
+            await self._renew()
+        except ConnectError:
+            pass  # rejected meanwhile: who asks next is told
+        finally:
+            self._renewal = None
+
+    async def _renew(self) -> None:
+        async with self._loading:
+            old = self._credentials
+            if old is not None and not self._stale(old):
+                return  # somebody else renewed it
+            if not (self._clock() >= self._not_before if old is None else self._may_load(old)):
+                if self._error is not None:
+                    raise self._error
+                return
+            await self._replace(old)
+
+    async def _replace(self, old: Credentials | None) -> None:
+        if old is not None:
+            self._tried = stamps(old.files)
+        try:
+            new = await self._load()
         except ConnectError as error:
-            self._error = error if self._credentials is None or self._rejected else None
+            self._error = error if old is None or self._rejected else None
             if self._error is not None:
                 raise
         else:
             self._error, self._rejected = None, False
-            self._renew_at = self._clock() + RENEW_SHARE * (self._credentials.expires_wall - self._wall())
+            self._adopt(old, new)
         finally:
             self._not_before = self._clock() + RETRY_SECONDS
+
+    def _adopt(self, old: Credentials | None, new: Credentials) -> None:
+        lifetime, now = new.expires_wall - self._wall(), self._clock()
+        self._renew_at, self._expires_at = now + RENEW_SHARE * lifetime, now + lifetime
+        self._tried = new.files
+        if old is not None and new.access == old.access:
+            self._credentials = replace(new, access=old.access)  # that it is the same can then be seen
+            return
+        self._credentials = new
+        if old is not None:
+            for listener in self._listeners:
+                asyncio.get_running_loop().call_soon(listener)
 
 
 def stamps(paths: Iterable[str]) -> dict[str, Stamp | None]:
@@ -150,6 +207,36 @@ def tls_context(
                 f"{certificate}: is no client certificate for the key {key}; put a matching pair in PEM form there"
             ) from None
     return context
+
+
+class TlsMaker:
+    """Makes TLS, anew only where something else is to be made of it.
+
+    Connections are kept for who asks with the very context that they were opened with: another one means new
+    connections, with the new certificate and checked against the new CA.
+    """
+
+    def __init__(self) -> None:
+        self._made_of: tuple[object, ...] | None = None
+        self._context: ssl.SSLContext
+
+    def make(
+        self, ca_file: str | None, certificate: str | None = None, key: str | None = None, *, verify: bool = True
+    ) -> ssl.SSLContext:
+        """As `tls_context`."""
+        made_of = (verify, *map(_digest, (ca_file, certificate, key)))
+        if made_of != self._made_of:
+            self._context = tls_context(ca_file, certificate, key, verify=verify)
+            self._made_of = made_of
+        return self._context
+
+
+def _digest(path: str | None) -> bytes | None:
+    """Of what a file holds; none of one that cannot be read, which TLS will complain about."""
+    try:
+        return None if path is None else hashlib.sha256(Path(path).read_bytes()).digest()
+    except OSError:
+        return b""
 
 
 def proxy_for(url: str, environ: Mapping[str, str]) -> str | None:

@@ -212,6 +212,7 @@ class Client:
 
     async def __aexit__(self, *_: object) -> None:
         await self._session.close()
+        await self._connection.close()
 
     async def read_nothing(self, resource: Resource, namespace: str, kind: str) -> Reading | Failure:
         """A consistent list that selects no object: the revision of this moment, as storage has it."""

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from watchslo.errors import ConnectError
-from watchslo.kube.access import Access, Connection, Credentials, clean_token, proxy_for, read_text, stamps, tls_context
+from watchslo.kube.access import Access, Connection, Credentials, TlsMaker, clean_token, proxy_for, read_text, stamps
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -53,12 +53,12 @@ def _kubeconfigs(kubeconfig: str | None, environ: Mapping[str, str]) -> list[str
 def _in_cluster(environ: Mapping[str, str], service_account: Path) -> Connection:
     host, port = environ["KUBERNETES_SERVICE_HOST"], environ.get("KUBERNETES_SERVICE_PORT") or "443"
     url = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
-    return Connection(partial(_load_service_account, url, proxy_for(url, environ), service_account))
+    return Connection(partial(_load_service_account, TlsMaker(), url, proxy_for(url, environ), service_account))
 
 
-async def _load_service_account(url: str, proxy: str | None, folder: Path) -> Credentials:
+async def _load_service_account(tls: TlsMaker, url: str, proxy: str | None, folder: Path) -> Credentials:
     token, ca = str(folder / "token"), str(folder / "ca.crt")
     files = stamps((token, ca))
     authorization = f"Bearer {clean_token(read_text(token), token)}"
-    access = Access(url, (("Authorization", authorization),), tls_context(ca), proxy=proxy)
+    access = Access(url, (("Authorization", authorization),), tls.make(ca), proxy=proxy)
     return Credentials(access, files)

@@ -27,11 +27,11 @@ from watchslo.kube.access import (
     Access,
     Connection,
     Credentials,
+    TlsMaker,
     clean_token,
     proxy_for,
     read_text,
     stamps,
-    tls_context,
     usable_proxy,
 )
 from watchslo.kube.plugin import PluginError, run_plugin
@@ -61,22 +61,24 @@ def connect_by_kubeconfig(paths: list[str], context: str | None, environ: Mappin
     Raises ConnectError for what no retry can mend.
     """
     choice = _choose(paths, context)
-    return Connection(partial(_load, paths, choice.context, environ))
+    return Connection(partial(_load, TlsMaker(), paths, choice.context, environ))
 
 
-async def _load(paths: list[str], context: str, environ: Mapping[str, str]) -> Credentials:
+async def _load(tls: TlsMaker, paths: list[str], context: str, environ: Mapping[str, str]) -> Credentials:
     kubeconfigs = stamps(paths)
     choice = await asyncio.to_thread(_choose, paths, context)
     files = {**stamps(choice.files), **kubeconfigs}
     if choice.token_file is not None:  # client-go prefers it to `token`; the library would keep its newline
         choice.user["token"] = clean_token(read_text(choice.token_file), choice.token_file)
     configuration = Configuration()
+    costly = "exec" in choice.user
     try:
         expires_wall = await _ask_plugin(choice, environ)
         await choice.loader.load_and_set(configuration)
     except Exception as error:  # noqa: BLE001 - the library raises anything
         raise ConnectError(f"{choice.origin}: context {context}: {_explained(error)}") from None
-    return Credentials(await asyncio.to_thread(_access, choice, configuration, environ), files, expires_wall)
+    access = await asyncio.to_thread(_access, tls, choice, configuration, environ)
+    return Credentials(access, files, expires_wall, costly)
 
 
 async def _ask_plugin(choice: _Choice, environ: Mapping[str, str]) -> float:
@@ -93,22 +95,22 @@ async def _ask_plugin(choice: _Choice, environ: Mapping[str, str]) -> float:
     return credential.expires_wall
 
 
-def _access(choice: _Choice, configuration: Configuration, environ: Mapping[str, str]) -> Access:
+def _access(tls: TlsMaker, choice: _Choice, configuration: Configuration, environ: Mapping[str, str]) -> Access:
     url = choice.cluster["server"].rstrip("/")
     proxy = configuration.proxy
     return Access(
         url,
         headers=(*_authorization(choice, configuration), *_impersonation(choice.user)),
-        tls=_tls(choice, configuration) if url.startswith("https:") else None,
+        tls=_tls(tls, choice, configuration) if url.startswith("https:") else None,
         server_name=configuration.tls_server_name,
         proxy=usable_proxy(proxy, f"{choice.origin}: proxy-url") if proxy else proxy_for(url, environ),
     )
 
 
-def _tls(choice: _Choice, configuration: Configuration) -> ssl.SSLContext:
+def _tls(tls: TlsMaker, choice: _Choice, configuration: Configuration) -> ssl.SSLContext:
     ca, certificate = configuration.ssl_ca_cert, configuration.cert_file
     try:
-        return tls_context(ca, certificate, configuration.key_file, verify=configuration.verify_ssl)
+        return tls.make(ca, certificate, configuration.key_file, verify=configuration.verify_ssl)
     except ConnectError:
         if {ca, certificate} <= {None, *choice.files}:
             raise

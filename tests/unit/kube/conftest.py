@@ -133,6 +133,14 @@ async def client(server: Server, known: Known) -> AsyncIterator[Client]:
         yield client
 
 
+async def renewed(connection: Connection) -> Access:
+    """The access after a renewal that nobody waits for, if one has become necessary."""
+    await connection.access()
+    if connection._renewal is not None:
+        await asyncio.wait([connection._renewal])
+    return await connection.access()
+
+
 @pytest.fixture(scope="session")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("authority") / "ca")

@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.certs import Authority
+from tests.support.certs import Authority, Pair
+from tests.unit.kube.conftest import renewed
 from watchslo.errors import ConnectError
 from watchslo.kube.access import (
     Access,
     Connection,
     Credentials,
+    TlsMaker,
     clean_token,
     proxy_for,
     read_text,
@@ -29,15 +31,29 @@ class Source:
         self.error: ConnectError | None = None
         self.files: Callable[[], dict[str, tuple[int, int, int] | None]] = dict
         self.lifetime = float("inf")
+        self.costly = False
+        self.token: str | None = None
+        self.changes = 0
+        self.free = asyncio.Event()
+        self.free.set()
         self.connection = Connection(self.load, clock=lambda: self.now, wall=lambda: self.now + 1e9)
+        self.connection.on_change(self.change)
+
+    def change(self) -> None:
+        self.changes += 1
 
     async def load(self) -> Credentials:
-        await asyncio.sleep(0)
         self.loads += 1
         files = self.files()
+        await asyncio.sleep(0)
+        await self.free.wait()
         if self.error:
             raise self.error
-        return Credentials(Access(f"https://load-{self.loads}"), files, self.now + 1e9 + self.lifetime)
+        access = Access(f"https://load-{self.loads}") if self.token is None else Access(f"https://{self.token}")
+        return Credentials(access, files, self.now + 1e9 + self.lifetime, self.costly)
+
+    async def renewed(self) -> str:
+        return (await renewed(self.connection)).url
 
     async def url(self) -> str:
         return (await self.connection.access()).url
@@ -96,15 +112,17 @@ class TestConnection:
         source.now += 10
         assert await source.url() == "https://load-1"
         token.write_text("two!")
-        assert await source.url() == "https://load-2"
+        assert await source.url() == "https://load-1"
+        assert await source.renewed() == "https://load-2"
+        assert source.changes == 1
 
     async def test_renews_before_expiry(self, source: Source) -> None:
         source.lifetime = 100.0
         await source.url()
         source.now += 79
-        assert await source.url() == "https://load-1"
+        assert await source.renewed() == "https://load-1"
         source.now += 2
-        assert await source.url() == "https://load-2"
+        assert await source.renewed() == "https://load-2"
 
     async def test_what_has_expired_when_it_comes(self, source: Source) -> None:
         source.lifetime = -5.0
@@ -128,13 +146,119 @@ class TestConnection:
         source.error = ConnectError("half written")
         source.now += 90
         for _ in range(2):
-            assert await source.url() == "https://load-1"
+            assert await source.renewed() == "https://load-1"
+        assert source.loads == 2
         source.connection.reject(await source.connection.access())
         source.now += 10
         assert await source.error_message() == "half written"
         source.error = None
         source.now += 10
         assert await source.url() == "https://load-4"
+
+    async def test_who_has_what_is_good_does_not_wait(self, source: Source) -> None:
+        source.lifetime = 100.0
+        await source.url()
+        source.free.clear()
+        source.now += 90
+        assert [await source.url() for _ in range(5)] == ["https://load-1"] * 5
+        source.free.set()
+        assert await source.renewed() == "https://load-2"
+        assert source.loads == 2
+
+    async def test_who_has_what_has_expired_waits(self, source: Source) -> None:
+        source.lifetime = 100.0
+        await source.url()
+        source.free.clear()
+        source.now += 101
+        waiting = asyncio.create_task(source.url())
+        await asyncio.sleep(0)
+        source.free.set()
+        assert await waiting == "https://load-2"
+
+    async def test_who_was_rejected_waits_for_the_renewal_that_is_under_way(self, source: Source) -> None:
+        source.lifetime = 100.0
+        access = await source.connection.access()
+        source.free.clear()
+        source.now += 90
+        await source.url()
+        await asyncio.sleep(0)
+        source.connection.reject(access)
+        waiting = asyncio.create_task(source.url())
+        await asyncio.sleep(0)
+        source.free.set()
+        assert await waiting == "https://load-2"
+        assert source.loads == 2
+
+    async def test_rejected_while_a_renewal_fails(self, source: Source) -> None:
+        source.lifetime = 100.0
+        access = await source.connection.access()
+        source.error = ConnectError("no plugin")
+        source.now += 90
+        await source.url()
+        source.connection.reject(access)
+        assert await source.error_message() == "no plugin"
+        assert source.loads == 2
+
+    async def test_closed_during_a_renewal(self, source: Source) -> None:
+        source.lifetime = 100.0
+        await source.url()
+        source.free.clear()
+        source.now += 90
+        await source.url()
+        await source.connection.close()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        await source.connection.close()
+
+    @pytest.mark.parametrize(("costly", "loads"), [(False, 3), (True, 2)])
+    async def test_what_changes_again_is_loaded_at_once_unless_it_costs(
+        self, source: Source, tmp_path: Path, *, costly: bool, loads: int
+    ) -> None:
+        certificate, key = tmp_path / "certificate", tmp_path / "key"
+        for path in (certificate, key):
+            path.write_text("old")
+        source.files = lambda: stamps([str(certificate), str(key)])
+        source.costly = costly
+        await source.url()
+        source.now += 10
+        certificate.write_text("new one")
+        source.error = ConnectError("not a pair")
+        assert await source.renewed() == "https://load-1"
+        assert source.loads == 2
+        source.now += 1
+        key.write_text("new one")
+        source.error = None
+        assert await source.renewed() == ("https://load-1" if costly else "https://load-3")
+        assert source.loads == loads
+
+    async def test_rejected_after_its_file_has_changed(self, source: Source, tmp_path: Path) -> None:
+        token = tmp_path / "token"
+        token.write_text("one")
+        source.files = lambda: stamps([str(token)])
+        source.connection.reject(await source.connection.access())
+        assert await source.url() == "https://load-1"
+        token.write_text("two!")
+        assert await source.url() == "https://load-2"
+
+    async def test_touched_is_not_changed(self, source: Source, tmp_path: Path) -> None:
+        token = tmp_path / "token"
+        token.write_text("one")
+        source.files, source.token = (lambda: stamps([str(token)])), "same"
+        access = await source.connection.access()
+        token.unlink()
+        token.write_text("one")
+        assert await renewed(source.connection) is access
+        assert (source.loads, source.changes) == (2, 0)
+        assert await renewed(source.connection) is access
+        assert source.loads == 2
+
+    async def test_the_first_is_no_change(self, source: Source) -> None:
+        source.error = ConnectError("not yet")
+        await source.error_message()
+        source.error = None
+        source.now += 10
+        await source.url()
+        await asyncio.sleep(0)
+        assert source.changes == 0
 
     def test_shows_no_secret(self) -> None:
         access = Access("https://a", (("Authorization", "Bearer secret"),), proxy="http://user:secret@proxy")
@@ -200,6 +324,35 @@ class TestTls:
         one, other = authority.client("one"), authority.client("other")
         with pytest.raises(ConnectError, match="is no client certificate for the key"):
             tls_context(str(authority.ca), str(one.certificate), str(other.key))
+
+
+class TestTlsMaker:
+    @pytest.fixture
+    def pair(self, authority: Authority) -> Pair:
+        return authority.client("made")
+
+    def test_makes_the_same_of_the_same(self, authority: Authority, pair: Pair, tmp_path: Path) -> None:
+        maker, files = TlsMaker(), (str(authority.ca), str(pair.certificate), str(pair.key))
+        copy = tmp_path / "ca.crt"
+        copy.write_bytes(authority.ca.read_bytes())
+        assert maker.make(*files) is maker.make(str(copy), *files[1:])
+
+    def test_makes_another_of_something_else(self, authority: Authority, pair: Pair) -> None:
+        maker, ca = TlsMaker(), str(authority.ca)
+        made = [
+            maker.make(None),
+            maker.make(ca),
+            maker.make(ca, verify=False),
+            maker.make(ca, str(pair.certificate), str(pair.key)),
+        ]
+        assert len(set(made)) == 4
+
+    def test_keeps_what_it_has_while_there_is_nothing_new(self, authority: Authority, tmp_path: Path) -> None:
+        maker = TlsMaker()
+        made = maker.make(str(authority.ca))
+        with pytest.raises(ConnectError, match="holds no CA certificate"):
+            maker.make(str(tmp_path / "absent"))
+        assert maker.make(str(authority.ca)) is made
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.certs import Authority
+from tests.unit.kube.conftest import renewed
 from watchslo.errors import ConnectError
 from watchslo.kube.connect import connect
 
@@ -56,8 +57,29 @@ class TestInCluster:
         connection = connect(environ=POD, service_account=service_account)
         await connection.access()
         (service_account / "token").write_text("rotated\n")
-        connection._not_before = 0.0
-        assert (await connection.access()).headers == (("Authorization", "Bearer rotated"),)
+        assert (await renewed(connection)).headers == (("Authorization", "Bearer rotated"),)
+
+    async def test_rotated_authority(self, service_account: Path, tmp_path: Path) -> None:
+        connection = connect(environ=POD, service_account=service_account)
+        before = await connection.access()
+        ca = service_account / "ca.crt"
+        ca.write_bytes(ca.read_bytes() + Authority(tmp_path / "other").ca.read_bytes())
+        after = await renewed(connection)
+        assert before.tls is not None
+        assert after.tls is not None
+        assert [len(tls.get_ca_certs()) for tls in (before.tls, after.tls)] == [1, 2]
+
+    async def test_what_is_mounted_anew_and_says_the_same(self, service_account: Path) -> None:
+        changes: list[str] = []
+        connection = connect(environ=POD, service_account=service_account)
+        connection.on_change(lambda: changes.append("change"))
+        before = await connection.access()
+        for path in (service_account / "token", service_account / "ca.crt"):
+            fresh = path.with_suffix(".new")
+            fresh.write_bytes(path.read_bytes())
+            fresh.replace(path)
+        assert await renewed(connection) is before
+        assert changes == []
 
     async def test_token_that_is_empty(self, service_account: Path) -> None:
         (service_account / "token").write_text("")

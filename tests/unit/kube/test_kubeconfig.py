@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.certs import Authority, Pair
+from tests.unit.kube.conftest import renewed
 from watchslo.errors import ConnectError
 from watchslo.kube import plugin as plugin_module
 from watchslo.kube.access import Access, Connection
@@ -77,8 +78,7 @@ class TestUsers:
         connection = connection_by(tmp_path, config({"tokenFile": "token", "token": "stale"}))
         assert (await connection.access()).headers == (("Authorization", "Bearer first"),)
         (tmp_path / "token").write_text("second\n")
-        connection._not_before = 0.0
-        assert (await connection.access()).headers == (("Authorization", "Bearer second"),)
+        assert (await renewed(connection)).headers == (("Authorization", "Bearer second"),)
 
     async def test_token_file_that_is_absent(self, tmp_path: Path) -> None:
         message = await failure(tmp_path, config({"tokenFile": "token"}))
@@ -107,17 +107,30 @@ class TestUsers:
         assert access.tls is not None
         assert len(access.tls.get_ca_certs()) == 1
 
-    async def test_certificate_that_is_replaced(self, tmp_path: Path, authority: Authority) -> None:
-        for name in ("one", "two"):
-            made = authority.client(f"rotated-{name}")
-            user = {"client-certificate": "c.crt", "client-key": "c.key"}
-            (tmp_path / "c.crt").write_bytes(made.certificate.read_bytes())
-            (tmp_path / "c.key").write_bytes(made.key.read_bytes())
-            if name == "one":
-                connection = connection_by(tmp_path, config(user))
-                before = (await connection.access()).tls
-        connection._not_before = 0.0
-        assert (await connection.access()).tls is not before
+    async def test_certificate_that_is_replaced_and_then_its_key(self, tmp_path: Path, authority: Authority) -> None:
+        old, new = authority.client("rotated-old"), authority.client("rotated-new")
+        certificate, key = tmp_path / "c.crt", tmp_path / "c.key"
+        certificate.write_bytes(old.certificate.read_bytes())
+        key.write_bytes(old.key.read_bytes())
+        connection = connection_by(tmp_path, config({"client-certificate": "c.crt", "client-key": "c.key"}))
+        before = await connection.access()
+        certificate.write_bytes(new.certificate.read_bytes())
+        assert await renewed(connection) is before
+        key.write_bytes(new.key.read_bytes())
+        assert (await renewed(connection)).tls is not before.tls
+
+    async def test_data_that_is_replaced(self, tmp_path: Path, authority: Authority, pair: Pair) -> None:
+        def content(pair: Pair) -> dict[str, Any]:
+            user = {"client-certificate-data": encoded(pair.certificate), "client-key-data": encoded(pair.key)}
+            return config(user, **{"certificate-authority-data": encoded(authority.ca)})
+
+        connection = connection_by(tmp_path, content(pair))
+        before = await connection.access()
+        path = tmp_path / "kubeconfig"
+        path.write_text(json.dumps(content(pair), indent=1))
+        assert await renewed(connection) is before
+        path.write_text(json.dumps(content(authority.client("data"))))
+        assert (await renewed(connection)).tls is not before.tls
 
     @pytest.mark.parametrize("user", [None, {}])
     async def test_empty_user(self, tmp_path: Path, user: object) -> None:
@@ -230,10 +243,19 @@ class TestPlugins:
 
     async def test_is_run_again_before_expiry(self, tmp_path: Path) -> None:
         user = self.plugin(tmp_path, self.credential(token="abc", expirationTimestamp="2001-01-01T00:00:00Z"))
+        (tmp_path / "plugin").write_text((tmp_path / "plugin").read_text() + f"echo asked >> {tmp_path}/diary\n")
         connection = connection_by(tmp_path, config(user))
         first = await connection.access()
         connection._not_before = 0.0
-        assert await connection.access() is not first
+        assert await connection.access() is first
+        assert (tmp_path / "diary").read_text() == "asked\n" * 2
+
+    async def test_is_not_run_each_time_that_it_writes_to_the_kubeconfig(self, tmp_path: Path) -> None:
+        script = f"echo >> {tmp_path}/kubeconfig; echo asked >> {tmp_path}/diary\n{self.credential(token='abc')}"
+        connection = connection_by(tmp_path, config(self.plugin(tmp_path, script)))
+        for _ in range(3):
+            await renewed(connection)
+        assert (tmp_path / "diary").read_text() == "asked\n"
 
     async def test_is_left_alone_while_its_token_lives(self, tmp_path: Path) -> None:
         user = self.plugin(tmp_path, self.credential(token="abc", expirationTimestamp="2999-01-01T00:00:00Z"))
@@ -347,8 +369,7 @@ class TestBroken:
         connection = connection_by(tmp_path, config({"token": "abc"}))
         access = await connection.access()
         (tmp_path / "kubeconfig").unlink()
-        connection._not_before = 0.0
-        assert await connection.access() is access
+        assert await renewed(connection) is access
         connection.reject(access)
         connection._not_before = 0.0
         with pytest.raises(ConnectError, match="not a kubeconfig"):
@@ -369,5 +390,4 @@ class TestSeveral:
         connection = connection_by(tmp_path, content)
         await connection.access()
         (tmp_path / "kubeconfig").write_text(json.dumps(content | {"current-context": "test"}))
-        connection._not_before = 0.0
-        assert (await connection.access()).headers == (("Authorization", "Bearer abc"),)
+        assert (await renewed(connection)).headers == (("Authorization", "Bearer abc"),)
