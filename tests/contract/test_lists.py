@@ -6,7 +6,7 @@ import pytest
 
 from tests.contract.backend import only
 from tests.contract.cluster import CONFIGMAPS, EVENTS, Author, Cluster
-from tests.contract.judge import refusal
+from tests.contract.judge import get, refusal
 from tests.contract.watch import EVERYTHING, Event, Watch, starting
 from tests.support.writer import Writer
 from watchslo.kube.client import Client, Page
@@ -59,6 +59,52 @@ async def test_pages_follow_each_other_to_the_end_and_are_of_one_moment(
     assert len({one.revision for one in pages}) == 1
     assert pages[0].revision is not None
     assert pages[0].revision >= newest
+
+
+@ALL_FORMS
+async def test_list_from_the_cache_comes_at_once_and_whole(
+    client: Client, scribe: Author, writer: Writer, representation: Representation
+) -> None:
+    newest = await create(scribe, 5)
+    await get(writer, scribe.resource.path(scribe.namespace), resourceVersion=str(newest))  # now the cache has them
+    request = ListRequest(from_cache=True)
+    answer = await page(client, scribe.resource, scribe.namespace, request, representation)
+    assert isinstance(answer, Page)
+    assert (answer.items, answer.continue_token) == (5, None)
+    assert answer.revision is not None
+    assert answer.revision >= newest
+
+
+async def test_list_of_any_revision_comes_in_pages_where_there_is_no_cache(client: Client, reporter: Author) -> None:
+    newest = await create(reporter, 5)
+    answer = await page(client, EVENTS, reporter.namespace, ListRequest(limit=2, from_cache=True))
+    assert isinstance(answer, Page)
+    assert answer.revision is not None
+    assert answer.revision >= newest
+    assert answer.items == 2
+    request = ListRequest(limit=2, continue_token=answer.continue_token)
+    following = await page(client, EVENTS, reporter.namespace, request)
+    assert isinstance(following, Page)
+    assert (following.items, following.revision) == (2, answer.revision)
+
+
+@ALL_FORMS
+async def test_page_says_which_objects_it_lists_but_in_a_table(
+    client: Client, scribe: Author, writer: Writer, representation: Representation
+) -> None:
+    await create(scribe, 3)
+    answer = await client.list_page(
+        scribe.resource, scribe.namespace, EVERYTHING, ListRequest(limit=2), representation, with_objects=True
+    )
+    assert isinstance(answer, Page)
+    assert answer.items == 2
+    if representation is Representation.TABLE:
+        assert answer.objects is None
+        return
+    there = (await get(writer, scribe.resource.path(scribe.namespace)))["items"][:2]
+    assert answer.objects is not None
+    assert answer.objects.uids == [item["metadata"]["uid"] for item in there]
+    assert answer.objects.revisions == [item["metadata"]["resourceVersion"] for item in there]
 
 
 @ALL_FORMS
@@ -137,6 +183,26 @@ async def test_continue_token_of_an_uncached_resource_expires_with_its_revision(
     _, rest = await continued_after_compaction(client, cluster, reporter)
     assert isinstance(rest, Failure)
     assert (rest.status, rest.reason) == (410, Reason.EXPIRED)
+
+
+async def test_expired_continue_token_comes_with_one_for_the_rest_as_it_is_by_now(
+    client: Client, cluster: Cluster, reporter: Author
+) -> None:
+    first, expired = await continued_after_compaction(client, cluster, reporter)
+    assert isinstance(expired, Failure)
+    assert expired.continue_token
+    newest = await reporter.create("zzz-latest")
+    request = ListRequest(limit=3, continue_token=expired.continue_token)
+    rest = await page(client, EVENTS, reporter.namespace, request)
+    assert isinstance(rest, Page)
+    assert (rest.items, rest.revision) == (3, newest)
+    assert first.revision is not None
+    assert first.revision < newest
+    await reporter.create("zzz-too-late")
+    request = ListRequest(limit=3, continue_token=rest.continue_token)
+    last = await page(client, EVENTS, reporter.namespace, request)
+    assert isinstance(last, Page)
+    assert (last.items, last.revision) == (2, newest)  # from here on it is of one moment again
 
 
 async def test_exact_revision_of_an_uncached_resource_expires(

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from tests.contract.backend import Backend, only
+from tests.contract.backend import Backend
 from tests.contract.cluster import CONFIGMAPS, EVENTS, NODES, SECRETS, Author, Cluster, client_of
 from tests.contract.judge import refusal
 from tests.contract.watch import EVERYTHING, Watch, now, starting
@@ -104,27 +104,6 @@ async def test_list_from_a_cache_of_a_revision_that_is_no_number(writer: Writer,
 async def test_watch_of_a_revision_that_is_no_number_is_an_internal_error(writer: Writer) -> None:
     failure = await refusal(writer, CONFIGMAPS.path("default"), Phase.OPEN, watch="1", resourceVersion="abc")
     assert (failure.status, failure.reason) == (500, Reason.SERVER_ERROR)
-
-
-WATCH_LIST = {
-    "watch": "1",
-    "sendInitialEvents": "true",
-    "resourceVersionMatch": "NotOlderThan",
-    "allowWatchBookmarks": "true",
-    "timeoutSeconds": "1",
-}
-
-
-async def test_initial_events_are_invalid_where_they_are_switched_off(split_cluster: Cluster) -> None:
-    with split_cluster.writer() as writer:
-        failure = await refusal(writer, CONFIGMAPS.path("default"), Phase.OPEN, **WATCH_LIST)
-    assert (failure.status, failure.reason) == (422, Reason.INVALID)
-
-
-@only(lambda backend: not backend.watch_list, "initial events on a watch are beta, and on, since 1.32")
-async def test_initial_events_are_invalid_where_they_are_off_by_default(writer: Writer) -> None:
-    failure = await refusal(writer, CONFIGMAPS.path("default"), Phase.OPEN, **WATCH_LIST)
-    assert (failure.status, failure.reason) == (422, Reason.INVALID)
 
 
 async def test_every_answer_says_what_the_time_is_there(

@@ -235,7 +235,7 @@ async def now(client: Client) -> int:
 async def opened(
     client: Client,
     author: Author,
-    revision: int,
+    revision: int | None,
     timeout: int,  # noqa: ASYNC109 - the server's
     representation: Representation = Representation.TABLE,
     selectors: Selectors = EVERYTHING,

@@ -1,0 +1,124 @@
+"""Watches that begin with all objects there are (WatchList): what they bring, how that ends, and who refuses it."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.contract.backend import only
+from tests.contract.cluster import Author
+from tests.contract.watch import EVERYTHING, now, opened
+from watchslo.kube.client import Client, Selectors, Stream
+from watchslo.kube.representation import Representation
+from watchslo.watch.failure import Failure, Reason
+from watchslo.watch.messages import WatchRequest
+
+ALL_FORMS = pytest.mark.parametrize("representation", list(Representation))
+STREAMS_LISTS = only(lambda backend: backend.watch_list, "lists are streamed since 1.32, by default")
+END = {"k8s.io/initial-events-end": "true"}
+
+Line = dict[str, Any]
+
+
+async def lines(stream: Stream) -> AsyncIterator[Line]:
+    """What a watch brings, as it stands there."""
+    rest = b""
+    while not isinstance(arrived := await stream.read(), Failure):
+        *whole, rest = (rest + arrived[1]).split(b"\n")
+        for line in whole:
+            yield json.loads(line)
+
+
+async def until_the_end(arriving: AsyncIterator[Line]) -> list[Line]:
+    """The initial events, and the bookmark behind them."""
+    brought = []
+    async for line in arriving:
+        brought.append(line)
+        if line["type"] == "BOOKMARK":
+            return brought
+    raise AssertionError(brought)
+
+
+def revision_of(line: Line) -> int:
+    return int(line["object"]["metadata"]["resourceVersion"])
+
+
+@STREAMS_LISTS
+@ALL_FORMS
+async def test_streamed_list_is_what_is_there_then_a_bookmark_that_says_so_then_what_comes(
+    client: Client, scribe: Author, representation: Representation
+) -> None:
+    created = [await scribe.create(f"object-{number}") for number in range(4)]
+    changed = await scribe.change("object-0")
+    async with opened(client, scribe, None, timeout=20, representation=representation) as stream:
+        arriving = lines(stream)
+        *initial, end = await until_the_end(arriving)
+        live = [await scribe.change("object-1"), await scribe.create("another")]
+        after = [await anext(arriving) for _ in live]
+    assert {line["type"] for line in initial} == {"ADDED"}
+    assert sorted(map(revision_of, initial)) == [*created[1:], changed]
+    assert live[0] > revision_of(end) >= changed
+    assert [(line["type"], revision_of(line)) for line in after] == [("MODIFIED", live[0]), ("ADDED", live[1])]
+    marked = end["object"]["rows"][0]["object"] if representation is Representation.TABLE else end["object"]
+    assert marked["metadata"]["annotations"] == END
+
+
+@STREAMS_LISTS
+async def test_streamed_list_comes_in_the_order_of_names_not_of_revisions(client: Client, scribe: Author) -> None:
+    names = [await scribe.create(f"object-{number}") for number in (2, 0, 1)]
+    async with opened(client, scribe, None, timeout=20) as stream:
+        *initial, _ = await until_the_end(lines(stream))
+    assert [revision_of(line) for line in initial] == [names[1], names[2], names[0]]
+
+
+@STREAMS_LISTS
+async def test_streamed_list_of_nothing_is_a_bookmark_of_this_moment(client: Client, scribe: Author) -> None:
+    before = await now(client)
+    async with opened(client, scribe, None, timeout=20) as stream:
+        (end,) = await until_the_end(lines(stream))
+    assert before <= revision_of(end) <= await now(client)
+
+
+@STREAMS_LISTS
+async def test_streamed_list_follows_selectors(client: Client, scribe: Author) -> None:
+    await scribe.create("off", stage="off")
+    chosen = await scribe.create("on", stage="on")
+    async with opened(client, scribe, None, timeout=20, selectors=Selectors(labels="stage=on")) as stream:
+        initial, end = await until_the_end(lines(stream))
+    assert revision_of(initial) == chosen
+    assert revision_of(end) >= chosen
+
+
+@STREAMS_LISTS
+async def test_streamed_list_has_all_that_was_written_before_it_was_asked_for(client: Client, author: Author) -> None:
+    for number in range(20):
+        created = await author.create(f"object-{number:02}")
+        async with opened(client, author, None, timeout=20) as stream:
+            *initial, end = await until_the_end(lines(stream))
+        assert revision_of(initial[-1]) == created
+        assert revision_of(end) >= created
+
+
+async def refused(client: Client, author: Author, representation: Representation) -> Failure:
+    request = WatchRequest(None, 1)
+    async with client.watch(author.resource, author.namespace, EVERYTHING, request, representation) as answer:
+        assert isinstance(answer, Failure)
+        return answer
+
+
+@ALL_FORMS
+async def test_streamed_list_is_invalid_where_the_gate_is_off(
+    split_client: Client, beside_author: Author, representation: Representation
+) -> None:
+    failure = await refused(split_client, beside_author, representation)
+    assert (failure.status, failure.reason) == (422, Reason.NO_STREAMED_LISTS)
+
+
+@only(lambda backend: not backend.watch_list, "lists are not streamed before 1.32, by default")
+@ALL_FORMS
+async def test_streamed_list_is_invalid_where_it_is_off_by_default(
+    client: Client, scribe: Author, representation: Representation
+) -> None:
+    failure = await refused(client, scribe, representation)
+    assert (failure.status, failure.reason) == (422, Reason.NO_STREAMED_LISTS)
