@@ -133,12 +133,12 @@ class Auditor:
         self._tell_ends(every, now)
         streams = {stream.number: stream for stream in every if self._can_be_audited(stream, now)}
         intervals = {number: self._interval(stream, now) for number, stream in streams.items()}
-        chosen = self._schedule.choose(intervals, now)
+        chosen = self._schedule.choose(intervals, self._audited, now)
         return None if chosen is None else streams[chosen]
 
     def _can_be_audited(self, stream: Audited, now: float) -> bool:
         """One that is open, and quiet or has delivered something that can be looked for again."""
-        if not stream.up or stream.revision is None or stream.number in self._audited:
+        if not stream.up or stream.revision is None:
             return False
         return self._quiet(stream, now) or stream.health.search_from() < stream.revision
 

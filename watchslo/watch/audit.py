@@ -7,7 +7,7 @@ not brought after a while is withheld from the stream; where nothing comes from 
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -16,7 +16,7 @@ from watchslo.watch.backoff import Backoff
 from watchslo.watch.failure import Failure, Reason
 
 QUIET_SECONDS = 5.0  # a stream that was heard of since then needs no audit
-QUIET_INTERVAL_SECONDS = 15.0  # between two audits of a quiet stream, where the budget allows that
+QUIET_INTERVAL_SECONDS = 12.0  # between two audits of a quiet stream, where the budget allows that
 BUSY_INTERVAL_SECONDS = 300.0  # between two searches for lost events
 JITTER = 0.2  # of an interval, to either side
 SHORTEST_SLOT_SECONDS = 0.05  # whatever the budget, to look for what is due costs something too
@@ -278,15 +278,15 @@ class Schedule:
         self._random = random
         self._due: dict[int, tuple[float, float]] = {}  # when it was audited, and how much of an interval to wait
 
-    def choose(self, intervals: Mapping[int, float], now: float) -> int | None:
+    def choose(self, intervals: Mapping[int, float], under_way: Container[int], now: float) -> int | None:
         """The stream to be audited now, of those that could be and the seconds between two audits of each.
 
         Those of the shortest interval go first, among them whoever has been due for longest. A new one is due
-        somewhen within its interval.
+        somewhen within its interval. What is under way is not begun again.
         """
         self._due = {number: self._due.get(number) or self._welcome(now, intervals[number]) for number in intervals}
         due = [(interval, self._due_at(number, interval), number) for number, interval in intervals.items()]
-        ready = [entry for entry in due if entry[1] <= now]
+        ready = [entry for entry in due if entry[1] <= now and entry[2] not in under_way]
         if not ready:
             return None
         _, _, number = min(ready)
