@@ -2,14 +2,15 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.certs import Authority
-from tests.unit.kube.conftest import CHUNKED, Known, Server, answer
-from watchslo.kube.access import Access, Connection, Credentials, tls_context
+from tests.unit.kube.conftest import CHUNKED, Known, Server, answer, renewed
+from watchslo.kube.access import Access, Connection, Credentials, TlsMaker, stamps, tls_context
 from watchslo.kube.client import READ_AHEAD_TLS_BYTES, Client, Selectors, Stream
 from watchslo.kube.limiter import Limiter
 from watchslo.kube.representation import Representation
@@ -37,12 +38,16 @@ async def secure(server_tls: ssl.SSLContext) -> AsyncIterator[Server]:
     await server.stop()
 
 
+async def tick(client: Client) -> Reading | Failure:
+    return await client.read_nothing(PODS, "default", "tick")
+
+
 async def asked(access: Access) -> Reading | Failure:
     async def load() -> Credentials:
         return Credentials(access, {})
 
     async with Client(Connection(load), Limiter(100), Known().observe) as client:
-        return await client.read_nothing(PODS, "default", "tick")
+        return await tick(client)
 
 
 async def refused(access: Access) -> Failure:
@@ -117,6 +122,82 @@ async def test_https_to_a_server_without(authority: Authority) -> None:
         failure = await refused(Access(url, tls=tls_context(str(authority.ca))))
     assert failure.reason is Reason.TLS
     assert failure.message.endswith("; check that it speaks HTTPS and takes our certificate.")
+
+
+class TestRotation:
+    """What is on disk changes while a client is at work."""
+
+    @pytest.fixture
+    def folder(self, tmp_path: Path, authority: Authority) -> Path:
+        (tmp_path / "ca.crt").write_bytes(authority.ca.read_bytes())
+        return tmp_path
+
+    def client(self, server: Server, folder: Path, names: Sequence[str]) -> Client:
+        """A client whose TLS is made of these files of a folder."""
+        maker, paths = TlsMaker(), [str(folder / name) for name in names]
+
+        async def load() -> Credentials:
+            files = stamps(paths)
+            return Credentials(Access(server.url, tls=maker.make(*paths)), files)
+
+        return Client(Connection(load), Limiter(10_000), Known().observe)
+
+    async def rotated(self, client: Client) -> None:
+        await renewed(client._connection)
+
+    async def test_client_certificate(
+        self, secure: Server, server_tls: ssl.SSLContext, authority: Authority, folder: Path
+    ) -> None:
+        def write(user: str) -> None:
+            pair = authority.client(user)
+            (folder / "c.crt").write_bytes(pair.certificate.read_bytes())
+            (folder / "c.key").write_bytes(pair.key.read_bytes())
+
+        async def say_who(writer: asyncio.StreamWriter) -> None:
+            users.append(dict(pair[0] for pair in writer.get_extra_info("peercert")["subject"])["commonName"])
+            writer.write(EMPTY)
+
+        users: list[str] = []
+        secure.script = [say_who] * 4
+        write("before")
+        server_tls.verify_mode = ssl.CERT_REQUIRED
+        try:
+            async with self.client(secure, folder, ("ca.crt", "c.crt", "c.key")) as client:
+                for _ in range(2):
+                    await client.version()
+                write("after")
+                await self.rotated(client)
+                for _ in range(2):
+                    await client.version()
+        finally:
+            server_tls.verify_mode = ssl.CERT_NONE
+        assert users == ["before", "before", "after", "after"]
+        assert secure.connections == 2
+
+    async def test_authority(self, secure: Server, folder: Path, tmp_path: Path) -> None:
+        """A connection that was checked against the old CA does not pass for checked against the new one."""
+        other = Authority(tmp_path / "other")
+        secure.script = [EMPTY] * 2
+        async with self.client(secure, folder, ("ca.crt",)) as client:
+            assert isinstance(await tick(client), Reading)
+            trusted = (folder / "ca.crt").read_bytes()
+            (folder / "ca.crt").write_bytes(other.ca.read_bytes())
+            await self.rotated(client)
+            failure = await tick(client)
+            assert isinstance(failure, Failure)
+            assert failure.reason is Reason.TLS
+            (folder / "ca.crt").write_bytes(trusted + other.ca.read_bytes())
+            await self.rotated(client)
+            assert isinstance(await tick(client), Reading)
+
+    async def test_what_says_the_same_keeps_its_connection(self, secure: Server, folder: Path) -> None:
+        secure.script = [EMPTY] * 2
+        async with self.client(secure, folder, ("ca.crt",)) as client:
+            await tick(client)
+            (folder / "ca.crt").write_bytes((folder / "ca.crt").read_bytes())
+            await self.rotated(client)
+            await tick(client)
+        assert secure.connections == 1
 
 
 class TestProxy:
