@@ -89,6 +89,11 @@ def test_a_stall_is_said() -> None:
     assert cells(replace(readings.STALLED, membership="foreign"))[3] == "Watching (stalled for 33.5 s, clock: foreign)"
 
 
+def test_nothing_happening_differs_from_nothing_heard() -> None:
+    assert cells(replace(readings.IDLE, audit="idle"))[8] == "P99 < 2 s: no events, proven idle"
+    assert cells(replace(readings.TAIL, audit="idle"))[8] == "P99 < 1 s: met"
+
+
 def test_nothing_evaluated_yet() -> None:
     stream = replace(readings.TAIL, last_failure=None, track=replace(readings.TRACK, windows=()))
     row = cells(stream)

@@ -13,12 +13,12 @@ from watchslo.serve.rendering import Document
 from watchslo.snapshot import (
     ApiserverReading,
     MonitorReading,
-    ObjectiveReading,
     QuantileReading,
     Snapshot,
     StreamReading,
     WindowReading,
 )
+from watchslo.watch.audit import Verdict as Audit
 
 _INDEX = Template(files(__package__).joinpath("index.html").read_text())
 _STYLE = files(__package__).joinpath("style.css").read_text()
@@ -97,7 +97,7 @@ def _row(stream: StreamReading, round_trips: _RoundTrips) -> str:
         _cell(_estimate(p99, round_trip), ("number",)),
         _cell(f"{duration(p99.lower)} to {duration(p99.upper)}" if p99 else ABSENT, ("number", "quiet")),
         _cell(f"{window.events:,}", ("number",)),
-        _objective(window, p99, stream.track.objective),
+        _objective(stream, window, p99),
         _cell(_failure(stream), ("quiet",)),
     )
     return f"<tr>{''.join(cells)}</tr>"
@@ -124,13 +124,14 @@ def _estimate(quantile: QuantileReading | None, round_trip: float | None) -> str
     return f"below {duration(round_trip)}" if round_trip else "unresolved"
 
 
-def _objective(window: WindowReading, p99: QuantileReading | None, objective: ObjectiveReading) -> str:
-    threshold = duration(objective.threshold)
+def _objective(stream: StreamReading, window: WindowReading, p99: QuantileReading | None) -> str:
+    threshold = stream.track.objective.threshold
+    goal = f"P99 < {duration(threshold)}"
     if p99 is None or not window.events:
-        return _cell(f"P99 < {threshold}: no events", ("quiet",))
-    if p99.estimate > objective.threshold:
-        return _cell(f"P99 < {threshold}: missed", ("bad",))
-    return _cell(f"P99 < {threshold}: met")
+        return _cell(f"{goal}: no events{', proven idle' if stream.audit == Audit.IDLE else ''}", ("quiet",))
+    if p99.estimate > threshold:
+        return _cell(f"{goal}: missed", ("bad",))
+    return _cell(f"{goal}: met")
 
 
 def _failure(stream: StreamReading) -> str:
