@@ -47,7 +47,7 @@ class Outcome:
     @property
     def holds(self) -> bool:
         """Whether each run was synced by this very strategy, without a 410."""
-        return self.synced == len(self.runs) and not self.expired and not self.fell_back
+        return not self.expired and all(run.synced is not None and run.by == self.strategy for run in self.runs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,10 @@ def advise(found: Mapping[str, Outcome]) -> Advice:
     chosen = sound[0]
     if chosen == PAGED and PARALLEL in sound and _seconds(found[PAGED]) > LONG_SECONDS:
         chosen = PARALLEL
-    sentences = [_WHY[chosen](found), *_remarks(found)]
-    return Advice(chosen, " ".join(sentences))
+    sentences = [_WHY[chosen](found)]
+    if 0 < found[chosen].typical.objects <= PAGE_SIZE:
+        sentences.append("With so few objects all of them cost about the same.")
+    return Advice(chosen, " ".join([*sentences, *_remarks(found)]))
 
 
 def _why_stream(found: Mapping[str, Outcome]) -> str:
@@ -128,13 +130,18 @@ def _why_none(found: Mapping[str, Outcome]) -> str:
 def failing(outcome: Outcome) -> str:
     """What of a strategy did not hold."""
     if outcome.fell_back:
-        return "the apiserver streams no lists, they come in pages"
+        return "fell back to pages, as the apiserver streams no lists"
     if outcome.expired:
-        in_list = sum(run.expired_lists for run in outcome.runs)
-        what = "the list" if in_list else "the watch from the list's revision"
-        return f"{what} met 410 in {_runs(sum(run.expired > 0 for run in outcome.runs), outcome)}"
+        return _expiry(outcome)
     failures = [run.failure for run in outcome.runs if run.failure]
-    return failures[-1].message.rstrip(".") if failures else "it was not rehearsed to its end"
+    return failures[-1].message.rstrip(".") if failures else f"{outcome.typical.by} had to stand in"
+
+
+def _expiry(outcome: Outcome) -> str:
+    lists = sum(run.expired_lists for run in outcome.runs)
+    what = "410 while it was listed" if lists else "410 when the watch should start"
+    count = sum(run.expired > 0 for run in outcome.runs)
+    return what if len(outcome.runs) == 1 else f"{what} in {_runs(count, outcome)}"
 
 
 def _unlike_paged(found: Mapping[str, Outcome]) -> str:
@@ -143,25 +150,21 @@ def _unlike_paged(found: Mapping[str, Outcome]) -> str:
         return ""
     if paged.holds:
         return f" (paged: {_pages(paged)}, {_took(paged)})"
-    return f", unlike paged, where {failing(paged)}"
+    return f", unlike with paged: {failing(paged)}"
 
 
 def _without_stream(found: Mapping[str, Outcome]) -> str:
     if STREAM not in found:
         return ""
-    return f"; as for stream, {failing(found[STREAM])}"
+    return f" (stream: {failing(found[STREAM])})"
 
 
 def _remarks(found: Mapping[str, Outcome]) -> list[str]:
-    remarks = []
-    most = max((run.objects for outcome in found.values() for run in outcome.runs), default=0)
-    if 0 < most <= PAGE_SIZE:
-        remarks.append("With so few objects all of them cost about the same.")
     throttled = sum(outcome.throttled for outcome in found.values())
-    if throttled:
-        busy = "it was busy, or its cache not ready; rehearse again later."
-        remarks.append(f"The apiserver answered 429 {_times(throttled)}: {busy}")
-    return remarks
+    if not throttled:
+        return []
+    times = "once" if throttled == 1 else f"{throttled:,} times"
+    return [f"The apiserver answered 429 {times}: it was busy, or its cache not ready; rehearse again later."]
 
 
 def _seconds(outcome: Outcome) -> float:
@@ -192,7 +195,3 @@ def _every_time(outcome: Outcome) -> str:
 
 def _runs(count: int, outcome: Outcome) -> str:
     return f"{count} of {_counted(len(outcome.runs), 'run')}"
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count:,} times"

@@ -185,15 +185,25 @@ def _says(advice: Advice | None) -> str:
     return f"Use {advice.strategy}. {advice.reason}"
 
 
-_COLUMNS = ("SYNCED IN", "REQUESTS", "PAGES", "OBJECTS", "SIZE", "EVENTS MEANWHILE", "BUFFER", "429s", "410s")
+_COLUMNS = (
+    "SYNCED IN",
+    "REQUESTS",
+    "PAGES",
+    "OBJECTS",
+    "SIZE",
+    "EVENTS\nMEANWHILE",
+    "PEAK\nBUFFER",
+    "429s",
+    "410s",
+)
 
 
 def _draw(found: Mapping[str, Outcome], advice: Advice | None) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("STRATEGY")
+    table.add_column("STRATEGY", vertical="bottom")
     for heading in _COLUMNS:
-        table.add_column(heading, justify="right")
-    table.add_column("THE WATCH FROM THERE")
+        table.add_column(heading, justify="right", vertical="bottom")
+    table.add_column("WATCH FROM THERE", vertical="bottom")
     for outcome in found.values():
         recommended = advice is not None and advice.strategy == outcome.strategy
         style = "green" if recommended else "" if outcome.holds else "red"
@@ -228,11 +238,11 @@ def _times(outcome: Outcome) -> str:
 
 
 def _watch(outcome: Outcome) -> str:
-    """Whether it could start from the list's revision, and stayed open."""
+    """Whether it could start from the list's revision and stayed open, or what went wrong."""
     if outcome.holds:
-        return "could start"
-    lost = len(outcome.runs) - outcome.synced
-    return f"{failing(outcome)}{f'; not synced in {lost} of {len(outcome.runs)}' if lost else ''}"
+        return "started"
+    synced = f"synced in {outcome.synced} of {len(outcome.runs)}" if outcome.synced else "not synced"
+    return f"{failing(outcome)}; {synced}"
 
 
 def _document(trial: Trial, question: Question) -> dict[str, object]:
@@ -251,6 +261,7 @@ def _document(trial: Trial, question: Question) -> dict[str, object]:
 def _run_document(run: Rehearsal) -> dict[str, object]:
     return {
         "strategy": run.strategy,
+        "by": run.by,
         "synced": run.synced,
         "requests": run.requests,
         "pages": run.pages,

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -41,12 +41,14 @@ LONGEST_LINE = 64 * 2**20
 class Rehearsal:
     """What one start of an informer cost. Synced means: all objects are known, and a watch is open from there on.
 
-    `synced` is the seconds until then, with all waits after failures; None if it did not come to that, and `failure`
-    says why. Until then, `size` bytes came from lists and watches and `events` arrived live; of these, at most
-    `waiting` bytes had to wait for the list. `expired` counts 410s: of lists, and of watches from a list's revision.
+    `by` is the strategy that brought the list in the end: another one may have to stand in. `synced` is the seconds
+    until then, with all waits after failures; None if it did not come to that, and `failure` says why. Until then,
+    `size` bytes came from lists and watches and `events` arrived live; of these, at most `waiting` bytes had to wait
+    for the list. `expired` counts 410s: of lists, and of watches from a list's revision.
     """
 
     strategy: str
+    by: str
     synced: float | None
     requests: int
     pages: int
@@ -111,6 +113,7 @@ class _Run:
         self._over = asyncio.Event()
         self._began = time.monotonic()
         self._list: ListDone | None = None
+        self._objects = 0
         self._synced: float | None = None
         self._settling: asyncio.TimerHandle | None = None
         self._failure: Failure | None = None
@@ -130,7 +133,9 @@ class _Run:
                 await self._over.wait()
         except TimeoutError:
             self._lose()
-            self._failure = because(Reason.TIMEOUT)
+            self._failure = replace(
+                because(Reason.TIMEOUT), message=f"It was not synced after {PATIENCE_SECONDS:.0f} s."
+            )
 
     # What the driver tells
 
@@ -150,6 +155,7 @@ class _Run:
         match fact:
             case ListDone():
                 self._list = fact
+                self._objects = fact.items
                 self._settle()
             case WatchOpened():
                 self._settle()
@@ -189,10 +195,11 @@ class _Run:
         machine = self.machine
         return Rehearsal(
             strategy=machine.strategy.name,
+            by=self._list.strategy if self._list else machine.strategy.name,
             synced=self._synced,
             requests=machine.requests,
             pages=machine.pages,
-            objects=self._list.items if self._list else 0,
+            objects=self._objects,
             size=machine.list_bytes + self._heard,
             events=self._events,
             waiting=self._waiting,

@@ -1,0 +1,133 @@
+"""What is recommended, by what rehearsals have shown."""
+
+from dataclasses import replace
+
+import pytest
+
+from watchslo.app.advice import LONG_SECONDS, Advice, Outcome, advise, failing, outcomes
+from watchslo.monitor.rehearsal import Rehearsal
+from watchslo.watch.failure import Reason, because
+
+PAGED = Rehearsal(
+    strategy="paged",
+    by="paged",
+    synced=1.5,
+    requests=11,
+    pages=10,
+    objects=5000,
+    size=18_000_000,
+    events=0,
+    waiting=0,
+    throttled=0,
+    expired_lists=0,
+    expired_watches=0,
+    fell_back=False,
+    failure=None,
+)
+TAIL = replace(PAGED, strategy="tail", by="tail", synced=0.005, requests=2, pages=1, objects=0)
+PARALLEL = replace(PAGED, strategy="parallel", by="parallel", synced=1.6, events=40, waiting=160_000)
+STREAM = replace(PAGED, strategy="stream", by="stream", synced=1.2, requests=1, pages=0, events=12)
+CACHE = replace(PAGED, strategy="cache", by="cache", synced=0.9, requests=2, pages=1)
+FELL_BACK = replace(STREAM, by="paged", synced=1.6, fell_back=True)
+EXPIRED = replace(PAGED, synced=None, expired_watches=3, failure=because(Reason.EXPIRED))
+
+
+def advice(*runs: Rehearsal) -> Advice:
+    return advise(outcomes(runs))
+
+
+def test_stream_where_the_apiserver_streams_lists() -> None:
+    assert advice(TAIL, PAGED, PARALLEL, STREAM, CACHE) == Advice(
+        "stream",
+        "One watch brought 5,000 objects in 1.2 s and goes on from there: no revision can expire in between "
+        "(paged: 10 pages, 1.5 s).",
+    )
+
+
+def test_stream_where_paged_loses_its_revision() -> None:
+    assert advice(EXPIRED, STREAM) == Advice(
+        "stream",
+        "One watch brought 5,000 objects in 1.2 s and goes on from there: no revision can expire in between, "
+        "unlike with paged: 410 when the watch should start.",
+    )
+
+
+def test_paged_where_it_holds_and_lists_are_not_streamed() -> None:
+    assert advice(PAGED, PAGED, PARALLEL, PARALLEL, FELL_BACK, FELL_BACK, CACHE, CACHE) == Advice(
+        "paged",
+        "5,000 objects came in 10 pages in 1.5 s, and the watch could start from the list's revision in 2 of 2 runs "
+        "(stream: fell back to pages, as the apiserver streams no lists).",
+    )
+
+
+def test_parallel_where_paged_loses_its_revision() -> None:
+    assert advice(EXPIRED, PAGED, PARALLEL, PARALLEL, FELL_BACK, FELL_BACK) == Advice(
+        "parallel",
+        "5,000 objects came in 10 pages in 1.6 s, and its watch opens at the first page, before the revision can "
+        "expire, unlike with paged: 410 when the watch should start in 1 of 2 runs "
+        "(stream: fell back to pages, as the apiserver streams no lists).",
+    )
+
+
+def test_parallel_where_paged_takes_long() -> None:
+    slow = replace(PAGED, synced=LONG_SECONDS + 12)
+    found = advice(slow, PARALLEL)
+    assert found.strategy == "parallel"
+    assert "paged holds its revision for 42 s, and apiservers try to keep changes for 75 s only" in found.reason
+    assert advice(slow).strategy == "paged"
+
+
+def test_cache_where_nothing_else_holds() -> None:
+    assert advice(EXPIRED, CACHE) == Advice(
+        "cache",
+        "It is the only one that held (paged did not): 5,000 objects came at once in 900 ms. But the cache of an "
+        "apiserver may answer from the past, above all where there are several of them.",
+    )
+    assert advice(CACHE).reason.startswith("It held: ")
+
+
+def test_nothing_where_nothing_holds() -> None:
+    lists = replace(EXPIRED, expired_lists=2, expired_watches=0)
+    throttled = replace(PARALLEL, synced=None, throttled=3, failure=because(Reason.THROTTLED))
+    assert advice(TAIL, lists, throttled) == Advice(
+        None,
+        "paged: 410 while it was listed. parallel: The apiserver is too busy, or its cache is not ready. "
+        "The apiserver answered 429 3 times: it was busy, or its cache not ready; rehearse again later.",
+    )
+
+
+def test_nothing_for_those_who_need_objects_by_tail() -> None:
+    found = advice(TAIL)
+    assert found.strategy is None
+    assert found.reason.startswith("tail knows no objects")
+
+
+def test_remarks() -> None:
+    few = replace(PAGED, objects=1, pages=1, throttled=1)
+    assert advice(few).reason == (
+        "1 object came in 1 page in 1.5 s, and the watch could start from the list's revision. "
+        "With so few objects all of them cost about the same. "
+        "The apiserver answered 429 once: it was busy, or its cache not ready; rehearse again later."
+    )
+    assert "so few" not in advice(replace(PAGED, objects=0)).reason
+
+
+def test_another_strategy_that_stands_in_proves_nothing() -> None:
+    assert not Outcome("stream", (replace(STREAM, by="paged"),)).holds
+
+
+@pytest.mark.parametrize(
+    ("runs", "synced"),
+    [
+        ([3.0, 1.0, 2.0], 2.0),
+        ([4.0, 3.0, 1.0, 2.0], 2.0),
+        ([None, 3.0, None], 3.0),
+        ([None, None], None),
+    ],
+)
+def test_the_typical_run_is_the_median(runs: list[float | None], synced: float | None) -> None:
+    assert Outcome("paged", tuple(replace(PAGED, synced=run) for run in runs)).typical.synced == synced
+
+
+def test_what_fails_without_a_reason() -> None:
+    assert failing(Outcome("stream", (replace(STREAM, by="paged"),))) == "paged had to stand in"

@@ -1,0 +1,282 @@
+"""`watchslo rehearse` against a cluster in memory: what is printed, what is refused, and how it ends."""
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.unit.app.conftest import Run
+from tests.unit.monitor.cluster import PODS, Cluster, Log, because_of, nowhere
+from watchslo.app.rehearse import Question, rehearse
+from watchslo.app.session import INTERRUPTED
+from watchslo.cli import STRATEGIES as NAMES
+from watchslo.errors import ConfigError, ConnectError
+from watchslo.kube.client import Page
+from watchslo.monitor.rehearsal import PATIENCE_SECONDS, count_objects
+from watchslo.serve.page import ABSENT
+from watchslo.watch.failure import ENDED, Failure, Phase, Reason, because
+from watchslo.watch.strategy import STRATEGIES
+
+QUESTION = Question(("pods",), None, ("tail", "paged"), repeat=1, max_objects=25_000)
+OBJECTS = 6
+Rehearse = Callable[..., int]
+
+
+@pytest.fixture
+def objects(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """How many objects the cluster says there are, of each path that is asked."""
+    counts: dict[str, int] = {}
+    document = Cluster.document
+
+    async def census(cluster: Cluster, path: str, accept: str = "") -> bytes | Failure:
+        if not path.endswith("?limit=1"):
+            return await document(cluster, path, accept)
+        path = path.removesuffix("?limit=1")
+        count = counts.get(path, OBJECTS)
+        failure = await cluster._answer("list", path.rpartition("/")[2])
+        metadata = {"resourceVersion": "100"} | ({"remainingItemCount": count - 1} if count > 1 else {})
+        return failure or json.dumps({"metadata": metadata, "items": [{}] if count else []}).encode()
+
+    monkeypatch.setattr(Cluster, "document", census)
+    return counts
+
+
+@pytest.fixture
+def ask(monkeypatch: pytest.MonkeyPatch, run_jumping: Run, log: Log, objects: dict[str, int]) -> Rehearse:
+    del log, objects
+
+    monkeypatch.setattr("watchslo.app.rehearse.run_on_loop", run_jumping)
+    monkeypatch.setattr("watchslo.app.rehearse.connect", lambda *_: nowhere())
+    monkeypatch.setattr("watchslo.app.rehearse.random", lambda: 0.5)
+    monkeypatch.setattr("watchslo.app.logs.set_up", lambda *_: None)
+    monkeypatch.setenv("COLUMNS", "160")
+
+    def ask(question: Question = QUESTION, output: str = "table") -> int:
+        return rehearse(None, None, question, output)  # type: ignore[arg-type]
+
+    return ask
+
+
+def test_all_strategies_can_be_named() -> None:
+    assert tuple(STRATEGIES) == NAMES
+
+
+def test_a_table_and_a_verdict(ask: Rehearse, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask() == 0
+    title, _, headings, tail, paged, verdict = capsys.readouterr().out.splitlines()
+    assert title == "pods, 6 objects"
+    assert headings.split()[:5] == ["STRATEGY", "SYNCED", "IN", "REQUESTS", "PAGES"]
+    assert tail.split() == ["tail", "4", "ms", "2", "1", ABSENT, "1.0", "kB", "0", ABSENT, "0", "0", "started"]
+    assert paged.split() == ["paged", "6", "ms", "3", "2", "6", "2.0", "kB", "0", ABSENT, "0", "0", "started"]
+    assert verdict.startswith("Use paged. 6 objects came in 2 pages in 6 ms, and the watch could start")
+
+
+def test_json(ask: Rehearse, capsys: pytest.CaptureFixture[str], cluster: Cluster) -> None:
+    keep_changing(cluster)
+    expire_first_watch(cluster)
+    assert ask(replace(QUESTION, strategies=("paged",), repeat=2), "json") == 0
+    (answer,) = json.loads(capsys.readouterr().out)
+    assert (answer["resource"], answer["group"], answer["objects"]) == ("pods", "", OBJECTS)
+    assert answer["use"] is None
+    assert answer["why"].startswith("paged: 410 when the watch should start in 1 of 2 runs.")
+    first, second = answer["runs"]
+    assert first["synced"] > 1
+    assert first["expired"] == {"list": 0, "watch": 1}
+    assert (first["requests"], first["pages"], first["bytes"]) == (6, 4, 4000)
+    assert second == {
+        "strategy": "paged",
+        "by": "paged",
+        "synced": pytest.approx(0.006),
+        "requests": 3,
+        "pages": 2,
+        "objects": OBJECTS,
+        "bytes": 2000,
+        "events": 0,
+        "buffer": 0,
+        "throttled": 0,
+        "expired": {"list": 0, "watch": 0},
+        "fellBack": False,
+        "failure": None,
+    }
+
+
+def test_several_runs_and_resources(ask: Rehearse, capsys: pytest.CaptureFixture[str], cluster: Cluster) -> None:
+    assert ask(replace(QUESTION, resources=("pods", "nodes", "pods"), strategies=("paged",), repeat=3)) == 0
+    said = capsys.readouterr().out
+    assert said.count("6 ms (6 ms … 6 ms)") == 2
+    assert "in 3 of 3 runs" in said
+    assert "\n\nnodes, 6 objects\n" in said
+    assert len(cluster.watches) == 6
+
+
+def test_nothing_is_left_open(ask: Rehearse, cluster: Cluster) -> None:
+    assert ask() == 0
+    assert not cluster.open_watches()
+    assert not cluster.is_open
+
+
+def test_one_at_a_time_with_a_pause(ask: Rehearse, cluster: Cluster) -> None:
+    assert ask() == 0
+    times = [time for time, kind, _ in cluster.asked if kind == "list"]
+    assert times[2] - times[1] > 1.9  # a second on the watch, and a second's pause
+
+
+def test_what_fails_is_tried_three_times(ask: Rehearse, capsys: pytest.CaptureFixture[str], cluster: Cluster) -> None:
+    keep_changing(cluster)
+    cluster.fail(Reason.EXPIRED, "watch")
+    assert ask(replace(QUESTION, strategies=("paged",))) == 0
+    *_, line, verdict = capsys.readouterr().out.splitlines()
+    assert line.split()[:4] == ["paged", ABSENT, "9", "6"]
+    assert line.rstrip().endswith("0     3  410 when the watch should start; not synced")
+    assert verdict == "Nothing to recommend. paged: 410 when the watch should start."
+
+
+def test_429(ask: Rehearse, capsys: pytest.CaptureFixture[str], cluster: Cluster) -> None:
+    answer = cluster.list_page
+    throttled = iter([because_of(Reason.THROTTLED)])
+
+    async def list_page(*question: Any, **options: Any) -> Page | Failure:
+        return next(throttled, None) or await answer(*question, **options)
+
+    cluster.list_page = list_page  # type: ignore[method-assign]
+    assert ask(replace(QUESTION, strategies=("paged",))) == 0
+    said = capsys.readouterr().out
+    assert "Use paged." in said
+    assert "The apiserver answered 429 once" in said
+
+
+def test_a_watch_that_closes_at_once_is_resumed(
+    ask: Rehearse, capsys: pytest.CaptureFixture[str], cluster: Cluster
+) -> None:
+    when_a_watch_opens(cluster, lambda: cluster.send(PODS, ENDED), times=1)
+    assert ask(replace(QUESTION, strategies=("tail",)), "json") == 0
+    ((run,),) = [answer["runs"] for answer in json.loads(capsys.readouterr().out)]
+    assert run["synced"] > 1
+    assert run["requests"] == 3
+
+
+def test_patience_ends(ask: Rehearse, capsys: pytest.CaptureFixture[str], cluster: Cluster) -> None:
+    cluster.hanging.add("watch")
+    assert ask(replace(QUESTION, strategies=("paged",))) == 0
+    assert f"It was not synced after {PATIENCE_SECONDS:.0f} s; not synced" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("resources", "message"),
+    [
+        (("podz",), "^the apiserver serves no resource podz; did you mean pods?"),
+        (("pods", "nodez"), "did you mean nodes?"),
+    ],
+)
+def test_a_resource_that_is_not_there(
+    ask: Rehearse, cluster: Cluster, resources: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        ask(replace(QUESTION, resources=resources))
+    assert cluster.count("list") == 0, "nothing is listed before all is known to be there"
+
+
+@pytest.mark.parametrize("verb", ["list", "watch"])
+def test_a_resource_that_may_not_be_read(ask: Rehearse, cluster: Cluster, verb: str) -> None:
+    cluster.failures[verb, "pods"] = because(Reason.FORBIDDEN, phase=Phase.LIST if verb == "list" else Phase.OPEN)
+    with pytest.raises(ConfigError) as refused:
+        ask()
+    assert str(refused.value) == (
+        f"pods: This identity may not {verb} the resource; grant it. "
+        "A rehearsal needs the verbs list and watch, as informers do."
+    )
+
+
+def test_what_was_rehearsed_before_an_error_is_shown(
+    ask: Rehearse, capsys: pytest.CaptureFixture[str], cluster: Cluster
+) -> None:
+    cluster.fail(Reason.NOT_FOUND, "watch", "nodes")
+    with pytest.raises(ConfigError, match=r"^nodes: The apiserver does not serve the resource\.$"):
+        ask(replace(QUESTION, resources=("pods", "nodes")))
+    said = capsys.readouterr().out
+    assert "Use paged." in said
+    assert "nodes" not in said
+
+
+def test_no_apiserver(ask: Rehearse, cluster: Cluster) -> None:
+    cluster.fail(Reason.REFUSED)
+    with pytest.raises(ConnectError, match=r"^The apiserver refuses the connection\.$"):
+        ask()
+
+
+def test_too_many_objects_are_not_listed(ask: Rehearse, objects: dict[str, int], cluster: Cluster) -> None:
+    objects["/api/v1/pods"] = 120_000
+    with pytest.raises(ConfigError, match=r"^pods: there are 120,000 objects, .* say --max-objects 120000 if"):
+        ask()
+    assert not cluster.watches
+    assert ask(replace(QUESTION, strategies=("tail",))) == 0, "which lists none of them"
+    assert ask(replace(QUESTION, max_objects=120_000)) == 0
+
+
+def test_one_namespace(ask: Rehearse, objects: dict[str, int], capsys: pytest.CaptureFixture[str]) -> None:
+    objects["/api/v1/namespaces/mine/pods"] = 0
+    assert ask(replace(QUESTION, namespace="mine")) == 0
+    assert "pods, 0 objects" in capsys.readouterr().out
+
+
+def test_interrupted(ask: Rehearse, capsys: pytest.CaptureFixture[str], cluster: Cluster) -> None:
+    when_a_watch_opens(cluster, lambda: os.kill(os.getpid(), signal.SIGINT), after=1)
+    assert ask() == INTERRUPTED
+    said = capsys.readouterr().out
+    assert "\ntail" in said
+    assert "\npaged" not in said
+    assert said.endswith("No verdict: this is only what was rehearsed before it ended.\n")
+    assert not cluster.open_watches()
+
+
+def test_interrupted_before_anything_is_known(
+    ask: Rehearse, capsys: pytest.CaptureFixture[str], cluster: Cluster
+) -> None:
+    when_a_watch_opens(cluster, lambda: os.kill(os.getpid(), signal.SIGINT))
+    assert ask() == INTERRUPTED
+    assert capsys.readouterr().out == ""
+
+
+async def test_an_answer_that_is_no_list(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def page(*_: object) -> bytes:
+        return b"<html>"
+
+    monkeypatch.setattr(cluster, "document", page)
+    counted = await count_objects(cluster, PODS, None)  # type: ignore[arg-type]
+    assert isinstance(counted, Failure)
+    assert counted.reason is Reason.GARBAGE
+
+
+def keep_changing(cluster: Cluster) -> None:
+    """With each list there is something new."""
+    answer = cluster.list_page
+
+    async def list_page(*question: Any, **options: Any) -> Page | Failure:
+        cluster.revision += 1
+        return await answer(*question, **options)
+
+    cluster.list_page = list_page  # type: ignore[method-assign]
+
+
+def expire_first_watch(cluster: Cluster) -> None:
+    """The first watch that opens ends in a 410, as soon as its headers are there."""
+    status = {"kind": "Status", "code": 410, "reason": "Expired"}
+    error = json.dumps({"type": "ERROR", "object": status}).encode() + b"\n"
+    when_a_watch_opens(cluster, lambda: cluster.send(PODS, error), times=1)
+
+
+def when_a_watch_opens(cluster: Cluster, happen: Callable[[], None], *, after: int = 0, times: int = 1) -> None:
+    """Lets something happen with each of so many watches, after so many others."""
+    watches = cluster.watches
+
+    class Watches(list[Any]):
+        def append(self, watch: Any) -> None:
+            super().append(watch)
+            if after < len(self) <= after + times:
+                happen()
+
+    cluster.watches = Watches(watches)
