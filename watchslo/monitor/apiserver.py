@@ -1,6 +1,7 @@
 """One apiserver as the monitor knows it: how to ask it, what its wall clock says, and what it did."""
 
 import time
+from collections import Counter
 
 from watchslo.clock.offset import ClockOffset
 from watchslo.kube.access import Connection
@@ -9,6 +10,7 @@ from watchslo.kube.limiter import Limiter
 from watchslo.model import Interval
 from watchslo.monitor.counters import Durations
 from watchslo.snapshot import ApiserverReading
+from watchslo.watch.audit import Verdict
 from watchslo.watch.closes import Closes
 
 
@@ -27,6 +29,7 @@ class Apiserver:
         self.unproven: str | None = None
         self.peers: int | None = None
         self.time_travel = 0
+        self.audits: Counter[str] = Counter(dict.fromkeys(Verdict, 0))
         self.closes = Closes()
         self.open_streams: set[int] = set()
         self._offset = ClockOffset()
@@ -53,7 +56,7 @@ class Apiserver:
             offset_steps=self._offset.steps,
             time_travel=self.time_travel,
             requests=dict(self.client.requests),
-            audits={},
+            audits=dict(self.audits),
             list_duration={name: lists.reading() for name, lists in self.durations.lists.items()},
             watch_open=self.durations.opens.reading(),
             watch_duration=self.durations.lives.reading(),

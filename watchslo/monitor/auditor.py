@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Protocol
@@ -86,7 +85,7 @@ class Auditor:
     """Looks at the streams by a second way: at quiet ones to find stalls, at busy ones now and then for lost events.
 
     `budget` says how many audits a second may begin, each of a nudge and a watch; none at zero. `ticks` are the latest
-    of all clocks. `late` says whether what arrives now may have waited for this process. `verdicts` counts audits.
+    of all clocks. `late` says whether what arrives now may have waited for this process. Audits are counted by `apiserver`.
     """
 
     def __init__(
@@ -98,7 +97,6 @@ class Auditor:
         late: Callable[[float], bool],
         random: Callable[[], float],
     ) -> None:
-        self.verdicts: Counter[str] = Counter(dict.fromkeys(Verdict, 0))
         self._streams = streams
         self._apiserver = apiserver
         self._budget = budget
@@ -172,7 +170,7 @@ class Auditor:
                 verdict = await self._search(stream)
         finally:
             self._audited.discard(stream.number)
-        self.verdicts[verdict] += 1
+        self._apiserver.audits[verdict] += 1
         self._log.debug("audited", watch=stream.label, verdict=verdict.value)
 
     async def _audit_quiet(self, stream: Audited) -> Verdict:

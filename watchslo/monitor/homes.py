@@ -160,7 +160,7 @@ class Homes:
         """Reads the revision of a stream's resource, if there are ticks to compare it with."""
         if not any(home.ticking for home in homes):
             return
-        match await self._read(stream.resource, kind="probe", namespace=self._namespace(stream)):
+        match await self._read(stream.resource, kind="probe", namespace=stream.nudged_in):
             case Reading() as reading:
                 for home in homes:
                     home.domain.probe(stream.resource.key, reading)
@@ -169,10 +169,6 @@ class Homes:
         if stream.home is not self.main and self.main.membership(stream.resource) is Membership.MEMBER:
             self._move(stream, self.main)
             await self._close_empty()
-
-    def _namespace(self, stream: Stream) -> str:
-        """Where a stream's resource can be read: where it is watched."""
-        return stream.watch.namespace or self._clock.namespace
 
     def _on_foreign(self, home: Timekeeper, dated: Dated) -> None:
         if home is self.main:
@@ -191,7 +187,7 @@ class Homes:
         """A clock that ticks on the stream's own resource, and so is blind to the lag of its cache."""
         key = stream.resource.key
         if key not in self._own:
-            home = self._own[key] = self._timekeeper(key, self._namespace(stream))
+            home = self._own[key] = self._timekeeper(key, stream.nudged_in)
             home.blind = True
             self._crew.hire(("ticks", key), partial(self._tick_own, home, stream.resource))
         return self._own[key]

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 import numpy as np
@@ -22,6 +22,7 @@ from watchslo.monitor.lag import Lag
 from watchslo.monitor.timekeeper import Timekeeper
 from watchslo.monitor.trouble import Trouble
 from watchslo.snapshot import StreamReading
+from watchslo.watch.audit import Health
 from watchslo.watch.closes import Close
 from watchslo.watch.failure import Reason, because
 from watchslo.watch.machine import HEALTHY_SECONDS, Machine, State
@@ -31,6 +32,7 @@ from watchslo.watch.messages import (
     Fact,
     FellBack,
     Gap,
+    ListDone,
     ListFailed,
     OutOfOrder,
     Relisted,
@@ -52,7 +54,8 @@ BEHIND_SECONDS = 1.0  # an event later than this came from a backlog
 class Stream:
     """One watch of one resource: its protocol and its counters; `home` dates what it receives, `track` tells how late.
 
-    `number` is unique among streams; `renewed` is set whenever the watch opens.
+    `number` is unique among streams; `renewed` is set whenever the watch opens; `health` is what audits found. In the
+    namespace `nudged_in` the resource can be read.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class Stream:
         lag: Lag,
         random: Callable[[], float],
         longest_line: int,
+        nudged_in: str,
     ) -> None:
         self.number = number
         self.label = label
@@ -75,19 +79,21 @@ class Stream:
         self.track = track
         self.home = home
         self.renewed = asyncio.Event()
+        self.nudged_in = nudged_in
+        self.health = Health(random)
         self._random = random
         self._strategy = STRATEGIES[watch.strategy]
         self._counters = Counters(self._strategy)
         self._durations = Durations()
         self._apiserver = apiserver
-        selectors = Selectors(watch.field_selector, watch.label_selector)
-        self._question = Question(resource, watch.namespace, selectors, longest_line)
+        self.selectors = Selectors(watch.field_selector, watch.label_selector)
+        self._question = Question(resource, watch.namespace, self.selectors, longest_line)
         self._measures_creation = watch.measures_creation(resource)
         self._lag = lag
         self._driver = self._new_driver(Representation(watch.representation_of(resource)))
         self._halted = False
         self._opened: float | None = None
-        self._last_received_wall: float | None = None
+        self._received: float | None = None
         self._bookmark_seen: float | None = None
         self._newest: tuple[float, int] | None = None  # when the newest event was received, and its revision
         self._log = structlog.get_logger().bind(watch=label, resource=resource.key)
@@ -110,6 +116,24 @@ class Stream:
     @property
     def up(self) -> bool:
         return self.state is State.WATCHING
+
+    @property
+    def namespace(self) -> str | None:
+        return self.watch.namespace
+
+    @property
+    def threshold(self) -> float:
+        return self.track.reading().objective.threshold
+
+    @property
+    def revision(self) -> int | None:
+        """The newest that is known."""
+        return self._driver.machine.revision
+
+    @property
+    def last_heard(self) -> float:
+        """When anything was received or the watch opened, in monotonic seconds."""
+        return max(self._opened or 0.0, self._received or 0.0)
 
     @property
     def trouble(self) -> str | None:
@@ -151,16 +175,24 @@ class Stream:
         """Closes the watch, if there is one, and resumes it from its newest revision."""
         self._driver.feed(Reopen(reason))
 
+    def ages(self, revisions: Sequence[int], now: float) -> Sequence[float]:
+        """How long ago, at least, these were committed; 0 where that is not known."""
+        if not self.measured:
+            return [0.0] * len(revisions)
+        bounds = self.home.domain.clock.measure(np.array(revisions), np.full(len(revisions), now), without=None)
+        return [float(age) for age in np.where(bounds.measurable, bounds.proven, 0.0)]
+
     # What becomes of it
 
     def _hear(self, size: int) -> None:
         self._counters.bytes += size
-        self._last_received_wall = time.time()
+        self._received = time.monotonic()
 
     def _emit(self, batch: Batch) -> None:
         for type_ in batch.types:
             self._counters.events[type_] += 1
         self._newest = batch.received, batch.revisions[-1]
+        self.health.delivered.extend(batch.revisions)
         is_member = self.home.domain.sight(batch.received, batch.revisions[-1], self.number)
         if self._lag.tainted(batch.received):
             self.track.unmeasured(TAINTED, len(batch.revisions))
@@ -209,11 +241,10 @@ class Stream:
 
     def _behind(self) -> bool:
         """Whether the newest event was surely late."""
-        if self._newest is None or not self.measured:
+        if self._newest is None:
             return False
         received, revision = self._newest
-        bounds = self.home.domain.clock.measure(np.array([revision]), np.array([received]), without=None)
-        return bool(bounds.measurable[0] and bounds.proven[0] >= BEHIND_SECONDS)
+        return self.ages([revision], received)[0] >= BEHIND_SECONDS
 
     def _tell(self, fact: Fact) -> None:
         self._counters.add(fact)
@@ -223,7 +254,10 @@ class Stream:
             case WatchOpened():
                 self._opened = time.monotonic()
                 self._apiserver.open_streams.add(self.number)
+                self.health.delivered.begin(self.revision or 0)
                 self.renewed.set()
+            case ListDone(revision=revision):
+                self.health.delivered.begin(max(revision, self.revision or 0))
             case BookmarkSeen(revision):
                 self._bookmark_seen = time.monotonic()
                 self.home.domain.sight(self._bookmark_seen, revision, self.number)
@@ -254,13 +288,13 @@ class Stream:
 
     def evaluate(self, now: float, *, overloaded: bool) -> None:
         """Makes a new reading of the statistics. Trouble is over once the watch stays open."""
-        self.track.evaluate(now, overloaded=overloaded)
+        self.track.evaluate(now, self.health.withheld(now, self.revision), overloaded=overloaded)
         if self.up and self._opened is not None and now - self._opened >= HEALTHY_SECONDS:
             self._trouble.over()
 
     def reading(self) -> StreamReading:
         """Everything that is shown of this stream."""
-        counters, durations = self._counters, self._durations
+        counters, durations, now = self._counters, self._durations, time.monotonic()
         return StreamReading(
             watch=self.label,
             group=self.resource.group,
@@ -272,12 +306,12 @@ class Stream:
             domain=self.home.domain.name,
             membership=self._membership(),
             up=self.up,
-            revision=self._driver.machine.revision,
-            last_received_wall=self._last_received_wall,
+            revision=self.revision,
+            last_received_wall=None if self._received is None else time.time() - (now - self._received),
             events=dict(counters.events),
             bytes=counters.bytes,
             bookmarks=counters.bookmarks,
-            bookmark_age=None if self._bookmark_seen is None else time.monotonic() - self._bookmark_seen,
+            bookmark_age=None if self._bookmark_seen is None else now - self._bookmark_seen,
             order_violations=counters.order_violations,
             closed=dict(counters.closed),
             relists=dict(counters.relists),
@@ -291,10 +325,10 @@ class Stream:
             gap_seconds=counters.gap_seconds,
             unseen=dict(counters.unseen) if self.watch.inventory else None,
             objects=None,
-            audit=None,
-            stalls=0,
-            stalled_for=None,
-            lost=0,
+            audit=self.health.verdict,
+            stalls=self.health.stalls,
+            stalled_for=self.health.stalled_for(now, self.revision),
+            lost=self.health.lost,
             list_duration=durations.lists[self._strategy.name].reading(),
             watch_open=durations.opens.reading(),
             watch_duration=durations.lives.reading(),

@@ -18,7 +18,9 @@ from watchslo.kube.discovery import Catalogue, Discovery, unproven_storage
 from watchslo.kube.limiter import Limiter
 from watchslo.latency.bins import LES, Bins
 from watchslo.latency.track import BLOCK_SECONDS, Track
+from watchslo.model import Reading
 from watchslo.monitor.apiserver import Apiserver
+from watchslo.monitor.auditor import Auditor
 from watchslo.monitor.crew import Crew
 from watchslo.monitor.homes import Homes
 from watchslo.monitor.lag import Lag, keep_beating
@@ -27,6 +29,7 @@ from watchslo.monitor.stream import Stream
 from watchslo.monitor.trouble import Trouble
 from watchslo.monitor.wanted import Plan, Wanted, plan
 from watchslo.snapshot import BuildReading, MonitorReading, Snapshot
+from watchslo.watch.audit import detection_seconds
 from watchslo.watch.backoff import Backoff
 from watchslo.watch.failure import Failure, Reason
 
@@ -55,6 +58,14 @@ class Supervisor:
         self._limiter = Limiter(config.limits.requests_per_second)
         self._apiserver = Apiserver(SERVICE, connection, self._limiter)
         self._discovery = Discovery(self._apiserver.client)
+        self._auditor = Auditor(
+            streams=lambda: [stream for _, stream in self._streams.values()],
+            apiserver=self._apiserver,
+            budget=lambda: self._config.limits.audits_per_second,
+            ticks=self._latest_ticks,
+            late=self.lag.tainted,
+            random=random,
+        )
         self._bins = Bins((*LES, *thresholds(config)))
         self._homes: Homes | None = None
         self._streams: dict[str, tuple[Wanted, Stream]] = {}
@@ -84,8 +95,9 @@ class Supervisor:
             self._crew.hire("evaluation", self._keep_evaluating)
             self._crew.hire("configuration", self._keep_reconciling)
             self._crew.hire("credentials", self._keep_reopening)
+            self._crew.hire("audits", self._auditor.run)
             await stop.wait()
-            await self._crew.dismiss("configuration", "discovery", "credentials")
+            await self._crew.dismiss("configuration", "discovery", "credentials", "audits")
             self._apiserver.closes.give_up()
             await self._evaluate()
             last = self._take_snapshot()
@@ -202,6 +214,7 @@ class Supervisor:
             lag=self.lag,
             random=self._random,
             longest_line=wanted.longest_line,
+            nudged_in=wanted.watch.namespace or self._config.clock.namespace,
         )
         self._streams[label] = wanted, stream
         self._homes.admit(stream)
@@ -260,6 +273,10 @@ class Supervisor:
             self._snapshot, self._snapshot_taken = self._take_snapshot(), now
         return self._snapshot
 
+    def _latest_ticks(self) -> list[Reading]:
+        homes = self._homes.timekeepers if self._homes else ()
+        return [home.domain.clock.latest for home in homes if home.domain.clock.latest]
+
     def _take_snapshot(self) -> Snapshot:
         homes = self._homes.timekeepers if self._homes else ()
         return Snapshot(
@@ -281,7 +298,7 @@ class Supervisor:
             reload_succeeded=self.reload_succeeded,
             reloaded_wall=self._configured_wall,
             paused=config.paused,
-            stall_detection=None,
+            stall_detection=detection_seconds(self._auditor.quiet, config.limits.audits_per_second),
             threshold=config.objective.threshold,
             events_target=config.objective.events.target,
             minutes_target=config.objective.minutes.target,

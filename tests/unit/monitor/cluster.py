@@ -19,13 +19,14 @@ from watchslo.kube.limiter import Limiter
 from watchslo.kube.representation import Representation
 from watchslo.model import Reading, Resource
 from watchslo.watch.failure import ENDED, Failure, Phase, Reason, because
-from watchslo.watch.messages import ListRequest, WatchRequest
+from watchslo.watch.messages import ListRequest, Objects, WatchRequest
 
 PODS = Resource("", "v1", "pods", namespaced=True)
 NODES = Resource("", "v1", "nodes", namespaced=False)
 CONFIGMAPS = Resource("", "v1", "configmaps", namespaced=True)
 EVENTS = Resource("", "v1", "events", namespaced=True)
 ANSWER_SECONDS = 0.002
+SLOW_SECONDS = 3.5
 
 Received = tuple[float, bytes] | Failure
 
@@ -91,7 +92,9 @@ class Cluster:
         self.addresses: tuple[str, ...] = ("10.0.0.1",)
         self.requests: Counter[tuple[str, str]] = Counter()
         self.asked: list[tuple[float, str, str]] = []
-        self.watches: list[Watch] = []
+        self.watches: list[Watch] = []  # without those of audits
+        self.history: list[tuple[Resource, int, bytes]] = []
+        self.frozen: set[str] = set()  # keys of resources whose cache is stuck: nothing is delivered, nudges are slow
         self.date_skew: float | None = None
         self.is_open = False
         self._observe: Callable[[float, float, float], object] = lambda *_: None
@@ -113,6 +116,9 @@ class Cluster:
             self.revision += 1
         revision = self.revision_of(resource)
         event = line(type_, revision, created)
+        if resource.key in self.frozen:
+            return revision
+        self.history.append((resource, revision, event))
         if self.late:
             asyncio.get_running_loop().call_later(self.late, self.send, resource, event)
         else:
@@ -147,16 +153,26 @@ class Cluster:
 
     async def read_nothing(self, resource: Resource, namespace: str, kind: str) -> Reading | Failure:
         sent = time.monotonic()
+        if kind == "nudge" and resource.key in self.frozen:
+            await asyncio.sleep(SLOW_SECONDS)
         failure = await self._answer(kind, resource.key, namespace)
         return failure or Reading(resource.key, sent, time.monotonic(), self.revision_of(resource))
 
     async def list_page(
-        self, resource: Resource, namespace: str | None, _: Selectors, request: ListRequest, __: Representation
+        self,
+        resource: Resource,
+        namespace: str | None,
+        _: Selectors,
+        request: ListRequest,
+        __: Representation,
+        *,
+        with_objects: bool = False,
     ) -> Page | Failure:
         sent = time.monotonic()
         failure = await self._answer("list", resource.key, namespace)
         token = None if request.continue_token or not request.limit else "more"
-        return failure or Page(self.revision_of(resource), 3, 1000, token, sent, time.monotonic())
+        objects = Objects(["a", "b", "c"], ["1", "2", "3"]) if with_objects else None
+        return failure or Page(self.revision_of(resource), 3, 1000, token, sent, time.monotonic(), objects)
 
     @contextlib.asynccontextmanager
     async def watch(
@@ -166,17 +182,31 @@ class Cluster:
         _: Selectors,
         request: WatchRequest,
         representation: Representation,
+        *,
+        kind: str = "watch",
     ) -> AsyncIterator[Watch | Failure]:
-        failure = await self._answer("watch", resource.key, namespace)
+        failure = await self._answer(kind, resource.key, namespace)
         if failure:
             yield failure
             return
+        assert request.revision is not None
         opened = Watch(resource, request.revision, representation)
+        if kind == "audit":
+            self._tell_history(opened, request.timeout)
+            yield opened
+            return
         self.watches.append(opened)
         try:
             yield opened
         finally:
             opened.open = False
+
+    def _tell_history(self, watch: Watch, timeout: float) -> None:
+        """What a second watch gets: all that the cache has, and an end."""
+        for resource, revision, event in self.history:
+            if resource == watch.resource and revision > watch.revision:
+                watch.send(event)
+        asyncio.get_running_loop().call_later(timeout, watch.send)
 
     async def document(self, path: str, _: str = "") -> bytes | Failure:
         failure = await self._answer("discovery", path)

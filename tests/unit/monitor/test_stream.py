@@ -53,6 +53,7 @@ class Parts:
             lag=self.lag,
             random=lambda: 0.5,
             longest_line=MEBIBYTE,
+            nudged_in="default",
         )
         self.home.attach(self.stream)
 

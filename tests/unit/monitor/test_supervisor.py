@@ -36,7 +36,7 @@ class TestStart:
             assert run.stream("pods").membership == "member"
             assert run.supervisor.snapshot().domains[0].ticks_on == ("events",)
             assert run.supervisor.snapshot().apiservers[0].version == "v1.36.3"
-            assert log.events == ["ticking"]
+            assert set(log.events) == {"ticking", "audited"}
         assert not cluster.is_open
 
     async def test_measures(self, cluster: Cluster) -> None:
@@ -50,11 +50,19 @@ class TestStart:
         assert minute.quantiles[0].upper < 1.0
 
     async def test_steady_state_costs_two_ticks_a_second(self, cluster: Cluster) -> None:
-        async with running(config("pods", "nodes", "configmaps")):
+        async with running(config("pods", "nodes", "configmaps", limits={"auditsPerSecond": 0})):
             cluster.asked.clear()
             await asyncio.sleep(100)
         assert cluster.count("tick") == 200
         assert len(cluster.asked) == 200
+
+    async def test_idle_streams_cost_two_requests_each_every_few_seconds(self, cluster: Cluster) -> None:
+        async with running(config("pods", "nodes", "configmaps")) as run:
+            cluster.asked.clear()
+            await asyncio.sleep(120)
+            assert run.supervisor.snapshot().apiservers[0].audits["idle"] >= 27
+            assert run.supervisor.snapshot().monitor.stall_detection == 30.0
+        assert 27 <= cluster.count("nudge") == cluster.count("audit") <= 33
 
     async def test_waits_for_a_cluster(self, cluster: Cluster, log: Log) -> None:
         cluster.fail(Reason.REFUSED)

@@ -1,0 +1,655 @@
+"""The auditor against a cluster in memory: what is withheld is found in time, and what is idle is left alone."""
+
+import asyncio
+import contextlib
+import json
+import random
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, cast
+
+import pytest
+
+from tests.unit.monitor.cluster import EVENTS, PODS, Cluster, Log, Watch, line, nowhere
+from watchslo.kube.client import Selectors
+from watchslo.kube.limiter import Limiter
+from watchslo.kube.representation import Representation
+from watchslo.model import Reading, Resource
+from watchslo.monitor.apiserver import Apiserver
+from watchslo.monitor.auditor import MOST_EVENTS, Auditor
+from watchslo.watch.audit import (
+    BUSY_INTERVAL_SECONDS,
+    DETECTION_SECONDS,
+    NUDGE_SECONDS,
+    Health,
+    Verdict,
+    detection_seconds,
+)
+from watchslo.watch.failure import Failure, Reason, because
+from watchslo.watch.lines import LineTooLong
+from watchslo.watch.messages import WatchRequest
+
+HOUR_SECONDS = 3600.0
+SEEDS = range(20)
+REOPENING_SECONDS = 1.0
+GONE = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}\n'
+UNWELL = (Verdict.FROZEN, Verdict.STALLED, Verdict.LOST)
+
+
+class Watched:
+    """A stream: what is committed arrives at once, unless it is `stuck`; that ends when it is reopened, if ever."""
+
+    def __init__(self, number: int, resource: Resource, revision: int) -> None:
+        self.number = number
+        self.label = f"watch-{number}"
+        self.resource = resource
+        self.health = Health(lambda: 0.5)
+        self.namespace: str | None = None
+        self.nudged_in = "default"
+        self.selectors = Selectors()
+        self.threshold = 1.0
+        self.up = True
+        self.revision: int | None = revision
+        self.last_heard = time.monotonic()
+        self.stuck = False
+        self.hopeless = False
+        self.backlog: list[int] = []
+        self.committed: dict[int, float] = {}
+        self.reopened: list[float] = []
+        self.health.delivered.begin(revision)
+
+    def commit(self, revision: int) -> None:
+        self.committed[revision] = time.monotonic()
+        self.backlog.append(revision)
+        if self.up and not self.stuck:
+            self.deliver()
+
+    def deliver(self) -> None:
+        batch, self.backlog = self.backlog, []
+        if batch:
+            self.health.delivered.extend(batch)
+            self.revision = batch[-1]
+            self.last_heard = time.monotonic()
+
+    def ages(self, revisions: Sequence[int], now: float) -> Sequence[float]:
+        return [now - self.committed[revision] for revision in revisions]
+
+    def reopen(self, reason: Reason) -> None:
+        assert reason is Reason.STALLED
+        self.reopened.append(time.monotonic())
+        self.close()
+        asyncio.get_running_loop().call_later(REOPENING_SECONDS, self.open)
+
+    def close(self) -> None:
+        self.up = False
+
+    def open(self) -> None:
+        self.up, self.stuck = True, self.hopeless
+        self.last_heard = time.monotonic()
+        self.health.delivered.begin(self.revision or 0)
+        if not self.stuck:
+            self.deliver()
+
+    @property
+    def stalled(self) -> bool:
+        return self.health.stalled_for(time.monotonic(), self.revision) is not None
+
+
+class Past(Cluster):
+    """A cluster that remembers what was committed; the caches of `frozen` resources have stopped."""
+
+    def __init__(self, *resources: Resource) -> None:
+        super().__init__()
+        self.streams = [Watched(number, resource, self.revision) for number, resource in enumerate(resources, 1)]
+        self.frozen: dict[str, float] = {}
+        self.history: dict[str, list[int]] = {}
+        self.forms: set[Representation] = set(Representation)
+        self.asked_forms: list[Representation] = []
+        self.said: bytes | None = None  # to an audit, instead of the truth
+        self.silent = False  # audits are never answered
+        self.slow = 0  # so many nudges take their time
+        self.ticking = True
+        self.apiserver = Apiserver("service", nowhere(), Limiter(1000))
+        self.apiserver.client = cast("Any", self)
+        self.apiserver.version = self.git_version
+
+    def commit(self, resource: Resource = PODS) -> int:
+        self.revision += 1
+        self.history.setdefault(resource.key, []).append(self.revision)
+        if resource.key not in self.frozen:
+            self.tell(resource, self.revision)
+        return self.revision
+
+    def tell(self, resource: Resource, revision: int) -> None:
+        for stream in self.streams:
+            if stream.resource == resource:
+                stream.commit(revision)
+        self.send(resource, line("MODIFIED", revision))
+
+    def freeze(self, resource: Resource) -> None:
+        self.frozen[resource.key] = self.revision
+
+    def thaw(self, resource: Resource) -> None:
+        since = self.frozen.pop(resource.key)
+        for revision in self.history.get(resource.key, ()):
+            if revision > since:
+                self.tell(resource, revision)
+
+    def ticks(self) -> list[Reading]:
+        now = time.monotonic()
+        return [Reading("events", now - 0.3, now - 0.29, self.revision)] if self.ticking else []
+
+    async def read_nothing(self, resource: Resource, namespace: str, kind: str) -> Reading | Failure:
+        assert (kind, namespace) == ("nudge", "default")
+        if resource.key in self.frozen:
+            self.asked.append((time.monotonic(), kind, resource.key))
+            await asyncio.sleep(NUDGE_SECONDS)
+            return because(Reason.TIMEOUT)
+        sent = time.monotonic()
+        if self.slow:
+            self.slow -= 1
+            await asyncio.sleep(3.5)
+        answer = await super().read_nothing(resource, namespace, kind)
+        return (
+            Reading(answer.resource, sent, answer.answered, answer.revision) if isinstance(answer, Reading) else answer
+        )
+
+    @contextlib.asynccontextmanager
+    async def watch(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        selectors: Selectors,
+        request: WatchRequest,
+        representation: Representation,
+        kind: str = "watch",
+    ) -> AsyncIterator[Watch | Failure]:
+        assert (kind, request.bookmarks, request.timeout) == ("audit", False, 2)
+        assert request.revision is not None
+        self.asked_forms.append(representation)
+        failure = await self._answer("audit", resource.key, namespace)
+        if representation not in self.forms:
+            failure = because(Reason.NOT_ACCEPTABLE)
+        if failure:
+            yield failure
+            return
+        opened = Watch(resource, request.revision, representation)
+        self.watches.append(opened)
+        if not self.silent:
+            asyncio.get_running_loop().call_later(request.timeout, opened.send)
+            past = [revision for revision in self.history.get(resource.key, ()) if revision > request.revision]
+            if self.said is not None:
+                opened.send(self.said)
+            elif past and resource.key not in self.frozen:
+                opened.send(b"".join(line("MODIFIED", revision) for revision in past))
+        try:
+            yield opened
+        finally:
+            opened.open = False
+
+
+class Audits:
+    """An auditor at work."""
+
+    def __init__(self, past: Past, seed: int = 1, budget: float = 2.0) -> None:
+        self.past = past
+        self.budget = budget
+        self.is_late = False
+        self.auditor = Auditor(
+            lambda: past.streams,
+            past.apiserver,
+            lambda: self.budget,
+            past.ticks,
+            lambda _: self.is_late,
+            random.Random(seed).random,
+        )
+
+    async def __aenter__(self) -> "Audits":
+        self._task = asyncio.create_task(self.auditor.run())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert not self._task.done()
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        assert not self.past.open_watches()
+
+    @property
+    def found(self) -> set[str]:
+        """All verdicts so far."""
+        return {verdict for verdict, count in self.auditor.verdicts.items() if count}
+
+    async def until(self, *verdicts: Verdict) -> None:
+        """Waits for an audit to find one of these."""
+        before = self._count(verdicts)
+        async with asyncio.timeout(HOUR_SECONDS):
+            while self._count(verdicts) == before:
+                await asyncio.sleep(0.1)
+
+    def _count(self, verdicts: Sequence[Verdict]) -> int:
+        return sum(self.auditor.verdicts[verdict] for verdict in verdicts)
+
+
+def many(count: int) -> list[Resource]:
+    return [Resource("tests.invalid", "v1", f"things{number}", namespaced=True) for number in range(count)]
+
+
+async def stalled(stream: Watched) -> float:
+    """Waits for a stall to be found, and returns when."""
+    async with asyncio.timeout(HOUR_SECONDS):
+        while not stream.stalled:
+            await asyncio.sleep(0.05)
+    return time.monotonic()
+
+
+async def over(stream: Watched) -> float:
+    async with asyncio.timeout(HOUR_SECONDS):
+        while stream.stalled:
+            await asyncio.sleep(0.05)
+    return time.monotonic()
+
+
+# No false alarm
+
+
+async def test_an_hour_of_idle_resources_raises_no_alarm(log: Log) -> None:
+    past = Past(*many(30))
+    async with Audits(past) as audits:
+        await asyncio.sleep(HOUR_SECONDS)
+        assert audits.found == {Verdict.IDLE}
+        assert audits.auditor.quiet == 30
+        assert 0.8 < audits.auditor.verdicts[Verdict.IDLE] / (2.0 * HOUR_SECONDS) <= 1.0
+    assert all(stream.health.verdict is Verdict.IDLE for stream in past.streams)
+    assert set(log.events) == {"audited"}
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_an_hour_of_events_that_come_in_time_raises_no_alarm(seed: int) -> None:
+    """Seldom or often, at once or up to 1.5 s late: no stall, and nothing lost."""
+    chance, past = random.Random(seed), Past(*many(6))
+    loop = asyncio.get_running_loop()
+
+    def deliver(stream: Watched, revision: int) -> None:
+        stream.backlog.append(revision)
+        stream.deliver()
+
+    for stream in past.streams:  # each late by a time of its own, in order
+        late = chance.uniform(0.0, 1.5)
+        stream.commit = lambda revision, stream=stream, late=late: loop.call_later(late, deliver, stream, revision)  # type: ignore[method-assign,misc,assignment]
+    async with Audits(past, seed) as audits:
+        until = time.monotonic() + HOUR_SECONDS
+        while time.monotonic() < until:
+            await asyncio.sleep(chance.expovariate(chance.choice((0.05, 0.5, 5.0))))
+            past.commit(chance.choice(past.streams).resource)
+        assert not audits.found & set(UNWELL)
+        assert audits.auditor.verdicts[Verdict.ALIVE]
+        assert not audits.auditor.verdicts[Verdict.FAILED]
+    assert not any(stream.health.stalls or stream.health.lost for stream in past.streams)
+
+
+async def test_one_slow_nudge_raises_no_alarm() -> None:
+    past = Past(PODS)
+    past.slow = 1
+    async with Audits(past) as audits:
+        await audits.until(*Verdict)
+        assert audits.found == {Verdict.IDLE}
+    assert past.count("nudge") == 2
+
+
+async def test_all_slow_at_once_is_no_frozen_cache() -> None:
+    past = Past(PODS)
+    past.ticking = False
+    past.freeze(PODS)
+    async with Audits(past) as audits:
+        await asyncio.sleep(120.0)
+        assert audits.found == {Verdict.FAILED}
+    assert past.streams[0].health.stalls == 0
+    assert not past.count("audit")
+
+
+async def test_while_we_are_late_nothing_can_be_said() -> None:
+    past = Past(PODS)
+    past.streams[0].stuck = True
+    past.commit()
+    async with Audits(past) as audits:
+        audits.is_late = True
+        await audits.until(*Verdict)
+        assert audits.found == {Verdict.FAILED}
+        assert not past.streams[0].reopened
+        audits.is_late = False
+        await audits.until(Verdict.STALLED)
+
+
+# Stalls
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_a_dead_stream_is_found_and_brings_everything(seed: int, log: Log) -> None:
+    chance = random.Random(seed)
+    past = Past(*many(7), PODS)
+    stream = past.streams[-1]
+    async with Audits(past, seed) as audits:
+        await asyncio.sleep(chance.uniform(0.0, 60.0))
+        past.commit()
+        await asyncio.sleep(chance.uniform(0.0, 20.0))
+        stream.stuck = True
+        committed, last = time.monotonic(), past.commit()
+        finding = asyncio.create_task(stalled(stream))
+        while not finding.done():
+            await asyncio.sleep(chance.uniform(0.5, 8.0))
+            if not finding.done():
+                last = past.commit()
+        assert finding.result() - committed <= DETECTION_SECONDS
+        ended = await over(stream)
+        assert stream.revision == last
+        assert ended - stream.reopened[0] <= REOPENING_SECONDS + 0.1
+        await asyncio.sleep(60.0)
+        assert audits.auditor.verdicts[Verdict.STALLED] == 1
+        assert stream.health.verdict is Verdict.IDLE
+    assert (stream.health.stalls, stream.health.lost, len(stream.reopened)) == (1, 0, 1)
+    assert log.of("watch_stalled") == [{"event": "watch_stalled", "watch": stream.label, "verdict": "stalled"}]
+    assert [entry["watch"] for entry in log.of("stall_over")] == [stream.label]
+
+
+async def test_what_is_withheld_is_as_old_as_the_clock_proves() -> None:
+    past = Past(PODS)
+    stream = past.streams[0]
+    stream.stuck = stream.hopeless = True
+    committed = time.monotonic()
+    past.commit()
+    async with Audits(past) as audits:
+        await audits.until(Verdict.STALLED)
+        now = time.monotonic()
+        assert stream.health.withheld(now, stream.revision) == [pytest.approx(now - committed)]
+        await asyncio.sleep(10.0)
+        stream.stuck = False
+        stream.deliver()
+        assert stream.health.withheld(time.monotonic(), stream.revision) == []
+
+
+async def test_what_no_clock_dates_is_as_old_as_the_audit_that_saw_it() -> None:
+    past = Past(PODS)
+    stream = past.streams[0]
+    stream.stuck = stream.hopeless = True
+    stream.ages = lambda revisions, _: [0.0] * len(revisions)  # type: ignore[method-assign]
+    past.commit()
+    async with Audits(past) as audits:
+        await audits.until(Verdict.STALLED)
+        (age,) = stream.health.withheld(time.monotonic(), stream.revision)
+        assert 2.0 <= age <= 2.3
+
+
+async def test_a_stall_that_reopening_does_not_end_is_one_stall_and_no_loop() -> None:
+    past = Past(PODS)
+    stream = past.streams[0]
+    stream.stuck = stream.hopeless = True
+    past.commit()
+    async with Audits(past):
+        await asyncio.sleep(1800.0)
+    assert stream.health.stalls == 1
+    assert 5 <= len(stream.reopened) <= 10
+
+
+async def test_a_busy_stream_that_stalls_is_found_as_soon() -> None:
+    past = Past(PODS)
+    stream = past.streams[0]
+    async with Audits(past):
+        for _ in range(200):
+            past.commit()
+            await asyncio.sleep(0.1)
+        stream.stuck = True
+        committed = time.monotonic()
+        for _ in range(100):
+            past.commit()
+        assert await stalled(stream) - committed <= DETECTION_SECONDS
+
+
+async def test_a_stream_that_closes_meanwhile_is_none_of_the_auditors_business() -> None:
+    past = Past(PODS)
+    stream = past.streams[0]
+    stream.stuck = True
+    past.commit()
+    async with Audits(past) as audits:
+        while not past.open_watches():
+            await asyncio.sleep(0.1)
+        stream.close()
+        await audits.until(*Verdict)
+        stream.open()
+        await audits.until(*Verdict)
+        assert audits.found == {Verdict.FAILED, Verdict.IDLE}
+    assert stream.health.stalls == 0
+
+
+async def test_streams_that_are_not_open_are_not_audited() -> None:
+    past = Past(PODS, EVENTS)
+    past.streams[0].close()
+    past.streams[1].revision = None
+    async with Audits(past) as audits:
+        await asyncio.sleep(120.0)
+        assert not audits.found
+        assert audits.auditor.quiet == 1
+
+
+async def test_the_stall_of_a_stream_that_is_gone_is_forgotten(log: Log) -> None:
+    past = Past(PODS)
+    past.streams[0].stuck = past.streams[0].hopeless = True
+    past.commit()
+    async with Audits(past) as audits:
+        await audits.until(Verdict.STALLED)
+        past.streams.clear()
+        await asyncio.sleep(60.0)
+    assert not log.of("stall_over")
+
+
+# Frozen caches
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_a_frozen_cache_is_found_and_ends(seed: int, log: Log) -> None:
+    chance = random.Random(seed)
+    past = Past(*many(7), PODS)
+    stream = past.streams[-1]
+    async with Audits(past, seed) as audits:
+        await asyncio.sleep(chance.uniform(0.0, 60.0))
+        past.freeze(PODS)
+        await asyncio.sleep(chance.uniform(0.0, 3.0))
+        committed = time.monotonic()
+        past.commit()
+        assert await stalled(stream) - committed <= DETECTION_SECONDS
+        assert stream.health.stalled_for(time.monotonic(), stream.revision) == pytest.approx(11.0, abs=0.2)
+        await asyncio.sleep(40.0)
+        past.thaw(PODS)
+        thawed = time.monotonic()
+        assert await over(stream) - thawed <= DETECTION_SECONDS
+        assert not audits.found & {Verdict.STALLED, Verdict.FAILED}
+    assert stream.health.stalls == 1
+    assert not stream.reopened
+    assert not any(other.health.stalls for other in past.streams[:-1])
+    assert [entry["verdict"] for entry in log.of("watch_stalled")] == ["frozen"]
+    await asyncio.sleep(0.0)
+
+
+async def test_with_many_quiet_streams_detection_takes_as_long_as_is_promised() -> None:
+    past = Past(*many(150), PODS)
+    promised = detection_seconds(len(past.streams), 2.0)
+    assert promised
+    async with Audits(past):
+        await asyncio.sleep(200.0)
+        past.freeze(PODS)
+        committed = time.monotonic()
+        past.commit()
+        assert await stalled(past.streams[-1]) - committed <= promised
+
+
+# What is not proven
+
+
+@pytest.mark.parametrize(("version", "unproven"), [("v1.30.14", None), (None, None), ("v1.33.0", "kine")])
+async def test_what_cannot_be_proven_idle_is_not_called_so_but_a_stall_is_a_stall(
+    version: str | None, unproven: str | None
+) -> None:
+    past = Past(PODS)
+    past.apiserver.version, past.apiserver.unproven = version, unproven
+    async with Audits(past) as audits:
+        await asyncio.sleep(60.0)
+        assert audits.found == {Verdict.UNPROVEN}
+        past.streams[0].stuck = True
+        committed = time.monotonic()
+        past.commit()
+        assert await stalled(past.streams[0]) - committed <= DETECTION_SECONDS
+
+
+async def test_lists_of_what_is_not_cached_prove_it_idle_on_any_version() -> None:
+    past = Past(EVENTS)
+    past.apiserver.version = "v1.30.14"
+    async with Audits(past) as audits:
+        await asyncio.sleep(60.0)
+        assert audits.found == {Verdict.IDLE}
+
+
+# Audits that fail
+
+
+@pytest.mark.parametrize("reason", [Reason.FORBIDDEN, Reason.THROTTLED, Reason.REFUSED, Reason.RESET, Reason.TIMEOUT])
+@pytest.mark.parametrize("kind", ["nudge", "audit"])
+async def test_audits_that_fail_prove_nothing(kind: str, reason: Reason) -> None:
+    past = Past(PODS)
+    past.ticking = False
+    past.streams[0].stuck = True
+    past.commit()
+    past.fail(reason, kind)
+    async with Audits(past) as audits:
+        await asyncio.sleep(60.0)
+        assert audits.found == {Verdict.FAILED}
+        past.fail(None, kind)
+        await audits.until(Verdict.STALLED)
+
+
+@pytest.mark.parametrize("said", [GONE, b"", b"garbage\n", json.dumps({"type": "BOOKMARK"}).encode()])
+async def test_an_audit_that_is_told_nothing_it_can_use(said: bytes) -> None:
+    past = Past(PODS)
+    past.said = said
+    async with Audits(past) as audits:
+        await audits.until(*Verdict)
+        assert audits.found == {Verdict.FAILED if said is GONE else Verdict.IDLE}
+
+
+async def test_bookmarks_are_no_events() -> None:
+    past = Past(PODS)
+    past.said = line("BOOKMARK", 900) + line("MODIFIED", "unparsable")
+    async with Audits(past) as audits:
+        await audits.until(*Verdict)
+        assert audits.found == {Verdict.IDLE}
+
+
+async def test_an_audit_that_hangs_is_ended() -> None:
+    past = Past(PODS)
+    past.silent = True
+    async with Audits(past) as audits:
+        await asyncio.sleep(120.0)
+        assert audits.found == {Verdict.FAILED}
+        assert audits.auditor.verdicts[Verdict.FAILED] >= 6
+
+
+async def test_an_audit_whose_line_never_ends_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def overflow(*_: object) -> bytes:
+        raise LineTooLong(1)
+
+    monkeypatch.setattr("watchslo.watch.lines.LineSplitter.feed", overflow)
+    past = Past(PODS)
+    past.said = b"x"
+    async with Audits(past) as audits:
+        await audits.until(*Verdict)
+        assert audits.found == {Verdict.FAILED}
+
+
+async def test_what_has_no_table_is_audited_by_its_metadata() -> None:
+    past = Past(PODS)
+    past.forms = {Representation.METADATA}
+    async with Audits(past) as audits:
+        await asyncio.sleep(60.0)
+        assert audits.found == {Verdict.IDLE}
+    assert past.asked_forms[:2] == [Representation.TABLE, Representation.METADATA]
+    assert set(past.asked_forms[2:]) == {Representation.METADATA}
+
+
+async def test_what_has_no_form_at_all_cannot_be_audited() -> None:
+    past = Past(PODS)
+    past.forms = set()
+    async with Audits(past) as audits:
+        await audits.until(*Verdict)
+        assert audits.found == {Verdict.FAILED}
+    assert len(past.asked_forms) == 3
+
+
+# Lost events
+
+
+async def busy(past: Past, seconds: float, gap: float = 1.0) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        past.commit()
+        await asyncio.sleep(gap)
+
+
+async def test_a_lost_event_is_found_and_counted_once(log: Log) -> None:
+    past = Past(PODS)
+    stream = past.streams[0]
+    async with Audits(past) as audits:
+        await busy(past, 30.0)
+        past.commit()
+        stream.health.delivered._revisions.pop()  # it never came
+        await busy(past, BUSY_INTERVAL_SECONDS)
+        await busy(past, 3 * BUSY_INTERVAL_SECONDS)
+        assert audits.found == {Verdict.ALIVE, Verdict.LOST}
+        assert audits.auditor.verdicts[Verdict.LOST] == 1
+        assert audits.auditor.verdicts[Verdict.ALIVE] >= 2
+    assert (stream.health.lost, stream.health.stalls, stream.reopened) == (1, 0, [])
+    assert log.of("events_lost") == [{"event": "events_lost", "watch": stream.label, "events": 1}]
+
+
+async def test_what_came_before_the_watch_opened_is_not_called_lost() -> None:
+    past = Past(PODS)
+    stream = past.streams[0]
+    async with Audits(past) as audits:
+        await busy(past, 30.0)
+        past.commit()
+        stream.health.delivered._revisions.pop()
+        stream.close()
+        stream.open()
+        await busy(past, 3 * BUSY_INTERVAL_SECONDS)
+        assert audits.found == {Verdict.ALIVE}
+    assert stream.health.lost == 0
+
+
+async def test_a_search_sees_so_much_and_no_more() -> None:
+    past = Past(PODS)
+    past.commit()
+    async with Audits(past) as audits:
+        past.said = b"".join(line("MODIFIED", revision) for revision in range(101, 101 + 2 * MOST_EVENTS))
+        past.streams[0].health.delivered.extend(range(102, 101 + 2 * MOST_EVENTS))
+        past.streams[0].revision = 100 + 2 * MOST_EVENTS
+        while not audits.found:
+            past.streams[0].last_heard = time.monotonic()
+            await asyncio.sleep(1.0)
+        assert audits.found == {Verdict.ALIVE}
+
+
+# The budget
+
+
+async def test_without_a_budget_nobody_is_asked_anything_until_there_is_one() -> None:
+    past = Past(PODS)
+    async with Audits(past, budget=0.0) as audits:
+        await asyncio.sleep(120.0)
+        assert not past.asked
+        audits.budget = 2.0
+        await audits.until(Verdict.IDLE)
+
+
+async def test_the_budget_holds_for_all_streams_together() -> None:
+    past = Past(*many(100))
+    async with Audits(past, budget=1.5):
+        await asyncio.sleep(600.0)
+    for kind in ("nudge", "audit"):
+        assert 0.9 * 900 <= past.count(kind) <= 901
