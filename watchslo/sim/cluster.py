@@ -1,6 +1,7 @@
 """A simulated cluster: etcd, one apiserver before it, and what goes wrong between them."""
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -19,13 +20,15 @@ from watchslo.sim.query import Options, Scope
 from watchslo.sim.registry import Registry
 from watchslo.sim.served import PROFILES, Cached, Served, Uncached
 from watchslo.sim.store import Change, Etcd, Truth
-from watchslo.sim.stream import Request, Stream
+from watchslo.sim.stream import Beginning, Request, Stream
 from watchslo.sim.ways import Ways
 from watchslo.sim.wire import Representation
 
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _ESTABLISHED_AFTER = 0.01
 """Seconds until the resource of a new CustomResourceDefinition is there (seen on kube-apiserver 1.36)."""
+_BACK = 50
+"""Revisions between a backup and the storage that is restored from it."""
 _REPLACED_LIVES_ON = 1.0
 """Seconds that watches of a changed CustomResourceDefinition live on (seen there too)."""
 
@@ -79,6 +82,7 @@ class Cluster:
         for name in _NAMESPACES:
             namespace = {"metadata": {"name": name}, "spec": {}, "status": {"phase": "Active"}}
             self.create(BUILT_IN["namespaces"], None, namespace)
+        self._founded = [etcd.revision for etcd in self.etcds]
         for kind in BUILT_IN.values():
             if not kind.storage:
                 self._serve(kind, ready_after=0.0)
@@ -174,6 +178,8 @@ class Cluster:
         kind = representation.kind
         served = self.served(kind)
         beginning = await served.begin(options, scope)
+        if beginning.refusal and self.faults.mute(kind.stored):
+            beginning = Beginning(0, over=True)
         self._last_stream += 1
         way = self._ways.way(Hop.CLIENT, kind.stored)
         stream = Stream(
@@ -218,6 +224,12 @@ class Cluster:
         for etcd in self.etcds:
             etcd.compact(etcd.revision if revision is None else revision)
 
+    def restore(self, back: int) -> None:
+        """Let every etcd be as it was so many revisions ago, but never before it was set up; restart the apiserver."""
+        for etcd, founded in zip(self.etcds, self._founded, strict=True):
+            etcd.restore(max(etcd.revision - back, founded))
+        self.restart()
+
     def stop(self) -> None:
         """End all streams and timers."""
         for timer in self._blows.values():
@@ -241,6 +253,7 @@ class Cluster:
                 cached.fill()
             served = cached
         served.hold(held=self.faults.held(Hop.STORAGE, resource))
+        served.remember(self._window(resource))
         self._served[resource] = served
         self._listening.setdefault(resource, []).append(served)
 
@@ -311,6 +324,7 @@ class Cluster:
         self._check(resource)
         active = self.faults.switch_on(name, resource, law)
         self._ways.apply()
+        self._remember(resource)
         self._hold(active.fault, resource, held=True)
         if active.fault.blow:
             self._blow(active.fault.blow, active)
@@ -324,6 +338,7 @@ class Cluster:
         """
         self.faults.switch_off(name, resource)
         self._ways.apply()
+        self._remember(resource)
         self._hold(known_fault(name), resource, held=False)
         self._calm(name, resource)
 
@@ -333,6 +348,14 @@ class Cluster:
 
     def _about(self, resource: str) -> list[Served]:
         return [served for name, served in self._served.items() if resource in (EVERYTHING, name)]
+
+    def _window(self, resource: str) -> int:
+        return min(self.faults.window(resource) or self.settings.window, self.settings.window)
+
+    def _remember(self, resource: str) -> None:
+        for name, served in self._served.items():
+            if resource in (EVERYTHING, name):
+                served.remember(self._window(name))
 
     def _hold(self, fault: Fault, resource: str, *, held: bool) -> None:
         """Hold or release a hop. Streams that open later flow: only those that are there get stuck."""
@@ -348,15 +371,33 @@ class Cluster:
     def _blow(self, blow: Blow, active: Active) -> None:
         """Strike open watches, now and again after a while."""
         self._calm(active.fault.name, active.resource)
-        for served in self._about(active.resource):
-            _BLOWS[blow](served, active.fault)
-        again = asyncio.get_running_loop().call_later(active.fault.every, self._blow, blow, active)
-        self._blows[active.fault.name, active.resource] = again
+        _BLOWS[blow](self, self._about(active.resource), active.fault)
+        if active.fault.every < math.inf:
+            again = asyncio.get_running_loop().call_later(active.fault.every, self._blow, blow, active)
+            self._blows[active.fault.name, active.resource] = again
 
     def _calm(self, name: str, resource: str) -> None:
         timer = self._blows.pop((name, resource), None)
         if timer:
             timer.cancel()
+
+
+_Strike = Callable[[Cluster, list[Served], Fault], None]
+
+
+def _each(strike: Callable[[Served, Fault], None]) -> _Strike:
+    """Strikes one resource after the other."""
+
+    def strike_all(_cluster: Cluster, about: list[Served], fault: Fault) -> None:
+        for served in about:
+            strike(served, fault)
+
+    return strike_all
+
+
+def _lose(served: Served, _fault: Fault) -> None:
+    if served.streams:
+        min(served.streams, key=lambda stream: stream.number).lose()
 
 
 def _inject(served: Served, fault: Fault) -> None:
@@ -369,10 +410,14 @@ def _cut(served: Served, _fault: Fault) -> None:
         stream.cut()
 
 
-_BLOWS: dict[Blow, Callable[[Served, Fault], None]] = {
-    Blow.EXPIRE: lambda served, _fault: served.expire(),
-    Blow.INJECT: _inject,
-    Blow.CUT: _cut,
+_BLOWS: dict[Blow, _Strike] = {
+    Blow.EXPIRE: _each(lambda served, _fault: served.expire()),
+    Blow.FORGET: _each(lambda served, _fault: served.forget()),
+    Blow.COMPACT: lambda cluster, _about, _fault: cluster.compact(),
+    Blow.RESTORE: lambda cluster, _about, _fault: cluster.restore(_BACK),
+    Blow.LOSE: _each(_lose),
+    Blow.INJECT: _each(_inject),
+    Blow.CUT: _each(_cut),
 }
 
 

@@ -1,5 +1,6 @@
 """What can go wrong in the simulated cluster: each fault is a few facts, and a sentence for people."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum, StrEnum
@@ -27,6 +28,10 @@ class Blow(Enum):
     """What happens to open watches: at once, and then every so often."""
 
     EXPIRE = "expire"
+    FORGET = "forget"
+    COMPACT = "compact"
+    RESTORE = "restore"
+    LOSE = "lose"
     INJECT = "inject"
     CUT = "cut"
 
@@ -54,7 +59,9 @@ class Fault:
     """One thing that goes wrong, with one resource or with all; `words` says what, for people.
 
     `law` takes the place of the hop's law of delay; `held` lets nothing pass that hop. `blow` comes `every` so many
-    seconds; `line` is what it sends, if it does. `clock` is how far ahead the apiserver's clock is, in seconds.
+    seconds, or once if that is infinite; `line` is what it sends, if it does. `clock` is how far ahead the apiserver's
+    clock is, in seconds. `window` is how many changes watch caches remember. A `mute` apiserver ends a watch that it
+    cannot resume cleanly, where others say 410.
     """
 
     name: str
@@ -68,6 +75,8 @@ class Fault:
     line: bytes = b""
     clock: float = 0.0
     stale: bool = False
+    window: int = 0
+    mute: bool = False
 
 
 def _forbidden(kind: Kind | None, verb: str, namespace: str | None) -> status.StatusError:
@@ -92,6 +101,15 @@ _FAULTS = (
     Fault("stalled-stream", "open watches stay open and silent", Hop.CLIENT, held=True),
     Fault("frozen-cache", "the watch cache hears nothing from etcd", Hop.STORAGE, held=True),
     Fault("expired", "every 5 s all watches end in a 410, and their revisions are forgotten", blow=Blow.EXPIRE),
+    Fault("stale-close", "every 20 s all watches end, and those that go on from where they were end empty and cleanly",
+          blow=Blow.FORGET, every=20.0, mute=True),
+    Fault("short-history", "watch caches remember no more than 20 changes", window=20),
+    Fault("compacted", "etcd is compacted every second, and watch caches remember no more than 20 changes",
+          blow=Blow.COMPACT, every=1.0, window=20),
+    Fault("restored", "etcd was restored as it was 50 revisions ago, and the apiserver started anew",
+          blow=Blow.RESTORE, every=math.inf),
+    Fault("lost-event", "every 5 s an event is lost to one of its watches, which goes on with the next",
+          blow=Blow.LOSE),
     Fault("gone", "half of the watches are refused with HTTP 410",
           answer=Answer(("watch",), 0.5, _refuse(410, "Expired", status.WATCH_COMPACTED))),
     Fault("throttled", "half of the reads are refused with 429",
@@ -171,6 +189,13 @@ class Faults:
 
     def stale(self, resource: str) -> bool:
         return any(active.fault.stale for active in self._about(resource))
+
+    def mute(self, resource: str) -> bool:
+        return any(active.fault.mute for active in self._about(resource))
+
+    def window(self, resource: str) -> int | None:
+        """How many changes a watch cache remembers at most; None where no fault says so."""
+        return min((active.fault.window for active in self._about(resource) if active.fault.window), default=None)
 
     def answer(self, resource: str, verb: str) -> Answer | None:
         """What this request is answered instead of the truth, drawn anew for each."""

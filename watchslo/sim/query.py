@@ -84,6 +84,7 @@ def list_revision(options: Options) -> int:
     """
     revision = _revision(options.revision, lambda why: status.bad_request(f"invalid resource version: {why}"))
     if revision and options.continue_token:
+        decode_continue(options.continue_token)  # what is no token is refused first
         raise status.bad_request("specifying resource version is not allowed when using continue")
     return revision
 
@@ -97,12 +98,16 @@ def watch_revision(options: Options) -> int:
     return _revision(options.revision, status.internal)
 
 
-_FORBIDDEN = "FieldValueForbidden"
-_MATCHES = ("", "Exact", "NotOlderThan")
+_MATCH = "resourceVersionMatch"
+_Cause = tuple[str, str, str]
 
 
-def _forbidden(field: str, message: str) -> tuple[str, str, str]:
-    return (_FORBIDDEN, f"Forbidden: {message}", field)
+def _forbidden(field: str, message: str) -> _Cause:
+    return ("FieldValueForbidden", f"Forbidden: {message}", field)
+
+
+def _unsupported(match: str, supported: str) -> _Cause:
+    return ("FieldValueNotSupported", f'Unsupported value: "{match}": supported values: {supported}', _MATCH)
 
 
 def check_options(options: Options, *, watch_list: bool) -> None:
@@ -111,38 +116,52 @@ def check_options(options: Options, *, watch_list: bool) -> None:
     Raises:
         StatusError: 422 with a cause for each rule that is broken.
     """
-    causes = _watch_problems(options, watch_list) if options.watch else _list_problems(options)
+    rules = _watch_rules(options, watch_list) if options.watch else _list_rules(options)
+    causes = [cause for broken, cause in rules if broken]
     if causes:
         raise status.invalid("ListOptions", causes, group="meta.k8s.io")
 
 
-def _watch_problems(options: Options, watch_list: bool) -> list[tuple[str, str, str]]:  # noqa: FBT001 - a gate
-    field = "resourceVersionMatch"
-    if options.initial_events is None:
-        message = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-        return [_forbidden(field, message)] if options.match else []
-    if not watch_list:
-        message = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
-        return [_forbidden("sendInitialEvents", message)]
-    if options.match != "NotOlderThan":
-        return [_forbidden(field, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")]
-    return []
+def _watch_rules(options: Options, watch_list: bool) -> list[tuple[bool, _Cause]]:  # noqa: FBT001 - a gate
+    """In kube-apiserver's order (ValidateListOptions in apimachinery)."""
+    initial, match = options.initial_events is not None, options.match
+    gate = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
+    alone = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+    return [
+        (
+            initial and match != "NotOlderThan",
+            _forbidden(_MATCH, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"),
+        ),
+        (initial and not watch_list, _forbidden("sendInitialEvents", gate)),
+        (bool(match) and not initial, _forbidden(_MATCH, alone)),
+        (match not in ("", "NotOlderThan"), _unsupported(match, '"NotOlderThan"')),
+        _beside_continue(options),
+    ]
 
 
-def _list_problems(options: Options) -> list[tuple[str, str, str]]:
-    field = "resourceVersionMatch"
-    causes = []
-    if options.match not in _MATCHES:
-        supported = '"Exact", "NotOlderThan", ""'
-        message = f'Unsupported value: "{options.match}": supported values: {supported}'
-        causes.append(("FieldValueNotSupported", message, field))
-    elif options.match and not options.revision:
-        causes.append(_forbidden(field, "resourceVersionMatch is forbidden unless resourceVersion is provided"))
-    elif options.match == "Exact" and options.revision == "0":
-        causes.append(_forbidden(field, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'))
-    if options.initial_events is not None:
-        causes.append(_forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
-    return causes
+def _list_rules(options: Options) -> list[tuple[bool, _Cause]]:
+    match, revision = options.match, options.revision
+    return [
+        (
+            bool(match and not revision),
+            _forbidden(_MATCH, "resourceVersionMatch is forbidden unless resourceVersion is provided"),
+        ),
+        _beside_continue(options),
+        (match not in ("", "Exact", "NotOlderThan"), _unsupported(match, '"Exact", "NotOlderThan", ""')),
+        (
+            match == "Exact" and revision == "0",
+            _forbidden(_MATCH, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'),
+        ),
+        (
+            options.initial_events is not None,
+            _forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"),
+        ),
+    ]
+
+
+def _beside_continue(options: Options) -> tuple[bool, _Cause]:
+    message = "resourceVersionMatch is forbidden when continue is provided"
+    return bool(options.match and options.continue_token), _forbidden(_MATCH, message)
 
 
 class _Token(msgspec.Struct):

@@ -21,6 +21,10 @@ PROGRESS_EVERY = 0.1
 """Seconds between two requests for etcd's progress while a read waits, as in kube-apiserver."""
 
 
+_OUT_OF_REACH = 2
+"""Revisions between what a client has seen and the oldest that is kept: etcd counts the one before that as kept too."""
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """What a version of kube-apiserver does its own way."""
@@ -106,6 +110,12 @@ class Served(Protocol):
     def expire(self) -> None:
         """End all streams in a 410, and forget as much as can be forgotten."""
 
+    def forget(self) -> None:
+        """End all streams cleanly, and be unable to resume any of them."""
+
+    def remember(self, changes: int) -> None:
+        """Keep no more changes than this in its cache."""
+
     def state(self) -> dict[str, int | bool]:
         """What can be said of its cache."""
 
@@ -169,6 +179,14 @@ class Uncached:
     def expire(self) -> None:
         self.etcd.compact(self.etcd.revision)
         _fail_all(self.streams, status.expired(status.WATCH_COMPACTED))
+
+    def forget(self) -> None:
+        self.etcd.skip(_OUT_OF_REACH)
+        self.etcd.compact(self.etcd.revision)
+        _close_all(self.streams)
+
+    def remember(self, changes: int) -> None:
+        """Etcd remembers what it remembers."""
 
     def state(self) -> dict[str, int | bool]:
         return {"cached": False}
@@ -272,6 +290,16 @@ class Cached:
         current = self.cache.revision
         self.cache.forget()
         _fail_all(self.streams, status.too_old(current, current))
+
+    def forget(self) -> None:
+        self._etcd.skip(_OUT_OF_REACH)
+        self.cache.progress(self._etcd.revision)
+        self.cache.forget()
+        _close_all(self.streams)
+
+    def remember(self, changes: int) -> None:
+        self._capacity = changes
+        self.cache.remember(changes)
 
     def state(self) -> dict[str, int | bool]:
         return {

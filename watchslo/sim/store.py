@@ -157,6 +157,18 @@ class Etcd:
             while log and log[0].revision <= self.compacted:
                 log.popleft()
 
+    def skip(self, revisions: int) -> None:
+        """Use up revisions for what nobody here watches."""
+        self.revision += revisions
+
+    def restore(self, revision: int) -> None:
+        """Be as it was at a revision, or as near to it as is not compacted; what came after never was."""
+        self.revision = min(max(revision, self.compacted), self.revision)
+        for resource, log in self._logs.items():
+            self._tables[resource] = self.at(resource, self.revision)
+            while log and log[-1].revision > self.revision:
+                log.pop()
+
     def _log(self, resource: str) -> deque[Change]:
         return self._logs.setdefault(resource, deque())
 
@@ -196,14 +208,22 @@ class Cache:
         self.table.apply(change)
         self.progress(change.revision)
         self._window.append(change)
-        if len(self._window) > self._capacity:
-            self._window.popleft()
-            self._evicted = True
+        self._evict()
+
+    def remember(self, capacity: int) -> None:
+        """Keep no more changes than this from now on."""
+        self._capacity = capacity
+        self._evict()
 
     def progress(self, revision: int) -> None:
         """Nothing of this resource has changed up to a revision that it has not seen."""
         self.revision = max(self.revision, revision)
         self.advanced = True
+
+    def _evict(self) -> None:
+        while len(self._window) > self._capacity:
+            self._window.popleft()
+            self._evicted = True
 
     def forget(self) -> None:
         """Drop the window: from now on every older revision is too old."""

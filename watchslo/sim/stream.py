@@ -44,7 +44,8 @@ class Wire(Protocol):
 class Beginning:
     """What a watch starts with: objects as they are, or changes that the client has missed, or the refusal to.
 
-    `after` is the revision after which events are live; `end` is the one to say the initial events ended at.
+    `after` is the revision after which events are live; `end` is the one to say the initial events ended at. One that
+    is `over` has no beginning: it ends at once, without a word.
     """
 
     after: int
@@ -52,6 +53,7 @@ class Beginning:
     missed: tuple[Change, ...] = ()
     end: int | None = None
     refusal: status.StatusError | None = None
+    over: bool = False
 
     @property
     def reached(self) -> int:
@@ -102,6 +104,7 @@ class Stream:
         self._backlog = backlog
         self._wire: Wire | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._losing = False
         scope = request.scope
         self._missed = [(kind, change) for change in beginning.missed if (kind := scope.transition(change))]
         opens = bool(beginning.objects or self._missed or beginning.end is not None)
@@ -115,6 +118,7 @@ class Stream:
         representation, refusal = self.request.representation, self._beginning.refusal
         if refusal:
             yield [], error_event(refusal)
+        if refusal or self._beginning.over:
             self.close()
             return
         head = representation.form is Form.TABLE
@@ -150,8 +154,14 @@ class Stream:
         if change.revision <= self._beginning.after:
             return
         kind = self.request.scope.transition(change)
-        if kind:
+        if kind and self._losing:
+            self._losing = False
+        elif kind:
             self._link.push((change.revision, self._frame(kind, change, frames)))
+
+    def lose(self) -> None:
+        """Never deliver the next event."""
+        self._losing = True
 
     def hold(self, *, held: bool) -> None:
         """Let nothing pass, or let it pass again."""

@@ -121,7 +121,10 @@ class Writer:
 
     def _modify(self) -> None:
         name = self._random.choice(self._names)
-        self._cluster.update(self._kind, self._namespace, name, touch(self.written))
+        try:
+            self._cluster.update(self._kind, self._namespace, name, touch(self.written))
+        except StatusError:  # it is not in a storage that was restored, either
+            self._names.remove(name)
 
     def _delete(self) -> None:
         index = self._random.randrange(len(self._names))

@@ -24,7 +24,8 @@ def test_every_fault_can_be_switched_on_and_says_what_it_is() -> None:
 
 def test_every_fault_does_something() -> None:
     for fault in FAULTS.values():
-        assert fault.law or fault.held or fault.answer or fault.blow or fault.clock or fault.stale, fault.name
+        does = (fault.law, fault.held, fault.answer, fault.blow, fault.clock, fault.stale, fault.window)
+        assert any(does), fault.name
 
 
 def test_a_fault_is_about_one_resource_or_all() -> None:
@@ -69,6 +70,17 @@ def test_clocks_and_discovery() -> None:
     assert on.clock == 3600.0
     assert on.stale("leases.coordination.k8s.io")
     assert not on.stale("pods")
+
+
+def test_a_watch_cache_remembers_as_little_as_any_fault_says() -> None:
+    on = faults()
+    assert on.window("pods") is None
+    on.switch_on("short-history", "pods")
+    assert on.window("pods") == FAULTS["short-history"].window
+    assert on.window("nodes") is None
+    on.switch_on("stale-close")
+    assert on.mute("nodes")
+    assert not faults().mute("nodes")
 
 
 def test_an_unknown_fault_is_refused_with_those_there_are() -> None:

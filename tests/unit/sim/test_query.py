@@ -46,7 +46,10 @@ def test_an_unparsable_revision_is_400_for_a_list_and_500_for_a_watch() -> None:
 
 
 def test_a_continue_token_brings_its_own_revision() -> None:
+    token = encode_continue(5, "default/a")
     with pytest.raises(StatusError, match="not allowed when using continue"):
+        list_revision(parse_options({"resourceVersion": "5", "continue": token}))
+    with pytest.raises(StatusError, match="invalid continue token"):
         list_revision(parse_options({"resourceVersion": "5", "continue": "x"}))
     assert list_revision(parse_options({"resourceVersion": "0", "continue": "x"})) == 0
 
@@ -64,6 +67,18 @@ def test_a_continue_token_brings_its_own_revision() -> None:
         ),
         ({"watch": "1", "resourceVersionMatch": "NotOlderThan"}, ["resourceVersionMatch"]),
         ({"watch": "1", "sendInitialEvents": "1"}, ["resourceVersionMatch"]),
+        (
+            {"watch": "1", "sendInitialEvents": "1", "resourceVersionMatch": "Exact"},
+            ["resourceVersionMatch", "resourceVersionMatch"],
+        ),
+        (
+            {"watch": "1", "sendInitialEvents": "1", "resourceVersionMatch": "NotOlderThan", "continue": "x"},
+            ["resourceVersionMatch"],
+        ),
+        (
+            {"continue": "x", "resourceVersionMatch": "NotOlderThan"},
+            ["resourceVersionMatch", "resourceVersionMatch"],
+        ),
     ],
 )
 def test_options_that_contradict_each_other_are_invalid(query: dict[str, str], fields: list[str]) -> None:

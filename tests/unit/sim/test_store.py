@@ -87,6 +87,19 @@ def test_a_watch_may_start_one_revision_before_the_compacted_one() -> None:
         etcd.since(PODS, 2)
 
 
+@pytest.mark.parametrize(("revision", "restored"), [(1, 3), (3, 3), (4, 4), (9, 5)])
+def test_what_came_after_a_backup_never_was(revision: int, restored: int) -> None:
+    etcd = Etcd(retain=100)
+    for name in "abcd":
+        etcd.put(PODS, name, named(name), 0.0)
+    etcd.compact(3)
+    etcd.restore(revision)
+    assert etcd.revision == restored
+    assert names(etcd, restored) == list("abcd")[: restored - 1]
+    assert [change.revision for change in etcd.since(PODS, 3)] == list(range(4, restored + 1))
+    assert etcd.put(PODS, "e", named("e"), 1.0).revision == restored + 1
+
+
 def test_etcd_compacts_itself() -> None:
     etcd = Etcd(retain=10)
     write(etcd, [("a", False)] * 100)

@@ -1,0 +1,109 @@
+"""Faults that touch what a cluster remembers, over real HTTP."""
+
+import asyncio
+
+import pytest
+
+from tests.unit.sim.api import CONFIGMAPS, Api, Simulate
+from watchslo.sim import cluster
+from watchslo.sim.faults import FAULTS
+
+EVENTS = "/api/v1/namespaces/default/events"
+
+
+async def resumed(api: Api, collection: str, revision: int) -> list[str]:
+    """The types of the events of a watch that goes on from a revision, for a moment."""
+    return await (await api.watch(f"{collection}?watch=1&timeoutSeconds=1&resourceVersion={revision}")).rest()
+
+
+async def switch(api: Api, name: str, *, on: bool = True) -> None:
+    await api.control("faults", {"name": name, "on": on})
+
+
+@pytest.mark.parametrize("collection", [CONFIGMAPS, EVENTS])
+async def test_a_stale_revision_ends_cleanly_and_empty(simulate: Simulate, collection: str) -> None:
+    api = await simulate()
+    revision = await api.configmap("a", collection)
+    watch = await api.watch(f"{collection}?watch=1&resourceVersion={revision}")
+    await switch(api, "stale-close")
+    assert await watch.rest() == []
+    for _ in range(2):
+        assert await asyncio.wait_for(resumed(api, collection, revision), 0.5) == []
+    fresh = await api.watch(f"{collection}?watch=1&resourceVersion={await api.newest(collection)}")
+    added = await api.configmap("b", collection)
+    assert await fresh.revision() == added
+    await switch(api, "stale-close", on=False)
+    assert await resumed(api, collection, revision) == ["ERROR"]
+
+
+async def test_a_cache_with_a_short_history_turns_over(simulate: Simulate) -> None:
+    api = await simulate()
+    start = await api.configmap("a")
+    for serial in range(15):
+        await api.touch(f"{CONFIGMAPS}/a", str(serial))
+    await switch(api, "short-history")
+    assert await resumed(api, CONFIGMAPS, start) == ["MODIFIED"] * 15
+    for serial in range(15, 30):
+        await api.touch(f"{CONFIGMAPS}/a", str(serial))
+    assert await resumed(api, CONFIGMAPS, start) == ["ERROR"]
+    await switch(api, "short-history", on=False)
+    newest = await api.newest()
+    for serial in range(30, 60):
+        await api.touch(f"{CONFIGMAPS}/a", str(serial))
+    assert await resumed(api, CONFIGMAPS, newest) == ["MODIFIED"] * 30
+
+
+async def test_pages_meet_a_compaction_and_are_offered_an_inconsistent_way_on(simulate: Simulate) -> None:
+    api = await simulate()
+    for name in "abc":
+        await api.configmap(name)
+    first = await api.get(f"{CONFIGMAPS}?limit=2")
+    for serial in range(FAULTS["compacted"].window + 1):
+        await api.touch(f"{CONFIGMAPS}/a", str(serial))
+    await switch(api, "compacted")
+    expired = await api.get(f"{CONFIGMAPS}?limit=2&continue={first.json['metadata']['continue']}")
+    assert (expired.code, expired.json["reason"]) == (410, "Expired")
+    rest = await api.get(f"{CONFIGMAPS}?limit=2&continue={expired.json['metadata']['continue']}")
+    assert [item["metadata"]["name"] for item in rest.json["items"]] == ["c"]
+    assert rest.revision > first.revision
+
+
+async def test_restored_storage_is_behind_what_was_seen(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "_BACK", 3)
+    api = await simulate(initialization=0.01)
+    kept = await api.configmap("a")
+    for name in "bc":
+        await api.configmap(name)
+    seen = await api.touch(f"{CONFIGMAPS}/a", "1")
+    watch = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={seen}")
+    await switch(api, "restored")
+    assert await watch.rest() == []
+    while (listed := await api.get(CONFIGMAPS)).code == 429:
+        pass
+    assert [item["metadata"]["name"] for item in listed.json["items"]] == ["a"]
+    assert listed.revision == kept
+    silent = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={seen}")
+    again = [await api.configmap(name) for name in "bcde"]
+    assert again[:3] == [kept + 1, kept + 2, seen]
+    assert await silent.revision() == seen + 1  # what is in the future of a server is waited for, not refused
+    await switch(api, "restored", on=False)
+
+
+async def test_storage_is_never_older_than_its_cluster(simulate: Simulate) -> None:
+    api = await simulate(initialization=0.01)
+    founded = await api.newest("/api/v1/namespaces")
+    await api.configmap("a")
+    await switch(api, "restored")
+    while (listed := await api.get(CONFIGMAPS)).code == 429:
+        pass
+    assert (listed.revision, listed.json["items"]) == (founded, [])
+
+
+async def test_an_event_is_lost_to_one_watch_and_those_after_it_are_not(simulate: Simulate) -> None:
+    api = await simulate()
+    path = f"{CONFIGMAPS}?watch=1&resourceVersion={await api.newest()}"
+    unlucky, lucky = await api.watch(path), await api.watch(path)
+    await switch(api, "lost-event")
+    first, second = await api.configmap("a"), await api.configmap("b")
+    assert await unlucky.revision() == second
+    assert [await lucky.revision(), await lucky.revision()] == [first, second]
