@@ -85,7 +85,7 @@ class Auditor:
     """Looks at the streams by a second way: at quiet ones to find stalls, at busy ones now and then for lost events.
 
     `budget` says how many audits a second may begin, each of a nudge and a watch; none at zero. `ticks` are the latest
-    of all clocks. `late` says whether what arrives now may have waited for this process. Audits are counted by `apiserver`.
+    of all clocks. `late` says whether what arrives now may have waited for this process. `apiserver` counts the audits.
     """
 
     def __init__(

@@ -5,8 +5,9 @@ import contextlib
 import json
 import random
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import pytest
 
@@ -96,13 +97,13 @@ class Watched:
 
 
 class Past(Cluster):
-    """A cluster that remembers what was committed; the caches of `frozen` resources have stopped."""
+    """A cluster that remembers what was committed; its caches can be stopped."""
 
     def __init__(self, *resources: Resource) -> None:
         super().__init__()
         self.streams = [Watched(number, resource, self.revision) for number, resource in enumerate(resources, 1)]
-        self.frozen: dict[str, float] = {}
-        self.history: dict[str, list[int]] = {}
+        self.stopped: dict[str, int] = {}  # caches, and the last revision that they took in
+        self.changes: dict[str, list[int]] = {}
         self.forms: set[Representation] = set(Representation)
         self.asked_forms: list[Representation] = []
         self.said: bytes | None = None  # to an audit, instead of the truth
@@ -115,8 +116,8 @@ class Past(Cluster):
 
     def commit(self, resource: Resource = PODS) -> int:
         self.revision += 1
-        self.history.setdefault(resource.key, []).append(self.revision)
-        if resource.key not in self.frozen:
+        self.changes.setdefault(resource.key, []).append(self.revision)
+        if resource.key not in self.stopped:
             self.tell(resource, self.revision)
         return self.revision
 
@@ -127,11 +128,11 @@ class Past(Cluster):
         self.send(resource, line("MODIFIED", revision))
 
     def freeze(self, resource: Resource) -> None:
-        self.frozen[resource.key] = self.revision
+        self.stopped[resource.key] = self.revision
 
     def thaw(self, resource: Resource) -> None:
-        since = self.frozen.pop(resource.key)
-        for revision in self.history.get(resource.key, ()):
+        since = self.stopped.pop(resource.key)
+        for revision in self.changes.get(resource.key, ()):
             if revision > since:
                 self.tell(resource, revision)
 
@@ -141,7 +142,7 @@ class Past(Cluster):
 
     async def read_nothing(self, resource: Resource, namespace: str, kind: str) -> Reading | Failure:
         assert (kind, namespace) == ("nudge", "default")
-        if resource.key in self.frozen:
+        if resource.key in self.stopped:
             self.asked.append((time.monotonic(), kind, resource.key))
             await asyncio.sleep(NUDGE_SECONDS)
             return because(Reason.TIMEOUT)
@@ -159,9 +160,10 @@ class Past(Cluster):
         self,
         resource: Resource,
         namespace: str | None,
-        selectors: Selectors,
+        _: Selectors,
         request: WatchRequest,
         representation: Representation,
+        *,
         kind: str = "watch",
     ) -> AsyncIterator[Watch | Failure]:
         assert (kind, request.bookmarks, request.timeout) == ("audit", False, 2)
@@ -177,10 +179,10 @@ class Past(Cluster):
         self.watches.append(opened)
         if not self.silent:
             asyncio.get_running_loop().call_later(request.timeout, opened.send)
-            past = [revision for revision in self.history.get(resource.key, ()) if revision > request.revision]
+            past = [revision for revision in self.changes.get(resource.key, ()) if revision > request.revision]
             if self.said is not None:
                 opened.send(self.said)
-            elif past and resource.key not in self.frozen:
+            elif past and resource.key not in self.stopped:
                 opened.send(b"".join(line("MODIFIED", revision) for revision in past))
         try:
             yield opened
@@ -204,7 +206,11 @@ class Audits:
             random.Random(seed).random,
         )
 
-    async def __aenter__(self) -> "Audits":
+    @property
+    def verdicts(self) -> Counter[str]:
+        return self.past.apiserver.audits
+
+    async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self.auditor.run())
         return self
 
@@ -217,7 +223,7 @@ class Audits:
     @property
     def found(self) -> set[str]:
         """All verdicts so far."""
-        return {verdict for verdict, count in self.auditor.verdicts.items() if count}
+        return {verdict for verdict, count in self.verdicts.items() if count}
 
     async def until(self, *verdicts: Verdict) -> None:
         """Waits for an audit to find one of these."""
@@ -227,7 +233,7 @@ class Audits:
                 await asyncio.sleep(0.1)
 
     def _count(self, verdicts: Sequence[Verdict]) -> int:
-        return sum(self.auditor.verdicts[verdict] for verdict in verdicts)
+        return sum(self.verdicts[verdict] for verdict in verdicts)
 
 
 def many(count: int) -> list[Resource]:
@@ -258,7 +264,7 @@ async def test_an_hour_of_idle_resources_raises_no_alarm(log: Log) -> None:
         await asyncio.sleep(HOUR_SECONDS)
         assert audits.found == {Verdict.IDLE}
         assert audits.auditor.quiet == 30
-        assert 0.8 < audits.auditor.verdicts[Verdict.IDLE] / (2.0 * HOUR_SECONDS) <= 1.0
+        assert 0.8 < audits.verdicts[Verdict.IDLE] / (2.0 * HOUR_SECONDS) <= 1.0
     assert all(stream.health.verdict is Verdict.IDLE for stream in past.streams)
     assert set(log.events) == {"audited"}
 
@@ -282,8 +288,8 @@ async def test_an_hour_of_events_that_come_in_time_raises_no_alarm(seed: int) ->
             await asyncio.sleep(chance.expovariate(chance.choice((0.05, 0.5, 5.0))))
             past.commit(chance.choice(past.streams).resource)
         assert not audits.found & set(UNWELL)
-        assert audits.auditor.verdicts[Verdict.ALIVE]
-        assert not audits.auditor.verdicts[Verdict.FAILED]
+        assert audits.verdicts[Verdict.ALIVE]
+        assert not audits.verdicts[Verdict.FAILED]
     assert not any(stream.health.stalls or stream.health.lost for stream in past.streams)
 
 
@@ -344,7 +350,7 @@ async def test_a_dead_stream_is_found_and_brings_everything(seed: int, log: Log)
         assert stream.revision == last
         assert ended - stream.reopened[0] <= REOPENING_SECONDS + 0.1
         await asyncio.sleep(60.0)
-        assert audits.auditor.verdicts[Verdict.STALLED] == 1
+        assert audits.verdicts[Verdict.STALLED] == 1
         assert stream.health.verdict is Verdict.IDLE
     assert (stream.health.stalls, stream.health.lost, len(stream.reopened)) == (1, 0, 1)
     assert log.of("watch_stalled") == [{"event": "watch_stalled", "watch": stream.label, "verdict": "stalled"}]
@@ -548,7 +554,7 @@ async def test_an_audit_that_hangs_is_ended() -> None:
     async with Audits(past) as audits:
         await asyncio.sleep(120.0)
         assert audits.found == {Verdict.FAILED}
-        assert audits.auditor.verdicts[Verdict.FAILED] >= 6
+        assert audits.verdicts[Verdict.FAILED] >= 6
 
 
 async def test_an_audit_whose_line_never_ends_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -602,8 +608,8 @@ async def test_a_lost_event_is_found_and_counted_once(log: Log) -> None:
         await busy(past, BUSY_INTERVAL_SECONDS)
         await busy(past, 3 * BUSY_INTERVAL_SECONDS)
         assert audits.found == {Verdict.ALIVE, Verdict.LOST}
-        assert audits.auditor.verdicts[Verdict.LOST] == 1
-        assert audits.auditor.verdicts[Verdict.ALIVE] >= 2
+        assert audits.verdicts[Verdict.LOST] == 1
+        assert audits.verdicts[Verdict.ALIVE] >= 2
     assert (stream.health.lost, stream.health.stalls, stream.reopened) == (1, 0, [])
     assert log.of("events_lost") == [{"event": "events_lost", "watch": stream.label, "events": 1}]
 
