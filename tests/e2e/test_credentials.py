@@ -1,4 +1,7 @@
-"""Every way to say where the cluster is and who we are, as users have them; all at once, watching the same writes."""
+"""Every way to say where the cluster is and who we are, as users have them; all at once, watching the same writes.
+
+And what happens to each when it is rotated: watches are reopened from where they were, and nothing is listed again.
+"""
 
 import base64
 import contextlib
@@ -6,8 +9,11 @@ import os
 import re
 import shutil
 import signal
+import socket
+import ssl
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,32 +21,45 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.control_plane import EVERYTHING_READABLE, HOST, ControlPlane, write_kubeconfig
+from tests.support.assets import Assets
+from tests.support.certs import Authority, Pair
+from tests.support.control_plane import EVERYTHING_READABLE, HOST, ControlPlane, Etcd, write_kubeconfig
 from tests.support.daemon import Daemon, config_file, outside
-from tests.support.process import Process
-from tests.support.writer import configmap
+from tests.support.process import Process, eventually
+from tests.support.writer import Writer, configmap
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 WRITES = 3
 REJECTED_SECONDS = 30.0  # an apiserver believes in a token that it knows for 10 s more
 
+ROTATED_SECONDS = 20.0
+RELOADED_SECONDS = 70.0  # an apiserver looks at its certificate once a minute, if nothing tells it to
+HALF_SECONDS = 1.5  # three ticks
+LIFETIME_SECONDS = 10  # of all tokens of a plugin but the last
+
 PLUGIN = """\
 #!{python}
-import json, os, pathlib
+import datetime, json, os, pathlib
 asked = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
 assert asked["kind"] == "ExecCredential", asked
-with pathlib.Path(os.environ["DIARY"]).open("a") as diary:
-    diary.write("asked\\n")
-credential = {{"token": "{token}"}}
+diary = pathlib.Path(os.environ["DIARY"])
+with diary.open("a") as writing:
+    writing.write("asked\\n")
+tokens = {tokens}
+token = tokens[min(len(tokens), len(diary.read_text().splitlines())) - 1]
+credential = {{"token": token}}
+if token != tokens[-1]:
+    expiry = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds={lifetime})
+    credential["expirationTimestamp"] = expiry.isoformat(timespec="seconds")
 print(json.dumps({{"apiVersion": asked["apiVersion"], "kind": "ExecCredential", "status": credential}}))
 """
 
 
-def exec_user(folder: Path, token: str) -> dict[str, Any]:
-    """A user whose token comes from a plugin beside the kubeconfig."""
+def exec_user(folder: Path, *tokens: str) -> dict[str, Any]:
+    """A user whose token comes from a plugin beside the kubeconfig; all but the last expire soon."""
     plugin = folder / "plugin"
-    plugin.write_text(PLUGIN.format(python=sys.executable, token=token))
+    plugin.write_text(PLUGIN.format(python=sys.executable, tokens=tokens, lifetime=LIFETIME_SECONDS))
     plugin.chmod(0o700)
     api = "client.authentication.k8s.io/v1"
     env = [{"name": "DIARY", "value": str(folder / "diary")}]
@@ -105,7 +124,7 @@ class Ways:
 
     def start(self, name: str, *arguments: str | Path, wrapper: Sequence[str] = (), **env: str) -> None:
         home = self.home(name)
-        config = config_file(home, watch=[{"resource": "configmaps"}])
+        config = config_file(home, watch=[{"resource": "configmaps"}], metrics="full")
         environment = outside(HOME=str(home), **env)
         self.daemons[name] = Daemon(home, "--config", config, *arguments, env=environment, wrapper=wrapper)
         self.daemons[name].process.start()
@@ -153,6 +172,20 @@ class Ways:
         self.start("pod", wrapper=as_pod(secrets), KUBERNETES_SERVICE_HOST=host, KUBERNETES_SERVICE_PORT=port)
 
 
+@contextlib.contextmanager
+def measuring(ways: Ways) -> Iterator[Mapping[str, Daemon]]:
+    """All of them, once they measure; in the end they end all at once, which takes less time."""
+    with contextlib.ExitStack() as stack:
+        for daemon in ways.daemons.values():
+            stack.callback(daemon.__exit__)
+            daemon.until_listening()
+        for daemon in ways.daemons.values():
+            daemon.until_measuring("configmaps")
+        yield ways.daemons
+        for daemon in ways.daemons.values():
+            daemon.process.signal(signal.SIGTERM)
+
+
 @pytest.fixture(scope="module")
 def daemons(
     control_plane: ControlPlane, reader: str, kubectl_proxy: str, tmp_path_factory: pytest.TempPathFactory
@@ -161,19 +194,12 @@ def daemons(
     ways.start_in_pod(reader)
     ways.start_by_users(reader)
     ways.start_by_clusters(reader, kubectl_proxy)
-    with contextlib.ExitStack() as stack, control_plane.writer() as writer:
-        for daemon in ways.daemons.values():
-            stack.callback(daemon.__exit__)
-            daemon.until_listening()
-        for daemon in ways.daemons.values():
-            daemon.until_measuring("configmaps")
+    with measuring(ways) as daemons, control_plane.writer() as writer:
         for number in range(WRITES):
             writer.create(CONFIGMAPS, configmap(f"credentials-{number}"))
         # An open watch outlives its token; and for some seconds the apiserver still knows it on others.
         writer.delete("/api/v1/namespaces/default/serviceaccounts/credentials-first")
-        yield ways.daemons
-        for daemon in ways.daemons.values():
-            daemon.process.signal(signal.SIGTERM)  # all at once takes less time
+        yield daemons
 
 
 def kubeconfig_of(daemon: Daemon) -> Path:
@@ -208,12 +234,144 @@ def test_a_token_that_is_revoked_is_missed_and_a_new_one_found(
     daemon = daemons["token-file"]
     daemon.until_said("tick_failed", REJECTED_SECONDS, reason="unauthorized")
     token = kubeconfig_of(daemon).with_name("token")
-    fresh = token.with_suffix(".new")
-    fresh.write_text(control_plane.service_account("credentials-second", EVERYTHING_READABLE))
-    fresh.replace(token)
+    renew(token, control_plane.service_account("credentials-second", EVERYTHING_READABLE).encode())
     daemon.until_ready()
+    until_reopened(daemon)
     with control_plane.writer() as writer:
         writer.create(CONFIGMAPS, configmap("credentials-renewed"))
     daemon.until_samples("configmaps", WRITES + 1)
-    (stream,) = daemon.status()["streams"]
-    assert (stream["up"], stream["closed"]) == (True, [])
+    assert_nothing_lost(daemon, WRITES + 1)
+
+
+# Rotation
+
+
+@pytest.fixture(scope="module")
+def plane(assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane whose certificates may change."""
+    folder = tmp_path_factory.mktemp("rotated")
+    with Etcd(folder, assets.etcd) as etcd, ControlPlane(folder, assets.kube_apiserver, etcd) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="module")
+def rotated(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Daemon]]:
+    """Daemons whose credentials lie in files of their own, or come from a plugin and expire."""
+    ways = Ways(plane, tmp_path_factory.mktemp("rotation"))
+    first, second = (plane.service_account(f"rotated-{n}", EVERYTHING_READABLE) for n in ("first", "second"))
+    start = {
+        "token": {"tokenFile": "token"},
+        "certificate": {"client-certificate": "client.crt", "client-key": "client.key"},
+        "authority": {"token": first},
+        "plugin": exec_user(ways.home("plugin"), first, second),
+    }
+    (ways.home("token") / "token").write_text(first)
+    shutil.copy(plane.ca, ways.home("authority") / "ca.crt")
+    pair = plane.client_certificate("rotated-first")
+    shutil.copy(pair.certificate, ways.home("certificate") / "client.crt")
+    shutil.copy(pair.key, ways.home("certificate") / "client.key")
+    for name, user in start.items():
+        ca = "ca.crt" if name == "authority" else str(plane.ca)
+        cluster = {"server": plane.url, "certificate-authority": ca}
+        ways.start(name, "--kubeconfig", ways.kubeconfig(name, user, cluster))
+    with measuring(ways) as daemons:
+        yield daemons
+
+
+def renew(path: Path, content: bytes) -> None:
+    """Replaces a file by another, which whoever reads it sees whole."""
+    fresh = path.with_suffix(".new")
+    fresh.write_bytes(content)
+    fresh.replace(path)
+
+
+def until_reopened(daemon: Daemon) -> None:
+    closed = "watchslo_watches_closed_total"
+    labels = {"watch": "configmaps", "class": "credentials", "reason": "rotated"}
+    daemon.until(lambda scrape: scrape.total(closed, **labels) == 1, ROTATED_SECONDS, "reopened")
+    daemon.until_measuring("configmaps")
+
+
+def assert_nothing_lost(daemon: Daemon, writes: int) -> None:
+    """All that was written has been seen, on two watches of which the second went on where the first had ended."""
+    scrape = daemon.scrape()
+    assert scrape.value("watchslo_watch_events_total", watch="configmaps", type="added") == writes
+    assert scrape.total("watchslo_watches_closed_total", watch="configmaps") == 1
+    assert scrape.total("watchslo_relists_total", watch="configmaps", reason="start") == 1
+    assert scrape.total("watchslo_relists_total", watch="configmaps") == 1
+
+
+def count(daemon: Daemon) -> float:
+    return daemon.scrape().total("watchslo_watch_events_total", watch="configmaps", type="added")
+
+
+@contextlib.contextmanager
+def written(daemon: Daemon, writer: Writer, later: Writer, name: str) -> Iterator[None]:
+    """Writes before and after a rotation: all of it must arrive, also what was written as the watch was reopened."""
+    known = count(daemon)
+    for number in range(WRITES):
+        writer.create(CONFIGMAPS, configmap(f"{name}-before-{number}"))
+    yield
+    for number in range(WRITES):
+        later.create(CONFIGMAPS, configmap(f"{name}-after-{number}"))
+    until_reopened(daemon)
+    daemon.process.until(lambda: count(daemon) == known + 2 * WRITES, ROTATED_SECONDS, "all seen")
+    assert_nothing_lost(daemon, int(known) + 2 * WRITES)
+
+
+def test_a_token_that_is_replaced(rotated: Mapping[str, Daemon], plane: ControlPlane) -> None:
+    daemon = rotated["token"]
+    token = plane.service_account("rotated-third", EVERYTHING_READABLE)
+    with plane.writer() as writer, written(daemon, writer, writer, "token"):
+        renew(kubeconfig_of(daemon).with_name("token"), token.encode())
+
+
+def test_a_client_certificate_that_is_replaced_and_then_its_key(
+    rotated: Mapping[str, Daemon], plane: ControlPlane
+) -> None:
+    daemon = rotated["certificate"]
+    folder = kubeconfig_of(daemon).parent
+    pair = plane.client_certificate("rotated-second")
+    with plane.writer() as writer, written(daemon, writer, writer, "certificate"):
+        renew(folder / "client.crt", pair.certificate.read_bytes())
+        time.sleep(HALF_SECONDS)
+        assert daemon.scrape().total("watchslo_watches_closed_total") == 0
+        renew(folder / "client.key", pair.key.read_bytes())
+    assert daemon.log("tick_failed") == []
+
+
+def test_a_plugin_whose_token_expires(rotated: Mapping[str, Daemon], plane: ControlPlane) -> None:
+    daemon = rotated["plugin"]
+    with plane.writer() as writer, written(daemon, writer, writer, "plugin"):
+        until_reopened(daemon)
+    assert kubeconfig_of(daemon).with_name("diary").read_text() == "asked\n" * 2
+
+
+def test_an_authority_that_is_replaced(rotated: Mapping[str, Daemon], plane: ControlPlane, tmp_path: Path) -> None:
+    """Comes last: from then on nobody else trusts this apiserver."""
+    daemon = rotated["authority"]
+    authority = Authority(tmp_path / "second")
+    with contextlib.ExitStack() as stack:
+        old = stack.enter_context(plane.writer())
+        new = stack.enter_context(Writer(plane.url, authority.ca, plane.token))
+        stack.enter_context(written(daemon, old, new, "authority"))
+        serve_as(plane, authority.server("kube-apiserver"), authority.ca)
+        assert daemon.ready()  # what is open stays open
+        renew(kubeconfig_of(daemon).with_name("ca.crt"), authority.ca.read_bytes())
+
+
+def serve_as(plane: ControlPlane, pair: Pair, ca: Path) -> None:
+    """Gives the apiserver another certificate, and waits until it has noticed."""
+    certs = plane.ca.parent
+    renew(certs / "kube-apiserver.key", pair.key.read_bytes())
+    renew(certs / "kube-apiserver.crt", pair.certificate.read_bytes())
+    context = ssl.create_default_context(cafile=ca)
+    port = int(plane.url.rpartition(":")[2])
+
+    def shows_it() -> bool:
+        with contextlib.suppress(ssl.SSLCertVerificationError), socket.create_connection((HOST, port)) as plain:
+            context.wrap_socket(plain, server_hostname=HOST).close()
+            return True
+        return False
+
+    eventually(shows_it, RELOADED_SECONDS, "the apiserver shows its new certificate")
