@@ -121,10 +121,9 @@ _WHY = {STREAM: _why_stream, PAGED: _why_paged, PARALLEL: _why_parallel, CACHE: 
 
 
 def _why_none(found: Mapping[str, Outcome]) -> str:
-    tried = [found[name] for name in INFORMERS if name in found]
-    if not tried:
+    if not any(name in found for name in INFORMERS):
         return "tail knows no objects: it is for those who need only changes, as watchslo itself does."
-    return " ".join([f"{outcome.strategy}: {failing(outcome)}." for outcome in tried] + _remarks(found))
+    return " ".join(["By no strategy was each start synced without a 410.", *_remarks(found)])
 
 
 def failing(outcome: Outcome) -> str:

@@ -101,17 +101,15 @@ async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
 async def _rehearse_all(apiserver: Apiserver, question: Question, trials: list[Trial], progress: Progress) -> None:
     strategies = question.chosen
     trials += await _prepare(apiserver, question)
-    task = progress.add_task("", total=len(trials) * question.repeat * len(strategies))
-    for trial in trials:
-        for strategy in strategies * question.repeat:
-            progress.update(task, description=f"{trial.resource.key}: {strategy.name}")
-            run = await rehearse_once(strategy, apiserver.client, trial.resource, question.namespace, random)
-            if run.hopeless:
-                assert run.failure is not None
-                raise _refused(trial.resource, run.failure)
-            trial.runs.append(run)
-            progress.advance(task)
-            await asyncio.sleep(PAUSE_SECONDS)
+    turns = [(trial, strategy) for trial in trials for strategy in strategies * question.repeat]
+    task = progress.add_task("", total=len(turns))
+    for number, (trial, strategy) in enumerate(turns):
+        progress.update(task, description=f"{trial.resource.key}: {strategy.name}", completed=number)
+        await asyncio.sleep(PAUSE_SECONDS if number else 0.0)
+        run = await rehearse_once(strategy, apiserver.client, trial.resource, question.namespace, random)
+        if run.failure and run.hopeless:
+            raise _refused(trial.resource, run.failure)
+        trial.runs.append(run)
 
 
 async def _prepare(apiserver: Apiserver, question: Question) -> list[Trial]:
@@ -165,10 +163,13 @@ def _show(trials: Sequence[Trial], question: Question, output: Literal["table", 
     for number, trial in enumerate(trials):
         if number:
             console.print()
-        advice = _advice(trial, question)
+        found, advice = outcomes(trial.runs), _advice(trial, question)
         console.print(f"{trial.resource.key}, {trial.objects:,} objects", style="bold")
-        console.print(_draw(outcomes(trial.runs), advice))
-        console.print(_says(advice), soft_wrap=False, style="green" if advice and advice.strategy else "yellow")
+        console.print(_draw(found, advice))
+        for outcome in found.values():
+            if not outcome.holds:
+                console.print(f"{outcome.strategy}: {failing(outcome)}.", style="red")
+        console.print(_says(advice), style="green" if advice and advice.strategy else "yellow")
 
 
 def _advice(trial: Trial, question: Question) -> Advice | None:
@@ -185,64 +186,48 @@ def _says(advice: Advice | None) -> str:
     return f"Use {advice.strategy}. {advice.reason}"
 
 
-_COLUMNS = (
-    "SYNCED IN",
-    "REQUESTS",
-    "PAGES",
-    "OBJECTS",
-    "SIZE",
-    "EVENTS\nMEANWHILE",
-    "PEAK\nBUFFER",
-    "429s",
-    "410s",
-)
-
-
 def _draw(found: Mapping[str, Outcome], advice: Advice | None) -> Table:
+    """The strategies side by side. Figures are those of a typical run, but refusals are those of all."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("STRATEGY", vertical="bottom")
-    for heading in _COLUMNS:
-        table.add_column(heading, justify="right", vertical="bottom")
-    table.add_column("WATCH FROM THERE", vertical="bottom")
+    table.add_column("")
     for outcome in found.values():
         recommended = advice is not None and advice.strategy == outcome.strategy
         style = "green" if recommended else "" if outcome.holds else "red"
-        table.add_row(outcome.strategy, *_figures(outcome), _watch(outcome), style=style)
+        table.add_column(outcome.strategy, style=style, justify="right", no_wrap=True)
+    columns = [_figures(outcome) for outcome in found.values()]
+    for label in columns[0]:
+        table.add_row(label, *(column[label] for column in columns))
     return table
 
 
-def _figures(outcome: Outcome) -> tuple[str, ...]:
-    """Of the typical run, but for what was refused: that is of all runs."""
+def _figures(outcome: Outcome) -> dict[str, str]:
     run = outcome.typical
-    return (
-        _times(outcome),
-        f"{run.requests:,}",
-        f"{run.pages:,}",
-        ABSENT if outcome.strategy == TAIL.name else f"{run.objects:,}",
-        decimal(run.size),
-        f"{run.events:,}",
-        decimal(run.waiting) if run.waiting else ABSENT,
-        f"{outcome.throttled:,}",
-        f"{outcome.expired:,}",
-    )
-
-
-def _times(outcome: Outcome) -> str:
-    """The typical time to synced, and the range where there are several."""
     times = [run.synced for run in outcome.runs if run.synced is not None]
-    if not times:
-        return ABSENT
-    assert outcome.typical.synced is not None
-    typical = duration(outcome.typical.synced)
-    return typical if len(times) == 1 else f"{typical} ({duration(min(times))} … {duration(max(times))})"
+    return {
+        "synced in": _time(run.synced),
+        **({"at best": _time(min(times, default=None))} if len(outcome.runs) > 1 else {}),
+        **({"at worst": _time(max(times, default=None))} if len(outcome.runs) > 1 else {}),
+        "requests": f"{run.requests:,}",
+        "pages": f"{run.pages:,}",
+        "objects": f"{run.objects:,}",
+        "size": decimal(run.size),
+        "events meanwhile": f"{run.events:,}",
+        "peak buffer": decimal(run.waiting) if run.waiting else ABSENT,
+        "answers 429": f"{outcome.throttled:,}",
+        "answers 410": f"{outcome.expired:,}",
+        "watch from there": _watch(outcome),
+    }
+
+
+def _time(seconds: float | None) -> str:
+    return ABSENT if seconds is None else duration(seconds)
 
 
 def _watch(outcome: Outcome) -> str:
-    """Whether it could start from the list's revision and stayed open, or what went wrong."""
+    """Whether it could start from the list's revision, and stayed open."""
     if outcome.holds:
         return "started"
-    synced = f"synced in {outcome.synced} of {len(outcome.runs)}" if outcome.synced else "not synced"
-    return f"{failing(outcome)}; {synced}"
+    return f"started {outcome.synced} of {len(outcome.runs)}" if outcome.synced else "never"
 
 
 def _document(trial: Trial, question: Question) -> dict[str, object]:

@@ -159,7 +159,7 @@ class _Run:
                 self._settle()
             case WatchOpened():
                 self._settle()
-            case ListFailed(failure) | WatchClosed(failure):
+            case ListFailed(failure) | WatchClosed(failure) if failure.action is not Action.STOP:
                 self._fail(failure)
             case Expired(phase):
                 self._list = None

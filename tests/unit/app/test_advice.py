@@ -91,7 +91,7 @@ def test_nothing_where_nothing_holds() -> None:
     throttled = replace(PARALLEL, synced=None, throttled=3, failure=because(Reason.THROTTLED))
     assert advice(TAIL, lists, throttled) == Advice(
         None,
-        "paged: 410 while it was listed. parallel: The apiserver is too busy, or its cache is not ready. "
+        "By no strategy was each start synced without a 410. "
         "The apiserver answered 429 3 times: it was busy, or its cache not ready; rehearse again later.",
     )
 
@@ -129,5 +129,15 @@ def test_the_typical_run_is_the_median(runs: list[float | None], synced: float |
     assert Outcome("paged", tuple(replace(PAGED, synced=run) for run in runs)).typical.synced == synced
 
 
-def test_what_fails_without_a_reason() -> None:
-    assert failing(Outcome("stream", (replace(STREAM, by="paged"),))) == "paged had to stand in"
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        (FELL_BACK, "fell back to pages, as the apiserver streams no lists"),
+        (EXPIRED, "410 when the watch should start"),
+        (replace(EXPIRED, expired_lists=1), "410 while it was listed"),
+        (replace(PAGED, synced=None, failure=because(Reason.RESET)), "The connection was reset"),
+        (replace(STREAM, by="paged"), "paged had to stand in"),
+    ],
+)
+def test_what_did_not_hold(run: Rehearsal, said: str) -> None:
+    assert failing(Outcome(run.strategy, (run,))) == said
