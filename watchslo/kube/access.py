@@ -1,6 +1,7 @@
 """Access to one apiserver: its address, who we are, how TLS is made; and the renewal of all that while it is in use."""
 
 import asyncio
+import contextlib
 import hashlib
 import ipaddress
 import os
@@ -85,7 +86,7 @@ class Connection:
         """Raises ConnectError where there is none to be had."""
         if self._credentials is None or self._rejected or self._clock() >= self._expires_at:
             await self._renew()
-        elif self._renewal is None and self._stale(self._credentials) and self._may_load(self._credentials):
+        elif not self._renewing and self._stale(self._credentials) and self._may_load(self._credentials):
             self._renewal = asyncio.create_task(self._renew_aside())
         assert self._credentials is not None
         return self._credentials.access
@@ -101,6 +102,10 @@ class Connection:
             self._renewal.cancel()
             await asyncio.wait([self._renewal])
 
+    @property
+    def _renewing(self) -> bool:
+        return self._renewal is not None and not self._renewal.done()
+
     def _stale(self, credentials: Credentials) -> bool:
         return self._rejected or self._clock() >= self._renew_at or stamps(credentials.files) != credentials.files
 
@@ -109,12 +114,8 @@ class Connection:
         return self._clock() >= self._not_before or (not credentials.costly and stamps(self._tried) != self._tried)
 
     async def _renew_aside(self) -> None:
-        try:
+        with contextlib.suppress(ConnectError):  # rejected meanwhile: who asks next is told
             await self._renew()
-        except ConnectError:
-            pass  # rejected meanwhile: who asks next is told
-        finally:
-            self._renewal = None
 
     async def _renew(self) -> None:
         async with self._loading:
@@ -133,14 +134,14 @@ class Connection:
         try:
             new = await self._load()
         except ConnectError as error:
+            self._not_before = self._clock() + RETRY_SECONDS
             self._error = error if old is None or self._rejected else None
             if self._error is not None:
                 raise
         else:
+            self._not_before = self._clock() + RETRY_SECONDS
             self._error, self._rejected = None, False
             self._adopt(old, new)
-        finally:
-            self._not_before = self._clock() + RETRY_SECONDS
 
     def _adopt(self, old: Credentials | None, new: Credentials) -> None:
         lifetime, now = new.expires_wall - self._wall(), self._clock()

@@ -199,6 +199,15 @@ class TestConnection:
         assert await source.error_message() == "no plugin"
         assert source.loads == 2
 
+    async def test_given_up_before_the_first_is_there(self, source: Source) -> None:
+        source.free.clear()
+        waiting = asyncio.create_task(source.url())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        source.free.set()
+        assert await source.url() == "https://load-2"
+
     async def test_closed_during_a_renewal(self, source: Source) -> None:
         source.lifetime = 100.0
         await source.url()
@@ -208,6 +217,8 @@ class TestConnection:
         await source.connection.close()
         assert asyncio.all_tasks() == {asyncio.current_task()}
         await source.connection.close()
+        source.free.set()
+        assert await source.renewed() == "https://load-2"
 
     @pytest.mark.parametrize(("costly", "loads"), [(False, 3), (True, 2)])
     async def test_what_changes_again_is_loaded_at_once_unless_it_costs(

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +10,7 @@ from tests.unit.kube.conftest import CHUNKED, Known, Server, answer, chunk, conn
 from watchslo import __version__
 from watchslo.errors import ConnectError
 from watchslo.kube import client as client_module
-from watchslo.kube.access import Connection
+from watchslo.kube.access import Access, Connection, Credentials, stamps
 from watchslo.kube.client import Client, Page, Selectors
 from watchslo.kube.limiter import Limiter
 from watchslo.kube.representation import Representation
@@ -256,6 +257,22 @@ class TestCredentials:
         assert isinstance(await tick(client), Reading)
         assert known.loads == 2
         assert "Bearer token-2" in server.requests[-1]
+
+    async def test_renewal_ends_with_the_client(self, server: Server, known: Known, tmp_path: Path) -> None:
+        token, renewing = tmp_path / "token", asyncio.Event()
+
+        async def load() -> Credentials:
+            if token.exists():
+                renewing.set()
+                await asyncio.Event().wait()
+            return Credentials(Access(server.url), stamps([str(token)]))
+
+        server.script = [answer(EMPTY)] * 2
+        async with Client(Connection(load), Limiter(100), known.observe) as client:
+            await tick(client)
+            token.touch()
+            assert isinstance(await tick(client), Reading)
+            await renewing.wait()
 
     async def test_that_cannot_be_loaded(self, known: Known) -> None:
         async def fail() -> None:
