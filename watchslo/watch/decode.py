@@ -21,10 +21,11 @@ def parse_revision(text: str | None) -> int | None:
 
 
 class Metadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """Of an object or of its Table; a Table has no creation timestamp."""
+    """Of an object or of its Table; a Table has neither creation timestamp nor uid."""
 
     resource_version: str | None = None
     creation_timestamp: str | None = None
+    uid: str | None = None
 
 
 class Object(msgspec.Struct, frozen=True, gc=False):
@@ -58,10 +59,48 @@ class Deleted(Change, frozen=True, gc=False, tag="DELETED"):
     type: ClassVar[str] = "DELETED"
 
 
+class Annotations(msgspec.Struct, frozen=True, gc=False):
+    """The one that ends a streamed list."""
+
+    initial_events_end: str | None = msgspec.field(name="k8s.io/initial-events-end", default=None)
+
+
+class MarkMetadata(Metadata, frozen=True, gc=False, rename="camel"):
+    """Of a bookmark: only here are annotations decoded."""
+
+    annotations: Annotations | None = None
+
+
+class Row(msgspec.Struct, frozen=True, gc=False):
+    """Of a bookmark's Table: it carries the metadata of the bookmark even where no objects are asked for."""
+
+    object: "Mark | None" = None
+
+
+class Mark(Object, frozen=True, gc=False):
+    """A Table, a PartialObjectMetadata or an object, empty but for its revision and annotations."""
+
+    metadata: MarkMetadata
+    rows: list[Row] | None = None
+
+    @property
+    def ends_list(self) -> bool:
+        annotations = self.metadata.annotations
+        if annotations is not None:
+            return annotations.initial_events_end == "true"
+        return any(row.object.ends_list for row in self.rows or () if row.object)
+
+
 class Bookmark(Change, frozen=True, gc=False, tag="BOOKMARK"):
     """No change: all up to this revision has been sent."""
 
+    object: Mark
     type: ClassVar[str] = "BOOKMARK"
+
+    @property
+    def ends_list(self) -> bool:
+        """Whether all objects of a streamed list have come."""
+        return self.object.ends_list
 
 
 class Cause(msgspec.Struct, frozen=True):

@@ -2,15 +2,19 @@
 
 States are named after what is under way, `TRANSITIONS` is the protocol. Three rules hold whatever the server does: the
 revision never goes back, a revision that expired is not asked for again, and no failure is answered without a wait.
+
+A list that goes on while the watch is already asked for is *beside* it: the pages that follow the first one of
+`parallel`, and what the inventory lists anew. It has no state, because nothing that becomes of it touches the watch.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from watchslo.watch.backoff import Backoff
-from watchslo.watch.decode import Bookmark, Error, parse_revision
+from watchslo.watch.decode import Added, Bookmark, Error, Frame, Frames, parse_revision
 from watchslo.watch.failure import Action, CloseClass, Failure, Phase, Reason, because, classify_stream_error
+from watchslo.watch.inventory import Inventory
 from watchslo.watch.messages import (
     Batch,
     Begin,
@@ -20,15 +24,19 @@ from watchslo.watch.messages import (
     Emit,
     Expired,
     Fact,
+    FellBack,
+    Gap,
     Garbage,
     GaveUp,
     Halt,
+    InitialEvents,
     Input,
     ListDone,
     Listed,
     ListFailed,
     ListRequest,
     Note,
+    Objects,
     Opened,
     OutOfOrder,
     Output,
@@ -46,7 +54,7 @@ from watchslo.watch.messages import (
     WatchRequest,
     Woken,
 )
-from watchslo.watch.strategy import Strategy
+from watchslo.watch.strategy import Strategy, StreamedLists
 
 SHORTEST_WATCH_SECONDS = 300  # client-go: each watch ends at random after five to ten minutes,
 LONGEST_WATCH_SECONDS = 600  # so that not all clients come back at once
@@ -54,6 +62,9 @@ DEADLINE_SLACK_SECONDS = 1.0  # a watch that closes this close to its timeout ha
 HEALTHY_SECONDS = 10.0  # a watch that lived for this long is resumed at once, and proves its revision good
 ERRORS_AT_ONE_REVISION = 5  # after so many, the revision itself is the likeliest cause
 SHORTEST_GAP_SECONDS = 1.0  # between a request and the one that replaces it on our own account
+SHORTEST_RELIST_SECONDS = 1.0  # an apiserver that restarts makes everybody's revision expire at once: a relist waits
+LONGEST_RELIST_SECONDS = 10.0  # at random in between, and no longer, because the wait lengthens the gap
+RELIST_INTERVAL_SECONDS = 10.0  # from the beginning of a list to that of the next: lists are what hurts an apiserver
 
 
 class State(StrEnum):
@@ -75,6 +86,7 @@ class Trigger(StrEnum):
     BEGIN = "begin"
     PAGE = "page"
     LISTED = "listed"
+    STREAMED = "streamed"
     OPENED = "opened"
     RETRY = "retry"
     START_OVER = "start over"
@@ -85,7 +97,7 @@ class Trigger(StrEnum):
 
 CONTRACTS: Mapping[State, str] = {
     State.NEW: "Nothing is known and nothing asked.",
-    State.LISTING: "A list, or its next page, is asked for: it will tell a revision.",
+    State.LISTING: "A list, or its next page, is asked for or being streamed: it will tell a revision.",
     State.RELISTING: "No revision is of use. The list is asked for when the wait is over.",
     State.OPENING: "A revision is known. A watch from it is asked for.",
     State.WATCHING: "The watch is open: what arrives is live.",
@@ -102,6 +114,7 @@ TRANSITIONS: Mapping[State, Mapping[Trigger, State]] = {
     State.LISTING: {
         Trigger.PAGE: State.LISTING,
         Trigger.LISTED: State.OPENING,
+        Trigger.STREAMED: State.WATCHING,
         Trigger.RETRY: State.RELISTING,
         Trigger.START_OVER: State.RELISTING,
         Trigger.WAIT: State.AWAY,
@@ -141,11 +154,8 @@ TRANSITIONS: Mapping[State, Mapping[Trigger, State]] = {
     },
 }
 
-_PHASES: Mapping[State, Phase] = {
-    State.LISTING: Phase.LIST,
-    State.OPENING: Phase.OPEN,
-    State.WATCHING: Phase.STREAM,
-}
+_AIMLESS = frozenset({State.LISTING, State.RELISTING, State.AWAY})
+"""Where no watch can be asked for yet: a list that is under way is not beside one."""
 
 
 def transitions_markdown() -> str:
@@ -158,50 +168,97 @@ def transitions_markdown() -> str:
 
 
 @dataclass(slots=True)
-class _Listing:
-    """What is there of a list. Its revision is that of the first page; all pages are of one moment."""
+class _List:
+    """What is there of a list: asked for as `op`, or due at `wake` if it is beside a watch.
 
+    Its revision is that of the first page: all pages are of one moment, until the apiserver lets an expired token go on
+    from what there is by now (`moved`). What tells of all objects and is older than `newest` comes from the past.
+    """
+
+    way: Strategy
+    op: int | None = None
+    wake: float | None = None
     began: float = 0.0
+    newest: int = -1
     revision: int = 0
     continue_token: str | None = None
+    moved: bool = False
     items: int = 0
     size: int = 0
     pages: int = 0
+    errors: int = 0
+    live_from: int | None = None  # of a streamed list: its first live event; all that is newer is live too
+
+    def add(self, page: Listed, revision: int) -> None:
+        if self.pages == 0 or self.moved:
+            self.revision = self.newest = revision
+        self.continue_token = page.continue_token
+        self.items += page.items
+        self.size += page.size
+        self.pages += 1
+
+    @property
+    def complete(self) -> bool:
+        return not (self.way.paged and self.continue_token)
+
+
+@dataclass(slots=True)
+class _Doubts:
+    """What speaks against asking for a revision: it expired, brought errors in a row, or clean ends without a word."""
+
+    expired: int | None = None
+    errors: int = 0
+    errors_at: int | None = None
+    empty_at: int | None = None
 
 
 class Machine:
     """One stream. `random` returns numbers from [0, 1); `page_size` counts objects.
 
-    Readers may look at `state`, at `revision`, the newest that is known, and at `failure`, the last thing that went
-    wrong. At most one request is out at any time.
+    `streaming` is shared by all streams of one apiserver; `inventory`, where one is kept, is this stream's own. Readers
+    may look at `state`, at `revision`, the newest that is known, at `failure`, the last thing that went wrong with the
+    way to the watch, and at the inventory. At most one list and one watch are out at any time.
     """
 
-    def __init__(self, strategy: Strategy, page_size: int, random: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        strategy: Strategy,
+        page_size: int,
+        random: Callable[[], float],
+        *,
+        streaming: StreamedLists | None = None,
+        inventory: Inventory | None = None,
+    ) -> None:
         self.strategy = strategy
+        self.inventory = inventory
         self.state = State.NEW
         self.revision: int | None = None
         self.failure: Failure | None = None
+        self._streaming = streaming or StreamedLists()
         self._page_size = page_size
         self._random = random
-        self._backoff = Backoff(random)
         self._outputs: list[Output] = []
-        # the request that is out
         self._ops = 0
+        self._asked = float("-inf")  # the last request
+        self._wake: float | None = None  # when to leave a state that waits
+        self._backoff = Backoff(random)
+        # the watch
         self._op: int | None = None
-        self._asked = float("-inf")
-        self._opened = 0.0
         self._watch = WatchRequest(revision=0, timeout=0)
+        self._watch_asked = 0.0
+        self._opened: float | None = None
         self._heard = False  # whether the watch brought any event, or a bookmark
         self._noise = False  # whether it brought anything else
-        self._wake = 0.0
-        # what is known of the way to the next revision
-        self._list = strategy.first
-        self._listing = _Listing()
-        self._relisting = False
-        self._expired = -1
-        self._errors = 0
-        self._errors_at: int | None = None
-        self._empty_at: int | None = None
+        self._doubts = _Doubts()
+        # the list
+        self._list: _List | None = None
+        self._list_backoff = Backoff(random)  # beside the watch
+        self._listed_at = float("-inf")  # the beginning of the last one
+        self._throttled = self._instead = False  # until a list has succeeded
+        self._relisting: RelistReason | None = None  # what it is needed for
+        self._restocking = False  # whether the inventory needs one beside the watch
+        self._blind_after: int | None = None  # the revision, and the time, since when nobody told
+        self._blind_from = 0.0
 
     def receive(self, happened: Input, now: float) -> list[Output]:
         """Take what happened at `now` and return what to do, in order.
@@ -210,17 +267,17 @@ class Machine:
         """
         match happened:
             case Received():  # most often by far: a pattern that looks into it would cost more than all the rest
-                if happened.op == self._op and self.state is State.WATCHING:
-                    self._take(happened, now)
+                if happened.op == self._op and self._opened is not None:
+                    take = self._take if self.state is State.WATCHING else self._take_listed
+                    take(happened, now)
             case Listed(op):
-                if op == self._op and self.state is State.LISTING:
-                    self._add_page(happened, now)
+                if self._list is not None and op == self._list.op:
+                    self._add_page(self._list, happened, now)
             case Opened(op):
-                if op == self._op and self.state is State.OPENING:
+                if op == self._op and self._opened is None:
                     self._open(now)
             case Closed(op, failure):
-                if op == self._op:
-                    self._fail(failure, now)
+                self._close(op, failure, now)
             case Woken():
                 self._wake_up(now)
             case _:
@@ -238,65 +295,96 @@ class Machine:
                 self._cancel(because(reason), now)
                 self._go(Trigger.HALT, now)
             case Reopen(reason):
-                self._reopen(reason, now)
+                self._reopen(because(reason), now)
             case _:
                 self._reset(now)
 
     def _begin(self, now: float) -> None:
         if Trigger.BEGIN in TRANSITIONS[self.state]:
-            self._relisting = False
             self._need_list(RelistReason.START)
             self._go(Trigger.BEGIN, now)
 
-    def _reopen(self, reason: Reason, now: float) -> None:
+    def _reopen(self, why: Failure, now: float) -> None:
         if self.state in (State.OPENING, State.WATCHING):
-            self._cancel(because(reason), now)
-            self._go(Trigger.RETRY, now, self._gap(now))
+            self._cancel_watch(why, now)
+            self._go(Trigger.RETRY, now, self._pause(now))
 
     def _reset(self, now: float) -> None:
         self.revision = None
-        self._expired = -1
+        self._doubts.expired = self._blind_after = None
         if Trigger.START_OVER in TRANSITIONS[self.state]:
             self._cancel(because(Reason.DOMAIN_RESET), now)
             self._need_list(RelistReason.DOMAIN_RESET)
-            self._go(Trigger.START_OVER, now, self._gap(now))
+            self._go(Trigger.START_OVER, now, max(self._pause(now), self._relist_wait(now)))
 
-    # What the apiserver answers
+    # What the apiserver answers to a list
 
-    def _add_page(self, page: Listed, now: float) -> None:
+    def _add_page(self, pages: _List, page: Listed, now: float) -> None:
+        pages.op = None
         if page.revision is None:
-            self._fail(because(Reason.UNPARSABLE), now)
-            return
-        least = max(self.revision or 0, self._expired + 1)
-        if page.revision < least:
-            self._note(TimeTravel(least - page.revision))
-            self._fail(because(Reason.TIME_TRAVEL), now)
-            return
-        listing = self._listing
-        if listing.pages == 0:
-            listing.revision = page.revision
-        listing.continue_token = page.continue_token
-        listing.items += page.items
-        listing.size += page.size
-        listing.pages += 1
-        if self.strategy.paged and page.continue_token:
-            self._go(Trigger.PAGE, now)
+            self._fail_list(pages, because(Reason.UNPARSABLE), now)
+        elif page.revision < pages.newest:
+            self._note(TimeTravel(pages.newest - page.revision))
+            self._fail_list(pages, because(Reason.TIME_TRAVEL), now)
+        elif page.revision == self._doubts.expired and self.state is State.LISTING:
+            # No time travel: nothing was written since. The next write will tell a revision to watch from.
+            self._fail_list(pages, because(Reason.EXPIRED, phase=Phase.LIST), now)
         else:
-            self._finish_list(listing, now)
+            pages.add(page, page.revision)
+            self._list_objects(page.objects)
+            self._go_on(pages, now)
 
-    def _finish_list(self, listing: _Listing, now: float) -> None:
-        self._note(ListDone(self.strategy.name, listing.revision, listing.items, listing.size, listing.pages, now - listing.began))
-        self.revision = listing.revision
-        self._list = self.strategy.first
-        self._relisting = False
-        self._errors = 0
-        self._go(Trigger.LISTED, now)
+    def _go_on(self, pages: _List, now: float) -> None:
+        """Ask for what follows a page: the next one, and the watch as soon as the strategy has its revision."""
+        if pages.complete:
+            self._finish_list(pages, pages.revision, Trigger.LISTED, now)
+        elif self.state is not State.LISTING:
+            self._ask_page(pages, now)
+        elif pages.way.parallel:
+            self._adopt(pages.revision, pages.revision, now)
+            self._go(Trigger.LISTED, now)
+            self._ask_page(pages, now)
+        else:
+            self._go(Trigger.PAGE, now)
+
+    def _finish_list(self, done: _List, until: int, trigger: Trigger, now: float) -> None:
+        """Have all that there was at `until`. Where the watch has waited for it, it can begin."""
+        self._list = None
+        self._throttled = self._instead = self._restocking = False
+        took = now - done.began
+        self._note(ListDone(done.way.name, done.revision, done.items, done.size, done.pages, took))
+        if self.state is State.LISTING:
+            self._adopt(done.revision, until, now)
+            self._go(trigger, now)
+        if self.inventory is not None:
+            self._take_stock(self.inventory, until, now)
+
+    def _adopt(self, revision: int, until: int, now: float) -> None:
+        """Watch from this revision. What came up to `until`, and was not told, is a gap."""
+        if self._blind_after is not None and until > self._blind_after:
+            self._note(Gap(self._blind_after, until, now - self._blind_from))
+        self.revision = revision
+        self._blind_from = now
+        self._relisting = None
+        self._doubts.errors = 0
+
+    def _take_stock(self, inventory: Inventory, until: int, now: float) -> None:
+        """Let the inventory say what no event told; where too much happened meanwhile, it needs another list."""
+        assert self.revision is not None
+        unseen = inventory.finish(until, told=self.revision)
+        if unseen is not None:
+            self._note(unseen)
+        if not inventory.synced:
+            self._list_beside(now)
+
+    # What a watch brings
 
     def _open(self, now: float) -> None:
-        self._note(WatchOpened(now - self._asked))
+        self._note(WatchOpened(now - self._watch_asked))
         self._opened = now
         self._heard = self._noise = False
-        self._go(Trigger.OPENED, now)
+        if self.state is State.OPENING:
+            self._go(Trigger.OPENED, now)
 
     def _take(self, chunk: Received, now: float) -> None:
         """Pass on what is live and in order. This loop runs for every event there is."""
@@ -329,10 +417,84 @@ class Machine:
         self._noise = self._noise or bool(frames.garbage)
         if batch.revisions:
             self._outputs.append(Emit(batch))
+            if self.inventory is not None:
+                _keep(self.inventory, batch, frames.events)
         self._note_flaws(late, unparsable, frames.garbage)
         if error is not None:
-            self._outputs.append(Cancel(chunk.op))
-            self._fail(classify_stream_error(error), now)
+            self._break_off(classify_stream_error(error), now)
+
+    def _take_listed(self, chunk: Received, now: float) -> None:
+        """Take a chunk of a streamed list, up to what ends it; what follows the bookmark that does is live."""
+        listed, events, garbage = self._list, chunk.frames.events, chunk.frames.garbage
+        assert listed is not None
+        self._heard = self._heard or bool(events)
+        self._noise = self._noise or bool(garbage)
+        listed.size += chunk.size
+        place = next((place for place, event in enumerate(events) if _ends_list(event)), len(events))
+        self._tell_apart(listed, Received(chunk.op, Frames(events[:place], garbage), chunk.received))
+        match events[place:]:
+            case [Error(object=status), *_]:
+                self._break_off(classify_stream_error(status), now)
+            case [Bookmark() as end, *live]:
+                self._end_stream(listed, parse_revision(end.object.metadata.resource_version), now)
+                if self.state is State.WATCHING:
+                    self._take(Received(chunk.op, Frames(live), chunk.received), now)
+
+    def _tell_apart(self, listed: _List, chunk: Received) -> None:
+        """Tell the objects that were there, which are no changes, from what happens while they are sent.
+
+        They come as ADDED, and all are older than the first change: an ADDED that is newer than a change is one, too.
+        """
+        late = unparsable = 0
+        uids: list[str | None] = []
+        revisions: list[str | None] = []
+        batch = Batch(chunk.received, [], [], [])
+        for event in chunk.frames.events:
+            assert not isinstance(event, Error)
+            metadata = event.object.metadata
+            revision = parse_revision(metadata.resource_version)
+            if revision is None:
+                unparsable += 1
+            elif isinstance(event, Bookmark):
+                continue  # progress: a list that is not whole cannot be resumed
+            elif isinstance(event, Added) and (listed.live_from is None or revision <= listed.newest):
+                uids.append(metadata.uid)
+                revisions.append(metadata.resource_version)
+                listed.newest = max(listed.newest, revision)
+            elif revision > listed.newest:
+                listed.newest = revision
+                listed.live_from = listed.live_from or revision
+                batch.revisions.append(revision)
+                batch.types.append(event.type)
+                batch.created.append(metadata.creation_timestamp)
+            else:
+                late += 1
+        if uids:
+            listed.items += len(uids)
+            self._note(InitialEvents(len(uids)))
+            self._list_objects(Objects(uids, revisions))
+        if batch.revisions:
+            self.revision = listed.newest
+            self._outputs.append(Emit(batch))
+            if self.inventory is not None:
+                _keep(self.inventory, batch, chunk.frames.events)
+        self._note_flaws(late, unparsable, chunk.frames.garbage)
+
+    def _list_objects(self, objects: Objects | None) -> None:
+        if self.inventory is not None and objects is not None:
+            self.inventory.list(objects.uids, objects.revisions)
+
+    def _end_stream(self, listed: _List, revision: int | None, now: float) -> None:
+        if revision is None:
+            self._break_off(because(Reason.UNPARSABLE), now)
+        elif revision < listed.newest:
+            self._note(TimeTravel(listed.newest - revision))
+            self._break_off(because(Reason.TIME_TRAVEL), now)
+        else:
+            listed.revision, listed.pages = revision, 1
+            self._watch = replace(self._watch, revision=revision)
+            until = revision if listed.live_from is None else listed.live_from - 1
+            self._finish_list(listed, until, Trigger.STREAMED, now)
 
     def _note_flaws(self, late: int, unparsable: int, garbage: int) -> None:
         if late:
@@ -342,26 +504,77 @@ class Machine:
         if garbage:
             self._note(Garbage(garbage))
 
-    # How requests end, and what follows
+    # How requests end: each with its answer, or for one reason
 
-    def _fail(self, failure: Failure, now: float) -> None:
-        phase = _PHASES[self.state]
+    def _close(self, op: int, failure: Failure, now: float) -> None:
+        if self._list is not None and op == self._out(self._list):
+            self._fail_list(self._list, self._end_of_list(failure, now), now)
+        elif op == self._op:
+            self._fail_watch(failure, now)
+
+    def _out(self, listed: _List) -> int | None:
+        """What a list is out as: a request of its own, or the watch that streams it."""
+        return self._op if self.state is State.LISTING and listed.op is None else listed.op
+
+    def _break_off(self, failure: Failure, now: float) -> None:
+        """Drop a watch that is of no use any more, though it may still be open."""
+        assert self._op is not None
+        self._outputs.append(Cancel(self._op))
+        self._close(self._op, failure, now)
+
+    def _end_of_list(self, failure: Failure, now: float) -> Failure:
+        """Tell why a list ended without its answer; that a streamed one ended cleanly is not all there is to know."""
+        if failure.reason is Reason.EXPIRED:
+            self._note(Expired(Phase.LIST))
+        lived = self._lived(now)
+        if failure.reason is not Reason.FORCED or self.state is not State.LISTING or lived is None:
+            return failure
+        if lived >= self._watch.timeout - DEADLINE_SLACK_SECONDS:
+            return because(Reason.NO_STREAMED_LISTS)  # it took no notice, and was an ordinary watch
+        return because(Reason.GARBAGE) if self._noise and not self._heard else failure
+
+    def _fail_list(self, failed: _List, failure: Failure, now: float) -> None:
+        beside = self.state is not State.LISTING
+        self._end_list(failed, failure)
+        self._throttled = self._throttled or failure.reason is Reason.THROTTLED
+        trigger = self._judge_list(failed, failure)
+        if beside:
+            wait = self._list_backoff.next(now, failure.retry_after)
+            if trigger is Trigger.RETRY:
+                self._wait_beside(failed, now + wait)
+            else:
+                self._list_beside(now, wait)
+            return
+        self._blame(failure)
+        if failure.reason is Reason.NO_STREAMED_LISTS and failed.way.first is None:
+            self._streaming.refused(now)
+            self._note(FellBack())
+            self._go(Trigger.RETRY, now, self._pause(now))
+        else:
+            self._follow(trigger, failure, now, self._backoff.next(now, failure.retry_after))
+
+    def _judge_list(self, failed: _List, failure: Failure) -> Trigger:
+        if failure.action is Action.RESUME:
+            failed.errors += 1
+        if failed.continue_token and failure.continue_token and self.inventory is None:
+            # What the token leads to is of a later moment: it tells a revision, but not which objects there are.
+            failed.continue_token, failed.moved = failure.continue_token, True
+            return Trigger.RETRY
+        return _trigger(failure, failed.errors)
+
+    def _fail_watch(self, failure: Failure, now: float) -> None:
+        phase = Phase.OPEN if self._opened is None else Phase.STREAM
         lived = self._lived(now)
         healthy = lived is not None and lived >= HEALTHY_SECONDS
         if failure.reason is Reason.FORCED and lived is not None:
             failure = because(self._clean_end(lived))
-        self._end(failure, now)
-        trigger = self._judge(failure, healthy=healthy)
+        self._end_watch(failure, now)
+        trigger = self._judge_watch(failure, healthy=healthy)
         if failure.reason is Reason.EXPIRED:
-            self._expire(phase)
-        if failure.reason is Reason.THROTTLED and phase is Phase.LIST:
-            self._list = self.strategy.throttled
-        if trigger is not Trigger.RETRY:
-            self._need_list(RelistReason.EXPIRED if failure.reason is Reason.EXPIRED else RelistReason.ERRORS)
-        if trigger is Trigger.WAIT:
-            self._note(GaveUp(failure))
+            self._note(Expired(phase))
+            self._doubts.expired = self._watch.revision
         at_once = healthy and trigger is Trigger.RETRY and failure.retry_after is None
-        self._go(trigger, now, 0.0 if at_once else self._backoff.next(now, failure.retry_after))
+        self._follow(trigger, failure, now, 0.0 if at_once else self._backoff.next(now, failure.retry_after))
 
     def _clean_end(self, lived: float) -> Reason:
         """Tell why a watch ended without an error: the reader of its connection cannot know."""
@@ -373,95 +586,202 @@ class Machine:
             return Reason.GARBAGE
         if lived >= HEALTHY_SECONDS:
             return Reason.FORCED
-        again = self._empty_at == self.revision
-        self._empty_at = self.revision
+        again = self._doubts.empty_at == self.revision
+        self._doubts.empty_at = self.revision
         return Reason.EMPTY_CLOSE if again else Reason.FORCED
 
-    def _judge(self, failure: Failure, *, healthy: bool) -> Trigger:
-        if healthy or self._errors_at != self.revision:
-            self._errors = 0
-            self._errors_at = self.revision
+    def _judge_watch(self, failure: Failure, *, healthy: bool) -> Trigger:
+        if healthy or self._doubts.errors_at != self.revision:
+            self._doubts.errors = 0
+            self._doubts.errors_at = self.revision
         if failure.action is Action.RESUME and not healthy:
-            self._errors += 1
-        if failure.action is Action.WAIT:
-            return Trigger.WAIT
-        if failure.action is Action.START_OVER or self._errors == ERRORS_AT_ONE_REVISION:
-            return Trigger.START_OVER
-        return Trigger.RETRY
+            self._doubts.errors += 1
+        return _trigger(failure, self._doubts.errors)
 
-    def _expire(self, phase: Phase) -> None:
-        self._note(Expired(phase))
-        if phase is not Phase.LIST:
-            self._expired = self._watch.revision
+    def _follow(self, trigger: Trigger, failure: Failure, now: float, wait: float) -> None:
+        """Go on after a failure: with what was asked for, or with another list."""
+        if trigger is not Trigger.RETRY:
+            self._instead = trigger is Trigger.START_OVER and self.state is State.LISTING
+            self._need_list(RelistReason.EXPIRED if failure.reason is Reason.EXPIRED else RelistReason.ERRORS)
+            wait = max(wait, self._relist_wait(now))
+        if trigger is Trigger.WAIT:
+            self._note(GaveUp(failure))
+        self._go(trigger, now, wait)
 
-    def _cancel(self, failure: Failure, now: float) -> None:
-        if self._op is not None:
-            self._outputs.append(Cancel(self._op))
-            self._end(failure, now)
+    def _cancel(self, why: Failure, now: float) -> None:
+        if self.state in (State.OPENING, State.WATCHING):
+            self._cancel_watch(why, now)
+        self._drop_list(why)
 
-    def _end(self, failure: Failure, now: float) -> None:
-        """Say why the request that was out has ended: each ends here, for one reason, or with its answer."""
+    def _cancel_watch(self, why: Failure, now: float) -> None:
+        assert self._op is not None
+        self._outputs.append(Cancel(self._op))
+        self._end_watch(why, now)
+
+    def _drop_list(self, why: Failure) -> None:
+        dropped, self._list = self._list, None
+        out = self._out(dropped) if dropped is not None else None
+        if dropped is not None and out is not None:
+            self._outputs.append(Cancel(out))
+            self._end_list(dropped, why)
+        if self.inventory is not None:
+            self.inventory.abandon()
+
+    def _end_watch(self, failure: Failure, now: float) -> None:
         lived = self._lived(now)
-        self._note(ListFailed(failure) if self.state is State.LISTING else WatchClosed(failure, lived))
-        self._op = None
-        if failure.closed not in (CloseClass.DEADLINE, CloseClass.OWN):
+        self._note(WatchClosed(failure, lived))
+        self._op = self._opened = None
+        self._blind_from = self._blind_from if lived is None else now
+        self._blame(failure)
+
+    def _end_list(self, ended: _List, failure: Failure) -> None:
+        self._note(ListFailed(failure))
+        ended.op = None
+        if self.state is State.LISTING:
+            self._op = self._opened = None
+
+    def _blame(self, failure: Failure) -> None:
+        if failure.closed is not CloseClass.DEADLINE and failure.action is not Action.STOP:
             self.failure = failure
 
     def _lived(self, now: float) -> float | None:
-        return now - self._opened if self.state is State.WATCHING else None
-
-    def _need_list(self, reason: RelistReason) -> None:
-        self._listing = _Listing()
-        self._errors = 0
-        if not self._relisting:
-            self._relisting = True
-            self._note(Relisted(reason))
+        return None if self._opened is None else now - self._opened
 
     # How states are entered
 
     def _go(self, trigger: Trigger, now: float, wait: float = 0.0) -> None:
         self.state = TRANSITIONS[self.state][trigger]
+        self._wake = None
         match self.state:
             case State.LISTING:
-                self._ask(self._next_page(now), now)
+                assert self._list is not None
+                self._ask_page(self._list, now)
             case State.OPENING:
-                self._ask(self._next_watch(), now)
+                self._ask_watch(self.revision, now)
             case State.RELISTING | State.REOPENING | State.AWAY:
                 self._wake = now + wait
-                self._outputs.append(WakeAt(self._wake))
+                self._arm()
 
     def _wake_up(self, now: float) -> None:
-        """Go on when the wait is over; an alarm that went off too early (clocks are rounded) is set again."""
-        if Trigger.WOKEN not in TRANSITIONS[self.state]:
-            return
-        if now < self._wake:
-            self._outputs.append(WakeAt(self._wake))
-        else:
+        """Go on with what has waited; an alarm that goes off too early (clocks are rounded) is set again."""
+        if self._wake is not None and now >= self._wake:
             self._go(Trigger.WOKEN, now)
+        waiting = self._list
+        if waiting is not None and waiting.wake is not None and now >= waiting.wake:
+            self._ask_page(waiting, now)
+        self._arm()
 
-    def _ask(self, request: ListRequest | WatchRequest, now: float) -> None:
-        self._ops += 1
-        self._op = self._ops
-        self._asked = now
-        self._outputs.append(Start(self._op, request))
+    def _arm(self) -> None:
+        """Set the one alarm for whatever is due first."""
+        beside = self._list.wake if self._list is not None else None
+        times = [time for time in (self._wake, beside) if time is not None]
+        if times:
+            self._outputs.append(WakeAt(min(times)))
 
-    def _next_page(self, now: float) -> ListRequest:
-        listing = self._listing
-        if listing.pages == 0:
-            listing.began = now
-        if not self.strategy.paged:
-            return self._list
-        return replace(self._list, limit=self._page_size, continue_token=listing.continue_token)
+    def _need_list(self, reason: RelistReason) -> None:
+        self._drop_list(because(Reason.SUPERSEDED))
+        self._list = _List(self.strategy)
+        self._doubts.errors = 0
+        self._restocking = False
+        anew = reason in (RelistReason.START, RelistReason.DOMAIN_RESET)
+        if anew and self.inventory is not None:
+            self.inventory.forget()
+        if self._relisting is None or reason is RelistReason.START:
+            self._relisting = reason
+            self._blind_after = None if anew else self.revision
+            self._note(Relisted(reason))
 
-    def _next_watch(self) -> WatchRequest:
-        assert self.revision is not None
-        spread = LONGEST_WATCH_SECONDS - SHORTEST_WATCH_SECONDS
-        self._watch = WatchRequest(self.revision, SHORTEST_WATCH_SECONDS + int(spread * self._random()))
-        return self._watch
+    def _list_beside(self, now: float, wait: float = 0.0) -> None:
+        """List anew beside the watch: all objects, for the inventory or as an informer would."""
+        if self.inventory is not None:
+            self.inventory.abandon()
+            if not self._restocking:
+                self._note(Relisted(RelistReason.INVENTORY))
+            self._restocking = True
+        self._list = _List(self.strategy.instead or self.strategy)
+        self._wait_beside(self._list, now + max(wait, self._relist_wait(now)))
 
-    def _gap(self, now: float) -> float:
+    def _wait_beside(self, waiting: _List, until: float) -> None:
+        waiting.wake = until
+        self._arm()
+
+    def _relist_wait(self, now: float) -> float:
+        """Seconds to wait so that the lists of a thousand clients, whose revision expired at once, are spread."""
+        if self._relisting is RelistReason.START:
+            return 0.0
+        spread = LONGEST_RELIST_SECONDS - SHORTEST_RELIST_SECONDS
+        return max(SHORTEST_RELIST_SECONDS + spread * self._random(), self._listed_at + RELIST_INTERVAL_SECONDS - now)
+
+    def _pause(self, now: float) -> float:
         """Seconds to wait so that a change of our own does not make requests come thick and fast."""
         return max(0.0, self._asked + SHORTEST_GAP_SECONDS - now)
 
+    # What is asked for
+
+    def _ask_page(self, listed: _List, now: float) -> None:
+        listed.wake = None
+        if listed.pages == 0:
+            self._begin_list(listed, now)
+        if listed.way.first is None:
+            self._ask_watch(None, now)
+        else:
+            listed.op = self._ask(self._next_page(listed), now)
+
+    def _begin_list(self, listed: _List, now: float) -> None:
+        if self.state is State.LISTING:
+            listed.way = self._choose(now)
+        listed.began = self._listed_at = now
+        listed.newest = -1 if self.revision is None else self.revision
+        listed.items = listed.size = 0
+        listed.live_from = None
+        if self.inventory is not None:
+            self.inventory.begin()
+
+    def _choose(self, now: float) -> Strategy:
+        refused = self.strategy.first is None and not self._streaming.usable(now)
+        return (self.strategy.instead if refused or self._instead else None) or self.strategy
+
+    def _next_page(self, listed: _List) -> ListRequest:
+        request = listed.way.throttled if self._throttled else listed.way.first
+        assert request is not None
+        if not listed.way.paged:
+            return request
+        return replace(request, limit=self._page_size, continue_token=listed.continue_token)
+
+    def _ask_watch(self, revision: int | None, now: float) -> None:
+        spread = LONGEST_WATCH_SECONDS - SHORTEST_WATCH_SECONDS
+        self._watch = WatchRequest(revision, SHORTEST_WATCH_SECONDS + int(spread * self._random()))
+        self._watch_asked = now
+        self._op = self._ask(self._watch, now)
+
+    def _ask(self, request: ListRequest | WatchRequest, now: float) -> int:
+        self._ops += 1
+        self._asked = now
+        self._outputs.append(Start(self._ops, request))
+        return self._ops
+
     def _note(self, fact: Fact) -> None:
         self._outputs.append(Note(fact))
+
+
+def _trigger(failure: Failure, errors: int) -> Trigger:
+    """What follows a failure after so many `errors` at one revision, or in one list."""
+    if failure.action is Action.WAIT:
+        return Trigger.WAIT
+    if failure.action is Action.START_OVER or errors >= ERRORS_AT_ONE_REVISION:
+        return Trigger.START_OVER
+    return Trigger.RETRY
+
+
+def _ends_list(event: Frame) -> bool:
+    return isinstance(event, Error) or (isinstance(event, Bookmark) and event.ends_list)
+
+
+def _keep(inventory: Inventory, batch: Batch, events: Sequence[Frame]) -> None:
+    """Tell the inventory what is live. Of several events with one revision only the first can be."""
+    uids: dict[int | None, str | None] = {}
+    for event in events:
+        if not isinstance(event, Error):
+            metadata = event.object.metadata
+            uids.setdefault(parse_revision(metadata.resource_version), metadata.uid)
+    inventory.apply(batch.types, [uids[revision] for revision in batch.revisions], batch.revisions)

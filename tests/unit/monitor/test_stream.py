@@ -190,7 +190,7 @@ class TestRun:
             parts.stream.start_over()
             assert not parts.stream.up
             cluster.revision = 7
-            await asyncio.sleep(2)
+            await asyncio.sleep(11)
             assert cluster.watches[1].revision == 7
             assert parts.stream.reading().relists["domain_reset"] == 1
 
@@ -278,7 +278,7 @@ class TestEvents:
         async with open_stream(cluster) as (parts, watch):
             cluster.revision += 1
             watch.send(ERROR_410 + line("MODIFIED", 101))
-            await asyncio.sleep(5)
+            await asyncio.sleep(15)
             reading = parts.stream.reading()
             assert parts.stream.up
         assert reading.expired["stream"] == reading.relists["expired"] == 1
@@ -305,7 +305,7 @@ class TestEvents:
             await asyncio.sleep(0.1)
             cluster.revision = 50
             watch.send(ERROR_410)
-            await asyncio.sleep(3)
+            await asyncio.sleep(13)
             assert parts.apiserver.reading().time_travel > 0
             last = parts.stream.reading().last_failure
             assert last

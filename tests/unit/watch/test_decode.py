@@ -2,14 +2,18 @@ import pytest
 
 from watchslo.watch.decode import (
     Added,
+    Annotations,
     Bookmark,
     Deleted,
     Error,
     Frame,
     Frames,
+    Mark,
+    MarkMetadata,
     Metadata,
     Modified,
     Object,
+    Row,
     Status,
     decode,
     decode_status,
@@ -48,20 +52,51 @@ TOO_LARGE = (
 )
 
 
-def change(kind: type[Added | Modified | Deleted | Bookmark], revision: str, created: str | None = None) -> Frame:
-    return kind(object=Object(metadata=Metadata(resource_version=revision, creation_timestamp=created)))
+def change(
+    kind: type[Added | Modified | Deleted], revision: str, created: str | None = None, uid: str | None = None
+) -> Frame:
+    return kind(object=Object(metadata=Metadata(resource_version=revision, creation_timestamp=created, uid=uid)))
+
+
+def bookmark(revision: str, rows: list[Row] | None = None, annotations: Annotations | None = None) -> Bookmark:
+    metadata = MarkMetadata(resource_version=revision, annotations=annotations)
+    return Bookmark(object=Mark(metadata=metadata, rows=rows))
 
 
 def test_tables() -> None:
-    events = [change(Modified, "475"), change(Deleted, "476"), change(Bookmark, "479")]
+    events = [change(Modified, "475"), change(Deleted, "476"), bookmark("479", [Row()])]
     assert decode(TABLE) == Frames(events)
     assert [event.type for event in events] == ["MODIFIED", "DELETED", "BOOKMARK"]
 
 
 def test_metadata() -> None:
-    events = [change(Added, "475", "2026-11-21T11:58:25Z"), change(Bookmark, "480")]
+    events = [change(Added, "475", "2026-11-21T11:58:25Z", "63a3b155-9975-4cd8-9256-1e84cb35c321"), bookmark("480")]
     assert decode(METADATA) == Frames(events)
     assert events[0].type == "ADDED"
+
+
+# What ends a streamed list, as kube-apiserver 1.36.3 sends it, plain, as metadata, and as a Table without objects.
+ANNOTATED = b'"metadata":{"resourceVersion":"207","annotations":{"k8s.io/initial-events-end":"true"}}'
+ENDS = [
+    b'{"kind":"ConfigMap","apiVersion":"v1",' + ANNOTATED + b"}",
+    b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1",' + ANNOTATED + b"}",
+    b'{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"207"},"columnDefinitions":null,'
+    b'"rows":[{"cells":["",0,"\\u003cunknown\\u003e"],"object":{"kind":"PartialObjectMetadata",' + ANNOTATED + b"}}]}",
+]
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_bookmark_ends_a_streamed_list(end: bytes) -> None:
+    [mark] = decode(b'{"type":"BOOKMARK","object":' + end + b"}\n").events
+    assert isinstance(mark, Bookmark)
+    assert mark.ends_list
+    assert mark.object.metadata.resource_version == "207"
+
+
+def test_most_bookmarks_end_nothing() -> None:
+    other = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9","annotations":{"a":"b"}}}}'
+    marks = [event for event in decode(TABLE + METADATA + other).events if isinstance(event, Bookmark)]
+    assert [mark.ends_list for mark in marks] == [False, False, False]
 
 
 def test_plain_objects_may_have_fields_named_as_in_a_status() -> None:

@@ -150,7 +150,7 @@ class Protocol(RuleBasedStateMachine):
             case BookmarkSeen(revision):
                 assert revision >= self.newest
                 self.newest = revision
-            case ListDone(revision):
+            case ListDone(revision=revision):
                 assert revision >= self.newest
                 self.newest = revision
                 self.in_a_row = 0
