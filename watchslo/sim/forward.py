@@ -140,7 +140,6 @@ class Proxy:
         while True:
             await self._listening.wait()
             client, _ = await loop.sock_accept(self._socket)
-            await self._listening.wait()
             self._hire(asyncio.create_task(self._serve(client)))
 
     async def _serve(self, client: socket.socket) -> None:
@@ -148,6 +147,7 @@ class Proxy:
         number = self._last
         upstream = None
         try:
+            await self._listening.wait()
             upstream = await self._upstream(number)
         finally:
             if upstream is None:

@@ -182,7 +182,7 @@ _ONCE = Connections.OPEN
 _TABLE = (
     LinkFault("late-link", "all that comes from the apiserver is late",
               _late, lambda connection: _late(connection, None), _law, "normal 500ms 100ms", "law of delay"),
-    LinkFault("thin-link", "the way to the client carries 64 kbit/s",
+    LinkFault("thin-link", "each connection carries no more than 64 kbit/s to its client",
               lambda connection, rate: connection.to_client.throttle(rate),
               lambda connection: connection.to_client.throttle(math.inf), _positive, 8000, "bytes a second"),
     LinkFault("hole-to-client", "what the apiserver says gets lost; connections stay open",

@@ -320,7 +320,10 @@ async def test_a_proxy_that_ends_leaves_nobody_connected() -> None:
             streams = await stack.enter_async_context(client(proxy))
             assert await says_back(streams)
             proxy.switch_on("frozen-link")
+            waiting = await stack.enter_async_context(client(proxy))
+            assert await is_silent(waiting)
         assert await end_of(streams) == b""
+        assert await end_of(waiting) == b""
 
 
 async def test_it_speaks_tls_for_a_client_that_does_not(tmp_path: Path) -> None:
