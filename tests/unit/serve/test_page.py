@@ -86,6 +86,8 @@ def test_what_is_not_known_is_a_dash() -> None:
 def test_a_stall_is_said() -> None:
     assert cells(readings.STALLED)[3] == "Watching (stalled for 33.5 s)"
     assert '<td class="bad">Watching (stalled' in html(readings.SNAPSHOT)
+    assert cells(readings.STALLED)[8] == "P99 < 1 s: unknown while stalled"
+    assert cells(replace(readings.STALLED, stalled_for=0.5))[8] == "P99 < 1 s: met"
     assert cells(replace(readings.STALLED, membership="foreign"))[3] == "Watching (stalled for 33.5 s, clock: foreign)"
 
 

@@ -127,11 +127,13 @@ def _estimate(quantile: QuantileReading | None, round_trip: float | None) -> str
 def _objective(stream: StreamReading, window: WindowReading, p99: QuantileReading | None) -> str:
     threshold = stream.track.objective.threshold
     goal = f"P99 < {duration(threshold)}"
-    if p99 is None or not window.events:
-        return _cell(f"{goal}: no events{', proven idle' if stream.audit == Audit.IDLE else ''}", ("quiet",))
-    if p99.estimate > threshold:
+    if p99 and window.events and p99.estimate > threshold:
         return _cell(f"{goal}: missed", ("bad",))
-    return _cell(f"{goal}: met")
+    if stream.stalled_for is not None and stream.stalled_for > threshold:
+        return _cell(f"{goal}: unknown while stalled", ("bad",))  # what came before the stall says nothing of now
+    if p99 and window.events:
+        return _cell(f"{goal}: met")
+    return _cell(f"{goal}: no events{', proven idle' if stream.audit == Audit.IDLE else ''}", ("quiet",))
 
 
 def _failure(stream: StreamReading) -> str:
