@@ -547,7 +547,7 @@ WITHHELD = (
         "watchslo_stalls_total",
         Type.COUNTER,
         Stability.STABLE,
-        "Times a watch was found to deliver nothing although there was something to deliver.",
+        "Times a watch was found to withhold events, or its apiserver's cache of the resource to be frozen.",
         _per_watch(lambda s: _one(s.stalls)),
     ),
     Family(
