@@ -83,10 +83,10 @@ class StreamReading:
     """The protocol side of one watch.
 
     `closed` counts by (class, reason); `membership` says how its revisions relate to the clock: `pending` (not known
-    yet), `member`, `foreign` (a clock of its own), `unparsable` (revisions that are no numbers). `unseen` counts by kind
-    what gaps hid from the inventory, which holds so many `objects`; both are absent without one. `audit` is what the last
-    audit found. `stalled_for` is the age of the oldest event that is withheld, or for how long the cache has been frozen:
-    absent while nothing is stalled.
+    yet), `member`, `foreign` (a clock of its own), `unparsable` (revisions that are no numbers). `unseen` counts by
+    kind what gaps hid from the inventory, which holds so many `objects`; both are absent without one. `audit` is what
+    the last audit found. `stalled_for` is the age of the oldest event that is withheld, or for how long the cache has
+    been frozen: absent while nothing is stalled.
     """
 
     watch: str
@@ -148,9 +148,8 @@ class DomainReading:
 class ApiserverReading:
     """What one apiserver is like and what it was asked: `requests` counts by (kind, code), `list_duration` by strategy.
 
-    `audits` counts them by what they found.
-
-    `unproven` says why its revisions cannot be trusted to be etcd's, or is absent.
+    `audits` counts them by what they found. `unproven` says why its revisions cannot be trusted to be etcd's, or is
+    absent.
     """
 
     name: str
