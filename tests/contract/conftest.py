@@ -158,6 +158,12 @@ def beside_author(beside: Cluster, fresh_name: Callable[[], str]) -> Iterator[Au
 
 
 @pytest.fixture
+async def beside_client(beside: Cluster) -> AsyncIterator[Client]:
+    async with client_of(beside.access()) as client:
+        yield client
+
+
+@pytest.fixture
 async def split_client(split_cluster: Cluster) -> AsyncIterator[Client]:
     async with client_of(split_cluster.access()) as client:
         yield client

@@ -12,6 +12,7 @@ from watchslo.model import Reading, Resource
 from watchslo.monitor.driver import Driver, Question
 from watchslo.watch.decode import Change, Frame, decode
 from watchslo.watch.failure import ENDED, Failure, Reason
+from watchslo.watch.inventory import Inventory
 from watchslo.watch.lines import LineSplitter
 from watchslo.watch.machine import Machine, State
 from watchslo.watch.messages import (
@@ -27,7 +28,7 @@ from watchslo.watch.messages import (
     WatchRequest,
     Woken,
 )
-from watchslo.watch.strategy import TAIL, Strategy
+from watchslo.watch.strategy import TAIL, Strategy, StreamedLists
 
 PATIENCE_SECONDS = 30.0
 LONGEST_WAIT_SECONDS = 0.2
@@ -47,8 +48,10 @@ class Event(NamedTuple):
 class Hasty(Machine):
     """A machine whose clock jumps over its waits; while `suspended` they have no end. `requests` is what it asked."""
 
-    def __init__(self, strategy: Strategy, page_size: int) -> None:
-        super().__init__(strategy, page_size, random=lambda: 0.0)
+    def __init__(
+        self, strategy: Strategy, page_size: int, streaming: StreamedLists | None, inventory: Inventory | None
+    ) -> None:
+        super().__init__(strategy, page_size, lambda: 0.0, streaming=streaming, inventory=inventory)
         self.requests: list[ListRequest | WatchRequest] = []
         self.suspended = False
         self._due = 0.0
@@ -100,12 +103,14 @@ class Watch:
         strategy: Strategy = TAIL,
         page_size: int = 500,
         delay: Callable[[ListRequest], Awaitable[None]] = at_once,
+        streaming: StreamedLists | None = None,
+        inventory: Inventory | None = None,
     ) -> None:
         self.resource = resource
         self.events: list[Event] = []
         self.created: list[str | None] = []
         self.facts: list[Fact] = []
-        self._machine = Hasty(strategy, page_size)
+        self._machine = Hasty(strategy, page_size, streaming, inventory)
         self._driver = Patient(
             self._machine,
             client,

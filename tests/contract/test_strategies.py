@@ -1,0 +1,352 @@
+"""Every strategy, from its first request to its next list: what is written arrives once, in order, and as news."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.contract.backend import only
+from tests.contract.cluster import CONFIGMAPS, EVENTS, Author, Cluster, SimulatedCluster, connection
+from tests.contract.watch import Event, Watch, starting
+from watchslo.kube.client import Client, Page, Stream
+from watchslo.kube.limiter import Limiter
+from watchslo.watch.failure import Failure, Phase, Reason, because
+from watchslo.watch.messages import (
+    Expired,
+    FellBack,
+    Gap,
+    InitialEvents,
+    ListDone,
+    ListFailed,
+    ListRequest,
+    OutOfOrder,
+    Relisted,
+    RelistReason,
+    TimeTravel,
+    WatchRequest,
+)
+from watchslo.watch.strategy import CACHE, PAGED, PARALLEL, STRATEGIES, STREAM, TAIL, Strategy, StreamedLists
+
+STREAMS_LISTS = only(lambda backend: backend.watch_list, "lists are streamed since 1.32, by default")
+EVERY_STRATEGY = pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=lambda strategy: strategy.name)
+PAGED_STRATEGIES = pytest.mark.parametrize("strategy", [PAGED, PARALLEL], ids=lambda strategy: strategy.name)
+THERE = 5
+PAGE_SIZE = 2
+
+
+class Busy:
+    """An author who never rests. `written` are the revisions of all that was ever there, in their order."""
+
+    def __init__(self, author: Author) -> None:
+        self.written: list[int] = []
+        self._author = author
+        self._over = False
+        self._changed = asyncio.Event()
+
+    @contextlib.asynccontextmanager
+    async def at_work(self) -> AsyncIterator[None]:
+        for number in range(THERE):
+            self.written.append(await self._author.create(f"object-{number}"))
+        working = asyncio.create_task(self._work())
+        try:
+            yield
+        finally:
+            self._over = True
+            await working
+
+    async def more(self, _: ListRequest | None = None) -> None:
+        """Waits until some more has been written."""
+        goal = len(self.written) + 4
+        while len(self.written) < goal:
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def _work(self) -> None:
+        while not self._over:
+            self.written.append(await self._author.change("object-0"))
+            self._changed.set()
+
+
+@contextlib.asynccontextmanager
+async def synced(watch: Watch) -> AsyncIterator[None]:
+    """Runs a watch, once it is open and its list is done, until the block ends."""
+    async with starting(watch):
+        await watch.until_said(ListDone)
+        await watch.until_watching()
+        yield
+
+
+@EVERY_STRATEGY
+async def test_all_that_is_written_after_the_list_arrives_once_and_in_order(
+    client: Client, scribe: Author, strategy: Strategy
+) -> None:
+    busy = Busy(scribe)
+    watch = Watch(client, scribe.resource, scribe.namespace, strategy=strategy, page_size=PAGE_SIZE, delay=busy.more)
+    async with busy.at_work(), starting(watch):
+        await watch.until_said(ListDone)
+        await watch.until_watching()
+        await busy.more()
+        with watch.closed_meanwhile():
+            await busy.more()
+        await watch.until_watching()
+        await busy.more()
+        last = busy.written[-1]
+        await watch.until_seen(last)
+    (done,) = watch.said(ListDone)
+    seen = [event.revision for event in watch.events]
+    assert seen == [revision for revision in busy.written if done.revision < revision <= seen[-1]]
+    assert seen[-1] >= last
+    assert {event.type for event in watch.events} == {"MODIFIED"}
+    assert done.items == (0 if strategy is TAIL else THERE)
+    assert [fact.reason for fact in watch.said(Relisted)] == [RelistReason.START]
+    assert not watch.said(OutOfOrder)
+
+
+@EVERY_STRATEGY
+async def test_strategy_lists_anew_when_its_revision_is_history_and_says_how_much_it_missed(
+    client: Client, cluster: Cluster, reporter: Author, strategy: Strategy
+) -> None:
+    await reporter.create("object")
+    watch = Watch(client, EVENTS, reporter.namespace, strategy=strategy)
+    async with synced(watch):
+        seen = await reporter.change("object")
+        await watch.until_seen(seen)
+        with watch.closed_meanwhile():
+            await reporter.change("object")
+            missed = await reporter.change("object")
+            await cluster.compact()
+        await watch.until_said(ListDone, times=2)
+        await watch.until_watching()
+        live = await reporter.change("object")
+        await watch.until_seen(live)
+    assert watch.said(Expired) == [Expired(Phase.STREAM)]
+    assert [fact.reason for fact in watch.said(Relisted)] == [RelistReason.START, RelistReason.EXPIRED]
+    (gap,) = watch.said(Gap)
+    assert (gap.after, gap.until) == (seen, watch.said(ListDone)[1].revision)
+    assert seen < missed <= gap.until < live
+    assert watch.events == [Event("MODIFIED", seen), Event("MODIFIED", live)]
+
+
+# Lists whose history is forgotten between two pages
+
+
+class WithoutOffer(Client):
+    """Its apiserver offers nothing to go on with when a continue token has expired."""
+
+    async def list_page(self, *question: Any, **how: Any) -> Page | Failure:
+        answer = await super().list_page(*question, **how)
+        return replace(answer, continue_token=None) if isinstance(answer, Failure) else answer
+
+
+class Interrupted(Watch):
+    """Something is done after the first page, before the next is asked for."""
+
+    def __init__(self, client: Client, author: Author, strategy: Strategy, **more: Any) -> None:
+        super().__init__(
+            client, author.resource, author.namespace, strategy=strategy, page_size=PAGE_SIZE, delay=self._wait, **more
+        )
+        self.interruption = asyncio.Event()
+        self.go_on = asyncio.Event()
+
+    async def _wait(self, request: ListRequest) -> None:
+        if request.continue_token and not self.go_on.is_set():
+            self.interruption.set()
+            await self.go_on.wait()
+
+
+async def test_parallel_emits_what_happens_during_its_list_as_it_happens(client: Client, scribe: Author) -> None:
+    for number in range(THERE):
+        await scribe.create(f"object-{number}")
+    watch = Interrupted(client, scribe, PARALLEL)
+    async with starting(watch):
+        await watch.interruption.wait()
+        meanwhile = [await scribe.change("object-4"), await scribe.create("zzz")]
+        await watch.until_seen(meanwhile[-1])
+        assert watch.events == [Event("MODIFIED", meanwhile[0]), Event("ADDED", meanwhile[1])]
+        assert not watch.said(ListDone)
+        watch.go_on.set()
+        await watch.until_said(ListDone)
+        after = await scribe.change("zzz")
+        await watch.until_seen(after)
+    (done,) = watch.said(ListDone)
+    assert done.revision < meanwhile[0]
+    assert done.items == THERE
+    assert [event.revision for event in watch.events] == [*meanwhile, after]
+    assert not watch.said(OutOfOrder)
+
+
+# Streamed lists
+
+
+@STREAMS_LISTS
+async def test_streamed_list_is_no_news(client: Client, scribe: Author) -> None:
+    for number in range(THERE):
+        newest = await scribe.create(f"object-{number}")
+    watch = Watch(client, scribe.resource, scribe.namespace, strategy=STREAM)
+    async with synced(watch):
+        changed = await scribe.change("object-0")
+        await watch.until_seen(changed)
+    assert [fact.count for fact in watch.said(InitialEvents)] == [THERE]
+    (done,) = watch.said(ListDone)
+    assert (done.strategy, done.items) == (STREAM.name, THERE)
+    assert newest <= done.revision < changed
+    assert watch.events == [Event("MODIFIED", changed)]
+    assert not any(isinstance(request, ListRequest) for request in watch.requests)
+
+
+async def fall_back(client: Client, author: Author) -> None:
+    """Two watches of an apiserver that streams no lists."""
+    known = StreamedLists()
+    created = await author.create("object")
+    first, second = (
+        Watch(client, author.resource, author.namespace, strategy=STREAM, streaming=known) for _ in range(2)
+    )
+    async with synced(first), synced(second):
+        changed = await author.change("object")
+        for watch in (first, second):
+            await watch.until_seen(changed)
+    for watch in (first, second):
+        assert watch.events == [Event("MODIFIED", changed)]
+        (done,) = watch.said(ListDone)
+        assert (done.strategy, done.items) == (PAGED.name, 1)
+        assert created <= done.revision < changed
+    assert len(first.said(FellBack)) == 1
+    assert asks_for_streamed_lists(first) == 1
+    assert asks_for_streamed_lists(second) == 0
+
+
+def asks_for_streamed_lists(watch: Watch) -> int:
+    return sum(isinstance(request, WatchRequest) and request.revision is None for request in watch.requests)
+
+
+async def test_stream_falls_back_to_pages_where_the_gate_is_off_and_remembers_it(
+    split_client: Client, beside_author: Author
+) -> None:
+    await fall_back(split_client, beside_author)
+
+
+@only(lambda backend: not backend.watch_list, "lists are not streamed before 1.32, by default")
+async def test_stream_falls_back_to_pages_where_the_gate_is_off_by_default(client: Client, scribe: Author) -> None:
+    await fall_back(client, scribe)
+
+
+class Half(Stream):
+    """A watch that breaks off after two lines."""
+
+    def __init__(self, whole: Stream) -> None:
+        self._whole: Stream | None = whole
+
+    async def read(self) -> tuple[float, bytes] | Failure:
+        whole, self._whole = self._whole, None
+        if whole is None:
+            return because(Reason.RESET)
+        brought = b""
+        while brought.count(b"\n") < 2:
+            arrived = await whole.read()
+            assert not isinstance(arrived, Failure)
+            received, chunk = arrived
+            brought += chunk
+        return received, b"".join(brought.splitlines(keepends=True)[:2])
+
+
+class Interrupting(Client):
+    """Its first streamed list breaks off."""
+
+    broken = False
+
+    @contextlib.asynccontextmanager
+    async def watch(self, *question: Any, **how: Any) -> AsyncIterator[Stream | Failure]:
+        async with super().watch(*question, **how) as stream:
+            assert isinstance(stream, Stream)
+            yield stream if self.broken else Half(stream)
+            self.broken = True
+
+
+@STREAMS_LISTS
+async def test_streamed_list_that_is_cut_starts_again(cluster: Cluster, scribe: Author) -> None:
+    for number in range(THERE):
+        await scribe.create(f"object-{number}")
+    async with Interrupting(connection(cluster.access()), Limiter(1e6), lambda *_: None) as client:
+        watch = Watch(client, scribe.resource, scribe.namespace, strategy=STREAM)
+        async with synced(watch):
+            changed = await scribe.change("object-0")
+            await watch.until_seen(changed)
+    assert [fact.failure.reason for fact in watch.said(ListFailed)] == [Reason.RESET]
+    (done,) = watch.said(ListDone)
+    assert (done.strategy, done.items) == (STREAM.name, THERE)
+    assert watch.events == [Event("MODIFIED", changed)]
+    assert asks_for_streamed_lists(watch) == 2
+
+
+# Lists from a cache
+
+
+class Balanced(Client):
+    """Behind its load balancer, lists come to one apiserver and watches to another, which may forget everything."""
+
+    def __init__(self, lists: Client, watches: Client) -> None:
+        self.forgets = False
+        self._lists = lists
+        self._watches = watches
+
+    async def list_page(self, *question: Any, **how: Any) -> Page | Failure:
+        return await self._lists.list_page(*question, **how)
+
+    @contextlib.asynccontextmanager
+    async def watch(self, *question: Any, **how: Any) -> AsyncIterator[Stream | Failure]:
+        if self.forgets:
+            self.forgets = False
+            yield because(Reason.EXPIRED, phase=Phase.OPEN)
+            return
+        async with self._watches.watch(*question, **how) as stream:
+            yield stream
+
+
+@only(lambda backend: not backend.simulated, "a simulated cluster has one apiserver")
+async def test_list_from_a_cache_that_is_behind_is_time_travel_and_nothing_to_watch_from(
+    split_cluster: Cluster, split_client: Client, beside_client: Client, beside_author: Author
+) -> None:
+    client = Balanced(lists=split_client, watches=beside_client)
+    watch = Watch(client, CONFIGMAPS, beside_author.namespace, strategy=CACHE)
+    async with synced(watch), split_cluster.late(2.0):
+        created = await beside_author.create("object")
+        await watch.until_seen(created)
+        client.forgets = True
+        with watch.closed_meanwhile():
+            pass
+        await watch.until_said(ListDone, times=2)
+        await watch.until_watching()
+        changed = await beside_author.change("object")
+        await watch.until_seen(changed)
+    assert [fact.back > 0 for fact in watch.said(TimeTravel)] == [True]
+    assert [fact.strategy for fact in watch.said(ListDone)] == [CACHE.name, PAGED.name]
+    assert watch.events == [Event("ADDED", created), Event("MODIFIED", changed)]
+
+
+@only(lambda backend: backend.simulated, "caches freeze in simulated clusters only")
+async def test_list_from_a_frozen_cache_is_time_travel_and_nothing_to_watch_from(
+    client: Client, cluster: Cluster, author: Author
+) -> None:
+    assert isinstance(cluster, SimulatedCluster)
+    watch = Watch(client, CONFIGMAPS, author.namespace, strategy=CACHE)
+    async with synced(watch):
+        async with cluster.fault("frozen-cache", CONFIGMAPS):
+            created = await author.create("object")
+            async with cluster.fault("expired", CONFIGMAPS):
+                await watch.until_said(ListDone, times=2)  # in pages, as nobody can watch from the cache's revision
+            await watch.until_watching()
+            await author.change("object")
+            async with cluster.fault("expired", CONFIGMAPS):
+                await watch.until_said(TimeTravel)
+        await watch.until_said(ListDone, times=3)
+        await watch.until_watching()
+        changed = await author.change("object")
+        await watch.until_seen(changed)
+    first, second, _ = watch.said(ListDone)
+    assert first.revision < created <= second.revision
+    assert [(done.strategy, done.items) for done in watch.said(ListDone)] == [(CACHE.name, 0), *[(PAGED.name, 1)] * 2]
+    assert watch.said(TimeTravel) == [TimeTravel(second.revision - first.revision)]
+    assert watch.events == [Event("MODIFIED", changed)]
