@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median_low
 
-from watchslo.monitor.rehearsal import Rehearsal
-from watchslo.monitor.stream import PAGE_SIZE
+from watchslo.monitor.rehearsal import PAGE_SIZE, Rehearsal
 from watchslo.serve.page import duration
 
 LONG_SECONDS = 30.0  # of a list: apiservers try to keep 75 s of changes (k8s.io/apiserver, DefaultEventFreshDuration)
@@ -82,7 +81,7 @@ def _why_stream(found: Mapping[str, Outcome]) -> str:
     stream = found[STREAM]
     return (
         f"One watch brought {_objects(stream)} in {_took(stream)} and goes on from there: no revision can expire in "
-        f"between{_unlike_paged(found)}."
+        f"between{_paged_instead(found)}."
     )
 
 
@@ -101,7 +100,7 @@ def _why_parallel(found: Mapping[str, Outcome]) -> str:
             f"paged holds its revision for {_took(found[PAGED])}, and apiservers try to keep changes for 75 s only"
         )
     else:
-        against = "its watch opens at the first page, before the revision can expire" + _unlike_paged(found)
+        against = "its watch opens at the first page, before the revision can expire" + _paged_instead(found)
     return (
         f"{_objects(parallel).capitalize()} came in {_pages(parallel)} in {_took(parallel)}, and {against}"
         f"{_without_stream(found)}."
@@ -143,13 +142,11 @@ def _expiry(outcome: Outcome) -> str:
     return what if len(outcome.runs) == 1 else f"{what} in {_runs(count, outcome)}"
 
 
-def _unlike_paged(found: Mapping[str, Outcome]) -> str:
+def _paged_instead(found: Mapping[str, Outcome]) -> str:
     paged = found.get(PAGED)
     if paged is None:
         return ""
-    if paged.holds:
-        return f" (paged: {_pages(paged)}, {_took(paged)})"
-    return f", unlike with paged: {failing(paged)}"
+    return f" (paged: {f'{_pages(paged)}, {_took(paged)}' if paged.holds else failing(paged)})"
 
 
 def _without_stream(found: Mapping[str, Outcome]) -> str:

@@ -142,12 +142,14 @@ def _refused(resource: Resource, failure: Failure) -> ConfigError:
 
 
 def _progress() -> Progress:
+    console = plain_console(stderr=True)
+    console.quiet = not console.is_terminal  # else it would leave an empty line there
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        console=plain_console(stderr=True),
+        console=console,
         transient=True,
     )
 

@@ -12,7 +12,6 @@ from watchslo.kube.client import Client, Selectors
 from watchslo.kube.representation import Representation
 from watchslo.model import Resource
 from watchslo.monitor.driver import Driver, Question
-from watchslo.monitor.stream import PAGE_SIZE
 from watchslo.watch.failure import Action, Failure, Phase, Reason, because
 from watchslo.watch.machine import Machine, State
 from watchslo.watch.messages import (
@@ -31,6 +30,7 @@ from watchslo.watch.messages import (
 )
 from watchslo.watch.strategy import Strategy
 
+PAGE_SIZE = 500  # of informers: client-go's default
 SETTLE_SECONDS = 1.0  # that the watch must stay open: its 410 comes up to 4 ms after its headers
 PATIENCE_SECONDS = 300.0  # etcd is compacted every five minutes: no list that takes longer has a revision left
 TRIES = 3  # of what fails: lists are dear, and what fails three times is nothing for informers

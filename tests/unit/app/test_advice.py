@@ -47,8 +47,8 @@ def test_stream_where_the_apiserver_streams_lists() -> None:
 def test_stream_where_paged_loses_its_revision() -> None:
     assert advice(EXPIRED, STREAM) == Advice(
         "stream",
-        "One watch brought 5,000 objects in 1.2 s and goes on from there: no revision can expire in between, "
-        "unlike with paged: 410 when the watch should start.",
+        "One watch brought 5,000 objects in 1.2 s and goes on from there: no revision can expire in between "
+        "(paged: 410 when the watch should start).",
     )
 
 
@@ -64,7 +64,7 @@ def test_parallel_where_paged_loses_its_revision() -> None:
     assert advice(EXPIRED, PAGED, PARALLEL, PARALLEL, FELL_BACK, FELL_BACK) == Advice(
         "parallel",
         "5,000 objects came in 10 pages in 1.6 s, and its watch opens at the first page, before the revision can "
-        "expire, unlike with paged: 410 when the watch should start in 1 of 2 runs "
+        "expire (paged: 410 when the watch should start in 1 of 2 runs) "
         "(stream: fell back to pages, as the apiserver streams no lists).",
     )
 
