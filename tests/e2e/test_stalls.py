@@ -107,7 +107,7 @@ def test_the_frozen_cache_of_one_resource_is_found(planes: Planes, tmp_path: Pat
         assert scrape.value("watchslo_stalls_total", watch="configmaps") == 0
         assert scrape.total("watchslo_lost_events_total") == 0
         assert scrape.total("watchslo_order_violations_total") == 0
-        assert [entry["watch"] for entry in daemon.log("stall_over")] == ["secrets"]
+        daemon.until_said("stall_over", watch="secrets")
         assert took <= PROMISED_SECONDS
 
 

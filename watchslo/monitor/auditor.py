@@ -18,6 +18,7 @@ from watchslo.watch.audit import (
     CONFIRM_SECONDS,
     QUIET_INTERVAL_SECONDS,
     QUIET_SECONDS,
+    WITNESS_SECONDS,
     Evidence,
     Findings,
     Freshness,
@@ -189,7 +190,6 @@ class Auditor:
 
     async def _nudge(self, stream: Audited) -> Freshness:
         """Asks for the resource's cache to be fresh; a slow answer proves nothing before there is a second one."""
-        began = time.monotonic()
         nudged = await self._nudge_once(stream)
         if nudged is Nudged.SLOW:
             await asyncio.sleep(CONFIRM_SECONDS)
@@ -198,13 +198,33 @@ class Auditor:
             case Nudged.PROMPT:
                 proven = lists_prove_cache(self._apiserver.version) or not stream.resource.cached
                 return Freshness.FRESH if proven and not self._apiserver.unproven else Freshness.UNPROVEN
-            case Nudged.SLOW if others_answer(self._ticks(), stream.resource.key, began):
+            case Nudged.SLOW:
                 return Freshness.FROZEN
             case _:
                 return Freshness.UNKNOWN
 
     async def _nudge_once(self, stream: Audited) -> Nudged:
-        return judge_nudge(await self._apiserver.client.read_nothing(stream.resource, stream.nudged_in, "nudge"))
+        """A nudge that is slow while all else is slow, too, has failed: it says nothing of this one cache."""
+        began = time.monotonic()
+        async with asyncio.TaskGroup() as group:
+            nudge = group.create_task(self._read(stream))
+            await asyncio.wait({nudge}, timeout=WITNESS_SECONDS)
+            all_is_well = not nudge.done() and await self._others_answer(stream.resource, began)
+        nudged = judge_nudge(nudge.result())
+        return Nudged.FAILED if nudged is Nudged.SLOW and not all_is_well else nudged
+
+    async def _others_answer(self, resource: Resource, since: float) -> bool:
+        """Whether reads of another resource are answered at once: by the ticks, or else by asking."""
+        if others_answer(self._ticks(), resource.key, since):
+            return True
+        others = [stream for stream in self._streams() if stream.up and stream.resource != resource]
+        if not others:
+            return False
+        answer = await self._read(others[int(self._random() * len(others))])
+        return isinstance(answer, Reading) and others_answer([answer], resource.key, since)
+
+    async def _read(self, stream: Audited) -> Reading | Failure:
+        return await self._apiserver.client.read_nothing(stream.resource, stream.nudged_in, "nudge")
 
     async def _look(self, look: "_Look", after: int, enough: int) -> None:
         """Watches for a moment, until so many events were seen; then gives the stream a while to bring them too."""

@@ -22,9 +22,10 @@ JITTER = 0.2  # of an interval, to either side
 SHORTEST_SLOT_SECONDS = 0.05  # whatever the budget, to look for what is due costs something too
 
 SLOW_SECONDS = 3.0  # for so long a list waits for its cache (kube-apiserver, storage/cacher, `blockTimeout`)
+WITNESS_SECONDS = 2.5  # into a nudge it is seen whether others are answered; after it, all may have recovered
 CONFIRM_SECONDS = 1.0  # until a slow nudge is tried again: a moment's overload is over by then
 NUDGE_SECONDS = 5.0  # the longest that one nudge takes
-PROMPT_SECONDS = 1.0  # a tick that takes longer does not show that all else is well
+PROMPT_SECONDS = 1.0  # a read that takes longer does not show that all else is well
 FROZEN_SECONDS = 2 * NUDGE_SECONDS + CONFIRM_SECONDS
 DETECTION_SECONDS = 30.0
 
@@ -78,9 +79,9 @@ def judge_nudge(answer: Reading | Failure) -> Nudged:
     return Nudged.PROMPT if answer.round_trip < SLOW_SECONDS else Nudged.SLOW
 
 
-def others_answer(ticks: Iterable[Reading], resource: str, since: float) -> bool:
-    """Whether a tick on another resource, sent since then, was answered at once: then the apiserver is well."""
-    return any(tick.resource != resource and tick.sent >= since and tick.round_trip < PROMPT_SECONDS for tick in ticks)
+def others_answer(reads: Iterable[Reading], resource: str, since: float) -> bool:
+    """Whether a read of another resource, sent since then, was answered at once: then the apiserver is well."""
+    return any(read.resource != resource and read.sent >= since and read.round_trip < PROMPT_SECONDS for read in reads)
 
 
 def lists_prove_cache(version: str | None) -> bool:

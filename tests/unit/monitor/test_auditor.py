@@ -11,7 +11,7 @@ from typing import Any, Self, cast
 
 import pytest
 
-from tests.unit.monitor.cluster import EVENTS, PODS, Cluster, Log, Watch, line, nowhere
+from tests.unit.monitor.cluster import EVENTS, NODES, PODS, Cluster, Log, Watch, line, nowhere
 from watchslo.kube.client import Selectors
 from watchslo.kube.limiter import Limiter
 from watchslo.kube.representation import Representation
@@ -301,15 +301,42 @@ async def test_one_slow_nudge_raises_no_alarm() -> None:
     assert past.count("nudge") == 2
 
 
-async def test_all_slow_at_once_is_no_frozen_cache() -> None:
-    past = Past(PODS)
+@pytest.mark.parametrize("resources", [(PODS,), (PODS, NODES)])
+async def test_all_slow_at_once_is_no_frozen_cache(resources: tuple[Resource, ...]) -> None:
+    past = Past(*resources)
     past.ticking = False
-    past.freeze(PODS)
+    for resource in resources:
+        past.freeze(resource)
     async with Audits(past) as audits:
         await asyncio.sleep(120.0)
         assert audits.found == {Verdict.FAILED}
     assert past.streams[0].health.stalls == 0
     assert not past.count("audit")
+
+
+async def test_all_slow_for_a_while_is_no_frozen_cache_even_if_others_are_well_first() -> None:
+    """As an etcd that stands still: what was slow, and then prompt, says nothing of one cache."""
+    past = Past(PODS, NODES)
+    past.ticking = False
+    async with Audits(past) as audits:
+        for _ in range(30):
+            for resource in (PODS, NODES):
+                past.freeze(resource)
+            await asyncio.sleep(10.0)
+            for resource in (PODS, NODES):
+                past.thaw(resource)
+            await asyncio.sleep(3.0)
+        assert audits.found == {Verdict.FAILED, Verdict.IDLE}
+
+
+async def test_where_ticks_are_seldom_other_resources_are_asked() -> None:
+    past = Past(PODS, NODES)
+    past.ticking = False
+    past.freeze(PODS)
+    committed = time.monotonic()
+    async with Audits(past):
+        assert await stalled(past.streams[0]) - committed <= DETECTION_SECONDS
+    assert not past.streams[1].stalled
 
 
 async def test_while_we_are_late_nothing_can_be_said() -> None:
