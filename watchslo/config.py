@@ -29,6 +29,7 @@ from pydantic_core import ErrorDetails
 from watchslo.errors import ConfigError
 from watchslo.latency.objective import Objective
 from watchslo.model import Resource
+from watchslo.watch.strategy import PAGE_SIZE
 
 # --- values ----------------------------------------------------------------------------------------------------------
 
@@ -232,7 +233,7 @@ class WatchConfig(_Section):
     field_selector: Text | None = None
     label_selector: Text | None = None
     strategy: Literal["tail", "paged", "parallel", "stream", "cache"] = Field(default="tail", alias="list")
-    page_size: int = Field(default=500, ge=1, le=_LARGEST_PAGE)  # client-go's default
+    page_size: int = Field(default=PAGE_SIZE, ge=1, le=_LARGEST_PAGE)
     inventory: bool = False
     representation: Literal["auto", "metadata", "table"] = "auto"
     creation: bool | None = None

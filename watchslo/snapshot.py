@@ -86,7 +86,7 @@ class StreamReading:
     yet), `member`, `foreign` (a clock of its own), `unparsable` (revisions that are no numbers). `unseen` counts by
     kind what gaps hid from the inventory, which holds so many `objects`; both are absent without one. `audit` is what
     the last audit found. `stalled_for` is the age of the oldest event that is withheld, or for how long the cache has
-    been frozen: absent while nothing is stalled.
+    been frozen: absent while nothing is stalled. `list_duration` is by the strategy that was used in the end.
     """
 
     watch: str
@@ -122,7 +122,7 @@ class StreamReading:
     stalls: int
     stalled_for: float | None
     lost: int
-    list_duration: HistogramReading
+    list_duration: Mapping[str, HistogramReading]
     watch_open: HistogramReading
     watch_duration: HistogramReading
     last_failure: FailureReading | None

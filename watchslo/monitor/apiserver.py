@@ -12,6 +12,7 @@ from watchslo.monitor.counters import Durations
 from watchslo.snapshot import ApiserverReading
 from watchslo.watch.audit import Verdict
 from watchslo.watch.closes import Closes
+from watchslo.watch.strategy import StreamedLists
 
 
 class Apiserver:
@@ -30,6 +31,7 @@ class Apiserver:
         self.peers: int | None = None
         self.time_travel = 0
         self.audits: Counter[str] = Counter(dict.fromkeys(Verdict, 0))
+        self.streamed_lists = StreamedLists()
         self.closes = Closes()
         self.open_streams: set[int] = set()
         self._offset = ClockOffset()

@@ -124,11 +124,16 @@ class Driver:
     async def _list(self, op: int, request: ListRequest) -> None:
         question = self._question
         answer = await self._client.list_page(
-            question.resource, question.namespace, question.selectors, request, self.representation
+            question.resource,
+            question.namespace,
+            question.selectors,
+            request,
+            self.representation,
+            with_objects=self.machine.inventory is not None,
         )
         match answer:
-            case Page(revision=revision, items=items, size=size, continue_token=token):
-                self._end(op, Listed(op, revision, items, size, token))
+            case Page(revision=revision, items=items, size=size, continue_token=token, objects=objects):
+                self._end(op, Listed(op, revision, items, size, token, objects))
             case failure:
                 self._end(op, Closed(op, failure))
 

@@ -25,6 +25,7 @@ from watchslo.snapshot import StreamReading
 from watchslo.watch.audit import Health
 from watchslo.watch.closes import Close
 from watchslo.watch.failure import Reason, because
+from watchslo.watch.inventory import Inventory
 from watchslo.watch.machine import HEALTHY_SECONDS, Machine, State
 from watchslo.watch.messages import (
     Batch,
@@ -47,7 +48,6 @@ from watchslo.watch.messages import (
 )
 from watchslo.watch.strategy import STRATEGIES
 
-PAGE_SIZE = 500  # client-go's default
 BEHIND_SECONDS = 1.0  # an event later than this came from a backlog
 
 
@@ -84,7 +84,7 @@ class Stream:
         self._random = random
         self._strategy = STRATEGIES[watch.strategy]
         self._counters = Counters(self._strategy)
-        self._durations = Durations()
+        self._durations = Durations(made.name for made in (self._strategy, self._strategy.instead) if made)
         self._apiserver = apiserver
         self.selectors = Selectors(watch.field_selector, watch.label_selector)
         self._question = Question(resource, watch.namespace, self.selectors, longest_line)
@@ -153,7 +153,13 @@ class Stream:
 
     def _new_driver(self, representation: Representation) -> Driver:
         return Driver(
-            Machine(self._strategy, PAGE_SIZE, self._random),
+            Machine(
+                self._strategy,
+                self.watch.page_size,
+                self._random,
+                streaming=self._apiserver.streamed_lists,
+                inventory=Inventory() if self.watch.inventory else None,
+            ),
             self._apiserver.client,
             self._question,
             representation,
@@ -287,14 +293,20 @@ class Stream:
                 self._log.warning("out_of_order", events=count)  # the first; others are counted
 
     def evaluate(self, now: float, *, overloaded: bool) -> None:
-        """Makes a new reading of the statistics. Trouble is over once the watch stays open."""
-        self.track.evaluate(now, self.health.withheld(now, self.revision), overloaded=overloaded)
+        """Makes a new reading of the statistics. Trouble is over once the watch stays open.
+
+        While the cache is frozen nobody knows what is withheld: then no window is judged by what did come.
+        """
+        withheld = self.health.withheld(now, self.revision)
+        is_frozen = not withheld and self.health.stalled_for(now, self.revision) is not None
+        self.track.evaluate(now, withheld, overloaded=overloaded or is_frozen)
         if self.up and self._opened is not None and now - self._opened >= HEALTHY_SECONDS:
             self._trouble.over()
 
     def reading(self) -> StreamReading:
         """Everything that is shown of this stream."""
         counters, durations, now = self._counters, self._durations, time.monotonic()
+        inventory = self._driver.machine.inventory
         return StreamReading(
             watch=self.label,
             group=self.resource.group,
@@ -324,12 +336,12 @@ class Stream:
             gap_revisions=counters.gap_revisions,
             gap_seconds=counters.gap_seconds,
             unseen=dict(counters.unseen) if self.watch.inventory else None,
-            objects=None,
+            objects=None if inventory is None else len(inventory),
             audit=self.health.verdict,
             stalls=self.health.stalls,
             stalled_for=self.health.stalled_for(now, self.revision),
             lost=self.health.lost,
-            list_duration=durations.lists[self._strategy.name].reading(),
+            list_duration={name: lists.reading() for name, lists in durations.lists.items()},
             watch_open=durations.opens.reading(),
             watch_duration=durations.lives.reading(),
             last_failure=self._trouble.latest,

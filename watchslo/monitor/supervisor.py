@@ -150,6 +150,7 @@ class Supervisor:
         if unproven != self._apiserver.unproven:
             self._log.warning("storage_unproven", why=unproven)
         self._apiserver.version, self._apiserver.unproven = version, unproven
+        self._apiserver.streamed_lists.observe_version(version)
 
     # Which streams run
 

@@ -468,7 +468,7 @@ STARTING_OVER = (
         Stability.STABLE,
         "How long lists took, with all their pages.",
         _per_apiserver(lambda a: _each(a.list_duration), STRATEGY),
-        _per_watch(lambda s: _each({s.strategy: s.list_duration}), STRATEGY),
+        _per_watch(lambda s: _each(s.list_duration), STRATEGY),
     ),
     Family(
         "watchslo_list_items_total",

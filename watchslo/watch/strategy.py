@@ -9,6 +9,7 @@ from typing import Self
 
 from watchslo.watch.messages import ListRequest
 
+PAGE_SIZE = 500  # objects; client-go's default
 REFUSAL_SECONDS = 86400.0  # a feature gate changes with a restart, whose version we may not see: ask again after a day
 
 

@@ -198,7 +198,7 @@ class TestRun:
         async with open_stream(cluster, list="paged") as (parts, _):
             reading = parts.stream.reading()
         assert (reading.list_pages, reading.list_items, reading.list_bytes) == (2, 6, 2000)
-        assert reading.list_duration.total == 1
+        assert reading.list_duration["paged"].total == 1
         assert parts.apiserver.reading().list_duration["paged"].total == 1
 
     async def test_falls_back_to_what_the_server_knows(self, cluster: Cluster) -> None:

@@ -93,7 +93,7 @@ TAIL = StreamReading(
     stalls=0,
     stalled_for=None,
     lost=0,
-    list_duration=NOTHING,
+    list_duration={"tail": NOTHING},
     watch_open=DURATIONS,
     watch_duration=DURATIONS,
     last_failure=FailureReading("reset", "the connection was reset", 1_699_999_000.0),
@@ -125,7 +125,7 @@ IDLE = replace(
     gap_revisions=700,
     gap_seconds=95.5,
     audit=None,
-    list_duration=DURATIONS,
+    list_duration={"paged": DURATIONS},
     last_failure=FailureReading("forbidden", "<b>deployments.apps is forbidden</b>", 1_699_999_500.0),
     track=IDLE_TRACK,
 )
