@@ -8,18 +8,22 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from watchslo.watch.decode import (
     Added,
+    Annotations,
     Bookmark,
     Change,
     Deleted,
     Error,
     Frame,
     Frames,
+    Mark,
+    MarkMetadata,
     Metadata,
     Modified,
     Object,
     Status,
 )
-from watchslo.watch.failure import ENDED, CloseClass, Failure, Phase, Reason, because, classify_status
+from watchslo.watch.failure import ENDED, Action, CloseClass, Failure, Phase, Reason, because, classify_status
+from watchslo.watch.inventory import Inventory
 from watchslo.watch.machine import HEALTHY_SECONDS, TRANSITIONS, Machine, State, Trigger
 from watchslo.watch.messages import (
     Begin,
@@ -29,6 +33,7 @@ from watchslo.watch.messages import (
     Emit,
     Expired,
     Fact,
+    Gap,
     Halt,
     Input,
     ListDone,
@@ -36,20 +41,23 @@ from watchslo.watch.messages import (
     ListFailed,
     ListRequest,
     Note,
+    Objects,
     Opened,
     Output,
     Received,
     Reopen,
     Reset,
     Start,
+    Unseen,
     WakeAt,
     WatchClosed,
     WatchRequest,
     Woken,
 )
-from watchslo.watch.strategy import PAGED, TAIL, Strategy
+from watchslo.watch.strategy import STRATEGIES, STREAM, Strategy
 
 WAITING = {State.RELISTING, State.REOPENING, State.AWAY}
+WITH_A_WATCH = {State.OPENING, State.WATCHING, State.REOPENING}
 RESTING = {State.NEW, State.HALTED}
 
 statuses = st.sampled_from([302, 400, 401, 403, 404, 405, 406, 410, 422, 429, 500, 503, 504])
@@ -70,8 +78,11 @@ steps = st.sampled_from([0, 0, 1, 2, 5, -1, -3])  # of revisions, from the newes
 changes = st.tuples(st.sampled_from([Added, Modified, Deleted, Bookmark]), steps)
 
 
-def frame(kind: type[Change], revision: str | None) -> Frame:
-    made = kind(object=Object(metadata=Metadata(resource_version=revision)))
+def frame(kind: type[Change], revision: str | None, *, ends_list: bool = False) -> Frame:
+    if kind is Bookmark:
+        annotations = Annotations(initial_events_end="true" if ends_list else None)
+        return Bookmark(object=Mark(metadata=MarkMetadata(resource_version=revision, annotations=annotations)))
+    made = kind(object=Object(metadata=Metadata(resource_version=revision, uid=revision)))
     assert isinstance(made, Frame)
     return made
 
@@ -79,14 +90,18 @@ def frame(kind: type[Change], revision: str | None) -> Frame:
 class Protocol(RuleBasedStateMachine):
     """Drives a machine as a stream does, and holds a book of what it must not do."""
 
-    @initialize(strategy=st.sampled_from([TAIL, PAGED]), seed=st.integers(0, 2**32))
-    def create(self, strategy: Strategy, seed: int) -> None:
-        self.machine = Machine(strategy, 500, Random(seed).random)
+    @initialize(
+        strategy=st.sampled_from(list(STRATEGIES.values())), seed=st.integers(0, 2**32), kept=st.sampled_from([0, 1])
+    )
+    def create(self, strategy: Strategy, seed: int, kept: int) -> None:
+        inventory = Inventory() if kept else None
+        self.machine = Machine(strategy, 500, Random(seed).random, inventory=inventory)
         self.now = 0.0
         self.out: dict[int, ListRequest | WatchRequest] = {}
         self.alarm: float | None = None
-        self.retry_from = 0.0  # no request may go out before
+        self.retry_from = self.list_from = 0.0  # no request may go out before; the latter for lists beside a watch
         self.last: ListRequest | WatchRequest | None = None  # what has just been answered
+        self.initial: set[int] = set()  # what a streamed list has brought as an object
         self.newest = -1  # of all that was listed, emitted or bookmarked
         self.expired: set[int] = set()
         self.starts = self.ends = 0
@@ -94,13 +109,15 @@ class Protocol(RuleBasedStateMachine):
         self.row_at = -1
 
     def feed(self, happened: Input) -> None:
-        before = self.machine.state
+        self.before = before = self.machine.state
         self.known = self.newest
         outputs = self.machine.receive(happened, self.now)
         for output in outputs:
             self.check(output, happened)
         after = self.machine.state
-        assert after is before or after in TRANSITIONS[before].values()
+        between = {State.WATCHING} & set(TRANSITIONS[before].values())  # a chunk may end a list, and the watch
+        ways = {after for state in {before} | between for after in TRANSITIONS[state].values()}
+        assert after is before or after in ways
 
     # The book
 
@@ -109,7 +126,7 @@ class Protocol(RuleBasedStateMachine):
             case Start(op, request):
                 self.check_start(op, request, cause)
             case Cancel(op):
-                del self.out[op]
+                self.last = self.out.pop(op)
             case WakeAt(time):
                 assert time >= self.now
                 self.alarm = time
@@ -118,19 +135,26 @@ class Protocol(RuleBasedStateMachine):
                 assert "BOOKMARK" not in batch.types
                 assert batch.revisions[0] > self.known
                 assert batch.revisions == sorted(set(batch.revisions))
+                assert not self.initial.intersection(batch.revisions)
                 self.newest = max(self.newest, batch.revisions[-1])
             case Note(fact):
                 self.check_fact(fact)
 
     def check_start(self, op: int, request: ListRequest | WatchRequest, cause: Input) -> None:
         assert op == self.starts + 1
-        assert not self.out
         assert not isinstance(cause, Closed | Received)
-        assert self.now >= self.retry_from
+        assert type(request) not in map(type, self.out.values()), "at most one list and one watch are out"
         self.out[op] = request
         self.starts += 1
-        if isinstance(request, WatchRequest):
-            assert 300 <= request.timeout <= 600
+        beside = isinstance(request, ListRequest) and self.before in WITH_A_WATCH
+        assert self.now >= (self.list_from if beside else self.retry_from)
+        if isinstance(request, ListRequest):
+            return
+        assert 300 <= request.timeout <= 600
+        if request.revision is None:
+            assert self.machine.strategy is STREAM
+            self.initial = set()
+        else:
             assert request.revision >= self.newest
             assert request.revision not in self.expired
             self.newest = request.revision
@@ -139,24 +163,34 @@ class Protocol(RuleBasedStateMachine):
         match fact:
             case ListFailed(failure):
                 self.ends += 1
-                self.note_wait(failure, None)
+                if self.before is State.LISTING:
+                    self.note_wait(failure, None)
+                elif failure.action is not Action.STOP:
+                    self.list_from = self.now + max(0.8, failure.retry_after or 0.0)
             case WatchClosed(failure, lived):
                 self.ends += 1
                 self.note_wait(failure, lived)
                 self.count_errors(failure, lived)
             case Expired(Phase.OPEN | Phase.STREAM):
                 assert isinstance(self.last, WatchRequest)
-                self.expired.add(self.last.revision)
+                if self.last.revision is not None:
+                    self.expired.add(self.last.revision)
             case BookmarkSeen(revision):
                 assert revision >= self.newest
                 self.newest = revision
-            case ListDone(revision=revision):
+            case ListDone(revision=revision) if self.before is State.LISTING:
                 assert revision >= self.newest
                 self.newest = revision
                 self.in_a_row = 0
+            case Gap(after, until, seconds):
+                assert after < until
+                assert after <= self.known
+                assert seconds >= 0.0
+            case Unseen(changed, created, deleted):
+                assert min(changed, created, deleted) >= 0
 
     def note_wait(self, failure: Failure, lived: float | None) -> None:
-        if failure.closed is CloseClass.OWN:
+        if failure.action is Action.STOP or failure.reason is Reason.NO_STREAMED_LISTS:
             return
         if failure.reason is Reason.DEADLINE:
             assert lived is not None
@@ -182,14 +216,29 @@ class Protocol(RuleBasedStateMachine):
     @rule(step=steps | st.none(), token=st.sampled_from([None, "", "more"]))
     def it_moves_on(self, step: int | None, token: str | None) -> None:
         """Take one step towards an open watch; with no `step`, a list's revision is no number."""
+        revision = None if step is None else max(self.newest + step, 0)
+        listing = self.op_of(ListRequest)
+        watching = self.op_of(WatchRequest)
         if self.machine.state in RESTING:
             self.tell(Begin())
-        elif self.machine.state in WAITING:
+        elif self.machine.state in WAITING or not self.out:
             self.the_alarm_goes_off()
-        elif self.machine.state is State.LISTING:
-            self.a_page_is_answered(None if step is None else max(self.newest + step, 0), token)
-        elif self.machine.state is State.OPENING:
-            self.feed(Opened(*self.out))
+        elif listing is not None:
+            self.a_page_is_answered(listing, revision, token)
+        elif watching is not None and self.machine.state is State.OPENING:
+            self.feed(Opened(watching))
+        elif watching is not None and self.machine.state is State.LISTING:
+            self.feed(Opened(watching))
+            self.read(watching, [frame(Bookmark, None if revision is None else str(revision), ends_list=True)])
+
+    def op_of(self, kind: type[ListRequest | WatchRequest]) -> int | None:
+        return next((op for op, request in self.out.items() if isinstance(request, kind)), None)
+
+    def read(self, op: int, frames: list[Frame], garbage: int = 0) -> None:
+        self.last = self.out[op]
+        ended = self.ends
+        self.feed(Received(op, Frames(frames, garbage), self.now))
+        assert self.ends - ended <= 1
 
     @rule(step=steps)
     def all_goes_well(self, step: int) -> None:
@@ -203,35 +252,45 @@ class Protocol(RuleBasedStateMachine):
         self.alarm = None
         self.feed(Woken())
 
-    def a_page_is_answered(self, revision: int | None, token: str | None) -> None:
-        [op] = self.out
+    def a_page_is_answered(self, op: int, revision: int | None, token: str | None) -> None:
         del self.out[op]
         failed = self.ends
-        self.feed(Listed(op, revision, 1, 100, token))
+        objects = Objects(["a", "b"], ["1", str(revision)]) if self.machine.inventory else None
+        self.feed(Listed(op, revision, 2, 100, token, objects))
         self.ends += self.ends == failed
 
-    @precondition(lambda self: self.machine.state is State.WATCHING)
+    @precondition(lambda self: self.op_of(WatchRequest) is not None)
     @rule(
         events=st.lists(changes, max_size=4),
+        end=st.none() | st.integers(0, 4),
         unparsable=st.lists(st.sampled_from([None, "", "abc", "9" * 30]), max_size=1),
         garbage=st.integers(0, 2),
         error=st.none() | statuses,
     )
     def a_chunk_arrives(
-        self, events: list[tuple[type[Change], int]], unparsable: list[str | None], garbage: int, error: int | None
+        self,
+        events: list[tuple[type[Change], int]],
+        end: int | None,
+        unparsable: list[str | None],
+        garbage: int,
+        error: int | None,
     ) -> None:
-        [(op, self.last)] = self.out.items()
-        frames: list[Frame] = [frame(kind, str(max(self.newest + step, 0))) for kind, step in events]
+        op = self.op_of(WatchRequest)
+        assert op is not None
+        frames: list[Frame] = [
+            frame(kind, str(max(self.newest + step, 0)), ends_list=place == end)
+            for place, (kind, step) in enumerate(events)
+        ]
         frames += [frame(Modified, revision) for revision in unparsable]
         if error is not None:
             frames += [Error(object=Status(code=error)), frame(Added, "999999")]
-        self.feed(Received(op, Frames(frames, garbage), self.now))
+        self.read(op, frames, garbage)
 
     @precondition(lambda self: bool(self.out))
-    @rule(failure=failures)
-    def a_request_fails(self, failure: Failure) -> None:
-        [(op, self.last)] = self.out.items()
-        del self.out[op]
+    @rule(failure=failures, which=st.integers(0, 1))
+    def a_request_fails(self, failure: Failure, which: int) -> None:
+        op = sorted(self.out)[which % len(self.out)]
+        self.last = self.out.pop(op)
         self.feed(Closed(op, failure))
 
     @rule(command=st.sampled_from([Begin(), Begin(), Reopen(), Reopen(), Reset(), Halt(Reason.PAUSED)]))
@@ -243,9 +302,6 @@ class Protocol(RuleBasedStateMachine):
                 self.newest = -1
                 self.expired = set()
                 self.retry_from = self.now
-                self.alarm = None
-            case Halt():
-                self.alarm = None
         self.feed(command)
 
     @rule(op=st.integers(-1, 50), failure=failures)
@@ -261,9 +317,7 @@ class Protocol(RuleBasedStateMachine):
         for answer in answers if op not in self.out else []:
             assert self.machine.receive(answer, self.now) == []
         if self.alarm is None or self.now < self.alarm:
-            alarm, self.alarm = self.alarm, None
             self.feed(Woken())
-            assert self.alarm == alarm
         assert self.machine.state is state
 
     # What always holds
@@ -271,9 +325,13 @@ class Protocol(RuleBasedStateMachine):
     @invariant()
     def it_is_never_stuck(self) -> None:
         state = self.machine.state
-        assert (state in RESTING) == (not self.out and self.alarm is None)
-        assert (state in WAITING) == (self.alarm is not None)
-        assert len(self.out) <= 1
+        if state in RESTING:
+            assert not self.out
+        else:
+            assert self.out or self.alarm is not None
+        if state in WAITING:
+            assert self.alarm is not None
+        assert (self.op_of(WatchRequest) is not None) or state not in (State.OPENING, State.WATCHING)
 
     @invariant()
     def every_request_ends_once(self) -> None:
@@ -285,9 +343,10 @@ class Protocol(RuleBasedStateMachine):
         assert (machine.revision is None) == (self.newest == -1)
         assert machine.revision is None or machine.revision == self.newest
         if machine.failure is not None:
-            assert machine.failure.closed not in (CloseClass.OWN, CloseClass.DEADLINE)
+            assert machine.failure.action is not Action.STOP
+            assert machine.failure.closed is not CloseClass.DEADLINE
         assert Trigger.HALT in TRANSITIONS[machine.state]
 
 
-Protocol.TestCase.settings = settings(max_examples=200, stateful_step_count=50)
+Protocol.TestCase.settings = settings(max_examples=100, stateful_step_count=50)
 TestProtocol = Protocol.TestCase

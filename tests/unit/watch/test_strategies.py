@@ -1,0 +1,519 @@
+"""How each strategy comes to a watch, what runs beside it, and what a gap hides. Chance is always 0.5."""
+
+import pytest
+
+from tests.unit.watch.test_machine import (
+    EXPIRED,
+    NOT_FOUND,
+    REFUSED,
+    SERVER_ERROR,
+    THROTTLED,
+    alarm,
+    bookmark,
+    change,
+    emitted,
+    facts,
+    started,
+)
+from watchslo.watch import inventory as inventory_module
+from watchslo.watch.decode import Added, Cause, Deleted, Details, Error, Frame, Frames, Modified, Status
+from watchslo.watch.failure import ENDED, Failure, Phase, Reason, because, classify_status
+from watchslo.watch.inventory import Inventory
+from watchslo.watch.machine import Machine, State
+from watchslo.watch.messages import (
+    Begin,
+    Cancel,
+    Closed,
+    Emit,
+    Expired,
+    FellBack,
+    Gap,
+    Garbage,
+    GaveUp,
+    Halt,
+    InitialEvents,
+    Input,
+    ListDone,
+    Listed,
+    ListFailed,
+    ListRequest,
+    Note,
+    Objects,
+    Opened,
+    OutOfOrder,
+    Output,
+    Received,
+    Relisted,
+    RelistReason,
+    Reopen,
+    Reset,
+    Start,
+    TimeTravel,
+    Unparsable,
+    Unseen,
+    WakeAt,
+    WatchClosed,
+    WatchOpened,
+    WatchRequest,
+    Woken,
+)
+from watchslo.watch.strategy import CACHE, PAGED, PARALLEL, STREAM, Strategy, StreamedLists
+
+STREAMED = WatchRequest(None, 450)
+NO_STREAMS = classify_status(
+    422,
+    Status(code=422, reason="Invalid", details=Details(causes=[Cause("FieldValueForbidden", "sendInitialEvents")])),
+    None,
+    Phase.OPEN,
+)
+TIME_TRAVEL = because(Reason.TIME_TRAVEL)
+
+
+class Run:
+    """A machine and the moment; remembers the list and the watch that were asked for last."""
+
+    def __init__(self, strategy: Strategy, *, inventory: bool = False, streaming: StreamedLists | None = None) -> None:
+        self.inventory = Inventory() if inventory else None
+        self.machine = Machine(strategy, 500, lambda: 0.5, streaming=streaming, inventory=self.inventory)
+        self.now = 1000.0
+        self.list = self.watch = 0
+        self.begun = self.feed(Begin())
+
+    def feed(self, happened: Input, *, after: float = 0.0) -> list[Output]:
+        self.now += after
+        outputs = self.machine.receive(happened, self.now)
+        for output in outputs:
+            match output:
+                case Start(op, ListRequest()):
+                    self.list = op
+                case Start(op, WatchRequest()):
+                    self.watch = op
+        return outputs
+
+    def page(
+        self, revision: int | None, *, after: float = 0.0, token: str | None = None, **objects: int
+    ) -> list[Output]:
+        shown = Objects(list(objects), [str(at) for at in objects.values()]) if self.inventory is not None else None
+        return self.feed(Listed(self.list, revision, max(len(objects), 1), 100, token, shown), after=after)
+
+    def open(self) -> list[Output]:
+        return self.feed(Opened(self.watch))
+
+    def bring(self, *events: Frame, garbage: int = 0, size: int = 0) -> list[Output]:
+        return self.feed(Received(self.watch, Frames(list(events), garbage), self.now, size))
+
+    def fail_list(self, failure: Failure, *, after: float = 0.0) -> list[Output]:
+        return self.feed(Closed(self.list, failure), after=after)
+
+    def fail_watch(self, failure: Failure, *, after: float = 0.0) -> list[Output]:
+        return self.feed(Closed(self.watch, failure), after=after)
+
+    def wake(self, *, after: float) -> list[Output]:
+        return self.feed(Woken(), after=after)
+
+
+def parallel(*, inventory: bool = False) -> Run:
+    """Watching from revision 100, with the second page asked for."""
+    run = Run(PARALLEL, inventory=inventory)
+    run.page(100, token="two", a=1, b=2)
+    run.open()
+    return run
+
+
+def streaming(*, inventory: bool = False) -> Run:
+    run = Run(STREAM, inventory=inventory)
+    run.open()
+    return run
+
+
+# Parallel
+
+
+def test_parallel_watches_while_it_lists() -> None:
+    run = Run(PARALLEL)
+    assert started(run.begun) == ListRequest(limit=500)
+    assert run.page(100, after=1.0, token="two") == [
+        Start(2, WatchRequest(100, 450)),
+        Start(3, ListRequest(limit=500, continue_token="two")),
+    ]
+    assert run.open() == [Note(WatchOpened(0.0))]
+    assert emitted(run.bring(change(Added, 101))) == [101]
+    assert run.page(100, after=1.0, token="three") == [Start(4, ListRequest(limit=500, continue_token="three"))]
+    assert run.machine.state is State.WATCHING
+    assert run.page(100, after=1.0) == [Note(ListDone("parallel", 100, 3, 300, 3, took=3.0))]
+    assert run.machine.revision == 101
+
+
+def test_parallel_needs_no_watch_beside_a_list_of_one_page() -> None:
+    run = Run(PARALLEL)
+    assert run.page(100) == [Note(ListDone("parallel", 100, 1, 100, 1, 0.0)), Start(2, WatchRequest(100, 450))]
+
+
+def test_a_list_that_fails_before_it_told_a_revision_is_asked_for_again() -> None:
+    run = Run(PARALLEL)
+    assert run.fail_list(REFUSED) == [Note(ListFailed(REFUSED)), WakeAt(1001.2)]
+    assert started(run.wake(after=1.2)) == ListRequest(limit=500)
+
+
+def test_a_page_beside_the_watch_that_failed_is_asked_for_again() -> None:
+    run = parallel()
+    assert run.fail_list(REFUSED) == [Note(ListFailed(REFUSED)), WakeAt(1001.2)]
+    assert run.machine.state is State.WATCHING
+    assert run.machine.failure is None
+    assert run.wake(after=1.1) == [WakeAt(1001.2)]
+    assert started(run.wake(after=0.1)) == ListRequest(limit=500, continue_token="two")
+
+
+@pytest.mark.parametrize("failure", [EXPIRED, NOT_FOUND, because(Reason.OVERSIZE)])
+def test_a_list_beside_the_watch_that_is_lost_begins_again(failure: Failure) -> None:
+    run = parallel()
+    outputs = run.fail_list(failure, after=1.0)
+    assert Note(ListFailed(failure)) in outputs
+    assert not [fact for fact in facts(outputs) if isinstance(fact, Relisted | GaveUp)]
+    assert alarm(outputs) == 1010.0
+    assert run.machine.state is State.WATCHING
+    assert started(run.wake(after=9.0)) == ListRequest(limit=500)
+    assert facts(run.page(105)) == [ListDone("parallel", 105, 1, 100, 1, 0.0)]
+    assert run.machine.revision == 100
+
+
+def test_an_expired_token_leads_to_what_there_is_by_now() -> None:
+    run = Run(PAGED)
+    run.page(100, token="two")
+    gone = because(Reason.EXPIRED, phase=Phase.LIST, status=410, continue_token="two, now")
+    assert run.fail_list(gone) == [Note(Expired(Phase.LIST)), Note(ListFailed(gone)), WakeAt(1001.2)]
+    assert started(run.wake(after=1.2)) == ListRequest(limit=500, continue_token="two, now")
+    run.page(150, token="three")
+    assert run.page(150)[-1] == Start(5, WatchRequest(150, 450))
+
+
+def test_an_inventory_needs_all_objects_of_one_moment() -> None:
+    run = Run(PAGED, inventory=True)
+    run.page(100, token="two", a=1)
+    run.fail_list(because(Reason.EXPIRED, status=410, continue_token="two, now"))
+    assert started(run.wake(after=1.2)) == ListRequest(limit=500)
+
+
+def test_the_watch_may_fail_while_the_list_goes_on() -> None:
+    run = parallel()
+    assert run.fail_watch(REFUSED) == [Note(WatchClosed(REFUSED, lived=0.0)), WakeAt(1001.2)]
+    assert run.fail_list(REFUSED, after=0.5) == [Note(ListFailed(REFUSED)), WakeAt(1001.2)]
+    assert run.wake(after=0.7) == [Start(4, WatchRequest(100, 450)), WakeAt(1001.7)]
+    assert run.wake(after=0.5) == [Start(5, ListRequest(limit=500, continue_token="two"))]
+
+
+def test_a_watch_that_expired_drops_the_list_beside_it() -> None:
+    run = parallel()
+    superseded = because(Reason.SUPERSEDED)
+    assert run.fail_watch(EXPIRED) == [
+        Note(WatchClosed(EXPIRED, lived=0.0)),
+        Note(Expired(Phase.STREAM)),
+        Cancel(3),
+        Note(ListFailed(superseded)),
+        Note(Relisted(RelistReason.EXPIRED)),
+        WakeAt(1010.0),
+    ]
+    assert started(run.wake(after=10.0)) == ListRequest(limit=500)
+    assert facts(run.page(150, token="two")) == [Gap(100, 150, 10.0)]
+
+
+def test_reopening_leaves_the_list_alone() -> None:
+    run = parallel()
+    rotated = because(Reason.ROTATED)
+    assert run.feed(Reopen(Reason.ROTATED)) == [Cancel(2), Note(WatchClosed(rotated, 0.0)), WakeAt(1001.0)]
+    assert run.machine.failure is None
+    assert facts(run.page(100)) == [ListDone("parallel", 100, 3, 200, 2, 0.0)]
+
+
+@pytest.mark.parametrize("command", [Halt(), Reset()])
+def test_a_halt_and_a_reset_drop_both(command: Input) -> None:
+    outputs = parallel().feed(command)
+    assert [output for output in outputs if isinstance(output, Cancel)] == [Cancel(2), Cancel(3)]
+
+
+def test_a_list_beside_the_watch_may_be_behind_it_but_not_behind_its_own_beginning() -> None:
+    run = parallel()
+    run.bring(change(Added, 150))
+    assert facts(run.page(100, token="three")) == []
+    assert facts(run.page(99)) == [TimeTravel(1), ListFailed(TIME_TRAVEL)]
+    run.wake(after=60.0)
+    assert facts(run.page(149)) == [TimeTravel(1), ListFailed(TIME_TRAVEL)]
+    assert run.machine.state is State.WATCHING
+
+
+# Streamed lists
+
+
+def test_the_watch_brings_the_list() -> None:
+    run = Run(STREAM)
+    assert run.begun == [Note(Relisted(RelistReason.START)), Start(1, STREAMED)]
+    assert run.bring(change(Added, 40)) == []
+    assert run.open() == [Note(WatchOpened(0.0))]
+    assert run.open() == []
+    assert run.page(100) == []
+    assert run.bring(change(Added, 40), change(Added, 30), size=300) == [Note(InitialEvents(2))]
+    run.now += 1.0
+    outputs = run.bring(change(Added, 50), bookmark(60), bookmark(100, end="true"), change(Added, 101), size=200)
+    assert facts(outputs) == [InitialEvents(1), ListDone("stream", 100, 3, 500, 1, took=1.0)]
+    assert emitted(outputs) == [101]
+    assert run.machine.state is State.WATCHING
+    assert run.machine.revision == 101
+    assert emitted(run.bring(change(Modified, 102))) == [102]
+
+
+def test_what_happens_while_a_list_is_streamed_is_live() -> None:
+    run = streaming()
+    run.bring(change(Added, 40))
+    outputs = run.bring(
+        change(Added, 41), change(Modified, 60), change(Added, 61), change(Added, 39), change(Deleted, 60)
+    )
+    assert emitted(outputs) == [60, 61]
+    assert facts(outputs) == [InitialEvents(2), OutOfOrder(1)]
+    assert run.machine.state is State.LISTING
+    assert facts(run.bring(bookmark(61, end="true"))) == [ListDone("stream", 61, 3, 0, 1, 0.0)]
+
+
+def test_flaws_of_a_streamed_list_are_counted() -> None:
+    run = streaming()
+    assert facts(run.bring(change(Added, "abc"), garbage=2)) == [Unparsable(1), Garbage(2)]
+
+
+def test_a_streamed_list_that_was_cut_starts_again() -> None:
+    run = streaming()
+    run.bring(change(Added, 40), change(Modified, 60))
+    assert run.fail_watch(ENDED, after=5.0) == [Note(ListFailed(ENDED)), WakeAt(1006.2)]
+    assert run.machine.state is State.RELISTING
+    assert started(run.wake(after=1.2)) == STREAMED
+    run.open()
+    assert emitted(run.bring(change(Added, 60), change(Modified, 61))) == [61]
+    assert facts(run.bring(bookmark(61, end="true"))) == [ListDone("stream", 61, 1, 0, 1, 0.0)]
+
+
+def test_an_error_in_a_streamed_list_ends_it() -> None:
+    run = streaming()
+    error = Error(object=Status(code=500))
+    failure = because(Reason.SERVER_ERROR, status=500)
+    assert run.bring(change(Added, 40), error) == [
+        Note(InitialEvents(1)),
+        Cancel(1),
+        Note(ListFailed(failure)),
+        WakeAt(1001.2),
+    ]
+
+
+def test_an_apiserver_without_streamed_lists_is_asked_for_pages_at_once_and_remembered() -> None:
+    lists = StreamedLists()
+    run = Run(STREAM, streaming=lists)
+    assert run.fail_watch(NO_STREAMS, after=0.25) == [Note(ListFailed(NO_STREAMS)), Note(FellBack()), WakeAt(1001.0)]
+    assert not lists.usable(run.now)
+    assert started(run.wake(after=0.75)) == ListRequest(limit=500)
+    assert facts(run.page(100)) == [ListDone("paged", 100, 1, 100, 1, 0.0)]
+    assert started(Run(STREAM, streaming=lists).begun) == ListRequest(limit=500)
+
+
+def test_a_watch_that_ran_its_time_without_ending_its_list_streams_none() -> None:
+    run = streaming()
+    assert facts(run.fail_watch(ENDED, after=450.0)) == [ListFailed(because(Reason.NO_STREAMED_LISTS)), FellBack()]
+
+
+def test_a_streamed_list_of_nothing_but_garbage() -> None:
+    run = streaming()
+    run.bring(garbage=1)
+    assert facts(run.fail_watch(ENDED)) == [ListFailed(because(Reason.GARBAGE))]
+
+
+def test_a_streamed_list_that_fails_again_and_again_comes_in_pages_once() -> None:
+    run = Run(STREAM)
+    for _ in range(4):
+        run.fail_watch(SERVER_ERROR)
+        assert started(run.wake(after=60.0)) == STREAMED
+    run.fail_watch(SERVER_ERROR)
+    assert started(run.wake(after=60.0)) == ListRequest(limit=500)
+    run.page(100)
+    run.fail_watch(EXPIRED)
+    assert started(run.wake(after=60.0)) == STREAMED
+
+
+@pytest.mark.parametrize(
+    ("mark", "failure"), [("x", because(Reason.UNPARSABLE)), (39, TIME_TRAVEL)], ids=["unparsable", "past"]
+)
+def test_a_streamed_list_whose_end_is_of_no_use(mark: object, failure: Failure) -> None:
+    run = streaming()
+    outputs = run.bring(change(Added, 40), bookmark(mark, end="true"), change(Added, 101))
+    assert Cancel(1) in outputs
+    assert Note(ListFailed(failure)) in outputs
+    assert run.machine.state in (State.RELISTING, State.AWAY)
+
+
+def test_a_streamed_watch_that_expired_starts_over() -> None:
+    run = streaming()
+    run.bring(bookmark(100, end="true"))
+    assert facts(run.bring(Error(object=Status(code=410))))[1:] == [
+        Expired(Phase.STREAM),
+        Relisted(RelistReason.EXPIRED),
+    ]
+
+
+def test_a_halt_drops_a_streamed_list() -> None:
+    assert streaming().feed(Halt()) == [Cancel(1), Note(ListFailed(because(Reason.SHUTDOWN)))]
+
+
+def test_a_streamed_list_is_no_watch_to_reopen() -> None:
+    assert streaming().feed(Reopen()) == []
+
+
+# From the cache
+
+
+def test_cache_takes_what_the_apiserver_has() -> None:
+    run = Run(CACHE)
+    assert started(run.begun) == ListRequest(from_cache=True)
+    assert run.page(100, token="ignored")[-1] == Start(2, WatchRequest(100, 450))
+
+
+def test_a_cache_from_the_past_is_not_believed() -> None:
+    run = Run(CACHE)
+    run.page(100)
+    run.fail_watch(EXPIRED)
+    run.wake(after=10.0)
+    assert facts(run.page(90)) == [TimeTravel(10), ListFailed(TIME_TRAVEL)]
+    assert started(run.wake(after=60.0)) == ListRequest(limit=500)
+    assert facts(run.page(150))[0] == ListDone("paged", 150, 1, 100, 1, 0.0)
+    run.fail_watch(EXPIRED)
+    assert started(run.wake(after=60.0)) == ListRequest(from_cache=True)
+
+
+def test_a_cache_that_is_not_ready_is_asked_again() -> None:
+    run = Run(CACHE)
+    run.fail_list(THROTTLED)
+    assert started(run.wake(after=7.0)) == ListRequest(from_cache=True)
+
+
+# Gaps
+
+
+def test_a_gap_lasts_from_the_end_of_the_last_watch() -> None:
+    run = Run(PAGED)
+    run.page(100)
+    run.open()
+    run.bring(change(Added, 110))
+    run.fail_watch(REFUSED, after=20.0)
+    run.wake(after=1.2)
+    run.fail_watch(EXPIRED)
+    run.wake(after=10.0)
+    [gap] = [fact for fact in facts(run.page(150)) if isinstance(fact, Gap)]
+    assert (gap.after, gap.until) == (110, 150)
+    assert gap.seconds == pytest.approx(11.2)
+
+
+def test_nothing_is_missed_where_nothing_was_written() -> None:
+    run = Run(PAGED)
+    run.page(100)
+    run.open()
+    run.bring(change(Added, 110))
+    run.fail_watch(because(Reason.OVERSIZE))
+    run.wake(after=10.0)
+    assert facts(run.page(110)) == [ListDone("paged", 110, 1, 100, 1, 0.0)]
+
+
+@pytest.mark.parametrize("commands", [[Halt(), Begin()], [Reset()]])
+def test_what_we_did_ourselves_is_no_gap(commands: list[Input]) -> None:
+    run = Run(PAGED)
+    run.page(100)
+    run.open()
+    for command in commands:
+        run.feed(command)
+    run.wake(after=60.0)
+    assert not [fact for fact in facts(run.page(150)) if isinstance(fact, Gap)]
+
+
+def test_a_gap_before_a_streamed_list_ends_where_its_live_events_begin() -> None:
+    run = streaming()
+    run.bring(bookmark(100, end="true"))
+    run.fail_watch(EXPIRED)
+    run.wake(after=10.0)
+    run.open()
+    outputs = run.bring(change(Added, 140), change(Modified, 150), bookmark(160, end="true"))
+    assert Gap(100, 149, 10.0) in facts(outputs)
+    assert run.machine.revision == 160
+
+
+# The inventory
+
+
+def test_the_inventory_tells_what_a_gap_hid() -> None:
+    run = Run(PAGED, inventory=True)
+    assert facts(run.page(100, a=1, b=2, c=3)) == [ListDone("paged", 100, 3, 100, 1, 0.0)]
+    run.open()
+    run.bring(change(Modified, 101, uid="a"), bookmark(102), change(Added, 102, uid="late"))
+    run.fail_watch(EXPIRED)
+    run.wake(after=10.0)
+    assert facts(run.page(150, a=101, b=140, d=141)) == [
+        ListDone("paged", 150, 3, 100, 1, 0.0),
+        Gap(102, 150, 10.0),
+        Unseen(changed=1, created=1, deleted=1),
+    ]
+
+
+def test_the_inventory_waits_for_the_end_of_a_list_beside_the_watch() -> None:
+    run = parallel(inventory=True)
+    run.bring(change(Deleted, 101, uid="a"), change(Added, 102, uid="d"), Error(object=Status(code=500)))
+    assert run.inventory is not None
+    assert run.inventory.held == 2
+    run.page(100, c=3)
+    assert len(run.inventory) == 3
+
+
+def test_a_list_beside_the_watch_that_is_lost_costs_only_the_inventory() -> None:
+    run = parallel(inventory=True)
+    outputs = run.fail_list(EXPIRED, after=1.0)
+    assert facts(outputs) == [Expired(Phase.LIST), ListFailed(EXPIRED), Relisted(RelistReason.INVENTORY)]
+    assert facts(run.wake(after=9.0)) == []
+    assert facts(run.fail_list(NOT_FOUND)) == [ListFailed(NOT_FOUND)]
+    run.wake(after=60.0)
+    run.page(110, a=1)
+    assert run.inventory is not None
+    assert run.inventory.synced
+
+
+def test_too_many_events_relist_the_inventory_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inventory_module, "MOST_HELD", 1)
+    run = parallel(inventory=True)
+    run.bring(change(Modified, 101, uid="a"), change(Modified, 102, uid="a"))
+    outputs = run.page(100, c=3)
+    assert facts(outputs) == [ListDone("parallel", 100, 3, 200, 2, 0.0), Relisted(RelistReason.INVENTORY)]
+    assert alarm(outputs) == 1010.0
+    assert run.machine.state is State.WATCHING
+    assert started(run.wake(after=10.0)) == ListRequest(limit=500)
+    assert facts(run.page(105, a=102, b=2, c=3)) == [ListDone("parallel", 105, 3, 100, 1, 0.0)]
+    assert run.inventory is not None
+    assert len(run.inventory) == 3
+
+
+def test_a_streamed_list_fills_the_inventory() -> None:
+    run = streaming(inventory=True)
+    run.bring(change(Added, 40, uid="a"), change(Added, 41, uid="b"))
+    run.bring(change(Modified, 60, uid="a"), change(Deleted, 61, uid="b"), bookmark(61, end="true"))
+    assert run.inventory is not None
+    assert run.inventory.synced
+    assert len(run.inventory) == 1
+    run.fail_watch(EXPIRED)
+    run.wake(after=10.0)
+    run.open()
+    outputs = run.bring(change(Added, 60, uid="a"), bookmark(70, end="true"))
+    assert Unseen(0, 0, 0) in facts(outputs)
+
+
+def test_an_inventory_begins_anew_with_the_storage() -> None:
+    run = Run(PAGED, inventory=True)
+    run.page(100, a=1)
+    run.feed(Reset())
+    run.wake(after=60.0)
+    assert facts(run.page(50, b=1)) == [ListDone("paged", 50, 1, 100, 1, 0.0)]
+
+
+def test_events_are_emitted_the_same_with_an_inventory() -> None:
+    run = parallel(inventory=True)
+    [output] = run.bring(change(Added, 101, uid="x"))
+    assert isinstance(output, Emit)
+    assert output.batch.revisions == [101]
