@@ -25,6 +25,7 @@ from watchslo.kube.client import Client
 from watchslo.model import Resource
 from watchslo.watch.failure import Failure, Reason
 from watchslo.watch.messages import ListFailed, ListRequest
+from watchslo.watch.strategy import CACHE, PAGED, PARALLEL, STRATEGIES, TAIL, Strategy
 
 PROBE_SECONDS = 0.25
 LATE_SECONDS = 0.6
@@ -121,22 +122,25 @@ async def test_events_of_a_late_cache_are_late(
 # A cache that is not ready, because its resource is new and etcd is slow to fill it
 
 
-async def tail_of_an_unready_cache(
+async def watches_of_an_unready_cache(
     cluster: Cluster, client: Client, beside: Cluster, fresh_name: Callable[[], str]
-) -> Watch:
-    """A stream of a resource that is just being defined, and what it did until it saw an event."""
+) -> dict[Strategy, Watch]:
+    """Watches of a resource that is just being defined, and what they did until they saw an event."""
     group = f"{fresh_name()}.watchslo.invalid"
     widgets = Resource(group, "v1", "widgets", namespaced=True)
-    watch = Watch(client, widgets)
+    watches = {strategy: Watch(client, widgets, strategy=strategy) for strategy in STRATEGIES.values()}
     with beside.writer() as writer:
         author = Author(writer, widgets, "default", {"apiVersion": f"{group}/v1", "kind": "Widget"})
-        async with starting(watch), cluster.late(1.0):
+        async with starting(*watches.values()), cluster.late(1.0):
             await asyncio.to_thread(writer.create, DEFINITIONS.path(), crd("widgets", "Widget", group))
-            await watch.until_watching()
+            for watch in watches.values():
+                await watch.until_watching()
             created = await author.create("object")
-            await watch.until_seen(created)
-    assert watch.events == [Event("ADDED", created)]
-    return watch
+            for watch in watches.values():
+                await watch.until_seen(created)
+    for watch in watches.values():
+        assert watch.events == [Event("ADDED", created)]
+    return watches
 
 
 def refused(watch: Watch) -> list[Failure]:
@@ -149,16 +153,19 @@ def refused(watch: Watch) -> list[Failure]:
 async def test_list_of_nothing_is_refused_while_the_cache_is_not_ready_but_not_a_list_of_one(
     split_cluster: Cluster, split_client: Client, beside: Cluster, fresh_name: Callable[[], str]
 ) -> None:
-    watch = await tail_of_an_unready_cache(split_cluster, split_client, beside, fresh_name)
-    (failure,) = refused(watch)
+    watches = await watches_of_an_unready_cache(split_cluster, split_client, beside, fresh_name)
+    (failure,) = refused(watches[TAIL])
     assert (failure.status, failure.reason, failure.retry_after) == (429, Reason.THROTTLED, 1.0)
-    assert ListRequest(limit=1) in watch.requests
+    assert ListRequest(limit=1) in watches[TAIL].requests
+    assert {failure.reason for failure in refused(watches[CACHE])} == {Reason.THROTTLED}
+    assert refused(watches[PAGED]) == refused(watches[PARALLEL]) == []  # so it is with pages
 
 
 @only(lambda backend: not backend.refuses_unready, "unready caches let watches wait before 1.31")
 async def test_watch_waits_while_the_cache_is_not_ready(
     split_cluster: Cluster, split_client: Client, beside: Cluster, fresh_name: Callable[[], str]
 ) -> None:
-    watch = await tail_of_an_unready_cache(split_cluster, split_client, beside, fresh_name)
-    assert refused(watch) == []
-    assert ListRequest(limit=1) not in watch.requests
+    watches = await watches_of_an_unready_cache(split_cluster, split_client, beside, fresh_name)
+    for strategy in (TAIL, PAGED, PARALLEL, CACHE):
+        assert refused(watches[strategy]) == []
+    assert ListRequest(limit=1) not in watches[TAIL].requests

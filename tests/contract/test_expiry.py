@@ -11,6 +11,7 @@ from watchslo.watch.decode import Error
 from watchslo.watch.failure import Phase, Reason, classify_stream_error
 from watchslo.watch.machine import State
 from watchslo.watch.messages import BookmarkSeen, Expired, Relisted, RelistReason
+from watchslo.watch.strategy import STRATEGIES
 
 
 async def test_watch_of_a_compacted_revision_without_a_cache_expires_in_the_stream(
@@ -95,26 +96,32 @@ async def test_open_watches_live_through_a_compaction(
 async def test_restart_of_the_apiserver_ends_watches_cleanly_and_forgets_what_caches_had(
     client: Client, cluster: Cluster, author: Author, reporter: Author, writer: Writer
 ) -> None:
-    cached, uncached = (Watch(client, one.resource, one.namespace) for one in (author, reporter))
-    async with watching(cached, uncached):
+    cached = [Watch(client, CONFIGMAPS, author.namespace, strategy=strategy) for strategy in STRATEGIES.values()]
+    uncached = Watch(client, EVENTS, reporter.namespace)
+    async with watching(*cached, uncached):
         before = await author.create("object")
-        await cached.until_seen(before)
-        revisions = [await reporter.create("object")]  # newer than what the first watch has seen
+        for watch in cached:
+            await watch.until_seen(before)
+        revisions = [await reporter.create("object")]  # newer than what the first watches have seen
         await uncached.until_seen(revisions[0])
         await cluster.restart()
         await cluster.until_ready()
         writer.close()  # it speaks to the apiserver that was
-        await cached.until_said(Expired)
-        for watch in (cached, uncached):
+        for watch in cached:
+            await watch.until_said(Expired)
+        for watch in (*cached, uncached):
             await watch.until_watching()
         after = await author.change("object")
         revisions.append(await reporter.change("object"))
-        await cached.until_seen(after)
+        for watch in cached:
+            await watch.until_seen(after)
         await uncached.until_seen(revisions[-1])
-    assert cached.closed()[0] is uncached.closed()[0] is Reason.FORCED
-    assert not cached.said(BookmarkSeen)
-    assert cached.said(Expired) == [Expired(Phase.STREAM)]
-    assert cached.events == [Event("ADDED", before), Event("MODIFIED", after)]
+    for watch in cached:
+        assert watch.closed()[0] is Reason.FORCED
+        assert not watch.said(BookmarkSeen)
+        assert watch.said(Expired) == [Expired(Phase.STREAM)]
+        assert watch.events == [Event("ADDED", before), Event("MODIFIED", after)]
+    assert uncached.closed()[0] is Reason.FORCED
     assert [event.revision for event in uncached.events] == revisions
     assert not uncached.said(Expired)
     await expect_oldest_to_be_named(client, author, before)

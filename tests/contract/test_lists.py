@@ -1,19 +1,17 @@
 """Lists in pages, from their first to their last, while the world goes on and history is forgotten."""
 
-import asyncio
-
 import pytest
 
 from tests.contract.backend import only
 from tests.contract.cluster import CONFIGMAPS, EVENTS, Author, Cluster
 from tests.contract.judge import get, refusal
-from tests.contract.watch import EVERYTHING, Event, Watch, starting
+from tests.contract.watch import EVERYTHING, Event, Interrupted, starting
 from tests.support.writer import Writer
 from watchslo.kube.client import Client, Page
 from watchslo.kube.representation import Representation
 from watchslo.model import Resource
-from watchslo.watch.failure import Failure, Phase, Reason
-from watchslo.watch.messages import Expired, ListDone, ListRequest, Relisted, RelistReason
+from watchslo.watch.failure import Failure, Reason
+from watchslo.watch.messages import ListDone, ListRequest
 from watchslo.watch.strategy import PAGED
 
 ALL_FORMS = pytest.mark.parametrize("representation", list(Representation))
@@ -119,25 +117,9 @@ async def test_list_of_nothing_has_a_revision_and_no_object(
     assert answer.revision >= newest
 
 
-class Interrupted(Watch):
-    """Something is done after the first page, before the next is asked for."""
-
-    def __init__(self, client: Client, author: Author) -> None:
-        super().__init__(
-            client, author.resource, author.namespace, strategy=PAGED, page_size=2, delay=self._wait_after_the_first
-        )
-        self.interruption = asyncio.Event()
-        self.go_on = asyncio.Event()
-
-    async def _wait_after_the_first(self, request: ListRequest) -> None:
-        if request.continue_token and not self.go_on.is_set():
-            self.interruption.set()
-            await self.go_on.wait()
-
-
 async def test_paged_start_watches_from_the_moment_of_its_first_page(client: Client, author: Author) -> None:
     newest = await create(author, 5)
-    watch = Interrupted(client, author)
+    watch = Interrupted(client, author, PAGED)
     async with starting(watch):
         await watch.interruption.wait()
         meanwhile = await author.create("zzz-meanwhile")
@@ -214,24 +196,3 @@ async def test_exact_revision_of_an_uncached_resource_expires(
     path = EVENTS.path(reporter.namespace)
     failure = await refusal(writer, path, resourceVersion=str(old), resourceVersionMatch="Exact")
     assert (failure.status, failure.reason) == (410, Reason.EXPIRED)
-
-
-async def test_paged_start_begins_again_when_its_list_expires(
-    client: Client, cluster: Cluster, reporter: Author
-) -> None:
-    await create(reporter, 5)
-    watch = Interrupted(client, reporter)
-    async with starting(watch):
-        await watch.interruption.wait()
-        meanwhile = await reporter.create("zzz-meanwhile")
-        await cluster.compact()
-        watch.go_on.set()
-        await watch.until_watching()
-        live = await reporter.create("zzz-live")
-        await watch.until_seen(live)
-    assert watch.said(Expired) == [Expired(Phase.LIST)]
-    assert [fact.reason for fact in watch.said(Relisted)] == [RelistReason.START]
-    (done,) = watch.said(ListDone)
-    assert (done.items, done.pages) == (6, 3)
-    assert done.revision >= meanwhile
-    assert watch.events == [Event("ADDED", live)]

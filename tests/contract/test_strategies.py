@@ -10,7 +10,7 @@ import pytest
 
 from tests.contract.backend import only
 from tests.contract.cluster import CONFIGMAPS, EVENTS, Author, Cluster, SimulatedCluster, connection
-from tests.contract.watch import Event, Watch, starting
+from tests.contract.watch import Event, Interrupted, Watch, starting, synced
 from watchslo.kube.client import Client, Page, Stream
 from watchslo.kube.limiter import Limiter
 from watchslo.watch.failure import Failure, Phase, Reason, because
@@ -34,7 +34,6 @@ STREAMS_LISTS = only(lambda backend: backend.watch_list, "lists are streamed sin
 EVERY_STRATEGY = pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=lambda strategy: strategy.name)
 PAGED_STRATEGIES = pytest.mark.parametrize("strategy", [PAGED, PARALLEL], ids=lambda strategy: strategy.name)
 THERE = 5
-PAGE_SIZE = 2
 
 
 class Busy:
@@ -70,21 +69,12 @@ class Busy:
             self._changed.set()
 
 
-@contextlib.asynccontextmanager
-async def synced(watch: Watch) -> AsyncIterator[None]:
-    """Runs a watch, once it is open and its list is done, until the block ends."""
-    async with starting(watch):
-        await watch.until_said(ListDone)
-        await watch.until_watching()
-        yield
-
-
 @EVERY_STRATEGY
 async def test_all_that_is_written_after_the_list_arrives_once_and_in_order(
     client: Client, scribe: Author, strategy: Strategy
 ) -> None:
     busy = Busy(scribe)
-    watch = Watch(client, scribe.resource, scribe.namespace, strategy=strategy, page_size=PAGE_SIZE, delay=busy.more)
+    watch = Watch(client, scribe.resource, scribe.namespace, strategy=strategy, page_size=2, delay=busy.more)
     async with busy.at_work(), starting(watch):
         await watch.until_said(ListDone)
         await watch.until_watching()
@@ -141,20 +131,47 @@ class WithoutOffer(Client):
         return replace(answer, continue_token=None) if isinstance(answer, Failure) else answer
 
 
-class Interrupted(Watch):
-    """Something is done after the first page, before the next is asked for."""
+async def interrupted_by_a_compaction(
+    client: Client, cluster: Cluster, reporter: Author, strategy: Strategy
+) -> tuple[Watch, list[Event]]:
+    """A watch whose list was under way when its history was forgotten, and what happened after the first page."""
+    for number in range(THERE):
+        await reporter.create(f"object-{number}")
+    watch = Interrupted(client, reporter, strategy)
+    async with starting(watch):
+        await watch.interruption.wait()
+        meanwhile = await reporter.create("zzz-meanwhile")
+        await cluster.compact()
+        watch.go_on.set()
+        await watch.until_said(ListDone)
+        await watch.until_watching()
+        live = await reporter.create("zzz-live")
+        await watch.until_seen(live)
+    assert watch.said(Expired) == [Expired(Phase.LIST)]
+    assert [fact.reason for fact in watch.said(Relisted)] == [RelistReason.START]
+    (done,) = watch.said(ListDone)
+    assert (done.items, done.pages) == (THERE + 1, 3)
+    assert meanwhile <= done.revision < live
+    return watch, [Event("ADDED", meanwhile), Event("ADDED", live)]
 
-    def __init__(self, client: Client, author: Author, strategy: Strategy, **more: Any) -> None:
-        super().__init__(
-            client, author.resource, author.namespace, strategy=strategy, page_size=PAGE_SIZE, delay=self._wait, **more
-        )
-        self.interruption = asyncio.Event()
-        self.go_on = asyncio.Event()
 
-    async def _wait(self, request: ListRequest) -> None:
-        if request.continue_token and not self.go_on.is_set():
-            self.interruption.set()
-            await self.go_on.wait()
+@PAGED_STRATEGIES
+async def test_list_whose_token_has_expired_goes_on_from_there_where_it_may(
+    client: Client, cluster: Cluster, reporter: Author, strategy: Strategy
+) -> None:
+    watch, happened = await interrupted_by_a_compaction(client, cluster, reporter, strategy)
+    assert watch.events == (happened if strategy is PARALLEL else happened[1:])
+    assert sum(isinstance(request, ListRequest) for request in watch.requests) == 4
+
+
+@PAGED_STRATEGIES
+async def test_list_whose_token_has_expired_begins_again_where_nothing_is_offered(
+    cluster: Cluster, reporter: Author, strategy: Strategy
+) -> None:
+    async with WithoutOffer(connection(cluster.access()), Limiter(1e6), lambda *_: None) as client:
+        watch, happened = await interrupted_by_a_compaction(client, cluster, reporter, strategy)
+    assert watch.events == (happened if strategy is PARALLEL else happened[1:])
+    assert sum(isinstance(request, ListRequest) for request in watch.requests) == 5
 
 
 async def test_parallel_emits_what_happens_during_its_list_as_it_happens(client: Client, scribe: Author) -> None:

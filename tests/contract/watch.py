@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from tests.contract.cluster import EVENTS, Author
 from watchslo.kube.client import Client, Selectors, Stream
@@ -19,6 +19,7 @@ from watchslo.watch.messages import (
     Batch,
     Fact,
     Input,
+    ListDone,
     ListRequest,
     Output,
     Reopen,
@@ -200,6 +201,31 @@ class Watch:
     def _emit(self, batch: Batch) -> None:
         self.events += map(Event, batch.types, batch.revisions)
         self.created += batch.created
+
+
+class Interrupted(Watch):
+    """A watch whose list, in pages of two, stops after the first page until `go_on`."""
+
+    def __init__(self, client: Client, author: Author, strategy: Strategy, **more: Any) -> None:
+        super().__init__(
+            client, author.resource, author.namespace, strategy=strategy, page_size=2, delay=self._wait, **more
+        )
+        self.interruption = asyncio.Event()
+        self.go_on = asyncio.Event()
+
+    async def _wait(self, request: ListRequest) -> None:
+        if request.continue_token and not self.go_on.is_set():
+            self.interruption.set()
+            await self.go_on.wait()
+
+
+@contextlib.asynccontextmanager
+async def synced(watch: Watch) -> AsyncIterator[None]:
+    """Runs a watch, once it is open and its list is done, until the block ends."""
+    async with starting(watch):
+        await watch.until_said(ListDone)
+        await watch.until_watching()
+        yield
 
 
 @contextlib.asynccontextmanager
