@@ -7,7 +7,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 GATED := watchslo/clock/*,watchslo/latency/*,watchslo/watch/*
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check assets e2e fidelity bench golden mutate lock clean
+.PHONY: help setup demo test check assets e2e faults soak fidelity bench golden mutate lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,12 @@ assets: setup ## Build the real kube-apiservers and etcd with Go, unless KUBEBUI
 
 e2e: assets ## Run the contract and the whole daemon against real apiservers
 	$(BIN)/pytest tests/contract tests/e2e
+
+faults: assets ## Make every fault, and write docs/faults.md from what comes of it
+	$(BIN)/pytest tests/e2e/faults --golden
+
+soak: assets ## Make faults at random, for MINUTES=20
+	SOAK_MINUTES=$(or $(MINUTES),20) $(BIN)/pytest -s tests/e2e/test_soak.py
 
 fidelity: assets ## Compare what is measured with the truth, and print both
 	$(BIN)/python -m tests.fidelity

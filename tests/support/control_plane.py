@@ -53,10 +53,11 @@ class Etcd:
 
     def __init__(self, folder: Path, program: Path, name: str = "etcd") -> None:
         self._client, self._peer = Port(), Port()
+        self.data = folder / f"{name}.data"
         self.url = f"http://{HOST}:{self._client.number}"
         peer = f"http://{HOST}:{self._peer.number}"
         flags: dict[str, str | Path] = {
-            "data-dir": folder / f"{name}.data",
+            "data-dir": self.data,
             "listen-client-urls": self.url,
             "advertise-client-urls": self.url,
             "listen-peer-urls": peer,
@@ -170,6 +171,7 @@ class ControlPlane:
         self.token = secrets.token_hex(16)
         self.authority = Authority(folder / "certs")
         self.ca = self.authority.ca
+        self.serving = self.authority.server("kube-apiserver")
         common = [*self._flags(), *flags]
         self.apiservers = [
             Apiserver(folder, f"apiserver-{number}", program, common, (self.ca, self.token))
@@ -234,11 +236,11 @@ class ControlPlane:
     def _flags(self) -> list[str]:
         tokens = self.folder / "tokens.csv"
         tokens.write_text(f'{self.token},admin,1,"system:masters"\n')
-        serving, signing = self.authority.server("kube-apiserver"), self.authority.key("service-accounts")
+        signing = self.authority.key("service-accounts")
         flags: dict[str, str | Path] = {
             "etcd-servers": self._storage,
-            "tls-cert-file": serving.certificate,
-            "tls-private-key-file": serving.key,
+            "tls-cert-file": self.serving.certificate,
+            "tls-private-key-file": self.serving.key,
             "client-ca-file": self.ca,
             "service-account-key-file": signing,
             "service-account-signing-key-file": signing,

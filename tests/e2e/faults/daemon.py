@@ -1,0 +1,66 @@
+"""The daemon under test: `watchslo run` that notes what it receives, and the counters that tell of faults."""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.faults.notes import Notes, NotesFile
+from tests.support.daemon import Daemon, Scrape, config_file
+from tests.support.process import Process
+
+OBSERVED = Path(__file__).with_name("observed.py")
+
+TELLING: Mapping[str, str] = {
+    "watchslo_watches_closed_total": "closed {class}/{reason}",
+    "watchslo_relists_total": "relist {reason}",
+    "watchslo_expired_total": "expired {phase}",
+    "watchslo_gap_revisions_total": "gap",
+    "watchslo_unseen_changes_total": "unseen {kind}",
+    "watchslo_list_fallbacks_total": "list fallback",
+    "watchslo_stalls_total": "stall",
+    "watchslo_lost_events_total": "lost",
+    "watchslo_order_violations_total": "order violation",
+    "watchslo_time_travel_total": "time travel",
+    "watchslo_clock_resets_total": "clock reset",
+    "watchslo_unmeasured_events_total": "unmeasured {reason}",
+}
+"""The counters that tell of faults, and what the matrix calls them."""
+
+
+class Observed(Daemon):
+    """A daemon that notes what it receives."""
+
+    def __init__(self, folder: Path, kubeconfig: Path, watches: Sequence[Mapping[str, Any]], **keys: Any) -> None:
+        folder.mkdir()
+        config = config_file(folder, watch=[dict(watch) for watch in watches], metrics="full", **keys)
+        super().__init__(folder, "--config", config, "--kubeconfig", kubeconfig)
+        _, *arguments = self.process.command
+        notes = folder / "notes.jsonl"
+        self.process = Process(folder, "watchslo", [sys.executable, OBSERVED, notes, *arguments])
+        self._notes = NotesFile(notes)
+        self.watches = [str(watch.get("name", watch["resource"])) for watch in watches]
+
+    def notes(self) -> Notes:
+        return self._notes.notes()
+
+    def entries(self) -> list[dict[str, Any]]:
+        """All of the log."""
+        return [json.loads(line) for line in self.process.err.splitlines()]
+
+    def counted(self) -> dict[str, float]:
+        """All counters that tell of faults, over all watches."""
+        return _telling(self.scrape())
+
+
+def _telling(scrape: Scrape) -> dict[str, float]:
+    counted: dict[str, float] = {}
+    for family in scrape.families.values():
+        for sample in family.samples:
+            if words := TELLING.get(sample.name):
+                name = words.format_map(sample.labels)
+                counted[name] = counted.get(name, 0.0) + sample.value
+    counted["garbage"] = scrape.total("watchslo_watch_events_total", type="error")
+    counted["beyond the threshold"] = scrape.total("watchslo_slo_events_total", verdict="beyond")
+    return counted

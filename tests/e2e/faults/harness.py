@@ -1,0 +1,120 @@
+"""Lets a fault happen to a daemon, and finds out what came of it."""
+
+import time
+from math import inf
+
+from tests.e2e.faults.notes import judge
+from tests.e2e.faults.row import LOOK_SECONDS, Outcome, Row, Scene
+from tests.support.writer import Write
+
+START_SECONDS = 90.0  # many start at once
+EVALUATED_SECONDS = 6.0  # samples are counted every five seconds
+STEADY_SECONDS = EVALUATED_SECONDS  # then what came while it started is counted
+EXPLAINED_SECONDS = 4.0  # an early close is explained once more is known
+CAUGHT_UP_SECONDS = 30.0
+
+USUAL = frozenset(
+    {
+        "relist start",
+        "unmeasured initial",
+        "unmeasured before_clock",
+        "unmeasured tainted",
+        "unmeasured unsealed",
+        "beyond the threshold",
+    }
+)
+"""What a start, or a busy machine, may count at any time; each sample is compared with the truth besides."""
+
+
+def play(row: Row, scene: Scene) -> Outcome:
+    """Lets the fault happen to a daemon that measures, and judges what came of it."""
+    daemon, since = scene.daemon, _until_live(scene)
+    time.sleep(STEADY_SECONDS)
+    scene.begins()
+    before = {} if row.from_start else scene.counted_before
+    row.strike(scene)
+    ended = time.monotonic()
+    first = _until_whole(scene, ended)
+    time.sleep(EXPLAINED_SECONDS)
+    until = time.monotonic()
+    writes = _until_settled(scene, since, until)
+    _until_measured(scene, until)
+    time.sleep(EVALUATED_SECONDS)
+    after = daemon.counted()
+    return Outcome(
+        row=row,
+        counted=frozenset(name for name, count in after.items() if count > before.get(name, 0.0)),
+        after_end=first - ended,
+        after_begin=first - scene.began,
+        judgement=judge(daemon.notes(), daemon.watches[0], writes, until),
+        stayed_up=all(stream["up"] for stream in daemon.streams().values()),
+    )
+
+
+def _until_live(scene: Scene) -> float:
+    """Waits until the daemon measures and has seen an event; all writes from the returned moment on are to be seen."""
+    daemon = scene.daemon
+    daemon.process.until(lambda: bool(daemon.log("listening")), START_SECONDS, "listening")
+    daemon.until_measuring(*daemon.watches, timeout=START_SECONDS)
+    since = time.monotonic()
+    _until_seen(scene, since, CAUGHT_UP_SECONDS)
+    return since
+
+
+def _until_whole(scene: Scene, ended: float) -> float:
+    """Waits for the first event of what was written after the end, and says when it came."""
+    return _until_seen(scene, ended, scene.row.within)
+
+
+def _until_seen(scene: Scene, since: float, timeout: float) -> float:
+    """Waits until anything that was written since then is seen, and says when it was."""
+    daemon, watch = scene.daemon, scene.daemon.watches[0]
+
+    def first() -> float:
+        return daemon.notes().first_seen(watch, (write for write in scene.scribe.answered() if write.before >= since))
+
+    daemon.process.until(lambda: first() < inf, timeout, "an event", LOOK_SECONDS)
+    return first()
+
+
+def _until_settled(scene: Scene, since: float, until: float) -> list[Write]:
+    """Waits until every write of this time came or was reported as missed; what never comes is lost."""
+    watch, writes = scene.daemon.watches[0], scene.scribe.writes(since, until)
+    deadline = time.monotonic() + CAUGHT_UP_SECONDS
+    while time.monotonic() < deadline:
+        notes = scene.daemon.notes()
+        if all(notes.saw(watch, write) or notes.reported(watch, write) for write in writes):
+            break
+        time.sleep(LOOK_SECONDS)
+    return writes
+
+
+def _until_measured(scene: Scene, until: float) -> None:
+    """Waits until all is measured that was received by then: samples wait for a tick, and ticks may be rare by now."""
+    daemon = scene.daemon
+
+    def measured() -> bool:
+        return any(sample.at >= until for sample in reversed(daemon.notes().samples))
+
+    daemon.process.until(measured, CAUGHT_UP_SECONDS, "measured", LOOK_SECONDS)
+
+
+def verify(outcome: Outcome) -> None:
+    """Fails where something was not counted as it should be, was lost, or was not true."""
+    row, judgement = outcome.row, outcome.judgement
+    print(outcome.counted, outcome.after_end, outcome.after_begin, judgement)
+    assert judgement.lost == (), f"lost without a word: {judgement.lost}"
+    assert judgement.wrong == (), f"samples that cannot be true: {judgement.wrong}"
+    assert judgement.false_alarms == 0
+    assert judgement.samples > 0
+    assert row.forgets or not judgement.in_gaps, f"{judgement.in_gaps} writes are in a gap, though they could be had"
+    missing = [name for name in row.counted if not _named(outcome.counted, name)]
+    assert not missing, f"counted {sorted(outcome.counted)}, but not {missing}"
+    unexpected = outcome.counted.difference(*(_named(outcome.counted, name) for name in row.counted | row.also | USUAL))
+    assert not unexpected, f"counted {sorted(unexpected)} besides"
+    assert outcome.stayed_up
+
+
+def _named(counted: frozenset[str], name: str) -> set[str]:
+    """Those of the counters that a name means: itself, or all of a class of closes."""
+    return {each for each in counted if each == name or each.startswith(f"{name}/")}

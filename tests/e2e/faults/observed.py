@@ -1,0 +1,133 @@
+"""`watchslo` that writes down what it receives, what it makes of it, and obeys two signals that no user can send.
+
+    python observed.py NOTES run --config ...
+
+NOTES is a file of JSON lines, one for each fact: see `notes.py`, which reads them. SIGUSR1 blocks the event loop for
+`BLOCKED_SECONDS`; SIGUSR2 sets our wall clock ahead by `STEP_SECONDS`, and the next one sets it right again. What is
+noted was handed over by the product's own methods; nothing in it knows that it is observed.
+"""
+
+import asyncio
+import dataclasses
+import json
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+from watchslo.cli import main
+from watchslo.latency.track import Track
+from watchslo.monitor.stream import Stream
+from watchslo.watch.machine import Machine
+from watchslo.watch.messages import Emit, Gap, ListDone, Note, Relisted
+
+BLOCKED_SECONDS = 3.0
+STEP_SECONDS = 3600.0
+TOLD = (Gap, Relisted, ListDone)
+COUNTED_EVERY_SECONDS = 1.0
+
+watching: ContextVar[str] = ContextVar("watching", default="")
+"""The label of the stream whose task this is: what a machine says is said by the tasks that its stream has started."""
+
+
+class Notes:
+    """The file; what is written to it can be read at once."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("w", buffering=1)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._labels: dict[int, str] = {}
+
+    def add(self, kind: str, **facts: Any) -> None:
+        self._file.write(json.dumps({"kind": kind, **facts}) + "\n")
+
+    def follow_streams(self) -> None:
+        """Notes live events and the facts that explain what is missing among them."""
+        run, receive = Stream.run, Machine.receive
+
+        async def run_named(stream: Stream) -> None:
+            self._loop = asyncio.get_running_loop()
+            token = watching.set(stream.label)
+            try:
+                await run(stream)
+            finally:
+                watching.reset(token)
+
+        def receive_and_note(machine: Machine, happened: Any, now: float) -> Any:
+            outputs = receive(machine, happened, now)
+            watch = self._labels.setdefault(id(machine), watching.get())  # others tell it of resets
+            for output in outputs:
+                if isinstance(output, Emit):
+                    batch = output.batch
+                    self.add("seen", watch=watch, at=batch.received, revisions=batch.revisions)
+                elif isinstance(output, Note) and isinstance(output.fact, TOLD):
+                    told = dataclasses.asdict(output.fact)
+                    self.add("fact", watch=watch, at=now, fact=type(output.fact).__name__, told=told)
+            return outputs
+
+        _replace(Stream, "run", run_named)
+        _replace(Machine, "receive", receive_and_note)
+
+    def follow_samples(self) -> None:
+        """Notes the bounds that each sample is given when its second is sealed."""
+        seal = Track.seal
+
+        def seal_and_note(track: Track, sent: float, revision: int, measure: Any, round_trip: float) -> bool:
+            def measure_and_note(revisions: Any, received: Any) -> Any:
+                bounds = measure(revisions, received)
+                known = bounds.measurable
+                columns = (revisions, received, bounds.proven, bounds.upper)
+                samples = [column[known].tolist() for column in columns]
+                self.add("samples", **dict(zip(("revisions", "at", "least", "most"), samples, strict=True)))
+                return bounds
+
+            return seal(track, sent, revision, measure_and_note, round_trip)
+
+        _replace(Track, "seal", seal_and_note)
+
+    def count_tasks(self) -> None:
+        """Notes each second how many tasks there are."""
+        while True:
+            time.sleep(COUNTED_EVERY_SECONDS)
+            if self._loop is not None:
+                self.add("tasks", at=time.monotonic(), count=len(asyncio.all_tasks(self._loop)))
+
+
+def _replace(owner: type, name: str, method: Any) -> None:
+    setattr(owner, name, method)  # in a function, because mypy forbids the plain assignment
+
+
+class WallClock:
+    """`time.time`, which may be wrong."""
+
+    def __init__(self) -> None:
+        self._right = time.time
+        self._ahead = 0.0
+        time.time = lambda: self._right() + self._ahead
+
+    def step(self, *_: object) -> None:
+        self._ahead = STEP_SECONDS - self._ahead
+
+
+def block(*_: object) -> None:
+    time.sleep(BLOCKED_SECONDS)
+
+
+def observe(path: str, arguments: Sequence[str]) -> None:
+    """Runs `watchslo` with these arguments."""
+    notes = Notes(Path(path))
+    notes.follow_streams()
+    notes.follow_samples()
+    signal.signal(signal.SIGUSR1, block)
+    signal.signal(signal.SIGUSR2, WallClock().step)
+    threading.Thread(target=notes.count_tasks, daemon=True).start()
+    sys.argv[1:] = arguments
+    main()
+
+
+if __name__ == "__main__":
+    observe(sys.argv[1], sys.argv[2:])

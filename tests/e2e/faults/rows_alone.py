@@ -1,0 +1,148 @@
+"""What happens to apiservers and to etcd themselves."""
+
+import shutil
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.faults.row import Row, Scene
+from tests.support.certs import Authority
+from tests.support.control_plane import ControlPlane
+from tests.support.writer import Writer
+
+APISERVER_FROZEN_SECONDS = 40.0
+ETCD_FROZEN_SECONDS = 10.0
+WITHOUT_CA_SECONDS = 3.0
+
+
+def apiserver_sigterm(scene: Scene) -> None:
+    scene.plane.apiservers[0].restart()
+
+
+def apiserver_sigkill(scene: Scene) -> None:
+    apiserver = scene.plane.apiservers[0]
+    apiserver.process.kill()
+    apiserver.start()
+    apiserver.wait_ready()
+
+
+def apiserver_sigstop(scene: Scene) -> None:
+    process = scene.plane.apiservers[0].process
+    process.signal(signal.SIGSTOP)
+    time.sleep(APISERVER_FROZEN_SECONDS)
+    process.signal(signal.SIGCONT)
+
+
+def etcd_sigstop(scene: Scene) -> None:
+    process = scene.plane.etcd.process
+    process.signal(signal.SIGSTOP)
+    time.sleep(ETCD_FROZEN_SECONDS)
+    process.signal(signal.SIGCONT)
+
+
+def ca_rotated(scene: Scene) -> None:
+    """The apiserver's certificate is another authority's, and only later do we hear of that."""
+    plane = scene.plane
+    authority = Authority(scene.folder / "authority")
+    serving, used = authority.server("kube-apiserver"), plane.serving
+    for new, old in ((serving.key, used.key), (serving.certificate, used.certificate)):
+        new.replace(old)
+    scene.link.switch_on("reset")
+    scene.until_counted("closed network/tls")
+    time.sleep(WITHOUT_CA_SECONDS)
+    shutil.copy(authority.ca, plane.ca)
+
+
+def one_of_two_killed(scene: Scene) -> None:
+    """The one that has the watch: connections take turns, until it is there."""
+    first = scene.plane.apiservers[0]
+    with first.writer(scene.plane.token) as writer:
+        while not _watches(writer):
+            scene.link.switch_on("reset")
+            time.sleep(3.0)
+    scene.begins()
+    first.process.kill()
+
+
+def _watches(writer: Writer) -> bool:
+    """Whether an apiserver has a watch of service accounts in one namespace: its own are of all namespaces."""
+    wanted = ('resource="serviceaccounts"', 'scope="namespace"', 'verb="WATCH"')
+    lines = [
+        line for line in writer.text("/metrics").splitlines() if line.startswith("apiserver_longrunning_requests{")
+    ]
+    return any(float(line.rpartition(" ")[2]) > 0 for line in lines if all(label in line for label in wanted))
+
+
+def etcd_restored(scene: Scene) -> None:
+    """To what it was before the daemon has started."""
+    plane, data = scene.plane, scene.plane.etcd.data
+    for apiserver in plane.apiservers:
+        apiserver.process.kill()
+    plane.etcd.process.stop()
+    shutil.rmtree(data)
+    shutil.copytree(scene.folder / "backup", data)
+    plane.etcd.start()
+    for apiserver in plane.apiservers:
+        apiserver.start()
+    for apiserver in plane.apiservers:
+        apiserver.wait_ready()
+
+
+def backup(plane: ControlPlane, folder: Path) -> dict[str, Any]:
+    """Copies what etcd holds."""
+    plane.etcd.process.stop()
+    shutil.copytree(plane.etcd.data, folder / "backup")
+    plane.etcd.start()
+    for apiserver in plane.apiservers:
+        apiserver.wait_ready()
+    return {"token": plane.token}
+
+
+NETWORK = "closed network"
+AFRESH = frozenset({"closed expired/expired", "relist expired", "gap"})
+"""A cache that has just been filled knows nothing older than itself."""
+ALONE = (
+    Row(
+        "the apiserver gets SIGTERM and comes back",
+        apiserver_sigterm,
+        AFRESH | {"closed server/apiserver_shutdown"},
+        also=frozenset({NETWORK, "expired stream", "expired open"}),
+        forgets=True,
+    ),
+    Row(
+        "the apiserver is killed (SIGKILL) and comes back",
+        apiserver_sigkill,
+        AFRESH | {NETWORK},
+        also=frozenset({"expired stream", "expired open"}),
+        forgets=True,
+    ),
+    Row(
+        "the apiserver stands still (SIGSTOP) for 40 s",
+        apiserver_sigstop,
+        frozenset({"beyond the threshold"}),
+        also=frozenset({"closed server/forced", "closed server/slow_consumer", NETWORK, "stall"}),
+    ),
+    Row("etcd stands still (SIGSTOP) for 10 s", etcd_sigstop, frozenset(), also=frozenset({"stall"})),
+    Row(
+        "one of two apiservers behind one address is killed",
+        one_of_two_killed,
+        frozenset({NETWORK}),
+        watches=({"resource": "serviceaccounts", "namespace": "default"},),
+        behind_one_address=True,
+    ),
+    Row(
+        "the CA is rotated, and we hear of it later",
+        ca_rotated,
+        frozenset({"closed network/reset", "closed network/tls"}),
+        also=frozenset({"closed credentials/rotated"}),
+    ),
+    Row(
+        "etcd is restored to an older state",
+        etcd_restored,
+        frozenset({NETWORK, "clock reset", "closed own/domain_reset", "relist domain_reset"}),
+        also=frozenset({"unmeasured domain"}) | AFRESH | {"expired stream", "expired open"},
+        forgets=True,
+        prepare=backup,
+    ),
+)

@@ -1,0 +1,286 @@
+"""What happens on the way to a healthy apiserver, to rights and definitions in it, and to ourselves."""
+
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.faults.row import REAL, Row, Scene
+from tests.e2e.faults.tokens import mint
+from tests.support.control_plane import EVERYTHING_READABLE, ControlPlane
+from tests.support.writer import crd
+
+GROUP = "tests.watchslo.invalid"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+FLOW_CONTROL = "/apis/flowcontrol.apiserver.k8s.io/v1"
+THROTTLED_SECONDS = 60.0
+IDLE_CUT_SECONDS = 50.0
+BIG_LINES: dict[str, Any] = {"limits": {"maxLine": "1Mi"}}
+
+
+def watching(resource: str, **keys: Any) -> tuple[dict[str, Any], ...]:
+    return ({"resource": resource, "namespace": "default", **keys},)
+
+
+# The way
+
+
+def reset(scene: Scene) -> None:
+    scene.link.switch_on("reset")
+
+
+def fin_inside_a_chunk(scene: Scene) -> None:
+    scene.link.switch_on("truncated")
+    time.sleep(1.0)  # they end when something comes
+
+
+def idle_cut(scene: Scene) -> None:
+    with scene.scribe.resting(), scene.link.fault("idle-timeout", IDLE_CUT_SECONDS):
+        time.sleep(2.2 * IDLE_CUT_SECONDS)
+
+
+def black_hole_to_us(scene: Scene) -> None:
+    scene.link.switch_on("hole-to-client", connections="open")
+    scene.until_counted("stall")
+
+
+def black_hole_from_us(scene: Scene) -> None:
+    with scene.link.fault("hole-to-server", connections="open"):
+        time.sleep(15.0)
+
+
+def throttled(scene: Scene) -> None:
+    with scene.link.fault("thin-link"):
+        time.sleep(20.0)
+
+
+def html_with_200(scene: Scene) -> None:
+    with scene.link.fault("captive-portal"):
+        scene.link.switch_on("fin")
+        scene.until_counted("closed server/garbage")
+
+
+def long_line(scene: Scene) -> None:
+    scene.link.switch_on("long-line")
+    time.sleep(3.0)
+
+
+def too_long_line(scene: Scene) -> None:
+    scene.link.switch_on("long-line")
+    time.sleep(3.0)
+
+
+# The storage behind it
+
+
+def compacted(scene: Scene) -> None:
+    scene.link.switch_on("reset", connections="new")
+    scene.link.switch_on("reset", connections="open")
+    time.sleep(3.0)
+    scene.plane.etcd.compact(scene.plane.etcd.revision())
+    scene.link.switch_off("reset")
+
+
+def frozen_cache(scene: Scene) -> None:
+    with scene.storage.fault("hole-to-client"):
+        scene.until_counted("stall")
+
+
+# Who we are, and what there is
+
+
+def service_account(plane: ControlPlane, folder: Path) -> dict[str, Any]:
+    """The rights to read, which can be taken away."""
+    return {"token": plane.service_account(_slug(folder), EVERYTHING_READABLE)}
+
+
+def token_file(plane: ControlPlane, folder: Path) -> dict[str, Any]:
+    """A token in a file, as pods have it."""
+    plane.service_account(_slug(folder), EVERYTHING_READABLE)
+    _renew_token(plane, folder, lives=3600.0)
+    return {"tokenFile": str(folder / "token")}
+
+
+def rights_revoked(scene: Scene) -> None:
+    with scene.plane.writer() as writer:
+        writer.patch(f"{ROLES}/{scene.row.slug}", {"rules": []})
+        time.sleep(2.0)  # RBAC has a cache, too
+        scene.link.switch_on("reset")  # an open watch outlives its right
+        scene.until_counted("closed credentials/forbidden")
+        writer.patch(f"{ROLES}/{scene.row.slug}", {"rules": [EVERYTHING_READABLE]})
+
+
+def token_expired(scene: Scene) -> None:
+    _renew_token(scene.plane, scene.folder, lives=8.0)
+    scene.until_said("tick_failed", reason="unauthorized")
+    scene.link.switch_on("reset")
+    scene.until_counted("closed credentials/unauthorized")
+    _renew_token(scene.plane, scene.folder, lives=3600.0)
+
+
+def throttled_by_flow_control(scene: Scene) -> None:
+    """By a priority level that admits nobody, as administrators jail a client that is too busy."""
+    name = scene.row.slug
+    rejecting = {"nominalConcurrencyShares": 0, "borrowingLimitPercent": 0, "limitResponse": {"type": "Reject"}}
+    subject = {"kind": "ServiceAccount", "serviceAccount": {"name": name, "namespace": "default"}}
+    everything = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"], "clusterScope": True}
+    schema = {
+        "priorityLevelConfiguration": {"name": name},
+        "matchingPrecedence": 2,
+        "distinguisherMethod": {"type": "ByUser"},
+        "rules": [{"subjects": [subject], "resourceRules": [everything]}],
+    }
+    with scene.plane.writer() as writer:
+        level = {"metadata": {"name": name}, "spec": {"type": "Limited", "limited": rejecting}}
+        writer.create(f"{FLOW_CONTROL}/prioritylevelconfigurations", level)
+        writer.create(f"{FLOW_CONTROL}/flowschemas", {"metadata": {"name": name}, "spec": schema})
+        scene.until_said("tick_failed", reason="throttled")
+        scene.link.switch_on("reset")
+        time.sleep(THROTTLED_SECONDS)
+        writer.delete(f"{FLOW_CONTROL}/flowschemas/{name}")
+
+
+def crd_changed(scene: Scene) -> None:
+    with scene.plane.writer() as writer:
+        (version,) = crd("gadgets", "Gadget")["spec"]["versions"]
+        version["schema"]["openAPIV3Schema"]["description"] = "Changed."
+        writer.patch(f"{CRDS}/gadgets.{GROUP}", {"spec": {"versions": [version]}})
+    time.sleep(2.0)
+
+
+def crd_recreated(scene: Scene) -> None:
+    with scene.plane.writer() as writer:
+        writer.delete(f"{CRDS}/gizmos.{GROUP}")
+        scene.until_counted("closed server/not_found")
+        writer.create(CRDS, crd("gizmos", "Gizmo"))
+
+
+def watch_list_gate_off(_scene: Scene) -> None:
+    """It is off from the start."""
+
+
+# Ourselves
+
+
+def own_loop_blocked(scene: Scene) -> None:
+    scene.daemon.process.signal(signal.SIGUSR1)
+    time.sleep(3.0)
+
+
+def wall_clock_stepped(scene: Scene) -> None:
+    scene.daemon.process.signal(signal.SIGUSR2)
+    time.sleep(10.0)
+    scene.daemon.process.signal(signal.SIGUSR2)
+
+
+def _slug(folder: Path) -> str:
+    return folder.name.replace("_", "-")
+
+
+def _renew_token(plane: ControlPlane, folder: Path, lives: float) -> None:
+    draft = folder / "token.new"
+    draft.write_text(mint(plane, _slug(folder), lives))
+    draft.replace(folder / "token")
+
+
+NETWORK = frozenset({"closed network"})
+LINKED = (
+    Row("every connection is reset (RST)", reset, frozenset({"closed network/reset"})),
+    Row("the connection ends (FIN) inside a chunk", fin_inside_a_chunk, frozenset({"closed network/early_eof"})),
+    Row(
+        "a load balancer cuts what is idle for 50 s",
+        idle_cut,
+        frozenset({"closed network/early_eof"}),
+        watches=watching("serviceaccounts"),
+    ),
+    Row(
+        "black hole: nothing reaches us any more",
+        black_hole_to_us,
+        frozenset({"stall", "closed network/stalled", "beyond the threshold"}),
+    ),
+    Row("black hole: nothing of ours arrives any more", black_hole_from_us, frozenset()),
+    Row(
+        "throttled to 64 kbit/s",
+        throttled,
+        frozenset({"beyond the threshold"}),
+        watches=watching("configmaps", representation="metadata"),
+    ),
+    Row(
+        "something in between answers with HTML and status 200",
+        html_with_200,
+        frozenset({"closed server/garbage"}),
+        also=NETWORK,
+        plain=True,
+    ),
+    Row("a line of 20 MiB, where 64 MiB are allowed", long_line, frozenset({"garbage"}), plain=True),
+    Row(
+        "a line of 20 MiB, where 1 MiB is allowed",
+        too_long_line,
+        frozenset({"closed server/oversize", "relist errors", "gap"}),
+        plain=True,
+        keys=BIG_LINES,
+        forgets=True,
+    ),
+    Row(
+        "compaction past our revision, while we are away",
+        compacted,
+        frozenset({"closed network/reset", "closed expired/expired", "relist expired", "gap"}),
+        also=NETWORK | {"expired open", "expired stream"},
+        watches=watching("events"),
+        forgets=True,
+    ),
+    Row(
+        "one resource's watch cache is frozen",
+        frozen_cache,
+        frozenset({"stall", "beyond the threshold"}),
+        watches=watching("secrets"),
+    ),
+    Row(
+        "the right to watch is taken away and given back",
+        rights_revoked,
+        frozenset({"closed network/reset", "closed credentials/forbidden", "relist errors", "gap"}),
+        prepare=service_account,
+        forgets=True,
+        within=90.0,
+    ),
+    Row(
+        "the token expires, and a new one comes later",
+        token_expired,
+        frozenset({"closed credentials/unauthorized"}),
+        prepare=token_file,
+        also=NETWORK | {"closed credentials/rotated"},
+    ),
+    Row(
+        "all is answered with 429 for a minute",
+        throttled_by_flow_control,
+        frozenset({"closed network/reset", "closed server/throttled"}),
+        prepare=service_account,
+        within=90.0,
+    ),
+    Row(
+        "a CRD is changed",
+        crd_changed,
+        frozenset({"closed server"}),
+        watches=watching(f"gadgets.{GROUP}"),
+    ),
+    Row(
+        "a CRD is deleted and created anew",
+        crd_recreated,
+        frozenset({"closed server/not_found", "closed server/crd_deleted", "relist errors", "gap"}),
+        watches=watching(f"gizmos.{GROUP}"),
+        forgets=True,
+        within=90.0,
+    ),
+    Row(
+        "the apiserver streams no lists (gate WatchList off)",
+        watch_list_gate_off,
+        frozenset({"list fallback"}),
+        also=frozenset({"unmeasured domain"}),
+        watches=watching("configmaps", list="stream"),
+        from_start=True,
+    ),
+    Row("our own loop is blocked for 3 s", own_loop_blocked, frozenset({"unmeasured tainted"})),
+    Row("our wall clock is an hour ahead for 10 s", wall_clock_stepped, frozenset()),
+)
+assert all(row.where == REAL for row in LINKED)

@@ -1,0 +1,92 @@
+"""The writer whose log is the truth: it goes on whatever happens, and in the end knows every revision that it made."""
+
+import contextlib
+import http.client
+import threading
+import time
+from collections.abc import Callable, Iterator
+from random import Random
+from types import TracebackType
+from typing import Any, Self
+
+from tests.support.writer import StatusError, Write, Writer
+
+SHORTEST_GAP_SECONDS, LONGEST_GAP_SECONDS = 0.03, 0.09
+REFUSED_PAUSE_SECONDS = 0.2
+
+Make = Callable[[str], dict[str, Any]]
+"""Makes an object of a name."""
+
+
+class Scribe:
+    """Creates objects in one collection, about 17 a second, while its context lasts.
+
+    A write without an answer may have been done: its object's name is used by no other, so that a look at it tells.
+    """
+
+    def __init__(self, open_writer: Callable[[], Writer], collection: str, make: Make, name: str) -> None:
+        self._open_writer = open_writer
+        self._collection = collection
+        self._make = make
+        self._name = name
+        self._over = threading.Event()
+        self._rests = threading.Event()
+        self._writes: list[Write] = []
+        self._doubtful: list[tuple[str, float]] = []
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+
+    @contextlib.contextmanager
+    def resting(self) -> Iterator[None]:
+        """Writes nothing while the context lasts."""
+        self._rests.set()
+        yield
+        self._rests.clear()
+
+    def answered(self) -> list[Write]:
+        """The writes that were answered so far."""
+        return list(self._writes)
+
+    def writes(self, since: float, until: float) -> list[Write]:
+        """All writes that began in this time, those without an answer too; the apiserver is asked about these."""
+        doubtful = [(name, before) for name, before in tuple(self._doubtful) if since <= before < until]
+        found = [write for write in tuple(self._writes) if since <= write.before < until]
+        if doubtful:
+            with self._open_writer() as writer:
+                found.extend(write for name, before in doubtful if (write := self._look_up(writer, name, before)))
+        return sorted(found, key=lambda write: write.before)
+
+    def _look_up(self, writer: Writer, name: str, before: float) -> Write | None:
+        path = f"{self._collection}/{name}"
+        try:
+            found = writer.get(path)
+        except StatusError as error:
+            assert error.code == 404, error  # noqa: PT017 - not what is tested
+            return None
+        return Write("POST", path, before, time.monotonic(), int(found["metadata"]["resourceVersion"]))
+
+    def _run(self) -> None:
+        random, number = Random(self._name), 0
+        with self._open_writer() as writer:
+            while not self._over.wait(random.uniform(SHORTEST_GAP_SECONDS, LONGEST_GAP_SECONDS)):
+                if self._rests.is_set():
+                    continue
+                number += 1
+                self._write(writer, f"{self._name}-{number}")
+
+    def _write(self, writer: Writer, name: str) -> None:
+        before = time.monotonic()
+        try:
+            self._writes.append(writer.create(self._collection, self._make(name)))
+        except (OSError, http.client.HTTPException, StatusError):
+            self._doubtful.append((name, before))
+            self._over.wait(REFUSED_PAUSE_SECONDS)
