@@ -162,6 +162,10 @@ class Watch:
     async def until_events(self, count: int) -> None:
         await self._until(lambda: len(self.events) >= count)
 
+    async def until_in_stock(self) -> None:
+        """Waits until its inventory knows what is there."""
+        await self._until(lambda: self._machine.inventory is not None and self._machine.inventory.synced)
+
     async def until_seen(self, revision: int) -> None:
         """Waits for an event, or a bookmark, of this revision or a later one."""
         await self._until(lambda: (self._machine.revision or 0) >= revision)
