@@ -260,7 +260,8 @@ class Health:
 def detection_seconds(quiet: int, budget: float) -> float | None:
     """Within how long a stream is found that withholds an event, if so many are quiet; None: never, audits are off.
 
-    In the worst case all of them fall silent at once, and its turn comes last.
+    In the worst case all of them fall silent at once, its turn comes last, and its cache is frozen: two nudges are
+    waited for in vain. That is longer than an audit and its grace take, with a threshold of up to seven seconds.
     """
     if not budget:
         return None
