@@ -12,7 +12,7 @@ from watchslo.kube.client import Client
 from watchslo.kube.representation import Representation
 from watchslo.watch.inventory import Inventory
 from watchslo.watch.messages import Expired, Gap, ListDone, Unseen
-from watchslo.watch.strategy import PAGED, PARALLEL, STRATEGIES, Strategy
+from watchslo.watch.strategy import PAGED, PARALLEL, STRATEGIES, TAIL, Strategy
 
 LISTING = [strategy for strategy in STRATEGIES.values() if strategy is not TAIL]
 EVERY_LISTING_STRATEGY = pytest.mark.parametrize("strategy", LISTING, ids=lambda strategy: strategy.name)
