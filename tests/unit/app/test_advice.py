@@ -44,6 +44,10 @@ def test_stream_where_the_apiserver_streams_lists() -> None:
     )
 
 
+def test_stream_beside_nothing_else() -> None:
+    assert advice(STREAM).reason.endswith("no revision can expire in between.")
+
+
 def test_stream_where_paged_loses_its_revision() -> None:
     assert advice(EXPIRED, STREAM) == Advice(
         "stream",
