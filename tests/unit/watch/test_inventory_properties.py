@@ -1,0 +1,254 @@
+"""A small apiserver and a machine with an inventory: whatever happens, in the end both hold the same objects."""
+
+from dataclasses import dataclass
+from itertools import takewhile
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.watch.test_machine import bookmark, change
+from watchslo.watch.decode import Added, Deleted, Frame, Frames, Modified
+from watchslo.watch.failure import ENDED, Reason, because
+from watchslo.watch.inventory import Inventory
+from watchslo.watch.machine import Machine, State
+from watchslo.watch.messages import (
+    Begin,
+    Cancel,
+    Closed,
+    Fact,
+    Gap,
+    Listed,
+    ListFailed,
+    ListRequest,
+    Note,
+    Objects,
+    Opened,
+    Output,
+    Received,
+    Start,
+    Unseen,
+    WakeAt,
+    WatchRequest,
+    Woken,
+)
+from watchslo.watch.strategy import CACHE, PAGED, PARALLEL, STREAM, Strategy
+
+PAGE = 2
+ENDS = [ENDED, because(Reason.RESET), because(Reason.OVERSIZE)]
+EXPIRED = because(Reason.EXPIRED, status=410)
+KINDS: dict[str, type[Added | Modified | Deleted]] = {"ADDED": Added, "MODIFIED": Modified, "DELETED": Deleted}
+
+
+@dataclass(frozen=True)
+class Change:
+    revision: int
+    kind: str
+    uid: str
+
+
+class Server:
+    """Its history, and the oldest revision from which it still tells it."""
+
+    def __init__(self) -> None:
+        self.history: list[Change] = []
+        self.oldest = 0
+        self.revision = 10
+
+    def write(self, kind: str, uid: str) -> None:
+        self.revision += 1
+        self.history.append(Change(self.revision, kind, uid))
+
+    def objects(self, revision: int) -> dict[str, int]:
+        """What there was at that revision, and since when."""
+        there: dict[str, int] = {}
+        for past in takewhile(lambda past: past.revision <= revision, self.history):
+            there.pop(past.uid, None)
+            if past.kind != "DELETED":
+                there[past.uid] = past.revision
+        return there
+
+    def hidden(self, after: int, until: int) -> Unseen:
+        """What became of the objects in between."""
+        old, new = self.objects(after), self.objects(until)
+        return Unseen(
+            changed=sum(new[uid] != old[uid] for uid in old.keys() & new.keys()),
+            created=len(new.keys() - old.keys()),
+            deleted=len(old.keys() - new.keys()),
+        )
+
+
+class World:
+    """Lists come in pages of two, events one by one, and what is asked for is answered late or not at all."""
+
+    def __init__(self, strategy: Strategy, random: Random) -> None:
+        self.random = random
+        self.server = Server()
+        self.inventory = Inventory()
+        self.machine = Machine(strategy, PAGE, random.random, inventory=self.inventory)
+        self.now = 0.0
+        self.alarm = 0.0
+        self.lists: dict[int, ListRequest] = {}
+        self.watches: dict[int, WatchRequest] = {}
+        self.sent = 0  # the revision up to which the watch has told
+        self.opened = False
+        self.streamed: list[tuple[str, int]] | None = None  # what a streamed list has still to bring
+        self.gap: Gap | None = None
+        self.disturbed = False
+        self.uids = 0
+        for _ in range(6):
+            self.something_is_written()
+        self.obey(self.machine.receive(Begin(), self.now))
+
+    def obey(self, outputs: list[Output]) -> None:
+        for output in outputs:
+            match output:
+                case Start(op, ListRequest() as request):
+                    self.lists[op] = request
+                case Start(op, WatchRequest() as request):
+                    self.watches[op] = request
+                    self.opened = False
+                case Cancel(op):
+                    self.lists.pop(op, None)
+                    self.watches.pop(op, None)
+                case WakeAt(time):
+                    self.alarm = time
+                case Note(fact):
+                    self.check(fact)
+
+    def check(self, fact: Fact) -> None:
+        match fact:
+            case Gap():
+                self.gap = fact
+            case ListFailed():
+                # what a list that began anew beside the watch is ahead of it, only the watch can tell, if it ever does
+                self.disturbed = self.disturbed or self.machine.strategy in (PARALLEL, STREAM)
+            case Unseen():
+                if self.gap is None and not self.disturbed:
+                    assert fact == Unseen(0, 0, 0)
+                elif self.gap is not None and not self.disturbed:
+                    assert fact == self.server.hidden(self.gap.after, self.gap.until)
+                self.gap = None
+
+    # What happens at the server
+
+    def something_is_written(self) -> None:
+        there = sorted(self.server.objects(self.server.revision))
+        if self.random.random() < 0.3 or not there:
+            self.uids += 1
+            self.server.write("ADDED", f"uid-{self.uids}")
+        else:
+            self.server.write(self.random.choice(("MODIFIED", "DELETED")), self.random.choice(there))
+
+    def history_is_forgotten(self) -> None:
+        self.server.oldest = self.server.revision
+
+    # What becomes of requests
+
+    def a_page_is_answered(self) -> None:
+        [(op, request)] = self.lists.items()
+        del self.lists[op]
+        at, place = map(int, (request.continue_token or f"{self.server.revision}/0").split("/"))
+        if request.continue_token and at < self.server.oldest:
+            self.obey(self.machine.receive(Closed(op, EXPIRED), self.now))
+            return
+        there = list(self.server.objects(at).items())
+        rest = there[place:] if request.limit is None else there[place : place + PAGE]
+        token = f"{at}/{place + PAGE}" if place + len(rest) < len(there) else None
+        objects = Objects([uid for uid, _ in rest], [str(since) for _, since in rest])
+        self.obey(self.machine.receive(Listed(op, at, len(rest), 100, token, objects), self.now))
+
+    def the_watch_goes_on(self) -> None:
+        most = self.random.randint(1, 4)
+        [(op, request)] = self.watches.items()
+        if self.opened:
+            self.deliver(op, most)
+        elif request.revision is not None and request.revision < self.server.oldest:
+            del self.watches[op]
+            self.obey(self.machine.receive(Closed(op, EXPIRED), self.now))
+        else:
+            self.opened = True
+            self.sent = self.server.revision if request.revision is None else request.revision
+            self.streamed = None if request.revision is not None else list(self.server.objects(self.sent).items())
+            self.obey(self.machine.receive(Opened(op), self.now))
+
+    def deliver(self, op: int, most: int) -> None:
+        frames: list[Frame] = []
+        if self.streamed is not None:
+            frames += [change(Added, since, uid=uid) for uid, since in self.streamed[:most]]
+            self.streamed = self.streamed[most:]
+            if len(frames) == most:
+                self.read(op, frames)
+                return
+        news = [past for past in self.server.history if past.revision > self.sent][:most]
+        frames += [change(KINDS[past.kind], past.revision, uid=past.uid) for past in news]
+        self.sent = news[-1].revision if news else self.sent
+        if self.streamed is not None and (not news or most % 2):
+            frames.append(bookmark(self.sent, end="true"))
+            self.streamed = None
+        self.read(op, frames)
+
+    def read(self, op: int, frames: list[Frame]) -> None:
+        self.obey(self.machine.receive(Received(op, Frames(frames), self.now), self.now))
+
+    def the_watch_ends(self) -> None:
+        failure = self.random.choice(ENDS)
+        [op] = self.watches
+        del self.watches[op]
+        self.obey(self.machine.receive(Closed(op, failure), self.now))
+
+    def the_list_fails(self) -> None:
+        [op] = self.lists
+        del self.lists[op]
+        self.obey(self.machine.receive(Closed(op, because(Reason.SERVER_ERROR)), self.now))
+
+    def the_alarm_goes_off(self) -> None:
+        self.now = max(self.now, self.alarm)
+        self.obey(self.machine.receive(Woken(), self.now))
+
+    def anything_happens(self) -> None:
+        may = [self.something_is_written] * 3 + [self.the_alarm_goes_off]
+        may += [self.a_page_is_answered] * 4 if self.lists else []
+        may += [self.the_watch_goes_on] * 5 if self.watches else []
+        rare = [self.history_is_forgotten]
+        rare += [self.the_list_fails] if self.lists else []
+        rare += [self.the_watch_ends] if self.watches else []
+        self.random.choice(rare if self.random.random() < 0.1 else may)()
+
+    def all_comes_to_rest(self) -> None:
+        """Answer everything, and compare: a list of the truth finds nothing that was unseen."""
+        self.something_is_written()
+        for _ in range(300):
+            if self.lists:
+                self.a_page_is_answered()
+            elif self.watches and not self.up_to_date():
+                self.the_watch_goes_on()
+            elif self.machine.state is State.WATCHING and self.inventory.synced and self.at_rest():
+                break
+            else:
+                self.the_alarm_goes_off()
+        assert self.machine.state is State.WATCHING
+        truth = self.server.objects(self.server.revision)
+        assert len(self.inventory) == len(truth)
+        self.inventory.begin()
+        self.inventory.list(list(truth), [str(since) for since in truth.values()])
+        assert self.inventory.finish(self.server.revision, told=self.server.revision) == Unseen(0, 0, 0)
+
+    def up_to_date(self) -> bool:
+        return self.opened and self.streamed is None and self.machine.revision == self.server.revision
+
+    def at_rest(self) -> bool:
+        """Whether no list waits beside the watch."""
+        self.now = max(self.now, self.alarm)
+        self.obey(self.machine.receive(Woken(), self.now))
+        return not self.lists
+
+
+@settings(max_examples=200)
+@given(strategy=st.sampled_from([PAGED, PARALLEL, STREAM, CACHE]), seed=st.integers(0, 2**32))
+def test_the_inventory_is_true_whatever_happens(strategy: Strategy, seed: int) -> None:
+    world = World(strategy, Random(seed))
+    for _ in range(3):
+        for _ in range(40):
+            world.anything_happens()
+        world.all_comes_to_rest()
