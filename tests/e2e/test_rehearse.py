@@ -7,6 +7,7 @@ import pty
 import signal
 import subprocess
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,20 @@ def full(control_plane: ControlPlane) -> ControlPlane:
 def full_old(old_control_plane: ControlPlane) -> ControlPlane:
     fill(old_control_plane)
     return old_control_plane
+
+
+@pytest.fixture(scope="module", autouse=True)
+def turned_over(tmp_path_factory: pytest.TempPathFactory) -> Iterator[subprocess.Popen[str]]:
+    """A rehearsal where no list is as fast as history passes: that takes long, and goes on beside the others."""
+    folder = tmp_path_factory.mktemp("turned-over")
+    kubeconfig = folder / "kubeconfig"
+    options = ("--strategy", "paged", "--strategy", "stream", "-o", "json")
+    command: list[str | Path] = [WATCHSLO, "rehearse", "pods", *options, "--kubeconfig", kubeconfig]
+    with Simulator(folder, "--config", json.dumps(TURNED_OVER)) as simulator:
+        write_kubeconfig(kubeconfig, {"server": simulator.url}, {})
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as rehearsing:
+            yield rehearsing
+            rehearsing.kill()
 
 
 def rehearsed(kubeconfig: Path, *arguments: str) -> dict[str, Any]:
@@ -167,11 +182,10 @@ def _drain(terminal: int) -> bytes:
     return said
 
 
-def test_history_that_turns_over_during_a_list(tmp_path: Path) -> None:
-    with Simulator(tmp_path, "--config", json.dumps(TURNED_OVER)) as simulator:
-        kubeconfig = tmp_path / "kubeconfig"
-        write_kubeconfig(kubeconfig, {"server": simulator.url}, {})
-        answer = rehearsed(kubeconfig, "pods", "--strategy", "paged", "--strategy", "stream")
+def test_history_that_turns_over_during_a_list(turned_over: subprocess.Popen[str]) -> None:
+    out, err = turned_over.communicate(timeout=60)
+    assert (turned_over.returncode, err) == (0, "")
+    (answer,) = json.loads(out)
     paged, stream = answer["runs"]
     assert paged["expired"]["watch"] > 0
     assert stream["synced"] is not None

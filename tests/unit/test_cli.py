@@ -9,6 +9,7 @@ import pytest
 
 from watchslo import __version__
 from watchslo.app.check import Question
+from watchslo.app.rehearse import Question as Rehearsed
 from watchslo.app.run import Overrides
 from watchslo.cli import commands, main
 from watchslo.errors import ServeError
@@ -38,7 +39,7 @@ def called(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         calls.append(arguments)
         return 1
 
-    for name in ("run.run", "demo.demo", "check.check"):
+    for name in ("run.run", "demo.demo", "check.check", "rehearse.rehearse"):
         monkeypatch.setattr(f"watchslo.app.{name}", note)
     return calls
 
@@ -73,6 +74,16 @@ def test_check_exits_with_its_answer(watchslo: Watchslo, called: list[tuple[Any,
     assert called == [(None, None, None, Question("10s", "2s", ("pods", "nodes")), "json")]
 
 
+def test_rehearse_exits_with_its_answer(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
+    line = "rehearse pods nodes -n n --strategy paged --strategy stream --repeat 3 --max-objects 9 -o json --context c"
+    assert watchslo(*line.split()) == 1
+    assert watchslo("rehearse", "pods") == 1
+    assert called == [
+        (None, "c", Rehearsed(("pods", "nodes"), "n", ("paged", "stream"), 3, 9), "json"),
+        (None, None, Rehearsed(("pods",), None, ("all",), 1, 25_000), "table"),
+    ]
+
+
 def test_validate(watchslo: Watchslo, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "watchslo.yaml"
     path.write_text("watch: [{resource: pods}]")
@@ -83,7 +94,17 @@ def test_validate(watchslo: Watchslo, capsys: pytest.CaptureFixture[str], tmp_pa
     assert capsys.readouterr().err == f"watchslo: {path}:1: watch[0].resorce: unknown key; did you mean resource?\n"
 
 
-@pytest.mark.parametrize("arguments", [["fly"], ["run", "--log-level", "loud"], ["demo", "--duration", "long"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fly"],
+        ["run", "--log-level", "loud"],
+        ["demo", "--duration", "long"],
+        ["rehearse"],
+        ["rehearse", "pods", "--strategy", "fly"],
+        ["rehearse", "pods", "--repeat", "0"],
+    ],
+)
 def test_arguments_that_are_none(arguments: list[str], watchslo: Watchslo) -> None:
     assert watchslo(*arguments) == 2
 
