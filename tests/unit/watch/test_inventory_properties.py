@@ -16,6 +16,7 @@ from watchslo.watch.messages import (
     Begin,
     Cancel,
     Closed,
+    Emit,
     Fact,
     Gap,
     Listed,
@@ -95,6 +96,9 @@ class World:
         self.streamed: list[tuple[str, int]] | None = None  # what a streamed list has still to bring
         self.gap: Gap | None = None
         self.disturbed = False
+        self.there_at = 0  # the revision from which the watch tells what happens
+        self.told: set[int] = set()  # by events, or as a gap
+        self.floor: int | None = None  # what was known when the first watch was open
         self.uids = 0
         for _ in range(6):
             self.something_is_written()
@@ -113,13 +117,19 @@ class World:
                     self.watches.pop(op, None)
                 case WakeAt(time):
                     self.alarm = time
+                case Emit(batch):
+                    assert batch.revisions[0] > self.there_at, "what was there when the watch opened is no event"
+                    self.told.update(batch.revisions)
                 case Note(fact):
                     self.check(fact)
+        if self.floor is None and self.machine.state is State.WATCHING:
+            self.floor = self.machine.revision
 
     def check(self, fact: Fact) -> None:
         match fact:
             case Gap():
                 self.gap = fact
+                self.told.update(range(fact.after + 1, fact.until + 1))
             case ListFailed():
                 # what a list that began anew beside the watch is ahead of it, only the watch can tell, if it ever does
                 self.disturbed = self.disturbed or self.machine.strategy in (PARALLEL, STREAM)
@@ -169,6 +179,7 @@ class World:
         else:
             self.opened = True
             self.sent = self.server.revision if request.revision is None else request.revision
+            self.there_at = self.sent
             self.streamed = None if request.revision is not None else list(self.server.objects(self.sent).items())
             self.obey(self.machine.receive(Opened(op), self.now))
 
@@ -228,6 +239,8 @@ class World:
             else:
                 self.the_alarm_goes_off()
         assert self.machine.state is State.WATCHING
+        assert self.floor is not None
+        assert self.told.issuperset(range(self.floor + 1, self.server.revision + 1)), "each is told, or in a gap"
         truth = self.server.objects(self.server.revision)
         assert len(self.inventory) == len(truth)
         self.inventory.begin()
