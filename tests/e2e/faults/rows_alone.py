@@ -120,7 +120,7 @@ ALONE = (
     Row(
         "the apiserver stands still (SIGSTOP) for 40 s",
         apiserver_sigstop,
-        frozenset({"beyond the threshold"}),
+        frozenset(),
         also=frozenset({"closed server/forced", "closed server/slow_consumer", NETWORK, "stall"}),
     ),
     Row("etcd stands still (SIGSTOP) for 10 s", etcd_sigstop, frozenset(), also=frozenset({"stall"})),

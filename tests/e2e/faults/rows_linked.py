@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tests.e2e.faults.glutton import seats_taken
 from tests.e2e.faults.row import REAL, Row, Scene
 from tests.e2e.faults.tokens import mint
 from tests.support.control_plane import EVERYTHING_READABLE, ControlPlane
@@ -13,8 +14,7 @@ from tests.support.writer import crd
 GROUP = "tests.watchslo.invalid"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
-FLOW_CONTROL = "/apis/flowcontrol.apiserver.k8s.io/v1"
-THROTTLED_SECONDS = 60.0
+THROTTLED_SECONDS = 50.0  # a minute, with the time until we notice
 IDLE_CUT_SECONDS = 50.0
 BIG_LINES: dict[str, Any] = {"limits": {"maxLine": "1Mi"}}
 
@@ -119,26 +119,11 @@ def token_expired(scene: Scene) -> None:
     _renew_token(scene.plane, scene.folder, lives=3600.0)
 
 
-def throttled_by_flow_control(scene: Scene) -> None:
-    """By a priority level that admits nobody, as administrators jail a client that is too busy."""
-    name = scene.row.slug
-    rejecting = {"nominalConcurrencyShares": 0, "borrowingLimitPercent": 0, "limitResponse": {"type": "Reject"}}
-    subject = {"kind": "ServiceAccount", "serviceAccount": {"name": name, "namespace": "default"}}
-    everything = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"], "clusterScope": True}
-    schema = {
-        "priorityLevelConfiguration": {"name": name},
-        "matchingPrecedence": 2,
-        "distinguisherMethod": {"type": "ByUser"},
-        "rules": [{"subjects": [subject], "resourceRules": [everything]}],
-    }
-    with scene.plane.writer() as writer:
-        level = {"metadata": {"name": name}, "spec": {"type": "Limited", "limited": rejecting}}
-        writer.create(f"{FLOW_CONTROL}/prioritylevelconfigurations", level)
-        writer.create(f"{FLOW_CONTROL}/flowschemas", {"metadata": {"name": name}, "spec": schema})
+def too_many_requests(scene: Scene) -> None:
+    with seats_taken(scene.plane, scene.row.slug):
         scene.until_said("tick_failed", reason="throttled")
         scene.link.switch_on("reset")
         time.sleep(THROTTLED_SECONDS)
-        writer.delete(f"{FLOW_CONTROL}/flowschemas/{name}")
 
 
 def crd_changed(scene: Scene) -> None:
@@ -253,7 +238,7 @@ LINKED = (
     ),
     Row(
         "all is answered with 429 for a minute",
-        throttled_by_flow_control,
+        too_many_requests,
         frozenset({"closed network/reset", "closed server/throttled"}),
         prepare=service_account,
         within=90.0,

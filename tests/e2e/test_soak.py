@@ -1,0 +1,169 @@
+"""Faults at random, for minutes: nothing is lost without a word, nothing leaks, and the log says nothing unexpected.
+
+SOAK_MINUTES says for how long; `make soak MINUTES=20` runs a long one. The seed is printed, and SOAK_SEED repeats it.
+"""
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.e2e.faults import rows_alone, rows_linked
+from tests.e2e.faults.daemon import Observed
+from tests.e2e.faults.notes import judge
+from tests.e2e.faults.row import Row, Scene
+from tests.e2e.faults.scribe import Scribe
+from tests.e2e.faults.stages import WRITTEN, Alone
+from tests.support.assets import Assets
+from tests.support.daemon import Proxy
+
+MINUTES = float(os.environ.get("SOAK_MINUTES", "2"))
+SEED = int(os.environ.get("SOAK_SEED") or Random(os.urandom(8)).getrandbits(32))
+WATCHES: tuple[dict[str, Any], ...] = (
+    {"resource": "configmaps", "namespace": "default"},
+    {"resource": "secrets", "namespace": "default", "list": "parallel", "inventory": True},
+    {"resource": "events", "namespace": "default"},
+    {"resource": "serviceaccounts", "namespace": "default", "list": "stream"},
+)
+FAULTS = (
+    rows_alone.apiserver_sigterm,
+    rows_alone.apiserver_sigkill,
+    rows_alone.etcd_sigstop,
+    rows_linked.reset,
+    rows_linked.fin_inside_a_chunk,
+    rows_linked.black_hole_to_us,
+    rows_linked.black_hole_from_us,
+    rows_linked.throttled,
+    rows_linked.compacted,
+    rows_linked.own_loop_blocked,
+    rows_linked.wall_clock_stepped,
+)
+EXPECTED: Mapping[str, str] = {
+    "listening": "it starts",
+    "ticking": "it starts",
+    "stopped": "it ends",
+    "watch_closed": "a link was cut, or an apiserver ended, or no longer knew a revision",
+    "list_failed": "an apiserver was away, or had just started",
+    "tick_failed": "the same",
+    "discovery_failed": "the same",
+    "relist": "an apiserver began with an empty cache, or etcd was compacted",
+    "gap": "the same",
+    "unseen_changes": "the same, where an inventory is kept",
+    "watch_stalled": "nothing came through a black hole, or etcd stood still",
+    "stall_over": "the same",
+    "recovered": "all is well again",
+}
+CLOSED_FOR = {"reset", "early_eof", "timeout", "refused", "stalled", "tls"} | {
+    *("apiserver_shutdown", "forced", "slow_consumer", "expired", "throttled", "server_error", "forbidden"),
+}
+"""Why watches may end here; an apiserver that is starting refuses before it has read who may do what."""
+UP_SECONDS = 90.0
+WARM_SECONDS = 15.0
+LOOK_SECONDS = 0.5
+MORE_FILES = 4
+MORE_TASKS = 2
+MORE_BYTES = 24 << 20  # a ring of revisions and ten minutes of clock fill up in the first minutes
+
+
+@pytest.fixture(scope="module")
+def stage(assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Alone]:
+    with Alone(tmp_path_factory.mktemp("soak"), assets) as stage:
+        yield stage
+
+
+class Resources:
+    """What a daemon holds, at its least in some seconds of rest."""
+
+    def __init__(self, daemon: Observed) -> None:
+        began, files = time.monotonic(), []
+        while time.monotonic() < began + WARM_SECONDS:
+            files.append(len(list(Path(f"/proc/{daemon.process.pid}/fd").iterdir())))
+            time.sleep(LOOK_SECONDS)
+        self.files = min(files)
+        self.tasks = min(count for at, count in daemon.notes().tasks if at >= began)
+        self.bytes = daemon.process.resident_bytes()
+
+    def __repr__(self) -> str:
+        return f"{self.files} files, {self.tasks} tasks, {self.bytes / 2**20:.0f} MiB"
+
+
+@pytest.mark.timeout(60.0 * MINUTES + 420.0)
+def test_soak(stage: Alone, tmp_path: Path) -> None:
+    print(f"seed {SEED}")
+    plane = stage.plane
+    with contextlib.ExitStack() as stack:
+        link = stack.enter_context(Proxy(tmp_path, "link", plane.url))
+        kubeconfig = plane.kubeconfig("soak", server=link.url)
+        scribes = {
+            watch["resource"]: stack.enter_context(
+                Scribe(stage.open_writer, *WRITTEN[watch["resource"]], f"soak-{number}")
+            )
+            for number, watch in enumerate(WATCHES)
+        }
+        daemon = stack.enter_context(Observed(tmp_path / "daemon", kubeconfig, WATCHES))
+        daemon.until_measuring(*daemon.watches)
+        since = time.monotonic()
+        before = Resources(daemon)
+        scene = Scene(
+            Row("soak", rows_linked.reset, frozenset()), tmp_path, daemon, scribes["configmaps"], link, plane, link
+        )
+        made = strike_at_random(scene)
+        until_up(daemon)
+        until = time.monotonic()
+        after = Resources(daemon)
+        judge_all(daemon, scribes, since, until)
+    print(f"{len(made)} faults: {', '.join(made)}\nbefore: {before}\nafter: {after}")
+    judge_log(daemon)
+    assert after.files <= before.files + MORE_FILES
+    assert after.tasks <= before.tasks + MORE_TASKS
+    assert after.bytes <= before.bytes + MORE_BYTES
+
+
+def strike_at_random(scene: Scene) -> list[str]:
+    """Makes one fault after the other until the time is over; returns their names."""
+    random, made = Random(SEED), []
+    over = time.monotonic() + 60.0 * MINUTES
+    while time.monotonic() < over:
+        fault = random.choice(FAULTS)
+        print(f"{time.monotonic():.1f} {fault.__name__}", flush=True)
+        made.append(fault.__name__)
+        scene.begins()
+        fault(scene)
+        until_up(scene.daemon)
+        time.sleep(random.uniform(0.0, 5.0))
+    return made
+
+
+def until_up(daemon: Observed) -> None:
+    """Waits until all watches are open."""
+    daemon.process.until(
+        lambda: all(stream["up"] for stream in daemon.streams().values()),
+        UP_SECONDS,
+        "all watches are up",
+        LOOK_SECONDS,
+    )
+
+
+def judge_all(daemon: Observed, scribes: Mapping[str, Scribe], since: float, until: float) -> None:
+    """Every revision in the writers' logs is either seen or inside a gap that was reported as one."""
+    for watch, scribe in scribes.items():
+        judgement = judge(daemon.notes(), watch, scribe.writes(since, until), until)
+        print(f"{watch}: {judgement.writes} written, {judgement.in_gaps} in gaps, {judgement.samples} samples")
+        assert judgement.lost == ()
+        assert judgement.wrong == ()
+        assert judgement.false_alarms == 0
+        assert judgement.samples > judgement.writes / 10
+
+
+def judge_log(daemon: Observed) -> None:
+    """Every line is expected, and every watch that ended did so for one of the reasons that were given to it."""
+    entries = daemon.entries()
+    unexplained = [entry for entry in entries if entry["event"] not in EXPECTED or entry["level"] == "error"]
+    assert unexplained == []
+    reasons = {entry["reason"] for entry in entries if entry["event"] == "watch_closed"}
+    assert reasons <= CLOSED_FOR
