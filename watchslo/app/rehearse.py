@@ -71,7 +71,8 @@ def rehearse(kubeconfig: Path | None, context: str | None, question: Question, o
     try:
         finished = run_on_loop(_conduct(connection, question, trials))
     finally:
-        _show([trial for trial in trials if trial.runs], question, output)
+        if rehearsed := [trial for trial in trials if trial.runs]:
+            _show(rehearsed, question, output)
     return 0 if finished else INTERRUPTED
 
 
@@ -229,7 +230,9 @@ def _watch(outcome: Outcome) -> str:
     """Whether it could start from the list's revision, and stayed open."""
     if outcome.holds:
         return "started"
-    return f"started {outcome.synced} of {len(outcome.runs)}" if outcome.synced else "never"
+    if outcome.synced < len(outcome.runs):
+        return f"{outcome.synced} of {len(outcome.runs)}" if outcome.synced else "never"
+    return "after 410" if outcome.expired else f"by {outcome.typical.by}"
 
 
 def _document(trial: Trial, question: Question) -> dict[str, object]:

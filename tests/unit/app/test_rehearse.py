@@ -17,13 +17,29 @@ from watchslo.app.session import INTERRUPTED
 from watchslo.cli import STRATEGIES as NAMES
 from watchslo.errors import ConfigError, ConnectError
 from watchslo.kube.client import Page
-from watchslo.monitor.rehearsal import PATIENCE_SECONDS, count_objects
+from watchslo.monitor.rehearsal import PATIENCE_SECONDS, Rehearsal, count_objects
 from watchslo.serve.page import ABSENT
 from watchslo.watch.failure import ENDED, Failure, Phase, Reason, because
 from watchslo.watch.strategy import STRATEGIES
 
 QUESTION = Question(("pods",), None, ("tail", "paged"), repeat=1, max_objects=25_000)
 OBJECTS = 6
+RUN = Rehearsal(
+    strategy="stream",
+    by="stream",
+    synced=0.5,
+    requests=1,
+    pages=0,
+    objects=OBJECTS,
+    size=1000,
+    events=0,
+    waiting=0,
+    throttled=0,
+    expired_lists=0,
+    expired_watches=0,
+    fell_back=False,
+    failure=None,
+)
 Rehearse = Callable[..., int]
 
 
@@ -150,6 +166,33 @@ def test_what_fails_is_tried_three_times(ask: Rehearse, capsys: pytest.CaptureFi
     assert (shown["answers 410"], shown["watch from there"]) == ("3", "never")
     assert why == "paged: 410 when the watch should start."
     assert verdict == "Nothing to recommend. By no strategy was each start synced without a 410."
+
+
+@pytest.mark.parametrize(
+    ("runs", "shown"),
+    [
+        ([RUN], "started"),
+        ([RUN, replace(RUN, synced=None)], "1 of 2"),
+        ([replace(RUN, synced=None)], "never"),
+        ([replace(RUN, expired_watches=1)], "after 410"),
+        ([replace(RUN, by="paged")], "by paged"),
+    ],
+)
+def test_what_is_said_of_the_watch(
+    ask: Rehearse,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    runs: list[Rehearsal],
+    shown: str,
+) -> None:
+    prepared = iter(runs)
+
+    async def rehearse_once(*_: object) -> Rehearsal:
+        return next(prepared)
+
+    monkeypatch.setattr("watchslo.app.rehearse.rehearse_once", rehearse_once)
+    assert ask(replace(QUESTION, strategies=("stream",), repeat=len(runs))) == 0
+    assert re.search(rf"^watch from there +{shown}$", capsys.readouterr().out, re.MULTILINE)
 
 
 def test_429(ask: Rehearse, capsys: pytest.CaptureFixture[str], cluster: Cluster) -> None:
