@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from tests.contract.backend import only
-from tests.contract.cluster import Author
-from tests.contract.watch import EVERYTHING, now, opened
+from tests.contract.cluster import SECRETS, Author, Cluster, client_of
+from tests.contract.watch import EVERYTHING, narrow_socket, now, opened
+from tests.support.writer import Writer
+from watchslo.kube import client as kube_client
 from watchslo.kube.client import Client, Selectors, Stream
 from watchslo.kube.representation import Representation
 from watchslo.watch.failure import Failure, Reason
@@ -98,6 +100,26 @@ async def test_streamed_list_has_all_that_was_written_before_it_was_asked_for(cl
             *initial, end = await until_the_end(lines(stream))
         assert revision_of(initial[-1]) == created
         assert revision_of(end) >= created
+
+
+@only(
+    lambda backend: backend.watch_list and not backend.simulated,
+    "lists are streamed since 1.32, by default, and simulated watches have room for bytes, not for events",
+)
+async def test_streamed_list_ends_before_its_end_when_more_happens_meanwhile_than_a_watch_has_room_for(
+    cluster: Cluster, writer: Writer, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Apiservers send the objects first, and give a watch room for a second of events, ten at least, until they have.
+    author = Author(writer, SECRETS, namespace, {"data": {"filling": "eHh4" * 50_000}})
+    monkeypatch.setattr(kube_client, "_socket", narrow_socket)
+    there = [await author.create(f"object-{number:02}") for number in range(40)]
+    async with client_of(cluster.access()) as client:
+        async with opened(client, author, None, timeout=30, representation=Representation.PLAIN) as stream:
+            for _ in range(30):
+                await author.change("object-00")
+            seen = [revision_of(line) async for line in lines(stream)]
+        assert 0 < len(seen) < len(there)
+        assert set(seen) < set(there)
 
 
 async def refused(client: Client, author: Author, representation: Representation) -> Failure:

@@ -1,7 +1,6 @@
 """Watches: how they start, what they bring, how they end, and that nothing is lost from one to the next."""
 
 import asyncio
-import socket
 import time
 from collections.abc import Callable
 
@@ -9,7 +8,7 @@ import pytest
 
 from tests.contract.backend import Backend
 from tests.contract.cluster import CONFIGMAPS, EVENTS, JOBS, NODES, SECRETS, Author, Cluster, client_of
-from tests.contract.watch import Event, Watch, frames, now, opened, read, revision_of, up_to, watching
+from tests.contract.watch import Event, Watch, frames, narrow_socket, now, opened, read, revision_of, up_to, watching
 from tests.support.writer import Writer, configmap
 from watchslo.kube import client as kube_client
 from watchslo.kube.client import Client
@@ -188,13 +187,6 @@ async def test_watch_of_a_future_revision_is_silent_until_the_server_catches_up(
         seen = [revision_of(frame) async for _, frame in up_to(revisions[-1], stream)]
     assert seen == [revision for revision in revisions if revision > future]
     assert 0 < len(seen) < len(revisions)
-
-
-def narrow_socket(info: tuple[int, int, int, str, tuple[object, ...]]) -> socket.socket:
-    """A socket that buffers little: otherwise the kernel may take what the client does not read."""
-    made = socket.socket(info[0], info[1], info[2])
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 2**10)
-    return made
 
 
 async def test_slow_consumer_is_closed_by_force_and_resumes_where_it_was(

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
@@ -302,6 +303,13 @@ async def up_to(revision: int, stream: Stream) -> AsyncIterator[tuple[float, Fra
             yield received, frame
             if revision_of(frame) >= revision:
                 return
+
+
+def narrow_socket(info: tuple[int, int, int, str, tuple[object, ...]]) -> socket.socket:
+    """A socket that buffers little: otherwise the kernel may take what the client does not read."""
+    made = socket.socket(info[0], info[1], info[2])
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 2**10)
+    return made
 
 
 def event_of(frame: Frame) -> Event:
