@@ -33,6 +33,7 @@ from watchslo.watch.messages import (
     Fact,
     FellBack,
     Gap,
+    Garbage,
     ListDone,
     ListFailed,
     OutOfOrder,
@@ -269,10 +270,18 @@ class Stream:
                 self.home.domain.sight(self._bookmark_seen, revision, self.number)
             case Unparsable(count):
                 self.track.unmeasured(UNPARSABLE, count)
+                self._vouch_anew()
             case TimeTravel():
                 self._apiserver.time_travel += 1
+            case OutOfOrder() | Garbage():
+                self._vouch_anew()
+                self._say(fact)
             case _:
                 self._say(fact)
+
+    def _vouch_anew(self) -> None:
+        """Something came that was not emitted: no audit may call it lost."""
+        self.health.delivered.begin(self.revision or 0)
 
     def _say(self, fact: Fact) -> None:
         """Puts a fact into the log, where it belongs there."""
