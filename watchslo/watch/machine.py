@@ -490,6 +490,8 @@ class Machine:
         elif revision < listed.newest:
             self._note(TimeTravel(listed.newest - revision))
             self._break_off(because(Reason.TIME_TRAVEL), now)
+        elif revision == self._doubts.expired:
+            self._break_off(because(Reason.EXPIRED, phase=Phase.LIST), now)
         else:
             listed.revision, listed.pages = revision, 1
             self._watch = replace(self._watch, revision=revision)

@@ -48,7 +48,6 @@ from watchslo.watch.messages import (
     Reopen,
     Reset,
     Start,
-    Unseen,
     WakeAt,
     WatchClosed,
     WatchRequest,
@@ -101,7 +100,6 @@ class Protocol(RuleBasedStateMachine):
         self.alarm: float | None = None
         self.retry_from = self.list_from = 0.0  # no request may go out before; the latter for lists beside a watch
         self.last: ListRequest | WatchRequest | None = None  # what has just been answered
-        self.initial: set[int] = set()  # what a streamed list has brought as an object
         self.newest = -1  # of all that was listed, emitted or bookmarked
         self.expired: set[int] = set()
         self.starts = self.ends = 0
@@ -135,7 +133,6 @@ class Protocol(RuleBasedStateMachine):
                 assert "BOOKMARK" not in batch.types
                 assert batch.revisions[0] > self.known
                 assert batch.revisions == sorted(set(batch.revisions))
-                assert not self.initial.intersection(batch.revisions)
                 self.newest = max(self.newest, batch.revisions[-1])
             case Note(fact):
                 self.check_fact(fact)
@@ -153,7 +150,6 @@ class Protocol(RuleBasedStateMachine):
         assert 300 <= request.timeout <= 600
         if request.revision is None:
             assert self.machine.strategy is STREAM
-            self.initial = set()
         else:
             assert request.revision >= self.newest
             assert request.revision not in self.expired
@@ -186,8 +182,6 @@ class Protocol(RuleBasedStateMachine):
                 assert after < until
                 assert after <= self.known
                 assert seconds >= 0.0
-            case Unseen(changed, created, deleted):
-                assert min(changed, created, deleted) >= 0
 
     def note_wait(self, failure: Failure, lived: float | None) -> None:
         if failure.action is Action.STOP or failure.reason is Reason.NO_STREAMED_LISTS:

@@ -354,6 +354,17 @@ def test_a_streamed_watch_that_expired_starts_over() -> None:
     ]
 
 
+def test_a_streamed_list_that_ends_at_an_expired_revision_is_of_no_use() -> None:
+    run = streaming()
+    run.bring(bookmark(100, end="true"))
+    run.fail_watch(EXPIRED)
+    run.wake(after=10.0)
+    run.open()
+    outputs = run.bring(bookmark(100, end="true"))
+    assert Note(ListFailed(because(Reason.EXPIRED, phase=Phase.LIST))) in outputs
+    assert run.machine.state is State.RELISTING
+
+
 def test_a_halt_drops_a_streamed_list() -> None:
     assert streaming().feed(Halt()) == [Cancel(1), Note(ListFailed(because(Reason.SHUTDOWN)))]
 
