@@ -1,8 +1,8 @@
 """What does an apiserver's wall clock say when ours says something else? Known to milliseconds from `Date` headers.
 
 `Date` is the apiserver's time in whole seconds D at some moment between our sending of the request, at s, and our
-reading of the answer, at e, both on our wall clock. So its clock minus ours, theta, lies in [D - e, D + 1 - s]; many
-answers at different fractions of a second leave a few milliseconds of that.
+reading of the answer, at e, both on one clock of ours. So its clock minus ours, theta, lies in [D - e, D + 1 - s]; many
+answers at different fractions of a second leave a few milliseconds of that. Best is a clock of ours that nobody sets.
 """
 
 from collections.abc import Sequence
@@ -24,9 +24,9 @@ class ClockOffset:
         self._known: Interval | None = None
         self._known_at = 0.0
 
-    def observe(self, date: float, sent_wall: float, answered_wall: float, now: float) -> bool:
+    def observe(self, date: float, sent: float, answered: float, now: float) -> bool:
         """Takes in one answer's `Date` (Unix seconds); false if it contradicts what was known."""
-        observed = Interval(date - answered_wall, date + 1.0 - sent_wall)
+        observed = Interval(date - answered, date + 1.0 - sent)
         known = self.bounds(now) or observed
         both = Interval(max(known.lower, observed.lower), min(known.upper, observed.upper))
         self._known_at = now
@@ -54,11 +54,12 @@ def hull(intervals: Sequence[Interval | None]) -> Interval | None:
     return Interval(min(interval.lower for interval in known), max(interval.upper for interval in known))
 
 
-def creation_bounds(created_wall: float, received_wall: float, offset: Interval) -> Interval:
-    """How long ago an object was created that was received at `received_wall` on our wall clock, in seconds.
+def creation_bounds(created_wall: float, received: float, offset: Interval) -> Interval:
+    """How long ago an object was created that was received at `received`, in seconds.
 
-    `created_wall` is its creationTimestamp, whole seconds of a clock that is `offset` ahead of ours: it was stamped
-    between `created_wall` and a second later there, after mutating admission and before the commit.
+    `created_wall` is its creationTimestamp, whole seconds of a clock that is `offset` ahead of the one that `received`
+    is of: it was stamped between `created_wall` and a second later there, after mutating admission and before the
+    commit.
     """
-    age = received_wall - created_wall
+    age = received - created_wall
     return Interval(max(0.0, age - 1.0 + offset.lower), max(0.0, age + offset.upper))

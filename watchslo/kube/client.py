@@ -321,7 +321,7 @@ class Client:
             access = await self._connection.access()
             address = access.url
             await self._limiter.acquire(Priority.TICK if call.kind == "tick" else Priority.OTHER)
-            sent, sent_wall = time.monotonic(), time.time()
+            sent = time.monotonic()
             async with asyncio.timeout(call.patience):
                 response = await self._session.get(
                     access.url + call.path,
@@ -335,7 +335,7 @@ class Client:
                     server_hostname=access.server_name,
                     proxy=access.proxy,
                 )
-            self._observe(response, sent_wall)
+            self._observe(response, sent)
         except FAULTS as error:
             failure = fault(error, address, call.phase)
             self.requests[call.kind, failure.reason.value] += 1
@@ -348,11 +348,11 @@ class Client:
             self._connection.reject(access)
         return failure
 
-    def _observe(self, response: aiohttp.ClientResponse, sent_wall: float) -> None:
-        answered_wall = time.time()
+    def _observe(self, response: aiohttp.ClientResponse, sent: float) -> None:
+        answered = time.monotonic()
         with contextlib.suppress(KeyError, ValueError):
             date = parsedate_to_datetime(response.headers["Date"]).timestamp()
-            self._observe_date(date, sent_wall, answered_wall)
+            self._observe_date(date, sent, answered)
 
 
 async def _refusal(response: aiohttp.ClientResponse, phase: Phase) -> Failure:

@@ -36,18 +36,24 @@ class Apiserver:
         self.open_streams: set[int] = set()
         self._offset = ClockOffset()
 
-    def _observe_date(self, date: float, sent_wall: float, answered_wall: float) -> None:
-        self._offset.observe(date, sent_wall, answered_wall, time.monotonic())
+    def _observe_date(self, date: float, sent: float, answered: float) -> None:
+        self._offset.observe(date, sent, answered, answered)
 
     @property
     def offset(self) -> Interval | None:
         """By how much its wall clock is ahead of ours; unknown where several answer, each by a clock of its own."""
-        return self._offset.bounds(time.monotonic()) if self.peers in (1, None) else None
+        now = time.monotonic()
+        bounds = self._offset.bounds(now) if self.peers in (1, None) else None
+        ours = time.time() - now
+        return Interval(bounds.lower - ours, bounds.upper - ours) if bounds else None
 
     @property
     def creator_offset(self) -> Interval | None:
-        """By how much the wall clock of whoever stamps creations is ahead of ours: unknown if others may stamp too."""
-        return self.offset if self.peers == 1 else None
+        """By how much the wall clock of whoever stamps creations is ahead of our monotonic one, which nobody sets.
+
+        Unknown if others may stamp too.
+        """
+        return self._offset.bounds(time.monotonic()) if self.peers == 1 else None
 
     def reading(self) -> ApiserverReading:
         return ApiserverReading(

@@ -215,13 +215,12 @@ class Stream:
         offset = self._apiserver.creator_offset
         if offset is None:
             return
-        received_wall = time.time() - (time.monotonic() - batch.received)
         stamps = (
             _parse_time(created)
             for type_, created in zip(batch.types, batch.created, strict=True)
             if type_ == "ADDED" and created
         )
-        self.track.record_creation([creation_bounds(stamp, received_wall, offset) for stamp in stamps if stamp])
+        self.track.record_creation([creation_bounds(stamp, batch.received, offset) for stamp in stamps if stamp])
 
     def _note(self, fact: Fact) -> None:
         """Takes in a fact; why a watch was closed early and cleanly is only known a moment later."""

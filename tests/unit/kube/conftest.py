@@ -110,8 +110,8 @@ class Known:
         self.dates: list[tuple[float, float, float]] = []
         self.loads = 0
 
-    def observe(self, date: float, sent_wall: float, answered_wall: float) -> None:
-        self.dates.append((date, sent_wall, answered_wall))
+    def observe(self, date: float, sent: float, answered: float) -> None:
+        self.dates.append((date, sent, answered))
 
 
 @pytest.fixture

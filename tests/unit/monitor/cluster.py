@@ -224,12 +224,12 @@ class Cluster:
 
     async def _answer(self, kind: str, key: str = "", namespace: str | None = None) -> Failure | None:
         self.asked.append((time.monotonic(), kind, key))
-        sent_wall = time.time()
+        sent = time.monotonic()
         await asyncio.sleep(ANSWER_SECONDS)
         if kind in self.hanging:
             await asyncio.get_running_loop().create_future()
         if self.date_skew is not None:
-            self._observe(float(int(time.time() + self.date_skew)), sent_wall, time.time())
+            self._observe(float(int(time.time() + self.date_skew)), sent, time.monotonic())
         if self.namespace and namespace and namespace != self.namespace:
             return because_of(Reason.FORBIDDEN)
         names = ((kind, key), (kind, "*"), ("*", "*"))
