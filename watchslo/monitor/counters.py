@@ -34,7 +34,8 @@ class Counters:
         self.events = Counter({"ADDED": 0, "MODIFIED": 0, "DELETED": 0, "ERROR": 0})
         reasons = (reason for reason in RelistReason if reason is not RelistReason.DOMAIN_RESET)
         self.relists: Counter[str] = Counter(dict.fromkeys(reasons, 0))
-        self.expired: Counter[str] = Counter({phase: 0 for phase in Phase if strategy.paged or phase is not Phase.LIST})
+        lists = bool(strategy.paged or strategy.instead)
+        self.expired: Counter[str] = Counter({phase: 0 for phase in Phase if lists or phase is not Phase.LIST})
         self.closed: Counter[tuple[str, str]] = Counter()
         self.bytes = 0
         self.bookmarks = 0

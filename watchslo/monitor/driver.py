@@ -160,7 +160,7 @@ class Driver:
             except LineTooLong:
                 return because(Reason.OVERSIZE)
             if block:
-                self.feed(Received(op, decode(block), received))
+                self.feed(Received(op, decode(block), received, len(chunk)))
         return because(Reason.EARLY_EOF) if arrived is ENDED and lines.partial else arrived
 
     def _end(self, op: int, happened: Listed | Closed) -> None:

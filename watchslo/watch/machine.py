@@ -247,7 +247,8 @@ class Machine:
         self._watch = WatchRequest(revision=0, timeout=0)
         self._watch_asked = 0.0
         self._opened: float | None = None
-        self._heard = False  # whether the watch brought any event, or a bookmark
+        self._told: int | None = None  # the revision of the last event that the watch brought
+        self._heard = False  # whether it brought any, or a bookmark
         self._noise = False  # whether it brought anything else
         self._doubts = _Doubts()
         # the list
@@ -382,12 +383,16 @@ class Machine:
     def _open(self, now: float) -> None:
         self._note(WatchOpened(now - self._watch_asked))
         self._opened = now
+        self._told = None
         self._heard = self._noise = False
         if self.state is State.OPENING:
             self._go(Trigger.OPENED, now)
 
     def _take(self, chunk: Received, now: float) -> None:
-        """Pass on what is live and in order. This loop runs for every event there is."""
+        """Pass on what is live and in order. This loop runs for every event there is.
+
+        Several events may be of one revision: what etcd deletes with one lease, as `events` that have expired.
+        """
         frames = chunk.frames
         newest = self.revision
         assert newest is not None
@@ -405,7 +410,7 @@ class Machine:
             elif isinstance(event, Bookmark) and revision >= newest:
                 newest = revision
                 self._note(BookmarkSeen(revision))
-            elif revision > newest:
+            elif revision > newest or revision == newest == (batch.revisions[-1] if batch.revisions else self._told):
                 newest = revision
                 batch.revisions.append(revision)
                 batch.types.append(event.type)
@@ -416,6 +421,7 @@ class Machine:
         self._heard = self._heard or bool(frames.events)
         self._noise = self._noise or bool(frames.garbage)
         if batch.revisions:
+            self._told = batch.revisions[-1]
             self._outputs.append(Emit(batch))
             if self.inventory is not None:
                 _keep(self.inventory, batch, frames.events)
@@ -780,10 +786,13 @@ def _ends_list(event: Frame) -> bool:
 
 
 def _keep(inventory: Inventory, batch: Batch, events: Sequence[Frame]) -> None:
-    """Tell the inventory what is live. Of several events with one revision only the first can be."""
-    uids: dict[int | None, str | None] = {}
+    """Tell the inventory what is live: the batch is what of the events was in order."""
+    uids: list[str | None] = []
     for event in events:
-        if not isinstance(event, Error):
-            metadata = event.object.metadata
-            uids.setdefault(parse_revision(metadata.resource_version), metadata.uid)
-    inventory.apply(batch.types, [uids[revision] for revision in batch.revisions], batch.revisions)
+        if isinstance(event, Error):
+            break
+        metadata = event.object.metadata
+        is_live = not isinstance(event, Bookmark) and len(uids) < len(batch.revisions)
+        if is_live and parse_revision(metadata.resource_version) == batch.revisions[len(uids)]:
+            uids.append(metadata.uid)
+    inventory.apply(batch.types, uids, batch.revisions)

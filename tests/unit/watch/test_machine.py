@@ -374,10 +374,18 @@ def test_what_the_list_has_covered_is_not_live(kind: type[Added | Modified | Del
 
 def test_what_is_out_of_order_is_counted_and_left_out() -> None:
     run = watching()
-    outputs = run.bring(change(Added, 105), change(Added, 104), change(Added, 105), change(Added, 106))
+    outputs = run.bring(change(Added, 105), change(Added, 104), change(Added, 106), change(Added, 105))
     assert emitted(outputs) == [105, 106]
     assert facts(outputs) == [OutOfOrder(2)]
     assert run.machine.revision == 106
+
+
+def test_several_events_may_be_of_one_revision() -> None:
+    """As when etcd deletes all that was kept by one lease."""
+    run = watching()
+    assert emitted(run.bring(change(Deleted, 105), change(Deleted, 105))) == [105, 105]
+    assert emitted(run.bring(change(Deleted, 105), change(Deleted, 106))) == [105, 106]
+    assert facts(run.bring(bookmark(107), change(Deleted, 106), change(Deleted, 107)))[1:] == [OutOfOrder(2)]
 
 
 def test_bookmarks_advance_the_revision_and_are_no_events() -> None:

@@ -50,6 +50,7 @@ from watchslo.watch.messages import (
     Start,
     WakeAt,
     WatchClosed,
+    WatchOpened,
     WatchRequest,
     Woken,
 )
@@ -101,6 +102,7 @@ class Protocol(RuleBasedStateMachine):
         self.retry_from = self.list_from = 0.0  # no request may go out before; the latter for lists beside a watch
         self.last: ListRequest | WatchRequest | None = None  # what has just been answered
         self.newest = -1  # of all that was listed, emitted or bookmarked
+        self.told: int | None = None  # by the last event of the open watch
         self.expired: set[int] = set()
         self.starts = self.ends = 0
         self.in_a_row = 0  # watches that the apiserver failed to keep going, at one revision
@@ -131,9 +133,12 @@ class Protocol(RuleBasedStateMachine):
             case Emit(batch):
                 assert len(batch.revisions) == len(batch.types) == len(batch.created) > 0
                 assert "BOOKMARK" not in batch.types
-                assert batch.revisions[0] > self.known
-                assert batch.revisions == sorted(set(batch.revisions))
-                self.newest = max(self.newest, batch.revisions[-1])
+                assert batch.revisions[0] > self.known or batch.revisions[0] == self.known == self.told
+                assert batch.revisions == sorted(batch.revisions)
+                self.told = batch.revisions[-1]
+                self.newest = max(self.newest, self.told)
+            case Note(WatchOpened()):
+                self.told = None
             case Note(fact):
                 self.check_fact(fact)
 

@@ -466,6 +466,15 @@ def test_the_inventory_tells_what_a_gap_hid() -> None:
     ]
 
 
+def test_the_inventory_takes_all_events_of_one_revision() -> None:
+    run = Run(PAGED, inventory=True)
+    run.page(100, a=1, b=2, c=3)
+    run.open()
+    run.bring(change(Modified, 99, uid="c"), change(Deleted, 101, uid="a"), change(Deleted, 101, uid="b"))
+    assert run.inventory is not None
+    assert len(run.inventory) == 1
+
+
 def test_the_inventory_waits_for_the_end_of_a_list_beside_the_watch() -> None:
     run = parallel(inventory=True)
     run.bring(change(Deleted, 101, uid="a"), change(Added, 102, uid="d"), Error(object=Status(code=500)))
