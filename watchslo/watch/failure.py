@@ -31,7 +31,7 @@ class Action(StrEnum):
     RETRY = "retry"  # ask the same again, however often: the failure says nothing about what was asked
     RESUME = "resume"  # ask again from the newest revision, but only so often from the same one
     START_OVER = "start_over"  # the revision is of no use: list again
-    WAIT = "wait"  # there is nothing to watch: list again from time to time until there is
+    WAIT = "wait"  # there is nothing to watch: ask the same from time to time until there is
     REAUTHENTICATE = "reauthenticate"  # reread the credentials, then as RETRY
     FALL_BACK = "fall_back"  # ask for the next simpler representation, then as RETRY
     STOP = "stop"  # we ended it ourselves

@@ -92,6 +92,7 @@ class Trigger(StrEnum):
     START_OVER = "start over"
     WAIT = "wait"
     WOKEN = "woken"
+    RESUME = "resume"
     HALT = "halt"
 
 
@@ -102,7 +103,7 @@ CONTRACTS: Mapping[State, str] = {
     State.OPENING: "A revision is known. A watch from it is asked for.",
     State.WATCHING: "The watch is open: what arrives is live.",
     State.REOPENING: "A revision is known. The watch is asked for when the wait is over.",
-    State.AWAY: "The resource cannot be watched now. It is looked for when the wait is over.",
+    State.AWAY: "The resource cannot be listed or watched now. That is asked for again when the wait is over.",
     State.HALTED: "We were told to rest.",
 }
 
@@ -145,6 +146,7 @@ TRANSITIONS: Mapping[State, Mapping[Trigger, State]] = {
     },
     State.AWAY: {
         Trigger.WOKEN: State.LISTING,
+        Trigger.RESUME: State.OPENING,
         Trigger.START_OVER: State.RELISTING,
         Trigger.HALT: State.HALTED,
     },
@@ -607,8 +609,11 @@ class Machine:
         return _trigger(failure, self._doubts.errors)
 
     def _follow(self, trigger: Trigger, failure: Failure, now: float, wait: float) -> None:
-        """Go on after a failure: with what was asked for, or with another list."""
-        if trigger is not Trigger.RETRY:
+        """Go on after a failure: with what was asked for, or with another list.
+
+        A watch that has to wait keeps its revision: what happens until then may still be told.
+        """
+        if trigger is Trigger.START_OVER or (trigger is Trigger.WAIT and self.state is State.LISTING):
             self._instead = trigger is Trigger.START_OVER and self.state is State.LISTING
             self._need_list(RelistReason.EXPIRED if failure.reason is Reason.EXPIRED else RelistReason.ERRORS)
             wait = max(wait, self._relist_wait(now))
@@ -673,7 +678,8 @@ class Machine:
     def _wake_up(self, now: float) -> None:
         """Go on with what has waited; an alarm that goes off too early (clocks are rounded) is set again."""
         if self._wake is not None and now >= self._wake:
-            self._go(Trigger.WOKEN, now)
+            resumes = self.state is State.AWAY and self._relisting is None
+            self._go(Trigger.RESUME if resumes else Trigger.WOKEN, now)
         waiting = self._list
         if waiting is not None and waiting.wake is not None and now >= waiting.wake:
             self._ask_page(waiting, now)

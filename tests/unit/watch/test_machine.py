@@ -728,15 +728,15 @@ def test_a_resource_that_is_not_there_is_looked_for_again(failure: Failure) -> N
     assert started(run.wake(after=60.0)) == ListRequest(absent_name=True)
 
 
-def test_a_resource_that_goes_away_is_listed_when_it_comes_back() -> None:
+def test_a_resource_that_goes_away_is_resumed_when_it_comes_back() -> None:
+    """Rights that were taken away and given back cost no event."""
     run = watching()
     run.close(ENDED, after=450.0)
     run.wake(after=0.0)
-    assert facts(run.close(NOT_FOUND)) == [
-        WatchClosed(NOT_FOUND, lived=None),
-        Relisted(RelistReason.ERRORS),
-        GaveUp(NOT_FOUND),
-    ]
+    assert facts(run.close(NOT_FOUND)) == [WatchClosed(NOT_FOUND, lived=None), GaveUp(NOT_FOUND)]
+    assert run.machine.state is State.AWAY
+    assert started(run.wake(after=60.0)) == WatchRequest(REVISION, 450)
+    assert facts(run.close(EXPIRED))[-1] == Relisted(RelistReason.EXPIRED)
     assert started(run.wake(after=60.0)) == ListRequest(absent_name=True)
 
 
