@@ -33,7 +33,7 @@ def play(row: Row, scene: Scene) -> Outcome:
     scene.begins()
     before = {} if row.from_start else scene.counted_before
     row.strike(scene)
-    ended = time.monotonic()
+    ended = scene.ended or time.monotonic()
     first = _until_whole(scene, ended)
     time.sleep(EXPLAINED_SECONDS)
     until = time.monotonic()

@@ -63,7 +63,8 @@ class Row:
 class Scene:
     """Where a fault is made: the daemon, who writes, and what stands between them.
 
-    A fault begins when its function is called, and is over when it returns; what it has to prepare ends with `begins`.
+    A fault begins when its function is called, and is over when it returns; what it has to prepare ends with `begins`,
+    and what it has to look at afterwards begins with `ends`.
     """
 
     row: Row
@@ -74,6 +75,7 @@ class Scene:
     cluster: ControlPlane | Simulator
     storage: Proxy
     began: float = 0.0
+    ended: float | None = None
     counted_before: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -91,7 +93,10 @@ class Scene:
 
     def begins(self) -> None:
         self.counted_before = self.daemon.counted()
-        self.began = time.monotonic()
+        self.began, self.ended = time.monotonic(), None
+
+    def ends(self) -> None:
+        self.ended = time.monotonic()
 
     def until_said(self, event: str, timeout: float = 40.0, **facts: Any) -> None:
         self.daemon.until_said(event, timeout, **facts)

@@ -102,19 +102,23 @@ def backup(plane: ControlPlane, folder: Path) -> dict[str, Any]:
 NETWORK = "closed network"
 AFRESH = frozenset({"closed expired/expired", "relist expired", "gap"})
 """A cache that has just been filled knows nothing older than itself."""
+STARTING = frozenset(
+    {"expired stream", "expired open", "closed server/server_error", "closed server/throttled", "relist errors"}
+) | {"closed credentials/forbidden"}
+"""What an apiserver may say that is about to end, or is yet to read who may do what."""
 ALONE = (
     Row(
         "the apiserver gets SIGTERM and comes back",
         apiserver_sigterm,
         AFRESH | {"closed server/apiserver_shutdown"},
-        also=frozenset({NETWORK, "expired stream", "expired open"}),
+        also=STARTING | {NETWORK},
         forgets=True,
     ),
     Row(
         "the apiserver is killed (SIGKILL) and comes back",
         apiserver_sigkill,
         AFRESH | {NETWORK},
-        also=frozenset({"expired stream", "expired open"}),
+        also=STARTING,
         forgets=True,
     ),
     Row(
@@ -141,7 +145,7 @@ ALONE = (
         "etcd is restored to an older state",
         etcd_restored,
         frozenset({NETWORK, "clock reset", "closed own/domain_reset", "relist domain_reset"}),
-        also=frozenset({"unmeasured domain"}) | AFRESH | {"expired stream", "expired open"},
+        also=AFRESH | STARTING | {"unmeasured domain"},
         forgets=True,
         prepare=backup,
     ),

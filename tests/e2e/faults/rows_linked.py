@@ -16,6 +16,7 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 THROTTLED_SECONDS = 50.0  # a minute, with the time until we notice
 IDLE_CUT_SECONDS = 50.0
+EVALUATED_SECONDS = 6.0  # events are, every five seconds
 BIG_LINES: dict[str, Any] = {"limits": {"maxLine": "1Mi"}}
 
 
@@ -154,9 +155,16 @@ def own_loop_blocked(scene: Scene) -> None:
 
 
 def wall_clock_stepped(scene: Scene) -> None:
+    """Creations are dated by the apiserver's wall clock: none may seem to be an hour old."""
     scene.daemon.process.signal(signal.SIGUSR2)
     time.sleep(10.0)
     scene.daemon.process.signal(signal.SIGUSR2)
+    scene.ends()
+    time.sleep(EVALUATED_SECONDS)
+    scrape = scene.daemon.scrape()
+    young = scrape.total("watchslo_creation_to_watch_seconds_bucket", le="10.0")
+    old = scrape.total("watchslo_creation_to_watch_seconds_count") - young
+    assert old == 0, f"{old} creations seem old, and {young} do not"
 
 
 def _slug(folder: Path) -> str:
@@ -266,6 +274,11 @@ LINKED = (
         from_start=True,
     ),
     Row("our own loop is blocked for 3 s", own_loop_blocked, frozenset({"unmeasured tainted"})),
-    Row("our wall clock is an hour ahead for 10 s", wall_clock_stepped, frozenset()),
+    Row(
+        "our wall clock is an hour ahead for 10 s",
+        wall_clock_stepped,
+        frozenset(),
+        watches=watching("configmaps", creation=True),
+    ),
 )
 assert all(row.where == REAL for row in LINKED)

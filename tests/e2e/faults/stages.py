@@ -98,31 +98,20 @@ class Alone:
                 apiserver.wait_ready()
 
 
-class Linked:
-    """A healthy control plane, and for each row a daemon that reaches it through a link of its own.
+class Together:
+    """A place that nobody hurts: the faults of all rows are made at once, each seen by a daemon of its own."""
 
-    One resource, secrets, has its own way from etcd to the apiserver. Lists are not streamed.
-    """
-
-    def __init__(self, folder: Path, assets: Assets, rows: Sequence[Row]) -> None:
-        self._folder = folder
-        self._assets = assets
+    def __init__(self, folder: Path, rows: Sequence[Row]) -> None:
         self.rows = rows
+        self._folder = folder
         self._stack = contextlib.ExitStack()
         self._outcomes: dict[str, Future[Outcome]] = {}
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
-            self._start_plane(stack)
-            resources = {row.resource for row in self.rows}
-            self._scribes = {
-                resource: stack.enter_context(
-                    Scribe(self._plane.writer, *WRITTEN[resource], resource.partition(".")[0])
-                )
-                for resource in resources
-            }
+            self._start(stack)
             scenes = {row.name: self._scene(stack, row) for row in self.rows}
-            threads = stack.enter_context(ThreadPoolExecutor(max(1, len(scenes))))
+            threads = stack.enter_context(ThreadPoolExecutor(len(scenes)))
             self._outcomes = {row.name: threads.submit(play, row, scenes[row.name]) for row in self.rows}
             self._stack = stack.pop_all()
         return self
@@ -134,7 +123,26 @@ class Linked:
         """What came of it: it plays already."""
         return self._outcomes[row.name].result()
 
-    def _start_plane(self, stack: contextlib.ExitStack) -> None:
+    def _start(self, stack: contextlib.ExitStack) -> None:
+        """Starts what all rows share."""
+        raise NotImplementedError
+
+    def _scene(self, stack: contextlib.ExitStack, row: Row) -> Scene:
+        """Starts what one row needs."""
+        raise NotImplementedError
+
+
+class Linked(Together):
+    """A healthy control plane, and for each row a daemon that reaches it through a link of its own.
+
+    One resource, secrets, has its own way from etcd to the apiserver. Lists are not streamed.
+    """
+
+    def __init__(self, folder: Path, rows: Sequence[Row], assets: Assets) -> None:
+        super().__init__(folder, rows)
+        self._assets = assets
+
+    def _start(self, stack: contextlib.ExitStack) -> None:
         folder, assets = self._folder, self._assets
         etcd = stack.enter_context(Etcd(folder, assets.etcd))
         self._storage = stack.enter_context(Proxy(folder, "storage", etcd.url))
@@ -145,45 +153,27 @@ class Linked:
             for plural, kind in (("gadgets", "Gadget"), ("gizmos", "Gizmo")):
                 writer.create(CRDS, crd(plural, kind))
                 eventually(partial(_is_served, writer, f"{CUSTOM}/{plural}"), 30, f"{plural} are served")
+        self._scribes = {
+            resource: stack.enter_context(Scribe(self._plane.writer, *WRITTEN[resource], "linked"))
+            for resource in {row.resource for row in self.rows}
+        }
 
     def _scene(self, stack: contextlib.ExitStack, row: Row) -> Scene:
         plane, folder = self._plane, self._folder / row.name
         folder.mkdir()
-        trust = {"ca": plane.ca} if row.plain else {}
-        link = stack.enter_context(Proxy(folder, "link", plane.url, **trust))
+        link = stack.enter_context(Proxy(folder, "link", plane.url, ca=plane.ca if row.plain else None))
         daemon = _daemon(row, plane, folder, link.url)
-        stack.callback(daemon.__exit__)
-        daemon.process.start()
-        scribe = self._scribes[row.resource]
-        return Scene(row, folder, daemon, scribe, link, plane, self._storage)
+        _begin(stack, daemon)
+        return Scene(row, folder, daemon, self._scribes[row.resource], link, plane, self._storage)
 
 
-class Simulated:
-    """A simulated cluster, where each row has a resource and a daemon of its own."""
+class Simulated(Together):
+    """A simulated cluster, where each row has a resource of its own."""
 
-    def __init__(self, folder: Path, rows: Sequence[Row]) -> None:
-        self._folder = folder
-        self.rows = rows
-        self._stack = contextlib.ExitStack()
-        self._outcomes: dict[str, Future[Outcome]] = {}
-
-    def __enter__(self) -> Self:
-        with contextlib.ExitStack() as stack:
-            self._simulator = stack.enter_context(Simulator(self._folder))
-            for row in self.rows:
-                self._simulator.control({"resource": row.resource, "count": OBJECTS}, "/objects")
-            scenes = {row.name: self._scene(stack, row) for row in self.rows}
-            threads = stack.enter_context(ThreadPoolExecutor(max(1, len(scenes))))
-            self._outcomes = {row.name: threads.submit(play, row, scenes[row.name]) for row in self.rows}
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def play(self, row: Row) -> Outcome:
-        """What came of it: it plays already."""
-        return self._outcomes[row.name].result()
+    def _start(self, stack: contextlib.ExitStack) -> None:
+        self._simulator = stack.enter_context(Simulator(self._folder))
+        for row in self.rows:
+            self._simulator.control({"resource": row.resource, "count": OBJECTS}, "/objects")
 
     def _scene(self, stack: contextlib.ExitStack, row: Row) -> Scene:
         folder = self._folder / row.name
@@ -192,10 +182,15 @@ class Simulated:
         kubeconfig = folder / "kubeconfig"
         write_kubeconfig(kubeconfig, {"server": link.url}, {})
         daemon = Observed(folder / "daemon", kubeconfig, row.watches, **row.keys)
-        stack.callback(daemon.__exit__)
-        daemon.process.start()
+        _begin(stack, daemon)
         scribe = stack.enter_context(Scribe(partial(Writer, self._simulator.url), *WRITTEN[row.resource], row.slug))
         return Scene(row, folder, daemon, scribe, link, self._simulator, link)
+
+
+def _begin(stack: contextlib.ExitStack, daemon: Observed) -> None:
+    """Starts a daemon; that it listens is waited for by who plays with it."""
+    stack.callback(daemon.__exit__)
+    daemon.process.start()
 
 
 def _daemon(row: Row, plane: ControlPlane, folder: Path, url: str) -> Observed:

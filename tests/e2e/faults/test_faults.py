@@ -38,7 +38,7 @@ def linked(
     request: pytest.FixtureRequest, assets: Assets, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Linked]:
     """Plays from the beginning, while others wait for their turn."""
-    yield from played(Linked(tmp_path_factory.mktemp("linked"), assets, wanted(request, LINKED)))
+    yield from played(Linked(tmp_path_factory.mktemp("linked"), wanted(request, LINKED), assets))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -54,31 +54,34 @@ def alone(assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture(scope="module")
 def outcomes() -> dict[str, Outcome]:
-    """Those so far, by the title of their row."""
+    """Those that are as they should be, by the title of their row."""
     return {}
 
 
 @pytest.mark.parametrize("row", ALONE, ids=lambda row: row.name)
 def test_alone(alone: Alone, row: Row, outcomes: dict[str, Outcome]) -> None:
-    outcomes[row.title] = alone.play(row)
-    verify(outcomes[row.title])
+    outcome = alone.play(row)
+    verify(outcome)
+    outcomes[row.title] = outcome
 
 
 @pytest.mark.parametrize("row", LINKED, ids=lambda row: row.name)
 def test_linked(linked: Linked, row: Row, outcomes: dict[str, Outcome]) -> None:
-    outcomes[row.title] = linked.play(row)
-    verify(outcomes[row.title])
+    outcome = linked.play(row)
+    verify(outcome)
+    outcomes[row.title] = outcome
 
 
 @pytest.mark.parametrize("row", SIMULATED_ROWS, ids=lambda row: row.name)
 def test_simulated(simulated: Simulated, row: Row, outcomes: dict[str, Outcome]) -> None:
-    outcomes[row.title] = simulated.play(row)
-    verify(outcomes[row.title])
+    outcome = simulated.play(row)
+    verify(outcome)
+    outcomes[row.title] = outcome
 
 
 def test_the_document_says_so(request: pytest.FixtureRequest, outcomes: dict[str, Outcome]) -> None:
     """What was measured differs from run to run; all else is what was proven just now."""
     if request.config.getoption("--golden"):
-        assert len(outcomes) == len(ROWS), "only all rows together make the document"
+        assert len(outcomes) == len(ROWS), "only all rows together make the document, and all must be as they should be"
         document.PATH.write_text(document.render(outcomes[row.title] for row in ROWS))
     assert document.promised(document.PATH.read_text()) == {row.title: document.promise(row) for row in ROWS}
