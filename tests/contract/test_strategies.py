@@ -328,7 +328,7 @@ async def test_list_from_a_cache_that_is_behind_is_time_travel_and_nothing_to_wa
 ) -> None:
     client = Balanced(lists=split_client, watches=beside_client)
     watch = Watch(client, CONFIGMAPS, beside_author.namespace, strategy=CACHE)
-    async with synced(watch), split_cluster.late(2.0):
+    async with synced(watch), split_cluster.late(1.5):
         created = await beside_author.create("object")
         await watch.until_seen(created)
         client.forgets = True
