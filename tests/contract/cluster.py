@@ -199,6 +199,10 @@ class Author:
     async def delete(self, name: str) -> None:
         await self._write("delete", f"{self._collection}/{name}")
 
+    async def until_cached(self, revision: int) -> None:
+        """Waits until the apiserver's own cache, where it has one, is as new as that."""
+        await asyncio.to_thread(lambda: self.writer.get(self._collection, resourceVersion=str(revision)))
+
     @property
     def _collection(self) -> str:
         return self.resource.path(self.namespace)

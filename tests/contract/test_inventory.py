@@ -21,7 +21,10 @@ HOW: dict[str, Any] = {"representation": Representation.METADATA}  # a Table doe
 
 
 async def create(author: Author, *names: str) -> int:
-    return [await author.create(name) for name in names][-1]
+    """Creates objects, and returns the revision of the last once a list from the cache would have it."""
+    newest = [await author.create(name) for name in names][-1]
+    await author.until_cached(newest)
+    return newest
 
 
 async def uids(writer: Writer, author: Author) -> dict[str, str]:

@@ -49,6 +49,7 @@ class Busy:
     async def at_work(self) -> AsyncIterator[None]:
         for number in range(THERE):
             self.written.append(await self._author.create(f"object-{number}"))
+        await self._author.until_cached(self.written[-1])
         working = asyncio.create_task(self._work())
         try:
             yield
