@@ -50,7 +50,10 @@ def _line(stream: StreamReading, name: str, min_events: int) -> Line:
     window = next(window for window in stream.track.windows if window.name == name)
     quantiles = {quantile.q: quantile for quantile in window.quantiles}
     threshold = stream.track.objective.threshold
-    return Line(stream, window, quantiles, _verdict(quantiles.get(P99), window.events, threshold, min_events))
+    verdict = _verdict(quantiles.get(P99), window.events, threshold, min_events)
+    if (stream.stalled_for or 0.0) > threshold and verdict is not Verdict.BEYOND:
+        verdict = Verdict.NOT_MEASURED  # what came before the stall says nothing of now
+    return Line(stream, window, quantiles, verdict)
 
 
 def _verdict(p99: QuantileReading | None, events: int, threshold: float, min_events: int) -> Verdict:
@@ -95,9 +98,12 @@ def figures(line: Line) -> tuple[str, str, str, str]:
 
 def says(line: Line) -> str:
     """The verdict, and what is not as it should be."""
-    if line.stream.up or line.stream.last_failure is None:
-        return line.verdict
-    return f"{line.verdict}; {line.stream.state}: {line.stream.last_failure.message}"
+    stream, said = line.stream, [str(line.verdict)]
+    if stream.stalled_for is not None:
+        said.append(f"stalled for {duration(stream.stalled_for)}")
+    if not stream.up and stream.last_failure is not None:
+        said.append(f"{stream.state}: {stream.last_failure.message}")
+    return "; ".join(said)
 
 
 def _estimate(quantile: QuantileReading | None) -> str:

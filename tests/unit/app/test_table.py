@@ -61,6 +61,22 @@ def test_says_what_is_wrong() -> None:
     assert says(down) == "within; reopening: the connection was reset"
 
 
+def test_says_that_a_watch_is_stalled() -> None:
+    made = line(0.0, 0.1, 0.9)
+    stalled = replace(made, stream=replace(made.stream, stalled_for=12.0))
+    assert says(stalled) == "within; stalled for 12 s"
+
+
+@pytest.mark.parametrize(
+    ("lower", "stalled_for", "verdict"),
+    [(0.0, 0.9, Verdict.WITHIN), (0.0, 12.0, Verdict.NOT_MEASURED), (1.1, 12.0, Verdict.BEYOND)],
+)
+def test_of_a_stalled_watch_only_what_is_beyond_is_known(lower: float, stalled_for: float, verdict: Verdict) -> None:
+    made = stream(QuantileReading(P99, lower, lower, max(lower, 0.9), resolved=True))
+    (judged,) = judge(snapshot(replace(made, stalled_for=stalled_for)), "1m", 50)
+    assert judged.verdict is verdict
+
+
 def test_draws_what_is_said_as_it_is() -> None:
     made = line(0.0, 0.1, 0.9)
     odd = replace(made, stream=replace(made.stream, watch="[/bold] :boom:"))
