@@ -215,12 +215,12 @@ class _Run:
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
-    remaining_item_count: int = 0
+    remaining_item_count: int | None = None
 
 
 class _Census(msgspec.Struct):
     metadata: _Metadata
-    items: list[msgspec.Raw] = []
+    items: list[msgspec.Raw] | None = None  # Go writes an empty one as null
 
 
 async def count_objects(client: Client, resource: Resource, namespace: str | None) -> int | Failure:
@@ -232,4 +232,4 @@ async def count_objects(client: Client, resource: Resource, namespace: str | Non
         census = msgspec.json.decode(body, type=_Census)
     except msgspec.DecodeError:
         return because(Reason.GARBAGE, phase=Phase.LIST)
-    return len(census.items) + census.metadata.remaining_item_count
+    return len(census.items or ()) + (census.metadata.remaining_item_count or 0)

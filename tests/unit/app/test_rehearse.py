@@ -310,6 +310,14 @@ async def test_an_answer_that_is_no_list(cluster: Cluster, monkeypatch: pytest.M
     assert counted.reason is Reason.GARBAGE
 
 
+async def test_an_empty_collection_may_be_null(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def page(*_: object) -> bytes:
+        return b'{"kind":"PartialObjectMetadataList","metadata":{"resourceVersion":"100"},"items":null}'
+
+    monkeypatch.setattr(cluster, "document", page)
+    assert await count_objects(cluster, PODS, None) == 0  # type: ignore[arg-type]
+
+
 def keep_changing(cluster: Cluster) -> None:
     """With each list there is something new."""
     answer = cluster.list_page
