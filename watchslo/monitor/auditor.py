@@ -123,9 +123,18 @@ class Auditor:
                 slot = slot_seconds(self._budget() or 1.0)
                 began, wait = time.monotonic(), slot * self._random()
                 await asyncio.sleep(wait)
-                if self._budget() and (stream := self._next()):
+                if not self._budget():
+                    self._rest()
+                elif stream := self._next():
                     audits.create_task(self._audit(stream))
                 await asyncio.sleep(began + slot - time.monotonic())
+
+    def _rest(self) -> None:
+        """Without audits nobody would ever find out that a cache has thawed: none is called frozen."""
+        every = list(self._streams())
+        for stream in every:
+            stream.health.rest()
+        self._tell_ends(every, time.monotonic())
 
     def _next(self) -> Audited | None:
         now, every = time.monotonic(), list(self._streams())

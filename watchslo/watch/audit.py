@@ -238,6 +238,10 @@ class Health:
         if verdict is not Verdict.FAILED:
             self._frozen = None
 
+    def rest(self) -> None:
+        """Audits are off: what is withheld comes, or does not; of the cache nothing will be known."""
+        self.verdict = self._frozen = None
+
     def lose(self, revisions: Iterable[int]) -> int:
         """These were lost; returns how many of them were not known to be."""
         new = [revision for revision in revisions if revision > self._searched]

@@ -680,6 +680,20 @@ async def test_without_a_budget_nobody_is_asked_anything_until_there_is_one() ->
         await audits.until(Verdict.IDLE)
 
 
+async def test_without_a_budget_no_cache_stays_frozen(log: Log) -> None:
+    past = Past(*many(3), PODS)
+    stream = past.streams[-1]
+    past.freeze(PODS)
+    past.commit()
+    async with Audits(past) as audits:
+        await stalled(stream)
+        audits.budget = 0.0
+        await asyncio.sleep(15.0)  # an audit that is under way may find it once more
+        assert not stream.stalled
+        assert stream.health.verdict is None
+        assert log.of("stall_over")
+
+
 async def test_the_budget_holds_for_all_streams_together() -> None:
     past = Past(*many(40))
     async with Audits(past, budget=1.5):
