@@ -142,15 +142,20 @@ class Stream:
         return self._trouble.now.message if self._trouble.now else None
 
     async def run(self) -> None:
-        """Watches until halted. Run again after a crash it starts over, and what was counted stays."""
+        """Watches until halted. Run again after a crash it starts over, what was counted stays, and there is a gap."""
         if self._halted:
             return
         try:
             await self._driver.run()
         except Exception:
             # At once: what crashed is not to be seen as open, nor to be told anything.
-            self._driver = self._new_driver(self._driver.representation)
+            crashed = self._driver
+            self._driver = self._new_driver(crashed.representation)
+            if crashed.machine.revision is not None:
+                self._driver.machine.inherit(crashed.machine.revision, time.monotonic())
             raise
+        finally:
+            self._apiserver.open_streams.discard(self.number)
 
     def _new_driver(self, representation: Representation) -> Driver:
         return Driver(

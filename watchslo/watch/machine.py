@@ -263,6 +263,10 @@ class Machine:
         self._blind_after: int | None = None  # the revision, and the time, since when nobody told
         self._blind_from = 0.0
 
+    def inherit(self, revision: int, now: float) -> None:
+        """Take over, before the beginning, from a machine that had come to `revision` and ended at `now`."""
+        self.revision, self._blind_from = revision, now
+
     def receive(self, happened: Input, now: float) -> list[Output]:
         """Take what happened at `now` and return what to do, in order.
 
@@ -304,7 +308,8 @@ class Machine:
 
     def _begin(self, now: float) -> None:
         if Trigger.BEGIN in TRANSITIONS[self.state]:
-            self._need_list(RelistReason.START)
+            has_inherited = self.state is State.NEW and self.revision is not None
+            self._need_list(RelistReason.ERRORS if has_inherited else RelistReason.START)
             self._go(Trigger.BEGIN, now)
 
     def _reopen(self, why: Failure, now: float) -> None:

@@ -157,6 +157,27 @@ class TestRun:
         assert len(cluster.watches) == 1
         assert parts.stream.reading().events["MODIFIED"] == 1
 
+    async def test_what_a_crash_misses_is_a_gap(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+        parts = Parts()
+        task = asyncio.create_task(parts.stream.run())
+        await asyncio.sleep(0.1)
+        with monkeypatch.context() as patched:
+            patched.setattr("watchslo.monitor.driver.decode", lambda _: 1 / 0)
+            cluster.write(PODS)
+            with pytest.raises(ExceptionGroup):
+                await task
+        assert not parts.apiserver.open_streams
+        await asyncio.sleep(5.0)
+        cluster.write(PODS)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(parts.stream.run())
+            await asyncio.sleep(0.1)
+            parts.stream.halt(Reason.RELOAD)
+        reading = parts.stream.reading()
+        assert reading.gap_revisions == 2
+        assert reading.gap_seconds == pytest.approx(5.0, abs=0.1)
+        assert (reading.relists["start"], reading.relists["errors"]) == (1, 1)
+
     async def test_resumes_a_watch_that_ends(self, cluster: Cluster) -> None:
         async with open_stream(cluster) as (parts, watch):
             cluster.write(PODS)

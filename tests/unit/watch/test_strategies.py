@@ -427,6 +427,13 @@ def test_nothing_is_missed_where_nothing_was_written() -> None:
     assert facts(run.page(110)) == [ListDone("paged", 110, 1, 100, 1, 0.0)]
 
 
+def test_what_nobody_told_after_a_crash_is_a_gap() -> None:
+    machine = Machine(CACHE, 500, lambda: 0.5)
+    machine.inherit(100, 1000.0)
+    assert facts(machine.receive(Begin(), 1005.0)) == [Relisted(RelistReason.ERRORS)]
+    assert Gap(100, 150, 5.0) in facts(machine.receive(Listed(1, 150, 0, 100), 1005.0))
+
+
 @pytest.mark.parametrize("commands", [[Halt(), Begin()], [Reset()]])
 def test_what_we_did_ourselves_is_no_gap(commands: list[Input]) -> None:
     run = Run(PAGED)
