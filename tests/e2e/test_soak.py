@@ -62,7 +62,7 @@ CLOSED_FOR = {"reset", "early_eof", "timeout", "refused", "stalled", "tls"} | {
     *("apiserver_shutdown", "forced", "slow_consumer", "expired", "throttled", "server_error", "forbidden"),
 }
 """Why watches may end here; an apiserver that is starting refuses before it has read who may do what."""
-UP_SECONDS = 90.0
+UP_SECONDS = 150.0  # an apiserver has to start, and after many faults the backoff has come to its end
 WARM_SECONDS = 15.0
 LOOK_SECONDS = 0.5
 MORE_FILES = 4

@@ -62,5 +62,6 @@ def _telling(scrape: Scrape) -> dict[str, float]:
                 name = words.format_map(sample.labels)
                 counted[name] = counted.get(name, 0.0) + sample.value
     counted["garbage"] = scrape.total("watchslo_watch_events_total", type="error")
+    counted["tick failed"] = scrape.total("watchslo_clock_ticks_total", result="failed")
     counted["beyond the threshold"] = scrape.total("watchslo_slo_events_total", verdict="beyond")
     return counted

@@ -19,8 +19,9 @@ either seen, or is inside a gap that was reported; and each latency sample is co
   class/reason` is `watchslo_watches_closed_total`, `relist` `watchslo_relists_total`, `expired`
   `watchslo_expired_total`, `gap` `watchslo_gap_revisions_total`, `stall` `watchslo_stalls_total`, `list fallback`
   `watchslo_list_fallbacks_total`, `clock reset` `watchslo_clock_resets_total`, `unmeasured`
-  `watchslo_unmeasured_events_total`, `garbage` `watchslo_watch_events_total{type="error"}`, `beyond the threshold`
-  `watchslo_slo_events_total{verdict="beyond"}`: events that were late indeed.
+  `watchslo_unmeasured_events_total`, `garbage` `watchslo_watch_events_total{type="error"}`, `tick failed`
+  `watchslo_clock_ticks_total{result="failed"}`, `beyond the threshold` `watchslo_slo_events_total{verdict="beyond"}`:
+  events that were late indeed. Failed ticks and late events are named only where they are sure to be.
 - *lost*: writes whose event was neither seen nor inside a reported gap. *In a gap*: what the server itself could no
   longer deliver.
 - *wrong samples*: those whose bounds exclude the truth, and those said to be over a second that were not.

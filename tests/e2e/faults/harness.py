@@ -20,6 +20,7 @@ USUAL = frozenset(
         "unmeasured before_clock",
         "unmeasured tainted",
         "unmeasured unsealed",
+        "tick failed",
         "beyond the threshold",
     }
 )

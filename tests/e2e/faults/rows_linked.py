@@ -192,7 +192,7 @@ LINKED = (
         black_hole_to_us,
         frozenset({"stall", "closed network/stalled", "beyond the threshold"}),
     ),
-    Row("black hole: nothing of ours arrives any more", black_hole_from_us, frozenset()),
+    Row("black hole: nothing of ours arrives any more", black_hole_from_us, frozenset({"tick failed"})),
     Row(
         "throttled to 64 kbit/s",
         throttled,
@@ -232,9 +232,8 @@ LINKED = (
     Row(
         "the right to watch is taken away and given back",
         rights_revoked,
-        frozenset({"closed network/reset", "closed credentials/forbidden", "relist errors", "gap"}),
+        frozenset({"closed network/reset", "closed credentials/forbidden"}),
         prepare=service_account,
-        forgets=True,
         within=90.0,
     ),
     Row(
@@ -260,7 +259,8 @@ LINKED = (
     Row(
         "a CRD is deleted and created anew",
         crd_recreated,
-        frozenset({"closed server/not_found", "closed server/crd_deleted", "relist errors", "gap"}),
+        frozenset({"closed server/not_found", "closed server/crd_deleted", "relist expired", "gap"}),
+        also=frozenset({"closed expired/expired", "expired stream", "expired open", "closed server/throttled"}),
         watches=watching(f"gizmos.{GROUP}"),
         forgets=True,
         within=90.0,
