@@ -91,7 +91,7 @@ def lost(
         ways: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
             "nobody": ({"server": f"http://{HOST}:{port.number}"}, {}, "refused", "Connection refused by "),
             "nowhere": ({"server": "https://apiserver.invalid:6443"}, {}, "dns", "does not resolve"),
-            "silent": ({"server": f"https://{silent}"}, {}, "timeout", "No answer from "),
+            "silent": ({"server": f"https://{silent}"}, {}, "unreachable", "No connection to "),
             "page": ({"server": f"http://{html}"}, {}, "garbage", "text/html, and no JSON: this is no apiserver."),
             "plain": ({"server": f"https://{html}"}, {}, "tls", "check that it speaks HTTPS"),
             "stranger": (

@@ -58,7 +58,7 @@ EXPECTED: Mapping[str, str] = {
     "stall_over": "the same",
     "recovered": "all is well again",
 }
-CLOSED_FOR = {"reset", "early_eof", "timeout", "refused", "stalled", "tls"} | {
+CLOSED_FOR = {"reset", "early_eof", "timeout", "refused", "unreachable", "stalled", "tls"} | {
     *("apiserver_shutdown", "forced", "slow_consumer", "expired", "throttled", "server_error", "forbidden"),
 }
 """Why watches may end here; an apiserver that is starting refuses before it has read who may do what."""

@@ -40,6 +40,7 @@ ABSENT_NAME = "watchslo-reads-nothing"
 """No object has this name; if one had, a tick would read it in vain."""
 
 CONNECT_SECONDS = 10.0
+CONNECT_SHARE = 0.8  # of the patience, at most: who cannot be reached is not taken for one that is slow
 TICK_SECONDS = 5.0  # a cached read blocks for up to 3 s, then etcd is asked
 LIST_SECONDS = 75.0  # whatever its size: an apiserver gives up after 60 s, in the middle of the answer if need be
 OPEN_SECONDS = 30.0  # until a watch's headers; priority and fairness may queue it for 15 s
@@ -322,14 +323,13 @@ class Client:
             address = access.url
             await self._limiter.acquire(Priority.TICK if call.kind == "tick" else Priority.OTHER)
             sent = time.monotonic()
+            reached_in = min(CONNECT_SECONDS, CONNECT_SHARE * call.patience)
             async with asyncio.timeout(call.patience):
                 response = await self._session.get(
                     access.url + call.path,
                     params=call.query,
                     headers=[*access.headers, ("Accept", call.accept)],
-                    timeout=aiohttp.ClientTimeout(
-                        total=call.timeout, connect=CONNECT_SECONDS, sock_connect=CONNECT_SECONDS
-                    ),
+                    timeout=aiohttp.ClientTimeout(total=call.timeout, connect=reached_in, sock_connect=reached_in),
                     allow_redirects=False,
                     ssl=access.tls or True,
                     server_hostname=access.server_name,

@@ -39,7 +39,7 @@ def _judged(error: Exception, address: str) -> tuple[Reason, str]:
     match error:
         case ConnectError():
             return Reason.CREDENTIALS, f"No credentials: {error}."
-        case aiohttp.ClientConnectorError():
+        case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
             return _unconnected(error, address)
         case TimeoutError():
             return Reason.TIMEOUT, f"No answer from {address} in time."
@@ -51,8 +51,12 @@ def _judged(error: Exception, address: str) -> tuple[Reason, str]:
             return _misunderstood(error, address)
 
 
-def _unconnected(error: aiohttp.ClientConnectorError, address: str) -> tuple[Reason, str]:
+def _unconnected(
+    error: aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError, address: str
+) -> tuple[Reason, str]:
     match error:
+        case aiohttp.ConnectionTimeoutError():
+            return Reason.UNREACHABLE, f"No connection to {address} in time; check the way there."
         case aiohttp.ClientConnectorCertificateError(certificate_error=ssl.SSLCertVerificationError() as cause):
             remedy = _TLS_REMEDIES.get(cause.verify_code, "check it and the CA")
             return Reason.TLS, f"The certificate of {address} is not accepted ({cause.verify_message}); {remedy}."

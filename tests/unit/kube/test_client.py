@@ -224,6 +224,14 @@ class TestFailures:
         assert failure.reason is Reason.TIMEOUT
         assert failure.message == f"No answer from {server.url} in time."
 
+    async def test_never_reached(self, server: Server, known: Known, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(client_module, "TICK_SECONDS", 0.1)
+        url = server.url.replace("http:", "https:")  # nobody there shakes hands
+        async with Client(connection_to(url, known), Limiter(100), known.observe) as client:
+            failure = await failed_tick(client)
+        assert failure.reason is Reason.UNREACHABLE
+        assert failure.message == f"No connection to {url} in time; check the way there."
+
     async def test_slow_body(self, server: Server, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(client_module, "TICK_SECONDS", 0.05)
         server.script = [answer(EMPTY)[:-1]]
