@@ -57,7 +57,6 @@ from watchslo.watch.messages import (
 from watchslo.watch.strategy import STRATEGIES, STREAM, Strategy
 
 WAITING = {State.RELISTING, State.REOPENING, State.AWAY}
-WITH_A_WATCH = {State.OPENING, State.WATCHING, State.REOPENING}
 RESTING = {State.NEW, State.HALTED}
 
 statuses = st.sampled_from([302, 400, 401, 403, 404, 405, 406, 410, 422, 429, 500, 503, 504])
@@ -128,7 +127,7 @@ class Protocol(RuleBasedStateMachine):
             case Cancel(op):
                 self.last = self.out.pop(op)
             case WakeAt(time):
-                assert time >= self.now
+                assert time >= self.now or time == self.alarm, "one that is overdue stays"
                 self.alarm = time
             case Emit(batch):
                 assert len(batch.revisions) == len(batch.types) == len(batch.created) > 0
@@ -148,7 +147,7 @@ class Protocol(RuleBasedStateMachine):
         assert type(request) not in map(type, self.out.values()), "at most one list and one watch are out"
         self.out[op] = request
         self.starts += 1
-        beside = isinstance(request, ListRequest) and self.before in WITH_A_WATCH
+        beside = isinstance(request, ListRequest) and State.LISTING not in (self.before, self.machine.state)
         assert self.now >= (self.list_from if beside else self.retry_from)
         if isinstance(request, ListRequest):
             return
