@@ -474,8 +474,8 @@ class Machine:
                 uids.append(metadata.uid)
                 revisions.append(metadata.resource_version)
                 listed.newest = max(listed.newest, revision)
-            elif revision > listed.newest:
-                listed.newest = revision
+            elif revision > listed.newest or revision == self._told:
+                listed.newest = self._told = revision
                 listed.live_from = listed.live_from or revision
                 batch.revisions.append(revision)
                 batch.types.append(event.type)

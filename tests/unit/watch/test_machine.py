@@ -853,6 +853,7 @@ def test_a_reset_drops_a_list_that_may_be_from_before() -> None:
     run.page(token="two")
     assert run.feed(Reset()) == [Cancel(2), Note(ListFailed(because(Reason.DOMAIN_RESET))), WakeAt(1001.0)]
     assert started(run.wake(after=1.0)) == ListRequest(limit=500)
+    assert alarm(run.feed(Reset(), after=1.5)) == run.now
 
 
 @pytest.mark.parametrize("state", [State.RELISTING, State.REOPENING, State.AWAY])

@@ -21,11 +21,13 @@ from watchslo.watch.failure import ENDED, Failure, Phase, Reason, because, class
 from watchslo.watch.inventory import Inventory
 from watchslo.watch.machine import Machine, State
 from watchslo.watch.messages import (
+    Batch,
     Begin,
     Cancel,
     Closed,
     Emit,
     Expired,
+    Fact,
     FellBack,
     Gap,
     Garbage,
@@ -162,6 +164,22 @@ def test_a_page_beside_the_watch_that_failed_is_asked_for_again() -> None:
     assert run.machine.failure is None
     assert run.wake(after=1.1) == [WakeAt(1001.2)]
     assert started(run.wake(after=0.1)) == ListRequest(limit=500, continue_token="two")
+    assert emitted(run.bring(change(Added, 101))) == [101]
+
+
+def test_a_page_beside_the_watch_waits_for_as_long_as_it_is_told_to() -> None:
+    assert alarm(parallel().fail_list(THROTTLED)) == 1007.0
+
+
+def test_a_list_beside_the_watch_waits_for_as_long_as_it_is_told_to() -> None:
+    assert alarm(parallel().fail_list(because(Reason.EXPIRED, retry_after=30.0), after=20.0)) == 1050.0
+
+
+def test_a_list_is_no_watch_that_could_end_cleanly() -> None:
+    assert facts(Run(PARALLEL).fail_list(ENDED)) == [ListFailed(ENDED)]
+    run = parallel()
+    run.bring(garbage=1)
+    assert facts(run.fail_list(ENDED, after=450.0)) == [ListFailed(ENDED)]
 
 
 @pytest.mark.parametrize("failure", [EXPIRED, NOT_FOUND, because(Reason.OVERSIZE)])
@@ -225,6 +243,12 @@ def test_reopening_leaves_the_list_alone() -> None:
     assert facts(run.page(100)) == [ListDone("parallel", 100, 3, 200, 2, 0.0)]
 
 
+def test_reopening_comes_no_sooner_after_a_page_than_after_a_watch() -> None:
+    run = parallel()
+    run.page(100, after=0.5, token="three")
+    assert alarm(run.feed(Reopen())) == 1001.5
+
+
 @pytest.mark.parametrize("command", [Halt(), Reset()])
 def test_a_halt_and_a_reset_drop_both(command: Input) -> None:
     outputs = parallel().feed(command)
@@ -265,7 +289,7 @@ def test_what_happens_while_a_list_is_streamed_is_live() -> None:
     run = streaming()
     run.bring(change(Added, 40))
     outputs = run.bring(
-        change(Added, 41), change(Modified, 60), change(Added, 61), change(Added, 39), change(Deleted, 60)
+        change(Added, 41), change(Modified, 60), change(Added, 60), change(Added, 61), change(Deleted, 59)
     )
     assert emitted(outputs) == [60, 61]
     assert facts(outputs) == [InitialEvents(2), OutOfOrder(1)]
@@ -276,6 +300,37 @@ def test_what_happens_while_a_list_is_streamed_is_live() -> None:
 def test_flaws_of_a_streamed_list_are_counted() -> None:
     run = streaming()
     assert facts(run.bring(change(Added, "abc"), garbage=2)) == [Unparsable(1), Garbage(2)]
+    flaws = [change(Added, "abc"), change(Modified, "abc"), change(Modified, 50), change(Deleted, 50)]
+    assert facts(run.bring(change(Added, 50), *flaws)) == [InitialEvents(1), OutOfOrder(2), Unparsable(2)]
+
+
+def test_what_happens_while_a_list_is_streamed_is_emitted_as_ever() -> None:
+    run = streaming()
+    assert run.bring(change(Deleted, 60, "2026-11-21T11:58:25Z")) == [
+        Emit(Batch(1000.0, [60], ["DELETED"], ["2026-11-21T11:58:25Z"]))
+    ]
+    assert run.machine.revision == 60
+    assert run.bring(bookmark(60, end="true"), change(Added, 61))[-1] == Emit(Batch(1000.0, [61], ["ADDED"], [None]))
+
+
+def test_several_events_may_be_of_one_revision_while_a_list_is_streamed() -> None:
+    """As when etcd deletes all that was kept by one lease."""
+    run = streaming(inventory=True)
+    run.bring(*(change(Added, 40 + place, uid=uid) for place, uid in enumerate("abcd")))
+    assert facts(run.bring(change(Deleted, 43, uid="d"))) == [OutOfOrder(1)]
+    assert emitted(run.bring(change(Deleted, 60, uid="a"), change(Deleted, 60, uid="b"))) == [60, 60]
+    assert emitted(run.bring(change(Deleted, 60, uid="c"), bookmark(60, end="true"))) == [60]
+    assert emitted(run.bring(change(Deleted, 60, uid="d"))) == [60]
+    assert run.inventory is not None
+    assert len(run.inventory) == 0
+
+
+def test_progress_does_not_end_a_streamed_list() -> None:
+    run = streaming()
+    assert run.bring(bookmark(60)) == []
+    assert facts(run.bring(bookmark(60), change(Added, 40))) == [InitialEvents(1)]
+    assert run.machine.state is State.LISTING
+    assert run.machine.revision is None
 
 
 def test_a_streamed_list_that_was_cut_starts_again() -> None:
@@ -301,6 +356,12 @@ def test_an_error_in_a_streamed_list_ends_it() -> None:
     ]
 
 
+def test_an_error_right_after_a_streamed_list_ends_the_watch() -> None:
+    outputs = streaming().bring(bookmark(100, end="true"), Error(object=Status(code=500)))
+    assert WatchClosed(because(Reason.SERVER_ERROR, status=500), lived=0.0) in facts(outputs)
+    assert alarm(outputs) == 1001.2
+
+
 def test_an_apiserver_without_streamed_lists_is_asked_for_pages_at_once_and_remembered() -> None:
     lists = StreamedLists()
     run = Run(STREAM, streaming=lists)
@@ -313,13 +374,23 @@ def test_an_apiserver_without_streamed_lists_is_asked_for_pages_at_once_and_reme
 
 def test_a_watch_that_ran_its_time_without_ending_its_list_streams_none() -> None:
     run = streaming()
-    assert facts(run.fail_watch(ENDED, after=450.0)) == [ListFailed(because(Reason.NO_STREAMED_LISTS)), FellBack()]
+    assert facts(run.fail_watch(ENDED, after=449.0)) == [ListFailed(because(Reason.NO_STREAMED_LISTS)), FellBack()]
+
+
+def test_a_streamed_list_that_was_cut_late_was_one_nevertheless() -> None:
+    reset = because(Reason.RESET)
+    assert facts(streaming().fail_watch(reset, after=450.0)) == [ListFailed(reset)]
 
 
 def test_a_streamed_list_of_nothing_but_garbage() -> None:
     run = streaming()
     run.bring(garbage=1)
     assert facts(run.fail_watch(ENDED)) == [ListFailed(because(Reason.GARBAGE))]
+    assert facts(streaming().fail_watch(ENDED)) == [ListFailed(ENDED)]
+    run = streaming()
+    run.bring(change(Added, 40))
+    run.bring(garbage=1)
+    assert facts(run.fail_watch(ENDED)) == [ListFailed(ENDED)]
 
 
 def test_a_streamed_list_that_fails_again_and_again_comes_in_pages_once() -> None:
@@ -335,13 +406,15 @@ def test_a_streamed_list_that_fails_again_and_again_comes_in_pages_once() -> Non
 
 
 @pytest.mark.parametrize(
-    ("mark", "failure"), [("x", because(Reason.UNPARSABLE)), (39, TIME_TRAVEL)], ids=["unparsable", "past"]
+    ("mark", "told"),
+    [("x", [ListFailed(because(Reason.UNPARSABLE))]), (38, [TimeTravel(2), ListFailed(TIME_TRAVEL)])],
+    ids=["unparsable", "past"],
 )
-def test_a_streamed_list_whose_end_is_of_no_use(mark: object, failure: Failure) -> None:
+def test_a_streamed_list_whose_end_is_of_no_use(mark: object, told: list[Fact]) -> None:
     run = streaming()
     outputs = run.bring(change(Added, 40), bookmark(mark, end="true"), change(Added, 101))
     assert Cancel(1) in outputs
-    assert Note(ListFailed(failure)) in outputs
+    assert facts(outputs)[1 : 1 + len(told)] == told
     assert run.machine.state in (State.RELISTING, State.AWAY)
 
 
