@@ -160,9 +160,12 @@ class Evidence:
 
 
 def judge(evidence: Evidence) -> Verdict:
-    """What is proven; what is missing on the stream's own connection needs no fresh cache as a proof."""
+    """What is proven; what is missing on the stream's own connection needs no fresh cache as a proof.
+
+    A cache that still delivers is not frozen but late, which is for its latency to tell.
+    """
     if evidence.freshness is Freshness.FROZEN:
-        return Verdict.FROZEN
+        return Verdict.ALIVE if evidence.moved else Verdict.FROZEN
     if not evidence.complete:
         return Verdict.FAILED
     if evidence.findings.withheld:

@@ -502,6 +502,20 @@ async def test_a_frozen_cache_is_found_and_ends(seed: int, log: Log) -> None:
     await asyncio.sleep(0.0)
 
 
+async def test_a_cache_that_is_seconds_behind_but_delivers_is_not_frozen() -> None:
+    past = Past(*many(3), PODS)
+    stream = past.streams[-1]
+    past.freeze(PODS)
+    async with Audits(past) as audits:
+        for _ in range(40):
+            past.commit()
+            await asyncio.sleep(8.0)
+            past.thaw(PODS)
+            past.freeze(PODS)
+        assert audits.found <= {Verdict.ALIVE, Verdict.IDLE, Verdict.FAILED}
+    assert not stream.health.stalls
+
+
 async def test_with_many_quiet_streams_detection_takes_as_long_as_is_promised() -> None:
     past = Past(*many(80), PODS)
     promised = detection_seconds(len(past.streams), 1.0)

@@ -214,7 +214,7 @@ def test_every_verdict() -> None:
     ):
         verdict = judge(Evidence(freshness, complete, moved, findings))
         if freshness is Freshness.FROZEN:
-            assert verdict is Verdict.FROZEN
+            assert verdict is (Verdict.ALIVE if moved else Verdict.FROZEN)
         elif not complete:
             assert verdict is Verdict.FAILED
         elif findings.withheld:
