@@ -336,7 +336,7 @@ class Machine:
             self._fail_list(pages, because(Reason.TIME_TRAVEL), now)
         elif page.revision == self._doubts.expired and self.state is State.LISTING:
             # No time travel: nothing was written since. The next write will tell a revision to watch from.
-            self._fail_list(pages, because(Reason.EXPIRED, phase=Phase.LIST), now)
+            self._fail_list(pages, because(Reason.EXPIRED), now)
         else:
             pages.add(page, page.revision)
             self._list_objects(page.objects)
@@ -504,7 +504,7 @@ class Machine:
             self._note(TimeTravel(listed.newest - revision))
             self._break_off(because(Reason.TIME_TRAVEL), now)
         elif revision == self._doubts.expired:
-            self._break_off(because(Reason.EXPIRED, phase=Phase.LIST), now)
+            self._break_off(because(Reason.EXPIRED), now)
         else:
             listed.revision, listed.pages = revision, 1
             self._watch = replace(self._watch, revision=revision)
@@ -700,7 +700,6 @@ class Machine:
     def _need_list(self, reason: RelistReason) -> None:
         self._drop_list(because(Reason.SUPERSEDED))
         self._list = _List(self.strategy)
-        self._doubts.errors = 0
         self._restocking = False
         anew = reason in (RelistReason.START, RelistReason.DOMAIN_RESET)
         if anew and self.inventory is not None:

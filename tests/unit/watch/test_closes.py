@@ -33,9 +33,9 @@ def run() -> Run:
 
 
 def test_nothing_is_said_before_the_rest_is_known(run: Run) -> None:
-    run.close(1)
-    assert run.told_at(SETTLE_SECONDS - 0.01) == []
-    assert run.told_at(SETTLE_SECONDS) == [(1, Reason.FORCED)]
+    run.close(1, at=5.0)
+    assert run.told_at(5.0 + SETTLE_SECONDS - 0.01) == []
+    assert run.told_at(5.0 + SETTLE_SECONDS) == [(1, Reason.FORCED)]
     assert run.told_at(100.0) == [(1, Reason.FORCED)]
 
 
@@ -55,6 +55,19 @@ def test_far_apart_is_not_at_once(run: Run) -> None:
     run.close(1, open_streams=2)
     run.close(2, at=TOGETHER_SECONDS + 0.1, open_streams=2)
     assert {reason for _, reason in run.told_at(10.0)} == {Reason.FORCED}
+
+
+def test_all_within_a_moment_is_at_once(run: Run) -> None:
+    run.close(1, open_streams=2)
+    run.close(2, at=TOGETHER_SECONDS, open_streams=2)
+    assert {reason for _, reason in run.told_at(10.0)} == {Reason.APISERVER_SHUTDOWN}
+
+
+def test_what_ended_just_before_is_remembered_until_the_rest_is_known(run: Run) -> None:
+    run.closes.ended(5.0, 2, Reason.RESET)
+    run.close(1, at=6.5, open_streams=2)
+    assert run.told_at(9.0) == []
+    assert run.told_at(10.0) == [(1, Reason.APISERVER_SHUTDOWN)]
 
 
 def test_one_watch_alone_closed_together_with_nobody(run: Run) -> None:

@@ -11,6 +11,15 @@ from watchslo.watch.messages import Unseen
 NOTHING = Unseen(changed=0, created=0, deleted=0)
 
 
+class Uid(str):
+    """A uid whose hash is known."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return int(self)
+
+
 def show(inventory: Inventory, objects: Mapping[str, int]) -> None:
     inventory.list(list(objects), [str(revision) for revision in objects.values()])
 
@@ -33,6 +42,7 @@ def synced(**objects: int) -> Inventory:
 
 def test_the_first_list_finds_nothing_that_was_unseen() -> None:
     inventory = Inventory()
+    assert inventory.nbytes < 100
     assert relist(inventory, {"a": 3, "b": 5}, 10) is None
     assert inventory.synced
     assert len(inventory) == 2
@@ -73,22 +83,43 @@ def test_lists_come_in_pages() -> None:
     assert len(inventory) == 2
 
 
+def test_neither_hashes_nor_revisions_are_rounded() -> None:
+    inventory = Inventory()
+    near, nearer = Uid(2**60), Uid(2**60 + 1)
+    inventory.begin()
+    show(inventory, {})
+    show(inventory, {near: 3, nearer: 5})
+    inventory.finish(10, told=10)
+    assert len(inventory) == 2
+    tell(inventory, "MODIFIED", near, 2**62 + 1)
+    assert relist(inventory, {near: 2**62 + 1, nearer: 5}, 2**62 + 2) == NOTHING
+
+
+def test_columns_are_equally_long() -> None:
+    inventory = Inventory()
+    with pytest.raises(ValueError, match="zip"):
+        inventory.list(["a", "b"], ["1"])
+    with pytest.raises(ValueError, match="zip"):
+        inventory.apply(["ADDED"], ["a", "b"], [1])
+
+
 def test_what_has_no_uid_is_not_kept() -> None:
     inventory = Inventory()
     inventory.begin()
     inventory.list([None, "a"], ["1", None])
     inventory.finish(10, told=10)
-    tell(inventory, "ADDED", None, 11)
-    assert len(inventory) == 1
+    inventory.apply(["ADDED", "ADDED"], [None, "b"], [11, 12])
+    assert len(inventory) == 2
 
 
 def test_events_wait_for_the_end_of_a_list() -> None:
-    inventory = synced(a=3, b=5)
+    inventory = synced(a=3, b=5, d=7)
     inventory.begin()
     tell(inventory, "MODIFIED", "a", 11)
+    tell(inventory, "DELETED", "d", 20)
     tell(inventory, "DELETED", "b", 25)
     tell(inventory, "ADDED", "c", 26)
-    assert inventory.held == 3
+    assert inventory.held == 4
     show(inventory, {"a": 11, "b": 5})
     assert inventory.finish(20, told=26) == NOTHING
     assert inventory.held == 0
@@ -101,7 +132,7 @@ def test_what_is_still_to_be_told_is_not_unseen() -> None:
     show(inventory, {"a": 18, "c": 19})  # the watch has told up to 15: of b's end it may yet tell
     assert inventory.finish(20, told=15) == NOTHING
     inventory.begin()
-    show(inventory, {"a": 18, "c": 19, "d": 14, "e": 19})
+    show(inventory, {"a": 18, "c": 19, "d": 15, "e": 19})
     assert inventory.finish(20, told=15) == Unseen(changed=0, created=1, deleted=0)
 
 

@@ -676,7 +676,7 @@ def test_an_expired_revision_is_not_asked_for_again() -> None:
     run = opening()
     run.close(EXPIRED)
     run.wake(after=10.0)
-    unchanged = because(Reason.EXPIRED, phase=Phase.LIST)
+    unchanged = because(Reason.EXPIRED)
     assert run.page(REVISION) == [Note(ListFailed(unchanged)), WakeAt(1020.0)]
     assert run.machine.state is State.RELISTING
     assert run.machine.revision == REVISION
