@@ -61,6 +61,8 @@ _KEEPALIVE_INTERVAL_SECONDS = 5
 _KEEPALIVE_PROBES = 3
 _USER_TIMEOUT_MILLISECONDS = 30_000
 
+_PRIORITIES = {"tick": Priority.TICK, "nudge": Priority.AUDIT, "audit": Priority.AUDIT}
+
 ObserveDate = Callable[[float, float, float], object]
 """Takes a `Date` header and when that request was sent and answered, all in Unix seconds."""
 
@@ -321,7 +323,7 @@ class Client:
         try:
             access = await self._connection.access()
             address = access.url
-            await self._limiter.acquire(Priority.TICK if call.kind == "tick" else Priority.OTHER)
+            await self._limiter.acquire(_PRIORITIES.get(call.kind, Priority.OTHER))
             sent = time.monotonic()
             reached_in = min(CONNECT_SECONDS, CONNECT_SHARE * call.patience)
             async with asyncio.timeout(call.patience):

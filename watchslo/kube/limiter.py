@@ -9,10 +9,14 @@ from enum import IntEnum
 
 
 class Priority(IntEnum):
-    """Who goes first while requests queue: a late tick widens every interval, a late list only its own watch."""
+    """Who goes first while requests queue.
+
+    A late tick widens every interval, a late list only its own watch, and an audit has its watch wait for nothing.
+    """
 
     TICK = 0
     OTHER = 1
+    AUDIT = 2
 
 
 class TokenBucket:

@@ -224,6 +224,18 @@ class TestFailures:
         assert failure.reason is Reason.TIMEOUT
         assert failure.message == f"No answer from {server.url} in time."
 
+    async def test_audits_let_all_else_go_first(self, server: Server, known: Known) -> None:
+        server.script = [answer(EMPTY)] * 3
+        async with Client(connection_to(server.url, known), Limiter(20), known.observe) as client:
+            await tick(client)
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(client.read_nothing(PODS, "default", "nudge"))
+                tasks.create_task(client.version())
+        assert [request.split()[1].partition("?")[0] for request in server.requests[1:]] == [
+            "/version",
+            "/api/v1/namespaces/default/pods",
+        ]
+
     async def test_never_reached(self, server: Server, known: Known, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(client_module, "TICK_SECONDS", 0.1)
         url = server.url.replace("http:", "https:")  # nobody there shakes hands
