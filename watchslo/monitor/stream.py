@@ -306,14 +306,15 @@ class Stream:
                 self._log.warning("out_of_order", events=count)  # the first; others are counted
 
     def evaluate(self, now: float, *, overloaded: bool) -> None:
-        """Makes a new reading of the statistics. Trouble is over once the watch stays open.
+        """Makes a new reading of the statistics. Trouble is over once the watch stays open and no list is missing.
 
         While the cache is frozen nobody knows what is withheld: then no window is judged by what did come.
         """
         withheld = self.health.withheld(now, self.revision)
         is_frozen = not withheld and self.health.stalled_for(now, self.revision) is not None
         self.track.evaluate(now, withheld, overloaded=overloaded or is_frozen)
-        if self.up and self._opened is not None and now - self._opened >= HEALTHY_SECONDS:
+        is_whole = self.up and not self._driver.machine.lists
+        if is_whole and self._opened is not None and now - self._opened >= HEALTHY_SECONDS:
             self._trouble.over()
 
     def reading(self) -> StreamReading:

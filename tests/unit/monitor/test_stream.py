@@ -11,6 +11,7 @@ import structlog
 
 from tests.unit.monitor.cluster import PODS, Cluster, Log, Watch, line, nowhere
 from watchslo.config import WatchConfig
+from watchslo.kube.client import Page
 from watchslo.kube.limiter import Limiter
 from watchslo.latency.bins import Bins
 from watchslo.latency.objective import Objective
@@ -23,7 +24,7 @@ from watchslo.monitor.ticker import Pace
 from watchslo.monitor.timekeeper import Timekeeper
 from watchslo.monitor.trouble import Trouble
 from watchslo.watch.closes import SETTLE_SECONDS
-from watchslo.watch.failure import Reason
+from watchslo.watch.failure import Failure, Reason, because
 from watchslo.watch.machine import HEALTHY_SECONDS, State
 
 MEBIBYTE = 2**20
@@ -360,6 +361,26 @@ class TestTrouble:
             assert parts.stream.reading().last_failure is not None
         assert [entry["reason"] for entry in log.of("watch_closed")] == ["expired", "shutdown"]
         assert log.of("recovered")[0]["failures"] == parts.stream.reading().expired["stream"] > 3
+
+    async def test_lasts_while_a_list_beside_the_watch_fails(self, cluster: Cluster, log: Log) -> None:
+        answer = cluster.list_page
+
+        async def refuse_the_rest(*question: Any, **options: Any) -> Page | Failure:
+            page = await answer(*question, **options)
+            return because(Reason.SERVER_ERROR) if question[3].continue_token else page
+
+        cluster.list_page = refuse_the_rest  # type: ignore[method-assign]
+        async with open_stream(cluster, list="parallel") as (parts, _):
+            for _ in range(120):
+                await asyncio.sleep(5)
+                parts.unmeasured()
+            assert parts.stream.up
+            assert not log.of("recovered")
+            assert len(log.of("list_failed")) == 1
+            cluster.list_page = answer  # type: ignore[method-assign]
+            await asyncio.sleep(90)
+            parts.unmeasured()
+            assert len(log.of("recovered")) == 1
 
 
 class TestCreation:

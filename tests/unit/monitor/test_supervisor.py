@@ -339,5 +339,5 @@ async def test_a_crash_of_one_stream_hurts_no_other(
         await asyncio.sleep(10)
         assert run.stream("pods").up
         assert run.stream("pods").events["MODIFIED"] == 10
-        assert run.stream("pods").relists["start"] == 2
+        assert run.stream("pods").relists["errors"] == 1
     assert [entry["error"].split()[0] for entry in log.of("task_crashed")] == ["ZeroDivisionError"]
