@@ -263,6 +263,11 @@ class Machine:
         self._blind_after: int | None = None  # the revision, and the time, since when nobody told
         self._blind_from = 0.0
 
+    @property
+    def lists(self) -> bool:
+        """Whether a list is under way or due, be it beside the watch."""
+        return self._list is not None
+
     def inherit(self, revision: int, now: float) -> None:
         """Take over, before the beginning, from a machine that had come to `revision` and ended at `now`."""
         self.revision, self._blind_from = revision, now
