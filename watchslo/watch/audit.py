@@ -125,7 +125,7 @@ class Delivered:
         return self._revisions[-count - 1] if len(self._revisions) > count else self._floor
 
     def _forget(self) -> None:
-        excess = max(len(self._revisions) - DELIVERED // 2, 0)
+        excess = len(self._revisions) - DELIVERED // 2
         self._floor = self._revisions[excess - 1]
         del self._revisions[:excess]
 

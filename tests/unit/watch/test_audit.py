@@ -19,6 +19,7 @@ from watchslo.watch.audit import (
     QUIET_INTERVAL_SECONDS,
     QUIET_SECONDS,
     REOPEN_BASE_SECONDS,
+    REOPEN_CAP_SECONDS,
     SLOW_SECONDS,
     WITHHELD,
     Delivered,
@@ -125,6 +126,13 @@ def test_what_came_before_the_watch_is_unknown() -> None:
     ]
 
 
+def test_so_many_revisions_are_known() -> None:
+    ring = delivered(0, *range(1, DELIVERED + 1))
+    assert ring.has(1) is True
+    ring.extend([DELIVERED + 1])
+    assert ring.has(1) is None
+
+
 def test_a_new_watch_is_a_new_epoch_in_which_nothing_is_known() -> None:
     ring = delivered(10, 12)
     epoch = ring.epoch
@@ -175,6 +183,13 @@ def test_what_is_withheld_is_always_found_and_lost_is_only_what_was_passed_over(
     found = compare(seen, delivered(floor, *brought), newest)
     assert set(found.withheld) == {revision for revision in seen if revision > newest}
     assert set(found.lost) == {revision for revision in seen & lost if revision <= newest}
+
+
+@pytest.mark.parametrize(
+    ("missing", "found"), [(4, Findings(lost=(4,))), (5, Findings(lost=(5,))), (6, Findings(withheld=(6,)))]
+)
+def test_what_is_no_newer_than_a_bookmark_was_passed_over(missing: int, found: Findings) -> None:
+    assert compare([missing], delivered(3), newest=5) == found
 
 
 @given(st.lists(st.sampled_from("caso"), max_size=60), st.sampled_from(Freshness))
@@ -237,6 +252,7 @@ def test_a_healthy_stream_withholds_nothing() -> None:
     assert health.withheld(10.0, 5) == []
     assert health.stalled_for(10.0, 5) is None
     assert health.stalled_for(10.0, None) is None
+    assert health.search_from() == 0
     health.found(Verdict.IDLE)
     assert (health.verdict, health.stalls, health.lost) == (Verdict.IDLE, 0, 0)
 
@@ -263,6 +279,23 @@ def test_a_stall_is_counted_once_and_reopened_ever_more_seldom() -> None:
     assert gaps[0] >= REOPEN_BASE_SECONDS
     assert all(later > 1.5 * earlier for earlier, later in pairwise(gaps))
     assert len(gaps) >= 3
+
+
+def test_a_stall_that_lasts_is_reopened_every_few_minutes() -> None:
+    health = Health(half)
+    reopened = [now for now in range(4000) if health.stalled([(8, 0.0)], 5, float(now))]
+    assert reopened[:2] == [0, 23]  # 22.5 s later
+    assert reopened[-1] - reopened[-2] == 1.5 * REOPEN_CAP_SECONDS
+    assert health.stalled([(8, 0.0)], 5, reopened[-1] + 1.5 * REOPEN_CAP_SECONDS)
+
+
+@pytest.mark.parametrize(("healthy", "again"), [(599.0, False), (601.0, True)])
+def test_after_ten_minutes_without_a_stall_it_begins_as_at_first(healthy: float, again: object) -> None:
+    health = Health(half)
+    health.stalled([(8, 95.0)], 5, 100.0)
+    now = 122.5 + healthy
+    assert health.stalled([(9, now)], 8, now)
+    assert health.stalled([(9, now)], 8, now + 30.0) is again
 
 
 def test_a_stream_that_stalls_again_at_once_is_counted_again_but_not_reopened_at_once() -> None:
@@ -306,6 +339,25 @@ def test_a_stall_behind_a_frozen_cache_is_the_same_stall() -> None:
     health.stalled([(8, 95.0)], 5, 100.0)
     assert health.stalls == 1
     assert health.stalled_for(100.0, 5) == 5.0
+
+
+def test_a_frozen_cache_behind_a_stall_is_the_same_stall() -> None:
+    health = Health(half)
+    health.stalled([(8, 95.0)], 5, 100.0)
+    health.froze(105.0, 5)
+    assert health.stalls == 1
+    assert health.stalled_for(106.0, 5) == 11.0
+
+
+def test_what_is_withheld_is_so_without_audits_too_and_of_the_cache_nothing_is_known() -> None:
+    health = Health(half)
+    health.froze(90.0, 5)
+    health.rest()
+    assert not health.verdict
+    assert health.stalled_for(100.0, 5) is None
+    health.stalled([(8, 95.0)], 5, 100.0)
+    health.rest()
+    assert health.stalled_for(101.0, 5) == 6.0
 
 
 def test_lost_events_are_counted_once() -> None:
