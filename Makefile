@@ -24,7 +24,7 @@ $(STAMP): requirements-dev.lock pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: setup ## Watch a simulated cluster and see its latencies, until Ctrl-C or for DURATION=20 seconds; FAULT=frozen-cache
+demo: setup ## Watch a simulated cluster and see its latencies, until Ctrl-C (DURATION=20 seconds, FAULT=frozen-cache)
 	@$(BIN)/watchslo demo $(if $(DURATION),--duration $(DURATION)) $(if $(FAULT),--fault $(FAULT))
 
 test: setup ## Run the unit tests; clock, latency and watch must be covered, every branch of them
