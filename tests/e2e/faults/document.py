@@ -23,7 +23,7 @@ either seen, or is inside a gap that was reported; and each latency sample is co
   `watchslo_clock_ticks_total{result="failed"}`, `beyond the threshold` `watchslo_slo_events_total{verdict="beyond"}`:
   events that were late indeed. Failed ticks and late events are named only where they are sure to be.
 - *lost*: writes whose event was neither seen nor inside a reported gap. *In a gap*: what the server itself could no
-  longer deliver.
+  longer deliver, or only behind a line that is longer than we may read.
 - *wrong samples*: those whose bounds exclude the truth, and those said to be over a second that were not.
 - *whole again*: seconds from the end of the fault, and from its beginning, to the first live event of what was
   written after its end. The seconds, and the number of writes in gaps, are those of one run on two cores; all else
