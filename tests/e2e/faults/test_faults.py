@@ -84,4 +84,7 @@ def test_the_document_says_so(request: pytest.FixtureRequest, outcomes: dict[str
     if request.config.getoption("--golden"):
         assert len(outcomes) == len(ROWS), "only all rows together make the document, and all must be as they should be"
         document.PATH.write_text(document.render(outcomes[row.title] for row in ROWS))
-    assert document.promised(document.PATH.read_text()) == {row.title: document.promise(row) for row in ROWS}
+    text = document.PATH.read_text()
+    assert document.promised(text) == {row.title: document.promise(row) for row in ROWS}
+    assert text.startswith(document.HEAD)
+    assert text.endswith(document.TAIL)
