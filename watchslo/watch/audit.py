@@ -241,6 +241,10 @@ class Health:
         if verdict is not Verdict.FAILED:
             self._frozen = None
 
+    def forget(self) -> None:
+        """The storage went back: revisions that were searched, or withheld, will be given anew."""
+        self._searched, self._withheld = -1, ()
+
     def rest(self) -> None:
         """Audits are off: what is withheld comes, or does not; of the cache nothing will be known."""
         self.verdict = self._frozen = None

@@ -209,8 +209,10 @@ class TestRun:
 
     async def test_starts_over_when_the_storage_went_back(self, cluster: Cluster) -> None:
         async with open_stream(cluster) as (parts, _):
+            parts.stream.health.lose([500])
             parts.stream.start_over()
             assert not parts.stream.up
+            assert parts.stream.health.search_from() == 100
             cluster.revision = 7
             await asyncio.sleep(11)
             assert cluster.watches[1].revision == 7

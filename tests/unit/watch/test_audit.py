@@ -320,6 +320,17 @@ def test_what_was_withheld_means_nothing_once_the_storage_went_back(revision: in
     assert health.withheld(101.0, 6) == []
 
 
+def test_what_was_lost_means_nothing_once_the_storage_went_back() -> None:
+    health = Health(half)
+    assert health.lose([8]) == 1
+    health.stalled([(9, 95.0)], 5, 100.0)
+    health.forget()
+    assert health.search_from() == 0
+    assert health.lose([7]) == 1
+    assert health.lost == 2
+    assert health.stalled_for(101.0, 6) is None
+
+
 def test_a_frozen_cache_is_a_stall_until_it_answers() -> None:
     health = Health(half)
     health.froze(90.0, 5)
