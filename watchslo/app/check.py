@@ -132,6 +132,7 @@ def _document(lines: Sequence[Line], snapshot: Snapshot) -> list[dict[str, objec
             "p50": _reading(line, 0.5),
             "p99": _reading(line, P99),
             "state": line.stream.state,
+            "stalled": line.stream.stalled_for,
             "unproven": unproven[line.stream.apiserver],
             "failure": line.stream.last_failure and line.stream.last_failure.message,
         }

@@ -86,6 +86,24 @@ def test_until_interrupted(ask: Check, cluster: Cluster, monkeypatch: pytest.Mon
     assert cluster.revision < 450
 
 
+def test_a_watch_that_is_stalled(ask: Check, capsys: pytest.CaptureFixture[str], cluster: Cluster) -> None:
+    write = cluster.write
+    written: list[Resource] = []
+
+    def freeze(resource: Resource, *args: str) -> int:
+        written.append(resource)
+        if len(written) == 100:
+            cluster.frozen.add("pods")
+        return write(resource, *args)
+
+    cluster.write = freeze  # type: ignore[method-assign]
+    assert ask(replace(QUESTION, resources=("pods", "nodes")), "json") == 2
+    nodes, pods = json.loads(capsys.readouterr().out)
+    assert nodes["stalled"] is None
+    assert pods["stalled"] > 1.0
+    assert pods["verdict"] == "not measured"
+
+
 def test_json(ask: Check, capsys: pytest.CaptureFixture[str], cluster: Cluster) -> None:
     cluster.git_version = "v1.30.0+k3s1"
     cluster.fail(Reason.FORBIDDEN, "list", "nodes")
@@ -96,6 +114,7 @@ def test_json(ask: Check, capsys: pytest.CaptureFixture[str], cluster: Cluster) 
     assert pods["events"] > 100
     assert 0 <= pods["p99"]["lower"] <= pods["p99"]["estimate"] <= pods["p99"]["upper"]
     assert pods["unproven"].startswith("k3s keeps")
+    assert pods["stalled"] is None
     assert (nodes["verdict"], nodes["p99"], nodes["state"]) == ("not measured", None, "away")
     assert nodes["failure"] == "This identity may not list the resource; grant it."
 
