@@ -156,9 +156,6 @@ TRANSITIONS: Mapping[State, Mapping[Trigger, State]] = {
     },
 }
 
-_AIMLESS = frozenset({State.LISTING, State.RELISTING, State.AWAY})
-"""Where no watch can be asked for yet: a list that is under way is not beside one."""
-
 
 def transitions_markdown() -> str:
     """Render the protocol as a Markdown table: a line for each state."""

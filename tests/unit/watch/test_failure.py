@@ -115,6 +115,15 @@ def test_statuses(status: int, reason: Reason, closed: CloseClass, action: Actio
     assert failure.retry_after is None
 
 
+@pytest.mark.parametrize(
+    ("metadata", "token"), [(b'{"continue": "abc"}', "abc"), (b'{"continue": ""}', None), (b"{}", None)]
+)
+def test_an_old_continue_token_comes_back_as_a_new_one(metadata: bytes, token: str | None) -> None:
+    body = decode_status(b'{"kind": "Status", "code": 410, "reason": "Expired", "metadata": %b}' % metadata)
+    assert classify_status(410, body, None, Phase.LIST) == because(Reason.EXPIRED, status=410, continue_token=token)
+    assert because(Reason.EXPIRED, continue_token="abc").continue_token == "abc"
+
+
 def test_plain_text_instead_of_a_status() -> None:
     body = decode_status(b"404 page not found\n")
     assert classify_status(404, body, None, Phase.OPEN).reason is Reason.NOT_FOUND

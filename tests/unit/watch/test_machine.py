@@ -708,7 +708,10 @@ def test_a_page_from_the_past_costs_the_list() -> None:
 
 
 def test_a_fresh_storage_has_revision_zero() -> None:
-    assert started(listing().page(0)) == WatchRequest(0, 450)
+    run = listing()
+    assert started(run.page(0)) == WatchRequest(0, 450)
+    run.feed(Opened(run.op))
+    assert closed_for(run).reason is Reason.FORCED
 
 
 # Nothing to watch
