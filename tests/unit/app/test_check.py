@@ -86,17 +86,19 @@ def test_until_interrupted(ask: Check, cluster: Cluster, monkeypatch: pytest.Mon
     assert cluster.revision < 450
 
 
-def test_a_watch_that_is_stalled(ask: Check, capsys: pytest.CaptureFixture[str], cluster: Cluster) -> None:
+def test_a_watch_that_is_stalled(
+    ask: Check, capsys: pytest.CaptureFixture[str], cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write = cluster.write
     written: list[Resource] = []
 
-    def freeze(resource: Resource, *args: str) -> int:
+    def freeze(resource: Resource) -> int:
         written.append(resource)
         if len(written) == 100:
             cluster.frozen.add("pods")
-        return write(resource, *args)
+        return write(resource)
 
-    cluster.write = freeze  # type: ignore[method-assign]
+    monkeypatch.setattr(cluster, "write", freeze)
     assert ask(replace(QUESTION, resources=("pods", "nodes")), "json") == 2
     nodes, pods = json.loads(capsys.readouterr().out)
     assert nodes["stalled"] is None
