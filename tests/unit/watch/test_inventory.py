@@ -196,6 +196,22 @@ def test_changes_are_merged_now_and_then() -> None:
     assert len(inventory) == count + 1
 
 
+def test_all_that_it_holds_takes_room() -> None:
+    inventory = Inventory()
+    nothing = inventory.nbytes
+    relist(inventory, {"a": 3, "b": 5}, 10)
+    assert inventory.nbytes == nothing + 2 * 16
+    tell(inventory, "MODIFIED", "a", 11)
+    one = inventory.nbytes
+    tell(inventory, "MODIFIED", "b", 12)
+    assert one > nothing + 2 * 16 + 72
+    assert inventory.nbytes == one + 72
+    inventory.begin()
+    tell(inventory, "ADDED", "c", 13)
+    show(inventory, {"a": 11, "b": 12, "c": 13})
+    assert inventory.nbytes == nothing + 2 * 16 + 24 + 3 * 16
+
+
 def test_an_object_takes_less_than_a_hundred_bytes_while_a_list_ends_and_events_wait() -> None:
     count = 10_000
     uids = [f"uid-{number}" for number in range(count)]
