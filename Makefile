@@ -62,7 +62,7 @@ $(CLIENTGO): $(addprefix benchmarks/clientgo/,go.mod go.sum main.go)
 golden: setup ## Rewrite the golden files; look at the difference before you commit it
 	$(BIN)/pytest tests/unit --golden
 
-mutate: setup ## Mutate clock, latency and the watch machine, and print how many mutants the tests kill
+mutate: setup ## Mutate clock, latency and watch, and print how many mutants the tests kill
 	rm -rf mutants
 	$(BIN)/mutmut run
 	@$(BIN)/mutmut results
