@@ -142,8 +142,10 @@ def test_parallel_watches_while_it_lists() -> None:
     assert emitted(run.bring(change(Added, 101))) == [101]
     assert run.page(100, after=1.0, token="three") == [Start(4, ListRequest(limit=500, continue_token="three"))]
     assert run.machine.state is State.WATCHING
+    assert run.machine.lists
     assert run.page(100, after=1.0) == [Note(ListDone("parallel", 100, 3, 300, 3, took=3.0))]
     assert run.machine.revision == 101
+    assert not run.machine.lists
 
 
 def test_parallel_needs_no_watch_beside_a_list_of_one_page() -> None:
