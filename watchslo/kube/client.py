@@ -435,9 +435,20 @@ def _address(response: aiohttp.ClientResponse) -> str:
     return str(response.url.origin())
 
 
+class _Socket(socket.socket):
+    """One whose descriptor is not closed when nobody refers to it any more.
+
+    uvloop closes what it has taken, also where the peer resets it at once. Then the descriptor may be somebody else's
+    already, and bytes of one connection would go to another (github.com/MagicStack/uvloop/issues/653).
+    """
+
+    def __del__(self) -> None:
+        self.detach()
+
+
 def _socket(info: tuple[int, int, int, str, tuple[object, ...]]) -> socket.socket:
     """A socket that notices when its peer is gone."""
-    made = socket.socket(info[0], info[1], info[2])
+    made = _Socket(info[0], info[1], info[2])
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (
         ("TCP_KEEPIDLE", _KEEPALIVE_IDLE_SECONDS),
