@@ -148,13 +148,13 @@ class TestMembership:
 class TestSightings:
     def test_those_of_members_count(self) -> None:
         domain = member_with_stream()
-        domain.sight(3.5, 135, 7)
+        assert domain.sight(3.5, 135, 7)
         domain.tick(tick(4, 4.125, 140))
         assert proven(domain, 135, 5) == 3.5
 
     def test_those_of_others_do_not(self) -> None:
         domain = member_with_stream()
-        domain.sight(3.5, 135, 8)
+        assert not domain.sight(3.5, 135, 8)
         domain.tick(tick(4, 4.125, 140))
         assert proven(domain, 135, 5) == 4.125
 
