@@ -582,7 +582,7 @@ class Machine:
     def _fail_watch(self, failure: Failure, now: float) -> None:
         phase = Phase.OPEN if self._opened is None else Phase.STREAM
         lived = self._lived(now)
-        healthy = lived is not None and lived >= HEALTHY_SECONDS
+        healthy = _is_healthy(lived)
         if failure.reason is Reason.FORCED and lived is not None:
             failure = because(self._clean_end(lived))
         self._end_watch(failure, now)
@@ -651,7 +651,9 @@ class Machine:
         lived = self._lived(now)
         self._note(WatchClosed(failure, lived))
         self._op = self._opened = None
-        self._blind_from = self._blind_from if lived is None else now
+        only_expired = failure.reason is Reason.EXPIRED and not self._heard and not _is_healthy(lived)
+        if lived is not None and not only_expired:
+            self._blind_from = now
         self._blame(failure)
 
     def _end_list(self, ended: _List, failure: Failure) -> None:
@@ -782,6 +784,10 @@ class Machine:
 
     def _note(self, fact: Fact) -> None:
         self._outputs.append(Note(fact))
+
+
+def _is_healthy(lived: float | None) -> bool:
+    return lived is not None and lived >= HEALTHY_SECONDS
 
 
 def _trigger(failure: Failure, errors: int) -> Trigger:

@@ -534,6 +534,19 @@ def test_a_gap_before_a_streamed_list_ends_where_its_live_events_begin() -> None
 # The inventory
 
 
+def test_a_gap_begins_when_the_last_watch_of_use_ended() -> None:
+    """One that opens only to say that its revision has expired told nothing."""
+    run = Run(PAGED)
+    run.page(100)
+    run.open()
+    run.fail_watch(because(Reason.RESET), after=60.0)
+    run.wake(after=0.0)
+    run.open()
+    run.fail_watch(EXPIRED, after=1.0)
+    run.wake(after=10.0)
+    assert Gap(100, 150, 11.0) in facts(run.page(150))
+
+
 def test_the_inventory_tells_what_a_gap_hid() -> None:
     run = Run(PAGED, inventory=True)
     assert facts(run.page(100, a=1, b=2, c=3)) == [ListDone("paged", 100, 3, 100, 1, 0.0)]
