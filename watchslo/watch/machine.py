@@ -252,7 +252,7 @@ class Machine:
         self._doubts = _Doubts()
         # the list
         self._list: _List | None = None
-        self._list_backoff = Backoff(random)  # beside the watch
+        self._list_backoff = Backoff(random)  # of those beside the watch, and of those after a watch that expired
         self._listed_at = float("-inf")  # the beginning of the last one
         self._throttled = self._instead = False  # until a list has succeeded
         self._relisting: RelistReason | None = None  # what it is needed for
@@ -591,7 +591,9 @@ class Machine:
             self._note(Expired(phase))
             self._doubts.expired = self._watch.revision
         at_once = healthy and trigger is Trigger.RETRY and failure.retry_after is None
-        self._follow(trigger, failure, now, 0.0 if at_once else self._backoff.next(now, failure.retry_after))
+        # What made us wait until now does not count against a revision that expired: while we wait, more is lost.
+        backoff = self._list_backoff if failure.reason is Reason.EXPIRED else self._backoff
+        self._follow(trigger, failure, now, 0.0 if at_once else backoff.next(now, failure.retry_after))
 
     def _clean_end(self, lived: float) -> Reason:
         """Tell why a watch ended without an error: the reader of its connection cannot know."""

@@ -64,7 +64,7 @@ def answer(op: int, request: ListRequest | WatchRequest, *, up: bool) -> Input:
             return Opened(op)
 
 
-@pytest.mark.parametrize(("downtime", "share"), [(0.0, 0.15), (5.0, 0.2), (30.0, 0.06)])
+@pytest.mark.parametrize(("downtime", "share"), [(0.0, 0.15), (5.0, 0.2), (30.0, 0.1)])
 def test_no_second_sees_all_of_them_list(downtime: float, share: float) -> None:
     begun = lists_by_second(downtime)
     print(

@@ -19,7 +19,7 @@ from watchslo.watch import inventory as inventory_module
 from watchslo.watch.decode import Added, Cause, Deleted, Details, Error, Frame, Frames, Modified, Status
 from watchslo.watch.failure import ENDED, Failure, Phase, Reason, because, classify_status
 from watchslo.watch.inventory import Inventory
-from watchslo.watch.machine import Machine, State
+from watchslo.watch.machine import LONGEST_RELIST_SECONDS, Machine, State
 from watchslo.watch.messages import (
     Batch,
     Begin,
@@ -545,6 +545,18 @@ def test_a_gap_begins_when_the_last_watch_of_use_ended() -> None:
     run.fail_watch(EXPIRED, after=1.0)
     run.wake(after=10.0)
     assert Gap(100, 150, 11.0) in facts(run.page(150))
+
+
+def test_an_outage_does_not_hold_up_the_list_that_it_makes_necessary() -> None:
+    run = Run(PAGED)
+    run.page(100)
+    run.open()
+    run.fail_watch(because(Reason.RESET), after=60.0)
+    run.wake(after=0.0)
+    for _ in range(6):
+        run.fail_watch(because(Reason.REFUSED))
+        run.wake(after=60.0)
+    assert alarm(run.fail_watch(EXPIRED)) - run.now <= LONGEST_RELIST_SECONDS
 
 
 def test_the_inventory_tells_what_a_gap_hid() -> None:
