@@ -150,7 +150,7 @@ class Measured:
 @pytest.fixture(scope="module")
 def old_daemon(old_control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     folder = tmp_path_factory.mktemp("old-measured")
-    config = config_file(folder, watch=WATCHES)
+    config = config_file(folder, watch=WATCHES, metrics="full")
     with Daemon(folder, "--config", config, "--kubeconfig", old_control_plane.kubeconfig()) as daemon:
         yield daemon
 

@@ -104,7 +104,7 @@ def test_a_frozen_apiserver_is_missed_and_loses_no_event(mortal_plane: ControlPl
     before = watched.scrape()
     apiserver.process.signal(signal.SIGSTOP)
     try:
-        watched.daemon.until_not_ready("The revision clock does not tick: No answer from ")
+        watched.daemon.until_not_ready("The revision clock does not tick: No ")
         assert watched.scrape().total("watchslo_watch_up") == len(WATCHES), "nobody closed the connections"
     finally:
         apiserver.process.signal(signal.SIGCONT)

@@ -65,7 +65,7 @@ CLOSED_FOR = {"reset", "early_eof", "timeout", "refused", "unreachable", "stalle
 UP_SECONDS = 150.0  # an apiserver has to start, and after many faults the backoff has come to its end
 WARM_SECONDS = 15.0
 LOOK_SECONDS = 0.5
-MORE_FILES = 4
+MORE_FILES = 12  # connections of many requests at once: aiohttp uses them again in turn, so that none is ever idle
 MORE_TASKS = 2
 MORE_BYTES = 24 << 20  # a ring of revisions and ten minutes of clock fill up in the first minutes
 
