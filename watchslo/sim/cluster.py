@@ -193,7 +193,8 @@ class Cluster:
             self.truth.sends(kind.stored),
             self.settings.backlog,
         )
-        served.streams.add(stream)
+        if not (beginning.over or beginning.refusal):  # one that ends at once is offered nothing
+            served.streams.add(stream)
         try:
             yield stream
         finally:
