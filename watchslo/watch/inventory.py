@@ -50,8 +50,10 @@ class Inventory:
         self._keys, self._revisions, self._changes = _integers(), _integers(), {}
 
     def __len__(self) -> int:
-        self._merge()
-        return len(self._keys)
+        keys, states = self._gathered()
+        known = _find(self._keys, keys)[1]
+        gone = states == _GONE
+        return len(self._keys) + int(np.count_nonzero(~known & ~gone)) - int(np.count_nonzero(known & gone))
 
     def __contains__(self, uid: str) -> bool:
         self._merge()
@@ -155,12 +157,16 @@ class Inventory:
 
     # What it is made of
 
+    def _gathered(self) -> tuple[IntArray, IntArray]:
+        """The keys and revisions of the changes."""
+        count = len(self._changes)
+        return np.fromiter(self._changes.keys(), np.int64, count), np.fromiter(self._changes.values(), np.int64, count)
+
     def _merge(self) -> None:
         """Move the changes into the arrays: overwrite what is known, take out what is gone, put in what is new."""
         if not self._changes:
             return
-        keys = np.fromiter(self._changes.keys(), np.int64, len(self._changes))
-        states = np.fromiter(self._changes.values(), np.int64, len(self._changes))
+        keys, states = self._gathered()
         self._changes = {}
         places, known = _find(self._keys, keys)
         self._revisions[places[known]] = states[known]
