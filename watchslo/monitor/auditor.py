@@ -139,19 +139,19 @@ class Auditor:
     def _next(self) -> Audited | None:
         now, every = time.monotonic(), list(self._streams())
         self._tell_ends(every, now)
-        streams = {stream.number: stream for stream in every if self._can_be_audited(stream, now)}
-        intervals = {number: self._interval(stream, now) for number, stream in streams.items()}
+        streams = {stream.number: stream for stream in every}
+        found = ((number, self._interval(stream, now)) for number, stream in streams.items())
+        intervals = {number: interval for number, interval in found if interval is not None}
         chosen = self._schedule.choose(intervals, self._audited, now)
         return None if chosen is None else streams[chosen]
 
-    def _can_be_audited(self, stream: Audited, now: float) -> bool:
-        """One that is open, and quiet or has delivered something that can be looked for again."""
+    def _interval(self, stream: Audited, now: float) -> float | None:
+        """Seconds between two audits; None unless it is open, and quiet or with something to be looked for again."""
         if not stream.up or stream.revision is None:
-            return False
-        return self._quiet(stream, now) or stream.health.search_from() < stream.revision
-
-    def _interval(self, stream: Audited, now: float) -> float:
-        return QUIET_INTERVAL_SECONDS if self._quiet(stream, now) else BUSY_INTERVAL_SECONDS
+            return None
+        if self._quiet(stream, now):
+            return QUIET_INTERVAL_SECONDS
+        return BUSY_INTERVAL_SECONDS if stream.health.search_from() < stream.revision else None
 
     def _quiet(self, stream: Audited, now: float) -> bool:
         """One that is in trouble is looked at as often as if it were quiet, until the trouble is over."""
@@ -273,9 +273,9 @@ class Auditor:
 
     def _conclude(self, look: "_Look", freshness: Freshness, began: float) -> Verdict:
         """Notes what was found, and reopens a watch that is stalled. What is lost is so whatever else is wrong."""
-        health, now = look.stream.health, time.monotonic()
-        verdict = judge(Evidence(freshness, look.complete, look.moved, look.findings)) if look.same else Verdict.FAILED
-        if look.complete and (lost := health.lose(look.findings.lost)):
+        health, now, findings = look.stream.health, time.monotonic(), look.findings
+        verdict = judge(Evidence(freshness, look.complete, look.moved, findings)) if look.same else Verdict.FAILED
+        if look.complete and (lost := health.lose(findings.lost)):
             self._log.warning("events_lost", watch=look.stream.label, events=lost)
         match verdict:
             case Verdict.FROZEN:
@@ -283,13 +283,13 @@ class Auditor:
                 self._tell_stall(look.stream, verdict, began)
             case Verdict.STALLED:
                 self._tell_stall(look.stream, verdict, now)
-                self._on_stalled(look, now)
+                self._on_stalled(look, findings.withheld, now)
             case _:
                 health.found(verdict)
         return verdict
 
-    def _on_stalled(self, look: "_Look", now: float) -> None:
-        stream, withheld = look.stream, look.findings.withheld
+    def _on_stalled(self, look: "_Look", withheld: Sequence[int], now: float) -> None:
+        stream = look.stream
         ages = zip(stream.ages(withheld, now), (now - look.seen[revision] for revision in withheld), strict=True)
         committed = [now - max(age) for age in ages]
         if stream.health.stalled(zip(withheld, committed, strict=True), look.newest, now):
