@@ -30,11 +30,11 @@ from tests.support.writer import pod
 from watchslo.kube.client import Client, Page, Selectors, Stream
 from watchslo.kube.limiter import Limiter
 from watchslo.kube.representation import Representation
-from watchslo.monitor.rehearsal import PAGE_SIZE, Rehearsal, rehearse_once
+from watchslo.monitor.rehearsal import Rehearsal, rehearse_once
 from watchslo.watch.decode import Error
 from watchslo.watch.failure import Failure
 from watchslo.watch.messages import ListRequest, WatchRequest
-from watchslo.watch.strategy import PAGED, PARALLEL, STRATEGIES, TAIL
+from watchslo.watch.strategy import PAGE_SIZE, PAGED, PARALLEL, STRATEGIES, TAIL
 
 COUNT = 25_000
 PAGES = COUNT // PAGE_SIZE

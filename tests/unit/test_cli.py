@@ -11,8 +11,10 @@ from watchslo import __version__
 from watchslo.app.check import Question
 from watchslo.app.rehearse import Question as Rehearsed
 from watchslo.app.run import Overrides
+from watchslo.cli import STRATEGIES as OFFERED
 from watchslo.cli import commands, main
 from watchslo.errors import ServeError
+from watchslo.watch.strategy import STRATEGIES
 
 Watchslo = Callable[..., int]
 
@@ -133,3 +135,7 @@ def test_no_traceback_reaches_a_user(
     assert printed.startswith(f"watchslo: {said}")
     assert printed.count("\n") == 1
     assert "secret" not in printed
+
+
+def test_rehearse_offers_all_strategies() -> None:
+    assert tuple(STRATEGIES) == OFFERED

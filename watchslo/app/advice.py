@@ -4,12 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median_low
 
-from watchslo.monitor.rehearsal import PAGE_SIZE, Rehearsal
+from watchslo.monitor.rehearsal import Rehearsal
 from watchslo.serve.page import duration
+from watchslo.watch import strategy
+from watchslo.watch.strategy import PAGE_SIZE
 
 LONG_SECONDS = 30.0  # of a list: apiservers try to keep 75 s of changes (k8s.io/apiserver, DefaultEventFreshDuration)
-TAIL, PAGED, PARALLEL, STREAM, CACHE = "tail", "paged", "parallel", "stream", "cache"
-INFORMERS = (STREAM, PAGED, PARALLEL, CACHE)
+INFORMERS = tuple(made.name for made in (strategy.STREAM, strategy.PAGED, strategy.PARALLEL, strategy.CACHE))
+STREAM, PAGED, PARALLEL, CACHE = INFORMERS
 """Those by which all objects become known, the best first."""
 
 

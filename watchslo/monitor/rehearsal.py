@@ -28,9 +28,8 @@ from watchslo.watch.messages import (
     WatchClosed,
     WatchOpened,
 )
-from watchslo.watch.strategy import Strategy
+from watchslo.watch.strategy import PAGE_SIZE, Strategy
 
-PAGE_SIZE = 500  # of informers: client-go's default
 SETTLE_SECONDS = 1.0  # that the watch must stay open: its 410 comes up to 4 ms after its headers
 PATIENCE_SECONDS = 300.0  # etcd is compacted every five minutes: no list that takes longer has a revision left
 TRIES = 3  # of what fails: lists are dear, and what fails three times is nothing for informers
