@@ -13,6 +13,7 @@ from tests.support.writer import configmap
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 EVENTS = "/api/v1/namespaces/default/events"
+SECRETS = "/api/v1/namespaces/default/secrets"
 WATCHES = ("configmaps", "events", "pods")
 BACK_SECONDS = 40.0  # the backoff of a daemon that was away for so few seconds, doubled a few times
 
@@ -78,6 +79,9 @@ def test_a_killed_apiserver_is_missed_and_found_again(mortal_plane: ControlPlane
     apiserver = mortal_plane.apiservers[0]
     write(mortal_plane, "before")
     watched.until(lambda scrape: samples(scrape, "configmaps") >= 20, 20, "samples before the outage")
+    with mortal_plane.writer() as writer:
+        # So that the cache begins beyond what the watch has seen, even if it is there before the apiserver writes.
+        writer.create(SECRETS, {"metadata": {"name": "unwatched"}})
 
     apiserver.process.kill()
     watched.until(lambda scrape: scrape.total("watchslo_watch_up") == 0, 10, "all watches are closed")

@@ -95,7 +95,6 @@ class Supervisor:
             self._crew.hire("evaluation", self._keep_evaluating)
             self._crew.hire("configuration", self._keep_reconciling)
             self._crew.hire("credentials", self._keep_reopening)
-            self._crew.hire("audits", self._auditor.run)
             await stop.wait()
             await self._crew.dismiss("configuration", "discovery", "credentials", "audits")
             self._apiserver.closes.give_up()
@@ -165,11 +164,12 @@ class Supervisor:
     async def _reconcile(self) -> None:
         """Ends what is wanted no more, starts what is missing, and touches nothing else; asks the apiserver nothing."""
         if self._config.paused:
-            await self._crew.dismiss("discovery")
+            await self._crew.dismiss("discovery", "audits")
             await self._settle({}, Reason.PAUSED)
             return
-        if "discovery" not in self._crew:
-            self._crew.hire("discovery", self._keep_discovering)
+        for name, work in (("discovery", self._keep_discovering), ("audits", self._auditor.run)):
+            if name not in self._crew:
+                self._crew.hire(name, work)
         if catalogue := self._discovery.catalogue:
             last, self._plan = self._plan, plan(self._config, catalogue)
             self._judge(last, catalogue)

@@ -239,6 +239,18 @@ class TestPaused:
             assert run.not_ready() == ("Watching is paused.",)
             assert not cluster.asked
 
+    async def test_ends_the_audit_that_is_under_way(self, cluster: Cluster) -> None:
+        async with running(config("pods", "nodes")) as run:
+            cluster.frozen.add("pods")
+            cluster.asked.clear()
+            while not cluster.count("nudge", "pods"):  # noqa: ASYNC110 - a slow answer, which a second one is to confirm
+                await asyncio.sleep(0.1)
+            run.supervisor.configure(config("pods", "nodes", paused=True))
+            await asyncio.sleep(0.1)
+            cluster.asked.clear()
+            await asyncio.sleep(60)
+            assert not cluster.asked
+
     async def test_goes_on(self) -> None:
         async with running(config("pods")) as run:
             for paused in (True, False):
