@@ -185,6 +185,8 @@ class KubernetesConfig(_Section):
 
     kubeconfig: Annotated[Text, AfterValidator(os.path.expanduser)] | None = None
     context: Text | None = None
+    apiservers: Literal["service", "each"] | tuple[Text, ...] = "service"
+    tls_server_name: Text | None = None
 
 
 class EventsObjective(_Section):
@@ -237,6 +239,7 @@ class WatchConfig(_Section):
     inventory: bool = False
     representation: Literal["auto", "metadata", "table"] = "auto"
     creation: bool | None = None
+    hops: bool = False
     objective: ObjectiveConfig = ObjectiveConfig()
 
     @model_validator(mode="after")
@@ -304,6 +307,7 @@ class LimitsConfig(_Section):
 
     requests_per_second: float = Field(default=10.0, gt=0)
     audits_per_second: float = Field(default=2.0, ge=0)
+    probes_per_second: float = Field(default=5.0, ge=0)
     watches: int = Field(default=500, ge=1)
     max_line: Size = 64 * 2**20
 

@@ -6,6 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+SERVICE = "service"
+"""The name of whichever apiserver answers at the address of the credentials; others are named by host:port."""
+
+Source = tuple[str, str]
+"""Where a revision was read: the apiserver's name, and the key of the resource."""
+
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
@@ -80,16 +86,22 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One consistent read that returned nothing but the revision of its moment.
+    """One read that returned nothing but the revision of its moment, by the apiserver of that name.
 
     `sent` and `answered` are monotonic seconds: just before the request was written, and when its answer was read.
-    Every revision up to `revision` was committed before `answered`, every later one after `sent`.
+    Of a consistent read every revision up to `revision` was committed before `answered`, every later one after `sent`.
+    Of a read from a watch cache the same is true of what had reached that cache.
     """
 
     resource: str
     sent: float
     answered: float
     revision: int
+    apiserver: str = SERVICE
+
+    @property
+    def source(self) -> Source:
+        return self.apiserver, self.resource
 
     @property
     def round_trip(self) -> float:

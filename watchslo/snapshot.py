@@ -5,6 +5,7 @@ Durations are seconds. Times end in `_wall` and are Unix seconds, because they a
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 from watchslo.model import Interval
 
@@ -57,9 +58,29 @@ class ObjectiveReading:
     windows: Mapping[str, int]
 
 
+class Hop(StrEnum):
+    """The parts of an event's way: to its commit, from there into the apiserver's cache, from there to us."""
+
+    CREATION_TO_STORAGE = "creation_to_storage"
+    STORAGE_TO_CACHE = "storage_to_cache"
+    CACHE_TO_CLIENT = "cache_to_client"
+
+
+@dataclass(frozen=True, slots=True)
+class HopReading:
+    """How long one part of the way took, of those events of a watch for which that is known."""
+
+    hop: Hop
+    histogram: HistogramReading
+    windows: tuple[WindowReading, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class TrackReading:
-    """The statistics of one watch. `creation` is absent where creation timestamps are not asked for."""
+    """The statistics of one watch. `creation` is absent where creation timestamps are not asked for.
+
+    `hops` has those that were measured at least once.
+    """
 
     timespan: HistogramReading
     windows: tuple[WindowReading, ...]
@@ -67,6 +88,48 @@ class TrackReading:
     unresolved: int
     unmeasured: Mapping[str, int]
     creation: HistogramReading | None
+    hops: tuple[HopReading, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryReading:
+    """How long a client of one resource may be away before its revision has expired.
+
+    `oldest` is the oldest revision that a watch may begin from, `revisions` how far that is behind the newest one,
+    `seconds` how long ago it was; `upper` is infinite where our clock does not reach back so far. `complete` says that
+    nothing has been dropped since the cache began: then it is longer than this. `list_seconds` is how long a full list
+    takes, `list_measured` whether it was seen or reckoned from one page; None where nobody knows.
+    """
+
+    oldest: int
+    revisions: int
+    seconds: Interval
+    complete: bool
+    list_seconds: float | None
+    list_measured: bool
+    probed_wall: float
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether the history outlasts a list, so that a watch can follow it; None where nobody knows."""
+        if self.list_seconds is None or self.complete:
+            return True if self.complete else None
+        if self.seconds.upper < self.list_seconds:
+            return False
+        return True if self.seconds.lower >= self.list_seconds else None
+
+
+@dataclass(frozen=True, slots=True)
+class TransportReading:
+    """What the kernel knows of the connection of an open watch: smoothed round trip in seconds, segments sent anew.
+
+    `retransmits` are ours; what the apiserver sends anew its kernel knows. `silent` is for how long nothing at all, not
+    even an acknowledgement, has come from the peer.
+    """
+
+    round_trip: float
+    retransmits: int
+    silent: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +150,10 @@ class StreamReading:
     kind what gaps hid from the inventory, which holds so many `objects`; both are absent without one. `audit` is what
     the last audit found. `stalled_for` is the age of the oldest event that is withheld, or for how long the cache has
     been frozen: absent while nothing is stalled. `list_duration` is by the strategy that was used in the end.
+
+    `probed` says whether the apiserver's cache is read now and then, to tell the hops apart; `cache_behind` how old
+    that cache was, at worst, in the last seconds of it. `behind_peers` is for how long the same resource's watch at
+    another apiserver has had an event that this one has not: absent without such a peer, 0 where it has none.
     """
 
     watch: str
@@ -122,6 +189,11 @@ class StreamReading:
     stalls: int
     stalled_for: float | None
     lost: int
+    probed: bool
+    cache_behind: Interval | None
+    behind_peers: float | None
+    history: HistoryReading | None
+    transport: TransportReading | None
     list_duration: Mapping[str, HistogramReading]
     watch_open: HistogramReading
     watch_duration: HistogramReading
@@ -130,18 +202,33 @@ class StreamReading:
 
 
 @dataclass(frozen=True, slots=True)
+class TickerReading:
+    """The ticks of one clock through one apiserver: how many ended how, and how long they took.
+
+    `answered_ago` is for how many seconds none was answered, `failure` why not, in a sentence, while they fail;
+    `vouched` whether they are known to be of this clock's storage: only then they count.
+    """
+
+    apiserver: str
+    ticks: Mapping[str, int]
+    round_trips: HistogramReading
+    median_round_trip: float | None
+    answered_ago: float | None
+    failure: str | None
+    vouched: bool
+
+
+@dataclass(frozen=True, slots=True)
 class DomainReading:
     """One revision clock: what it ticks on, the newest revision, the width of the newest commit interval."""
 
     name: str
-    apiserver: str
     ticks_on: tuple[str, ...]
     revision: int | None
     interval: float | None
     resets: int
-    ticks: Mapping[str, int]
-    round_trips: HistogramReading
     median_round_trip: float | None
+    tickers: tuple[TickerReading, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,15 +236,24 @@ class ApiserverReading:
     """What one apiserver is like and what it was asked: `requests` counts by (kind, code), `list_duration` by strategy.
 
     `audits` counts them by what they found. `unproven` says why its revisions cannot be trusted to be etcd's, or is
-    absent.
+    absent. `watched` is whether its resources are watched: not so of the service where each apiserver is. `peers` is
+    how many apiservers its address stands for, where that is known. `time_travel_revisions` and `_seconds` are how far
+    its answers went back, in all. `combined` is the last minute of all its watches, by the ticks of all apiservers,
+    `alone` the same by its own ticks only; both are absent unless several apiservers tick.
     """
 
     name: str
     version: str | None
+    watched: bool
+    peers: int | None
     unproven: str | None
     offset: Interval | None
     offset_steps: int
     time_travel: int
+    time_travel_revisions: int
+    time_travel_seconds: float
+    combined: WindowReading | None
+    alone: WindowReading | None
     requests: Mapping[tuple[str, str], int]
     audits: Mapping[str, int]
     list_duration: Mapping[str, HistogramReading]
@@ -197,12 +293,54 @@ class MonitorReading:
     not_ready: tuple[str, ...]
 
 
+class Cause(StrEnum):
+    """Why watches are late, as far as that has a name."""
+
+    MONITOR_OVERLOADED = "monitor_overloaded"
+    STORAGE_SLOW = "storage_slow"
+    CACHE_BEHIND = "cache_behind"
+    RESOURCE_DECODING = "resource_decoding"
+    APISERVER_SENDING = "apiserver_sending"
+    RESOURCE_FANOUT = "resource_fanout"
+    BANDWIDTH = "bandwidth"
+    RELIST_STORM = "relist_storm"
+    HISTORY_SHORT = "history_short"
+    WRITE_PATH = "write_path"
+    STALLED_STREAM = "stalled_stream"
+    UNKNOWN = "unknown"
+
+
+class Confidence(StrEnum):
+    """How sure a diagnosis is: `high` where nothing else that has a name fits."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+@dataclass(frozen=True, slots=True)
+class CauseReading:
+    """A diagnosis: of one apiserver and one watch where these are named, else of all.
+
+    `evidence` and `next` are sentences: what speaks for it, and what to look at.
+    """
+
+    cause: Cause
+    apiserver: str | None
+    watch: str | None
+    confidence: Confidence
+    since_wall: float
+    evidence: str
+    next: str
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All readings of one moment."""
+    """All readings of one moment; `causes` are the newest diagnosis, the surest first."""
 
     at_wall: float
     monitor: MonitorReading
     apiservers: tuple[ApiserverReading, ...]
     domains: tuple[DomainReading, ...]
     streams: tuple[StreamReading, ...]
+    causes: tuple[CauseReading, ...] = ()
