@@ -1,15 +1,17 @@
-"""Who shares a revision sequence? A domain is the set of resources whose revisions one etcd counts.
+"""Who shares a revision sequence? A domain is the set of sources, resources of apiservers, of which one etcd counts.
 
-Usually that is all of them; built-in resources can be moved to other etcds, and aggregated APIs have their own. Only
-evidence tells: a resource belongs where its revisions fit between the ticks, again and again.
+Usually that is all of them; built-in resources can be moved to other etcds, aggregated APIs have their own, and what is
+said to be an apiserver of this cluster may be one of another. Only evidence tells: a source belongs where its revisions
+fit between the ticks, again and again.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from watchslo.clock.revision import BEFORE_ALL, RevisionClock
-from watchslo.model import Reading, Resource
+from watchslo.clock.revision import RevisionClock
+from watchslo.clock.staircase import BEFORE_ALL
+from watchslo.model import Reading, Resource, Source
 
 PROBES_NEEDED = 3
 PROBE_SPACING_SECONDS = 0.5  # so that the sequence has moved on between two probes
@@ -57,20 +59,20 @@ class _Standing:
 
 
 class Domain:
-    """A revision clock and the resources that belong to it.
+    """A revision clock and the sources that belong to it.
 
-    Three consistent probes half a second apart promote a resource, from pending to member or from foreign back to
+    Three consistent probes half a second apart promote a source, from pending to member or from foreign back to
     pending; one contradiction, or a violation, makes it foreign. Streams are numbered by the caller and attached to
-    their resource; sightings are taken from members alone and go when they are members no more.
+    their source; sightings are taken from members alone and go when they are members no more.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.clock = RevisionClock()
         self.resets = 0
-        self._standings: dict[str, _Standing] = {}
-        self._waiting: dict[str, Reading] = {}
-        self._streams: dict[int, str] = {}
+        self._standings: dict[Source, _Standing] = {}
+        self._waiting: dict[Source, Reading] = {}
+        self._streams: dict[int, Source] = {}
 
     @property
     def horizon(self) -> Horizon | None:
@@ -92,29 +94,29 @@ class Domain:
         self._judge_probes(reading.sent)
         return not backwards
 
-    def probe(self, resource: str, reading: Reading) -> None:
-        """Takes in a consistent read of `resource` itself, judged once a tick was sent after its answer.
+    def probe(self, reading: Reading) -> None:
+        """Takes in a consistent read of a source, judged once a tick was sent after its answer.
 
         One without a tick before it cannot be judged, and one waits at a time: others are ignored.
         """
         if self.clock.newest_before(reading.sent) > BEFORE_ALL:
-            self._waiting.setdefault(resource, reading)
+            self._waiting.setdefault(reading.source, reading)
 
-    def membership(self, resource: str) -> Membership:
-        standing = self._standings.get(resource)
+    def membership(self, source: Source) -> Membership:
+        standing = self._standings.get(source)
         return standing.membership if standing else Membership.PENDING
 
-    def expel(self, resource: str) -> None:
-        """Makes `resource` foreign: it was caught with a revision that this domain did not have."""
-        self._standings[resource] = _Standing(Membership.FOREIGN)
-        self._waiting.pop(resource, None)
+    def expel(self, source: Source) -> None:
+        """Makes a source foreign: it was caught with a revision that this domain did not have."""
+        self._standings[source] = _Standing(Membership.FOREIGN)
+        self._waiting.pop(source, None)
         for stream, watched in self._streams.items():
-            if watched == resource:
+            if watched == source:
                 self.clock.forget(stream)
 
-    def attach(self, stream: int, resource: str) -> None:
-        """Announces a stream of `resource`; its number is the caller's, unique in this domain."""
-        self._streams[stream] = resource
+    def attach(self, stream: int, source: Source) -> None:
+        """Announces a stream of a source; its number is the caller's, unique in this domain."""
+        self._streams[stream] = source
 
     def detach(self, stream: int) -> None:
         """Takes leave of a stream: nobody vouches for its sightings any more."""
@@ -129,14 +131,14 @@ class Domain:
         return True
 
     def _judge_probes(self, sent: float) -> None:
-        ripe = {resource: probe for resource, probe in self._waiting.items() if probe.answered < sent}
-        for resource, probe in ripe.items():
-            del self._waiting[resource]
+        ripe = {source: probe for source, probe in self._waiting.items() if probe.answered < sent}
+        for source, probe in ripe.items():
+            del self._waiting[source]
             oldest, newest = self.clock.newest_before(probe.sent), self.clock.oldest_after(probe.answered)
             if oldest <= probe.revision <= newest:
-                self._standings.setdefault(resource, _Standing()).count(probe.sent)
+                self._standings.setdefault(source, _Standing()).count(probe.sent)
             else:
-                self.expel(resource)
+                self.expel(source)
 
     def _reset(self) -> None:
         self.resets += 1
@@ -192,9 +194,9 @@ class TickChoice:
         if self._reads % 2 == 0:
             forwards = self._domain.tick(reading)
         else:
-            self._domain.probe(partner.key, reading)
+            self._domain.probe(reading)
         self._reads += 1
-        membership = self._domain.membership(partner.key)
+        membership = self._domain.membership((reading.apiserver, partner.key))
         if membership is Membership.MEMBER:
             self._shared = TickPlan((anchor, partner) if partner.cached else (partner,), blind=False)
         elif membership is Membership.FOREIGN or not forwards:

@@ -16,10 +16,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from watchslo.model import Bounds, FloatArray, IntArray, Reading
-
-BEFORE_ALL = int(np.iinfo(np.int64).min)  # older than any revision
-AFTER_ALL = int(np.iinfo(np.int64).max)  # newer than any revision
+from watchslo.clock.staircase import AFTER_ALL, BEFORE_ALL, Ends, Starts
+from watchslo.model import Bounds, FloatArray, IntArray, Reading, Source
 
 KEPT_SECONDS = 600.0  # later events are late by "at least so much", which is verdict enough
 ROUND_TRIPS = 121  # about a minute of ticks; odd, so that the median is one of them
@@ -30,66 +28,24 @@ THINNED_SPACING_SECONDS = 0.05
 SIGHTINGS = 20_000  # 10 s each 2 ms and 590 s each 50 ms are 16,800: thinning always makes room for 6 s
 
 
-class _Staircase:
-    """Points (revision, time) that ascend in both, between two sentinels: only those that say what no other says."""
+class _RoundTrips:
+    """Those of about the last minute of ticks through one apiserver, and their median, in seconds."""
 
     def __init__(self) -> None:
-        self._revisions: IntArray = np.array([BEFORE_ALL, AFTER_ALL])
-        self._times: FloatArray = np.array([-np.inf, np.inf])
+        self._seconds: deque[float] = deque(maxlen=ROUND_TRIPS)
+        self.median = 0.0
 
-    def prune(self, before: float) -> None:
-        """Forgets the points before that time but for the newest of them, which still speaks for what came after it."""
-        expired = slice(1, int(self._times.searchsorted(before, side="right")) - 1)
-        self._revisions = np.delete(self._revisions, expired)
-        self._times = np.delete(self._times, expired)
-
-    def _older_but_later(self, revision: int, time: float) -> slice:
-        return slice(int(self._times.searchsorted(time)), int(self._revisions.searchsorted(revision, side="right")))
-
-    def _newer_but_earlier(self, revision: int, time: float) -> slice:
-        return slice(int(self._revisions.searchsorted(revision)), int(self._times.searchsorted(time, side="right")))
-
-    def _put(self, revision: int, time: float, *, over: slice) -> None:
-        self._revisions = np.concatenate((self._revisions[: over.start], [revision], self._revisions[over.stop :]))
-        self._times = np.concatenate((self._times[: over.start], [time], self._times[over.stop :]))
-
-
-class _Starts(_Staircase):
-    """L: no revision newer than a point's was committed before its time. Of an older one, a later time says more."""
-
-    def add(self, revision: int, time: float) -> None:
-        better = self._older_but_later(revision, time)
-        if better.start >= better.stop:
-            self._put(revision, time, over=self._newer_but_earlier(revision, time))
-
-    def at(self, revisions: IntArray) -> FloatArray:
-        return self._times[self._revisions.searchsorted(revisions) - 1]
-
-    def oldest_after(self, time: float) -> int:
-        return int(self._revisions[self._times.searchsorted(time, side="right")])
-
-
-class _Ends(_Staircase):
-    """U: all revisions up to a point's were committed by its time. Of a newer one, an earlier time says more."""
-
-    def add(self, revision: int, time: float) -> None:
-        better = self._newer_but_earlier(revision, time)
-        if better.start >= better.stop:
-            self._put(revision, time, over=self._older_but_later(revision, time))
-
-    def at(self, revisions: IntArray) -> FloatArray:
-        return self._times[self._revisions.searchsorted(revisions)]
-
-    def newest_before(self, time: float) -> int:
-        return int(self._revisions[self._times.searchsorted(time) - 1])
+    def add(self, seconds: float) -> None:
+        self._seconds.append(seconds)
+        self.median = float(np.median(self._seconds))
 
 
 @dataclass(slots=True)
 class _Ticks:
-    """The ticks on one resource. `first` is the oldest revision ever read: nothing bounds its commit from below."""
+    """The ticks of one source. `first` is the oldest revision ever read: nothing bounds its commit from below."""
 
-    starts: _Starts = field(default_factory=_Starts)
-    ends: _Ends = field(default_factory=_Ends)
+    starts: Starts = field(default_factory=Starts)
+    ends: Ends = field(default_factory=Ends)
     first: int = AFTER_ALL
 
     def add(self, reading: Reading) -> None:
@@ -175,9 +131,9 @@ class _Sightings:
 class RevisionClock:
     """The evidence of one revision sequence, of about the last ten minutes.
 
-    Ticks may overlap and come in any order. `latest` is the tick sent last; `newest` the newest revision ticked;
-    `interval` the width of the newest commit interval, from the sending of the tick before the latest to the latest
-    one's answer; `median_round_trip` that of the last 121 ticks.
+    Ticks may overlap, come in any order, and from several apiservers. `latest` is the tick sent last; `newest` the
+    newest revision ticked; `interval` the width of the newest commit interval, from the sending of the tick before the
+    latest to the latest one's answer.
     """
 
     def __init__(self) -> None:
@@ -185,16 +141,24 @@ class RevisionClock:
 
     def clear(self) -> None:
         """Forgets everything: the revisions began anew."""
-        self._ticks: dict[str, _Ticks] = {}
+        self._ticks: dict[Source, _Ticks] = {}
         self._sightings = _Sightings()
         self._last_two: list[Reading] = []
-        self._round_trips: deque[float] = deque(maxlen=ROUND_TRIPS)
+        self._round_trips: dict[str, _RoundTrips] = {}
         self.newest: int | None = None
-        self.median_round_trip: float | None = None
 
     @property
     def latest(self) -> Reading | None:
         return self._last_two[-1] if self._last_two else None
+
+    @property
+    def median_round_trip(self) -> float | None:
+        """That of the fastest apiserver: what takes no longer is not resolved. Each one's is of its last 121 ticks."""
+        return min((trips.median for trips in self._round_trips.values()), default=None)
+
+    def median_round_trip_of(self, apiserver: str) -> float | None:
+        trips = self._round_trips.get(apiserver)
+        return trips.median if trips else None
 
     @property
     def interval(self) -> float | None:
@@ -205,12 +169,11 @@ class RevisionClock:
 
     def tick(self, reading: Reading) -> frozenset[int]:
         """Takes in a tick; returns the streams whose sightings it proves to be of another sequence, and drops those."""
-        self._ticks.setdefault(reading.resource, _Ticks()).add(reading)
+        self._ticks.setdefault(reading.source, _Ticks()).add(reading)
         for ticks in self._ticks.values():
             ticks.prune(reading.answered - KEPT_SECONDS)
         self._last_two = sorted((*self._last_two, reading), key=lambda tick: tick.sent)[-2:]
-        self._round_trips.append(reading.round_trip)
-        self.median_round_trip = float(np.median(self._round_trips))
+        self._round_trips.setdefault(reading.apiserver, _RoundTrips()).add(reading.round_trip)
         self.newest = reading.revision if self.newest is None else max(self.newest, reading.revision)
         return self._sightings.judge(reading)
 
@@ -230,17 +193,25 @@ class RevisionClock:
         """The oldest revision of the ticks sent after `time`: reads answered by then return at most this one."""
         return min((ticks.starts.oldest_after(time) for ticks in self._ticks.values()), default=AFTER_ALL)
 
-    def measure(self, revisions: IntArray, received: FloatArray, *, without: str | None) -> Bounds:
+    def leave(self, apiserver: str) -> None:
+        """Forgets how long ticks through this apiserver take: it is asked no more. What they proved stays true."""
+        self._round_trips.pop(apiserver, None)
+
+    def measure(
+        self, revisions: IntArray, received: FloatArray, *, without: Source | None, only: str | None = None
+    ) -> Bounds:
         """The latencies of n events, by their revisions and arrival times (arrays of length n).
 
-        `without` names the resource whose ticks are left out: that of the events themselves, if it is cached, because
-        a consistent read of it waits for the very cache whose lag is asked for. An event is measurable if it is newer
-        than the first tick, and neither two ticks nor a tick and its arrival contradict each other.
+        `without` names the source whose ticks are left out: that of the events themselves, if it is cached, because
+        a consistent read of it waits for the very cache whose lag is asked for. `only` names the one apiserver whose
+        ticks are to tell, as if there were no other: they hide what delay they share with its watches. An event is
+        measurable if it is newer than the first tick, and neither two ticks nor a tick and its arrival contradict each
+        other.
         """
         first = AFTER_ALL
         start, end = np.full(received.shape, -np.inf), received
-        for resource, ticks in self._ticks.items():
-            if resource != without:
+        for source, ticks in self._ticks.items():
+            if source != without and only in (None, source[0]):
                 first = min(first, ticks.first)
                 start = np.maximum(start, ticks.starts.at(revisions))
                 end = np.minimum(end, ticks.ends.at(revisions))

@@ -1,0 +1,66 @@
+"""Points in revision and time that ascend in both: what reads [s, e] of a growing revision say of every revision.
+
+Whatever is read, the storage or a watch cache: a read sent at s and answered at e with revision R shows that all
+revisions up to R were there by e, and no later one before s.
+"""
+
+import numpy as np
+
+from watchslo.model import FloatArray, IntArray
+
+BEFORE_ALL = int(np.iinfo(np.int64).min)  # older than any revision
+AFTER_ALL = int(np.iinfo(np.int64).max)  # newer than any revision
+
+
+class Staircase:
+    """Points (revision, time) that ascend in both, between two sentinels: only those that say what no other says."""
+
+    def __init__(self) -> None:
+        self._revisions: IntArray = np.array([BEFORE_ALL, AFTER_ALL])
+        self._times: FloatArray = np.array([-np.inf, np.inf])
+
+    def prune(self, before: float) -> None:
+        """Forgets the points before that time but for the newest of them, which still speaks for what came after it."""
+        expired = slice(1, int(self._times.searchsorted(before, side="right")) - 1)
+        self._revisions = np.delete(self._revisions, expired)
+        self._times = np.delete(self._times, expired)
+
+    def _older_but_later(self, revision: int, time: float) -> slice:
+        return slice(int(self._times.searchsorted(time)), int(self._revisions.searchsorted(revision, side="right")))
+
+    def _newer_but_earlier(self, revision: int, time: float) -> slice:
+        return slice(int(self._revisions.searchsorted(revision)), int(self._times.searchsorted(time, side="right")))
+
+    def _put(self, revision: int, time: float, *, over: slice) -> None:
+        self._revisions = np.concatenate((self._revisions[: over.start], [revision], self._revisions[over.stop :]))
+        self._times = np.concatenate((self._times[: over.start], [time], self._times[over.stop :]))
+
+
+class Starts(Staircase):
+    """L: no revision newer than a point's was committed before its time. Of an older one, a later time says more."""
+
+    def add(self, revision: int, time: float) -> None:
+        better = self._older_but_later(revision, time)
+        if better.start >= better.stop:
+            self._put(revision, time, over=self._newer_but_earlier(revision, time))
+
+    def at(self, revisions: IntArray) -> FloatArray:
+        return self._times[self._revisions.searchsorted(revisions) - 1]
+
+    def oldest_after(self, time: float) -> int:
+        return int(self._revisions[self._times.searchsorted(time, side="right")])
+
+
+class Ends(Staircase):
+    """U: all revisions up to a point's were committed by its time. Of a newer one, an earlier time says more."""
+
+    def add(self, revision: int, time: float) -> None:
+        better = self._newer_but_earlier(revision, time)
+        if better.start >= better.stop:
+            self._put(revision, time, over=self._older_but_later(revision, time))
+
+    def at(self, revisions: IntArray) -> FloatArray:
+        return self._times[self._revisions.searchsorted(revisions)]
+
+    def newest_before(self, time: float) -> int:
+        return int(self._revisions[self._times.searchsorted(time) - 1])
