@@ -1,4 +1,4 @@
-"""Access to one apiserver: its address, who we are, how TLS is made; and the renewal of all that while it is in use."""
+"""Access to one cluster: its address, who we are, how TLS is made; and the renewal of all that while it is in use."""
 
 import asyncio
 import contextlib
@@ -36,6 +36,17 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
+class Address:
+    """Where one of several apiservers is, instead of where the credentials say; `url` has no slash at its end.
+
+    Its certificate must be valid for `server_name`, or without one for the host of the URL.
+    """
+
+    url: str
+    server_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Credentials:
     """An access, the files it was made from as they were before they were read, and when it expires (Unix seconds).
 
@@ -49,7 +60,7 @@ class Credentials:
 
 
 class Connection:
-    """Keeps the access to one apiserver fresh.
+    """Keeps the access to one cluster fresh: several clients may share it, and who made it closes it.
 
     It is loaded again when one of its files changes, before it expires, and after the apiserver has rejected it. Only
     who has nothing that could still be accepted waits for that; all else goes on with what there is. What cannot be

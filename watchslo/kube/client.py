@@ -6,6 +6,8 @@
 import asyncio
 import contextlib
 import socket
+import struct
+import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -18,11 +20,12 @@ import aiohttp
 import msgspec
 
 from watchslo import __version__
-from watchslo.kube.access import Connection
+from watchslo.kube.access import Address, Connection
 from watchslo.kube.faults import FAULTS, fault
 from watchslo.kube.limiter import Limiter, Priority
 from watchslo.kube.representation import Representation
-from watchslo.model import Reading, Resource
+from watchslo.model import SERVICE, Reading, Resource
+from watchslo.snapshot import TransportReading
 from watchslo.watch.decode import decode_status, parse_revision
 from watchslo.watch.failure import (
     ENDED,
@@ -46,6 +49,7 @@ LIST_SECONDS = 75.0  # whatever its size: an apiserver gives up after 60 s, in t
 OPEN_SECONDS = 30.0  # until a watch's headers; priority and fairness may queue it for 15 s
 OVERTIME_SECONDS = 30.0  # that a watch may take longer than it was asked to
 IDLE_SECONDS = 60.0  # before an unused connection is closed
+RENEW_SECONDS = 180.0  # of one set of connections: a load balancer sends each new one where it likes
 LONGEST_ERROR_BYTES = 64 * 2**10
 LONGEST_QUOTE = 300  # characters of what the server says
 LONGEST_BODY_BYTES = 256 * 2**20  # 500 objects of the largest kind, or the metadata of 100,000 in one
@@ -61,7 +65,11 @@ _KEEPALIVE_INTERVAL_SECONDS = 5
 _KEEPALIVE_PROBES = 3
 _USER_TIMEOUT_MILLISECONDS = 30_000
 
-_PRIORITIES = {"tick": Priority.TICK, "nudge": Priority.AUDIT, "audit": Priority.AUDIT}
+# Of Linux's struct tcp_info (uapi/linux/tcp.h): tcpi_last_data_recv and tcpi_last_ack_recv at 52 and 56, milliseconds;
+# tcpi_rtt at 68, microseconds; tcpi_total_retrans at 100.
+_TCP_INFO = struct.Struct("=52xII8xI28xI")
+
+_PRIORITIES = {"tick": Priority.TICK} | dict.fromkeys(("nudge", "audit", "probe_cache", "history"), Priority.AUDIT)
 
 ObserveDate = Callable[[float, float, float], object]
 """Takes a `Date` header and when that request was sent and answered, all in Unix seconds."""
@@ -87,7 +95,8 @@ NOTHING = Selectors(fields=f"metadata.name={ABSENT_NAME}")
 class Page:
     """One page of a list: `items` objects in `size` bytes; `revision` is None where it is no number.
 
-    `objects` says which, where that was asked for and the representation tells it.
+    `objects` says which, where that was asked for and the representation tells it. `remaining` is how many more there
+    are, where the apiserver says so: of a page that is not the last, without selectors.
     """
 
     revision: int | None
@@ -97,6 +106,7 @@ class Page:
     sent: float
     answered: float
     objects: Objects | None = None
+    remaining: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +134,7 @@ class _Answer:
 class _ListMetadata(msgspec.Struct, rename="camel"):
     resource_version: str | None = None
     continue_token: str | None = msgspec.field(name="continue", default=None)
+    remaining_item_count: int | None = None
 
 
 class _List(msgspec.Struct):
@@ -174,6 +185,7 @@ class Stream:
     """An open watch."""
 
     def __init__(self, response: aiohttp.ClientResponse, address: str) -> None:
+        self._response = response
         self._content = response.content
         self._address = address
 
@@ -189,45 +201,118 @@ class Stream:
         received = time.monotonic()
         return (received, chunk) if chunk else ENDED
 
+    def transport(self) -> TransportReading | None:
+        """What the kernel knows of its connection, while there is one; only Linux tells.
+
+        Nothing is sent on an open watch, so the round trip is that of its beginning. Through a proxy it is the proxy's.
+        """
+        connection = self._response.connection
+        transport = connection.transport if connection else None
+        if sys.platform != "linux" or transport is None or transport.is_closing():
+            return None  # a descriptor that is closed may be somebody else's by now
+        return _transport_reading(transport.get_extra_info("socket"))
+
+
+class _Pool:
+    """Connections that requests share, one request at a time; every `RENEW_SECONDS` new ones take the place of all.
+
+    The old ones are closed when the last request on one of them is over, and cut none.
+    """
+
+    def __init__(self) -> None:
+        self._session = _session(keepalive_timeout=IDLE_SECONDS)
+        self._renew_at = time.monotonic() + RENEW_SECONDS
+        self._users: Counter[aiohttp.ClientSession] = Counter()
+        self._closing: set[asyncio.Task[None]] = set()
+
+    @contextlib.asynccontextmanager
+    async def session(self) -> AsyncIterator[aiohttp.ClientSession]:
+        """For one request, until its answer is read."""
+        self._renew()
+        session = self._session
+        self._users[session] += 1
+        try:
+            yield session
+        finally:
+            self._users[session] -= 1
+            if session is not self._session:
+                self._close_unused(session)
+
+    async def close(self) -> None:
+        """Closes all connections, also those in use."""
+        for session in {self._session, *self._users}:
+            await session.close()
+        if self._closing:
+            await asyncio.wait(self._closing)
+
+    def _renew(self) -> None:
+        now = time.monotonic()
+        if now >= self._renew_at:
+            retired, self._session = self._session, _session(keepalive_timeout=IDLE_SECONDS)
+            self._renew_at = now + RENEW_SECONDS
+            self._close_unused(retired)
+
+    def _close_unused(self, session: aiohttp.ClientSession) -> None:
+        """Closes a retired one beside all else: TLS waits for the peer's goodbye."""
+        if not self._users[session]:
+            del self._users[session]
+            task = asyncio.create_task(session.close())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
 
 class Client:
     """Speaks to one apiserver; open it as a context, on the loop where it is used.
 
-    `requests` counts by (kind, code); the code of what was never answered is the reason of its failure.
+    Without an address that is whoever answers where the credentials say. Each watch has a connection of its own, all
+    other requests share some. `requests` counts by (kind, code); the code of what was never answered is the reason of
+    its failure.
     """
 
-    def __init__(self, connection: Connection, limiter: Limiter, observe_date: ObserveDate) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        limiter: Limiter,
+        observe_date: ObserveDate,
+        *,
+        name: str = SERVICE,
+        address: Address | None = None,
+    ) -> None:
+        self.name = name
+        self.requests: Counter[tuple[str, str]] = Counter()
         self._connection = connection
         self._limiter = limiter
         self._observe_date = observe_date
-        self.requests: Counter[tuple[str, str]] = Counter()
+        self._own_address = address
 
     async def __aenter__(self) -> Self:
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_SECONDS, socket_factory=_socket),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            read_bufsize=READ_AHEAD_BYTES,
-            headers={"User-Agent": f"watchslo/{__version__}", "Accept-Encoding": "identity"},
-        )
-        # aiohttp would send a request that was dropped once more, which nobody would count; it has no option for that.
-        self._session._retry_connection = False  # noqa: SLF001
+        self._pool = _Pool()
+        self._watches = _session(force_close=True)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._session.close()
-        await self._connection.close()
+        await self._watches.close()
+        await self._pool.close()
 
     async def read_nothing(self, resource: Resource, namespace: str, kind: str) -> Reading | Failure:
         """A consistent list that selects no object: the revision of this moment, as storage has it."""
-        call = _Call(
-            kind, Phase.LIST, resource.path(namespace), NOTHING.query, timeout=TICK_SECONDS, patience=TICK_SECONDS
-        )
-        page = _page(await self._get(call))
+        return await self._read(resource, namespace, kind, NOTHING.query)
+
+    async def read_cache(self, resource: Resource, namespace: str) -> Reading | Failure:
+        """The same of the apiserver's watch cache: its revision of this moment, however old; nothing is waited for.
+
+        Of a resource that is not cached it is `read_nothing`. The cache only moves on with events and progress notices.
+        """
+        return await self._read(resource, namespace, "probe_cache", NOTHING.query | {"resourceVersion": "0"})
+
+    async def _read(self, resource: Resource, namespace: str, kind: str, query: Mapping[str, str]) -> Reading | Failure:
+        path = resource.path(namespace)
+        page = _page(await self._get(_Call(kind, Phase.LIST, path, query, timeout=TICK_SECONDS, patience=TICK_SECONDS)))
         if isinstance(page, Failure):
             return page
         if page.revision is None:
             return because(Reason.UNPARSABLE, phase=Phase.LIST)
-        return Reading(resource.key, page.sent, page.answered, page.revision)
+        return Reading(resource.key, page.sent, page.answered, page.revision, self.name)
 
     async def list_page(
         self,
@@ -275,7 +360,7 @@ class Client:
             timeout=request.timeout + OVERTIME_SECONDS,
             patience=OPEN_SECONDS,
         )
-        opened = await self._open(call)
+        opened = await self._open(call, self._watches)
         if isinstance(opened, Failure):
             yield opened
             return
@@ -302,7 +387,11 @@ class Client:
             return because(Reason.GARBAGE, phase=Phase.LIST)
 
     async def _get(self, call: _Call) -> _Answer | Failure:
-        opened = await self._open(call)
+        async with self._pool.session() as session:
+            return await self._get_on(session, call)
+
+    async def _get_on(self, session: aiohttp.ClientSession, call: _Call) -> _Answer | Failure:
+        opened = await self._open(call, session)
         if isinstance(opened, Failure):
             return opened
         response, sent = opened
@@ -317,24 +406,27 @@ class Client:
             response.release()
         return _Answer(body, sent, answered)
 
-    async def _open(self, call: _Call) -> tuple[aiohttp.ClientResponse, float] | Failure:
+    async def _open(
+        self, call: _Call, session: aiohttp.ClientSession
+    ) -> tuple[aiohttp.ClientResponse, float] | Failure:
         """Sends a request: an answer of status 200 and type JSON, still to be read, and when it was sent."""
         address = "the apiserver"
         try:
             access = await self._connection.access()
-            address = access.url
+            where = self._own_address or Address(access.url, access.server_name)
+            address = where.url
             await self._limiter.acquire(_PRIORITIES.get(call.kind, Priority.OTHER))
             sent = time.monotonic()
             reached_in = min(CONNECT_SECONDS, CONNECT_SHARE * call.patience)
             async with asyncio.timeout(call.patience):
-                response = await self._session.get(
-                    access.url + call.path,
+                response = await session.get(
+                    where.url + call.path,
                     params=call.query,
                     headers=[*access.headers, ("Accept", call.accept)],
                     timeout=aiohttp.ClientTimeout(total=call.timeout, connect=reached_in, sock_connect=reached_in),
                     allow_redirects=False,
                     ssl=access.tls or True,
-                    server_hostname=access.server_name,
+                    server_hostname=where.server_name,
                     proxy=access.proxy,
                 )
             self._observe(response, sent)
@@ -413,6 +505,7 @@ def _page(answer: _Answer | Failure, form: type[_List | _Objects] = _List) -> Pa
         sent=answer.sent,
         answered=answer.answered,
         objects=listed.objects,
+        remaining=listed.metadata.remaining_item_count,
     )
 
 
@@ -433,6 +526,30 @@ def _hang_up(response: aiohttp.ClientResponse) -> None:
 
 def _address(response: aiohttp.ClientResponse) -> str:
     return str(response.url.origin())
+
+
+def _transport_reading(connected: socket.socket) -> TransportReading | None:
+    try:
+        told = connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
+        data_ago, acknowledged_ago, round_trip, retransmits = _TCP_INFO.unpack(told)
+    except (OSError, struct.error):  # it was closed just now, or a sandbox tells less than Linux
+        return None
+    return TransportReading(round_trip / 1e6, retransmits, min(data_ago, acknowledged_ago) / 1e3)
+
+
+def _session(*, keepalive_timeout: float | None = None, force_close: bool = False) -> aiohttp.ClientSession:
+    """A pool of connections: each is kept for so long unused, or none is used twice."""
+    session = aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(
+            limit=0, keepalive_timeout=keepalive_timeout, force_close=force_close, socket_factory=_socket
+        ),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        read_bufsize=READ_AHEAD_BYTES,
+        headers={"User-Agent": f"watchslo/{__version__}", "Accept-Encoding": "identity"},
+    )
+    # aiohttp would send a request that was dropped once more, which nobody would count; it has no option for that.
+    session._retry_connection = False  # noqa: SLF001
+    return session
 
 
 class _Socket(socket.socket):

@@ -278,7 +278,7 @@ class TestCredentials:
         assert known.loads == 2
         assert "Bearer token-2" in server.requests[-1]
 
-    async def test_renewal_ends_with_the_client(self, server: Server, known: Known, tmp_path: Path) -> None:
+    async def test_renewal_ends_with_the_connection(self, server: Server, known: Known, tmp_path: Path) -> None:
         token, renewing = tmp_path / "token", asyncio.Event()
 
         async def load() -> Credentials:
@@ -288,11 +288,13 @@ class TestCredentials:
             return Credentials(Access(server.url), stamps([str(token)]))
 
         server.script = [answer(EMPTY)] * 2
-        async with Client(Connection(load), Limiter(100), known.observe) as client:
+        connection = Connection(load)
+        async with Client(connection, Limiter(100), known.observe) as client:
             await tick(client)
             token.touch()
             assert isinstance(await tick(client), Reading)
             await renewing.wait()
+        await connection.close()
 
     async def test_that_cannot_be_loaded(self, known: Known) -> None:
         async def fail() -> None:
