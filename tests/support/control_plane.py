@@ -10,6 +10,7 @@ Several apiservers are an HA control plane. `override("/events", other.url)` as 
 no kubelet: pods stay Pending, which is all a watch needs.
 """
 
+import base64
 import contextlib
 import json
 import secrets
@@ -26,6 +27,7 @@ from tests.support.process import Process
 from tests.support.writer import StatusError, Writer
 
 HOST = "127.0.0.1"
+SERVICE_NAME = "kubernetes.default.svc"  # every apiserver's certificate is valid for it
 READY_SECONDS = 90.0  # 3 s when the machine is ours alone
 RPC_SECONDS = 10.0
 EVERYTHING_READABLE: dict[str, list[str]] = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}
@@ -88,6 +90,13 @@ class Etcd:
         self.process.stop()
         self._client.release()
         self._peer.release()
+
+    def put(self, key: str, value: Any) -> None:
+        """Stores JSON under a key, past all that an apiserver would have against it."""
+        self._call("/v3/kv/put", {"key": _base64(key), "value": _base64(json.dumps(value))})
+
+    def delete(self, key: str) -> None:
+        self._call("/v3/kv/deleterange", {"key": _base64(key)})
 
     def revision(self) -> int:
         """The newest revision."""
@@ -167,16 +176,15 @@ class ControlPlane:
     ) -> None:
         self.folder = folder
         self.etcd = etcd
-        self._storage = link or etcd.url
+        self._program = program
         self.token = secrets.token_hex(16)
         self.authority = Authority(folder / "certs")
         self.ca = self.authority.ca
-        self.serving = self.authority.server("kube-apiserver")
-        common = [*self._flags(), *flags]
-        self.apiservers = [
-            Apiserver(folder, f"apiserver-{number}", program, common, (self.ca, self.token))
-            for number in range(apiservers)
-        ]
+        self.serving = self.authority.server("kube-apiserver", ("localhost", SERVICE_NAME))
+        self._common = [*self._flags(), *flags]
+        self.apiservers: list[Apiserver] = []
+        for _ in range(apiservers):
+            self.add(link or etcd.url)
 
     def __enter__(self) -> Self:
         try:
@@ -195,6 +203,14 @@ class ControlPlane:
     def close(self) -> None:
         for apiserver in self.apiservers:
             apiserver.close()
+
+    def add(self, link: str) -> Apiserver:
+        """Another apiserver, which reaches etcd through `link`; who adds it starts it."""
+        name = f"apiserver-{len(self.apiservers)}"
+        flags = [f"--etcd-servers={link}", *self._common]
+        apiserver = Apiserver(self.folder, name, self._program, flags, (self.ca, self.token))
+        self.apiservers.append(apiserver)
+        return apiserver
 
     @property
     def url(self) -> str:
@@ -238,13 +254,12 @@ class ControlPlane:
         tokens.write_text(f'{self.token},admin,1,"system:masters"\n')
         signing = self.authority.key("service-accounts")
         flags: dict[str, str | Path] = {
-            "etcd-servers": self._storage,
             "tls-cert-file": self.serving.certificate,
             "tls-private-key-file": self.serving.key,
             "client-ca-file": self.ca,
             "service-account-key-file": signing,
             "service-account-signing-key-file": signing,
-            "service-account-issuer": "https://kubernetes.default.svc",
+            "service-account-issuer": f"https://{SERVICE_NAME}",
             "token-auth-file": tokens,
             "authorization-mode": "RBAC",
             "service-cluster-ip-range": "10.0.0.0/24",
@@ -271,6 +286,10 @@ def write_kubeconfig(path: Path, cluster: dict[str, Any], user: dict[str, Any]) 
     }
     path.write_text(yaml.safe_dump(document))
     path.chmod(0o600)
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
 
 
 def _as_flags(values: dict[str, str | Path]) -> list[str]:

@@ -283,5 +283,16 @@ class Proxy(_Announced):
     def fault(self, name: str, value: float | str | None = None, connections: str | None = None) -> Iterator[None]:
         """Lets it go wrong as long as the context lives."""
         self.switch_on(name, value, connections)
-        yield
-        self.switch_off(name)
+        try:
+            yield
+        finally:
+            self.switch_off(name)
+
+    @contextlib.contextmanager
+    def late(self, law: str) -> Iterator[None]:
+        """Lets bytes reach clients late by a law, such as `constant 300ms`, as long as the context lives."""
+        self.control({"law": law})
+        try:
+            yield
+        finally:
+            self.control({"law": "none"})

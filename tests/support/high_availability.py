@@ -1,0 +1,197 @@
+"""A highly available control plane: kube-apiservers on one etcd, each of which can be hurt without the others.
+
+    with HighAvailability(folder, assets) as lab, Daemon(folder, "--kubeconfig", lab.kubeconfig(), ...) as daemon:
+        first, *others = lab.members
+        with first.storage.late("constant 300ms"):  # etcd -> this apiserver; so is client.late: this apiserver -> all
+            ...                                     # daemon.status() speaks of it as first.name
+
+Each member stands between two proxies (`tests.support.daemon.Proxy`), and so does the service:
+
+    clients ── client ── apiserver ── storage ─┐
+    clients ── client ── apiserver ── storage ─┼─ etcd        first.storage.late("normal 300ms 30ms")
+    clients ── client ── apiserver ── storage ─┘              first.storage.fault("frozen-link")     nothing passes
+    clients ── service ── each apiserver in turn              first.client.fault("thin-link", 2000)  bytes a second
+                                                              first.paused()                         SIGSTOP
+                                                              lab.kill(first); lab.withdraw(first); lab.add()
+
+`late`, `fault` and `paused` are contexts; without one there are `control`, `switch_on` and `switch_off`. A proxy's
+faults are in `watchslo.sim.link_faults`; `thin-link` may be of `"open"` or `"new"` connections only. An apiserver has
+about sixty connections to etcd, one for each resource. With `overrides=("/configmaps",)` all apiservers reach that
+resource in etcd by one more proxy, `lab.overrides["/configmaps"]`.
+
+`lab.writer(member)` writes past all proxies. `lab.plane` is the `ControlPlane`, with its CA, tokens and service
+accounts; `lab.kubeconfig("name", user, server=...)` goes by the service, and knows servers as `kubernetes.default.svc`.
+The EndpointSlices of `kubernetes` are those that `announce` and `withdraw` write: the apiservers announce nothing. They
+name loopback addresses, which only etcd takes without a word, so that is where they are written.
+
+Processes are started from the main thread only: so are the lab, and what it adds.
+"""
+
+import contextlib
+import signal
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from tests.support.assets import Assets
+from tests.support.control_plane import SERVICE_NAME, Apiserver, ControlPlane, Etcd, override
+from tests.support.daemon import Proxy
+from tests.support.writer import Writer
+
+SLICES = "/registry/endpointslices/default"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Member:
+    """One apiserver, its link to etcd, and the link by which clients reach it."""
+
+    apiserver: Apiserver
+    storage: Proxy
+    client: Proxy
+
+    @property
+    def url(self) -> str:
+        """Where clients reach it."""
+        return self.client.url
+
+    @property
+    def name(self) -> str:
+        """The host and port where clients reach it: what watchslo calls it."""
+        return urlsplit(self.url).netloc
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stops it by SIGSTOP as long as the context lives: its connections stay open."""
+        self.apiserver.process.signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.apiserver.process.signal(signal.SIGCONT)
+
+
+class HighAvailability:
+    """`count` apiservers on one etcd; see above. `flags` go to each of them."""
+
+    def __init__(
+        self,
+        folder: Path,
+        assets: Assets,
+        *,
+        count: int = 3,
+        flags: Sequence[str] = (),
+        overrides: Sequence[str] = (),
+    ) -> None:
+        self._folder = folder
+        self._count = count
+        self._flags = ("--endpoint-reconciler-type=none", *flags)
+        self._program = assets.kube_apiserver
+        self._stack = contextlib.ExitStack()
+        self.etcd = Etcd(folder, assets.etcd)
+        self.members: list[Member] = []
+        self.overrides = {
+            resource: Proxy(folder, f"storage-of-{resource.replace('/', '-')}", self.etcd.url) for resource in overrides
+        }
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self.etcd)
+            for proxy in self.overrides.values():
+                stack.enter_context(proxy)
+            own = [override(resource, proxy.url) for resource, proxy in self.overrides.items()]
+            self.plane = ControlPlane(self._folder, self._program, self.etcd, apiservers=0, flags=[*self._flags, *own])
+            self._stack = stack
+            members = [self._start() for _ in range(self._count)]
+            for member in members:
+                self._join(member)
+            self.service = Proxy(self._folder, "service", *(member.apiserver.url for member in members))
+            stack.enter_context(self.service)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def add(self) -> Member:
+        """Starts another apiserver, at an address of its own, and announces it when it is ready."""
+        member = self._start()
+        self._join(member)
+        return member
+
+    def kill(self, member: Member) -> None:
+        """Ends an apiserver at once; its address stays announced, and clients are refused there."""
+        member.apiserver.process.kill()
+        member.client.process.kill()
+        self.members.remove(member)
+
+    def announce(self, member: Member) -> None:
+        """Adds its address to those of the service, in a slice of its own: a slice has one port."""
+        host, port = urlsplit(member.url).hostname, urlsplit(member.url).port
+        self.etcd.put(f"{SLICES}/{_slice_name(member)}", _slice(_slice_name(member), str(host), int(port or 0)))
+
+    def withdraw(self, member: Member) -> None:
+        """Takes its address out of those of the service; who is connected stays so."""
+        self.etcd.delete(f"{SLICES}/{_slice_name(member)}")
+
+    def writer(self, member: Member | None = None) -> Writer:
+        """An administrator that writes by this member, or else the last one, past all proxies."""
+        return (member or self.members[-1]).apiserver.writer(self.plane.token)
+
+    def lease(self, name: str) -> None:
+        """Makes a lease by which one more apiserver says that it lives, as of now.
+
+        The real ones share a single lease, because its name is made from the name of the machine.
+        """
+        metadata = {"name": name, "labels": {"apiserver.kubernetes.io/identity": "kube-apiserver"}}
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        spec = {"holderIdentity": name, "leaseDurationSeconds": 3600, "acquireTime": now, "renewTime": now}
+        with self.writer() as writer:
+            writer.create(LEASES, {"metadata": metadata, "spec": spec})
+
+    def kubeconfig(self, name: str = "admin", user: dict[str, Any] | None = None, **cluster: Any) -> Path:
+        """As of `ControlPlane`, by way of the service."""
+        return self.plane.kubeconfig(
+            name, user, **{"server": self.service.url, "tls-server-name": SERVICE_NAME} | cluster
+        )
+
+    def _start(self) -> Member:
+        """Begins to start one; everything ends with the lab."""
+        number = len(self.plane.apiservers)
+        storage = self._stack.enter_context(Proxy(self._folder, f"storage-{number}", self.etcd.url))
+        apiserver = self.plane.add(storage.url)
+        self._stack.callback(apiserver.close)
+        self._stack.callback(apiserver.process.kill)  # before that: an end in peace takes seconds
+        apiserver.start()
+        client = self._stack.enter_context(Proxy(self._folder, f"client-{number}", apiserver.url))
+        return Member(apiserver, storage, client)
+
+    def _join(self, member: Member) -> None:
+        member.apiserver.wait_ready()
+        self.members.append(member)
+        self.announce(member)
+
+
+def _slice_name(member: Member) -> str:
+    return f"kubernetes-{urlsplit(member.url).port}"
+
+
+def _slice(name: str, host: str, port: int) -> dict[str, Any]:
+    """As the apiservers themselves would make it, but with the address of a loopback device."""
+    return {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": str(uuid.uuid4()),
+            "creationTimestamp": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "labels": {"kubernetes.io/service-name": "kubernetes"},
+        },
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": [host], "conditions": {"ready": True}}],
+        "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
+    }
