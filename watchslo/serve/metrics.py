@@ -4,6 +4,7 @@ Names, types and labels are a contract with dashboards and rules. Counters exist
 count: a series born above 0 is invisible to `increase`. What is not known is absent, never 0.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
@@ -12,14 +13,20 @@ from itertools import chain
 from typing import TypeVar
 
 from watchslo.latency import track
+from watchslo.model import Interval
 from watchslo.snapshot import (
     ApiserverReading,
+    Cause,
     DomainReading,
     HistogramReading,
+    HistoryReading,
+    Hop,
     MonitorReading,
     QuantileReading,
     Snapshot,
     StreamReading,
+    TickerReading,
+    TransportReading,
 )
 from watchslo.watch import audit
 from watchslo.watch.failure import RULES, CloseClass, Phase, Reason
@@ -76,7 +83,21 @@ BOUND = Label(
     "the estimate, or a rigorous bound of the window's true quantile; the median has its estimate only",
     ("lower", "estimate", "upper"),
 )
-END = Label("bound", "end of the interval it lies in", ("lower", "upper"))
+END = Label(
+    "bound",
+    "end of the interval it lies in; an infinite one is absent; of the history `upper` with `full` only",
+    ("lower", "upper"),
+)
+HOP = Label(
+    "hop",
+    "part of the way: to the commit, on to the apiserver's cache, on to us; the first with `full` only",
+    tuple(Hop),
+)
+TICKS = Label("ticks", "of all apiservers, as everywhere else, or only its own", ("all", "own"))
+CENTRE = Label("q", "quantile of the last minute", ("0.5", "0.99"))
+CAUSE = Label("cause", "why watches are late", tuple(Cause))
+BLAMED = Label("apiserver", "the one at fault; empty where it is not one")
+AFFECTED = Label("watch", "the one at fault, by its configured name; empty where it is not one")
 EVENT_VERDICT = Label("verdict", "what the proven bounds say of an event", ("within", "beyond", "uncertain"))
 WINDOW_VERDICT = Label("verdict", "what the estimate says of a window", ("good", "bad", "no_data"))
 TARGET = Label("kind", "share of events, or of windows", ("events", "minutes"))
@@ -111,8 +132,10 @@ Point = tuple[tuple[str, ...], Value]
 """The values of the labels, in their order, and what is measured there."""
 Owner = TypeVar("Owner")
 
+WINDOWS = frozenset(WINDOW.values)  # there are shorter ones, for the diagnosis: too short for a graph
 BASIC_WINDOWS = frozenset({"1m"})
 BASIC_QUANTILES = frozenset({0.5, 0.99})
+BASIC_HOPS = frozenset({Hop.STORAGE_TO_CACHE, Hop.CACHE_TO_CLIENT})
 CHANGES = ("added", "modified", "deleted")
 NO_CLOSES: Mapping[tuple[str, str], int] = {(class_, reason): 0 for reason, (class_, _, _) in RULES.items()}
 
@@ -155,10 +178,14 @@ def _per_apiserver(read: Callable[[ApiserverReading], Iterable[Point]], *labels:
 
 
 def _per_domain(read: Callable[[DomainReading], Iterable[Point]], *labels: Label) -> View:
-    def name(domain: DomainReading) -> tuple[str, ...]:
-        return domain.name, domain.apiserver
+    return View((DOMAIN, *labels), lambda snapshot: _owned(snapshot.domains, lambda domain: (domain.name,), read))
 
-    return View((DOMAIN, APISERVER, *labels), lambda snapshot: _owned(snapshot.domains, name, read))
+
+def _per_ticker(read: Callable[[TickerReading], Iterable[Point]], *labels: Label) -> View:
+    def of_domain(domain: DomainReading) -> Iterable[Point]:
+        return _owned(domain.tickers, lambda ticker: (ticker.apiserver,), read)
+
+    return _per_domain(of_domain, APISERVER, *labels)
 
 
 def _once(read: Callable[[MonitorReading], Iterable[Point]], *labels: Label) -> View:
@@ -178,6 +205,11 @@ def _all(label: Label, counts: Mapping[str, int]) -> Iterable[Point]:
     return _each({**dict.fromkeys(label.values, 0), **counts})
 
 
+def _ends(interval: Interval | None) -> Iterable[Point]:
+    ends = {"lower": interval.lower, "upper": interval.upper} if interval else {}
+    return _each({end: value for end, value in ends.items() if math.isfinite(value)})
+
+
 def _bounds(quantile: QuantileReading) -> Mapping[str, float]:
     if quantile.q == 0.5:  # noqa: PLR2004 - the median; its bounds are too wide to be of use
         return {"estimate": quantile.estimate}
@@ -187,6 +219,8 @@ def _bounds(quantile: QuantileReading) -> Mapping[str, float]:
 def _quantiles(stream: StreamReading) -> Iterator[tuple[str, QuantileReading]]:
     """What may be shown of the windows: an unresolved quantile would look measured."""
     for window in stream.track.windows:
+        if window.name not in WINDOWS:
+            continue
         resolved = (quantile for quantile in window.quantiles if window.events and quantile.resolved)
         yield from ((window.name, quantile) for quantile in resolved)
 
@@ -203,7 +237,7 @@ def _basic_quantiles(stream: StreamReading) -> Iterator[Point]:
 
 
 def _window_events(stream: StreamReading) -> Mapping[str, int]:
-    return {window.name: window.events for window in stream.track.windows}
+    return {window.name: window.events for window in stream.track.windows if window.name in WINDOWS}
 
 
 def _basic_window_events(stream: StreamReading) -> Mapping[str, int]:
@@ -247,12 +281,39 @@ def _proven(apiserver: ApiserverReading) -> Iterable[Point]:
     return _one(not apiserver.unproven if apiserver.version else None)
 
 
-def _newest_revisions(snapshot: Snapshot) -> Iterable[Point]:
-    """By domain alone: several apiservers see one sequence."""
-    newest: dict[str, int] = defaultdict(int)
-    for domain in snapshot.domains:
-        newest[domain.name] = max(newest[domain.name], domain.revision or 0)
-    return (((name,), revision) for name, revision in newest.items() if revision)
+def _hops(stream: StreamReading) -> Iterable[Point]:
+    return _each({hop.hop: hop.histogram for hop in stream.track.hops})
+
+
+def _basic_hops(stream: StreamReading) -> Iterable[Point]:
+    return _each({hop.hop: hop.histogram for hop in stream.track.hops if hop.hop in BASIC_HOPS})
+
+
+def _history(read: Callable[[HistoryReading], Iterable[Point]], *labels: Label) -> View:
+    return _per_watch(lambda s: read(s.history) if s.history else (), *labels)
+
+
+def _sure_seconds(history: HistoryReading) -> Iterable[Point]:
+    """The end that an alert stands on."""
+    return _each({"lower": history.seconds.lower})
+
+
+def _transport(read: Callable[[TransportReading], Iterable[Point]]) -> View:
+    return _per_watch(lambda s: read(s.transport) if s.transport else ())
+
+
+def _by_ticks(apiserver: ApiserverReading) -> Iterator[Point]:
+    """The same minute twice: what differs is what its own ticks hide, because they share its way."""
+    for ticks, window in (("all", apiserver.combined), ("own", apiserver.alone)):
+        for quantile in window.quantiles if window and window.events else ():
+            if quantile.resolved and quantile.q in BASIC_QUANTILES:
+                yield (str(quantile.q), ticks), quantile.estimate
+
+
+def _causes(snapshot: Snapshot) -> Iterable[Point]:
+    """Each cause has a series from the start, of no apiserver and no watch; more come with what is named."""
+    active = {(c.cause.value, c.apiserver or "", c.watch or ""): 1 for c in snapshot.causes}
+    return ({(cause.value, "", ""): 0 for cause in Cause} | active).items()
 
 
 # --- the table -------------------------------------------------------------------------------------------------------
@@ -348,6 +409,14 @@ LATENCY = (
         _per_watch(lambda s: _one(s.track.creation)),
     ),
     Family(
+        "watchslo_hop_seconds",
+        Type.HISTOGRAM,
+        Stability.BETA,
+        "How long a part of the way took, of the events for which that is known; absent before it was measured.",
+        _per_watch(_basic_hops, HOP),
+        _per_watch(_hops, HOP),
+    ),
+    Family(
         "watchslo_unmeasured_events_total",
         Type.COUNTER,
         Stability.STABLE,
@@ -429,6 +498,45 @@ STREAMS = (
         _per_watch(lambda s: _one(s.watch_duration)),
     ),
     Family(
+        "watchslo_behind_peers_seconds",
+        Type.GAUGE,
+        Stability.BETA,
+        "For how long the same watch at another apiserver has had an event that this one has not; absent without one.",
+        None,
+        _per_watch(lambda s: _one(s.behind_peers)),
+    ),
+    Family(
+        "watchslo_cache_behind_seconds",
+        Type.GAUGE,
+        Stability.BETA,
+        "How old the apiserver's cache of the resource was, at worst, in the last seconds; only while it is read.",
+        _per_watch(lambda s: _ends(s.cache_behind), END),
+    ),
+    Family(
+        "watchslo_transport_round_trip_seconds",
+        Type.GAUGE,
+        Stability.BETA,
+        "Smoothed round trip of the open watch's connection, by the kernel.",
+        None,
+        _transport(lambda t: _one(t.round_trip)),
+    ),
+    Family(
+        "watchslo_transport_retransmits_total",
+        Type.COUNTER,
+        Stability.BETA,
+        "Segments that we sent anew on the open watch's connection, by the kernel; starts anew with each connection.",
+        None,
+        _transport(lambda t: _one(t.retransmits)),
+    ),
+    Family(
+        "watchslo_transport_silent_seconds",
+        Type.GAUGE,
+        Stability.BETA,
+        "For how long nothing came on the open watch's connection, not even an acknowledgement, by the kernel.",
+        None,
+        _transport(lambda t: _one(t.silent)),
+    ),
+    Family(
         "watchslo_order_violations_total",
         Type.COUNTER,
         Stability.STABLE,
@@ -442,6 +550,20 @@ STREAMS = (
         Stability.STABLE,
         "Times an apiserver answered from the past.",
         _per_apiserver(lambda a: _one(a.time_travel)),
+    ),
+    Family(
+        "watchslo_time_travel_revisions_total",
+        Type.COUNTER,
+        Stability.BETA,
+        "How many revisions those answers went back, in all.",
+        _per_apiserver(lambda a: _one(a.time_travel_revisions)),
+    ),
+    Family(
+        "watchslo_time_travel_seconds_total",
+        Type.COUNTER,
+        Stability.BETA,
+        "How much time those answers went back, in all.",
+        _per_apiserver(lambda a: _one(a.time_travel_seconds)),
     ),
 )
 
@@ -461,6 +583,37 @@ STARTING_OVER = (
         "Times the apiserver said 410 Expired.",
         _per_watch(lambda s: _one(sum(s.expired.values()))),
         _per_watch(lambda s: _each(s.expired), PHASE),
+    ),
+    Family(
+        "watchslo_watch_history_seconds",
+        Type.GAUGE,
+        Stability.BETA,
+        "How long a client of the resource may be away before it gets a 410; absent until it was looked for.",
+        _history(_sure_seconds, END),
+        _history(lambda h: _ends(h.seconds), END),
+    ),
+    Family(
+        "watchslo_watch_history_revisions",
+        Type.GAUGE,
+        Stability.BETA,
+        "The same in revisions of the whole storage.",
+        None,
+        _history(lambda h: _one(h.revisions)),
+    ),
+    Family(
+        "watchslo_watch_history_list_seconds",
+        Type.GAUGE,
+        Stability.BETA,
+        "How long a full list of the resource takes, as seen or as reckoned from one page; absent where nobody knows.",
+        None,
+        _history(lambda h: _one(h.list_seconds)),
+    ),
+    Family(
+        "watchslo_watch_history_fits",
+        Type.GAUGE,
+        Stability.BETA,
+        "Whether the history outlasts a full list; if not, clients that list get a 410 and list again, for ever.",
+        _history(lambda h: _one(h.fits)),
     ),
     Family(
         "watchslo_list_duration_seconds",
@@ -587,21 +740,21 @@ CLOCK = (
         Type.GAUGE,
         Stability.STABLE,
         "Newest revision seen.",
-        View((DOMAIN,), _newest_revisions),
+        _per_domain(lambda d: _one(d.revision)),
     ),
     Family(
         "watchslo_clock_ticks_total",
         Type.COUNTER,
         Stability.STABLE,
         "Ticks of the revision clock.",
-        _per_domain(lambda d: _all(TICK_RESULT, d.ticks), TICK_RESULT),
+        _per_ticker(lambda t: _all(TICK_RESULT, t.ticks), TICK_RESULT),
     ),
     Family(
         "watchslo_clock_tick_seconds",
         Type.HISTOGRAM,
         Stability.STABLE,
         "Round trips of the ticks.",
-        _per_domain(lambda d: _one(d.round_trips)),
+        _per_ticker(lambda t: _one(t.round_trips)),
     ),
     Family(
         "watchslo_clock_interval_seconds",
@@ -618,6 +771,27 @@ CLOCK = (
         _per_domain(lambda d: _one(d.resets)),
     ),
     Family(
+        "watchslo_apiserver_timespan_by_ticks_seconds",
+        Type.GAUGE,
+        Stability.BETA,
+        "The last minute of all its watches, and what its own ticks alone would say; absent with one apiserver.",
+        _per_apiserver(_by_ticks, CENTRE, TICKS),
+    ),
+    Family(
+        "watchslo_apiserver_watched",
+        Type.GAUGE,
+        Stability.BETA,
+        "Whether resources are watched there: not so at the service where each apiserver is watched by itself.",
+        _per_apiserver(lambda a: _one(a.watched)),
+    ),
+    Family(
+        "watchslo_apiserver_peers",
+        Type.GAUGE,
+        Stability.BETA,
+        "How many apiservers its address stands for; absent where that is not known.",
+        _per_apiserver(lambda a: _one(a.peers)),
+    ),
+    Family(
         "watchslo_storage_proven",
         Type.GAUGE,
         Stability.BETA,
@@ -629,10 +803,17 @@ CLOCK = (
         Type.GAUGE,
         Stability.BETA,
         "Interval that holds the apiserver's wall clock minus ours; absent before it is known.",
-        _per_apiserver(
-            lambda a: _each({"lower": a.offset.lower, "upper": a.offset.upper} if a.offset else {}),
-            END,
-        ),
+        _per_apiserver(lambda a: _ends(a.offset), END),
+    ),
+)
+
+DIAGNOSIS = (
+    Family(
+        "watchslo_cause_active",
+        Type.GAUGE,
+        Stability.BETA,
+        "Whether this is why watches are late, as far as can be told; docs/causes.md has the table.",
+        View((CAUSE, BLAMED, AFFECTED), _causes),
     ),
 )
 
@@ -687,6 +868,7 @@ SECTIONS = {
     "Starting over": STARTING_OVER,
     "What was not told": WITHHELD,
     "Clocks": CLOCK,
+    "Causes": DIAGNOSIS,
     "The monitor itself": MONITOR,
 }
 FAMILIES = tuple(chain.from_iterable(SECTIONS.values()))

@@ -12,7 +12,7 @@ from pydantic import AliasGenerator, AliasPath, BaseModel, BeforeValidator, Conf
 from pydantic.alias_generators import to_camel
 
 from watchslo.serve.rendering import Document
-from watchslo.snapshot import Snapshot
+from watchslo.snapshot import Cause, Confidence, Hop, Snapshot
 
 
 class _Part(BaseModel):
@@ -34,10 +34,10 @@ def _rows(*columns: str) -> BeforeValidator:
 
 
 class Bounds(_Part):
-    """An interval in seconds."""
+    """An interval in seconds; `upper` is null where nothing bounds it."""
 
     lower: float
-    upper: float
+    upper: float | None
 
 
 class Build(_Part):
@@ -73,35 +73,6 @@ class RequestCount(_Part):
     count: int
 
 
-class Apiserver(_Part):
-    """One apiserver; `unproven` says why its revisions cannot be trusted, `offset` is its wall clock minus ours.
-
-    `audits` counts by what they found.
-    """
-
-    name: str
-    version: str | None
-    unproven: str | None
-    offset: Bounds | None
-    offset_steps: int
-    time_travel: int
-    requests: Annotated[list[RequestCount], _rows("kind", "code")]
-    audits: dict[str, int]
-
-
-class Domain(_Part):
-    """One revision clock; `interval` is the width of the newest one that its ticks cut."""
-
-    name: str
-    apiserver: str
-    ticks_on: list[str]
-    revision: int | None
-    interval: float | None
-    resets: int
-    ticks: dict[str, int]
-    median_round_trip: float | None
-
-
 class Quantile(_Part):
     """A quantile in seconds; where `resolved` is false it lies below the ticks' round trip and is no measurement.
 
@@ -124,6 +95,57 @@ class Window(_Part):
     quantiles: list[Quantile]
 
 
+class Apiserver(_Part):
+    """One apiserver; `unproven` says why its revisions cannot be trusted, `offset` is its wall clock minus ours.
+
+    `watched` is false of the service where each apiserver is watched; `peers` is how many apiservers its address stands
+    for. `audits` counts by what they found. `combined` is the last minute of all its watches by the ticks of all
+    apiservers, `alone` by its own only; both are null unless several tick. `timeTravelRevisions` and
+    `timeTravelSeconds` are how far its answers went back, in all.
+    """
+
+    name: str
+    version: str | None
+    watched: bool
+    peers: int | None
+    unproven: str | None
+    offset: Bounds | None
+    offset_steps: int
+    time_travel: int
+    time_travel_revisions: int
+    time_travel_seconds: float
+    combined: Window | None
+    alone: Window | None
+    requests: Annotated[list[RequestCount], _rows("kind", "code")]
+    audits: dict[str, int]
+
+
+class Ticker(_Part):
+    """The ticks through one apiserver; they count only where they are `vouched` to be of this clock's storage.
+
+    `answeredAgo` is for how many seconds none was answered, `failure` why not, while they fail.
+    """
+
+    apiserver: str
+    ticks: dict[str, int]
+    median_round_trip: float | None
+    answered_ago: float | None
+    failure: str | None
+    vouched: bool
+
+
+class Domain(_Part):
+    """One revision clock; `interval` is the width of the newest one that its ticks cut."""
+
+    name: str
+    ticks_on: list[str]
+    revision: int | None
+    interval: float | None
+    resets: int
+    median_round_trip: float | None
+    tickers: list[Ticker]
+
+
 class Objective(_Part):
     """The objective in force; `verdicts` counts events, `windows` those judged."""
 
@@ -134,13 +156,25 @@ class Objective(_Part):
     windows: dict[str, int]
 
 
+class HopLatency(_Part):
+    """How long a part of the way took; `events` counts those for which that is known."""
+
+    hop: Hop
+    events: int = Field(validation_alias=AliasPath("histogram", "total"))
+    windows: list[Window]
+
+
 class Latency(_Part):
-    """How late the events of one watch were; `events` counts the samples, `unmeasured` by reason what is none."""
+    """How late the events of one watch were; `events` counts the samples, `unmeasured` by reason what is none.
+
+    `hops` has the parts of the way that were measured at least once.
+    """
 
     events: int = Field(validation_alias=AliasPath("timespan", "total"))
     unresolved: int
     unmeasured: dict[str, int]
     windows: list[Window]
+    hops: list[HopLatency]
     objective: Objective
 
 
@@ -160,11 +194,38 @@ class Failure(_Part):
     at: datetime = Field(validation_alias="at_wall")
 
 
+class History(_Part):
+    """How long a client of one resource may be away before it gets a 410: `seconds`, or `revisions` of the storage.
+
+    Where it is `complete`, nothing has been dropped yet, and it is longer than that. `fits` says whether a full list,
+    which takes `listSeconds`, ends in time for a watch to follow it; null where nobody knows.
+    """
+
+    oldest: int
+    revisions: int
+    seconds: Bounds
+    complete: bool
+    list_seconds: float | None
+    list_measured: bool
+    fits: bool | None
+    probed_at: datetime = Field(validation_alias="probed_wall")
+
+
+class Transport(_Part):
+    """What the kernel knows of the open watch's connection: round trip and silence in seconds, segments sent anew."""
+
+    round_trip: float
+    retransmits: int
+    silent: float
+
+
 class Stream(_Part):
     """One watch; `membership` says how its revisions relate to the clock of its domain.
 
     What the inventory knows, `unseenChanges` by kind and `inventoryObjects`, is null without one. `lastAudit` is what
-    the last audit found; `stalledFor` is null unless the watch is stalled.
+    the last audit found; `stalledFor` is null unless the watch is stalled. `probed` says whether the apiserver's cache
+    is read now and then, `cacheBehind` how old that was at worst. `behindPeers` is for how long the same watch at
+    another apiserver has had an event that this one has not; null without such a watch.
     """
 
     watch: str
@@ -200,16 +261,40 @@ class Stream(_Part):
     stalls: int
     stalled_for: float | None
     lost_events: int = Field(validation_alias="lost")
+    probed: bool
+    cache_behind: Bounds | None
+    behind_peers: float | None
+    history: History | None
+    transport: Transport | None
     last_failure: Failure | None
     latency: Latency = Field(validation_alias="track")
 
 
+class Diagnosed(_Part):
+    """Why watches are late: of one apiserver and one watch where these are named, else of all.
+
+    `evidence` and `next` are sentences: what speaks for it, and what to look at.
+    """
+
+    cause: Cause
+    apiserver: str | None
+    watch: str | None
+    confidence: Confidence
+    since: datetime = Field(validation_alias="since_wall")
+    evidence: str
+    next: str
+
+
 class Status(_Part):
-    """Everything watchslo knows at one moment. Fields may be added; none changes its meaning within `v1`."""
+    """Everything watchslo knows at one moment. Fields may be added; none changes its meaning within `v1`.
+
+    `causes` has the surest first.
+    """
 
     api_version: Literal["v1"] = "v1"
     at: datetime = Field(validation_alias="at_wall")
     monitor: Monitor
+    causes: list[Diagnosed]
     apiservers: list[Apiserver]
     domains: list[Domain]
     streams: list[Stream]

@@ -7,15 +7,23 @@ from watchslo.model import Interval
 from watchslo.snapshot import (
     ApiserverReading,
     BuildReading,
+    Cause,
+    CauseReading,
+    Confidence,
     DomainReading,
     FailureReading,
     HistogramReading,
+    HistoryReading,
+    Hop,
+    HopReading,
     MonitorReading,
     ObjectiveReading,
     QuantileReading,
     Snapshot,
     StreamReading,
+    TickerReading,
     TrackReading,
+    TransportReading,
     WindowReading,
 )
 
@@ -39,7 +47,7 @@ TRACK = TrackReading(
     timespan=HistogramReading(
         TIMESPAN_EDGES, (10, 40, 160, 300, 380, 395, 397, 398, 399, 400, 400, 400, 400, 401), 99.5
     ),
-    windows=(window("1m", 60.0, 120), window("5m", 300.0, 400)),
+    windows=(window("15s", 15.0, 30), window("1m", 60.0, 120), window("5m", 300.0, 400)),
     objective=ObjectiveReading(
         threshold=1.0,
         events_target=0.99,
@@ -51,6 +59,20 @@ TRACK = TrackReading(
     unmeasured={"initial": 0, "before_clock": 3, "domain": 0, "tainted": 4, "unsealed": 0, "unparsable": 0},
     creation=None,
 )
+HOPS = tuple(
+    HopReading(hop, DURATIONS, (window("15s", 15.0, 30), window("1m", 60.0, events)))
+    for hop, events in zip(Hop, (40, 100, 120), strict=True)
+)
+HISTORY = HistoryReading(
+    oldest=99_000,
+    revisions=24_460,
+    seconds=Interval(95.5, 96.25),
+    complete=False,
+    list_seconds=12.5,
+    list_measured=True,
+    probed_wall=1_699_999_900.0,
+)
+TRANSPORT = TransportReading(round_trip=0.00075, retransmits=3, silent=0.25)
 IDLE_TRACK = TrackReading(
     timespan=HistogramReading(TIMESPAN_EDGES, (0,) * 14, 0.0),
     windows=(window("1m", 60.0, 0), window("5m", 300.0, 0)),
@@ -93,6 +115,11 @@ TAIL = StreamReading(
     stalls=0,
     stalled_for=None,
     lost=0,
+    probed=False,
+    cache_behind=None,
+    behind_peers=None,
+    history=HISTORY,
+    transport=TRANSPORT,
     list_duration={"tail": NOTHING},
     watch_open=DURATIONS,
     watch_duration=DURATIONS,
@@ -125,6 +152,8 @@ IDLE = replace(
     gap_revisions=700,
     gap_seconds=95.5,
     audit=None,
+    history=None,
+    transport=None,
     list_duration={"paged": DURATIONS},
     last_failure=FailureReading("forbidden", "<b>deployments.apps is forbidden</b>", 1_699_999_500.0),
     track=IDLE_TRACK,
@@ -151,15 +180,26 @@ STALLED = replace(
     stalls=2,
     stalled_for=33.5,
     lost=1,
+    probed=True,
+    cache_behind=Interval(0.25, 0.375),
+    behind_peers=1.5,
+    history=replace(HISTORY, seconds=Interval(600.0, math.inf), complete=True, list_seconds=None),
     last_failure=None,
+    track=replace(TRACK, hops=HOPS),
 )
 SERVICE = ApiserverReading(
     name="service",
     version="v1.36.3",
+    watched=True,
+    peers=None,
     unproven=None,
     offset=Interval(-0.0035, 0.001),
     offset_steps=1,
     time_travel=0,
+    time_travel_revisions=0,
+    time_travel_seconds=0.0,
+    combined=window("1m", 60.0, 240),
+    alone=window("1m", 60.0, 240, resolved=False),
     audits={"idle": 50, "alive": 9, "stalled": 1},
     requests={("tick", "200"): 1000, ("watch", "200"): 9, ("watch", "410"): 1},
     list_duration={"tail": NOTHING},
@@ -172,31 +212,69 @@ OTHER = replace(
     version="v1.30.14+k3s1",
     unproven="its storage is kine, not etcd",
     offset=None,
+    peers=3,
     time_travel=2,
+    time_travel_revisions=500,
+    time_travel_seconds=1.25,
+    combined=None,
+    alone=None,
     requests={},
     audits={},
     list_duration={"tail": NOTHING, "paged": DURATIONS},
 )
+TICKER = TickerReading(
+    apiserver="service",
+    ticks={"ok": 999, "slow": 0, "failed": 1},
+    round_trips=DURATIONS,
+    median_round_trip=0.0017,
+    answered_ago=0.25,
+    failure=None,
+    vouched=True,
+)
+FAILING = TickerReading(
+    apiserver="10.0.0.1:6443",
+    ticks={"failed": 9},
+    round_trips=NOTHING,
+    median_round_trip=None,
+    answered_ago=None,
+    failure="<i>no answer came in time</i>",
+    vouched=False,
+)
 DOMAIN = DomainReading(
     name="default",
-    apiserver="service",
     ticks_on=("events",),
     revision=123460,
     interval=0.512,
     resets=0,
-    ticks={"ok": 999, "slow": 0, "failed": 1},
-    round_trips=DURATIONS,
     median_round_trip=0.0017,
+    tickers=(TICKER, FAILING),
 )
-BLIND = replace(
-    DOMAIN,
-    apiserver="10.0.0.1:6443",
+BLIND = DomainReading(
+    name="jobs.batch",
     ticks_on=("pods", "nodes"),
-    revision=123470,
+    revision=None,
     interval=None,
-    ticks={},
-    round_trips=NOTHING,
+    resets=0,
     median_round_trip=None,
+    tickers=(),
+)
+BEHIND = CauseReading(
+    cause=Cause.CACHE_BEHIND,
+    apiserver="10.0.0.1:6443",
+    watch=None,
+    confidence=Confidence.HIGH,
+    since_wall=1_699_999_950.0,
+    evidence="10.0.0.1:6443 hands out jobs 0.31 s after storage (P50); the other two 0.004 s, <b>as ever</b>.",
+    next="Look at the connection from 10.0.0.1:6443 to etcd.",
+)
+STUCK = CauseReading(
+    cause=Cause.STALLED_STREAM,
+    apiserver="service",
+    watch="jobs",
+    confidence=Confidence.MEDIUM,
+    since_wall=1_699_999_970.0,
+    evidence="The watch of jobs has said nothing for 33.5 s.",
+    next="Look at what is between here and service.",
 )
 MONITOR = MonitorReading(
     build=BUILD,
@@ -219,6 +297,7 @@ SNAPSHOT = Snapshot(
     apiservers=(SERVICE, OTHER),
     domains=(DOMAIN, BLIND),
     streams=(TAIL, IDLE, STALLED),
+    causes=(BEHIND, STUCK),
 )
 EMPTY = Snapshot(
     at_wall=1_700_000_001.0,
@@ -229,7 +308,7 @@ EMPTY = Snapshot(
 )
 
 
-def many(watches: int) -> Snapshot:
-    """A snapshot of as many busy tail watches."""
-    streams = tuple(replace(TAIL, watch=f"watch-{number}", resource=f"things{number}") for number in range(watches))
+def many(watches: int, watch: StreamReading = TAIL) -> Snapshot:
+    """A snapshot of as many such watches."""
+    streams = tuple(replace(watch, watch=f"watch-{number}", resource=f"things{number}") for number in range(watches))
     return replace(SNAPSHOT, streams=streams)

@@ -14,7 +14,7 @@ from tests.unit.serve import readings
 from watchslo.serve.exposition import SnapshotCollector
 from watchslo.serve.metrics import FAMILIES, Detail, Label, Type
 from watchslo.serve.reference import reference
-from watchslo.snapshot import Snapshot, StreamReading
+from watchslo.snapshot import Cause, Hop, Snapshot, StreamReading
 from watchslo.watch.failure import RULES, Phase
 from watchslo.watch.messages import RelistReason
 
@@ -82,6 +82,7 @@ class TestExposition:
             "tainted",
             "config",
             "build",
+            "cause",
         }
 
 
@@ -113,21 +114,36 @@ def known(label: Label, value: str) -> bool:
 
 def series(stream: StreamReading, detail: Detail) -> int:
     """How many a watch has."""
-    snapshot = replace(readings.SNAPSHOT, streams=(stream,))
+    snapshot = replace(readings.SNAPSHOT, streams=(stream,), causes=())
     found = all_samples(registry(snapshot, detail).collect())
     return len([sample for sample in found if sample.labels.get("watch") == stream.watch])
 
 
+def unprobed(stream: StreamReading) -> StreamReading:
+    return replace(stream, probed=False, cache_behind=None, history=None, track=readings.TRACK)
+
+
 class TestCost:
     def test_a_watch_that_tails_leaves_room_for_two_thresholds_of_others(self) -> None:
-        assert series(replace(readings.TAIL, stalled_for=1.0), Detail.BASIC) <= 48
+        assert series(replace(unprobed(readings.TAIL), stalled_for=1.0), Detail.BASIC) <= 48
 
     def test_one_with_an_inventory_that_may_meet_everything_has_at_most_50_in_basic(self) -> None:
-        worst = replace(readings.STALLED, relists=dict.fromkeys(RelistReason, 1), expired=dict.fromkeys(Phase, 1))
+        worst = replace(
+            unprobed(readings.STALLED), relists=dict.fromkeys(RelistReason, 1), expired=dict.fromkeys(Phase, 1)
+        )
         assert series(worst, Detail.BASIC) <= 50
 
+    def test_a_history_adds_2(self) -> None:
+        assert series(readings.TAIL, Detail.BASIC) == series(unprobed(readings.TAIL), Detail.BASIC) + 2
+
+    def test_probes_add_two_histograms_and_2(self) -> None:
+        probed = replace(readings.STALLED, history=None)
+        histogram = len(readings.DURATION_EDGES) + 3
+        more = series(probed, Detail.BASIC) - series(unprobed(readings.STALLED), Detail.BASIC)
+        assert more == 2 * histogram + 2
+
     def test_100_watches_have_about_5000(self) -> None:
-        found = all_samples(registry(readings.many(100), Detail.BASIC).collect())
+        found = all_samples(registry(readings.many(100, unprobed(readings.TAIL)), Detail.BASIC).collect())
         assert len(found) < 5_000
 
 
@@ -232,13 +248,94 @@ class TestStalls:
         assert sum(sample.value for sample in shown) == 60
 
 
+class TestHops:
+    NAME = "watchslo_hop_seconds"
+
+    def test_only_what_was_measured_has_them(self) -> None:
+        shown = families(readings.SNAPSHOT, Detail.FULL)[self.NAME].samples
+        assert {sample.labels["watch"] for sample in shown} == {"jobs"}
+        assert {sample.labels["hop"] for sample in shown} == set(Hop)
+
+    def test_basic_leaves_out_the_one_that_needs_no_reads(self) -> None:
+        shown = families(readings.SNAPSHOT, Detail.BASIC)[self.NAME].samples
+        assert {sample.labels["hop"] for sample in shown} == {Hop.STORAGE_TO_CACHE, Hop.CACHE_TO_CLIENT}
+        created = replace(readings.TAIL, track=replace(readings.TRACK, hops=readings.HOPS[:1]))
+        assert series(created, Detail.BASIC) == series(readings.TAIL, Detail.BASIC)
+
+
+class TestHistory:
+    def test_an_infinite_end_is_absent(self) -> None:
+        shown = families(readings.SNAPSHOT, Detail.FULL)["watchslo_watch_history_seconds"].samples
+        assert {(s.labels["watch"], s.labels["bound"]): s.value for s in shown} == {
+            ("pods", "lower"): 95.5,
+            ("pods", "upper"): 96.25,
+            ("jobs", "lower"): 600.0,
+        }
+
+    def test_whether_a_list_fits_is_said_where_that_is_known(self) -> None:
+        shown = families(readings.SNAPSHOT, Detail.BASIC)["watchslo_watch_history_fits"].samples
+        assert {sample.labels["watch"]: sample.value for sample in shown} == {"pods": 1, "jobs": 1}
+        slow = replace(readings.TAIL, history=replace(readings.HISTORY, list_seconds=100.0))
+        assert samples(replace(readings.SNAPSHOT, streams=(slow,)), Detail.BASIC, "watchslo_watch_history_fits") == {
+            (): 0
+        }
+        unknown = replace(readings.TAIL, history=replace(readings.HISTORY, list_seconds=None))
+        shown_unknown = replace(readings.SNAPSHOT, streams=(unknown,))
+        assert samples(shown_unknown, Detail.FULL, "watchslo_watch_history_fits") == {}
+        assert samples(shown_unknown, Detail.FULL, "watchslo_watch_history_list_seconds") == {}
+
+
+class TestCauses:
+    NAME = "watchslo_cause_active"
+
+    def shown(self, snapshot: Snapshot) -> dict[tuple[str, str, str], float]:
+        found = families(snapshot, Detail.BASIC)[self.NAME].samples
+        return {(s.labels["cause"], s.labels["apiserver"], s.labels["watch"]): s.value for s in found}
+
+    def test_each_has_a_series_from_the_start(self) -> None:
+        assert self.shown(readings.EMPTY) == {(cause, "", ""): 0 for cause in Cause}
+
+    def test_what_is_active_is_named_beside_them(self) -> None:
+        everywhere = replace(readings.BEHIND, cause=Cause.STORAGE_SLOW, apiserver=None)
+        shown = self.shown(replace(readings.SNAPSHOT, causes=(*readings.SNAPSHOT.causes, everywhere)))
+        assert {key for key, value in shown.items() if value} == {
+            ("cache_behind", "10.0.0.1:6443", ""),
+            ("stalled_stream", "service", "jobs"),
+            ("storage_slow", "", ""),
+        }
+        assert shown[("cache_behind", "", "")] == 0
+        assert len(shown) == len(Cause) + 2
+
+
+class TestApiservers:
+    def test_the_same_minute_is_shown_by_all_ticks_and_by_its_own(self) -> None:
+        shown = samples(readings.SNAPSHOT, Detail.BASIC, "watchslo_apiserver_timespan_by_ticks_seconds")
+        assert shown == {("0.5", "all"): 0.0123, ("0.99", "all"): 0.0625, ("0.99", "own"): 0.0625}
+
+    def test_no_quantile_without_events(self) -> None:
+        idle = replace(readings.SERVICE, combined=replace(readings.window("1m", 60.0, 10), events=0))
+        shown = replace(readings.SNAPSHOT, apiservers=(idle,))
+        assert ("0.5", "all") not in samples(shown, Detail.BASIC, "watchslo_apiserver_timespan_by_ticks_seconds")
+
+    def test_how_many_an_address_stands_for_is_shown_where_it_is_known(self) -> None:
+        shown = families(readings.SNAPSHOT, Detail.BASIC)["watchslo_apiserver_peers"].samples
+        assert {sample.labels["apiserver"]: sample.value for sample in shown} == {"10.0.0.1:6443": 3}
+
+
 class TestClock:
-    def test_the_revision_is_the_newest_of_all_apiservers(self) -> None:
-        assert samples(readings.SNAPSHOT, Detail.BASIC, "watchslo_resource_version") == {("default",): 123470}
+    def test_ticks_are_counted_by_the_apiserver_they_went_through(self) -> None:
+        shown = families(readings.SNAPSHOT, Detail.BASIC)["watchslo_clock_ticks"].samples
+        assert {(s.labels["apiserver"], s.labels["result"]): s.value for s in shown} == {
+            ("service", "ok"): 999,
+            ("service", "slow"): 0,
+            ("service", "failed"): 1,
+            ("10.0.0.1:6443", "ok"): 0,
+            ("10.0.0.1:6443", "slow"): 0,
+            ("10.0.0.1:6443", "failed"): 9,
+        }
 
     def test_no_revision_before_the_first_tick(self) -> None:
-        early = replace(readings.SNAPSHOT, domains=(replace(readings.DOMAIN, revision=None),))
-        assert samples(early, Detail.BASIC, "watchslo_resource_version") == {}
+        assert samples(readings.SNAPSHOT, Detail.BASIC, "watchslo_resource_version") == {("default",): 123460}
 
     def test_an_unknown_offset_is_absent(self) -> None:
         offsets = families(readings.SNAPSHOT, Detail.BASIC)["watchslo_apiserver_clock_offset_seconds"].samples

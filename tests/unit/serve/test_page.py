@@ -129,6 +129,76 @@ def test_says_why_it_is_not_ready() -> None:
     assert "Paused by the configuration." in html(paused)
 
 
+def test_the_surest_cause_is_the_headline() -> None:
+    text = html(readings.SNAPSHOT)
+    headline = text.partition('<p class="headline bad">')[2].partition("</p>")[0]
+    assert headline.startswith("10.0.0.1:6443 hands out jobs 0.31 s after storage (P50);")
+    assert "&lt;b&gt;as ever" in headline
+    assert "cache_behind: high confidence, since 2023-11-14 22:12:30" in headline
+    assert "<p>Look at the connection from 10.0.0.1:6443 to etcd.</p>" in text
+    assert '<ul class="quiet"><li>The watch of jobs has said nothing for 33.5 s.' in text
+
+
+def test_one_cause_has_no_list_of_others() -> None:
+    text = html(replace(readings.SNAPSHOT, causes=(readings.BEHIND,)))
+    assert '<ul class="quiet">' not in text
+
+
+def test_that_nothing_is_wrong_is_said_only_when_it_is_known() -> None:
+    nothing = "Nothing is late that has a name."
+    assert nothing in html(replace(readings.SNAPSHOT, causes=()))
+    assert nothing not in html(readings.EMPTY)
+    paused = replace(readings.SNAPSHOT, causes=(), monitor=replace(readings.MONITOR, paused=True))
+    assert nothing not in html(paused)
+
+
+def apiserver_cells(snapshot: Snapshot) -> list[list[str]]:
+    body = html(snapshot).rpartition("<tbody>")[2].partition("</tbody>")[0]
+    return [[unescape(t) for t in re.findall(r"<t[hd][^>]*>([^<]*)</t[hd]>", row)] for row in body.split("</tr>")[:-1]]
+
+
+def test_each_apiserver_has_a_row() -> None:
+    assert apiserver_cells(readings.SNAPSHOT) == [
+        [
+            "service",
+            "v1.36.3",
+            "2 of 2",
+            "1.7 ms",
+            "12.3 ms",
+            "62.5 ms",
+            "62.5 ms",
+            "1.5 s",
+            "95.5 s (pods)",
+            "stalled_stream",
+        ],
+        [
+            "10.0.0.1:6443",
+            "v1.30.14+k3s1 (stands for 3)",
+            "0 of 1",
+            "<i>no answer came in time</i>",
+            page.ABSENT,
+            page.ABSENT,
+            page.ABSENT,
+            page.ABSENT,
+            page.ABSENT,
+            "cache_behind",
+        ],
+    ]
+
+
+def test_an_apiserver_that_nobody_watches_is_not_blamed_for_that() -> None:
+    service = replace(readings.SERVICE, watched=False, version=None, combined=None, alone=None)
+    (row,) = apiserver_cells(replace(readings.SNAPSHOT, apiservers=(service,), streams=(), domains=(), causes=()))
+    assert row == ["service", page.ABSENT, "not watched", *[page.ABSENT] * 7]
+
+
+def test_a_history_that_is_too_short_is_marked() -> None:
+    short = replace(readings.TAIL, history=replace(readings.HISTORY, list_seconds=100.0))
+    marked = '<td class="number bad">95.5 s (pods)</td>'
+    assert marked in html(replace(readings.SNAPSHOT, streams=(short,)))
+    assert marked not in html(readings.SNAPSHOT)
+
+
 def test_says_what_is_unproven() -> None:
     assert "Unproven through 10.0.0.1:6443: its storage is kine, not etcd" in html(readings.SNAPSHOT)
 

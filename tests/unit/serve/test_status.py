@@ -33,3 +33,15 @@ def test_what_an_inventory_knows_is_null_without_one() -> None:
     tail, _, stalled = shown(readings.SNAPSHOT)["streams"]
     assert (tail["unseenChanges"], tail["inventoryObjects"], tail["stalledFor"]) == (None, None, None)
     assert stalled["unseenChanges"] == {"changed": 3, "created": 2, "deleted": 1}
+
+
+def test_a_history_says_whether_a_list_fits() -> None:
+    tail, idle, stalled = shown(readings.SNAPSHOT)["streams"]
+    assert (tail["history"]["seconds"], tail["history"]["fits"]) == ({"lower": 95.5, "upper": 96.25}, True)
+    assert idle["history"] is None
+    assert stalled["history"]["seconds"] == {"lower": 600.0, "upper": None}
+
+
+def test_the_surest_cause_comes_first() -> None:
+    assert [cause["confidence"] for cause in shown(readings.SNAPSHOT)["causes"]] == ["high", "medium"]
+    assert shown(readings.EMPTY)["causes"] == []

@@ -12,10 +12,12 @@ from string import Template
 from watchslo.serve.rendering import Document
 from watchslo.snapshot import (
     ApiserverReading,
+    CauseReading,
     MonitorReading,
     QuantileReading,
     Snapshot,
     StreamReading,
+    TickerReading,
     WindowReading,
 )
 from watchslo.watch.audit import Verdict as Audit
@@ -35,19 +37,21 @@ LAST_MINUTE = WindowReading("1m", 60.0, 0, ())  # until one has been evaluated
 ROUNDED_TO_SECONDS = 0.9995  # from here on three digits would write 1000 ms
 WHOLE_SECONDS = 99.95
 
-_RoundTrips = Mapping[tuple[str, str], float | None]
-"""The median round trip of the ticks by domain and apiserver: what a quantile must exceed to be resolved."""
+_RoundTrips = Mapping[str, float | None]
+"""The median round trip of the ticks by domain: what a quantile must exceed to be resolved."""
 
 
 def encode(snapshot: Snapshot) -> Document:
     """The page of a snapshot."""
-    round_trips = {(domain.name, domain.apiserver): domain.median_round_trip for domain in snapshot.domains}
+    round_trips = {domain.name: domain.median_round_trip for domain in snapshot.domains}
     cluster = snapshot.monitor.cluster
     html = _INDEX.substitute(
         title=escape(f"watchslo: {cluster}" if cluster else "watchslo"),
         style=_STYLE,
         readiness=_readiness(snapshot.monitor),
         unproven="".join(_unproven(apiserver) for apiserver in snapshot.apiservers),
+        headline=_headline(snapshot),
+        apiservers="\n".join(_apiserver_row(apiserver, snapshot) for apiserver in snapshot.apiservers),
         rows="\n".join(_row(stream, round_trips) for stream in snapshot.streams),
         version=escape(snapshot.monitor.build.version),
         at=_time(snapshot.at_wall),
@@ -83,11 +87,79 @@ def _unproven(apiserver: ApiserverReading) -> str:
     return f'<p class="bad">Unproven through {escape(apiserver.name)}: {escape(apiserver.unproven)}</p>'
 
 
+def _headline(snapshot: Snapshot) -> str:
+    """The surest cause in a sentence, what to look at next, and the other causes; no claim before it is of use."""
+    if not snapshot.causes:
+        unsure = snapshot.monitor.paused or snapshot.monitor.not_ready
+        return "" if unsure else '<p class="headline">Nothing is late that has a name.</p>'
+    first, *others = snapshot.causes
+    more = "".join(f"<li>{_cause(cause)}</li>" for cause in others)
+    return f'<p class="headline bad">{_cause(first)}</p><p>{escape(first.next)}</p>' + (
+        f'<ul class="quiet">{more}</ul>' if more else ""
+    )
+
+
+def _cause(cause: CauseReading) -> str:
+    since = f"{cause.confidence} confidence, since {_time(cause.since_wall)}"
+    return f"{escape(cause.evidence)} <small>{escape(str(cause.cause))}: {since}</small>"
+
+
+def _apiserver_row(apiserver: ApiserverReading, snapshot: Snapshot) -> str:
+    streams = [stream for stream in snapshot.streams if stream.apiserver == apiserver.name]
+    up = sum(stream.up for stream in streams)
+    ticks = [ticker for domain in snapshot.domains for ticker in domain.tickers if ticker.apiserver == apiserver.name]
+    blamed = sorted({cause.cause for cause in snapshot.causes if cause.apiserver == apiserver.name})
+    stands_for = f" (stands for {apiserver.peers})" if (apiserver.peers or 1) > 1 else ""
+    cells = (
+        f'<th scope="row">{escape(apiserver.name)}</th>',
+        _cell(f"{apiserver.version or ABSENT}{stands_for}"),
+        _cell(f"{up} of {len(streams)}" if apiserver.watched else "not watched", ("bad",) if up < len(streams) else ()),
+        _ticks(ticks),
+        _cell(_of_minute(apiserver.combined, 0.5), ("number",)),
+        _cell(_of_minute(apiserver.combined, 0.99), ("number",)),
+        _cell(_of_minute(apiserver.alone, 0.99), ("number", "quiet")),
+        _cell(_worst([s.behind_peers for s in streams if s.behind_peers is not None]), ("number",)),
+        _history(streams),
+        _cell(", ".join(blamed) or ABSENT, ("bad",) if blamed else ("quiet",)),
+    )
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _ticks(tickers: Iterable[TickerReading]) -> str:
+    """The slowest clock's median round trip, or why one gets no answer."""
+    tickers = tuple(tickers)
+    failing = next((ticker.failure for ticker in tickers if ticker.failure), None)
+    if failing:
+        return _cell(failing, ("bad",))
+    return _cell(_worst([t.median_round_trip for t in tickers if t.median_round_trip is not None]), ("number",))
+
+
+def _worst(durations: Iterable[float]) -> str:
+    worst = max(durations, default=None)
+    return ABSENT if worst is None else duration(worst)
+
+
+def _of_minute(window: WindowReading | None, q: float) -> str:
+    quantiles = window.quantiles if window and window.events else ()
+    return _estimate(next((quantile for quantile in quantiles if quantile.q == q), None), None)
+
+
+def _history(streams: Iterable[StreamReading]) -> str:
+    """The resource whose clients may be away for the shortest time."""
+    known = [(stream.history, stream.watch) for stream in streams if stream.history and not stream.history.complete]
+    if not known:
+        return _cell(ABSENT, ("number",))
+    history, watch = min(known, key=lambda one: one[0].seconds.lower)
+    return _cell(
+        f"{duration(history.seconds.lower)} ({watch})", ("number", "bad") if history.fits is False else ("number",)
+    )
+
+
 def _row(stream: StreamReading, round_trips: _RoundTrips) -> str:
     window = next((window for window in stream.track.windows if window.name == LAST_MINUTE.name), LAST_MINUTE)
     quantiles = {quantile.q: quantile for quantile in window.quantiles}
     median, p99 = quantiles.get(0.5), quantiles.get(0.99)
-    round_trip = round_trips.get((stream.domain, stream.apiserver))
+    round_trip = round_trips.get(stream.domain)
     cells = (
         f'<th scope="row">{escape(stream.watch)}</th>',
         _cell(f"{stream.resource}.{stream.group}" if stream.group else stream.resource),
