@@ -13,9 +13,9 @@ generated from the code (`make golden`), so it is what you get.
 - `metrics: basic`, the default, keeps a watch at 50 series or fewer, whatever its strategy and with an inventory; what
   stands after *full:* needs `metrics: full`. Basic has what objectives and alerts stand on; what only explains an alert
   (in which phase, of which kind, how many bytes) needs full, and is in `/api/v1/status` either way. On top come: one
-  for each threshold that is no `le` yet; `watchslo_creation_to_watch_seconds`, a histogram of its own; 2 for the history
-  of a busy watch; and for one that is late enough to be probed, a histogram for each of two hops and 2 for the age of
-  its cache.
+  for each threshold that is no `le` yet; `watchslo_creation_to_watch_seconds`, a histogram of its own; 2 for the
+  history of a busy watch; and for one that is late enough to be probed, a histogram for each of two hops and 2 for the
+  age of its cache.
 - *watch* among the labels stands for `watch`, `group`, `resource` and `apiserver`.
 - *Stable* names, types and labels are a contract: a rename keeps the old name for one minor version. *Beta* ones may
   change.
