@@ -89,15 +89,22 @@ class Proxy:
         await asyncio.sleep(0)  # transports close one turn of the loop after they are told to
 
     def switch_on(
-        self, name: str, value: float | str | None = None, connections: Connections | None = None
+        self, name: str, value: float | str | None = None, connections: Connections | int | None = None
     ) -> LinkFault:
         """Let something go wrong, see `watchslo.sim.link_faults`, with the fault's usual value if none is given.
 
+        A number is that of the one connection that it is about.
+
         Raises:
-            ConfigError: for an unknown fault, or a value that is none.
+            ConfigError: for an unknown fault, a value that is none, or a connection that is not open.
         """
         fault = known_link_fault(name)
         meant = fault.read(fault.usual if value is None else value)
+        if isinstance(connections, int):
+            if connections not in self.connections:
+                raise ConfigError(f"no connection {connections} is open. Take the number of a recent chunk.")
+            fault.start(self.connections[connections], meant)
+            return fault
         about = connections or fault.about
         if about is not Connections.OPEN:
             self._coming[name] = fault, meant

@@ -9,7 +9,8 @@ While it runs it is told what to do by HTTP, at the `control` address that it pr
 
     POST /proxy          {"law": "normal 500ms 100ms"}        how late bytes reach all clients
     POST /proxy/faults   {"name": "thin-link", "value": 8000, "connections": "open"}
-                         {"name": "thin-link", "on": false}   see `watchslo.sim.link_faults`
+                         {"name": "hole-to-client", "connections": 7}   the number of one, as its chunks name it
+                         {"name": "thin-link", "on": false}             see `watchslo.sim.link_faults`
     GET  /proxy          connections, and the faults that those to come will have
     GET  /proxy/faults   all faults there are
     GET  /proxy/chunks   ?since=SECONDS   chunks that have reached clients
@@ -47,7 +48,7 @@ class Switch(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     name: str
     on: bool = True
     value: float | str | None = None
-    connections: Connections | None = None
+    connections: Connections | int | None = None
 
 
 def control(proxy: Proxy) -> web.Application:

@@ -128,6 +128,23 @@ async def test_a_hole_swallows_one_direction_and_closes_nothing(name: str) -> No
         assert await old[0].readline() == b"lost?\n"
 
 
+async def test_a_hole_can_be_in_one_connection_alone() -> None:
+    async with before_echo() as proxy, client(proxy) as first, client(proxy) as second:
+        assert await says_back(first)
+        number = proxy.chunks[-1].connection
+        assert await says_back(second)
+        proxy.switch_on("hole-to-client", connections=number)
+        first[1].write(b"lost\n")
+        assert await is_silent(first)
+        assert await says_back(second)
+        async with client(proxy) as third:
+            assert await says_back(third)
+        proxy.switch_off("hole-to-client")
+        assert await first[0].readline() == b"lost\n"
+        with pytest.raises(ConfigError, match="no connection 99 is open"):
+            proxy.switch_on("hole-to-client", connections=99)
+
+
 async def test_a_hole_hides_the_end_from_the_other_side() -> None:
     async with before_echo() as proxy:
         async with client(proxy) as streams:
