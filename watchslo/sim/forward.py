@@ -17,6 +17,7 @@ from random import Random
 from types import TracebackType
 from typing import Any, Self
 
+from watchslo.errors import ConfigError
 from watchslo.sim.delay import AT_ONCE, Law
 from watchslo.sim.link_faults import Connections, Cut, LinkFault, known_link_fault
 from watchslo.sim.way import Way
