@@ -1,41 +1,166 @@
-"""How many apiservers an address stands for."""
+"""Which apiservers there are: where each one can be reached, and how many have announced themselves."""
 
-from collections import defaultdict
+import asyncio
+import contextlib
+import math
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import TypeVar
 
 import msgspec
 
-from watchslo.kube.client import Client
-from watchslo.watch.failure import Failure
+from watchslo.kube.client import Client, Selectors
+from watchslo.kube.representation import Representation
+from watchslo.model import Resource
+from watchslo.watch.decode import parse_revision
+from watchslo.watch.failure import Failure, Phase, Reason, because
+from watchslo.watch.messages import WatchRequest
 
-SLICES = (
-    "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?labelSelector=kubernetes.io/service-name%3Dkubernetes"
+TLS_NAME = "kubernetes.default.svc"
+"""What the certificate of every apiserver is valid for, because pods call the service by it, wherever it is."""
+
+_SERVICE = Selectors(labels="kubernetes.io/service-name=kubernetes")
+_ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", namespaced=True)
+SLICES = f"{_ENDPOINT_SLICES.path('default')}?labelSelector=kubernetes.io/service-name%3Dkubernetes"
+LEASES = (
+    "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+    "?labelSelector=apiserver.kubernetes.io/identity%3Dkube-apiserver"
 )
+
+SETTLE_SECONDS = 1.0  # one that is replaced goes and comes in two changes
+LEASE_SECONDS = 60.0  # an apiserver renews its own every 10 s; one that is gone is only deleted after an hour
+_FAMILIES = ("IPv4", "IPv6", "FQDN")  # the first that has an address is taken: the others are the same apiservers
+
+
+class _Conditions(msgspec.Struct):
+    ready: bool | None = None
 
 
 class _Endpoint(msgspec.Struct):
     addresses: list[str]
+    conditions: _Conditions | None = None
+
+
+class _Port(msgspec.Struct):
+    name: str | None = None
+    port: int | None = None
 
 
 class _Slice(msgspec.Struct, rename="camel"):
     address_type: str
     endpoints: list[_Endpoint] | None = None
+    ports: list[_Port] | None = None
+
+
+class _ListMetadata(msgspec.Struct, rename="camel"):
+    resource_version: str | None = None
 
 
 class _Slices(msgspec.Struct):
     items: list[_Slice]
+    metadata: _ListMetadata = msgspec.field(default_factory=_ListMetadata)
 
 
-async def count_apiservers(client: Client) -> int | None:
-    """The apiservers behind the service `kubernetes`, as they announce themselves; None where that cannot be read."""
-    body = await client.document(SLICES)
-    if isinstance(body, Failure):
-        return None
-    try:
-        slices = msgspec.json.decode(body, type=_Slices).items
-    except msgspec.DecodeError:
-        return None
-    addresses: dict[str, set[str]] = defaultdict(set)
+class _LeaseSpec(msgspec.Struct, rename="camel"):
+    renew_time: datetime | None = None
+
+
+class _Lease(msgspec.Struct):
+    spec: _LeaseSpec
+
+
+class _Leases(msgspec.Struct):
+    items: list[_Lease]
+
+
+_FormT = TypeVar("_FormT", _Slices, _Leases)
+
+
+async def read_addresses(client: Client) -> tuple[str, ...] | Failure:
+    """The sorted URLs of all apiservers behind the service `kubernetes`: none where nobody keeps its EndpointSlices."""
+    slices = await _read(client, SLICES, _Slices)
+    return slices if isinstance(slices, Failure) else addresses(slices.items)
+
+
+async def await_change(client: Client, seconds: float, known: tuple[str, ...]) -> None:
+    """Returns when other addresses than these may be read, but no sooner than in a second; else after `seconds`.
+
+    It only rings a bell, and where it cannot hear any it waits until the time is over: read them anew in any case.
+    """
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            if not await _changed(client, math.ceil(seconds), known):
+                await asyncio.Event().wait()
+            await asyncio.sleep(SETTLE_SECONDS)
+
+
+async def count_apiservers(client: Client) -> int | Failure | None:
+    """How many apiservers are alive by their own leases, whatever their addresses; None where none keeps a lease."""
+    leases = await _read(client, LEASES, _Leases)
+    if isinstance(leases, Failure):
+        return leases
+    return alive([lease.spec.renew_time for lease in leases.items if lease.spec.renew_time])
+
+
+def addresses(slices: Iterable[_Slice]) -> tuple[str, ...]:
+    """The sorted URLs that EndpointSlices stand for; each slice has ports of its own."""
+    found: dict[str, set[str]] = {family: set() for family in _FAMILIES}
     for part in slices:
-        for endpoint in part.endpoints or ():
-            addresses[part.address_type].update(endpoint.addresses)
-    return max(map(len, addresses.values()), default=None)
+        port = _port(part)
+        if port is not None:
+            found.setdefault(part.address_type, set()).update(
+                f"https://{_host(address)}:{port}" for address in _ready(part)
+            )
+    return tuple(sorted(next(filter(None, (found[family] for family in _FAMILIES)), ())))
+
+
+def alive(renewed: list[datetime]) -> int | None:
+    """How many leases were renewed about as lately as the newest one."""
+    if not renewed:
+        return None
+    oldest = max(renewed) - timedelta(seconds=LEASE_SECONDS)
+    return sum(one >= oldest for one in renewed)
+
+
+def _port(part: _Slice) -> int | None:
+    """The port named https, or else the first one."""
+    named = [port.port for port in part.ports or () if port.name == "https"]
+    return next(iter([*named, *(port.port for port in part.ports or ())]), None)
+
+
+def _ready(part: _Slice) -> Iterable[str]:
+    for endpoint in part.endpoints or ():
+        # Unknown counts as ready: discovery.k8s.io/v1, EndpointConditions.
+        if endpoint.conditions is None or endpoint.conditions.ready is not False:
+            yield from endpoint.addresses
+
+
+def _host(address: str) -> str:
+    return f"[{address}]" if ":" in address else address
+
+
+async def _changed(client: Client, seconds: int, known: tuple[str, ...]) -> bool:
+    """Whether there are other addresses than these now, or an event of the slices says so within the seconds."""
+    slices = await _read(client, SLICES, _Slices)
+    if isinstance(slices, Failure):
+        return False
+    if addresses(slices.items) != known:
+        return True
+    revision = parse_revision(slices.metadata.resource_version)
+    if revision is None:
+        return False
+    request = WatchRequest(revision, seconds, bookmarks=False)
+    plain = Representation.PLAIN
+    async with client.watch(_ENDPOINT_SLICES, "default", _SERVICE, request, plain, kind="discovery") as stream:
+        said = stream if isinstance(stream, Failure) else await stream.read()
+        return not isinstance(said, Failure) and not said[1].startswith(b'{"type":"ERROR"')
+
+
+async def _read(client: Client, path: str, form: type[_FormT]) -> _FormT | Failure:
+    body = await client.document(path)
+    if isinstance(body, Failure):
+        return body
+    try:
+        return msgspec.json.decode(body, type=form)
+    except msgspec.DecodeError:
+        return because(Reason.GARBAGE, phase=Phase.LIST)

@@ -1,34 +1,144 @@
-"""How many apiservers an address stands for, as the service `kubernetes` has it."""
+"""Which apiservers there are, as the service `kubernetes` and their own leases have it."""
 
+import asyncio
 import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
-from tests.unit.kube.conftest import Server, answer
-from watchslo.kube.apiservers import SLICES, count_apiservers
+from tests.unit.kube.conftest import CHUNKED, Server, answer, chunk, hang_up, then
+from watchslo.kube import apiservers
+from watchslo.kube.apiservers import LEASES, SLICES, await_change, count_apiservers, read_addresses
 from watchslo.kube.client import Client
+from watchslo.watch.failure import Failure, Reason
+
+HTTPS = [{"name": "https", "port": 6443, "protocol": "TCP"}]
+NOON = "2026-11-21T12:00:00.000000Z"
+FORBIDDEN = answer(b"{}", "403 Forbidden")
+LONG = 5.0  # seconds; nothing here takes so long, unless it waits until the time is over
+SHORT = 0.2
 
 
-def slices(*parts: tuple[str, list[list[str]] | None]) -> bytes:
-    items = [
-        {"addressType": kind, "endpoints": None if found is None else [{"addresses": of_one} for of_one in found]}
-        for kind, found in parts
-    ]
-    return answer(json.dumps({"items": items}).encode())
+def endpoint_slice(*hosts: str, kind: str = "IPv4", ports: Sequence[Mapping[str, Any]] | None = HTTPS) -> Any:
+    return {"addressType": kind, "endpoints": [{"addresses": [host]} for host in hosts], "ports": ports}
+
+
+def slices(*parts: Any, revision: str = "7") -> bytes:
+    return answer(json.dumps({"metadata": {"resourceVersion": revision}, "items": parts}).encode())
+
+
+def conditional(ready: bool | None) -> Any:  # noqa: FBT001 - as the apiserver says it
+    endpoint = {"addresses": ["10.0.0.1"], "conditions": {} if ready is None else {"ready": ready}}
+    return {"addressType": "IPv4", "endpoints": [endpoint], "ports": HTTPS}
 
 
 @pytest.mark.parametrize(
-    ("said", "number"),
+    ("parts", "urls"),
     [
-        (slices(("IPv4", [["10.0.0.1"]])), 1),
-        (slices(("IPv4", [["10.0.0.1"], ["10.0.0.2"]]), ("IPv4", [["10.0.0.2"], ["10.0.0.3"]])), 3),
-        (slices(("IPv4", [["10.0.0.1"]]), ("IPv6", [["::1"]])), 1),
-        (slices(("IPv4", None)), None),
-        (answer(b'{"items": [{}]}'), None),
-        (answer(b"{}", "403 Forbidden"), None),
+        ((), ()),
+        ([endpoint_slice("10.0.0.2", "10.0.0.1")], ("https://10.0.0.1:6443", "https://10.0.0.2:6443")),
+        (
+            [endpoint_slice("10.0.0.1"), endpoint_slice("10.0.0.1", ports=[{"name": "https", "port": 8443}])],
+            ("https://10.0.0.1:6443", "https://10.0.0.1:8443"),
+        ),
+        ([endpoint_slice("10.0.0.1"), endpoint_slice("10.0.0.1")], ("https://10.0.0.1:6443",)),
+        ([endpoint_slice("10.0.0.1", ports=[{"name": "metrics", "port": 9}, *HTTPS])], ("https://10.0.0.1:6443",)),
+        ([endpoint_slice("10.0.0.1", ports=[{"port": 443}, {"port": 444}])], ("https://10.0.0.1:443",)),
+        ([endpoint_slice("10.0.0.1", ports=None), endpoint_slice("10.0.0.2", ports=[{}])], ()),
+        ([endpoint_slice("fd00::1", kind="IPv6")], ("https://[fd00::1]:6443",)),
+        ([endpoint_slice("fd00::1", kind="IPv6"), endpoint_slice("10.0.0.1")], ("https://10.0.0.1:6443",)),
+        ([endpoint_slice("fd00::1", kind="IPv6"), endpoint_slice()], ("https://[fd00::1]:6443",)),
+        ([endpoint_slice("a.example", kind="FQDN")], ("https://a.example:6443",)),
+        ([endpoint_slice("a", kind="Pigeon")], ()),
+        ([{"addressType": "IPv4", "endpoints": None, "ports": HTTPS}], ()),
+        ([conditional(ready=True)], ("https://10.0.0.1:6443",)),
+        ([conditional(ready=None)], ("https://10.0.0.1:6443",)),
+        ([conditional(ready=False)], ()),
     ],
 )
-async def test_are_counted_where_they_can_be(server: Server, client: Client, said: bytes, number: int | None) -> None:
-    server.script = [said]
-    assert await count_apiservers(client) == number
+async def test_addresses(server: Server, client: Client, parts: Sequence[Any], urls: tuple[str, ...]) -> None:
+    server.script = [slices(*parts)]
+    assert await read_addresses(client) == urls
     assert f"GET {SLICES} " in server.requests[0]
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [(FORBIDDEN, Reason.FORBIDDEN), (answer(b'{"items": [{}]}'), Reason.GARBAGE), (hang_up, Reason.EARLY_EOF)],
+)
+async def test_what_cannot_be_read(server: Server, client: Client, said: Any, reason: Reason) -> None:
+    server.script = [said, said]
+    for failure in (await read_addresses(client), await count_apiservers(client)):
+        assert isinstance(failure, Failure)
+        assert failure.reason is reason
+
+
+@pytest.mark.parametrize(
+    ("renewed", "number"),
+    [
+        ([], None),
+        ([None], None),
+        ([NOON], 1),
+        ([NOON, "2026-11-21T11:59:51.5Z", "2026-11-21T11:59:00Z"], 3),
+        ([NOON, "2026-11-21T11:58:59.999999Z", "2026-11-21T11:00:01Z", None], 1),
+    ],
+)
+async def test_leases_that_are_alive_are_counted(
+    server: Server, client: Client, renewed: list[str | None], number: int | None
+) -> None:
+    server.script = [answer(json.dumps({"items": [{"spec": {"renewTime": time}} for time in renewed]}).encode())]
+    assert await count_apiservers(client) == number
+    assert f"GET {LEASES} " in server.requests[0]
+
+
+class TestChange:
+    """The bell rings, or the time is over."""
+
+    KNOWN = ("https://10.0.0.1:6443",)
+    SAME = slices(endpoint_slice("10.0.0.1"))
+
+    @pytest.fixture(autouse=True)
+    def _settled(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(apiservers, "SETTLE_SECONDS", 0.0)
+
+    async def rings(self, client: Client, seconds: float) -> bool:
+        """Whether it returns before its time."""
+        loop = asyncio.get_running_loop()
+        begin = loop.time()
+        await await_change(client, seconds, self.KNOWN)
+        return loop.time() - begin < seconds - 0.01  # uvloop's time is rounded
+
+    async def test_that_came_before_is_seen_at_once(self, server: Server, client: Client) -> None:
+        server.script = [slices(endpoint_slice("10.0.0.2"))]
+        assert await self.rings(client, LONG)
+
+    async def test_is_an_event(self, server: Server, client: Client) -> None:
+        server.script = [self.SAME, CHUNKED + chunk(b'{"type":"MODIFIED","object":{}}\n')]
+        assert await self.rings(client, LONG)
+        assert server.requests[1].split(" ")[1] == (
+            "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
+            "?labelSelector=kubernetes.io/service-name%3Dkubernetes&watch=1&timeoutSeconds=5&resourceVersion=7"
+        )
+        assert client.requests == {("discovery", "200"): 2}
+
+    async def test_settles_first(self, server: Server, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(apiservers, "SETTLE_SECONDS", SHORT)
+        server.script = [slices(endpoint_slice("10.0.0.2"))]
+        assert not await self.rings(client, SHORT)
+
+    @pytest.mark.parametrize(
+        "script",
+        [
+            [FORBIDDEN],
+            [slices(endpoint_slice("10.0.0.1"), revision="x")],
+            [SAME, FORBIDDEN],
+            [SAME, CHUNKED],
+            [SAME, CHUNKED + chunk(b"")],
+            [SAME, then(CHUNKED, hang_up)],
+            [SAME, CHUNKED + chunk(b'{"type":"ERROR","object":{"code":410}}\n')],
+        ],
+    )
+    async def test_is_not_heard(self, server: Server, client: Client, script: list[Any]) -> None:
+        server.script = list(script)
+        assert not await self.rings(client, SHORT)

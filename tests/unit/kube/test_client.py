@@ -1,6 +1,9 @@
 """What the client makes of each way in which a server can answer, or fail to."""
 
 import asyncio
+import socket
+import struct
+import sys
 import time
 from pathlib import Path
 
@@ -10,11 +13,12 @@ from tests.unit.kube.conftest import CHUNKED, Known, Server, answer, chunk, conn
 from watchslo import __version__
 from watchslo.errors import ConnectError
 from watchslo.kube import client as client_module
-from watchslo.kube.access import Access, Connection, Credentials, stamps
-from watchslo.kube.client import Client, Page, Selectors
+from watchslo.kube.access import Access, Address, Connection, Credentials, stamps
+from watchslo.kube.client import Client, Page, Selectors, Stream
 from watchslo.kube.limiter import Limiter
 from watchslo.kube.representation import Representation
 from watchslo.model import Reading, Resource
+from watchslo.snapshot import TransportReading
 from watchslo.watch.failure import ENDED, Action, Failure, Reason
 from watchslo.watch.messages import ListRequest, Objects, WatchRequest
 
@@ -49,6 +53,11 @@ async def watched(client: Client, representation: Representation = Representatio
         while not isinstance(part := await stream.read(), Failure):
             brought.append(part[1])
     return [*brought, part]
+
+
+async def closed(client: Client) -> None:
+    """Returns when connections that nobody uses any more are closed."""
+    await asyncio.gather(*client._pool._closing)
 
 
 async def end_of_watch(client: Client) -> Failure:
@@ -86,6 +95,30 @@ class TestReadNothing:
         assert "Accept-Encoding: identity" in head
         assert "Accept: application/json" in head
         assert "Authorization: Bearer token-1" in head
+
+    async def test_says_which_apiserver_it_read(self, server: Server, known: Known) -> None:
+        server.script = [answer(EMPTY)] * 3
+        async with Client(connection_to(server.url, known), Limiter(100), known.observe) as client:
+            reading = await tick(client)
+        async with Client(connection_to(server.url, known), Limiter(100), known.observe, name="10.0.0.7:443") as client:
+            named, cache = await tick(client), await client.read_cache(PODS, "default")
+        assert isinstance(reading, Reading)
+        assert reading.source == ("service", "pods")
+        assert isinstance(named, Reading)
+        assert isinstance(cache, Reading)
+        assert named.source == cache.source == ("10.0.0.7:443", "pods")
+
+    async def test_reads_the_cache(self, server: Server, client: Client) -> None:
+        server.script = [answer(EMPTY)]
+        before = time.monotonic()
+        reading = await client.read_cache(PODS, "default")
+        assert isinstance(reading, Reading)
+        assert (reading.resource, reading.revision) == ("pods", 42)
+        assert before <= reading.sent < reading.answered <= time.monotonic()
+        assert target(server) == (
+            "/api/v1/namespaces/default/pods?fieldSelector=metadata.name%3Dwatchslo-reads-nothing&resourceVersion=0"
+        )
+        assert client.requests == {("probe_cache", "200"): 1}
 
     async def test_uses_its_connection_again(self, server: Server, client: Client) -> None:
         server.script = [answer(EMPTY)] * 3
@@ -224,12 +257,13 @@ class TestFailures:
         assert failure.reason is Reason.TIMEOUT
         assert failure.message == f"No answer from {server.url} in time."
 
-    async def test_audits_let_all_else_go_first(self, server: Server, known: Known) -> None:
+    @pytest.mark.parametrize("kind", ["nudge", "audit", "probe_cache", "history"])
+    async def test_looks_let_all_else_go_first(self, server: Server, known: Known, kind: str) -> None:
         server.script = [answer(EMPTY)] * 3
         async with Client(connection_to(server.url, known), Limiter(20), known.observe) as client:
             await tick(client)
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(client.read_nothing(PODS, "default", "nudge"))
+                tasks.create_task(client.read_nothing(PODS, "default", kind))
                 tasks.create_task(client.version())
         assert [request.split()[1].partition("?")[0] for request in server.requests[1:]] == [
             "/version",
@@ -266,6 +300,169 @@ class TestFailures:
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
+
+
+class TestAddress:
+    """One apiserver of several, by the credentials of all."""
+
+    async def test_is_asked_instead(self, server: Server, known: Known) -> None:
+        server.script = [answer(EMPTY), CHUNKED + chunk(b"")]
+        connection = connection_to("http://cluster.invalid", known)
+        async with Client(connection, Limiter(100), known.observe, address=Address(server.url)) as client:
+            assert isinstance(await tick(client), Reading)
+            assert await watched(client) == [ENDED]
+        assert all("Bearer token-1" in request for request in server.requests)
+
+    async def test_is_the_one_that_failures_name(self, server: Server, known: Known) -> None:
+        connection = connection_to("http://cluster.invalid", known)
+        async with Client(connection, Limiter(100), known.observe, address=Address(server.url)) as client:
+            await server.stop()
+            failure = await failed_tick(client)
+        assert failure.message == f"Connection refused by {server.url}; check that the apiserver runs there."
+
+    async def test_shares_what_is_known_of_the_credentials(self, server: Server, known: Known) -> None:
+        """What one client was refused with, none uses again; and the end of one leaves the others theirs."""
+        server.script = [answer(b"", "401 Unauthorized"), answer(EMPTY), answer(EMPTY)]
+        connection = connection_to(server.url, known)
+        async with Client(connection, Limiter(100), known.observe) as other:
+            async with Client(connection, Limiter(100), known.observe, address=Address(server.url)) as client:
+                await failed_tick(client)
+            connection._not_before = 0.0
+            assert isinstance(await tick(other), Reading)
+            assert "Bearer token-2" in server.requests[-1]
+            assert isinstance(await tick(other), Reading)
+
+
+class TestConnections:
+    async def test_are_renewed_from_time_to_time(
+        self, server: Server, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(client_module, "RENEW_SECONDS", 0.05)
+        server.script = [answer(EMPTY)] * 4
+        client._pool._renew()  # the first ones last for the three minutes that they were made for
+        client._pool._renew_at = 0.0
+        for wait in (0.0, 0.0, 0.06, 0.0):
+            await asyncio.sleep(wait)
+            assert isinstance(await tick(client), Reading)
+        assert server.connections == 2
+
+    async def test_that_are_old_are_closed(self, server: Server, client: Client) -> None:
+        server.script = [answer(EMPTY)] * 2
+        await tick(client)
+        client._pool._renew_at = 0.0
+        old = client._pool._session
+        await tick(client)
+        await closed(client)
+        assert (old.closed, client._pool._session.closed) == (True, False)
+        assert list(client._pool._users) == [client._pool._session]
+
+    async def test_under_way_end_in_peace(self, server: Server, client: Client) -> None:
+        """An answer that is half read when its connection becomes old is read to its end; then that one is closed."""
+        slowly = asyncio.Event()
+
+        async def half(writer: asyncio.StreamWriter) -> None:
+            said = answer(EMPTY)
+            writer.write(said[:-5])
+            await slowly.wait()
+            writer.write(said[-5:])
+
+        server.script = [half, answer(EMPTY), answer(EMPTY)]
+        slow = asyncio.create_task(tick(client))
+        await server.asked.wait()
+        client._pool._renew_at = 0.0
+        old = client._pool._session
+        for _ in range(2):
+            assert isinstance(await tick(client), Reading)
+        before = old.closed
+        slowly.set()
+        assert isinstance(await slow, Reading)
+        await closed(client)
+        assert (before, old.closed) == (False, True)
+        assert server.connections == 2
+
+    async def test_of_requests_are_not_those_of_watches(self, server: Server, client: Client) -> None:
+        """Each watch has one of its own, nobody else uses it afterwards, and it takes none from the others."""
+        server.script = [answer(EMPTY), CHUNKED + chunk(b""), answer(EXPIRED, "410 Gone"), answer(EMPTY)]
+        await tick(client)
+        assert await watched(client) == [ENDED]
+        await end_of_watch(client)
+        await tick(client)
+        assert server.connections == 3
+
+
+class TestTransport:
+    """What Linux tells of a connection."""
+
+    @pytest.fixture
+    def server_says(self, server: Server) -> asyncio.Event:
+        end = asyncio.Event()
+
+        async def say(writer: asyncio.StreamWriter) -> None:
+            writer.write(CHUNKED + chunk(EVENT))
+            await end.wait()
+            writer.write(chunk(b""))
+
+        server.script = [say]
+        return end
+
+    async def test_of_an_open_watch(self, client: Client, server_says: asyncio.Event) -> None:
+        async with client.watch(PODS, None, Selectors(), WatchRequest(1, 300), Representation.TABLE) as stream:
+            assert isinstance(stream, Stream)
+            await stream.read()
+            at_once = stream.transport()
+            await asyncio.sleep(0.05)
+            later = stream.transport()
+            server_says.set()
+            assert await stream.read() == ENDED
+            assert stream.transport() is None
+        assert at_once is not None
+        assert later is not None
+        assert 0.0 < at_once.round_trip == later.round_trip < 0.1
+        assert at_once.retransmits == later.retransmits == 0
+        assert 0.0 <= at_once.silent < later.silent
+        assert 0.04 <= later.silent < 10.0
+
+    async def test_of_one_that_we_closed(self, client: Client, server_says: asyncio.Event) -> None:
+        async with client.watch(PODS, None, Selectors(), WatchRequest(1, 300), Representation.TABLE) as stream:
+            assert isinstance(stream, Stream)
+        server_says.set()
+        assert stream.transport() is None
+
+    @pytest.mark.parametrize(("data_ago", "acknowledged_ago"), [(1500, 250), (250, 1500)])
+    async def test_by_the_fields_of_the_kernel(self, data_ago: int, acknowledged_ago: int) -> None:
+        fields = list(range(1000, 1024))  # struct tcp_info after its first eight bytes
+        fields[11:13] = data_ago, acknowledged_ago
+        fields[15], fields[23] = 2500, 3
+
+        class Told(socket.socket):
+            def getsockopt(self, *_: int) -> bytes:  # type: ignore[override]
+                return struct.pack("=8x24I", *fields)
+
+        with Told() as connected:
+            assert client_module._transport_reading(connected) == TransportReading(0.0025, 3, 0.25)
+
+    @pytest.mark.parametrize("told", [b"", b"\0" * 60])
+    async def test_of_a_system_that_tells_less(self, told: bytes) -> None:
+        class Sandboxed(socket.socket):
+            def getsockopt(self, *_: int) -> bytes:  # type: ignore[override]
+                return told
+
+        with Sandboxed() as connected:
+            assert client_module._transport_reading(connected) is None
+
+    async def test_of_a_socket_that_is_closed(self) -> None:
+        with socket.socket() as connected:
+            pass
+        assert client_module._transport_reading(connected) is None
+
+    async def test_is_linux_only(
+        self, client: Client, server_says: asyncio.Event, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sys, "platform", "darwin")
+        async with client.watch(PODS, None, Selectors(), WatchRequest(1, 300), Representation.TABLE) as stream:
+            assert isinstance(stream, Stream)
+            assert stream.transport() is None
+        server_says.set()
 
 
 class TestCredentials:
@@ -322,6 +519,7 @@ class TestListPage:
         server.script = [answer(body)]
         page = await self.list_(client, ListRequest(limit=2))
         assert (page.revision, page.items, page.size, page.continue_token) == (7, 2, len(body), "abc==")
+        assert page.remaining is None
         assert page.sent < page.answered
         assert client.requests == {("list", "200"): 1}
 
@@ -329,6 +527,16 @@ class TestListPage:
         server.script = [answer(b'{"metadata":{"resourceVersion":"x"},"items":[{},{},{}]}')]
         page = await self.list_(client, ListRequest())
         assert (page.revision, page.items, page.continue_token) == (None, 3, None)
+
+    async def test_takes_how_many_are_left(self, server: Server, client: Client) -> None:
+        body = b'{"metadata":{"resourceVersion":"7","continue":"abc==","remainingItemCount":1753},"rows":[{}]}'
+        server.script = [answer(body)] * 2
+        assert (await self.list_(client, ListRequest(limit=1))).remaining == 1753
+        page = await client.list_page(
+            PODS, None, Selectors(), ListRequest(limit=1), Representation.METADATA, with_objects=True
+        )
+        assert isinstance(page, Page)
+        assert page.remaining == 1753
 
     async def test_null_is_no_item(self, server: Server, client: Client) -> None:
         server.script = [answer(b'{"metadata":{"resourceVersion":"7","continue":""},"items":null}')]

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.certs import Authority
 from tests.unit.kube.conftest import CHUNKED, Known, Server, answer, renewed
-from watchslo.kube.access import Access, Connection, Credentials, TlsMaker, stamps, tls_context
+from watchslo.kube.access import Access, Address, Connection, Credentials, TlsMaker, stamps, tls_context
 from watchslo.kube.client import READ_AHEAD_TLS_BYTES, Client, Selectors, Stream
 from watchslo.kube.limiter import Limiter
 from watchslo.kube.representation import Representation
@@ -97,6 +97,39 @@ async def test_name_that_is_told(secure: Server, authority: Authority) -> None:
     secure.script = [EMPTY]
     access = Access(secure.url, tls=tls_context(str(authority.ca)), server_name="kubernetes")
     assert isinstance(await asked(access), Reading)
+
+
+@pytest.mark.parametrize(("name", "accepted"), [("kubernetes", True), ("elsewhere", False), (None, True)])
+async def test_name_at_an_address(secure: Server, authority: Authority, name: str | None, *, accepted: bool) -> None:
+    """At the address of one apiserver, it is its own name that counts, and not the one of the credentials."""
+    secure.script = [EMPTY]
+
+    async def load() -> Credentials:
+        access = Access("https://cluster.invalid", tls=tls_context(str(authority.ca)), server_name="cluster.invalid")
+        return Credentials(access, {})
+
+    address = Address(secure.url, name)
+    async with Client(Connection(load), Limiter(100), Known().observe, address=address) as client:
+        answered = await tick(client)
+    assert isinstance(answered, Reading) is accepted
+    if not accepted:
+        assert isinstance(answered, Failure)
+        assert answered.reason is Reason.TLS
+
+
+async def test_watch_tells_of_its_transport(secure: Server, authority: Authority) -> None:
+    secure.script = [CHUNKED]
+
+    async def load() -> Credentials:
+        return Credentials(Access(secure.url, tls=tls_context(str(authority.ca))), {})
+
+    async with Client(Connection(load), Limiter(100), Known().observe) as client:
+        request = WatchRequest(1, timeout=300)
+        async with client.watch(PODS, None, Selectors(), request, Representation.TABLE) as stream:
+            assert isinstance(stream, Stream)
+            reading = stream.transport()
+    assert reading is not None
+    assert 0.0 < reading.round_trip < 0.1
 
 
 async def test_certificate_of_ours(secure: Server, authority: Authority, server_tls: ssl.SSLContext) -> None:
