@@ -12,7 +12,7 @@ Each member stands between two proxies (`tests.support.daemon.Proxy`), and so do
     clients ── client ── apiserver ── storage ─┘              first.storage.fault("frozen-link")     nothing passes
     clients ── service ── each apiserver in turn              first.client.fault("thin-link", 2000)  bytes a second
                                                               first.paused()                         SIGSTOP
-                                                              lab.kill(first); lab.withdraw(first); lab.add()
+                                                              lab.kill(first); lab.withdraw(first.url); lab.add()
 
 `late`, `fault` and `paused` are contexts; without one there are `control`, `switch_on` and `switch_off`. A proxy's
 faults are in `watchslo.sim.link_faults`; `thin-link` may be of `"open"` or `"new"` connections only. An apiserver has
@@ -128,14 +128,14 @@ class HighAvailability:
         member.client.process.kill()
         self.members.remove(member)
 
-    def announce(self, member: Member) -> None:
-        """Adds its address to those of the service, in a slice of its own: a slice has one port."""
-        host, port = urlsplit(member.url).hostname, urlsplit(member.url).port
-        self.etcd.put(f"{SLICES}/{_slice_name(member)}", _slice(_slice_name(member), str(host), int(port or 0)))
+    def announce(self, url: str) -> None:
+        """Adds a URL to the addresses of the service, in a slice of its own: a slice has one port."""
+        where = urlsplit(url)
+        self.etcd.put(_slice_key(url), _slice(_slice_name(url), str(where.hostname), int(where.port or 0)))
 
-    def withdraw(self, member: Member) -> None:
-        """Takes its address out of those of the service; who is connected stays so."""
-        self.etcd.delete(f"{SLICES}/{_slice_name(member)}")
+    def withdraw(self, url: str) -> None:
+        """Takes it out of the addresses of the service; who is connected stays so."""
+        self.etcd.delete(_slice_key(url))
 
     def writer(self, member: Member | None = None) -> Writer:
         """An administrator that writes by this member, or else the last one, past all proxies."""
@@ -172,11 +172,15 @@ class HighAvailability:
     def _join(self, member: Member) -> None:
         member.apiserver.wait_ready()
         self.members.append(member)
-        self.announce(member)
+        self.announce(member.url)
 
 
-def _slice_name(member: Member) -> str:
-    return f"kubernetes-{urlsplit(member.url).port}"
+def _slice_name(url: str) -> str:
+    return f"kubernetes-{urlsplit(url).port}"
+
+
+def _slice_key(url: str) -> str:
+    return f"{SLICES}/{_slice_name(url)}"
 
 
 def _slice(name: str, host: str, port: int) -> dict[str, Any]:
