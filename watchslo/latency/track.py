@@ -7,19 +7,18 @@ the next evaluation, all at once, so that the parts of a reading agree with each
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 from math import floor
 
 import numpy as np
 
 from watchslo.latency.bins import Bins
-from watchslo.latency.estimate import RollingEstimate
-from watchslo.latency.histogram import MassHistogram
+from watchslo.latency.distribution import Distribution, runs
+from watchslo.latency.hops import Cache, Hops, cache_to_client, creation_to_storage, storage_to_cache
 from watchslo.latency.objective import EventVerdict, Objective, Windows, judge_events
-from watchslo.latency.window import Periods, Tally, later_than, merge, tally
+from watchslo.latency.window import Tally, later_than, tally
 from watchslo.model import Bounds, FloatArray, IntArray, Interval, Measure
-from watchslo.snapshot import ObjectiveReading, TrackReading
+from watchslo.snapshot import Hop, ObjectiveReading, TrackReading
 
 INITIAL = "initial"  # not live: part of a list
 BEFORE_CLOCK = "before_clock"  # committed before the first tick
@@ -30,53 +29,58 @@ UNPARSABLE = "unparsable"  # its revision is no number
 UNMEASURED = (INITIAL, BEFORE_CLOCK, DOMAIN, TAINTED, UNSEALED, UNPARSABLE)
 """Why an event is no sample."""
 
-BLOCK_SECONDS = 5.0  # the grain of rolling windows: as often as they are evaluated
-ROLLING_WINDOWS = (("1m", 60.0), ("5m", 300.0))
-CREATION_WINDOWS = ROLLING_WINDOWS[1:]  # its intervals are wide and its events few; nobody reads the window itself
+ROLLING_WINDOWS = (("1m", 60.0), ("5m", 300.0), ("15s", 15.0))  # the last one is for diagnosis
+CREATION_WINDOWS = ROLLING_WINDOWS[1:2]  # its intervals are wide and its events few; nobody reads the window itself
 
 PROVISIONAL_EVENTS = 65_536  # a megabyte a watch, at most
 PROVISIONAL_SECONDS = 600.0  # the clock's memory goes no further back
 
 
-class _Distribution:
-    """Rolling windows over what was sealed, and a histogram of all of it, divided as the first of them says."""
-
-    def __init__(self, bins: Bins, start: float, windows: Iterable[tuple[str, float]]) -> None:
-        self.blocks = Periods(bins, start, BLOCK_SECONDS)
-        self.rolling = tuple(RollingEstimate(bins, name, length) for name, length in windows)
-        self.histogram = MassHistogram(bins)
-        self._bins = bins
-        self._longest = max(rolling.length for rolling in self.rolling)
-
-    def evaluate(
-        self, now: float, slots: Sequence[tuple[float, Tally]], withheld: tuple[Tally, ...], round_trip: float
-    ) -> None:
-        self.blocks.add(slots)
-        self.blocks.forget(now - self._longest)
-        for rolling in self.rolling:
-            rolling.evaluate((*self.blocks.since(now - rolling.length), *withheld), round_trip)
-        if slots:
-            self.histogram.add(merge(self._bins, (part for _, part in slots)), self.rolling[0].p)
-
-
 class _Creation:
-    """The statistics of the creation clock: its intervals need no sealing."""
+    """The statistics of the creation clock: its intervals need no sealing, but what they tell of the commit does."""
 
     def __init__(self, bins: Bins, start: float) -> None:
-        self.distribution = _Distribution(bins, start, CREATION_WINDOWS)
+        self.distribution = Distribution(bins, start, CREATION_WINDOWS)
         self._bins = bins
         self._lower = array("d")
         self._upper = array("d")
+        self._received = array("d")
+        self._revisions = array("q")
+        self._youngest = array("d")
+        self._oldest = array("d")
 
-    def record(self, bounds: Sequence[Interval]) -> None:
-        self._lower.extend(interval.lower for interval in bounds)
-        self._upper.extend(interval.upper for interval in bounds)
+    def record(self, received: float, revisions: Sequence[int], ages: Sequence[Interval]) -> None:
+        lower, upper = [age.lower for age in ages], [age.upper for age in ages]
+        self._lower.extend(lower)
+        self._upper.extend(upper)
+        if len(self._received) + len(revisions) <= PROVISIONAL_EVENTS:
+            self._received.extend(array("d", (received,)) * len(revisions))
+            self._revisions.extend(revisions)
+            self._youngest.extend(lower)
+            self._oldest.extend(upper)
+
+    def to_storage(
+        self, second: float, received: FloatArray, revisions: IntArray, latency: Bounds
+    ) -> tuple[FloatArray, Bounds]:
+        """Of those events that are known to be creations: when they were received, and how long they took to commit."""
+        created, youngest, oldest = self._take_before(second)
+        _, at, of = np.intersect1d(revisions, created, return_indices=True)
+        dated = Bounds(latency.lower[at], latency.upper[at], latency.proven[at], latency.measurable[at])
+        return received[at], creation_to_storage(dated, youngest[of], oldest[of])
 
     def evaluate(self, now: float, round_trip: float) -> None:
+        self._take_before(now - PROVISIONAL_SECONDS)
         lower, upper = np.array(self._lower), np.array(self._upper)
         del self._lower[:], self._upper[:]
         slots = [(now, tally(self._bins, lower, upper, lower))] if len(lower) else []
         self.distribution.evaluate(now, slots, (), round_trip)
+
+    def _take_before(self, time: float) -> tuple[IntArray, FloatArray, FloatArray]:
+        count = bisect_left(self._received, time)
+        taken = np.array(self._revisions[:count]), np.array(self._youngest[:count]), np.array(self._oldest[:count])
+        for column in (self._received, self._revisions, self._youngest, self._oldest):
+            del column[:count]
+        return taken
 
 
 class Track:
@@ -94,7 +98,8 @@ class Track:
         self._sealed = floor(start)
         self._slots: list[tuple[float, Tally]] = []
         self._round_trip = 0.0
-        self._distribution = _Distribution(bins, start, ROLLING_WINDOWS)
+        self._distribution = Distribution(bins, start, ROLLING_WINDOWS)
+        self._hops = Hops(bins, start)
         self._creation = _Creation(bins, start) if creation else None
         self._windows = Windows(bins, objective, start)
         self._verdicts = Counter(dict.fromkeys(EventVerdict, 0))
@@ -110,16 +115,26 @@ class Track:
         self._revisions.extend(array("q", revisions))
         self._received.extend(array("d", (received,)) * len(revisions))
 
-    def record_creation(self, bounds: Sequence[Interval]) -> None:
-        """Takes what the creation clock tells of live events; only where creation is enabled."""
-        assert self._creation is not None
-        self._creation.record(bounds)
+    def record_creation(self, received: float, revisions: Sequence[int], ages: Sequence[Interval]) -> None:
+        """Takes how long ago live events that arrived together were created; only where creation is enabled.
 
-    def seal(self, horizon_sent: float, horizon_revision: int, measure: Measure, round_trip: float) -> bool:
+        How long before its commit each one was, is told of those that are recorded, too.
+        """
+        assert self._creation is not None
+        self._creation.record(received, revisions, ages)
+
+    def seal(
+        self,
+        horizon_sent: float,
+        horizon_revision: int,
+        measure: Measure,
+        round_trip: float,
+        cache: Cache | None = None,
+    ) -> bool:
         """Measures what was received in whole seconds before a tick, sent at `horizon_sent`, that answered a revision.
 
         False if something was newer than that revision: then it is of another sequence, and all of its second is
-        dropped. `round_trip` is the median of the ticks.
+        dropped. `round_trip` is the median of the ticks; `cache` knows the apiserver's cache, while that is probed.
         """
         self._round_trip = round_trip
         second = floor(horizon_sent)
@@ -133,7 +148,14 @@ class Track:
         foreign = np.isin(seconds, seconds[revisions > horizon_revision])
         self.unmeasured(DOMAIN, int(np.count_nonzero(foreign)))
         received, revisions = received[~foreign], revisions[~foreign]
-        self._count(received, measure(revisions, received))
+        latency = measure(revisions, received)
+        self._count(received, latency)
+        if self._creation:
+            self._hops.count(
+                Hop.CREATION_TO_STORAGE, *self._creation.to_storage(second, received, revisions, latency), round_trip
+            )
+        if cache:
+            self._divide(received, revisions, latency, cache)
         return not bool(foreign.any())
 
     def drop(self, reason: str) -> None:
@@ -162,6 +184,7 @@ class Track:
         self._windows.judge(now, self._sealed)
         if self._creation:
             self._creation.evaluate(now, self._round_trip)
+        self._hops.evaluate(now)
         self._reading = self._read()
 
     def reading(self) -> TrackReading:
@@ -180,15 +203,17 @@ class Track:
         received, lower, upper, proven = received[known], bounds.lower[known], bounds.upper[known], bounds.proven[known]
         self._unresolved += int(np.count_nonzero(upper < self._round_trip))
         self._verdicts.update(judge_events(upper, proven, self._objective.threshold))
-        for span in self._spans(received):
+        # All of a span are of the same block and of the same window.
+        for span in runs(self._distribution.blocks.numbers(received), self._windows.periods.numbers(received)):
             counted = tally(self._bins, lower[span], upper[span], proven[span])
             self._slots.append((float(received[span.start]), counted))
 
-    def _spans(self, received: FloatArray) -> Iterable[slice]:
-        """Divides arrivals so that all of a span are of the same block and of the same window."""
-        numbers = np.stack((self._distribution.blocks.numbers(received), self._windows.periods.numbers(received)))
-        starts = np.flatnonzero(np.diff(numbers, prepend=numbers[:, :1] - 1).any(axis=0)).tolist()
-        return (slice(*ends) for ends in pairwise((*starts, len(received))))
+    def _divide(self, received: FloatArray, revisions: IntArray, latency: Bounds, cache: Cache) -> None:
+        """Counts what the events took to the apiserver's cache and from there."""
+        located = cache.locate(revisions, received)
+        round_trip = max(self._round_trip, cache.median_round_trip)
+        for hop, part in ((Hop.STORAGE_TO_CACHE, storage_to_cache), (Hop.CACHE_TO_CLIENT, cache_to_client)):
+            self._hops.count(hop, received, part(latency, received, *located), round_trip)
 
     def _read(self) -> TrackReading:
         objective = ObjectiveReading(
@@ -205,4 +230,5 @@ class Track:
             unresolved=self._unresolved,
             unmeasured=dict(self._unmeasured),
             creation=self._creation.distribution.histogram.reading() if self._creation else None,
+            hops=self._hops.reading(),
         )

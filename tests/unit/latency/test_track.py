@@ -53,7 +53,7 @@ def unmeasured(track: Track, now: float = 1005.0) -> dict[str, int]:
 
 
 def events_of(track: Track) -> tuple[int, int]:
-    one, five = track.reading().windows
+    one, five, _ = track.reading().windows
     return one.events, five.events
 
 
@@ -61,7 +61,11 @@ class TestReading:
     def test_is_of_nothing_at_first(self, track: Track) -> None:
         assert track.reading() == TrackReading(
             timespan=HistogramReading(LES, (0,) * 14, 0.0),
-            windows=(WindowReading("1m", 60.0, 0, ()), WindowReading("5m", 300.0, 0, ())),
+            windows=(
+                WindowReading("1m", 60.0, 0, ()),
+                WindowReading("5m", 300.0, 0, ()),
+                WindowReading("15s", 15.0, 0, ()),
+            ),
             objective=ObjectiveReading(
                 threshold=1.0,
                 events_target=0.99,
@@ -376,8 +380,8 @@ class TestCreation:
 
     def test_has_a_histogram_of_its_own(self, track: Track) -> None:
         assert track.reading().creation == HistogramReading(LES, (0,) * 14, 0.0)
-        track.record_creation([Interval(0.0, 0.5), Interval(1.5, 2.5)])
-        track.record_creation([Interval(-0.25, 0.75)])
+        track.record_creation(1001.5, [1, 2], [Interval(0.0, 0.5), Interval(1.5, 2.5)])
+        track.record_creation(1001.6, [3], [Interval(-0.25, 0.75)])
         track.evaluate(1005)
         reading = track.reading()
         assert reading.creation is not None
@@ -386,7 +390,7 @@ class TestCreation:
         assert events_of(track) == (0, 0)
 
     def test_counts_each_event_once(self, track: Track) -> None:
-        track.record_creation([Interval(0.0, 0.5)])
+        track.record_creation(1001.5, [1], [Interval(0.0, 0.5)])
         for now in (1005, 1010, 1400):
             track.evaluate(now)
             reading = track.reading().creation
@@ -395,14 +399,15 @@ class TestCreation:
 
     def test_divides_by_what_came_in_the_last_five_minutes(self, track: Track) -> None:
         """An event that may be anywhere goes where the others were; after five minutes that is forgotten."""
-        track.record_creation([Interval(0.06, 0.08)] * 100)
+        track.record_creation(1001.5, range(100), [Interval(0.06, 0.08)] * 100)
         track.evaluate(1005)
-        track.record_creation([Interval(0.0, 2.5)] * 100)
+        track.record_creation(1240.5, range(100), [Interval(0.0, 2.5)] * 100)
         track.evaluate(1250)
         reading = track.reading().creation
         assert reading is not None
         assert reading.counts[4] >= 198
-        track.record_creation([Interval(0.06, 0.07)] * 9 + [Interval(0.2, 0.22)] * 91 + [Interval(0.0, 2.5)] * 100)
+        ages = [Interval(0.06, 0.07)] * 9 + [Interval(0.2, 0.22)] * 91 + [Interval(0.0, 2.5)] * 100
+        track.record_creation(1590.5, range(200), ages)
         track.evaluate(1600)
         later = track.reading().creation
         assert later is not None
@@ -411,7 +416,7 @@ class TestCreation:
     def test_is_off_by_default(self) -> None:
         track = Track(BINS, Objective(), START)
         with pytest.raises(AssertionError):
-            track.record_creation([Interval(0.0, 0.5)])
+            track.record_creation(1001.5, [1], [Interval(0.0, 0.5)])
         track.evaluate(1005)
         assert track.reading().creation is None
 
@@ -451,7 +456,7 @@ class TestLife:
             assert reading.timespan.total >= last
             assert sum(reading.objective.verdicts.values()) == reading.timespan.total
             last = reading.timespan.total
-        one, five = reading.windows
+        one, five, _ = reading.windows
         assert 1600 < one.events < five.events == reading.timespan.total
         for window, since, until in ((one, 120, 178), (five, 0, 178)):
             within = (world.received >= since) & (world.received < until)
