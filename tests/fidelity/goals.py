@@ -65,9 +65,9 @@ class Line:
         return (
             self.name,
             f"{shown.events:,}",
-            f"{_ms(shown.true[P50])} / {_ms(shown.true[P99])}",
-            f"{_ms(shown.said[P50].estimate)} / {_ms(p99.estimate)}",
-            f"{_ms(p99.lower)} to {_ms(p99.upper)}",
+            f"{ms(shown.true[P50])} / {ms(shown.true[P99])}",
+            f"{ms(shown.said[P50].estimate)} / {ms(p99.estimate)}",
+            f"{ms(p99.lower)} to {ms(p99.upper)}",
             f"{100 * inside / checked:g}% of {checked}",
             f"{shown.error:.2f}",
             f"{100 * late_true:.2f}% / {100 * late_said:.2f}%",
@@ -80,7 +80,7 @@ class Line:
             yield f"only {few} events came in a window"
         shown = self._median_outcome()
         if shown.error > (STEADY_LIMIT if self.case.steady else 1.0):
-            yield f"the P99 is {_ms(shown.true[P99])} ms, and the estimate {_ms(shown.said[P99].estimate)} ms"
+            yield f"the P99 is {ms(shown.true[P99])} ms, and the estimate {ms(shown.said[P99].estimate)} ms"
 
     def _missed_shares(self) -> Iterator[str]:
         goal, late_goal = (BURSTS_SHARE_LIMIT, BURSTS_LATE_LIMIT) if self.case.bursts else (SHARE_GOAL, LATE_GOAL)
@@ -152,8 +152,8 @@ class Ticking:
 
     def __str__(self) -> str:
         return (
-            f"the median interval is {_ms(self.width)} ms wide, "
-            f"and ticks are {_ms(self.gap)} ms apart, with round trips of {_ms(self.round_trip)} ms"
+            f"the median interval is {ms(self.width)} ms wide, "
+            f"and ticks are {ms(self.gap)} ms apart, with round trips of {ms(self.round_trip)} ms"
         )
 
     def missed(self) -> bool:
@@ -161,16 +161,21 @@ class Ticking:
 
 
 def table(lines: Sequence[Line]) -> str:
-    """All lines, in Markdown, aligned."""
-    rows = [COLUMNS, *(line.cells() for line in lines)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
-    rows.insert(1, tuple("-" * width for width in widths))
+    """All lines, in Markdown."""
+    return aligned([COLUMNS, *(line.cells() for line in lines)])
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown; the first row is its head."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    head, *others = rows
     return "\n".join(
-        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |"
+        for row in (head, ["-" * width for width in widths], *others)
     )
 
 
-def _ms(seconds: float) -> str:
+def ms(seconds: float) -> str:
     """Milliseconds, with a digit after the point where there are few; ∞ for what nothing bounds."""
     if seconds == float("inf"):
         return "∞"

@@ -60,7 +60,7 @@ def _slow_link(folder: Path, etcd: Etcd, law: str) -> Iterator[str]:
     to = etcd.url.removeprefix("http://")
     command = [sys.executable, "-m", "watchslo.sim.proxy", "--to", to, "--delay-to-client", law]
     with Process(folder, "slow-link", command) as process:
-        yield f"http://{_announced(process)['listen']}"
+        yield f"http://{announced(process)['listen']}"
 
 
 def run(plan: Plan, plane: ControlPlane) -> Run:
@@ -68,7 +68,7 @@ def run(plan: Plan, plane: ControlPlane) -> Run:
     notes = plan.folder / "proxy.json"
     writings = list(_writings(plan, plane))
     with _watch_proxy(plan, plane, notes) as proxy:
-        observed = daemons(plan, _announced(proxy)["url"], plane.token, {case: _watch(case) for case in plan.cases})
+        observed = daemons(plan, announced(proxy)["url"], plane.token, {case: _watch(case) for case in plan.cases})
         with contextlib.ExitStack() as stack:
             for writing in writings:
                 stack.enter_context(writing)
@@ -138,7 +138,7 @@ def _object(labels: Mapping[str, str], name: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "labels": labels}}
 
 
-def _announced(process: Process) -> Any:
+def announced(process: Process) -> Any:
     """The line of JSON that a process says when it listens."""
     process.until(lambda: "\n" in process.out, START_SECONDS, "listening")
     return json.loads(process.out.splitlines()[0])

@@ -2,8 +2,8 @@
 
     python watch_proxy.py '{"to": "https://127.0.0.1:6443", "ca": "ca.crt", "etcd": "http://127.0.0.1:2379", ...}'
 
-The law is chosen by the watch's label selector. Which event was forwarded when, and when etcd had told of each
-revision, stands in the file `notes` when it ends. Clients speak plain HTTP to it.
+The law is chosen by the watch's label selector. Which event came and was forwarded when, and when etcd had told of each
+revision, stands in the file `notes` when it ends. Clients speak plain HTTP to it, or TLS where it has a certificate.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ import msgspec
 import uvloop
 
 from watchslo.sim import process
-from watchslo.sim.delay import Law, parse_law
+from watchslo.sim.delay import AT_ONCE, Law, parse_law
 from watchslo.sim.link import Link
 
 READ_AT_ONCE = 1 << 18
@@ -32,7 +32,10 @@ END = b"0\r\n\r\n"
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """Where to forward to, whom to trust, and the law for each label selector ("" for none)."""
+    """Where to forward to, whom to trust, and the law for each label selector ("" for none): at once for all others.
+
+    `certificate` and `key` are files, for clients that speak TLS.
+    """
 
     to: str
     ca: str
@@ -40,23 +43,27 @@ class Settings(msgspec.Struct, frozen=True):
     laws: dict[str, str]
     seed: int
     notes: str
+    certificate: str = ""
+    key: str = ""
 
 
 class Log:
-    """Revisions, when they were noted (monotonic seconds), and on which connection."""
+    """Revisions, when they came and when they were noted (monotonic seconds), and on which connection."""
 
     def __init__(self) -> None:
         self._revisions: list[int] = []
+        self._came: list[float] = []
         self._at: list[float] = []
         self._connections: list[int] = []
 
-    def add(self, revision: int, at: float, connection: int = 0) -> None:
+    def add(self, revision: int, came: float, at: float, connection: int = 0) -> None:
         self._revisions.append(revision)
+        self._came.append(came)
         self._at.append(at)
         self._connections.append(connection)
 
     def columns(self) -> dict[str, list[int] | list[float]]:
-        return {"revision": self._revisions, "at": self._at, "connection": self._connections}
+        return {"revision": self._revisions, "came": self._came, "at": self._at, "connection": self._connections}
 
 
 class Chunks:
@@ -92,7 +99,7 @@ class Watch:
         self._head = bytearray()
         self._chunks: Chunks | None = None
         self._plain = False
-        self._link: Link[bytes] = Link(lambda: law, random, self._forward)
+        self._link: Link[tuple[float, bytes]] = Link(lambda: law, random, self._forward)
 
     def feed(self, data: bytes) -> None:
         if self._plain:
@@ -120,20 +127,21 @@ class Watch:
 
     def _take(self, lines: list[bytes]) -> None:
         assert self._chunks
+        now = time.monotonic()
         for line in lines:
-            self._link.push(line)
+            self._link.push((now, line))
         if self._chunks.ended:
-            self._link.push(b"")
+            self._link.push((now, b""))
 
-    def _forward(self, lines: list[bytes]) -> None:
-        content = b"".join(lines)
+    def _forward(self, lines: list[tuple[float, bytes]]) -> None:
+        content = b"".join(line for _, line in lines)
         now = time.monotonic()
         self._client.write(b"%x\r\n%b\r\n" % (len(content), content) if content else b"")
-        if not lines[-1]:
+        if not lines[-1][1]:
             self._client.write(END)
-        for line in lines:
+        for came, line in lines:
             if line and not line.startswith(BOOKMARK) and (found := REVISION.search(line)):
-                self._log.add(int(found[1]), now, self._number)
+                self._log.add(int(found[1]), came, now, self._number)
 
 
 class Proxy:
@@ -174,7 +182,7 @@ class Proxy:
         selector = parse_qs(urlsplit(target).query).get("labelSelector", [""])[0]
         number = len(self.selectors) + 1
         self.selectors[number] = selector
-        return Watch(number, self._laws[selector], self._random, client, self.log)
+        return Watch(number, self._laws.get(selector, AT_ONCE), self._random, client, self.log)
 
 
 async def _answer(server: asyncio.StreamReader, client: asyncio.StreamWriter, watches: list[Watch]) -> None:
@@ -199,15 +207,25 @@ async def _witness(etcd: str, log: Log) -> None:
         async for line in answer.content:
             now = time.monotonic()
             for event in msgspec.json.decode(line)["result"].get("events", ()):
-                log.add(int(event["kv"]["mod_revision"]), now)
+                log.add(int(event["kv"]["mod_revision"]), now, now)
+
+
+def _tls(settings: Settings) -> ssl.SSLContext | None:
+    if not settings.certificate:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(settings.certificate, settings.key)
+    return context
 
 
 async def main(settings: Settings) -> bytes:
     """Forwards until told to stop; returns its notes."""
     proxy, committed = Proxy(settings), Log()
-    server = await asyncio.start_server(proxy.accept, "127.0.0.1", 0, limit=READ_AT_ONCE)
+    tls = _tls(settings)
+    server = await asyncio.start_server(proxy.accept, "127.0.0.1", 0, limit=READ_AT_ONCE, ssl=tls)
     witness = asyncio.create_task(_witness(settings.etcd, committed))
-    process.announce(url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    scheme = "https" if tls else "http"
+    process.announce(url=f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}")
     await process.stopped()
     witness.cancel()
     notes = {"sent": proxy.log.columns(), "selectors": proxy.selectors, "committed": committed.columns()}

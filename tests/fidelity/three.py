@@ -1,0 +1,268 @@
+"""Three real apiservers, one of them slow: is it said which one, and on which part of the way?
+
+One apiserver's link to etcd is late, or its watches are, or both. A proxy before it delays the events of its watches
+and nothing else, as an apiserver does that sends late, and notes when each came and went on: so each part of the way
+is known.
+"""
+
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+from urllib.parse import urlsplit
+
+from tests.fidelity.cases import Traffic
+from tests.fidelity.goals import aligned, ms
+from tests.fidelity.outcome import P50
+from tests.fidelity.real import announced
+from tests.fidelity.writing import Writing
+from tests.support.daemon import LOOK_SECONDS
+from tests.support.high_availability import HighAvailability, Member
+from tests.support.process import Process
+from tests.support.sampled import Sampled
+from tests.support.writer import Write, configmap
+
+WATCH_PROXY = Path(__file__).with_name("watch_proxy.py")
+WATCH = "configmaps"
+CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
+TRAFFIC = Traffic("sixty", rate=60.0)
+HOPS = ("storage_to_cache", "cache_to_client")
+WINDOW, WINDOW_SECONDS = "1m", 60.0
+UNSEALED_SECONDS = 7.0  # of what came last there are no samples yet
+APART_SECONDS = 60.0  # until the hops of the slow one are told apart: it has to be found slow first
+LOOK_EVERY_SECONDS = 1.0
+GOAL_SHARE, GOAL_SECONDS = 0.15, 0.03
+COLUMNS = (
+    "etcd → apiserver / apiserver → client",
+    "events a window",
+    "total P50, ms: true / said",
+    "storage → cache: true / said",
+    "cache → client: true / said",
+    "by its own ticks alone",
+    "the other two, total P50",
+    "causes named",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Injected:
+    """Delays of one apiserver in seconds: of what etcd tells it, and of the events that it sends."""
+
+    storage: float
+    client: float
+
+    def __str__(self) -> str:
+        return f"{1e3 * self.storage:.0f} / {1e3 * self.client:.0f} ms"
+
+
+CASES = (Injected(0.3, 0.0), Injected(0.0, 0.3), Injected(0.15, 0.25))
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """Medians of how long the whole way of an event took, and its parts, in seconds."""
+
+    total: float
+    storage_to_cache: float
+    cache_to_client: float
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What was said of the slow apiserver (`slow`), beside the `true` way of its events.
+
+    `alone` is the total that its own ticks would have said, `others` the totals of the other apiservers by name.
+    `causes` are all that were named in the time, as (cause, apiserver). Of the `checked` samples of all apiservers
+    `wrong` ones cannot be true.
+    """
+
+    injected: Injected
+    slow: str
+    events: int
+    true: Way
+    said: Way
+    alone: float
+    others: Mapping[str, float]
+    causes: frozenset[tuple[str, str | None]]
+    checked: int
+    wrong: int
+
+    def missed(self) -> Iterator[str]:
+        """A sentence for each goal that was missed."""
+        injected = self.injected
+        whole = Way(injected.storage + injected.client, injected.storage, injected.client)
+        for name in ("total", "storage_to_cache", "cache_to_client"):
+            said, wanted = getattr(self.said, name), getattr(whole, name)
+            if not abs(said - wanted) <= max(GOAL_SHARE * wanted, GOAL_SECONDS):  # of what was not measured either
+                yield f"{name} is said to be {ms(said)} ms, where {ms(wanted)} were injected"
+        for name, total in self.others.items():
+            if not total <= GOAL_SECONDS:
+                yield f"the healthy {name} is said to be {ms(total)} ms late"
+        for cause, apiserver in sorted(self.causes, key=str):
+            if apiserver in self.others:
+                yield f"{cause} is said of the healthy {apiserver}"
+        if self.slow not in {apiserver for _, apiserver in self.causes}:
+            yield "no cause names the slow one"
+        if self.wrong:
+            yield f"{self.wrong} of {self.checked} samples cannot be true"
+
+    def cells(self) -> tuple[str, ...]:
+        """A row of the table."""
+        pairs = ((getattr(self.true, name), getattr(self.said, name)) for name in Way.__slots__)
+        return (
+            str(self.injected),
+            f"{self.events:,}",
+            *(f"{ms(true)} / {ms(said)}" for true, said in pairs),
+            ms(self.alone),
+            " and ".join(map(ms, self.others.values())),
+            ", ".join(sorted(self._named())) or "none",
+        )
+
+    def _named(self) -> Iterator[str]:
+        for cause, apiserver in self.causes:
+            yield f"{cause} of the {'slow one' if apiserver == self.slow else apiserver or 'whole'}"
+
+
+def run(lab: HighAvailability, injected: Injected, folder: Path, seconds: float, seed: int) -> Result:
+    """Measures for so long after the hops are told apart; the first apiserver is the slow one."""
+    folder.mkdir()
+    notes = folder / "proxy.json"
+    slow, *others = lab.members
+    writing = Writing(partial(lab.writer, others[-1]), CONFIGMAPS, configmap, TRAFFIC, seed)
+    config = {"kubernetes": {"apiservers": "each"}, "watch": [{"resource": WATCH}]}
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(writing)
+        stack.enter_context(slow.storage.late(f"constant {injected.storage:g}s"))
+        url = stack.enter_context(_sending_late(lab, slow, injected, notes, seed))
+        daemon = stack.enter_context(Sampled(folder / "daemon", lab.kubeconfig(), **config))
+        said = _Said(daemon, urlsplit(url).netloc)
+        daemon.process.until(said.complete, APART_SECONDS, "the parts of the way are told apart", LOOK_SECONDS)
+        said.look(seconds)
+    writes = writing.writes()
+    checked, wrong = daemon.contradictions(writes)
+    return Result(
+        injected=injected,
+        slow=said.slow,
+        events=said.window(said.slow)["events"],
+        true=_truth([write for write in writes if said.spans(write)], json.loads(notes.read_bytes())),
+        said=said.way(),
+        alone=_p50(said.apiserver(said.slow)["alone"]),
+        others={member.name: _p50(said.window(member.name)) for member in others},
+        causes=frozenset(said.causes),
+        checked=checked,
+        wrong=len(wrong),
+    )
+
+
+def table(results: Sequence[Result]) -> str:
+    """All results, in Markdown, aligned."""
+    return aligned([COLUMNS, *(result.cells() for result in results)])
+
+
+class _Said:
+    """What the daemon says, looked at once a second."""
+
+    def __init__(self, daemon: Sampled, slow: str) -> None:
+        self.slow = slow
+        self.causes: set[tuple[str, str | None]] = set()
+        self._daemon = daemon
+        self._status: Any = None
+        self._until = 0.0
+
+    def complete(self) -> bool:
+        """Whether it tells the parts of the slow one's way apart by now."""
+        self._status = self._daemon.status()
+        return any(_is_of(stream, self.slow) and len(_hops(stream)) == len(HOPS) for stream in self._status["streams"])
+
+    def look(self, seconds: float) -> None:
+        """Looks for so long; what it says in the end is of the last minute."""
+        self._until = time.monotonic() + seconds
+        while time.monotonic() < self._until:
+            time.sleep(LOOK_EVERY_SECONDS)
+            self._status = self._daemon.status()
+            self.causes.update((cause["cause"], cause["apiserver"]) for cause in self._status["causes"])
+
+    def spans(self, write: Write) -> bool:
+        """Whether a write is one of those that the last minute is of."""
+        return self._until - WINDOW_SECONDS <= write.before and write.after < self._until - UNSEALED_SECONDS
+
+    def apiserver(self, name: str) -> Any:
+        (found,) = (apiserver for apiserver in self._status["apiservers"] if apiserver["name"] == name)
+        return found
+
+    def window(self, name: str) -> Any:
+        """The last minute of an apiserver's events."""
+        return _window(self._stream(name)["latency"]["windows"])
+
+    def way(self) -> Way:
+        """Of the slow one's events."""
+        hops = _hops(self._stream(self.slow))
+        return Way(_p50(self.window(self.slow)), *(_p50(_window(hops[hop])) for hop in HOPS))
+
+    def _stream(self, name: str) -> Any:
+        (found,) = (stream for stream in self._status["streams"] if _is_of(stream, name))
+        return found
+
+
+def _is_of(stream: Mapping[str, Any], name: str) -> bool:
+    return bool(stream["apiserver"] == name and stream["watch"] == WATCH)
+
+
+def _hops(stream: Mapping[str, Any]) -> dict[str, Any]:
+    """The windows of those hops that have any events."""
+    return {hop["hop"]: hop["windows"] for hop in stream["latency"]["hops"] if hop["events"] and hop["hop"] in HOPS}
+
+
+def _window(windows: Sequence[Any]) -> Any:
+    return next(window for window in windows if window["name"] == WINDOW)
+
+
+def _p50(window: Mapping[str, Any] | None) -> float:
+    """NaN, which no goal contents, where there is none."""
+    quantiles = {} if window is None else {found["q"]: found["estimate"] for found in window["quantiles"]}
+    return float(quantiles.get(P50, "nan"))
+
+
+def _truth(writes: Sequence[Write], notes: Any) -> Way:
+    """The medians of what happened to these writes on their way through the slow apiserver."""
+    committed, sent = notes["committed"], notes["sent"]
+    told = dict(zip(committed["revision"], committed["at"], strict=True))
+    passed = {row[0]: row[1:] for row in zip(sent["revision"], sent["came"], sent["at"], strict=True)}
+    rows = [
+        (came - commit, gone - came, gone - commit)
+        for write in writes
+        for commit in [(write.before + min(write.after, told[write.revision])) / 2]
+        for came, gone in [passed[write.revision]]
+    ]
+    to_cache, to_client, total = (median(column) for column in zip(*rows, strict=True))
+    return Way(total, to_cache, to_client)
+
+
+@contextlib.contextmanager
+def _sending_late(lab: HighAvailability, slow: Member, injected: Injected, notes: Path, seed: int) -> Iterator[str]:
+    """Puts a proxy before the slow apiserver that sends its events late: its URL, which is announced instead."""
+    settings = {
+        "to": slow.apiserver.url,
+        "ca": str(lab.plane.ca),
+        "etcd": lab.etcd.url,
+        "laws": {"": f"constant {injected.client:g}s" if injected.client else "none"},
+        "seed": seed,
+        "notes": str(notes),
+        "certificate": str(lab.plane.serving.certificate),
+        "key": str(lab.plane.serving.key),
+    }
+    with Process(notes.parent, "watch-proxy", [sys.executable, WATCH_PROXY, json.dumps(settings)]) as process:
+        url = str(announced(process)["url"])
+        lab.withdraw(slow.url)
+        lab.announce(url)
+        try:
+            yield url
+        finally:
+            lab.withdraw(url)
+            lab.announce(slow.url)
