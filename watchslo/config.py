@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar, get_args
+from urllib.parse import urlsplit
 
 import yaml
 from pydantic import (
@@ -42,6 +43,7 @@ _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 _SMALLEST_LINE, _LARGEST_LINE = 2**20, 2**30  # bytes; a single object may be 1.5 MiB large
 _MAX_PORT = 65535
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 _PERCENT = 100.0
 _LARGEST_PAGE = 10_000  # objects; more of them at once only burden the apiserver's memory
 _REQUESTS_PER_AUDIT = 2  # a consistent list of nothing, and a short watch
@@ -124,6 +126,49 @@ def _namespace(value: str) -> str:
     return value
 
 
+def _apiservers(value: object) -> object:
+    """Refuses what is neither a word nor a list: of two forms, the model would tell a mistake twice."""
+    match value:
+        case "service" | "each":
+            return value
+        case list():
+            return _urls(value)
+        case _:
+            raise ValueError(f"{_shown(value)} is not possible; write service, each, or a list of URLs")
+
+
+def _urls(values: list[object]) -> list[str]:
+    if not values:
+        raise ValueError("empty; list URLs, or write service or each")
+    urls = [_apiserver_url(value) for value in values]
+    for url, count in Counter(urls).items():
+        if count > 1:
+            raise ValueError(f"{url} stands there {count} times; keep one of them")
+    return urls
+
+
+def _apiserver_url(value: object) -> str:
+    """Scheme, host and port of a URL and nothing else: one way to write one address."""
+    if not isinstance(value, str):
+        raise ValueError(
+            f"{'nothing' if value is None else _shown(value)} is no URL; write for example https://10.0.0.7:6443"
+        )  # noqa: TRY004 - pydantic
+    try:
+        parts = urlsplit(value)
+        port = _DEFAULT_PORTS.get(parts.scheme) if parts.port is None else parts.port
+    except ValueError:
+        raise ValueError(f"{value} has an impossible host or port; write for example https://10.0.0.7:6443") from None
+    if parts.scheme not in _DEFAULT_PORTS or not parts.hostname or not port:
+        raise ValueError(f"{value} is no URL of an apiserver; write for example https://10.0.0.7:6443")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    url = f"{parts.scheme}://{host}:{port}"
+    if parts.username is not None:
+        raise ValueError(f"{url} is named with a user; remove that, and let a kubeconfig say who we are")
+    if parts.path.strip("/") or parts.query or parts.fragment:
+        raise ValueError(f"{value} holds more than an address; write {url}")
+    return url
+
+
 def _between(shortest: str, longest: str) -> AfterValidator:
     lower, upper = parse_duration(shortest), parse_duration(longest)
 
@@ -181,12 +226,26 @@ _SectionT = TypeVar("_SectionT", bound=_Section)
 
 
 class KubernetesConfig(_Section):
-    """Which cluster: nothing is needed inside one, or where there is a kubeconfig."""
+    """Which cluster: nothing is needed inside one, or where there is a kubeconfig.
+
+    `apiservers` are those whose watches are measured: whichever answers for the service, each one behind it, or those
+    at these URLs, which have a port and no slash at their end. `tls_server_name` is what the certificates of the latter
+    two must name.
+    """
 
     kubeconfig: Annotated[Text, AfterValidator(os.path.expanduser)] | None = None
     context: Text | None = None
-    apiservers: Literal["service", "each"] | tuple[Text, ...] = "service"
+    apiservers: Annotated[Literal["service", "each"] | tuple[str, ...], BeforeValidator(_apiservers)] = "service"
     tls_server_name: Text | None = None
+
+    @model_validator(mode="after")
+    def _names_what_it_asks(self) -> Self:
+        if self.tls_server_name and self.apiservers == "service":
+            raise ValueError(
+                "`tlsServerName` is for the addresses of single apiservers; write apiservers: each, or remove it: "
+                "a kubeconfig names the service's as tls-server-name"
+            )
+        return self
 
 
 class EventsObjective(_Section):
@@ -226,7 +285,8 @@ class ObjectiveConfig(_Section):
 class WatchConfig(_Section):
     """One watch, or with the resource `"*"` one of everything this identity may list and watch.
 
-    `page_size` is in objects; `inventory` remembers each one's revision, to tell what a gap hid.
+    `page_size` is in objects; `inventory` remembers each one's revision, to tell what a gap hid; `hops` are measured
+    even where it is not late.
     """
 
     resource: WatchableName
@@ -303,7 +363,10 @@ class ClockConfig(_Section):
 
 
 class LimitsConfig(_Section):
-    """Hard caps on what this daemon costs; without audits, at 0 a second, no stalled watch is found."""
+    """Hard caps on what this daemon costs; without audits, at 0 a second, no stalled watch is found.
+
+    Probes need no room of their own among the requests: they go when nothing else does.
+    """
 
     requests_per_second: float = Field(default=10.0, gt=0)
     audits_per_second: float = Field(default=2.0, ge=0)
@@ -354,6 +417,10 @@ class Config(_Section):
     def _fits_together(self) -> Self:
         if self.exclude and all(watch.resource != "*" for watch in self.watch):
             raise ValueError('`exclude` only takes away from `resource: "*"`, and nothing watches that; remove it')
+        if not self.limits.probes_per_second and any(watch.hops for watch in self.watch):
+            raise ValueError(
+                "`hops` needs probes, and `limits.probesPerSecond` is 0; raise that, or remove `hops` from each watch"
+            )
         ticks, audits = 1 / self.clock.interval, self.limits.audits_per_second
         beside = (
             f"`limits.requestsPerSecond` of {self.limits.requests_per_second:g} leaves no room beside {ticks:g} ticks"

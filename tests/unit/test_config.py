@@ -96,7 +96,7 @@ def test_everything(tmp_path: Path) -> None:
         tmp_path,
         """
         cluster: 7
-        kubernetes: {kubeconfig: ~/elsewhere, context: prod}
+        kubernetes: {kubeconfig: ~/elsewhere, context: prod, apiservers: each, tlsServerName: apiserver.internal}
         watch:
           - resource: pods
             name: my-node
@@ -108,6 +108,7 @@ def test_everything(tmp_path: Path) -> None:
             inventory: true
             representation: metadata
             creation: true
+            hops: true
             objective: {threshold: 2s, events: {target: 0.9}}
           - &star
             resource: "*"
@@ -119,7 +120,7 @@ def test_everything(tmp_path: Path) -> None:
           threshold: 1500ms
           events: {target: 0.95, period: 7d}
           minutes: {quantile: 0.9, window: 2m, target: 0.99, minEvents: 50}
-        limits: {requestsPerSecond: 12.5, auditsPerSecond: 0.5, watches: 20, maxLine: 8MiB}
+        limits: {requestsPerSecond: 12.5, auditsPerSecond: 0.5, probesPerSecond: 1.5, watches: 20, maxLine: 8MiB}
         paused: true
         metrics: full
         server: {listen: "[::1]:0"}
@@ -129,7 +130,10 @@ def test_everything(tmp_path: Path) -> None:
     )
     assert config.cluster == "7"
     assert config.kubernetes.kubeconfig == os.path.expanduser("~/elsewhere")  # noqa: PTH111 - what the user means by ~
+    assert (config.kubernetes.apiservers, config.kubernetes.tls_server_name) == ("each", "apiserver.internal")
     mine, deployments, everything = config.watch
+    assert [watch.hops for watch in config.watch] == [False, True, False]
+    assert config.limits.probes_per_second == 1.5
     assert (mine.label, mine.field_selector, mine.strategy) == ("my-node", "spec.nodeName=node-1", "tail")
     assert (deployments.label, deployments.strategy) == ("deployments.v1.apps", "parallel")
     assert (deployments.page_size, deployments.inventory) == (1000, True)
@@ -174,6 +178,35 @@ def test_merge_keys_work(tmp_path: Path) -> None:
 def test_few_requests_need_no_audits(tmp_path: Path) -> None:
     assert loaded(tmp_path, "limits: {requestsPerSecond: 6.1}").limits.audits_per_second == 2
     assert loaded(tmp_path, "limits: {requestsPerSecond: 2.1, auditsPerSecond: 0}").limits.audits_per_second == 0
+
+
+def test_probes_need_no_room_of_their_own(tmp_path: Path) -> None:
+    assert loaded(tmp_path, "limits: {probesPerSecond: 100}").limits.requests_per_second == 10
+    assert loaded(tmp_path, "limits: {probesPerSecond: 0}").limits.probes_per_second == 0
+
+
+def test_everything_may_ask_for_hops(tmp_path: Path) -> None:
+    assert loaded(tmp_path, 'watch: [{resource: "*", hops: true}]').watch[0].hops
+
+
+@pytest.mark.parametrize(
+    ("written", "address"),
+    [
+        ("https://10.0.0.7:6443", "https://10.0.0.7:6443"),
+        ("https://LB.example/", "https://lb.example:443"),
+        ("http://localhost", "http://localhost:80"),
+        ("https://[FD00::1]:6443", "https://[fd00::1]:6443"),
+    ],
+)
+def test_addresses_of_apiservers(tmp_path: Path, written: str, address: str) -> None:
+    config = loaded(tmp_path, f"kubernetes: {{apiservers: ['{written}', 'https://other']}}").kubernetes
+    assert config.apiservers == (address, "https://other:443")
+    assert config.tls_server_name is None
+
+
+def test_listed_addresses_may_share_a_name(tmp_path: Path) -> None:
+    config = loaded(tmp_path, "kubernetes: {apiservers: ['https://10.0.0.7'], tlsServerName: kubernetes}").kubernetes
+    assert config.tls_server_name == "kubernetes"
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -95,7 +95,10 @@ async def await_change(client: Client, seconds: float, known: tuple[str, ...]) -
 
 
 async def count_apiservers(client: Client) -> int | Failure | None:
-    """How many apiservers are alive by their own leases, whatever their addresses; None where none keeps a lease."""
+    """How many apiservers are alive by their own leases, whatever their addresses; None where none keeps a lease.
+
+    There may be more: apiservers on hosts of the same name share a lease (kubernetes/pkg/controlplane, KEP-1965).
+    """
     leases = await _read(client, LEASES, _Leases)
     if isinstance(leases, Failure):
         return leases

@@ -1,7 +1,7 @@
 """What the apiserver serves that can be listed and watched, and how users name it."""
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -136,9 +136,9 @@ def _readings(name: str) -> Iterator[_Reading]:
 
 
 class Discovery:
-    """Asks one apiserver what it serves, and remembers the last answer."""
+    """Asks whichever apiserver `client` gives what it serves, and remembers the last answer."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Callable[[], Client]) -> None:
         self._client = client
         self.catalogue: Catalogue | None = None
 
@@ -154,7 +154,7 @@ class Discovery:
         return self.catalogue
 
     async def _versions(self, path: str) -> list[GroupVersion] | Failure:
-        body = await self._client.document(path, ACCEPT)
+        body = await self._client().document(path, ACCEPT)
         if isinstance(body, Failure):
             return body
         try:
@@ -165,7 +165,7 @@ class Discovery:
             return because(Reason.GARBAGE, phase=Phase.LIST)
 
     async def _version(self, group: str, version: str) -> GroupVersion:
-        body = await self._client.document(f"/apis/{group}/{version}" if group else f"/api/{version}")
+        body = await self._client().document(f"/apis/{group}/{version}" if group else f"/api/{version}")
         if isinstance(body, Failure):
             return GroupVersion(group, version, (), stale=True)
         return GroupVersion(group, version, offers(group, version, body))
