@@ -1,0 +1,60 @@
+"""`python -m tests.confusion`: is the cause that watchslo names the one that it is?
+
+It makes faults on a real control plane of three apiservers, one after the other, each with a strength at random, and
+asks for their cause; it prints what was called what, and fails if that is wrong too often: see docs/causes.md.
+"""
+
+import os
+import secrets
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from random import Random
+
+import click
+
+from tests.confusion import matrix
+from tests.confusion.faults import FAULTS, Fault
+from tests.confusion.outcome import Outcome, play
+from tests.confusion.stage import Stage
+from tests.support import assets
+
+
+@click.command()
+@click.option("--repeats", default=10, show_default=True, help="How often each fault is made.")
+@click.option("--only", multiple=True, help="Only the faults whose name begins like this; may be given again.")
+@click.option("--seed", type=int, help="Makes the very same faults again; a fresh one if not given.")
+def main(repeats: int, only: tuple[str, ...], seed: int | None) -> None:
+    """Make faults, and compare what is called their cause with what it is."""
+    faults = [fault for fault in FAULTS if not only or fault.name.startswith(only)]
+    if not faults:
+        raise click.UsageError(f"no such fault; there are {', '.join(fault.name for fault in FAULTS)}")
+    chosen = secrets.randbits(32) if seed is None else seed
+    print(f"seed {chosen}", flush=True)
+    began = time.monotonic()
+    outcomes = list(_play(faults, repeats, chosen))
+    print(f"\n{matrix.table(outcomes)}\n\n{time.monotonic() - began:.0f} s in all.")
+    missed = list(matrix.missed(outcomes))
+    print(*(f"MISSED: {sentence}." for sentence in missed), *([] if missed else ["Every goal is reached."]), sep="\n")
+    sys.exit(1 if missed else 0)
+
+
+def _play(faults: Sequence[Fault], repeats: int, seed: int) -> Iterator[Outcome]:
+    """Every fault so often, in an order at random: none always follows the same one."""
+    random = Random(seed)
+    runs = [(fault, random.getrandbits(32)) for fault in faults for _ in range(repeats)]
+    random.shuffle(runs)
+    with (
+        tempfile.TemporaryDirectory(prefix="watchslo-confusion-") as folder,
+        Stage(Path(folder), assets.newest(os.environ)) as stage,
+    ):
+        for fault, number in runs:
+            outcome = play(stage, fault, number, lambda sentence: print(sentence, flush=True))
+            print(matrix.line(outcome), flush=True)
+            yield outcome
+
+
+if __name__ == "__main__":
+    main()

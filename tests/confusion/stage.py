@@ -1,0 +1,179 @@
+"""Where faults are made: three apiservers, sixty writes a second, and a daemon that says what it thinks of them.
+
+Two cores carry all of this. So that the daemon is not the first to suffer when an apiserver has much to do, as it would
+not on a machine of its own, apiservers and the clients of a storm yield to it.
+"""
+
+import base64
+import contextlib
+import json
+import os
+import sys
+import urllib.request
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Self
+
+from tests.confusion.answers import Answer
+from tests.support.assets import Assets
+from tests.support.control_plane import EVERYTHING_READABLE
+from tests.support.daemon import Daemon, config_file
+from tests.support.high_availability import HighAvailability, Member
+from tests.support.process import Process
+from watchslo.snapshot import Cause, Confidence
+
+HERE = Path(__file__).parent
+START_SECONDS = 60.0
+STEADY_SECONDS = 60.0  # within which nothing is to be blamed any more
+HTTP_SECONDS = 10.0
+APISERVERS_NICE, STORM_NICE = 5, 15
+FILLED, FILLING, FILLING_BYTES = "kube-public", 1500, 1000  # a namespace, its secrets, their size: what a storm lists
+OVERRIDDEN = "configmaps"
+WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+WATCHES: tuple[dict[str, Any], ...] = (
+    {"resource": "configmaps", "namespace": "default"},
+    {"resource": "secrets", "namespace": "default"},
+    {"resource": "serviceaccounts", "namespace": "default"},
+    {"resource": "pods", "creation": True},
+)
+
+
+class Script(Process):
+    """One of the programs beside this file: it says in a line of JSON that it has begun."""
+
+    def __init__(self, folder: Path, name: str, *arguments: str | Path) -> None:
+        super().__init__(folder, name, [sys.executable, HERE / f"{name}.py", *arguments])
+
+    def __enter__(self) -> Self:
+        self.start()
+        try:
+            self.until(lambda: self.out.endswith("\n"), START_SECONDS, "begun")
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    @property
+    def announced(self) -> Any:
+        return json.loads(self.out.splitlines()[-1])
+
+
+class Stage:
+    """The lab, its writers, a webhook that is not asked yet, and the daemon."""
+
+    def __init__(self, folder: Path, assets: Assets, watches: Sequence[Mapping[str, Any]] = WATCHES) -> None:
+        self.folder = folder
+        self.watches = [str(watch.get("name", watch["resource"])) for watch in watches]
+        self.lab = HighAvailability(folder, assets, overrides=(f"/{OVERRIDDEN}",))
+        self._configured = [dict(watch) for watch in watches]
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as stack:
+            lab = stack.enter_context(self.lab)
+            for member in lab.members:
+                os.setpriority(os.PRIO_PGRP, member.apiserver.process.pid, APISERVERS_NICE)
+            self._fill()
+            self.token = lab.plane.service_account("watchslo", EVERYTHING_READABLE)
+            self.webhook = stack.enter_context(self._webhook())
+            stack.enter_context(self._traffic())
+            self.daemon = stack.enter_context(self._daemon())
+            self.until_measuring()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def until_measuring(self) -> None:
+        """Waits until all watches of all apiservers are dated."""
+        wanted = len(self.watches) * len(self.lab.members)
+        self.daemon.process.until(lambda: self._measured() >= wanted, START_SECONDS, f"{wanted} watches measured", 0.5)
+
+    def said(self) -> list[Answer]:
+        """The diagnosis now, the surest first."""
+        return [
+            Answer(Cause(cause["cause"]), cause["apiserver"], cause["watch"], Confidence(cause["confidence"]))
+            for cause in self.daemon.status()["causes"]
+        ]
+
+    def evidence(self) -> list[str]:
+        """The diagnosis now in its own words, for whoever wants to know why."""
+        status = self.daemon.status()
+        now = datetime.fromisoformat(status["at"])
+        return [
+            f"{cause['cause']} {cause['apiserver'] or '-'} {cause['watch'] or '-'} {cause['confidence']} "
+            f"({(now - datetime.fromisoformat(cause['since'])).total_seconds():.0f} s): {cause['evidence']}"
+            for cause in status["causes"]
+        ]
+
+    @contextlib.contextmanager
+    def hooked(self, seconds: float) -> Iterator[None]:
+        """Lets creations of pods wait for the webhook, which takes so long."""
+        request = urllib.request.Request(f"{self.webhook.announced['control']}/late", str(seconds).encode())
+        urllib.request.urlopen(request, timeout=HTTP_SECONDS).close()
+        with self.lab.writer() as writer:
+            writer.create(WEBHOOKS, self._registration())
+        try:
+            yield
+        finally:
+            with self.lab.writer() as writer:
+                writer.delete(f"{WEBHOOKS}/slow")
+
+    @contextlib.contextmanager
+    def storm(self, member: Member, clients: int, pause: float) -> Iterator[None]:
+        """So many clients of an apiserver list again and again."""
+        wanted = {
+            "url": member.apiserver.url,
+            "ca": str(self.lab.plane.ca),
+            "token": self.lab.plane.service_account("storm", EVERYTHING_READABLE),
+            "paths": [f"/api/v1/namespaces/{FILLED}/secrets"],
+            "clients": clients,
+            "pause": pause,
+        }
+        with Script(self.folder, "storm", json.dumps(wanted)) as storm:
+            os.setpriority(os.PRIO_PGRP, storm.pid, STORM_NICE)
+            yield
+
+    def _fill(self) -> None:
+        for number in range(FILLING):
+            name, filling = f"filling-{number}", base64.b64encode(b"x" * FILLING_BYTES).decode()
+            metadata = {"name": name, "namespace": FILLED, "uid": str(uuid.uuid4())}
+            secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"filling": filling}}
+            self.lab.etcd.put(f"/registry/secrets/{FILLED}/{name}", secret)
+
+    def _registration(self) -> dict[str, Any]:
+        bundle = base64.b64encode(self.lab.plane.ca.read_bytes()).decode()
+        webhook = {
+            "name": "slow.tests.watchslo.invalid",
+            "clientConfig": {"url": self.webhook.announced["url"], "caBundle": bundle},
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "failurePolicy": "Ignore",
+            "timeoutSeconds": 10,
+        }
+        return {"metadata": {"name": "slow"}, "webhooks": [webhook]}
+
+    def _measured(self) -> int:
+        return sum(stream["up"] and stream["membership"] == "member" for stream in self.daemon.status()["streams"])
+
+    def _daemon(self) -> Daemon:
+        config = config_file(self.folder, watch=self._configured, kubernetes={"apiservers": "each"}, metrics="full")
+        kubeconfig = self.lab.kubeconfig("watchslo", {"token": self.token})
+        return Daemon(self.folder / "daemon", "--config", config, "--kubeconfig", kubeconfig)
+
+    def _traffic(self) -> Script:
+        where = {
+            "etcd": self.lab.etcd.url,
+            "apiservers": [member.apiserver.url for member in self.lab.members],
+            "ca": str(self.lab.plane.ca),
+            "token": self.lab.plane.token,
+        }
+        return Script(self.folder, "traffic", json.dumps(where))
+
+    def _webhook(self) -> Script:
+        pair = self.lab.plane.authority.server("webhook")
+        return Script(self.folder, "webhook", pair.certificate, pair.key)

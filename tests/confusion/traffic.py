@@ -1,0 +1,131 @@
+"""Who writes while faults are made: about sixty changes a second, whatever happens to the apiservers.
+
+    python traffic.py '{"etcd": …, "apiservers": […], "ca": …, "token": …}'
+
+Config maps, secrets and service accounts are put into etcd itself, as JSON, which apiservers read as well as their own
+form: no slow apiserver slows these writes. Pods are created and deleted by the apiservers in turn, because an admission
+must see them. It prints a line of JSON when it begins, and goes on until SIGTERM.
+"""
+
+import asyncio
+import base64
+import ssl
+import sys
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from itertools import count, cycle
+from random import Random
+from typing import Any
+
+import aiohttp
+import msgspec
+import uvloop
+
+from watchslo.sim import process
+
+PUT_RATES = {"ConfigMap": 15.0, "Secret": 15.0, "ServiceAccount": 10.0}
+"""Changes a second of each kind."""
+POD_RATE = 10.0
+"""Pods created a second; as many are deleted."""
+OBJECTS = 20
+LIVING = 40
+AT_ONCE = 300
+"""Writes that may be under way: more is not begun."""
+TIMEOUT_SECONDS = 15.0
+PODS = "/api/v1/namespaces/default/pods"
+
+
+class Where(msgspec.Struct):
+    """Where to write."""
+
+    etcd: str
+    apiservers: list[str]
+    ca: str
+    token: str
+
+
+class Traffic:
+    """Writes at random times."""
+
+    def __init__(self, session: aiohttp.ClientSession, where: Where) -> None:
+        self._session = session
+        self._etcd = where.etcd
+        self._apiservers = cycle(where.apiservers)
+        self._headers = {"Authorization": f"Bearer {where.token}"}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._numbers = count()
+        self._run = uuid.uuid4().hex[:8]
+        self._living: list[str] = []
+
+    async def forever(self) -> None:
+        """Until it is cancelled."""
+        makers = [self._at(rate, partial(self._put, kind)) for kind, rate in PUT_RATES.items()]
+        makers += [self._at(POD_RATE, self._create_pod), self._at(POD_RATE, self._delete_pod)]
+        await asyncio.gather(*makers)
+
+    async def _at(self, rate: float, write: Callable[[], Awaitable[None]]) -> None:
+        random, due = Random(), time.monotonic()
+        while True:
+            due = max(due, time.monotonic() - 0.5) + random.expovariate(rate)
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            if len(self._tasks) < AT_ONCE:
+                task = asyncio.create_task(self._try(write))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    @staticmethod
+    async def _try(write: Callable[[], Awaitable[None]]) -> None:
+        with suppress(aiohttp.ClientError, TimeoutError):
+            await write()
+
+    async def _put(self, kind: str) -> None:
+        number = next(self._numbers)
+        name = f"traffic-{number % OBJECTS}"
+        key = f"/registry/{kind.lower()}s/default/{name}"
+        value = base64.b64encode(msgspec.json.encode(_object(kind, name, number))).decode()
+        body = {"key": base64.b64encode(key.encode()).decode(), "value": value}
+        async with self._session.post(f"{self._etcd}/v3/kv/put", json=body) as answer:
+            await answer.read()
+
+    async def _create_pod(self) -> None:
+        name = f"traffic-{self._run}-{next(self._numbers)}"
+        spec = {"containers": [{"name": "main", "image": "example.invalid/none:1"}]}
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+        url = f"{next(self._apiservers)}{PODS}"
+        async with self._session.post(url, json=body, headers=self._headers) as answer:
+            await answer.read()
+        self._living.append(name)
+
+    async def _delete_pod(self) -> None:
+        if len(self._living) > LIVING:
+            url = f"{next(self._apiservers)}{PODS}/{self._living.pop(0)}?gracePeriodSeconds=0"
+            async with self._session.delete(url, headers=self._headers) as answer:
+                await answer.read()
+
+
+def _object(kind: str, name: str, number: int) -> dict[str, Any]:
+    metadata = {
+        "name": name,
+        "namespace": "default",
+        "uid": str(uuid.uuid5(uuid.NAMESPACE_OID, f"{kind} {name}")),
+        "creationTimestamp": "2024-01-01T00:00:00Z",
+        "annotations": {"changed": str(number)},
+    }
+    return {"apiVersion": "v1", "kind": kind, "metadata": metadata}
+
+
+async def main(where: Where) -> None:
+    timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
+    connector = aiohttp.TCPConnector(limit=0, ssl=ssl.create_default_context(cafile=where.ca))
+    async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
+        writing = asyncio.create_task(Traffic(session, where).forever())
+        process.announce(writes=True)
+        await process.stopped()
+        writing.cancel()
+
+
+if __name__ == "__main__":
+    uvloop.run(main(msgspec.json.decode(sys.argv[1], type=Where)))
