@@ -83,7 +83,9 @@ class Audited(Protocol):
 
 
 class Auditor:
-    """Looks at the streams by a second way: at quiet ones to find stalls, at busy ones now and then for lost events.
+    """Looks at the streams of one apiserver by a second way.
+
+    At quiet ones it looks for stalls, at busy ones now and then for lost events.
 
     `budget` says how many audits a second may begin, each of a nudge and a watch; none at zero. `ticks` are the latest
     of all clocks. `late` says whether what arrives now may have waited for this process. `apiserver` counts the audits.

@@ -9,6 +9,7 @@ from watchslo.kube.client import Client, Page, Selectors
 from watchslo.kube.client import Stream as Connection
 from watchslo.kube.representation import Representation
 from watchslo.model import Resource
+from watchslo.snapshot import TransportReading
 from watchslo.watch.decode import decode
 from watchslo.watch.failure import ENDED, Action, Failure, Reason, because
 from watchslo.watch.lines import LineSplitter, LineTooLong
@@ -71,6 +72,7 @@ class Driver:
         self._note = note
         self._heard = heard
         self._requests: dict[int, asyncio.Task[None]] = {}
+        self._connection: Connection | None = None
         self._wake_at: float | None = None
         self._alarm = asyncio.Event()
         self._halted = asyncio.Event()
@@ -92,6 +94,10 @@ class Driver:
         """Tells the machine, and does what it says."""
         for output in self.machine.receive(happened, time.monotonic()):
             self._obey(output)
+
+    def transport(self) -> TransportReading | None:
+        """What the kernel knows of the watch's connection, while one is open."""
+        return self._connection.transport() if self._connection else None
 
     def _obey(self, output: Output) -> None:
         match output:
@@ -146,7 +152,11 @@ class Driver:
                 failure = opened
             else:
                 self.feed(Opened(op))
-                failure = await self._follow(op, opened)
+                self._connection = opened
+                try:
+                    failure = await self._follow(op, opened)
+                finally:
+                    self._connection = None
         self._end(op, Closed(op, failure))
 
     async def _follow(self, op: int, connection: Connection) -> Failure:

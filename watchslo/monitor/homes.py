@@ -9,14 +9,14 @@ import structlog
 
 from watchslo.clock.domain import PROBE_SPACING_SECONDS, Membership, TickChoice, TickPlan
 from watchslo.config import ClockConfig
+from watchslo.latency.bins import Bins
 from watchslo.latency.track import DOMAIN
 from watchslo.model import Reading, Resource
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.crew import Crew
 from watchslo.monitor.stream import Stream
-from watchslo.monitor.ticker import Pace
+from watchslo.monitor.ticker import Ticker
 from watchslo.monitor.timekeeper import Dated, Timekeeper
-from watchslo.monitor.trouble import Trouble
 from watchslo.watch.backoff import Backoff
 from watchslo.watch.failure import Action, Failure
 
@@ -31,20 +31,25 @@ CHOICE_GAP_SECONDS = 0.25  # all else waits for the choice
 class Homes:
     """Chooses what the main domain ticks on, keeps all clocks ticking, and finds every stream the domain it belongs to.
 
-    Streams are dated by the main domain unless their probes contradict it; then by a clock that ticks on their own
-    resource, until their probes agree with the main one again.
+    The main domain ticks through every apiserver that has joined. Streams are dated by it unless their probes
+    contradict it; then by a clock that ticks on their own resource, until their probes agree with the main one again.
     """
 
-    def __init__(self, apiserver: Apiserver, crew: Crew, clock: ClockConfig, random: Callable[[], float]) -> None:
-        self._apiserver = apiserver
+    def __init__(self, crew: Crew, clock: ClockConfig, bins: Bins, random: Callable[[], float]) -> None:
         self._crew = crew
         self._clock = clock
+        self._bins = bins
         self._random = random
         self._log = structlog.get_logger()
+        self._apiservers: dict[str, Apiserver] = {}
         self._streams: dict[int, Stream] = {}
         self._own: dict[str, Timekeeper] = {}
-        self.main = self._timekeeper(MAIN, clock.namespace)
-        crew.hire(("ticks", MAIN), self._tick_main)
+        self._plan: TickPlan | None = None
+        self._planned = asyncio.Event()
+        self._plan_needed = asyncio.Event()
+        self._plan_needed.set()
+        self.main = self._timekeeper(MAIN)
+        crew.hire(("ticks", MAIN), self._keep_choosing)
 
     @property
     def timekeepers(self) -> tuple[Timekeeper, ...]:
@@ -56,9 +61,24 @@ class Homes:
         latest = self.main.domain.clock.latest
         if latest and time.monotonic() - latest.answered < SILENT_SECONDS:
             return None
-        if self.main.trouble.now:
-            return self.main.trouble.now.message
+        for ticker in self.main.tickers.values():
+            if ticker.trouble.now:
+                return ticker.trouble.now.message
         return None if self.main.ticking else "What to tick on is being chosen."
+
+    # Who is there
+
+    def join(self, apiserver: Apiserver) -> None:
+        """Ticks through one more apiserver."""
+        self._apiservers[apiserver.name] = apiserver
+        ticker = self._ticker(self.main, apiserver, self._clock.namespace)
+        self._crew.hire(("ticks", MAIN, apiserver.name), partial(self._tick_main, ticker))
+
+    async def leave(self, apiserver: Apiserver) -> None:
+        """Ticks no more through an apiserver whose streams are all released."""
+        del self._apiservers[apiserver.name]
+        await self._crew.dismiss(("ticks", MAIN, apiserver.name))
+        self.main.leave(apiserver.name)
 
     def admit(self, stream: Stream) -> None:
         """Takes in a stream of the main domain, which is probed whenever its watch opens."""
@@ -73,50 +93,69 @@ class Homes:
         await self._close_empty()
 
     async def close(self) -> None:
-        """Stops all clocks, once all streams are released."""
+        """Stops the main clock, once all streams are released and all apiservers have left."""
         assert not self._streams
         await self._crew.dismiss(("ticks", MAIN))
 
     # Ticks
 
-    def _timekeeper(self, name: str, namespace: str) -> Timekeeper:
-        read = partial(self._read, kind="tick", namespace=namespace)
-        trouble = Trouble(self._log.bind(domain=name))
+    def _timekeeper(self, name: str) -> Timekeeper:
         return Timekeeper(
-            name, read, Pace(self._clock.interval, self._random), trouble, self._on_foreign, self._on_reset
+            name, self._bins, self._clock.interval, self._random, self._log, self._on_foreign, self._on_reset
         )
 
-    async def _read(self, resource: Resource, *, kind: str, namespace: str) -> Reading | Failure:
-        return await self._apiserver.client.read_nothing(resource, namespace, kind)
+    def _ticker(self, home: Timekeeper, apiserver: Apiserver, namespace: str) -> Ticker:
+        return home.join(apiserver.name, partial(_read, apiserver, kind="tick", namespace=namespace))
 
-    async def _tick_main(self) -> None:
+    async def _tick_main(self, ticker: Ticker) -> None:
+        """Ticks on what is planned; there has to be a new plan once that can be read no more through any apiserver."""
         backoff = Backoff(self._random)
         while True:
-            plan = await self._choose()
-            self._use(plan)
-            await self.main.ticker.run(plan.resources)
+            await self._planned.wait()
+            assert self._plan is not None
+            await ticker.run(self._plan.resources)
+            if not any(other.trouble.now is None for other in self.main.tickers.values()):
+                self._plan_anew()
             await asyncio.sleep(backoff.next(time.monotonic()))
 
-    def _use(self, plan: TickPlan) -> None:
-        self.main.blind = plan.blind
-        if plan.resources != self.main.ticker.resources:
-            keys = [resource.key for resource in plan.resources]
-            self._log.info("ticking", domain=MAIN, on=keys, blind=plan.blind)
+    def _plan_anew(self) -> None:
+        self._planned.clear()
+        self._plan_needed.set()
+
+    async def _keep_choosing(self) -> None:
+        backoff = Backoff(self._random)
+        while True:
+            await self._plan_needed.wait()
+            self._plan_needed.clear()
+            plan = await self._choose()
+            self.main.blind = plan.blind
+            if self._plan is None or plan.resources != self._plan.resources:
+                keys = [resource.key for resource in plan.resources]
+                self._log.info("ticking", domain=MAIN, on=keys, blind=plan.blind)
+            self._plan = plan
+            self._planned.set()
+            await asyncio.sleep(backoff.next(time.monotonic()))
 
     async def _choose(self) -> TickPlan:
         """Finds out what to tick on; one candidate that fails, or may not be read, is none."""
-        choice, backoff, failures = TickChoice(self._candidates()), Backoff(self._random), 0
+        choice, backoff, failures, turn = TickChoice(self._candidates()), Backoff(self._random), 0, 0
         while resource := choice.next:
-            match await self._read(resource, kind="tick", namespace=self._clock.namespace):
+            if not self._apiservers:  # all of them are being replaced
+                await asyncio.sleep(CHOICE_GAP_SECONDS)
+                continue
+            apiserver = [*self._apiservers.values()][turn % len(self._apiservers)]
+            trouble = self.main.tickers[apiserver.name].trouble
+            match await _read(apiserver, resource, kind="tick", namespace=self._clock.namespace):
                 case Reading() as reading:
                     failures = 0
-                    self.main.trouble.over()
+                    trouble.over()
                     choice.observe(reading)
                     await asyncio.sleep(CHOICE_GAP_SECONDS * (0.5 + self._random()))
                 case failure:
+                    trouble.happened("tick_failed", failure, on=resource.key)
+                    turn += 1
                     failures += 1
-                    self.main.trouble.happened("tick_failed", failure, on=resource.key)
-                    if failure.action is Action.WAIT or failures == FAILURES_EACH:
+                    if failure.action is Action.WAIT or failures == FAILURES_EACH * len(self._apiservers):
                         failures = 0
                         choice.pass_over(resource)
                     if failure.action is not Action.WAIT:
@@ -137,7 +176,9 @@ class Homes:
             stream.track.drop(DOMAIN)
             stream.start_over()
         if home is self.main:
-            home.ticker.stop()
+            self._plan_anew()
+            for ticker in home.tickers.values():
+                ticker.stop()
 
     # Membership
 
@@ -154,19 +195,20 @@ class Homes:
 
     def _pending(self, stream: Stream) -> set[Timekeeper]:
         homes = {self.main, stream.home}
-        return {home for home in homes if home.membership(stream.resource) is Membership.PENDING}
+        return {home for home in homes if home.domain.membership(stream.source) is Membership.PENDING}
 
     async def _probe(self, stream: Stream, homes: set[Timekeeper], backoff: Backoff) -> None:
         """Reads the revision of a stream's resource, if there are ticks to compare it with."""
         if not any(home.ticking for home in homes):
             return
-        match await self._read(stream.resource, kind="probe", namespace=stream.nudged_in):
+        match await _read(stream.apiserver, stream.resource, kind="probe", namespace=stream.nudged_in):
             case Reading() as reading:
                 for home in homes:
-                    home.domain.probe(stream.resource.key, reading)
+                    home.domain.probe(reading)
             case failure:
                 await asyncio.sleep(backoff.next(time.monotonic(), failure.retry_after))
-        if stream.home is not self.main and self.main.membership(stream.resource) is Membership.MEMBER:
+        is_member = self.main.domain.membership(stream.source) is Membership.MEMBER
+        if stream.home is not self.main and is_member:
             self._move(stream, self.main)
             await self._close_empty()
 
@@ -176,7 +218,9 @@ class Homes:
             self._move(stream, self._own_home(stream))
 
     def _move(self, stream: Stream, home: Timekeeper) -> None:
-        self._log.warning("domain_changed", watch=stream.label, domain=home.domain.name)
+        self._log.warning(
+            "domain_changed", watch=stream.label, apiserver=stream.apiserver.name, domain=home.domain.name
+        )
         stream.track.drop(DOMAIN)
         stream.home.detach(stream)
         stream.home = home
@@ -184,21 +228,36 @@ class Homes:
         stream.renewed.set()
 
     def _own_home(self, stream: Stream) -> Timekeeper:
-        """A clock that ticks on the stream's own resource, and so is blind to the lag of its cache."""
-        key = stream.resource.key
-        if key not in self._own:
-            home = self._own[key] = self._timekeeper(key, stream.nudged_in)
-            home.blind = True
-            self._crew.hire(("ticks", key), partial(self._tick_own, home, stream.resource))
-        return self._own[key]
+        """A clock that ticks on the stream's own resource, through every apiserver that has such a stream.
 
-    async def _tick_own(self, home: Timekeeper, resource: Resource) -> None:
+        With one apiserver it is blind to the lag of its cache.
+        """
+        key, apiserver = stream.resource.key, stream.apiserver
+        if key not in self._own:
+            self._own[key] = self._timekeeper(key)
+            self._own[key].blind = True
+        home = self._own[key]
+        if apiserver.name not in home.tickers:
+            ticker = self._ticker(home, apiserver, stream.nudged_in)
+            self._crew.hire(("ticks", key, apiserver.name), partial(self._tick_own, ticker, stream.resource))
+        return home
+
+    async def _tick_own(self, ticker: Ticker, resource: Resource) -> None:
         backoff = Backoff(self._random)
         while True:
-            await home.ticker.run([resource])
+            await ticker.run([resource])
             await asyncio.sleep(backoff.next(time.monotonic()))
 
     async def _close_empty(self) -> None:
-        for key in [key for key, home in self._own.items() if not home.streams]:
-            del self._own[key]
-            await self._crew.dismiss(("ticks", key))
+        """Stops the clocks that nobody needs, and the tickers of apiservers that have no stream there any more."""
+        for key, home in list(self._own.items()):
+            needed = {self._streams[number].apiserver.name for number in home.streams}
+            for name in set(home.tickers) - needed:
+                home.leave(name)
+                await self._crew.dismiss(("ticks", key, name))
+            if not home.tickers:
+                del self._own[key]
+
+
+async def _read(apiserver: Apiserver, resource: Resource, *, kind: str, namespace: str) -> Reading | Failure:
+    return await apiserver.client.read_nothing(resource, namespace, kind)

@@ -2,26 +2,30 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
+from itertools import islice
 
 import numpy as np
 import structlog
 
+from watchslo.clock.cache import CacheClock
 from watchslo.clock.domain import Membership
 from watchslo.clock.offset import creation_bounds
 from watchslo.config import WatchConfig
 from watchslo.kube.client import Selectors
 from watchslo.kube.representation import Representation
 from watchslo.latency.track import DOMAIN, TAINTED, UNPARSABLE, Track
-from watchslo.model import Resource
+from watchslo.model import Interval, Resource, Source
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.counters import Counters, Durations
 from watchslo.monitor.driver import Driver, Question
 from watchslo.monitor.lag import Lag
 from watchslo.monitor.timekeeper import Timekeeper
 from watchslo.monitor.trouble import Trouble
-from watchslo.snapshot import StreamReading
+from watchslo.snapshot import HistoryReading, StreamReading
 from watchslo.watch.audit import Health
 from watchslo.watch.closes import Close
 from watchslo.watch.failure import Reason, because
@@ -50,13 +54,19 @@ from watchslo.watch.messages import (
 from watchslo.watch.strategy import STRATEGIES
 
 BEHIND_SECONDS = 1.0  # an event later than this came from a backlog
+NEEDED_SHARE = 0.2  # of its threshold: a watch as late as this is worth asking where the time goes
+RECENT_SECONDS = 60.0  # for which it is known what was delivered when, for others to be compared with
+RECENT_SPACING_SECONDS = 0.05
+LIST_SECONDS = 600.0  # how long a list that was measured tells how long the next one takes
 
 
 class Stream:
     """One watch of one resource: its protocol and its counters; `home` dates what it receives, `track` tells how late.
 
-    `number` is unique among streams; `renewed` is set whenever the watch opens; `health` is what audits found. In the
-    namespace `nudged_in` the resource can be read.
+    `number` is unique among streams; `renewed` is set whenever the watch opens; `health` is what audits found,
+    `history` how far back a watch may begin, and `cache_clock` when revisions reached the apiserver's cache, while
+    somebody looks. In the namespace `nudged_in` the resource can be read. `creators` tells by how much the clocks that
+    stamp creations are ahead of our monotonic one.
     """
 
     def __init__(
@@ -66,6 +76,7 @@ class Stream:
         watch: WatchConfig,
         resource: Resource,
         apiserver: Apiserver,
+        creators: Callable[[], Interval | None],
         track: Track,
         home: Timekeeper,
         lag: Lag,
@@ -86,7 +97,8 @@ class Stream:
         self._strategy = STRATEGIES[watch.strategy]
         self._counters = Counters(self._strategy)
         self._durations = Durations(made.name for made in (self._strategy, self._strategy.instead) if made)
-        self._apiserver = apiserver
+        self.apiserver = apiserver
+        self._creators = creators
         self.selectors = Selectors(watch.field_selector, watch.label_selector)
         self._question = Question(resource, watch.namespace, self.selectors, longest_line)
         self._measures_creation = watch.measures_creation(resource)
@@ -97,7 +109,13 @@ class Stream:
         self._received: float | None = None
         self._bookmark_seen: float | None = None
         self._newest: tuple[float, int] | None = None  # when the newest event was received, and its revision
-        self._log = structlog.get_logger().bind(watch=label, resource=resource.key)
+        self._listed: tuple[float, float] | None = None  # when the last list was done, and how long it took
+        self.recent: deque[tuple[float, int]] = deque(maxlen=round(RECENT_SECONDS / RECENT_SPACING_SECONDS))
+        self.behind_peers: float | None = None
+        self._cache_behind: Interval | None = None
+        self.cache_clock: CacheClock | None = None
+        self.history: HistoryReading | None = None
+        self._log = structlog.get_logger().bind(watch=label, resource=resource.key, apiserver=apiserver.name)
         self._trouble = Trouble(self._log)
 
     @property
@@ -112,11 +130,15 @@ class Stream:
     @property
     def measured(self) -> bool:
         """Whether the clock of its home can date what arrives."""
-        return self.home.membership(self.resource) is Membership.MEMBER
+        return self.home.domain.membership(self.source) is Membership.MEMBER
 
     @property
     def up(self) -> bool:
         return self.state is State.WATCHING
+
+    @property
+    def source(self) -> Source:
+        return self.apiserver.name, self.resource.key
 
     @property
     def namespace(self) -> str | None:
@@ -137,6 +159,39 @@ class Stream:
         return max(self._opened or 0.0, self._received or 0.0)
 
     @property
+    def asks_for_hops(self) -> bool:
+        return self.watch.hops
+
+    def needs_hops(self, now: float) -> bool:
+        """Whether it is late, or may be without our seeing it, so that it is worth asking where the time goes."""
+        ticker = self.home.tickers.get(self.apiserver.name)
+        if ticker is not None and ticker.trouble.now:
+            return True
+        if self.health.stalled_for(now, self.revision) is not None:
+            return True
+        late = NEEDED_SHARE * self.threshold
+        return (self.behind_peers or 0.0) > late or self._slowest > late
+
+    @property
+    def _slowest(self) -> float:
+        """The highest quantile that is estimated of the last seconds, in seconds; 0 without events."""
+        shortest = min(self.track.reading().windows, key=lambda window: window.length)
+        return max((quantile.estimate for quantile in shortest.quantiles), default=0.0)
+
+    @property
+    def event_rate(self) -> float:
+        """Measured events a second in the last minutes."""
+        longest = max(self.track.reading().windows, key=lambda window: window.length)
+        return longest.events / longest.length
+
+    @property
+    def list_seconds(self) -> float | None:
+        """How long a full list took of late; unknown where none was needed."""
+        if self._listed is None or time.monotonic() - self._listed[0] > LIST_SECONDS:
+            return None
+        return self._listed[1]
+
+    @property
     def trouble(self) -> str | None:
         """What is wrong, in a sentence."""
         return self._trouble.now.message if self._trouble.now else None
@@ -155,7 +210,7 @@ class Stream:
                 self._driver.machine.inherit(crashed.machine.revision, time.monotonic())
             raise
         finally:
-            self._apiserver.open_streams.discard(self.number)
+            self.apiserver.open_streams.discard(self.number)
 
     def _new_driver(self, representation: Representation) -> Driver:
         return Driver(
@@ -163,10 +218,10 @@ class Stream:
                 self._strategy,
                 self.watch.page_size,
                 self._random,
-                streaming=self._apiserver.streamed_lists,
+                streaming=self.apiserver.streamed_lists,
                 inventory=Inventory() if self.watch.inventory else None,
             ),
-            self._apiserver.client,
+            self.apiserver.client,
             self._question,
             representation,
             emit=self._emit,
@@ -195,6 +250,38 @@ class Stream:
         bounds = self.home.domain.clock.measure(np.array(revisions), np.full(len(revisions), now), without=None)
         return [float(age) for age in np.where(bounds.measurable, bounds.proven, 0.0)]
 
+    def commit_bounds(self, revision: int, now: float) -> Interval | None:
+        """How long ago a revision was committed, in seconds; `upper` is infinite where our clock began later."""
+        if not self.measured:
+            return None
+        bounds = self.home.domain.clock.measure(np.array([revision]), np.array([now]), without=None)
+        upper = float(bounds.upper[0]) if bounds.measurable[0] else float("inf")
+        return Interval(float(bounds.lower[0]), upper)
+
+    def compare(self, peers: Sequence["Stream"], now: float) -> None:
+        """Notes for how long one of these watches of the same resource has had an event that this one has not."""
+        revision = self.revision
+        if revision is None or not peers:
+            self.behind_peers = None
+            return
+        ages = [now - received for peer in peers for received, newest in islice(peer.newer_than(revision), 1)]
+        self.behind_peers = max(ages, default=0.0)
+
+    def look_behind(self, known: Iterable[int], now: float) -> None:
+        """Notes how old the apiserver's cache was of late, by changes of its resource that are known from anywhere.
+
+        Nothing is noted while nobody looks.
+        """
+        self._cache_behind = None
+        if self.cache_clock is not None:
+            revisions = np.array(sorted(known), dtype=np.int64)
+            measure = partial(self.home.domain.clock.measure, without=None)
+            self._cache_behind = self.cache_clock.behind(revisions, measure, now)
+
+    def newer_than(self, revision: int) -> Iterator[tuple[float, int]]:
+        """What was delivered of late beyond a revision, and when: the oldest first."""
+        return ((received, newest) for received, newest in self.recent if newest > revision)
+
     # What becomes of it
 
     def _hear(self, size: int) -> None:
@@ -205,6 +292,8 @@ class Stream:
         for type_ in batch.types:
             self._counters.events[type_] += 1
         self._newest = batch.received, batch.revisions[-1]
+        if not self.recent or batch.received - self.recent[-1][0] >= RECENT_SPACING_SECONDS:
+            self.recent.append(self._newest)
         self.health.delivered.extend(batch.revisions)
         is_member = self.home.domain.sight(batch.received, batch.revisions[-1], self.number)
         if self._lag.tainted(batch.received):
@@ -218,34 +307,36 @@ class Stream:
             self.track.unmeasured(DOMAIN, len(batch.revisions))
 
     def _measure_creations(self, batch: Batch) -> None:
-        offset = self._apiserver.creator_offset
+        offset = self._creators()
         if offset is None:
             return
-        stamps = (
-            _parse_time(created)
-            for type_, created in zip(batch.types, batch.created, strict=True)
+        stamped = (
+            (revision, _parse_time(created))
+            for type_, revision, created in zip(batch.types, batch.revisions, batch.created, strict=True)
             if type_ == "ADDED" and created
         )
-        self.track.record_creation([creation_bounds(stamp, batch.received, offset) for stamp in stamps if stamp])
+        known = [(revision, stamp) for revision, stamp in stamped if stamp is not None]
+        ages = [creation_bounds(stamp, batch.received, offset) for _, stamp in known]
+        self.track.record_creation(batch.received, [revision for revision, _ in known], ages)
 
     def _note(self, fact: Fact) -> None:
         """Takes in a fact; why a watch was closed early and cleanly is only known a moment later."""
         match fact:
             case WatchClosed(failure, lived) if failure.reason is Reason.FORCED:
-                self._apiserver.closes.closed(self._unexplained(lived))
+                self.apiserver.closes.closed(self._unexplained(lived))
             case WatchClosed(failure) | ListFailed(failure):
-                self._apiserver.closes.ended(time.monotonic(), self.number, failure.reason)
+                self.apiserver.closes.ended(time.monotonic(), self.number, failure.reason)
                 self._tell(fact)
             case _:
                 self._tell(fact)
         if isinstance(fact, WatchClosed):
-            self._apiserver.open_streams.discard(self.number)
+            self.apiserver.open_streams.discard(self.number)
 
     def _unexplained(self, lived: float | None) -> Close:
         return Close(
             stream=self.number,
             closed=time.monotonic(),
-            open_streams=len(self._apiserver.open_streams),
+            open_streams=len(self.apiserver.open_streams),
             behind=self._behind(),
             custom=self.resource.custom,
             tell=lambda reason: self._tell(WatchClosed(because(reason), lived)),
@@ -261,14 +352,15 @@ class Stream:
     def _tell(self, fact: Fact) -> None:
         self._counters.add(fact)
         self._durations.add(fact)
-        self._apiserver.durations.add(fact)
+        self.apiserver.durations.add(fact)
         match fact:
             case WatchOpened():
                 self._opened = time.monotonic()
-                self._apiserver.open_streams.add(self.number)
+                self.apiserver.open_streams.add(self.number)
                 self.health.delivered.begin(self.revision or 0)
                 self.renewed.set()
-            case ListDone(revision=revision):
+            case ListDone(revision=revision, took=took):
+                self._listed = time.monotonic(), took
                 self.health.delivered.begin(max(revision, self.revision or 0))
             case BookmarkSeen(revision):
                 self._bookmark_seen = time.monotonic()
@@ -276,13 +368,18 @@ class Stream:
             case Unparsable(count):
                 self.track.unmeasured(UNPARSABLE, count)
                 self._vouch_anew()
-            case TimeTravel():
-                self._apiserver.time_travel += 1
+            case TimeTravel(back):
+                self._travelled(back)
             case OutOfOrder() | Garbage():
                 self._vouch_anew()
                 self._say(fact)
             case _:
                 self._say(fact)
+
+    def _travelled(self, back: int) -> None:
+        age = self.ages([self.revision - back], time.monotonic())[0] if self.revision is not None else 0.0
+        self.apiserver.travelled(back, age)
+        self._log.warning("time_travel", revisions=back, seconds=round(age, 3))
 
     def _vouch_anew(self) -> None:
         """Something came that was not emitted: no audit may call it lost."""
@@ -326,7 +423,7 @@ class Stream:
             watch=self.label,
             group=self.resource.group,
             resource=self.resource.plural,
-            apiserver=self._apiserver.name,
+            apiserver=self.apiserver.name,
             state=self.state,
             strategy=self._strategy.name,
             representation=self._driver.representation,
@@ -356,6 +453,11 @@ class Stream:
             stalls=self.health.stalls,
             stalled_for=self.health.stalled_for(now, self.revision),
             lost=self.health.lost,
+            probed=self.cache_clock is not None,
+            cache_behind=self._cache_behind,
+            behind_peers=self.behind_peers,
+            history=self.history,
+            transport=self._driver.transport(),
             list_duration={name: lists.reading() for name, lists in durations.lists.items()},
             watch_open=durations.opens.reading(),
             watch_duration=durations.lives.reading(),
@@ -367,7 +469,7 @@ class Stream:
         failure = self._driver.machine.failure
         if failure and failure.reason is Reason.UNPARSABLE:
             return "unparsable"
-        return self.home.membership(self.resource)
+        return self.home.domain.membership(self.source)
 
 
 def _parse_time(text: str) -> float | None:

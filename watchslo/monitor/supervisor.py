@@ -4,36 +4,43 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import partial
 from random import random as system_random
+from typing import NamedTuple
 
 import structlog
 
 from watchslo.config import Config, format_duration
+from watchslo.diagnose.diagnosis import Diagnosis
 from watchslo.errors import ConfigError
 from watchslo.kube.access import Connection
-from watchslo.kube.apiservers import count_apiservers
-from watchslo.kube.discovery import Catalogue, Discovery, unproven_storage
+from watchslo.kube.discovery import Catalogue, Discovery
 from watchslo.kube.limiter import Limiter
 from watchslo.latency.bins import LES, Bins
-from watchslo.latency.track import BLOCK_SECONDS, Track
-from watchslo.model import Reading
+from watchslo.latency.distribution import BLOCK_SECONDS
+from watchslo.latency.track import Track
+from watchslo.model import SERVICE, Reading
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.auditor import Auditor
 from watchslo.monitor.crew import Crew
+from watchslo.monitor.fleet import Fleet
+from watchslo.monitor.historian import Historian
 from watchslo.monitor.homes import Homes
 from watchslo.monitor.lag import Lag, keep_beating
 from watchslo.monitor.memory import give_back
+from watchslo.monitor.prober import Prober
 from watchslo.monitor.stream import Stream
 from watchslo.monitor.trouble import Trouble
 from watchslo.monitor.wanted import Plan, Wanted, plan
-from watchslo.snapshot import BuildReading, MonitorReading, Snapshot
+from watchslo.snapshot import BuildReading, CauseReading, MonitorReading, Snapshot
 from watchslo.watch.audit import detection_seconds
 from watchslo.watch.backoff import Backoff
 from watchslo.watch.failure import Failure, Reason
 
-SERVICE = "service"  # the apiserver's label: whichever one answers at the address
+Key = tuple[str, str]  # of a stream: its apiserver's name, and its label
+
 REFRESH_SECONDS = 180.0  # a new CRD is found within this
 SNAPSHOT_SECONDS = 1.0
 ROTATION_SECONDS = 10.0  # over which watches are reopened with new credentials: not all are to be closed at once
@@ -41,7 +48,7 @@ OVERLOADED_SECONDS = 0.5  # of lag between two evaluations: a tenth of the time,
 
 
 class Supervisor:
-    """Runs the streams that the configuration asks for against one apiserver.
+    """Runs the streams that the configuration asks for, against every apiserver of the fleet.
 
     `configure` may be called at any time; what a new configuration leaves alone runs on. `snapshot` is cheap when
     asked often.
@@ -56,23 +63,22 @@ class Supervisor:
         self._build = build
         self._random = random
         self._limiter = Limiter(config.limits.requests_per_second)
-        self._apiserver = Apiserver(SERVICE, connection, self._limiter)
-        self._discovery = Discovery(self._apiserver.client)
-        self._auditor = Auditor(
-            streams=lambda: [stream for _, stream in self._streams.values()],
-            apiserver=self._apiserver,
-            budget=lambda: self._config.limits.audits_per_second,
-            ticks=self._latest_ticks,
-            late=self.lag.tainted,
-            random=random,
+        self._changed = asyncio.Event()
+        self._fleet = Fleet(
+            config.kubernetes, config.clock.storage, connection, self._limiter, random, self._changed.set
         )
+        self._discovery = Discovery(lambda: self._fleet.front.client)
+        self._prober = Prober(self._all_streams, lambda: self._config.limits.probes_per_second, random)
+        self._diagnosis = Diagnosis()
+        self._causes: tuple[CauseReading, ...] = ()
         self._bins = Bins((*LES, *thresholds(config)))
         self._homes: Homes | None = None
-        self._streams: dict[str, tuple[Wanted, Stream]] = {}
+        self._served: dict[str, Apiserver] = {}
+        self._auditors: dict[str, Auditor] = {}
+        self._streams: dict[Key, tuple[Wanted, Stream]] = {}
         self._numbers = itertools.count(1)
         self._plan = Plan()
         self._untried: Config | None = config  # until the cluster has been asked for all of it
-        self._changed = asyncio.Event()
         self._outdated = asyncio.Event()
         self._rotated = asyncio.Event()
         connection.on_change(self._rotated.set)
@@ -90,14 +96,15 @@ class Supervisor:
 
         Raises ConfigError if the cluster lacks a resource that is asked for.
         """
-        async with self._apiserver.client, Crew(stop) as self._crew:
+        async with self._fleet.opened(), Crew(stop) as self._crew:
             self._crew.hire("heartbeat", partial(keep_beating, self.lag))
             self._crew.hire("evaluation", self._keep_evaluating)
             self._crew.hire("configuration", self._keep_reconciling)
             self._crew.hire("credentials", self._keep_reopening)
             await stop.wait()
-            await self._crew.dismiss("configuration", "discovery", "credentials", "audits")
-            self._apiserver.closes.give_up()
+            await self._crew.dismiss("configuration", "credentials", *self._asking())
+            for apiserver in self._fleet.all:
+                apiserver.closes.give_up()
             await self._evaluate()
             last = self._take_snapshot()
             for _, stream in self._streams.values():
@@ -121,6 +128,7 @@ class Supervisor:
     async def _keep_discovering(self) -> None:
         """Learns what is served, however long that takes: for each new configuration, and every few minutes."""
         backoff = Backoff(self._random)
+        await self._fleet.settled.wait()
         while True:
             self._outdated.clear()
             if failure := await self._look_around():
@@ -134,22 +142,13 @@ class Supervisor:
                     await self._outdated.wait()
 
     async def _look_around(self) -> Failure | None:
-        """Asks what is served, and by whom: the version, the storage, how many stand behind the address."""
+        """Asks what is served, and each apiserver what it is."""
         found = await self._discovery.refresh()
         if isinstance(found, Failure):
+            self._fleet.pass_on()
             return found
-        version = await self._apiserver.client.version()
-        if not isinstance(version, Failure):
-            self._recognise(version)
-        self._apiserver.peers = await count_apiservers(self._apiserver.client)
+        await self._fleet.look()
         return None
-
-    def _recognise(self, version: str) -> None:
-        unproven = unproven_storage(version, self._config.clock.storage)
-        if unproven != self._apiserver.unproven:
-            self._log.warning("storage_unproven", why=unproven)
-        self._apiserver.version, self._apiserver.unproven = version, unproven
-        self._apiserver.streamed_lists.observe_version(version)
 
     # Which streams run
 
@@ -164,16 +163,23 @@ class Supervisor:
     async def _reconcile(self) -> None:
         """Ends what is wanted no more, starts what is missing, and touches nothing else; asks the apiserver nothing."""
         if self._config.paused:
-            await self._crew.dismiss("discovery", "audits")
-            await self._settle({}, Reason.PAUSED)
+            await self._crew.dismiss(*self._asking())
+            await self._settle({}, {}, Reason.PAUSED)
             return
-        for name, work in (("discovery", self._keep_discovering), ("audits", self._auditor.run)):
+        works = {"apiservers": self._fleet.run, "discovery": self._keep_discovering, "hops": self._prober.run}
+        for name, work in works.items():
             if name not in self._crew:
                 self._crew.hire(name, work)
         if catalogue := self._discovery.catalogue:
-            last, self._plan = self._plan, plan(self._config, catalogue)
+            members = dict(self._fleet.members)
+            last, self._plan = self._plan, plan(self._config, catalogue, len(members))
             self._judge(last, catalogue)
-            await self._settle(self._plan.watches, Reason.RELOAD)
+            await self._settle(self._plan.watches, members if self._plan.watches else {}, Reason.RELOAD)
+
+    def _asking(self) -> list[Hashable]:
+        """All work that asks apiservers anything of its own accord, but for streams and ticks."""
+        each = ((work, name) for name in self._served for work in ("audits", "history"))
+        return ["apiservers", "discovery", "hops", *each]
 
     def _judge(self, last: Plan, catalogue: Catalogue) -> None:
         """Says what cannot be watched; at start that is refused, if all the cluster's groups answer."""
@@ -186,30 +192,71 @@ class Supervisor:
         if self._plan.left_out != last.left_out:
             self._log.warning("watches_limited", left_out=self._plan.left_out)
 
-    async def _settle(self, wanted: Mapping[str, Wanted], reason: Reason) -> None:
-        for label, (running, stream) in list(self._streams.items()):
-            if label not in wanted or not wanted[label].same_stream(running):
-                await self._end(label, stream, reason)
-            elif wanted[label].objective != running.objective:
-                self._log.info("objective_changed", watch=label)
-                stream.track = self._track(wanted[label])
-                self._streams[label] = wanted[label], stream
-        if self._homes and not wanted:
+    async def _settle(self, wanted: Mapping[str, Wanted], members: Mapping[str, Apiserver], reason: Reason) -> None:
+        await self._retire(wanted, members, reason)
+        if members and self._homes is None:
+            self._homes = Homes(self._crew, self._config.clock, self._bins, self._random)
+        for name, apiserver in list(self._served.items()):
+            if members.get(name) is not apiserver:
+                await self._leave(apiserver)
+        for name, apiserver in members.items():
+            if name not in self._served:
+                self._serve(apiserver)
+        if self._homes and not members:
             await self._homes.close()
             self._homes = None
         for label in wanted:
-            if label not in self._streams:
-                self._start(label, wanted[label])
+            for name, apiserver in members.items():
+                if (name, label) not in self._streams:
+                    self._start(apiserver, label, wanted[label])
 
-    def _start(self, label: str, wanted: Wanted) -> None:
-        if self._homes is None:
-            self._homes = Homes(self._apiserver, self._crew, self._config.clock, self._random)
+    async def _retire(self, wanted: Mapping[str, Wanted], members: Mapping[str, Apiserver], reason: Reason) -> None:
+        """Ends the streams that are wanted no more; one that is to be judged anew goes on."""
+        for (name, label), (running, stream) in list(self._streams.items()):
+            same = name in members and label in wanted and wanted[label].same_stream(running)
+            if not same or stream.apiserver is not members[name]:
+                await self._end(stream, reason)
+            elif wanted[label].objective != running.objective:
+                self._log.info("objective_changed", watch=label, apiserver=name)
+                stream.track = self._track(wanted[label])
+                self._streams[name, label] = wanted[label], stream
+
+    def _serve(self, apiserver: Apiserver) -> None:
+        """Begins to ask an apiserver: ticks, audits, and how far back a watch of it may begin."""
+        assert self._homes is not None
+        self._served[apiserver.name] = apiserver
+        self._homes.join(apiserver)
+        streams = partial(self._streams_of, apiserver.name)
+        auditor = self._auditors[apiserver.name] = Auditor(
+            streams=streams,
+            apiserver=apiserver,
+            budget=lambda: self._config.limits.audits_per_second / len(self._served),
+            ticks=self._latest_ticks,
+            late=self.lag.tainted,
+            random=self._random,
+        )
+        historian = Historian(streams, apiserver, lambda: self._config.limits.probes_per_second, self._random)
+        self._crew.hire(("audits", apiserver.name), auditor.run)
+        self._crew.hire(("history", apiserver.name), historian.run)
+
+    async def _leave(self, apiserver: Apiserver) -> None:
+        """Asks an apiserver no more; it is closed unless somebody else may still ask it."""
+        assert self._homes is not None
+        await self._crew.dismiss(("audits", apiserver.name), ("history", apiserver.name))
+        await self._homes.leave(apiserver)
+        del self._served[apiserver.name], self._auditors[apiserver.name]
+        if apiserver not in self._fleet.all:
+            await apiserver.close()
+
+    def _start(self, apiserver: Apiserver, label: str, wanted: Wanted) -> None:
+        assert self._homes is not None
         stream = Stream(
             number=next(self._numbers),
             label=label,
             watch=wanted.watch,
             resource=wanted.resource,
-            apiserver=self._apiserver,
+            apiserver=apiserver,
+            creators=lambda: self._fleet.creators,
             track=self._track(wanted),
             home=self._homes.main,
             lag=self.lag,
@@ -217,16 +264,22 @@ class Supervisor:
             longest_line=wanted.longest_line,
             nudged_in=wanted.watch.namespace or self._config.clock.namespace,
         )
-        self._streams[label] = wanted, stream
+        self._streams[apiserver.name, label] = wanted, stream
         self._homes.admit(stream)
         self._crew.hire(("stream", stream.number), stream.run)
 
-    async def _end(self, label: str, stream: Stream, reason: Reason) -> None:
+    async def _end(self, stream: Stream, reason: Reason) -> None:
         assert self._homes is not None
         stream.halt(reason)
-        del self._streams[label]
+        del self._streams[stream.apiserver.name, stream.label]
         await self._homes.release(stream)
         await self._crew.dismiss(("stream", stream.number))
+
+    def _all_streams(self) -> list[Stream]:
+        return [stream for _, stream in self._streams.values()]
+
+    def _streams_of(self, apiserver: str) -> list[Stream]:
+        return [stream for stream in self._all_streams() if stream.apiserver.name == apiserver]
 
     def _track(self, wanted: Wanted) -> Track:
         creation = wanted.watch.measures_creation(wanted.resource)
@@ -238,7 +291,7 @@ class Supervisor:
             await self._rotated.wait()
             self._rotated.clear()
             self._log.info("credentials_changed")
-            streams = [stream for _, stream in self._streams.values()]
+            streams = self._all_streams()
             for stream in streams:
                 stream.reopen(Reason.ROTATED)
                 await asyncio.sleep(2 * self._random() * ROTATION_SECONDS / len(streams))
@@ -252,19 +305,50 @@ class Supervisor:
             give_back()
 
     async def _evaluate(self) -> None:
-        """Evaluates one track after the other, and lets arrivals through in between."""
-        self._apiserver.closes.settle(time.monotonic())
+        """Evaluates one track after the other, and lets arrivals through in between; then says why they are late."""
+        for apiserver in self._fleet.all:
+            apiserver.closes.settle(time.monotonic())
+        self._compare()
         tainted, self._tainted = self._tainted, self.lag.tainted_seconds
         overloaded = self._tainted - tainted > OVERLOADED_SECONDS
-        for _, stream in list(self._streams.values()):
+        for stream in self._all_streams():
             stream.evaluate(time.monotonic(), overloaded=overloaded)
             await asyncio.sleep(0)
+        for home in self._homes.timekeepers if self._homes else ():
+            home.evaluate(time.monotonic())
+        self._diagnose()
         self._snapshot = None
+
+    def _compare(self) -> None:
+        """Holds the watches of one resource, at all apiservers, against each other and against the caches."""
+        now, by_label = time.monotonic(), defaultdict(list)
+        for (_, label), (_, stream) in self._streams.items():
+            by_label[label].append(stream)
+        for streams in by_label.values():
+            known = {revision for stream in streams for _, revision in stream.recent}
+            for stream in streams:
+                stream.compare([peer for peer in streams if peer is not stream], now)
+                stream.look_behind(known, now)
+
+    def _diagnose(self) -> None:
+        """Says which causes begin and end."""
+        before = {_subject(cause): cause for cause in self._causes}
+        self._causes = self._diagnosis.observe(self._take_snapshot(), time.monotonic())
+        now = {_subject(cause): cause for cause in self._causes}
+        for subject, cause in now.items():
+            if subject not in before:
+                self._log.warning(
+                    "cause_began", **subject._asdict(), confidence=cause.confidence.value, evidence=cause.evidence
+                )
+        for subject, cause in before.items():
+            if subject not in now:
+                lasted = round(time.time() - cause.since_wall, 3)
+                self._log.info("cause_ended", **subject._asdict(), after_s=lasted)
 
     @property
     def starting(self) -> bool:
         """Whether some watch is not open yet, or not yet known to belong to a clock."""
-        streams = [stream for _, stream in self._streams.values()]
+        streams = self._all_streams()
         return any(self._not_ready()) or any(stream.up and not stream.measured for stream in streams)
 
     def snapshot(self) -> Snapshot:
@@ -280,12 +364,17 @@ class Supervisor:
 
     def _take_snapshot(self) -> Snapshot:
         homes = self._homes.timekeepers if self._homes else ()
+        compared = self._homes.main.comparison if self._homes else lambda _: None
         return Snapshot(
             at_wall=time.time(),
             monitor=self._read_monitor(),
-            apiservers=(self._apiserver.reading(),),
-            domains=tuple(home.reading(SERVICE) for home in homes),
-            streams=tuple(stream.reading() for _, stream in self._streams.values()),
+            apiservers=tuple(
+                apiserver.reading(compared(apiserver.name), watched=apiserver.name in self._fleet.members)
+                for apiserver in self._fleet.all
+            ),
+            domains=tuple(home.reading() for home in homes),
+            streams=tuple(stream.reading() for stream in self._all_streams()),
+            causes=self._causes,
         )
 
     def _read_monitor(self) -> MonitorReading:
@@ -299,12 +388,17 @@ class Supervisor:
             reload_succeeded=self.reload_succeeded,
             reloaded_wall=self._configured_wall,
             paused=config.paused,
-            stall_detection=detection_seconds(self._auditor.quiet, config.limits.audits_per_second),
+            stall_detection=self._detection_seconds(),
             threshold=config.objective.threshold,
             events_target=config.objective.events.target,
             minutes_target=config.objective.minutes.target,
             not_ready=tuple(self._not_ready()),
         )
+
+    def _detection_seconds(self) -> float | None:
+        """That of the apiserver with the most quiet streams."""
+        quiet = max((auditor.quiet for auditor in self._auditors.values()), default=0)
+        return detection_seconds(quiet, self._config.limits.audits_per_second / max(1, len(self._auditors)))
 
     def _not_ready(self) -> Iterator[str]:
         if self._config.paused:
@@ -320,9 +414,23 @@ class Supervisor:
     def _not_running(self, homes: Homes) -> Iterator[str]:
         if homes.not_ticking:
             yield f"The revision clock does not tick: {homes.not_ticking}"
-        for label, (_, stream) in self._streams.items():
-            if not stream.started:
-                yield f"{label} has not been opened yet: {stream.trouble or stream.state}"
+        opened = {label for (_, label), (_, stream) in self._streams.items() if stream.started}
+        for (name, label), (_, stream) in self._streams.items():
+            if not stream.started and not (stream.trouble and label in opened):  # another apiserver has it
+                where = "" if name == SERVICE else f" at {name}"
+                yield f"{label} has not been opened yet{where}: {stream.trouble or stream.state}"
+
+
+class _Subject(NamedTuple):
+    """What a cause is about; None stands for all."""
+
+    cause: str
+    apiserver: str | None
+    watch: str | None
+
+
+def _subject(cause: CauseReading) -> _Subject:
+    return _Subject(cause.cause.value, cause.apiserver, cause.watch)
 
 
 def thresholds(config: Config) -> set[float]:

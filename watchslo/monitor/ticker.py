@@ -22,30 +22,31 @@ ROUND_TRIP_EDGES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0
 
 
 class Pace:
-    """How long until the next tick: a random gap around `interval`, doubling while ticks fail."""
+    """How long until the next tick: a random gap around `interval()`, doubling while ticks fail."""
 
-    def __init__(self, interval: float, random: Callable[[], float]) -> None:
+    def __init__(self, interval: Callable[[], float], random: Callable[[], float]) -> None:
         self._interval = interval
         self._random = random
-        self._slowed = interval
+        self._slowdown = 1.0
         self._not_before = 0.0
 
     def answered(self) -> None:
-        self._slowed = self._interval
+        self._slowdown = 1.0
 
     def failed(self, retry_after: float | None, now: float) -> None:
-        self._slowed = max(self._interval, min(2 * self._slowed, SLOWEST_SECONDS))
+        self._slowdown = min(2.0 * self._slowdown, max(1.0, SLOWEST_SECONDS / self._interval()))
         self._not_before = now + (retry_after or 0.0)
 
     def gap(self, now: float) -> float:
         """Seconds until the next tick, jittered by half of the interval to either side."""
-        return max(self._slowed * (0.5 + self._random()), self._not_before - now)
+        return max(self._interval() * self._slowdown * (0.5 + self._random()), self._not_before - now)
 
 
 class Ticker:
-    """Reads nothing again and again, and hands each reading to `arrived` on the loop.
+    """Reads nothing again and again through one apiserver, and hands each reading to `arrived` on the loop.
 
-    `resources` are those it ticks on.
+    `resources` are those it ticks on, `answered` is when a tick was last answered, in monotonic seconds, and `trouble`
+    what is wrong while ticks fail.
     """
 
     def __init__(
@@ -56,12 +57,13 @@ class Ticker:
         trouble: Trouble,
     ) -> None:
         self.resources: tuple[Resource, ...] = ()
+        self.answered: float | None = None
+        self.trouble = trouble
         self.results = Counter(ok=0, slow=0, failed=0)
         self.round_trips = DurationHistogram(ROUND_TRIP_EDGES)
         self._read = read
         self._arrived = arrived
         self._pace = pace
-        self._trouble = trouble
         self._stopped = False
 
     def stop(self) -> None:
@@ -87,13 +89,14 @@ class Ticker:
     async def _tick(self, resource: Resource) -> None:
         match await self._read(resource):
             case Reading() as reading:
+                self.answered = reading.answered
                 self.results["ok" if reading.round_trip < SLOW_SECONDS else "slow"] += 1
                 self.round_trips.observe(reading.round_trip)
-                self._trouble.over()
+                self.trouble.over()
                 self._pace.answered()
                 self._arrived(reading)
             case failure:
                 self.results["failed"] += 1
-                self._trouble.happened("tick_failed", failure, on=resource.key)
+                self.trouble.happened("tick_failed", failure, on=resource.key)
                 self._pace.failed(failure.retry_after, time.monotonic())
                 self._stopped = self._stopped or failure.action is Action.WAIT

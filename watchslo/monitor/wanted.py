@@ -40,8 +40,10 @@ class Plan:
     left_out: int = 0
 
 
-def plan(config: Config, catalogue: Catalogue) -> Plan:
-    """What should run, up to the limit; what is named goes before what `"*"` stands for.
+def plan(config: Config, catalogue: Catalogue, apiservers: int) -> Plan:
+    """What should run at each of so many apiservers, up to the limit that is for all of them together.
+
+    What is named goes before what `"*"` stands for.
 
     Only what the configuration itself asks for can be missing: of the default resources those are watched that exist.
     """
@@ -57,7 +59,7 @@ def plan(config: Config, catalogue: Catalogue) -> Plan:
             label = resource.key if watch.resource == "*" else watch.label
             wanted = Wanted(watch, resource, config.objective_of(watch), config.limits.max_line)
             found.setdefault(label, wanted)
-    watches = dict(islice(found.items(), config.limits.watches))
+    watches = dict(islice(found.items(), max(1, config.limits.watches // apiservers)))
     is_asked_for = "watch" in config.model_fields_set
     return Plan(watches, tuple(missing) if is_asked_for else (), len(found) - len(watches))
 

@@ -3,8 +3,9 @@
 import numpy as np
 
 from watchslo.clock.domain import Domain, Horizon, Membership
-from watchslo.model import Reading
+from watchslo.model import SERVICE, Reading
 
+PODS, NODES, LEASES = ((SERVICE, key) for key in ("pods", "nodes", "leases"))
 PENDING, MEMBER, FOREIGN = Membership.PENDING, Membership.MEMBER, Membership.FOREIGN
 
 
@@ -12,8 +13,8 @@ def tick(sent: float, answered: float, revision: int) -> Reading:
     return Reading("events", sent, answered, revision)
 
 
-def probe(sent: float, answered: float, revision: int) -> Reading:
-    return Reading("pods", sent, answered, revision)
+def probe(sent: float, answered: float, revision: int, resource: str = "pods") -> Reading:
+    return Reading(resource, sent, answered, revision)
 
 
 def ticking(until: int) -> Domain:
@@ -27,7 +28,7 @@ def ticking(until: int) -> Domain:
 def probed(domain: Domain, start: int, revisions: list[int], resource: str = "pods") -> Domain:
     """One probe and one tick each second from `start` on; the domain has ticked until then."""
     for second, revision in enumerate(revisions, start):
-        domain.probe(resource, probe(second - 0.5, second - 0.375, revision))
+        domain.probe(probe(second - 0.5, second - 0.375, revision, resource))
         assert domain.tick(tick(second, second + 0.125, 100 + 10 * second))
     return domain
 
@@ -35,8 +36,8 @@ def probed(domain: Domain, start: int, revisions: list[int], resource: str = "po
 def member_with_stream() -> Domain:
     """Pods are a member after three probes; the last tick is (3, 3.125, 130). Stream 7 watches them, 8 nodes."""
     domain = probed(ticking(1), 1, [105, 115, 125])
-    domain.attach(7, "pods")
-    domain.attach(8, "nodes")
+    domain.attach(7, PODS)
+    domain.attach(8, NODES)
     return domain
 
 
@@ -50,99 +51,99 @@ class TestMembership:
     def test_nothing_is_known_at_first(self) -> None:
         domain = Domain("main")
         assert domain.name == "main"
-        assert domain.membership("pods") is PENDING
+        assert domain.membership(PODS) is PENDING
         assert [str(membership) for membership in Membership] == ["pending", "member", "foreign"]
 
     def test_three_consistent_probes_make_a_member(self) -> None:
         domain = probed(ticking(1), 1, [105, 115])
-        assert domain.membership("pods") is PENDING
+        assert domain.membership(PODS) is PENDING
         probed(domain, 3, [125])
-        assert domain.membership("pods") is MEMBER
-        assert domain.membership("nodes") is PENDING
+        assert domain.membership(PODS) is MEMBER
+        assert domain.membership(NODES) is PENDING
 
     def test_equal_revisions_are_consistent(self) -> None:
-        assert probed(ticking(1), 1, [100, 120, 120]).membership("pods") is MEMBER
+        assert probed(ticking(1), 1, [100, 120, 120]).membership(PODS) is MEMBER
 
     def test_one_contradiction_makes_it_foreign(self) -> None:
-        assert probed(ticking(1), 1, [99]).membership("pods") is FOREIGN
-        assert probed(ticking(1), 1, [111]).membership("pods") is FOREIGN
+        assert probed(ticking(1), 1, [99]).membership(PODS) is FOREIGN
+        assert probed(ticking(1), 1, [111]).membership(PODS) is FOREIGN
 
     def test_probes_count_half_a_second_apart(self) -> None:
         domain = ticking(1)
         for sent in (0.25, 0.5, 0.75, 1.0, 1.125):
-            domain.probe("pods", probe(sent, sent, 100))
+            domain.probe(probe(sent, sent, 100))
             domain.tick(tick(sent + 0.03125, sent + 0.0625, 100))
-        assert domain.membership("pods") is PENDING
-        domain.probe("pods", probe(1.25, 1.25, 100))
+        assert domain.membership(PODS) is PENDING
+        domain.probe(probe(1.25, 1.25, 100))
         domain.tick(tick(3, 3.125, 100))
-        assert domain.membership("pods") is MEMBER
+        assert domain.membership(PODS) is MEMBER
 
     def test_a_probe_too_soon_still_convicts(self) -> None:
         domain = probed(ticking(1), 1, [105])
-        domain.probe("pods", probe(1.25, 1.375, 105))
+        domain.probe(probe(1.25, 1.375, 105))
         domain.tick(tick(1.5, 1.625, 115))
-        assert domain.membership("pods") is FOREIGN
+        assert domain.membership(PODS) is FOREIGN
 
     def test_a_probe_before_any_tick_has_ended_says_nothing(self) -> None:
         domain = Domain("main")
-        domain.probe("pods", probe(0, 0.5, 1000))
+        domain.probe(probe(0, 0.5, 1000))
         domain.tick(tick(1, 1.5, 100))
-        domain.probe("pods", probe(1.5, 1.75, 7))
+        domain.probe(probe(1.5, 1.75, 7))
         domain.tick(tick(2, 2.5, 100))
-        assert domain.membership("pods") is PENDING
-        domain.probe("pods", probe(1.625, 1.75, 7))
+        assert domain.membership(PODS) is PENDING
+        domain.probe(probe(1.625, 1.75, 7))
         domain.tick(tick(3, 3.5, 100))
-        assert domain.membership("pods") is FOREIGN
+        assert domain.membership(PODS) is FOREIGN
 
     def test_a_probe_waits_for_a_tick_sent_after_its_answer(self) -> None:
         domain = ticking(1)
-        domain.probe("pods", probe(0.25, 1, 99))
+        domain.probe(probe(0.25, 1, 99))
         domain.tick(tick(0.5, 1.25, 100))
         domain.tick(tick(1, 1.5, 100))
-        assert domain.membership("pods") is PENDING
+        assert domain.membership(PODS) is PENDING
         domain.tick(tick(1.125, 1.5, 100))
-        assert domain.membership("pods") is FOREIGN
+        assert domain.membership(PODS) is FOREIGN
 
     def test_one_probe_waits_at_a_time(self) -> None:
         domain = ticking(1)
-        domain.probe("pods", probe(0.25, 0.375, 100))
-        domain.probe("pods", probe(0.5, 0.625, 99))
+        domain.probe(probe(0.25, 0.375, 100))
+        domain.probe(probe(0.5, 0.625, 99))
         domain.tick(tick(1, 1.125, 110))
         domain.tick(tick(2, 2.125, 110))
-        assert domain.membership("pods") is PENDING
+        assert domain.membership(PODS) is PENDING
 
     def test_is_judged_by_the_ticks_right_before_and_after_it(self) -> None:
         domain = ticking(3)
-        domain.probe("pods", probe(1.25, 1.5, 121))
+        domain.probe(probe(1.25, 1.5, 121))
         domain.tick(tick(3, 3.125, 130))
-        assert domain.membership("pods") is FOREIGN
+        assert domain.membership(PODS) is FOREIGN
 
     def test_a_member_stays_as_long_as_its_probes_fit(self) -> None:
         domain = probed(ticking(1), 1, [105, 115, 125, 135, 145, 155, 165])
-        assert domain.membership("pods") is MEMBER
+        assert domain.membership(PODS) is MEMBER
         probed(domain, 8, [1000])
-        assert domain.membership("pods") is FOREIGN
+        assert domain.membership(PODS) is FOREIGN
 
     def test_a_foreign_one_starts_over_from_pending(self) -> None:
         domain = probed(ticking(1), 1, [99, 115, 125])
-        assert domain.membership("pods") is FOREIGN
+        assert domain.membership(PODS) is FOREIGN
         probed(domain, 4, [135])
-        assert domain.membership("pods") is PENDING
+        assert domain.membership(PODS) is PENDING
         probed(domain, 5, [145, 155])
-        assert domain.membership("pods") is PENDING
+        assert domain.membership(PODS) is PENDING
         probed(domain, 7, [165])
-        assert domain.membership("pods") is MEMBER
+        assert domain.membership(PODS) is MEMBER
 
     def test_an_expelled_one_waits_for_new_probes(self) -> None:
         domain = probed(ticking(1), 1, [105, 115])
-        domain.probe("pods", probe(2.5, 2.625, 125))
-        domain.expel("pods")
-        assert domain.membership("pods") is FOREIGN
+        domain.probe(probe(2.5, 2.625, 125))
+        domain.expel(PODS)
+        assert domain.membership(PODS) is FOREIGN
         domain.tick(tick(3, 3.125, 130))
         probed(domain, 4, [135, 145])
-        assert domain.membership("pods") is FOREIGN
+        assert domain.membership(PODS) is FOREIGN
         probed(domain, 6, [155])
-        assert domain.membership("pods") is PENDING
+        assert domain.membership(PODS) is PENDING
 
 
 class TestSightings:
@@ -160,12 +161,12 @@ class TestSightings:
 
     def test_a_violation_expels_the_resource_and_takes_all_it_said(self) -> None:
         domain = member_with_stream()
-        domain.attach(9, "pods")
+        domain.attach(9, PODS)
         domain.sight(3.25, 134, 9)
         domain.sight(3.5, 141, 7)
         assert domain.tick(tick(4, 4.125, 140))
-        assert domain.membership("pods") is FOREIGN
-        assert domain.membership("nodes") is PENDING
+        assert domain.membership(PODS) is FOREIGN
+        assert domain.membership(NODES) is PENDING
         domain.sight(4.25, 142, 9)
         domain.tick(tick(5, 5.125, 150))
         assert proven(domain, 134, 6) == 4.125
@@ -174,10 +175,10 @@ class TestSightings:
     def test_expelling_one_resource_leaves_the_others_sightings(self) -> None:
         domain = member_with_stream()
         domain.sight(3.5, 135, 7)
-        domain.expel("nodes")
+        domain.expel(NODES)
         domain.tick(tick(4, 4.125, 140))
         assert proven(domain, 135, 5) == 3.5
-        domain.expel("pods")
+        domain.expel(PODS)
         assert proven(domain, 135, 5) == 4.125
 
     def test_a_detached_stream_takes_its_own_along(self) -> None:
@@ -186,7 +187,7 @@ class TestSightings:
         domain.detach(7)
         domain.tick(tick(4, 4.125, 140))
         assert proven(domain, 135, 5) == 4.125
-        domain.attach(7, "pods")
+        domain.attach(7, PODS)
         domain.sight(4.5, 145, 7)
         domain.tick(tick(5, 5.125, 150))
         assert proven(domain, 145, 6) == 4.5
@@ -205,15 +206,15 @@ class TestHorizon:
 class TestResets:
     def test_a_read_older_than_one_that_ended_before_it_voids_everything(self) -> None:
         domain = member_with_stream()
-        domain.expel("nodes")
-        domain.probe("leases", probe(3.25, 3.5, 9))
+        domain.expel(NODES)
+        domain.probe(probe(3.25, 3.5, 9, "leases"))
         domain.sight(3.5, 135, 7)
         assert not domain.tick(tick(4, 4.125, 50))
         assert domain.resets == 1
-        assert [domain.membership(resource) for resource in ("pods", "nodes")] == [PENDING, PENDING]
+        assert [domain.membership(source) for source in (PODS, NODES)] == [PENDING, PENDING]
         assert domain.horizon == Horizon(4, 50)
         assert domain.tick(tick(5, 5.125, 140))
-        assert domain.membership("leases") is PENDING
+        assert domain.membership(LEASES) is PENDING
         assert proven(domain, 135, 6) == 5.125
         probed(domain, 6, [145])
         bounds = domain.clock.measure(np.array([50, 51]), np.array([6.0, 6.0]), without=None)
@@ -224,7 +225,7 @@ class TestResets:
         domain = member_with_stream()
         domain.tick(tick(4, 4.125, 50))
         for second in (5, 6, 7):
-            domain.probe("pods", probe(second - 0.5, second - 0.375, 50))
+            domain.probe(probe(second - 0.5, second - 0.375, 50))
             domain.tick(tick(second, second + 0.125, 50))
         domain.sight(7.5, 51, 7)
         domain.tick(tick(8, 8.125, 60))

@@ -8,14 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchslo.clock.revision import AFTER_ALL, BEFORE_ALL, SIGHTINGS, RevisionClock, _Ends, _Starts
-from watchslo.model import Bounds, Reading
+from watchslo.clock.revision import SIGHTINGS, RevisionClock
+from watchslo.clock.staircase import AFTER_ALL, BEFORE_ALL, Ends, Starts
+from watchslo.model import SERVICE, Bounds, Reading
 
 INF = math.inf
 
 
-def tick(sent: float, answered: float, revision: int, resource: str = "events") -> Reading:
-    return Reading(resource, sent, answered, revision)
+def tick(sent: float, answered: float, revision: int, resource: str = "events", apiserver: str = SERVICE) -> Reading:
+    return Reading(resource, sent, answered, revision, apiserver)
 
 
 def clock_of(*readings: Reading) -> RevisionClock:
@@ -25,16 +26,19 @@ def clock_of(*readings: Reading) -> RevisionClock:
     return clock
 
 
-def measure(clock: RevisionClock, *events: tuple[int, float], without: str | None = None) -> Bounds:
+def measure(
+    clock: RevisionClock, *events: tuple[int, float], without: str | None = None, only: str | None = None
+) -> Bounds:
+    source = (SERVICE, without) if without else None
     revisions = np.array([revision for revision, _ in events], dtype=np.int64)
-    return clock.measure(revisions, np.array([received for _, received in events]), without=without)
+    return clock.measure(revisions, np.array([received for _, received in events]), without=source, only=only)
 
 
 def one(
-    clock: RevisionClock, revision: int, received: float, without: str | None = None
+    clock: RevisionClock, revision: int, received: float, without: str | None = None, only: str | None = None
 ) -> tuple[float, float, float] | None:
     """(lower, proven, upper) of one event, or None where nothing is known."""
-    bounds = measure(clock, (revision, received), without=without)
+    bounds = measure(clock, (revision, received), without=without, only=only)
     if not bounds.measurable[0]:
         return None
     return float(bounds.lower[0]), float(bounds.proven[0]), float(bounds.upper[0])
@@ -119,14 +123,14 @@ class TestStaircases:
     """A point that says nothing more than another one, of the same revision or the same time, is not kept."""
 
     def test_of_starts(self) -> None:
-        starts = _Starts()
+        starts = Starts()
         for revision, time in ((100, 11.0), (100, 10.0), (110, 12.0), (105, 12.0)):
             starts.add(revision, time)
         assert starts._revisions.tolist() == [BEFORE_ALL, 100, 105, AFTER_ALL]
         assert starts._times.tolist() == [-INF, 11, 12, INF]
 
     def test_of_ends(self) -> None:
-        ends = _Ends()
+        ends = Ends()
         for revision, time in ((110, 11.0), (100, 11.0), (110, 10.5)):
             ends.add(revision, time)
         assert ends._revisions.tolist() == [BEFORE_ALL, 110, AFTER_ALL]
@@ -396,6 +400,37 @@ class TestHealth:
         assert clock.median_round_trip == 0.5
         clock.tick(tick(13, 13.25, 107))
         assert one(clock, 105, 14) == (0.75, 0.75, 2)
+
+
+class TestApiservers:
+    """Ticks through several apiservers: the fast ones see the delay that the slow one hides."""
+
+    def clock(self) -> RevisionClock:
+        slow = [tick(t, t + 0.5, 100 + int(20 * (t - 10 + 0.5)), apiserver="slow") for t in (10, 11, 12)]
+        fast = [tick(t, t + 0.125, 100 + int(20 * (t - 10)), apiserver="fast") for t in (10.25, 11.25, 12.25)]
+        return clock_of(*sorted(slow + fast, key=lambda reading: reading.sent))
+
+    def test_the_greatest_lower_and_the_least_upper_bound_over_all_of_them(self) -> None:
+        assert one(self.clock(), 126, 13) == (13 - 11.5, 13 - 11.5, 13 - 11.25)
+        assert one(self.clock(), 126, 13, only="fast") == (13 - 12.375, 13 - 12.375, 13 - 11.25)
+        assert one(self.clock(), 126, 13, only="slow") == (13 - 11.5, 13 - 11.5, 13 - 10)
+        assert one(self.clock(), 126, 13, only="other") is None
+
+    def test_leaves_out_one_resource_of_one_apiserver(self) -> None:
+        clock = clock_of(tick(10, 10.5, 100, "pods", "one"), tick(11, 11.5, 110, "pods", "other"))
+        clock.tick(tick(12, 12.5, 120, "pods", "one"))
+        bounds = clock.measure(np.array([115]), np.array([13.0]), without=("one", "pods"))
+        assert not bounds.measurable[0] or bounds.lower[0] == 0
+        assert bounds.upper[0] == 2
+
+    def test_the_fastest_tells_what_is_resolved(self) -> None:
+        clock = self.clock()
+        assert clock.median_round_trip == clock.median_round_trip_of("fast") == 0.125
+        assert clock.median_round_trip_of("slow") == 0.5
+        clock.leave("fast")
+        assert clock.median_round_trip == 0.5
+        assert clock.median_round_trip_of("fast") is None
+        clock.leave("fast")
 
 
 eighths = st.integers(0, 64).map(lambda n: n / 8)

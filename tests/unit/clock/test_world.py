@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from watchslo.clock.domain import Domain, Membership
 from watchslo.clock.revision import RevisionClock
-from watchslo.model import Bounds, Reading
+from watchslo.model import SERVICE, Bounds, Reading
 
 INF = math.inf
 RESOURCES = ("pods", "nodes")
@@ -83,7 +83,8 @@ def worlds(draw: st.DrawFn, *, unit: float = 1 / 64, base: int = 1000) -> World:
 
 def measure(clock: RevisionClock, arrivals: list[Arrival], without: str | None = None) -> Bounds:
     revisions = np.array([arrival.revision for arrival in arrivals], dtype=np.int64)
-    return clock.measure(revisions, np.array([arrival.received for arrival in arrivals]), without=without)
+    source = (SERVICE, without) if without else None
+    return clock.measure(revisions, np.array([arrival.received for arrival in arrivals]), without=source)
 
 
 def assert_truth_inside(clock: RevisionClock, arrivals: list[Arrival], without: str | None = None) -> None:
@@ -194,9 +195,9 @@ def test_domains_never_mix(world: World, other: World, swapped: bool) -> None:  
         if happening.resource == "pods":
             assert domain.tick(happening)
         else:
-            domain.probe(happening.resource, happening)
-        assert domain.membership("nodes") is not Membership.FOREIGN
-        assert domain.membership("foreign") is not Membership.MEMBER
+            domain.probe(happening)
+        assert domain.membership((SERVICE, "nodes")) is not Membership.FOREIGN
+        assert domain.membership((SERVICE, "foreign")) is not Membership.MEMBER
     assert domain.resets == 0
 
 
@@ -206,11 +207,11 @@ def test_a_stream_that_leaves_the_sequence_leaves_nothing_behind(world: World, p
     domain = Domain("ours")
     for start in range(-5, 0):
         for resource in ("pods", "copies"):
-            domain.probe(resource, Reading(resource, start + 0.25, start + 0.5, world.base))
+            domain.probe(Reading(resource, start + 0.25, start + 0.5, world.base))
         domain.tick(Reading("nodes", start + 0.75, start + 0.875, world.base))
-    assert domain.membership("copies") is Membership.MEMBER
+    assert domain.membership((SERVICE, "copies")) is Membership.MEMBER
     for stream in range(3 + clones):
-        domain.attach(stream, "pods" if stream < 3 else "copies")
+        domain.attach(stream, (SERVICE, "pods" if stream < 3 else "copies"))
     honest: list[Arrival] = []
     gone_at, seen_at = INF, -INF
     for number, happening in enumerate(world.in_order(world.readings)):
@@ -218,7 +219,7 @@ def test_a_stream_that_leaves_the_sequence_leaves_nothing_behind(world: World, p
             assert domain.tick(happening)
             assert_truth_inside(domain.clock, honest)
             if happening.sent > gone_at:
-                assert domain.membership("copies") is Membership.FOREIGN
+                assert domain.membership((SERVICE, "copies")) is Membership.FOREIGN
                 assert not np.isin(domain.clock._sightings._streams[: domain.clock._sightings._count], [3, 4]).any()
             continue
         if number >= position and happening.received > seen_at:  # else it came too soon after another to be looked at
@@ -228,5 +229,5 @@ def test_a_stream_that_leaves_the_sequence_leaves_nothing_behind(world: World, p
             domain.sight(happening.received, happening.revision + (10**6 if number >= position else 0), stream)
         domain.sight(happening.received, happening.revision, happening.stream)
         honest.append(happening)
-    assert domain.membership("pods") is Membership.MEMBER
+    assert domain.membership((SERVICE, "pods")) is Membership.MEMBER
     assert domain.resets == 0

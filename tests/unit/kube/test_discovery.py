@@ -153,7 +153,7 @@ class Apiserver:
 
     def __init__(self, server: Server, client: Client) -> None:
         self._server = server
-        self.discovery = Discovery(client)
+        self.discovery = Discovery(lambda: client)
 
     async def refresh(self, documents: Mapping[str, bytes]) -> Catalogue | Failure:
         self._server.script = [documents[path] for path in documents]

@@ -1,0 +1,1 @@
+"""Why are watches late? Pure: readings in, causes out."""

@@ -1,0 +1,208 @@
+"""Which apiservers are watched: the one behind the service, every one that announces itself, or those that are listed.
+
+What changes is told to `changed`; who runs the streams closes an apiserver that has left once nothing asks it any more.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import Literal
+from urllib.parse import urlsplit
+
+import structlog
+
+from watchslo.clock.offset import hull
+from watchslo.config import KubernetesConfig
+from watchslo.kube.access import Address, Connection
+from watchslo.kube.apiservers import TLS_NAME, await_change, count_apiservers, read_addresses
+from watchslo.kube.limiter import Limiter
+from watchslo.model import SERVICE, Interval
+from watchslo.monitor.apiserver import Apiserver
+from watchslo.monitor.trouble import Trouble
+from watchslo.watch.failure import Failure
+
+REFRESH_SECONDS = 180.0  # the addresses are watched besides, where that is allowed
+REACH_SECONDS = 8.0  # one that has not answered by then is not where we can reach it
+
+
+class Fleet:
+    """All apiservers that are, or may be, asked.
+
+    `members` are those whose resources are watched, by name; never none. `service` is whoever answers at the address of
+    the credentials, member or not. `servers` is how many apiservers the cluster has, where that is known. `settled`
+    is set once they have been looked for. `storage` is what the configuration says of their storage.
+    """
+
+    def __init__(
+        self,
+        config: KubernetesConfig,
+        storage: Literal["auto", "etcd", "unproven"],
+        connection: Connection,
+        limiter: Limiter,
+        random: Callable[[], float],
+        changed: Callable[[], None],
+    ) -> None:
+        self.settled = asyncio.Event()
+        self._config = config
+        self._storage = storage
+        self._connection = connection
+        self._limiter = limiter
+        self._random = random
+        self._changed = changed
+        self.service = Apiserver(SERVICE, connection, limiter)
+        self.members: dict[str, Apiserver] = {}
+        self.servers: int | None = None
+        self._front = 0
+        self._known: tuple[str, ...] = ()
+        self._counted_more = False
+        self._log = structlog.get_logger()
+        self._addresses = Trouble(self._log)
+        self._leases = Trouble(self._log)
+
+    @contextlib.asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        """The context, on the loop, within which they can be asked."""
+        await self.service.open()
+        if isinstance(self._config.apiservers, tuple):
+            await self._watch_at(self._config.apiservers)
+        else:
+            self.members = {SERVICE: self.service}
+        try:
+            yield
+        finally:
+            for apiserver in self.all:
+                await apiserver.close()
+            await self._connection.close()
+
+    @property
+    def all(self) -> tuple[Apiserver, ...]:
+        """The members, and the service."""
+        return tuple({SERVICE: self.service, **self.members}.values())
+
+    @property
+    def front(self) -> Apiserver:
+        """Who is asked what any of them can answer."""
+        candidates = [*self.members.values()] if isinstance(self._config.apiservers, tuple) else [*self.all]
+        return candidates[self._front % len(candidates)]
+
+    def pass_on(self) -> None:
+        """The one in front has failed: the next one is asked from now on."""
+        self._front += 1
+
+    @property
+    def creators(self) -> Interval | None:
+        """By how much the clocks of all that may stamp creations are ahead of our monotonic one.
+
+        Unknown while one of them is not among those that we ask.
+        """
+        if self.servers is None or self.servers > len(self.members):
+            return None
+        return hull([apiserver.stamp_offset for apiserver in self.members.values()])
+
+    # Finding them
+
+    async def run(self) -> None:
+        """Follows the apiservers as they come and go, until cancelled."""
+        while True:
+            wait = REFRESH_SECONDS * (0.9 + 0.2 * self._random())
+            client = self.front.client
+            found = await read_addresses(client)
+            if self._config.apiservers == "each":
+                await self._follow(found)
+            self.settled.set()
+            await self._count(None if isinstance(found, Failure) else len(found))
+            if self._config.apiservers == "each":
+                await await_change(client, wait, self._known)
+            else:
+                await asyncio.sleep(wait)
+
+    async def _follow(self, found: tuple[str, ...] | Failure) -> None:
+        """Watches every address that is announced, once any one of them can be reached from here."""
+        if isinstance(found, Failure):
+            self._addresses.happened("apiservers_unknown", found)
+            self.pass_on()
+            return
+        self._addresses.over()
+        is_watching_each = SERVICE not in self.members
+        if not found or found == (self._known if is_watching_each else ()):
+            self._known = found
+            return
+        if is_watching_each or await self._reaches_any(found):
+            await self._watch_at(found)
+        elif found != self._known:
+            self._log.warning("apiservers_unreachable", addresses=len(found), watching=SERVICE)
+        self._known = found
+
+    async def _reaches_any(self, urls: tuple[str, ...]) -> bool:
+        """Whether one of them answers; from outside of a cluster they seldom can be reached."""
+        tried = [self._apiserver(url) for url in urls]
+        answers = [asyncio.create_task(_answers(apiserver)) for apiserver in tried]
+        try:
+            for answer in asyncio.as_completed(answers, timeout=REACH_SECONDS):
+                if await answer:
+                    return True
+        except TimeoutError:
+            pass
+        finally:
+            for waiting in answers:
+                waiting.cancel()
+            await asyncio.gather(*answers, return_exceptions=True)
+        return False
+
+    async def _watch_at(self, urls: tuple[str, ...]) -> None:
+        """Makes members of those at these addresses; who was one before stays who it was."""
+        members = {}
+        for url in urls:
+            name = urlsplit(url).netloc
+            apiserver = self.members.get(name)
+            if apiserver is None:
+                apiserver = self._apiserver(url)
+                await apiserver.open()
+            members[name] = apiserver
+        self._log.info("apiservers", watching=sorted(members))
+        self.members = members
+        self._changed()
+
+    def _apiserver(self, url: str) -> Apiserver:
+        server_name = self._config.tls_server_name or (TLS_NAME if self._config.apiservers == "each" else None)
+        return Apiserver(urlsplit(url).netloc, self._connection, self._limiter, Address(url, server_name))
+
+    async def _count(self, addresses: int | None) -> None:
+        """Learns how many apiservers there are: by the leases that they keep, or else by their addresses."""
+        leases = await count_apiservers(self.front.client)
+        if isinstance(leases, Failure):
+            self._leases.happened("apiservers_uncounted", leases)
+            leases = None
+        else:
+            self._leases.over()
+        known = [count for count in (leases, addresses) if count is not None]
+        self.servers = max(known, default=None)
+        self.service.peers = self.servers
+        each = {name: apiserver for name, apiserver in self.members.items() if name != SERVICE}
+        more = self.servers is not None and bool(each) and self.servers > len(each)
+        if more and not self._counted_more:
+            self._log.warning("apiservers_hidden", addresses=len(each), apiservers=self.servers)
+        self._counted_more = more
+        for apiserver in each.values():
+            apiserver.peers = None if more or self.servers is None else 1
+
+    # What they are
+
+    async def look(self) -> None:
+        """Asks each for its version, all at once; one that does not answer holds up the others for a moment only."""
+        await asyncio.gather(*(self._look_at(apiserver) for apiserver in self.all))
+
+    async def _look_at(self, apiserver: Apiserver) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(REACH_SECONDS):
+                version = await apiserver.client.version()
+                if not isinstance(version, Failure):
+                    apiserver.recognise(version, self._storage)
+
+
+async def _answers(apiserver: Apiserver) -> bool:
+    await apiserver.open()
+    try:
+        return not isinstance(await apiserver.client.version(), Failure)
+    finally:
+        await apiserver.close()
