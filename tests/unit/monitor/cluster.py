@@ -1,4 +1,7 @@
-"""A cluster in memory, behind the methods of `kube.client.Client`: what it answers can be changed at any time."""
+"""A cluster in memory, behind the methods of `kube.client.Client`: what it answers can be changed at any time.
+
+Each client is a door to one apiserver of it; all of them have the same storage.
+"""
 
 import asyncio
 import contextlib
@@ -7,17 +10,18 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, Self
 
 from structlog.testing import CapturingLogger
 
-from watchslo.kube.access import Access, Connection, Credentials
-from watchslo.kube.apiservers import SLICES
+from watchslo.kube.access import Access, Address, Connection, Credentials
+from watchslo.kube.apiservers import LEASES, SLICES
 from watchslo.kube.client import Page, Selectors
 from watchslo.kube.limiter import Limiter
 from watchslo.kube.representation import Representation
-from watchslo.model import Reading, Resource
+from watchslo.model import SERVICE, Reading, Resource
 from watchslo.watch.failure import ENDED, Failure, Phase, Reason, because
 from watchslo.watch.messages import ListRequest, Objects, WatchRequest
 
@@ -53,6 +57,7 @@ class Watch:
     resource: Resource
     revision: int
     representation: Representation
+    apiserver: str = SERVICE
     queue: asyncio.Queue[bytes | Failure] = field(default_factory=asyncio.Queue)
     open: bool = True
 
@@ -62,6 +67,9 @@ class Watch:
 
     def send(self, said: bytes | Failure = ENDED) -> None:
         self.queue.put_nowait(said)
+
+    def transport(self) -> None:
+        return None
 
 
 def line(type_: str, revision: int | str, created: str | None = None) -> bytes:
@@ -74,9 +82,11 @@ def because_of(reason: Reason, phase: Phase = Phase.LIST) -> Failure:
 
 
 class Cluster:
-    """One apiserver. A request fails while `failures` names its (kind, resource key), (kind, "*") or ("*", "*").
+    """A request fails while `failures` names its (kind, resource key), (kind, "*") or ("*", "*").
 
     `revisions` are those of resources that are kept in a storage of their own; `hanging` kinds are never answered.
+    Apiservers are announced at `addresses`; those whose host is `dead` cannot be reached, `slow` ones take so long to
+    answer and to pass on events.
     """
 
     def __init__(self) -> None:
@@ -90,18 +100,34 @@ class Cluster:
         self.namespace: str | None = None  # the only one that may be read
         self.git_version = "v1.36.3"
         self.addresses: tuple[str, ...] = ("10.0.0.1",)
+        self.leases: int | None = None  # as many as there are addresses
+        self.dead: set[str] = set()
+        self.slow: dict[str, float] = {}
+        self.bells: list[Watch] = []  # watches of the addresses
         self.requests: Counter[tuple[str, str]] = Counter()
         self.asked: list[tuple[float, str, str]] = []
+        self.asked_at: Counter[tuple[str, str]] = Counter()  # by apiserver and kind
         self.watches: list[Watch] = []  # without those of audits
         self.history: list[tuple[Resource, int, bytes]] = []
+        self.oldest = 0  # revision that a second watch may begin from
         self.frozen: set[str] = set()  # keys of resources whose cache is stuck: nothing is delivered, nudges are slow
         self.date_skew: float | None = None
-        self.is_open = False
-        self._observe: Callable[[float, float, float], object] = lambda *_: None
+        self.doors: set[Door] = set()  # that are open
 
-    def client(self, _: Connection, __: Limiter, observe: Callable[[float, float, float], object]) -> Self:
-        self._observe = observe
-        return self
+    def client(
+        self,
+        _: Connection,
+        __: Limiter,
+        observe: Callable[[float, float, float], object],
+        *,
+        name: str = SERVICE,
+        address: Address | None = None,  # noqa: ARG002 - the name tells
+    ) -> "Door":
+        return Door(self, name, observe)
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self.doors)
 
     # What happens in the cluster
 
@@ -127,7 +153,23 @@ class Cluster:
 
     def send(self, resource: Resource, said: bytes | Failure = ENDED) -> None:
         for watch in self.open_watches(resource):
-            watch.send(said)
+            if delay := self.slow.get(_host(watch.apiserver)):
+                asyncio.get_running_loop().call_later(delay, watch.send, said)
+            elif _host(watch.apiserver) not in self.dead:
+                watch.send(said)
+
+    def announce(self, *addresses: str) -> None:
+        """Other apiservers."""
+        self.addresses = addresses
+        for bell in self.bells:
+            bell.send(b"{}")
+
+    def kill(self, host: str) -> None:
+        """It cannot be reached any more, and its watches break."""
+        self.dead.add(host)
+        for watch in self.open_watches():
+            if _host(watch.apiserver) == host:
+                watch.send(because_of(Reason.RESET, Phase.STREAM))
 
     def open_watches(self, resource: Resource | None = None) -> list[Watch]:
         return [watch for watch in self.watches if watch.open and resource in (None, watch.resource)]
@@ -142,21 +184,35 @@ class Cluster:
     def count(self, kind: str, key: str | None = None) -> int:
         return sum(1 for _, asked, of in self.asked if asked == kind and key in (None, of))
 
-    # What a client can ask
+
+class Door:
+    """What a client of one apiserver can ask."""
+
+    def __init__(self, cluster: Cluster, name: str, observe: Callable[[float, float, float], object]) -> None:
+        self.cluster = cluster
+        self.name = name
+        self._observe = observe
+
+    @property
+    def requests(self) -> Counter[tuple[str, str]]:
+        return self.cluster.requests
 
     async def __aenter__(self) -> Self:
-        self.is_open = True
+        self.cluster.doors.add(self)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self.is_open = False
+        self.cluster.doors.discard(self)
 
     async def read_nothing(self, resource: Resource, namespace: str, kind: str) -> Reading | Failure:
         sent = time.monotonic()
-        if kind == "nudge" and resource.key in self.frozen:
+        if kind == "nudge" and resource.key in self.cluster.frozen:
             await asyncio.sleep(SLOW_SECONDS)
         failure = await self._answer(kind, resource.key, namespace)
-        return failure or Reading(resource.key, sent, time.monotonic(), self.revision_of(resource))
+        return failure or Reading(resource.key, sent, time.monotonic(), self.cluster.revision_of(resource), self.name)
+
+    async def read_cache(self, resource: Resource, namespace: str) -> Reading | Failure:
+        return await self.read_nothing(resource, namespace, "probe_cache")
 
     async def list_page(
         self,
@@ -172,7 +228,7 @@ class Cluster:
         failure = await self._answer("list", resource.key, namespace)
         token = None if request.continue_token or not request.limit else "more"
         objects = Objects(["a", "b", "c"], ["1", "2", "3"]) if with_objects else None
-        return failure or Page(self.revision_of(resource), 3, 1000, token, sent, time.monotonic(), objects)
+        return failure or Page(self.cluster.revision_of(resource), 3, 1000, token, sent, time.monotonic(), objects)
 
     @contextlib.asynccontextmanager
     async def watch(
@@ -191,19 +247,24 @@ class Cluster:
             return
         assert request.revision is not None
         opened = Watch(resource, request.revision, representation)
-        if kind == "audit":
+        if kind in ("audit", "history"):
             self._tell_history(opened, request.timeout)
             yield opened
             return
-        self.watches.append(opened)
+        self.cluster.watches.append(opened)
         try:
             yield opened
         finally:
             opened.open = False
 
     def _tell_history(self, watch: Watch, timeout: float) -> None:
-        """What a second watch gets: all that the cache has, and an end."""
-        for resource, revision, event in self.history:
+        """What a second watch gets: all that the cache has, and an end; or a 410."""
+        if watch.revision < self.oldest:
+            message = f"too old resource version: {watch.revision} ({self.oldest})"
+            status = {"kind": "Status", "code": 410, "reason": "Expired", "message": message}
+            watch.send(json.dumps({"type": "ERROR", "object": status}).encode() + b"\n")
+            return
+        for resource, revision, event in self.cluster.history:
             if resource == watch.resource and revision > watch.revision:
                 watch.send(event)
         asyncio.get_running_loop().call_later(timeout, watch.send)
@@ -213,27 +274,36 @@ class Cluster:
         if failure:
             return failure
         if path == SLICES:
-            part = {"addressType": "IPv4", "endpoints": [{"addresses": list(self.addresses)}]}
-            return json.dumps({"items": [part]}).encode()
+            ports = [{"name": "https", "port": 6443}]
+            part = {"addressType": "IPv4", "endpoints": [{"addresses": list(self.cluster.addresses)}], "ports": ports}
+            return json.dumps({"items": [part], "metadata": {"resourceVersion": "1"}}).encode()
+        if path == LEASES:
+            number = len(self.cluster.addresses) if self.cluster.leases is None else self.cluster.leases
+            renewed = {"spec": {"renewTime": datetime(2026, 1, 1, tzinfo=UTC).isoformat()}}
+            return json.dumps({"items": [renewed] * number}).encode()
         return _discovery(
-            [resource for resource in self.served if bool(resource.group) == (path == "/apis")], self.stale
+            [resource for resource in self.cluster.served if bool(resource.group) == (path == "/apis")],
+            self.cluster.stale,
         )
 
     async def version(self) -> str | Failure:
-        return await self._answer("version") or self.git_version
+        return await self._answer("version") or self.cluster.git_version
 
     async def _answer(self, kind: str, key: str = "", namespace: str | None = None) -> Failure | None:
-        self.asked.append((time.monotonic(), kind, key))
-        sent = time.monotonic()
-        await asyncio.sleep(ANSWER_SECONDS)
-        if kind in self.hanging:
+        cluster, sent = self.cluster, time.monotonic()
+        cluster.asked.append((sent, kind, key))
+        cluster.asked_at[self.name, kind] += 1
+        await asyncio.sleep(ANSWER_SECONDS + cluster.slow.get(_host(self.name), 0.0))
+        if _host(self.name) in cluster.dead:
+            return because_of(Reason.UNREACHABLE)
+        if kind in cluster.hanging:
             await asyncio.get_running_loop().create_future()
-        if self.date_skew is not None:
-            self._observe(float(int(time.time() + self.date_skew)), sent, time.monotonic())
-        if self.namespace and namespace and namespace != self.namespace:
+        if cluster.date_skew is not None:
+            self._observe(float(int(time.time() + cluster.date_skew)), sent, time.monotonic())
+        if cluster.namespace and namespace and namespace != cluster.namespace:
             return because_of(Reason.FORBIDDEN)
         names = ((kind, key), (kind, "*"), ("*", "*"))
-        return next((self.failures[name] for name in names if name in self.failures), None)
+        return next((cluster.failures[name] for name in names if name in cluster.failures), None)
 
 
 def _discovery(served: Iterable[Resource], stale: Iterable[str]) -> bytes:
@@ -248,6 +318,10 @@ def _discovery(served: Iterable[Resource], stale: Iterable[str]) -> bytes:
 def _entry(resource: Resource) -> dict[str, object]:
     scope = "Namespaced" if resource.namespaced else "Cluster"
     return {"resource": resource.plural, "scope": scope, "verbs": ["list", "watch"]}
+
+
+def _host(apiserver: str) -> str:
+    return apiserver.partition(":")[0]
 
 
 def nowhere() -> Connection:
