@@ -259,8 +259,8 @@ class Door:
 
     def _tell_history(self, watch: Watch, timeout: float) -> None:
         """What a second watch gets: all that the cache has, and an end; or a 410."""
-        if watch.revision < self.oldest:
-            message = f"too old resource version: {watch.revision} ({self.oldest})"
+        if watch.revision < self.cluster.oldest:
+            message = f"too old resource version: {watch.revision} ({self.cluster.oldest})"
             status = {"kind": "Status", "code": 410, "reason": "Expired", "message": message}
             watch.send(json.dumps({"type": "ERROR", "object": status}).encode() + b"\n")
             return
