@@ -1,0 +1,329 @@
+"""Three apiservers, of which one is hurt: it is named, and why; the others are left alone; all that is said is true."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fidelity.cases import Traffic
+from tests.fidelity.writing import Writing
+from tests.support.assets import Assets
+from tests.support.control_plane import SERVICE_NAME, Port
+from tests.support.daemon import LOOK_SECONDS, Daemon, config_file
+from tests.support.high_availability import HighAvailability, Member
+from tests.support.process import eventually
+from tests.support.sampled import Sampled
+from tests.support.writer import configmap
+
+WATCHES = ("configmaps", "pods", "leases.coordination.k8s.io")
+CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
+TRAFFIC = Traffic("incident", rate=40.0)
+EACH = {"apiservers": "each"}
+
+CALM_SECONDS = 90.0  # until nothing has a cause any more: it all starts at once, on two cores
+STEADY_SECONDS = 20.0  # of figures before something happens
+INCIDENT_SECONDS = 20.0
+NAMED_SECONDS = 30.0
+CLEARED_SECONDS = 60.0
+AFTERWARDS_SECONDS = 10.0  # in which nothing is named again
+LATE_SECONDS = 0.3  # the P50 of nobody who is healthy
+SETTLE_SECONDS = 8.0  # until what came last is sealed and evaluated
+UNTOUCHED = ("closed", "relists", "expired", "gapRevisions", "stalls", "lostEvents", "orderViolations")
+"""What of a stream does not change while another apiserver is hurt."""
+
+Rule = dict[str, list[str]]
+
+
+@pytest.fixture(scope="module")
+def lab(assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HighAvailability]:
+    with HighAvailability(tmp_path_factory.mktemp("apiservers"), assets) as lab:
+        yield lab
+
+
+@pytest.fixture(scope="module")
+def writing(lab: HighAvailability) -> Iterator[Writing]:
+    """By the last apiserver, which nobody hurts."""
+    with Writing(partial(lab.writer, lab.members[-1]), CONFIGMAPS, configmap, TRAFFIC, seed=5) as writing:
+        yield writing
+
+
+@contextlib.contextmanager
+def daemon(folder: Path, kubeconfig: Path, **kubernetes: Any) -> Iterator[Daemon]:
+    """One that watches configmaps."""
+    config = config_file(folder, kubernetes=kubernetes, watch=[{"resource": "configmaps"}])
+    with Daemon(folder, "--config", config, "--kubeconfig", kubeconfig) as running:
+        yield running
+
+
+def watched(daemon: Daemon) -> set[str]:
+    """The apiservers that have a stream, each of which is open and dated."""
+    return {
+        stream["apiserver"] if stream["up"] and stream["membership"] == "member" else "not yet"
+        for stream in daemon.status()["streams"]
+    }
+
+
+def until_watched(daemon: Daemon, *names: str) -> None:
+    daemon.process.until(lambda: watched(daemon) == {*names}, CALM_SECONDS, f"{names} are watched", LOOK_SECONDS)
+
+
+def until_measured(daemon: Daemon, count: int) -> None:
+    """Waits until so many streams have samples."""
+
+    def measured() -> bool:
+        return [stream["latency"]["events"] > 0 for stream in daemon.status()["streams"]] == [True] * count
+
+    daemon.process.until(measured, CALM_SECONDS, f"{count} are measured", LOOK_SECONDS)
+
+
+# How they are found
+
+
+def test_the_service_is_watched_as_one(lab: HighAvailability, writing: Writing, tmp_path: Path) -> None:
+    with daemon(tmp_path, lab.kubeconfig()) as running:
+        until_watched(running, "service")
+        until_measured(running, 1)
+        (apiserver,) = running.status()["apiservers"]
+        assert apiserver["peers"] == len(lab.members)
+        assert apiserver["alone"] is None
+    assert writing.writes()
+
+
+def test_listed_urls_are_watched_each(lab: HighAvailability, writing: Writing, tmp_path: Path) -> None:
+    urls = [member.url for member in lab.members[:2]]
+    with daemon(tmp_path, lab.kubeconfig(), apiservers=urls, tlsServerName=SERVICE_NAME) as running:
+        until_watched(running, *(member.name for member in lab.members[:2]))
+        until_measured(running, 2)
+        assert len(running.log("apiservers_hidden")) == 1, "there is a third one"
+    assert writing.writes()
+
+
+WATCH: Rule = {"apiGroups": [""], "resources": ["configmaps", "events"], "verbs": ["list", "watch"]}
+SLICES: Rule = {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]}
+
+
+def test_without_the_right_to_find_them_the_service_is_watched(
+    lab: HighAvailability, writing: Writing, tmp_path: Path
+) -> None:
+    token = lab.plane.service_account("least", WATCH)
+    with daemon(tmp_path, lab.kubeconfig("least", {"token": token}), **EACH) as running:
+        until_watched(running, "service")
+        until_measured(running, 1)
+        for said in ("apiservers_unknown", "apiservers_uncounted"):
+            (entry,) = running.log(said)
+            assert entry["reason"] == "forbidden"
+            assert "may not list the resource" in entry["message"], entry
+    assert writing.writes()
+
+
+def test_without_the_right_to_count_them_each_is_watched(
+    lab: HighAvailability, writing: Writing, tmp_path: Path
+) -> None:
+    token = lab.plane.service_account("uncounted", WATCH, SLICES)
+    with daemon(tmp_path, lab.kubeconfig("uncounted", {"token": token}), **EACH) as running:
+        until_watched(running, *(member.name for member in lab.members))
+        until_measured(running, len(lab.members))
+        assert running.log("apiservers_unknown") == []
+        assert len(running.log("apiservers_uncounted")) == 1
+    assert writing.writes()
+
+
+def test_addresses_that_cannot_be_reached_leave_the_service(
+    lab: HighAvailability, writing: Writing, tmp_path: Path
+) -> None:
+    nobody = Port()
+    with announced(lab, f"https://127.0.0.1:{nobody.number}"), daemon(tmp_path, lab.kubeconfig(), **EACH) as running:
+        until_watched(running, "service")
+        until_measured(running, 1)
+        assert len(running.log("apiservers_unreachable")) == 1
+        assert running.log("apiservers") == []
+    nobody.release()
+    assert writing.writes()
+
+
+def test_an_address_that_is_not_one_apiserver_is_said_to_be_none(
+    lab: HighAvailability, writing: Writing, tmp_path: Path
+) -> None:
+    """As where a load balancer stands behind the only address that is announced."""
+    with announced(lab, lab.service.url):
+        for number in range(2):
+            lab.lease(f"apiserver-more-{number}")
+        with daemon(tmp_path, lab.kubeconfig(), **EACH) as running:
+            running.until_said("apiservers_hidden")
+            until_measured(running, 1)
+            (hidden,) = running.log("apiservers_hidden")
+            assert (hidden["addresses"], hidden["apiservers"]) == (1, 3)
+    assert writing.writes()
+
+
+@contextlib.contextmanager
+def announced(lab: HighAvailability, url: str) -> Iterator[None]:
+    """This URL only, instead of the members' own."""
+    for member in lab.members:
+        lab.withdraw(member.url)
+    lab.announce(url)
+    try:
+        yield
+    finally:
+        lab.withdraw(url)
+        for member in lab.members:
+            lab.announce(member.url)
+
+
+# What happens to them
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A cause at a moment (monotonic seconds)."""
+
+    at: float
+    cause: str
+    apiserver: str | None
+    watch: str | None
+    confidence: str
+    evidence: str
+
+
+@dataclass
+class Watcher:
+    """What a daemon names over time, and what it says of those whom nobody hurts."""
+
+    daemon: Sampled
+    healthy: frozenset[str]
+    named: list[Named] = field(default_factory=list)
+    worst: float = 0.0
+
+    def look(self) -> list[Named]:
+        """What is named now."""
+        status, now = self.daemon.status(), time.monotonic()
+        named = [
+            Named(now, *(cause[key] for key in ("cause", "apiserver", "watch", "confidence", "evidence")))
+            for cause in status["causes"]
+        ]
+        self.named += named
+        for stream in self._healthy(status):
+            assert stream["up"], (stream["apiserver"], stream["watch"], stream["state"])
+            self.worst = max(self.worst, *(_p50s(stream["latency"]["windows"])))
+        return named
+
+    def look_for(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.look()
+            time.sleep(LOOK_SECONDS)
+
+    def first(self, name: str, causes: frozenset[str]) -> float | None:
+        """When one of these causes was first named for an apiserver."""
+        return next((each.at for each in self.named if each.apiserver == name and each.cause in causes), None)
+
+    def until(self, condition: Callable[[], bool], timeout: float, what: str) -> None:
+        self.daemon.process.until(condition, timeout, what, LOOK_SECONDS)
+
+    def counted(self) -> dict[tuple[str, str], Any]:
+        """The counters of the healthy, by apiserver and watch."""
+        return {
+            (stream["apiserver"], stream["watch"]): {name: stream[name] for name in UNTOUCHED}
+            for stream in self._healthy(self.daemon.status())
+        }
+
+    def _healthy(self, status: Any) -> list[Any]:
+        return [stream for stream in status["streams"] if stream["apiserver"] in self.healthy]
+
+
+def _p50s(windows: Sequence[Any]) -> list[float]:
+    return [0.0, *(found["estimate"] for window in windows for found in window["quantiles"] if found["q"] == 0.5)]
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """What happens to one apiserver, and which causes may be named for it."""
+
+    strike: Callable[[Member], contextlib.AbstractContextManager[None]]
+    causes: frozenset[str]
+
+
+INCIDENTS = {
+    "paused": Incident(Member.paused, frozenset({"apiserver_sending", "stalled_stream"})),
+    "cut off from etcd": Incident(lambda member: member.storage.fault("frozen-link"), frozenset({"cache_behind"})),
+    "throttled": Incident(
+        lambda member: member.client.fault("thin-link", 3000), frozenset({"bandwidth", "apiserver_sending"})
+    ),
+}
+
+
+@pytest.mark.timeout(360)
+@pytest.mark.parametrize("name", INCIDENTS)
+def test_who_is_hurt_is_named_and_the_others_are_not(
+    lab: HighAvailability, writing: Writing, tmp_path: Path, name: str
+) -> None:
+    incident, (hurt, *others) = INCIDENTS[name], lab.members
+    with watching(lab, tmp_path, others) as watcher:
+        before = watcher.counted()
+        began = time.monotonic()
+        with incident.strike(hurt):
+            watcher.look_for(INCIDENT_SECONDS)
+        verify(watcher, writing, hurt, incident.causes, began)
+        assert watcher.counted() == before
+
+
+@pytest.mark.timeout(360)
+def test_who_is_killed_is_named_and_the_one_in_its_place_is_followed(
+    lab: HighAvailability, writing: Writing, tmp_path: Path
+) -> None:
+    killed, *others = lab.members
+    with watching(lab, tmp_path, others) as watcher:
+        before = watcher.counted()
+        began = time.monotonic()
+        lab.kill(killed)
+        watcher.look_for(INCIDENT_SECONDS)
+        lab.withdraw(killed.url)
+        added = lab.add()
+        verify(watcher, writing, killed, frozenset({"apiserver_sending", "stalled_stream"}), began)
+        assert watcher.counted() == before
+        until_watched(watcher.daemon, added.name, *(member.name for member in others))
+        names = {apiserver["name"] for apiserver in watcher.daemon.status()["apiservers"]}
+        assert killed.name not in names
+        assert f'apiserver="{killed.name}"' not in watcher.daemon.scrape().text
+
+
+@contextlib.contextmanager
+def watching(lab: HighAvailability, folder: Path, healthy: Sequence[Member]) -> Iterator[Watcher]:
+    """A daemon that watches all apiservers, and has measured them long enough to know them well."""
+    watch = [{"resource": resource} for resource in WATCHES]
+    with Sampled(folder, lab.kubeconfig(), kubernetes=EACH, watch=watch) as running:
+        until_watched(running, *(member.name for member in lab.members))
+        running.process.until(lambda: not running.status()["causes"], CALM_SECONDS, "all is well", LOOK_SECONDS)
+        watcher = Watcher(running, frozenset(member.name for member in healthy))
+        watcher.look_for(STEADY_SECONDS)
+        watcher.until(lambda: not watcher.look(), CALM_SECONDS, "all is well")
+        watcher.named.clear()
+        yield watcher
+
+
+def verify(watcher: Watcher, writing: Writing, hurt: Member, causes: frozenset[str], began: float) -> None:
+    """What was said of an incident that is over now: who, why, from when, until when, and whether it is true."""
+    ended = time.monotonic()
+    eventually(lambda: not watcher.look(), CLEARED_SECONDS, f"cleared: {watcher.named[-1:]}", LOOK_SECONDS)
+    cleared = time.monotonic()
+    watcher.look_for(AFTERWARDS_SECONDS)
+    named = {(each.cause, each.apiserver, each.watch, each.confidence): each for each in reversed(watcher.named)}
+    for each in named.values():
+        print(f"{each.at - began:.1f} s: {each}")
+    first = watcher.first(hurt.name, causes)
+    print(f"named after {(first or time.monotonic()) - began:.1f} s, cleared after {cleared - ended:.1f} s")
+    assert first is not None, f"{hurt.name} was never said to have any of {sorted(causes)}"
+    assert first - began <= NAMED_SECONDS
+    assert all(each.at <= cleared for each in watcher.named), "it came back"
+    assert {each.apiserver for each in watcher.named} <= {hurt.name, None}, "another was blamed"
+    sure = {each.cause for each in watcher.named if each.confidence == "high"}
+    assert sure <= causes, "it was sure, and wrong"
+    assert watcher.worst < LATE_SECONDS
+    checked, wrong = watcher.daemon.contradictions(writing.writes())
+    assert checked > 0
+    assert not wrong, f"{len(wrong)} of {checked} samples cannot be true: {wrong[:3]}"
