@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 CLIENTGO := .cache/clientgo
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links
-GATED := watchslo/clock/*,watchslo/latency/*,watchslo/watch/*
+GATED := watchslo/clock/*,watchslo/latency/*,watchslo/watch/*,watchslo/diagnose/*
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check assets e2e faults soak fidelity bench golden mutate lock clean
@@ -27,7 +27,7 @@ $(STAMP): requirements-dev.lock pyproject.toml
 demo: setup ## Watch a simulated cluster and see its latencies, until Ctrl-C (DURATION=20 seconds, FAULT=frozen-cache)
 	@$(BIN)/watchslo demo $(if $(DURATION),--duration $(DURATION)) $(if $(FAULT),--fault $(FAULT))
 
-test: setup ## Run the unit tests; clock, latency and watch must be covered, every branch of them
+test: setup ## Run the unit tests; clock, latency, watch and diagnose must be covered, every branch of them
 	$(BIN)/coverage run -m pytest tests/unit
 	$(BIN)/coverage report --include='$(GATED)' --fail-under=100 --skip-covered --show-missing
 
@@ -62,7 +62,7 @@ $(CLIENTGO): $(addprefix benchmarks/clientgo/,go.mod go.sum main.go)
 golden: setup ## Rewrite the golden files; look at the difference before you commit it
 	$(BIN)/pytest tests/unit --golden
 
-mutate: setup ## Mutate clock, latency and watch, and print how many mutants the tests kill
+mutate: setup ## Mutate clock, latency, watch and diagnose, and print how many mutants the tests kill
 	rm -rf mutants
 	$(BIN)/mutmut run
 	@$(BIN)/mutmut results

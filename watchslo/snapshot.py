@@ -152,8 +152,9 @@ class StreamReading:
     been frozen: absent while nothing is stalled. `list_duration` is by the strategy that was used in the end.
 
     `probed` says whether the apiserver's cache is read now and then, to tell the hops apart; `cache_behind` how old
-    that cache was, at worst, in the last seconds of it. `behind_peers` is for how long the same resource's watch at
-    another apiserver has had an event that this one has not: absent without such a peer, 0 where it has none.
+    that cache was, at worst, in the last seconds of it, `cache_round_trip` how long these reads took. `behind_peers` is
+    for how long the same resource's watch at another apiserver has had an event that this one has not: absent without
+    such a peer, 0 where it has none.
     """
 
     watch: str
@@ -199,6 +200,7 @@ class StreamReading:
     watch_duration: HistogramReading
     last_failure: FailureReading | None
     track: TrackReading
+    cache_round_trip: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""Why are watches late? Pure: readings in, causes out."""
+"""Why are watches late, and whose doing is it? Judged from outside, by what successive snapshots show."""

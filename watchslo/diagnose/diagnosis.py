@@ -1,10 +1,10 @@
-"""Which cause? (placeholder until the diagnosis is there)."""
+"""Causes over time."""
 
 from watchslo.snapshot import CauseReading, Snapshot
 
 
 class Diagnosis:
-    """Names no cause yet."""
+    """Tells the causes of what successive snapshots show."""
 
-    def observe(self, snapshot: Snapshot, now: float) -> tuple[CauseReading, ...]:  # noqa: ARG002
+    def observe(self, _snapshot: Snapshot, _now: float) -> tuple[CauseReading, ...]:
         return ()

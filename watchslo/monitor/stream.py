@@ -463,6 +463,7 @@ class Stream:
             watch_duration=durations.lives.reading(),
             last_failure=self._trouble.latest,
             track=self.track.reading(),
+            cache_round_trip=self.cache_clock.median_round_trip if self.cache_clock else None,
         )
 
     def _membership(self) -> str:

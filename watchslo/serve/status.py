@@ -224,8 +224,9 @@ class Stream(_Part):
 
     What the inventory knows, `unseenChanges` by kind and `inventoryObjects`, is null without one. `lastAudit` is what
     the last audit found; `stalledFor` is null unless the watch is stalled. `probed` says whether the apiserver's cache
-    is read now and then, `cacheBehind` how old that was at worst. `behindPeers` is for how long the same watch at
-    another apiserver has had an event that this one has not; null without such a watch.
+    is read now and then, `cacheBehind` how old that was at worst, `cacheRoundTrip` how long a read took. `behindPeers`
+    is for how long the same watch at another apiserver has had an event that this one has not; null without such a
+    watch.
     """
 
     watch: str
@@ -263,6 +264,7 @@ class Stream(_Part):
     lost_events: int = Field(validation_alias="lost")
     probed: bool
     cache_behind: Bounds | None
+    cache_round_trip: float | None
     behind_peers: float | None
     history: History | None
     transport: Transport | None

@@ -182,6 +182,7 @@ STALLED = replace(
     lost=1,
     probed=True,
     cache_behind=Interval(0.25, 0.375),
+    cache_round_trip=0.0009765625,
     behind_peers=1.5,
     history=replace(HISTORY, seconds=Interval(600.0, math.inf), complete=True, list_seconds=None),
     last_failure=None,
