@@ -428,6 +428,17 @@ class TestTransport:
         server_says.set()
         assert stream.transport() is None
 
+    async def test_of_one_that_is_being_closed(self, client: Client, server_says: asyncio.Event) -> None:
+        """Its descriptor may be another connection's in a moment."""
+        async with client.watch(PODS, None, Selectors(), WatchRequest(1, 300), Representation.TABLE) as stream:
+            assert isinstance(stream, Stream)
+            connection = stream._response.connection
+            assert connection is not None
+            assert connection.transport is not None
+            connection.transport.abort()
+            assert stream.transport() is None
+        server_says.set()
+
     @pytest.mark.parametrize(("data_ago", "acknowledged_ago"), [(1500, 250), (250, 1500)])
     async def test_by_the_fields_of_the_kernel(self, data_ago: int, acknowledged_ago: int) -> None:
         fields = list(range(1000, 1024))  # struct tcp_info after its first eight bytes
