@@ -51,7 +51,7 @@ from watchslo.watch.messages import (
     WatchClosed,
     WatchOpened,
 )
-from watchslo.watch.strategy import STRATEGIES
+from watchslo.watch.strategy import STRATEGIES, TAIL
 
 BEHIND_SECONDS = 1.0  # an event later than this came from a backlog
 NEEDED_SHARE = 0.2  # of its threshold: a watch as late as this is worth asking where the time goes
@@ -360,7 +360,8 @@ class Stream:
                 self.health.delivered.begin(self.revision or 0)
                 self.renewed.set()
             case ListDone(revision=revision, took=took):
-                self._listed = time.monotonic(), took
+                if fact.strategy != TAIL.name:  # which lists nothing
+                    self._listed = time.monotonic(), took
                 self.health.delivered.begin(max(revision, self.revision or 0))
             case BookmarkSeen(revision):
                 self._bookmark_seen = time.monotonic()
