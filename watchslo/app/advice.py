@@ -1,10 +1,10 @@
-"""Which list strategy informers should use, by what rehearsals of each have shown."""
+"""Which list strategy informers should use, by what rehearsals of each have shown, and how long they may be away."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median_low
 
-from watchslo.monitor.rehearsal import Rehearsal
+from watchslo.monitor.rehearsal import Headroom, Rehearsal
 from watchslo.serve.page import duration
 from watchslo.watch import strategy
 from watchslo.watch.strategy import PAGE_SIZE
@@ -77,6 +77,36 @@ def advise(found: Mapping[str, Outcome]) -> Advice:
     if 0 < found[chosen].typical.objects <= PAGE_SIZE:
         sentences.append("With so few objects all of them cost about the same.")
     return Advice(chosen, " ".join([*sentences, *_remarks(found)]))
+
+
+def remembers(headroom: Headroom, found: Mapping[str, Outcome]) -> str:
+    """How long an informer may be away before it gets 410, and what that means for lists in pages.
+
+    Those need their first page's revision at the end; what holds for them holds for whoever resumes a watch.
+    """
+    revisions = _counted(headroom.revisions, "revision")
+    proven = duration(headroom.seconds.lower)
+    if headroom.complete:
+        return f"The apiserver dropped no change meanwhile: it remembers {revisions}, at least {proven}, and ever more."
+    if headroom.about is None:
+        return f"The apiserver remembers {revisions}, at least {proven}."
+    away = f"A client that is away for more than about {duration(headroom.about)} ({revisions}) gets 410"
+    longest = _longest_list(found)
+    if longest is None:
+        return f"{away}."
+    if longest >= headroom.about:
+        return f"{away}. The longest list took {duration(longest)}: a watch that opens after it is too late."
+    return f"{away}. The longest list took {duration(longest)}, {_share(longest / headroom.about)} of that."
+
+
+def _share(ratio: float) -> str:
+    return f"{ratio:.0%}" if ratio >= 0.01 else "less than 1%"  # noqa: PLR2004 - of a percent nobody needs parts
+
+
+def _longest_list(found: Mapping[str, Outcome]) -> float | None:
+    """Seconds until the slowest start of an informer was synced; None where none ever was."""
+    times = (run.synced for name in INFORMERS if name in found for run in found[name].runs)
+    return max((synced for synced in times if synced is not None), default=None)
 
 
 def _why_stream(found: Mapping[str, Outcome]) -> str:

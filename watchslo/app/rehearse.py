@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
 import math
 from collections.abc import Coroutine, Mapping, Sequence
@@ -15,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from watchslo.app import logs
-from watchslo.app.advice import Advice, Outcome, advise, failing, outcomes
+from watchslo.app.advice import Advice, Outcome, advise, failing, outcomes, remembers
 from watchslo.app.session import INTERRUPTED, run_on_loop, stop_signals
 from watchslo.app.table import plain_console
 from watchslo.errors import ConfigError, ConnectError
@@ -23,9 +24,9 @@ from watchslo.kube.access import Connection
 from watchslo.kube.connect import connect
 from watchslo.kube.discovery import Discovery
 from watchslo.kube.limiter import Limiter
-from watchslo.model import Resource
+from watchslo.model import SERVICE, Resource
 from watchslo.monitor.apiserver import Apiserver
-from watchslo.monitor.rehearsal import Rehearsal, count_objects, rehearse_once
+from watchslo.monitor.rehearsal import Chronicle, Headroom, Rehearsal, count_objects, rehearse_once
 from watchslo.serve.page import ABSENT, duration
 from watchslo.watch.failure import Failure, Reason
 from watchslo.watch.strategy import STRATEGIES, TAIL, Strategy
@@ -56,11 +57,12 @@ class Question:
 
 @dataclass(slots=True)
 class Trial:
-    """A resource, how many objects it has, and what has been rehearsed with it so far."""
+    """A resource, how many objects it has, what has been rehearsed with it so far, and, after that, its headroom."""
 
     resource: Resource
     objects: int
     runs: list[Rehearsal] = field(default_factory=list)
+    headroom: Headroom | None = None
 
 
 def rehearse(kubeconfig: Path | None, context: str | None, question: Question, output: Literal["table", "json"]) -> int:
@@ -81,7 +83,7 @@ def rehearse(kubeconfig: Path | None, context: str | None, question: Question, o
 
 async def _conduct(connection: Connection, question: Question, trials: list[Trial]) -> bool:
     """Adds to `trials`, one rehearsal after the other; False when interrupted."""
-    apiserver = Apiserver("service", connection, Limiter(UNLIMITED))
+    apiserver = Apiserver(SERVICE, connection, Limiter(UNLIMITED))
     stop = asyncio.Event()
     with stop_signals(stop), _progress() as progress:
         async with apiserver.client:
@@ -102,20 +104,30 @@ async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
 async def _rehearse_all(apiserver: Apiserver, question: Question, trials: list[Trial], progress: Progress) -> None:
     strategies = question.chosen
     trials += await _prepare(apiserver, question)
-    turns = [(trial, strategy) for trial in trials for strategy in strategies * question.repeat]
-    task = progress.add_task("", total=len(turns))
-    for number, (trial, strategy) in enumerate(turns):
-        progress.update(task, description=f"{trial.resource.key}: {strategy.name}", completed=number)
-        await asyncio.sleep(PAUSE_SECONDS if number else 0.0)
-        run = await rehearse_once(strategy, apiserver.client, trial.resource, question.namespace, random)
-        if run.failure and run.hopeless:
-            raise _refused(trial.resource, run.failure)
-        trial.runs.append(run)
+    done = itertools.count()
+    task = progress.add_task("", total=len(trials) * len(strategies) * question.repeat)
+    for trial in trials:
+        chronicle = Chronicle(apiserver.client, trial.resource, question.namespace)
+        await chronicle.begin()
+        for strategy in strategies * question.repeat:
+            number = next(done)
+            progress.update(task, description=f"{trial.resource.key}: {strategy.name}", completed=number)
+            await asyncio.sleep(PAUSE_SECONDS if number else 0.0)
+            trial.runs.append(await _rehearse(apiserver, trial.resource, question, strategy))
+            await chronicle.note()
+        trial.headroom = await chronicle.end()
+
+
+async def _rehearse(apiserver: Apiserver, resource: Resource, question: Question, strategy: Strategy) -> Rehearsal:
+    run = await rehearse_once(strategy, apiserver.client, resource, question.namespace, random)
+    if run.failure and run.hopeless:
+        raise _refused(resource, run.failure)
+    return run
 
 
 async def _prepare(apiserver: Apiserver, question: Question) -> list[Trial]:
     """Looks at all resources before anything is rehearsed: they exist, they may be listed, they are not too large."""
-    catalogue = await Discovery(apiserver.client).refresh()
+    catalogue = await Discovery(lambda: apiserver.client).refresh()
     if isinstance(catalogue, Failure):
         raise ConnectError(catalogue.message)
     resources = dict.fromkeys(catalogue.resolve(name) for name in question.resources)
@@ -172,6 +184,8 @@ def _show(trials: Sequence[Trial], question: Question, output: Literal["table", 
         for outcome in found.values():
             if not outcome.holds:
                 console.print(f"{outcome.strategy}: {failing(outcome)}.", style="red")
+        if trial.headroom:
+            console.print(remembers(trial.headroom, found))
         console.print(_says(advice), style="green" if advice and advice.strategy else "yellow")
 
 
@@ -244,7 +258,22 @@ def _document(trial: Trial, question: Question) -> dict[str, object]:
         "objects": trial.objects,
         "use": advice and advice.strategy,
         "why": advice and advice.reason,
+        "history": trial.headroom and _history_document(trial.headroom),
         "runs": [_run_document(run) for run in trial.runs],
+    }
+
+
+def _history_document(headroom: Headroom) -> dict[str, object]:
+    proven = headroom.seconds
+    return {
+        "oldest": headroom.oldest,
+        "revisions": headroom.revisions,
+        "seconds": {
+            "lower": proven.lower,
+            "about": headroom.about,
+            "upper": proven.upper if math.isfinite(proven.upper) else None,
+        },
+        "complete": headroom.complete,
     }
 
 

@@ -1,4 +1,7 @@
-"""One rehearsal: an informer starts by one strategy, and all that it costs is counted until it is synced."""
+"""One rehearsal: an informer starts by one strategy, and all that it costs is counted until it is synced.
+
+Beside it stands the headroom: how long an informer may be away before it would have to start again.
+"""
 
 import asyncio
 import time
@@ -7,11 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import msgspec
+import numpy as np
 
+from watchslo.clock.revision import RevisionClock
 from watchslo.kube.client import Client, Selectors
 from watchslo.kube.representation import Representation
-from watchslo.model import Resource
+from watchslo.model import Interval, Reading, Resource
 from watchslo.monitor.driver import Driver, Question
+from watchslo.monitor.historian import Found, find_oldest
 from watchslo.watch.failure import Action, Failure, Phase, Reason, because
 from watchslo.watch.machine import Machine, State
 from watchslo.watch.messages import (
@@ -34,6 +40,7 @@ SETTLE_SECONDS = 1.0  # that the watch must stay open: its 410 comes up to 4 ms 
 PATIENCE_SECONDS = 300.0  # etcd is compacted every five minutes: no list that takes longer has a revision left
 TRIES = 3  # of what fails: lists are dear, and what fails three times is nothing for informers
 LONGEST_LINE = 64 * 2**20
+ANY_NAMESPACE = "default"  # of a cache that holds them all
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +215,79 @@ class _Run:
             fell_back=self._fell_back,
             failure=None if self._synced is not None else self._failure,
         )
+
+
+# How long one may be away
+
+
+@dataclass(frozen=True, slots=True)
+class Headroom:
+    """How far back a watch of a resource may begin: `oldest` is `revisions` behind the newest one.
+
+    `seconds` is how long ago that was, of which the reads between rehearsals prove a part; `about` reckons the rest by
+    the pace of the changes meanwhile, and is None where there were none. `complete` says that nothing was dropped
+    meanwhile: one may be away for longer than this.
+    """
+
+    oldest: int
+    revisions: int
+    seconds: Interval
+    about: float | None
+    complete: bool
+
+
+class Chronicle:
+    """Finds out the headroom of one resource: what is remembered before the rehearsals, and what after them."""
+
+    def __init__(self, client: Client, resource: Resource, namespace: str | None) -> None:
+        self._client = client
+        self._resource = resource
+        self._namespace = namespace or ANY_NAMESPACE
+        self._clock = RevisionClock()
+        self._readings: list[Reading] = []
+        self._begun: Found | None = None
+
+    async def begin(self) -> None:
+        await self.note()
+        self._begun = await self._find()
+
+    async def note(self) -> None:
+        """Reads the revision of this moment."""
+        reading = await self._client.read_nothing(self._resource, self._namespace, "tick")
+        if isinstance(reading, Reading):
+            self._readings.append(reading)
+            self._clock.tick(reading)
+
+    async def end(self) -> Headroom | None:
+        """None where nobody knows, and of what is not cached: that depends on when etcd is compacted."""
+        await self.note()
+        found = await self._find()
+        if found is None:
+            return None
+        bounds = self._clock.measure(np.array([found.oldest]), np.array([found.at]), without=None)
+        proven = Interval(float(bounds.lower[0]), float(bounds.upper[0]))
+        unmoved = self._begun is not None and self._begun.oldest == found.oldest
+        return Headroom(found.oldest, found.revisions, proven, self._about(found, proven), found.complete or unmoved)
+
+    async def _find(self) -> Found | None:
+        if not self._resource.cached or not self._readings:
+            return None
+        found = await find_oldest(
+            self._client, self._resource, self._namespace, lambda: self._readings[-1].revision, _at_once
+        )
+        return found if isinstance(found, Found) else None
+
+    def _about(self, found: Found, proven: Interval) -> float | None:
+        first, last = self._readings[0], self._readings[-1]
+        written = last.revision - first.revision
+        if written <= 0:
+            return None
+        reckoned = found.revisions * (last.sent - first.sent) / written
+        return min(max(reckoned, proven.lower), proven.upper)
+
+
+async def _at_once() -> None:
+    """A rehearsal keeps to no budget: informers do not."""
 
 
 # How many objects there are

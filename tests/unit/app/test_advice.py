@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from watchslo.app.advice import LONG_SECONDS, Advice, Outcome, advise, failing, outcomes
-from watchslo.monitor.rehearsal import Rehearsal
+from watchslo.app.advice import LONG_SECONDS, Advice, Outcome, advise, failing, outcomes, remembers
+from watchslo.model import Interval
+from watchslo.monitor.rehearsal import Headroom, Rehearsal
 from watchslo.watch.failure import Reason, because
 
 PAGED = Rehearsal(
@@ -145,3 +146,39 @@ def test_the_typical_run_is_the_median(runs: list[float | None], synced: float |
 )
 def test_what_did_not_hold(run: Rehearsal, said: str) -> None:
     assert failing(Outcome(run.strategy, (run,))) == said
+
+
+# How long one may be away
+
+HEADROOM = Headroom(oldest=1000, revisions=6400, seconds=Interval(14.0, float("inf")), about=128.0, complete=False)
+
+
+@pytest.mark.parametrize(
+    ("headroom", "runs", "said"),
+    [
+        (HEADROOM, [PAGED, STREAM], " gets 410. The longest list took 1.5 s, 1% of that."),
+        (HEADROOM, [replace(PAGED, synced=0.1)], " gets 410. The longest list took 100 ms, less than 1% of that."),
+        (HEADROOM, [replace(PAGED, synced=96.0), PAGED], " gets 410. The longest list took 96 s, 75% of that."),
+        (
+            HEADROOM,
+            [replace(PARALLEL, synced=140.0)],
+            " gets 410. The longest list took 140 s: a watch that opens after it is too late.",
+        ),
+        (HEADROOM, [EXPIRED], " gets 410."),
+        (HEADROOM, [TAIL], " gets 410."),
+    ],
+)
+def test_how_long_one_may_be_away(headroom: Headroom, runs: list[Rehearsal], said: str) -> None:
+    away = "A client that is away for more than about 128 s (6,400 revisions)"
+    assert remembers(headroom, outcomes(runs)) == away + said
+
+
+def test_what_drops_nothing_remembers_ever_more() -> None:
+    assert remembers(replace(HEADROOM, complete=True), outcomes([PAGED])) == (
+        "The apiserver dropped no change meanwhile: it remembers 6,400 revisions, at least 14 s, and ever more."
+    )
+
+
+def test_without_changes_only_what_is_proven_is_said() -> None:
+    said = remembers(replace(HEADROOM, about=None, revisions=1), outcomes([PAGED]))
+    assert said == "The apiserver remembers 1 revision, at least 14 s."

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from tests.unit.app.conftest import Run
-from tests.unit.monitor.cluster import PODS, Cluster, Log, because_of, nowhere
+from tests.unit.monitor.cluster import PODS, Cluster, Door, Log, because_of, nowhere
 from watchslo.app.rehearse import Question, rehearse
 from watchslo.app.session import INTERRUPTED
 from watchslo.cli import STRATEGIES as NAMES
 from watchslo.errors import ConfigError, ConnectError
 from watchslo.kube.client import Page
+from watchslo.model import SERVICE
 from watchslo.monitor.rehearsal import PATIENCE_SECONDS, Rehearsal, count_objects
 from watchslo.serve.page import ABSENT
 from watchslo.watch.failure import ENDED, Failure, Phase, Reason, because
@@ -47,18 +48,18 @@ Rehearse = Callable[..., int]
 def objects(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """How many objects the cluster says there are, of each path that is asked."""
     counts: dict[str, int] = {}
-    document = Cluster.document
+    document = Door.document
 
-    async def census(cluster: Cluster, path: str, accept: str = "") -> bytes | Failure:
+    async def census(door: Door, path: str, accept: str = "") -> bytes | Failure:
         if not path.endswith("?limit=1"):
-            return await document(cluster, path, accept)
+            return await document(door, path, accept)
         path = path.removesuffix("?limit=1")
         count = counts.get(path, OBJECTS)
-        failure = await cluster._answer("list", path.rpartition("/")[2])
+        failure = await door._answer("list", path.rpartition("/")[2])
         metadata = {"resourceVersion": "100"} | ({"remainingItemCount": count - 1} if count > 1 else {})
         return failure or json.dumps({"metadata": metadata, "items": [{}] if count else []}).encode()
 
-    monkeypatch.setattr(Cluster, "document", census)
+    monkeypatch.setattr(Door, "document", census)
     return counts
 
 
@@ -84,7 +85,7 @@ def test_all_strategies_can_be_named() -> None:
 
 def test_a_table_and_a_verdict(ask: Rehearse, capsys: pytest.CaptureFixture[str]) -> None:
     assert ask() == 0
-    title, headings, *rows, verdict = capsys.readouterr().out.splitlines()
+    title, headings, *rows, remembered, verdict = capsys.readouterr().out.splitlines()
     assert title == "pods, 6 objects"
     assert headings.split() == ["tail", "paged"]
     assert [" ".join(row.split()) for row in rows] == [
@@ -99,14 +100,18 @@ def test_a_table_and_a_verdict(ask: Rehearse, capsys: pytest.CaptureFixture[str]
         "answers 410 0 0",
         "watch from there started started",
     ]
+    assert (
+        remembered
+        == "The apiserver dropped no change meanwhile: it remembers 99 revisions, at least 4.02 s, and ever more."
+    )
     assert verdict == (
         "Use paged. 6 objects came in 2 pages in 6 ms, and the watch could start from the list's revision. "
         "With so few objects all of them cost about the same."
     )
 
 
+@pytest.mark.usefixtures("changing")
 def test_json(ask: Rehearse, capsys: pytest.CaptureFixture[str], cluster: Cluster) -> None:
-    keep_changing(cluster)
     expire_first_watch(cluster)
     assert ask(replace(QUESTION, strategies=("paged",), repeat=2), "json") == 0
     (answer,) = json.loads(capsys.readouterr().out)
@@ -134,6 +139,26 @@ def test_json(ask: Rehearse, capsys: pytest.CaptureFixture[str], cluster: Cluste
     }
 
 
+@pytest.mark.usefixtures("changing")
+def test_the_headroom_for_machines(ask: Rehearse, capsys: pytest.CaptureFixture[str], cluster: Cluster) -> None:
+    cluster.oldest = 60
+    when_a_watch_opens(cluster, lambda: setattr(cluster, "oldest", 70))
+    assert ask(replace(QUESTION, strategies=("paged",), repeat=2), "json") == 0
+    (answer,) = json.loads(capsys.readouterr().out)
+    assert answer["history"] == {
+        "oldest": 70,
+        "revisions": 34,
+        "seconds": {"lower": pytest.approx(3.02, abs=0.01), "about": pytest.approx(25.7, abs=0.1), "upper": None},
+        "complete": False,
+    }
+
+
+def test_the_headroom_of_what_is_not_cached_is_not_known(ask: Rehearse, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask(replace(QUESTION, resources=("events",)), "json") == 0
+    (answer,) = json.loads(capsys.readouterr().out)
+    assert answer["history"] is None
+
+
 def test_several_runs_and_resources(ask: Rehearse, capsys: pytest.CaptureFixture[str], cluster: Cluster) -> None:
     assert ask(replace(QUESTION, resources=("pods", "nodes", "pods"), strategies=("paged",), repeat=3)) == 0
     said = capsys.readouterr().out
@@ -155,16 +180,17 @@ def test_one_at_a_time_with_a_pause(ask: Rehearse, cluster: Cluster) -> None:
     assert times[2] - times[1] > 1.9  # a second on the watch, and a second's pause
 
 
+@pytest.mark.usefixtures("changing")
 def test_what_fails_is_tried_three_times(ask: Rehearse, capsys: pytest.CaptureFixture[str], cluster: Cluster) -> None:
-    keep_changing(cluster)
     cluster.fail(Reason.EXPIRED, "watch")
     assert ask(replace(QUESTION, strategies=("paged",))) == 0
-    *rows, why, verdict = capsys.readouterr().out.splitlines()
+    *rows, why, remembered, verdict = capsys.readouterr().out.splitlines()
     shown = dict(row.rsplit(maxsplit=1) for row in rows[2:])
     assert shown["synced in"] == ABSENT
     assert (shown["requests"], shown["pages"], shown["objects"]) == ("9", "6", "6")
     assert (shown["answers 410"], shown["watch from there"]) == ("3", "never")
     assert why == "paged: 410 when the watch should start."
+    assert remembered.startswith("The apiserver dropped no change meanwhile")
     assert verdict == "Nothing to recommend. By no strategy was each start synced without a 410."
 
 
@@ -195,14 +221,14 @@ def test_what_is_said_of_the_watch(
     assert re.search(rf"^watch from there +{shown}$", capsys.readouterr().out, re.MULTILINE)
 
 
-def test_429(ask: Rehearse, capsys: pytest.CaptureFixture[str], cluster: Cluster) -> None:
-    answer = cluster.list_page
+def test_429(ask: Rehearse, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = Door.list_page
     throttled = iter([because_of(Reason.THROTTLED)])
 
     async def list_page(*question: Any, **options: Any) -> Page | Failure:
         return next(throttled, None) or await answer(*question, **options)
 
-    cluster.list_page = list_page  # type: ignore[method-assign]
+    monkeypatch.setattr(Door, "list_page", list_page)
     assert ask(replace(QUESTION, strategies=("paged",))) == 0
     said = capsys.readouterr().out
     assert "Use paged." in said
@@ -300,33 +326,39 @@ def test_interrupted_before_anything_is_known(
     assert capsys.readouterr().out == ""
 
 
-async def test_an_answer_that_is_no_list(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def door(cluster: Cluster) -> Any:
+    return Door(cluster, SERVICE, lambda *_: None)
+
+
+async def test_an_answer_that_is_no_list(door: Any) -> None:
     async def page(*_: object) -> bytes:
         return b"<html>"
 
-    monkeypatch.setattr(cluster, "document", page)
-    counted = await count_objects(cluster, PODS, None)  # type: ignore[arg-type]
+    door.document = page
+    counted = await count_objects(door, PODS, None)
     assert isinstance(counted, Failure)
     assert counted.reason is Reason.GARBAGE
 
 
-async def test_an_empty_collection_may_be_null(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_empty_collection_may_be_null(door: Any) -> None:
     async def page(*_: object) -> bytes:
         return b'{"kind":"PartialObjectMetadataList","metadata":{"resourceVersion":"100"},"items":null}'
 
-    monkeypatch.setattr(cluster, "document", page)
-    assert await count_objects(cluster, PODS, None) == 0  # type: ignore[arg-type]
+    door.document = page
+    assert await count_objects(door, PODS, None) == 0
 
 
-def keep_changing(cluster: Cluster) -> None:
+@pytest.fixture
+def changing(monkeypatch: pytest.MonkeyPatch) -> None:
     """With each list there is something new."""
-    answer = cluster.list_page
+    answer = Door.list_page
 
-    async def list_page(*question: Any, **options: Any) -> Page | Failure:
-        cluster.revision += 1
-        return await answer(*question, **options)
+    async def list_page(door: Door, *question: Any, **options: Any) -> Page | Failure:
+        door.cluster.revision += 1
+        return await answer(door, *question, **options)
 
-    cluster.list_page = list_page  # type: ignore[method-assign]
+    monkeypatch.setattr(Door, "list_page", list_page)
 
 
 def expire_first_watch(cluster: Cluster) -> None:

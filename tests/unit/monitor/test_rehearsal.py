@@ -1,4 +1,4 @@
-"""What is counted while an informer starts, by each strategy."""
+"""What is counted while an informer starts, by each strategy, and what is found out of how long it may be away."""
 
 import asyncio
 import contextlib
@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.unit.monitor.cluster import PODS, Cluster, Watch, because_of, line
+from tests.unit.monitor.cluster import EVENTS, PODS, Cluster, Door, Watch, because_of, line
 from watchslo.kube.client import Page
 from watchslo.kube.representation import Representation
-from watchslo.monitor.rehearsal import Rehearsal, rehearse_once
+from watchslo.model import SERVICE, Interval
+from watchslo.monitor.rehearsal import Chronicle, Rehearsal, rehearse_once
 from watchslo.watch.failure import Failure, Reason
 from watchslo.watch.messages import ListRequest, WatchRequest
 from watchslo.watch.strategy import CACHE, PARALLEL, STREAM, TAIL
@@ -21,11 +22,16 @@ END = {"resourceVersion": "103", "annotations": {"k8s.io/initial-events-end": "t
 BOOKMARK = json.dumps({"type": "BOOKMARK", "object": {"metadata": END}}).encode() + b"\n"
 
 
-async def rehearse(strategy: Any, cluster: Cluster) -> Rehearsal:
-    return await rehearse_once(strategy, cluster, PODS, None, lambda: 0.5)  # type: ignore[arg-type]
+@pytest.fixture
+def client(cluster: Cluster) -> Any:
+    return Door(cluster, SERVICE, lambda *_: None)
 
 
-def slow_pages(cluster: Cluster, pages: int) -> None:
+async def rehearse(strategy: Any, client: Any) -> Rehearsal:
+    return await rehearse_once(strategy, client, PODS, None, lambda: 0.5)
+
+
+def slow_pages(client: Any, cluster: Cluster, pages: int) -> None:
     """A list takes so many pages, and each its time; then something is written."""
 
     async def list_page(_: Any, __: Any, ___: Any, request: ListRequest, *____: Any, **_____: Any) -> Page:
@@ -35,12 +41,12 @@ def slow_pages(cluster: Cluster, pages: int) -> None:
         cluster.write(PODS)
         return Page(revision, 500, 1000, str(number + 1) if number < pages else None, 0.0, 0.0)
 
-    cluster.list_page = list_page  # type: ignore[method-assign,assignment]
+    client.list_page = list_page
 
 
-def answer_streamed_lists(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *said: bytes | Failure) -> None:
+def answer_streamed_lists(client: Any, cluster: Cluster, *said: bytes | Failure) -> None:
     """A watch without a revision is refused, or brings this."""
-    ordinary = cluster.watch
+    ordinary = client.watch
 
     @contextlib.asynccontextmanager
     async def watch(*question: Any, **options: Any) -> AsyncIterator[Watch | Failure]:
@@ -56,12 +62,12 @@ def answer_streamed_lists(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *sa
                 streamed.send(lines)
             yield streamed
 
-    monkeypatch.setattr(cluster, "watch", watch)
+    client.watch = watch
 
 
-async def test_parallel_has_events_wait_for_the_last_page(cluster: Cluster) -> None:
-    slow_pages(cluster, pages=4)
-    run = await rehearse(PARALLEL, cluster)
+async def test_parallel_has_events_wait_for_the_last_page(client: Any, cluster: Cluster) -> None:
+    slow_pages(client, cluster, pages=4)
+    run = await rehearse(PARALLEL, client)
     assert run.synced == pytest.approx(4 * PAGE_SECONDS)
     assert (run.requests, run.pages, run.objects) == (5, 4, 2000)
     assert run.events == 2, "of the second and the third page; the last one is synced by then"
@@ -69,10 +75,10 @@ async def test_parallel_has_events_wait_for_the_last_page(cluster: Cluster) -> N
     assert run.size == 4000 + run.waiting
 
 
-async def test_stream_tells_objects_from_events(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_stream_tells_objects_from_events(client: Any, cluster: Cluster) -> None:
     objects = b"".join(line("ADDED", revision) for revision in (90, 95, 100))
-    answer_streamed_lists(cluster, monkeypatch, objects, line("MODIFIED", 101), BOOKMARK, line("MODIFIED", 104))
-    run = await rehearse(STREAM, cluster)
+    answer_streamed_lists(client, cluster, objects, line("MODIFIED", 101), BOOKMARK, line("MODIFIED", 104))
+    run = await rehearse(STREAM, client)
     assert run.synced is not None
     assert (run.requests, run.pages, run.objects, run.events) == (1, 0, 3, 1)
     assert run.size == len(objects + line("MODIFIED", 101) + BOOKMARK)
@@ -80,27 +86,95 @@ async def test_stream_tells_objects_from_events(cluster: Cluster, monkeypatch: p
     assert (run.by, run.fell_back) == ("stream", False)
 
 
-async def test_stream_falls_back(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer_streamed_lists(cluster, monkeypatch, because_of(Reason.NO_STREAMED_LISTS))
-    run = await rehearse(STREAM, cluster)
+async def test_stream_falls_back(client: Any, cluster: Cluster) -> None:
+    answer_streamed_lists(client, cluster, because_of(Reason.NO_STREAMED_LISTS))
+    run = await rehearse(STREAM, client)
     assert run.synced is not None
     assert (run.by, run.fell_back, run.failure) == ("paged", True, None)
     assert (run.requests, run.pages, run.objects) == (4, 2, 6)
 
 
 @pytest.mark.parametrize("strategy", [TAIL, CACHE])
-async def test_one_answer_tells_all(cluster: Cluster, strategy: Any) -> None:
-    run = await rehearse(strategy, cluster)
+async def test_one_answer_tells_all(client: Any, strategy: Any) -> None:
+    run = await rehearse(strategy, client)
     assert run.synced == pytest.approx(0.004)
     assert (run.requests, run.pages) == (2, 1)
 
 
-async def test_what_comes_once_it_is_synced_is_not_counted(cluster: Cluster) -> None:
+async def test_what_comes_once_it_is_synced_is_not_counted(client: Any, cluster: Cluster) -> None:
     asyncio.get_running_loop().call_later(0.5, cluster.write, PODS)
-    run = await rehearse(TAIL, cluster)
+    run = await rehearse(TAIL, client)
     assert (run.events, run.size) == (0, 1000)
 
 
-async def test_nothing_is_left(cluster: Cluster) -> None:
-    await rehearse(PARALLEL, cluster)
+async def test_nothing_is_left(client: Any, cluster: Cluster) -> None:
+    await rehearse(PARALLEL, client)
     assert not cluster.open_watches()
+
+
+# How long one may be away
+
+
+async def chronicled(client: Any, cluster: Cluster, *, drops: int = 0) -> Any:
+    """Ten rehearsals of a second each, ten changes in each, and what is said at the end.
+
+    Of the first hundred revisions the cluster remembers half; so many more it forgets meanwhile.
+    """
+    cluster.oldest = 50
+    chronicle = Chronicle(client, PODS, None)
+    await chronicle.begin()
+    for _ in range(10):
+        for _ in range(10):
+            cluster.write(PODS)
+        await asyncio.sleep(1.0)
+        await chronicle.note()
+    cluster.oldest += drops
+    return await chronicle.end()
+
+
+async def test_what_is_older_than_the_rehearsals_is_reckoned_by_their_pace(client: Any, cluster: Cluster) -> None:
+    found = await chronicled(client, cluster, drops=10)
+    assert (found.oldest, found.revisions, found.complete) == (60, 140, False)
+    assert found.seconds == Interval(pytest.approx(10.0, abs=0.1), float("inf"))
+    assert found.about == pytest.approx(14.0, abs=0.1)
+
+
+async def test_what_is_younger_than_the_rehearsals_is_proven(client: Any, cluster: Cluster) -> None:
+    found = await chronicled(client, cluster, drops=95)
+    assert found.revisions == 55
+    assert found.seconds == Interval(pytest.approx(5.0, abs=0.1), pytest.approx(6.0, abs=0.1))
+    assert found.about == pytest.approx(5.5, abs=0.1)
+
+
+async def test_a_history_that_begins_where_it_did_has_lost_nothing(client: Any, cluster: Cluster) -> None:
+    assert (await chronicled(client, cluster)).complete
+
+
+async def test_without_changes_there_is_no_pace(client: Any, cluster: Cluster) -> None:
+    cluster.oldest = 50
+    chronicle = Chronicle(client, PODS, None)
+    await chronicle.begin()
+    await asyncio.sleep(10.0)
+    found = await chronicle.end()
+    assert found is not None
+    assert (found.revisions, found.about, found.complete) == (50, None, True)
+
+
+@pytest.mark.parametrize("kind", ["tick", "history"])
+async def test_where_that_may_not_be_asked_nothing_is_known(client: Any, cluster: Cluster, kind: str) -> None:
+    cluster.fail(Reason.FORBIDDEN, kind)
+    assert await chronicled(client, cluster) is None
+
+
+async def test_what_is_not_cached_depends_on_compactions(client: Any, cluster: Cluster) -> None:
+    chronicle = Chronicle(client, EVENTS, None)
+    await chronicle.begin()
+    assert await chronicle.end() is None
+    assert not cluster.count("history")
+
+
+async def test_the_namespace_that_is_rehearsed_is_asked(client: Any, cluster: Cluster) -> None:
+    cluster.namespace = "mine"
+    chronicle = Chronicle(client, PODS, "mine")
+    await chronicle.begin()
+    assert await chronicle.end()
