@@ -1,0 +1,373 @@
+"""The way of an event divided: what each part may have taken, and how well the parts are known, against the truth."""
+
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+
+from tests.unit.latency.truth import BINS, bounds, lognormal
+from watchslo.clock.cache import CacheClock
+from watchslo.clock.offset import creation_bounds
+from watchslo.clock.revision import RevisionClock
+from watchslo.latency.distribution import runs
+from watchslo.latency.hops import Hops, cache_to_client, creation_to_storage, storage_to_cache
+from watchslo.latency.objective import Objective
+from watchslo.latency.track import PROVISIONAL_EVENTS, PROVISIONAL_SECONDS, Track
+from watchslo.model import Bounds, FloatArray, IntArray, Interval, Reading
+from watchslo.snapshot import Hop, HopReading, QuantileReading
+
+INF = math.inf
+RECEIVED = 100.0
+
+
+def array(*values: float) -> FloatArray:
+    return np.array(values, dtype=np.float64)
+
+
+def rows(made: Bounds) -> list[tuple[float, float, float] | None]:
+    """(lower, upper, proven) of each event that is a sample."""
+    columns = (made.lower, made.upper, made.proven, made.measurable)
+    return [
+        (lower, upper, proven) if measurable else None
+        for lower, upper, proven, measurable in zip(*(column.tolist() for column in columns), strict=True)
+    ]
+
+
+class TestParts:
+    """One event received at 100, its latency as (lower, upper, proven), and when the cache had it: start, end."""
+
+    @pytest.mark.parametrize(
+        ("latency", "start", "end", "to_cache", "to_client"),
+        [
+            # committed in 99 … 99.5, surely by 99.25; in the cache in 99.75 … 99.875
+            ((0.5, 1.0, 0.75), 99.75, 99.875, (0.25, 0.875, 0.5), (0.125, 0.25, 0.125)),
+            # perhaps it was in the cache as soon as it was committed
+            ((0.5, 1.0, 0.5), 99.25, 99.75, (0.0, 0.75, 0.0), (0.25, 0.75, 0.25)),
+            # perhaps it was received as soon as it was in the cache
+            ((0.0, 1.0, 0.5), 99.75, 100.0, (0.0, 1.0, 0.25), (0.0, 0.25, 0.0)),
+            # committed before the clock's memory
+            ((0.5, INF, 0.5), 99.75, 99.875, (0.25, INF, 0.25), (0.125, 0.25, 0.125)),
+            # nobody knows when it reached the cache
+            ((0.5, 1.0, 0.5), -INF, 99.875, None, None),
+            # in the cache before it was committed
+            ((0.5, 1.0, 0.5), 98.5, 98.75, None, None),
+        ],
+    )
+    def test_are_divided_at_the_cache(
+        self,
+        latency: tuple[float, float, float],
+        start: float,
+        end: float,
+        to_cache: tuple[float, float, float] | None,
+        to_client: tuple[float, float, float] | None,
+    ) -> None:
+        known = bounds(latency), array(RECEIVED), array(start), array(end)
+        assert rows(storage_to_cache(*known)) == [to_cache]
+        assert rows(cache_to_client(*known)) == [to_client]
+
+    @pytest.mark.parametrize(
+        ("latency", "youngest", "oldest", "expected"),
+        [
+            ((0.25, 0.5), 1.0, 2.0, (0.5, 1.75, 0.5)),
+            ((0.25, 1.5), 1.0, 2.0, (0.0, 1.75, 0.0)),
+            ((0.25, INF), 1.0, 2.0, (0.0, 1.75, 0.0)),
+            ((2.5, 3.0), 1.0, 2.0, None),  # committed before it was created
+        ],
+    )
+    def test_begin_with_the_creation(
+        self,
+        latency: tuple[float, float],
+        youngest: float,
+        oldest: float,
+        expected: tuple[float, float, float] | None,
+    ) -> None:
+        assert rows(creation_to_storage(bounds(latency), array(youngest), array(oldest))) == [expected]
+
+    def test_are_none_of_what_has_no_latency(self) -> None:
+        latency = Bounds(array(0.5), array(1.0), array(0.5), np.array([False]))
+        assert rows(storage_to_cache(latency, array(RECEIVED), array(99.75), array(99.875))) == [None]
+        assert rows(cache_to_client(latency, array(RECEIVED), array(99.75), array(99.875))) == [None]
+        assert rows(creation_to_storage(latency, array(1.0), array(2.0))) == [None]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [
+        (([],), []),
+        (([3],), [(0, 1)]),
+        (([1, 1, 2, 2, 1],), [(0, 2), (2, 4), (4, 5)]),
+        (([1, 1, 2], [5, 6, 6]), [(0, 1), (1, 2), (2, 3)]),
+    ],
+)
+def test_runs_end_where_a_number_changes(numbers: tuple[list[int], ...], expected: list[tuple[int, int]]) -> None:
+    found = runs(*(np.array(each, dtype=np.int64) for each in numbers))
+    assert [(run.start, run.stop) for run in found] == expected
+
+
+class TestHops:
+    @pytest.fixture
+    def hops(self) -> Hops:
+        return Hops(BINS, 1000.25)
+
+    def test_are_none_without_a_sample(self, hops: Hops) -> None:
+        nothing = Bounds(array(0.1), array(0.2), array(0.1), np.array([False]))
+        hops.count(Hop.CACHE_TO_CLIENT, array(1001.0), nothing, 0.002)
+        hops.evaluate(1005)
+        assert hops.reading() == ()
+
+    def test_are_read_from_the_first_sample_on_in_the_order_of_the_way(self, hops: Hops) -> None:
+        hops.count(Hop.CACHE_TO_CLIENT, array(1001.0, 1002.0), bounds((0.1, 0.2), (0.3, 0.4)), 0.002)
+        hops.count(Hop.STORAGE_TO_CACHE, array(1001.0), bounds((0.6, 0.7)), 0.002)
+        hops.evaluate(1005)
+        to_cache, to_client = hops.reading()
+        assert (to_cache.hop, to_client.hop) == (Hop.STORAGE_TO_CACHE, Hop.CACHE_TO_CLIENT)
+        assert (to_cache.histogram.total, to_client.histogram.total) == (1, 2)
+        assert [(window.name, window.length, window.events) for window in to_client.windows] == [
+            ("1m", 60.0, 2),
+            ("15s", 15.0, 2),
+        ]
+
+    def test_leave_their_windows_and_stay_in_their_histograms(self, hops: Hops) -> None:
+        hops.count(Hop.CACHE_TO_CLIENT, array(1001.0), bounds((0.1, 0.2)), 0.002)
+        events = []
+        for now in (1005.25, 1015.25, 1016.0, 1060.25, 1061.0):
+            hops.evaluate(now)
+            (reading,) = hops.reading()
+            assert reading.histogram.total == 1
+            events.append([window.events for window in reading.windows])
+        assert events == [[1, 1], [1, 1], [1, 0], [1, 0], [0, 0]]
+
+    def test_are_not_resolved_below_the_round_trip(self, hops: Hops) -> None:
+        for round_trip, resolved in ((0.05, True), (0.5, False)):
+            hops.count(Hop.CACHE_TO_CLIENT, array(1001.0), bounds((0.1, 0.2)), round_trip)
+            hops.evaluate(1005)
+            (reading,) = hops.reading()
+            assert {quantile.resolved for window in reading.windows for quantile in window.quantiles} == {resolved}
+
+
+def dated(revisions: IntArray, _: FloatArray) -> Bounds:
+    """A revision clock that says of each event that it was committed 0.5 to 1 s before it was received."""
+    lower, upper = np.full(len(revisions), 0.5), np.full(len(revisions), 1.0)
+    return Bounds(lower, upper, lower, np.ones(len(revisions), dtype=np.bool_))
+
+
+class Cached:
+    """A cache that had each event 0.25 to 0.375 s before it was received."""
+
+    median_round_trip = 0.4
+
+    def locate(self, _: IntArray, received: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return received - 0.375, received - 0.25
+
+
+def hops_of(track: Track, now: float = 1005.0) -> dict[Hop, HopReading]:
+    track.evaluate(now)
+    return {reading.hop: reading for reading in track.reading().hops}
+
+
+def quantile_of(reading: HopReading, q: float) -> QuantileReading:
+    window = next(window for window in reading.windows if window.name == "1m")
+    return next(quantile for quantile in window.quantiles if quantile.q == q)
+
+
+class TestTrack:
+    @pytest.fixture
+    def track(self) -> Track:
+        return Track(BINS, Objective(), 1000.25, creation=True)
+
+    def test_has_no_hops_while_the_cache_is_not_read(self, track: Track) -> None:
+        track.record(1001.5, [1, 2])
+        track.seal(1003, 10, dated, 0.002)
+        assert hops_of(track) == {}
+
+    def test_divides_what_it_seals_while_the_cache_is_read(self, track: Track) -> None:
+        track.record(1001.5, [1, 2])
+        track.record(1002.5, [3])
+        track.record(1003.5, [4])
+        track.seal(1003, 10, dated, 0.002, Cached())
+        track.seal(1004, 10, dated, 0.002)
+        hops = hops_of(track)
+        assert hops.keys() == {Hop.STORAGE_TO_CACHE, Hop.CACHE_TO_CLIENT}
+        assert [hop.histogram.total for hop in hops.values()] == [3, 3]
+        to_cache, to_client = (quantile_of(hop, 0.5) for hop in hops.values())
+        assert (to_cache.lower <= 0.125, to_cache.upper >= 0.75) == (True, True)
+        assert to_client.lower == pytest.approx(0.25)
+        assert 0.375 <= to_client.upper < 0.4
+        assert track.reading().timespan.total == 4
+
+    def test_resolves_nothing_below_the_round_trip_of_the_cache_or_of_the_clock(self, track: Track) -> None:
+        class Near(Cached):
+            median_round_trip = 0.01
+
+        for made, round_trip, resolved in ((Near(), 0.02, True), (Near(), 2.0, False), (Cached(), 0.02, False)):
+            track.record(1001.5, [1])
+            track._sealed = 0
+            track.seal(1003, 10, dated, round_trip, made)
+            assert quantile_of(hops_of(track)[Hop.CACHE_TO_CLIENT], 0.5).resolved is resolved
+
+    def test_divides_nothing_of_a_second_that_is_dropped(self, track: Track) -> None:
+        track.record(1001.5, [1, 11])
+        track.record_creation(1001.5, [1, 11], [Interval(2.0, 3.0)] * 2)
+        assert not track.seal(1003, 10, dated, 0.002, Cached())
+        assert hops_of(track) == {}
+
+    def test_tells_of_creations_how_long_before_their_commit_they_were(self, track: Track) -> None:
+        track.record_creation(1001.5, [2, 3], [Interval(2.0, 3.0), Interval(4.0, 5.0)])
+        track.record(1001.5, [1, 2, 3])
+        track.record_creation(1003.5, [4], [Interval(2.0, 3.0)])
+        track.record(1003.5, [4])
+        track.seal(1003, 10, dated, 0.002)
+        (hop,) = hops_of(track).values()
+        assert (hop.hop, hop.histogram.total) == (Hop.CREATION_TO_STORAGE, 2)
+        median, worst = quantile_of(hop, 0.5), quantile_of(hop, 0.99)
+        assert median.lower == pytest.approx(1.0, rel=0.1)
+        assert median.upper == pytest.approx(2.5, rel=0.1)
+        assert worst.lower == pytest.approx(3.0, rel=0.1)
+        assert worst.upper == pytest.approx(4.5, rel=0.1)
+        track.seal(1005, 10, dated, 0.002)
+        assert hops_of(track, 1010)[Hop.CREATION_TO_STORAGE].histogram.total == 3
+
+    def test_tells_nothing_of_creations_that_are_of_no_known_sequence(self, track: Track) -> None:
+        track.record_creation(1001.5, [2, 3], [Interval(2.0, 3.0)] * 2)
+        track.record(1001.5, [1])
+        track.seal(1003, 10, dated, 0.002)
+        assert hops_of(track) == {}
+        creation = track.reading().creation
+        assert creation is not None
+        assert creation.total == 2
+
+    def test_keeps_creations_no_longer_than_arrivals(self, track: Track) -> None:
+        track.record_creation(1001.5, [1], [Interval(2.0, 3.0)])
+        track.evaluate(1001.6 + PROVISIONAL_SECONDS)
+        track.record(1001.5, [1])
+        track.seal(1003, 10, dated, 0.002)
+        assert hops_of(track, 1700) == {}
+
+    def test_keeps_no_more_creations_than_arrivals(self, track: Track) -> None:
+        revisions = range(1, PROVISIONAL_EVENTS + 1)
+        track.record_creation(1001.5, revisions, [Interval(2.0, 3.0)] * PROVISIONAL_EVENTS)
+        track.record_creation(1001.5, [PROVISIONAL_EVENTS + 1], [Interval(2.0, 3.0)])
+        track.record(1001.5, [PROVISIONAL_EVENTS, PROVISIONAL_EVENTS + 1])
+        track.seal(1003, 10**6, dated, 0.002)
+        assert hops_of(track)[Hop.CREATION_TO_STORAGE].histogram.total == 1
+        creation = track.reading().creation
+        assert creation is not None
+        assert creation.total == PROVISIONAL_EVENTS + 1
+
+
+SEEDS = range(3)
+SECONDS = 70.0
+JITTER = lognormal(0.001, 0.4)
+
+
+class Life:
+    """A minute of 60 events a second that are delayed on their way, as ticks and reads of a cache see it.
+
+    Ticks come each 0.25 to 0.75 s, cache reads each 0.1 to 0.3 s; both take about 2 ms. An object is created `admitted`
+    seconds before its commit, and stamped in whole seconds of a clock that is ahead of ours by an hour.
+    """
+
+    def __init__(self, seed: int, to_cache: float, to_client: float, *, admitted: float = 0.0) -> None:
+        self._rng = rng = np.random.default_rng(seed)
+        count = rng.poisson(60 * SECONDS)
+        self.commit = np.sort(rng.uniform(0, SECONDS, count))
+        self.cached = np.maximum.accumulate(self.commit + to_cache + JITTER(rng, count))
+        self.received = np.maximum.accumulate(self.cached + to_client + JITTER(rng, count))
+        self.created = self.commit - admitted - JITTER(rng, count)
+        self.clock, self.cache = RevisionClock(), CacheClock()
+        self.track = Track(BINS, Objective(), 0.0, creation=True)
+        self._arrived = 0
+
+    def run(self) -> None:
+        ticks, reads = self._moments(0.25, 0.75), self._moments(0.1, 0.3)
+        for sent in sorted((*ticks, *reads)):
+            self._arrive(sent)
+            round_trip = float(0.001 + self._rng.exponential(0.001))
+            seen = sent + round_trip * self._rng.uniform()
+            if sent in ticks:
+                self._tick(Reading("events", sent, sent + round_trip, int(self.commit.searchsorted(seen))))
+            else:
+                self.cache.add(Reading("pods", sent, sent + round_trip, int(self.cached.searchsorted(seen))))
+        self.track.evaluate(SECONDS + 2)
+
+    def _moments(self, shortest: float, longest: float) -> set[float]:
+        gaps = self._rng.uniform(shortest, longest, round((SECONDS + 5) / shortest))
+        moments = np.cumsum(gaps) - 2.0
+        return set(moments[moments < SECONDS + 3].tolist())
+
+    def _arrive(self, now: float) -> None:
+        until = int(self.received.searchsorted(now))
+        for number in range(self._arrived, until):
+            received = float(self.received[number])
+            self.track.record(received, [number + 1])
+            stamp, ahead = math.floor(self.created[number] + 3600), Interval(3599.995, 3600.005)
+            self.track.record_creation(received, [number + 1], [creation_bounds(stamp, received, ahead)])
+        self._arrived = until
+
+    def _tick(self, tick: Reading) -> None:
+        self.clock.tick(tick)
+        measure = partial(self.clock.measure, without=None)
+        assert self.track.seal(tick.sent, tick.revision, measure, 0.002, self.cache)
+
+    def truth(self, hop: Hop) -> FloatArray:
+        """What the events of the last minute took, as far as they are sealed."""
+        taken = {
+            Hop.CREATION_TO_STORAGE: self.commit - self.created,
+            Hop.STORAGE_TO_CACHE: self.cached - self.commit,
+            Hop.CACHE_TO_CLIENT: self.received - self.cached,
+        }
+        return np.sort(taken[hop][self.received >= SECONDS - 55])
+
+
+def medians(to_cache: float, to_client: float, admitted: float = 0.0) -> dict[Hop, tuple[float, float]]:
+    """True and estimated ones, typical of a few lives; the truth is held against what is called certain."""
+    found: dict[Hop, list[tuple[float, float]]] = {}
+    for seed in SEEDS:
+        life = Life(seed, to_cache, to_client, admitted=admitted)
+        life.run()
+        assert life.cache.contradictions == 0
+        for reading in life.track.reading().hops:
+            true = float(np.median(life.truth(reading.hop)))
+            estimated = quantile_of(reading, 0.5)
+            assert estimated.lower <= true <= estimated.upper
+            found.setdefault(reading.hop, []).append((true, estimated.estimate))
+    assert list(found) == list(Hop)
+    typical = {hop: np.median(pairs, axis=0).tolist() for hop, pairs in found.items()}
+    return {hop: (true, estimated) for hop, (true, estimated) in typical.items()}
+
+
+@pytest.mark.parametrize(("to_cache", "to_client"), [(0.3, 0.0), (0.0, 0.3), (0.15, 0.25)])
+def test_finds_where_the_time_goes(to_cache: float, to_client: float) -> None:
+    found = medians(to_cache, to_client)
+    for hop, delay in ((Hop.STORAGE_TO_CACHE, to_cache), (Hop.CACHE_TO_CLIENT, to_client)):
+        true, estimated = found[hop]
+        print(f"\n{hop}: injected {delay * 1000:.0f} ms, estimated {estimated * 1000:.0f} ms", end="")
+        assert abs(true - delay) < 0.002
+        assert abs(estimated - delay) < max(0.15 * delay, 0.03)
+
+
+@pytest.mark.parametrize("admitted", [0.0, 0.5, 2.0])
+def test_finds_how_long_admission_takes(admitted: float) -> None:
+    true, estimated = medians(0.0, 0.0, admitted)[Hop.CREATION_TO_STORAGE]
+    print(f"\nadmission: injected {admitted * 1000:.0f} ms, estimated {estimated * 1000:.0f} ms", end="")
+    assert abs(estimated - true) < max(0.15 * admitted, 0.03)
+
+
+def test_is_idle_and_not_late() -> None:
+    """Nothing happens for a quarter of an hour: the cache grows old, and one event then took no time."""
+    clock, cache, track = RevisionClock(), CacheClock(), Track(BINS, Objective(), 0.0)
+    for sent in np.arange(0.0, 902.0, 0.2).tolist():
+        cache.add(Reading("pods", sent, sent + 0.002, 7 if sent < 900.05 else 8))
+    for sent in np.arange(0.1, 903.0, 0.5).tolist():
+        clock.tick(Reading("events", sent, sent + 0.002, 7 if sent < 900.05 else 8))
+    nothing_new = cache.behind(np.array([7]), partial(clock.measure, without=None), 900.0)
+    assert nothing_new == Interval(0.0, 0.0)
+    track.record(900.052, [8])
+    assert track.seal(902, 8, partial(clock.measure, without=None), 0.002, cache)
+    for reading in hops_of(track, 905).values():
+        assert quantile_of(reading, 0.99).upper < 0.5
+    assert [window.events for window in track.reading().hops[0].windows] == [1, 1]
+    late = cache.behind(np.array([7, 8]), partial(clock.measure, without=None), 902.0)
+    assert late is not None
+    assert (late.lower, late.upper < 0.5) == (0.0, True)
