@@ -204,9 +204,9 @@ class RevisionClock:
 
         `without` names the source whose ticks are left out: that of the events themselves, if it is cached, because
         a consistent read of it waits for the very cache whose lag is asked for. `only` names the one apiserver whose
-        ticks are to tell, as if there were no other: they hide what delay they share with its watches. An event is
-        measurable if it is newer than the first tick, and neither two ticks nor a tick and its arrival contradict each
-        other.
+        ticks are to tell, as if there were no other, and no sightings: they hide what delay they share with its watches.
+        An event is measurable if it is newer than the first tick, and neither two ticks nor a tick and its arrival
+        contradict each other.
         """
         first = AFTER_ALL
         start, end = np.full(received.shape, -np.inf), received
@@ -217,7 +217,7 @@ class RevisionClock:
                 end = np.minimum(end, ticks.ends.at(revisions))
         consistent = start <= end
         start = np.where(consistent, start, -np.inf)
-        seen = np.minimum(end, self._sightings.at(revisions))
+        seen = np.minimum(end, self._sightings.at(revisions)) if only is None else end
         seen = np.where(seen < start, end, seen)  # a sighting at odds with the ticks proves nothing
         return Bounds(
             lower=received - end,

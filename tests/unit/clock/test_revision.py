@@ -416,6 +416,13 @@ class TestApiservers:
         assert one(self.clock(), 126, 13, only="slow") == (13 - 11.5, 13 - 11.5, 13 - 10)
         assert one(self.clock(), 126, 13, only="other") is None
 
+    def test_what_the_watches_of_others_saw_is_nothing_that_one_apiserver_tells(self) -> None:
+        clock = self.clock()
+        clock.sight(11.375, 126, 1)
+        clock.tick(tick(13, 13.125, 160, apiserver="fast"))
+        assert one(clock, 126, 13) == (13 - 11.5, 13 - 11.375, 13 - 11.25)
+        assert one(clock, 126, 13, only="slow") == (13 - 11.5, 13 - 11.5, 13 - 10)
+
     def test_leaves_out_one_resource_of_one_apiserver(self) -> None:
         clock = clock_of(tick(10, 10.5, 100, "pods", "one"), tick(11, 11.5, 110, "pods", "other"))
         clock.tick(tick(12, 12.5, 120, "pods", "one"))
