@@ -7,7 +7,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 GATED := watchslo/clock/*,watchslo/latency/*,watchslo/watch/*,watchslo/diagnose/*
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check assets e2e faults soak fidelity bench golden mutate lock clean
+.PHONY: help setup demo test check assets e2e faults soak fidelity confusion bench golden mutate lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ soak: assets ## Make faults at random, for MINUTES=20
 
 fidelity: assets ## Compare what is measured with the truth, and print both
 	$(BIN)/python -m tests.fidelity
+
+confusion: assets ## Make faults of every kind, and compare what is called their cause with what it is
+	$(BIN)/python -m tests.confusion
 
 bench: assets $(CLIENTGO) ## Measure what watchslo costs, beside client-go and kubernetes_asyncio
 	$(BIN)/python -m benchmarks --clientgo $(CLIENTGO)

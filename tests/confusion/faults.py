@@ -7,6 +7,7 @@ import contextlib
 import json
 import signal
 import threading
+import time
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from watchslo.snapshot import Cause
 
 WATCHED_CHUNKS = 5.0  # a second: more than any connection has but that of a busy watch
 LOOK_BACK_SECONDS = 3.0
+UNSEEN_SECONDS = 0.5  # in which something is written
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,28 +45,14 @@ class Fault:
 @contextlib.contextmanager
 def own_loop_blocked(stage: Stage, random: Random) -> Iterator[Struck]:
     blocked, free = random.uniform(0.2, 1.0), random.uniform(0.3, 1.0)
-    with _stuttering(stage.daemon.process, blocked, free):
+    with _again_and_again(free, lambda: _stop(stage.daemon.process, blocked)):
         yield Struck(f"{blocked:.2f} s of {blocked + free:.2f} s", (Truth(Cause.MONITOR_OVERLOADED),))
 
 
-@contextlib.contextmanager
-def _stuttering(process: Process, blocked: float, free: float) -> Iterator[None]:
-    """Stops a process again and again."""
-    over = threading.Event()
-
-    def stutter() -> None:
-        while not over.wait(free):
-            process.signal(signal.SIGSTOP)
-            over.wait(blocked)
-            process.signal(signal.SIGCONT)
-
-    thread = threading.Thread(target=stutter, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
+def _stop(process: Process, seconds: float) -> None:
+    process.signal(signal.SIGSTOP)
+    time.sleep(seconds)
+    process.signal(signal.SIGCONT)
 
 
 @contextlib.contextmanager
@@ -110,6 +98,45 @@ def relist_storm(stage: Stage, random: Random) -> Iterator[Struck]:
     clients, pause, member = random.randint(80, 120), random.uniform(0.1, 0.5), random.choice(stage.lab.members)
     with stage.storm(member, clients, pause):
         yield Struck(f"{clients} clients, {pause:.2f} s apart", (Truth(Cause.RELIST_STORM),))
+
+
+@contextlib.contextmanager
+def history_short(stage: Stage, random: Random) -> Iterator[Struck]:
+    """One resource's caches forget: each time they lose etcd and cannot catch up, they begin with what is there now.
+
+    A list in small pages takes longer than that, so that its watch cannot follow it.
+    """
+    seconds = random.uniform(3.0, 5.0)
+    with _again_and_again(seconds, lambda: _forget(stage)):
+        yield Struck(f"every {seconds:.1f} s", (Truth(Cause.HISTORY_SHORT, watch=OVERRIDDEN),))
+
+
+def _forget(stage: Stage) -> None:
+    """Compacts away what the caches of one resource have not yet seen."""
+    link, etcd = stage.lab.overrides[f"/{OVERRIDDEN}"], stage.lab.etcd
+    with link.fault("reset", connections="new"):
+        link.switch_on("reset", connections="open")
+        time.sleep(UNSEEN_SECONDS)
+        etcd.compact(etcd.revision())
+
+
+@contextlib.contextmanager
+def _again_and_again(seconds: float, act: Callable[[], None]) -> Iterator[None]:
+    over = threading.Event()
+
+    def run() -> None:
+        while True:
+            act()
+            if over.wait(seconds):
+                return
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 @contextlib.contextmanager
@@ -165,6 +192,7 @@ FAULTS = (
     Fault("one client side slow", one_client_side_slow),
     Fault("throttled", throttled),
     Fault("relist storm", relist_storm),
+    Fault("history too short", history_short),
     Fault("webhook slow", webhook_slow),
     Fault("stream stalled", stream_stalled),
     Fault("cache frozen", cache_frozen),

@@ -30,10 +30,11 @@ STEADY_SECONDS = 60.0  # within which nothing is to be blamed any more
 HTTP_SECONDS = 10.0
 APISERVERS_NICE, STORM_NICE = 5, 15
 FILLED, FILLING, FILLING_BYTES = "kube-public", 1500, 1000  # a namespace, its secrets, their size: what a storm lists
+LISTED = 300  # config maps that are never changed: with small pages, and few requests a second, a list takes a while
 OVERRIDDEN = "configmaps"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 WATCHES: tuple[dict[str, Any], ...] = (
-    {"resource": "configmaps", "namespace": "default"},
+    {"resource": "configmaps", "namespace": "default", "list": "paged", "pageSize": 10},
     {"resource": "secrets", "namespace": "default"},
     {"resource": "serviceaccounts", "namespace": "default"},
     {"resource": "pods", "creation": True},
@@ -143,6 +144,11 @@ class Stage:
             metadata = {"name": name, "namespace": FILLED, "uid": str(uuid.uuid4())}
             secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"filling": filling}}
             self.lab.etcd.put(f"/registry/secrets/{FILLED}/{name}", secret)
+        for number in range(LISTED):
+            name = f"listed-{number}"
+            metadata = {"name": name, "namespace": "default", "uid": str(uuid.uuid4())}
+            listed = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+            self.lab.etcd.put(f"/registry/{OVERRIDDEN}/default/{name}", listed)
 
     def _registration(self) -> dict[str, Any]:
         bundle = base64.b64encode(self.lab.plane.ca.read_bytes()).decode()
