@@ -204,9 +204,9 @@ class RevisionClock:
 
         `without` names the source whose ticks are left out: that of the events themselves, if it is cached, because
         a consistent read of it waits for the very cache whose lag is asked for. `only` names the one apiserver whose
-        ticks are to tell, as if there were no other, and no sightings: they hide what delay they share with its watches.
-        An event is measurable if it is newer than the first tick, and neither two ticks nor a tick and its arrival
-        contradict each other.
+        ticks are to tell, as if there were no others and no sightings: they hide what delay they share with its
+        watches. An event is measurable if it is newer than the first tick, and neither two ticks nor a tick and its
+        arrival contradict each other.
         """
         first = AFTER_ALL
         start, end = np.full(received.shape, -np.inf), received
