@@ -14,7 +14,7 @@ from watchslo.watch.strategy import PAGE_SIZE
 
 FIRST = 1
 OPENS = 10  # at most, to find the oldest revision
-PRECISION = 1.05  # of the distance from the newest revision to the oldest: what is nearer than that is as good
+PRECISION = 1.02  # of the distance from the newest revision to the oldest: what is nearer than that is as good
 
 _NAMED = re.compile(r"too old resource version: \d+ \((\d+)\)")
 
