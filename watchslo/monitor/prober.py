@@ -37,9 +37,10 @@ class Probed(Protocol):
     resource: Resource
     apiserver: Apiserver
     nudged_in: str
-    track: Track
     cache_clock: CacheClock | None
 
+    @property
+    def track(self) -> Track: ...
     @property
     def threshold(self) -> float: ...
     @property
