@@ -85,11 +85,12 @@ def remembers(headroom: Headroom, found: Mapping[str, Outcome]) -> str:
     Those need their first page's revision at the end; what holds for them holds for whoever resumes a watch.
     """
     revisions = _counted(headroom.revisions, "revision")
-    proven = duration(headroom.seconds.lower)
     if headroom.complete:
-        return f"The apiserver dropped no change meanwhile: it remembers {revisions}, at least {proven}, and ever more."
+        return (
+            f"The apiserver dropped no change meanwhile: it remembers {_reach(headroom)} ({revisions}), and ever more."
+        )
     if headroom.about is None:
-        return f"The apiserver remembers {revisions}, at least {proven}."
+        return f"The apiserver remembers {_reach(headroom)} ({revisions})."
     away = f"A client that is away for more than about {duration(headroom.about)} ({revisions}) gets 410"
     longest = _longest_list(found)
     if longest is None:
@@ -97,6 +98,12 @@ def remembers(headroom: Headroom, found: Mapping[str, Outcome]) -> str:
     if longest >= headroom.about:
         return f"{away}. The longest list took {duration(longest)}: a watch that opens after it is too late."
     return f"{away}. The longest list took {duration(longest)}, {_share(longest / headroom.about)} of that."
+
+
+def _reach(headroom: Headroom) -> str:
+    if headroom.about is None:
+        return f"at least {duration(headroom.seconds.lower)}"
+    return f"about {duration(headroom.about)}"
 
 
 def _share(ratio: float) -> str:

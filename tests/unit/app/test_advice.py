@@ -175,10 +175,10 @@ def test_how_long_one_may_be_away(headroom: Headroom, runs: list[Rehearsal], sai
 
 def test_what_drops_nothing_remembers_ever_more() -> None:
     assert remembers(replace(HEADROOM, complete=True), outcomes([PAGED])) == (
-        "The apiserver dropped no change meanwhile: it remembers 6,400 revisions, at least 14 s, and ever more."
+        "The apiserver dropped no change meanwhile: it remembers about 128 s (6,400 revisions), and ever more."
     )
 
 
 def test_without_changes_only_what_is_proven_is_said() -> None:
     said = remembers(replace(HEADROOM, about=None, revisions=1), outcomes([PAGED]))
-    assert said == "The apiserver remembers 1 revision, at least 14 s."
+    assert said == "The apiserver remembers at least 14 s (1 revision)."

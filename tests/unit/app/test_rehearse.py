@@ -102,7 +102,7 @@ def test_a_table_and_a_verdict(ask: Rehearse, capsys: pytest.CaptureFixture[str]
     ]
     assert (
         remembered
-        == "The apiserver dropped no change meanwhile: it remembers 99 revisions, at least 4.02 s, and ever more."
+        == "The apiserver dropped no change meanwhile: it remembers at least 4.02 s (99 revisions), and ever more."
     )
     assert verdict == (
         "Use paged. 6 objects came in 2 pages in 6 ms, and the watch could start from the list's revision. "

@@ -33,7 +33,7 @@ from watchslo.monitor.historian import (
     try_revision,
 )
 from watchslo.snapshot import HistoryReading
-from watchslo.watch.failure import Failure, Reason, because
+from watchslo.watch.failure import ENDED, Failure, Reason, because
 from watchslo.watch.history import OPENS, Accepted, TooOld
 from watchslo.watch.lines import LineTooLong
 from watchslo.watch.messages import ListRequest, WatchRequest
@@ -295,7 +295,7 @@ async def test_a_cache_that_drops_nothing_is_complete() -> None:
         ([error(410, "Expired", "gone")], TooOld(None)),
         ([error(429, "TooManyRequests", "later")], Reason.THROTTLED),
         ([error(500, "InternalError", "etcd"), because(Reason.FORCED)], Reason.SERVER_ERROR),
-        ([because(Reason.FORCED)], Reason.FORCED),
+        ([ENDED], Reason.FORCED),
         ([b"garbage\n", line("MODIFIED", 9), because(Reason.RESET)], Reason.RESET),
         ([], Reason.TIMEOUT),
     ],
@@ -432,10 +432,10 @@ async def test_a_confirmation_that_fails_is_none(log: Log) -> None:
         caches.failure = because(Reason.RESET)
         await asyncio.sleep(CONFIRM_SECONDS + 10.0)
         caches.failure = None
-        caches.streams[0].list_seconds = 1.0
-        await asyncio.sleep(150.0)
-        assert reading(caches).fits
-    assert log.events == ["history_unknown", "recovered"]
+        await asyncio.sleep(200.0)
+        assert reading(caches).fits is False
+    assert [revision == 1 for _, _, revision in caches.opens] == [True, False, True, False, True]
+    assert log.events == ["history_unknown", "recovered", "history_short"]
 
 
 async def test_a_short_history_is_looked_at_even_when_writers_rest(log: Log) -> None:
@@ -515,6 +515,23 @@ async def test_streams_that_vanish_are_forgotten() -> None:
         assert len(caches.opens) == count <= OPENS
 
 
+async def test_who_comes_back_is_asked_anew() -> None:
+    caches = Caches(PODS)
+    async with At(caches):
+        await asyncio.sleep(WELCOME_SECONDS)
+        (stream,) = caches.streams
+        assert stream.history
+        caches.streams.clear()
+        await asyncio.sleep(WELCOME_SECONDS)
+        stream.up = False
+        caches.streams.append(stream)
+        await asyncio.sleep(WELCOME_SECONDS)
+        assert stream.history is None
+        stream.up = True
+        await asyncio.sleep(WELCOME_SECONDS)
+        assert stream.history
+
+
 async def test_one_apiserver_each() -> None:
     first, second = Caches(PODS), Caches(PODS, window=50.0)
     async with At(first), At(second):
@@ -572,7 +589,9 @@ async def test_who_may_not_ask_says_so_once_and_asks_seldom(log: Log) -> None:
     async with At(caches):
         await asyncio.sleep(6 * HOUR_SECONDS)
         assert len(log.of("history_unknown")) == 1
-        assert 3 <= sum(of == PODS for _, of, _ in caches.opens) <= 1 + 6 * HOUR_SECONDS / REFUSED_SECONDS * 2
+        times = [at for at, of, _ in caches.opens if of == PODS]
+        assert min(later - sooner for sooner, later in pairwise(times)) >= REFUSED_SECONDS / 2
+        assert len(times) >= 3
         assert sum(of == NODES for _, of, _ in caches.opens) >= 6 * HOUR_SECONDS / max(INTERVAL_SECONDS) - 5
         caches.failures.clear()
         await asyncio.sleep(1.5 * REFUSED_SECONDS + 10.0)
