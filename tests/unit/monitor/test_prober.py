@@ -302,6 +302,13 @@ async def test_the_latest_go_first_and_then_the_others(a: Apiserver) -> None:
         assert min(counts) > 0.4 * max(counts)  # and the latest of all more often, where it does not matter else
 
 
+async def test_late_is_what_is_late_for_its_threshold(a: Apiserver) -> None:
+    streams = [Watched(a, PODS, 3.0), Watched(a, NODES, 2.0), Watched(a, CONFIGMAPS, 1.8)]
+    streams[1].threshold = streams[2].threshold = 1.0
+    async with probing(*streams) as world:
+        assert world.probed == {("a", "nodes"), ("a", "configmaps")}
+
+
 async def test_one_that_hangs_does_not_hold_up_another(a: Apiserver, b: Apiserver) -> None:
     a.seconds = 5.0
     a.fail(PODS, Reason.TIMEOUT)
