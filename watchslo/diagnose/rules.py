@@ -215,7 +215,7 @@ def _apiserver_cut_off(evidence: Evidence, open_: Collection[Key]) -> Iterator[F
         keys = _keys(one, open_)
         behind = [watch for watch in one.watches if watch.place is Place.STORAGE or watch.reading.audit == FROZEN]
         silent = one.silent and not one.dead
-        if not evidence.several or not (silent or (_is_mute(one) and behind)):
+        if not evidence.several or not keys or not (silent or (_is_mute(one) and behind)):
             continue
         sure = Confidence.MEDIUM
         if silent and one.cache_answers and behind and _others_are_prompt(evidence, one):

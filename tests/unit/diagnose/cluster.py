@@ -1,0 +1,205 @@
+"""A make-believe control plane whose snapshots tell what the tests make of it, five seconds apart."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from tests.unit.serve import readings
+from watchslo.diagnose.diagnosis import Diagnosis
+from watchslo.model import Interval
+from watchslo.snapshot import (
+    ApiserverReading,
+    CauseReading,
+    DomainReading,
+    HistogramReading,
+    HistoryReading,
+    Hop,
+    HopReading,
+    QuantileReading,
+    Snapshot,
+    StreamReading,
+    TickerReading,
+    TransportReading,
+    WindowReading,
+)
+
+STEP_SECONDS = 5.0
+EDGES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+WELL_SECONDS = 0.004
+TICK_SECONDS = 0.0017
+TICKS = 4  # of one apiserver in a step
+EVENTS = 100  # of one watch in a step
+
+
+@dataclass(slots=True)
+class Watch:
+    """One watch of one apiserver: change its fields, then `Cluster.step`."""
+
+    late: float = WELL_SECONDS
+    spread: float = 2.0  # how much later P90 is, and P99 than that
+    storage: float | None = None
+    client: float | None = None
+    creation: float | None = None
+    creations: int = 40
+    events: int = EVENTS
+    size: int = 300
+    resolved: bool = True
+    hops_resolved: bool = True
+    behind: float | None = None
+    cache_behind: Interval | None = None
+    cache_trip: float | None = None
+    stalled: float | None = None
+    audit: str | None = "alive"
+    up: bool = True
+    expired: int = 0
+    slow_consumer: int = 0
+    history: HistoryReading | None = None
+    transport: TransportReading | None = None
+    minute: int | None = None  # events of the last minute, unless they are those of four quarters
+    received: int = field(default=1000, init=False)
+    bytes: int = field(default=100_000, init=False)
+
+
+@dataclass(slots=True)
+class Apiserver:
+    """One apiserver, likewise. `trips` are the round trips of the ticks of a step."""
+
+    trips: tuple[float, ...] = (TICK_SECONDS,) * TICKS
+    silent: float = 0.3
+    failure: str | None = None
+    watched: bool = True
+    answers: Mapping[tuple[str, str], int] = field(default_factory=lambda: {("tick", "200"): TICKS})
+    requests: dict[tuple[str, str], int] = field(default_factory=dict, init=False)
+    ticked: list[float] = field(default_factory=list, init=False)
+
+    def ticks(self, seconds: float) -> None:
+        self.trips = (seconds,) * TICKS
+
+    def silence(self, seconds: float, *answers: tuple[str, str]) -> None:
+        self.trips, self.silent, self.failure = (), seconds, "No answer came in time."
+        self.answers = dict.fromkeys(answers, 5)
+
+
+class Cluster:
+    """Apiservers that all watch the same; `diagnosis` sees every step."""
+
+    def __init__(self, *names: str, watches: tuple[str, ...] = ("pods", "leases", "nodes")) -> None:
+        self.apiservers = {name: Apiserver() for name in names or ("a:1", "b:1", "c:1")}
+        self.watches = {(name, watch): Watch() for name in self.apiservers for watch in watches}
+        self.diagnosis = Diagnosis()
+        self.now = 100.0
+        self.tainted = 0.0
+        self.taints = 0.0
+        self.round_trip: float | None = TICK_SECONDS
+        self.causes: tuple[CauseReading, ...] = ()
+        self.step(6)
+
+    def __getitem__(self, key: tuple[str, str]) -> Watch:
+        return self.watches[key]
+
+    def at(self, apiserver: str) -> list[Watch]:
+        return [watch for (name, _), watch in self.watches.items() if name == apiserver]
+
+    def of(self, name: str) -> list[Watch]:
+        return [watch for (_, one), watch in self.watches.items() if one == name]
+
+    def remove(self, apiserver: str) -> None:
+        del self.apiservers[apiserver]
+        self.watches = {key: watch for key, watch in self.watches.items() if key[0] != apiserver}
+
+    def add(self, apiserver: str) -> None:
+        names = dict.fromkeys(name for _, name in self.watches)
+        self.apiservers[apiserver] = Apiserver()
+        self.watches |= {(apiserver, name): Watch() for name in names}
+
+    def step(self, times: int = 1) -> tuple[CauseReading, ...]:
+        """So many times five seconds go by."""
+        for _ in range(times):
+            self.now += STEP_SECONDS
+            self.tainted += self.taints * STEP_SECONDS
+            for watch in self.watches.values():
+                watch.received += watch.events
+                watch.bytes += watch.events * watch.size
+            for one in self.apiservers.values():
+                one.ticked += one.trips
+                for request, count in one.answers.items():
+                    one.requests[request] = one.requests.get(request, 0) + count
+            self.causes = self.diagnosis.observe(self.snapshot(), self.now)
+        return self.causes
+
+    def snapshot(self) -> Snapshot:
+        tickers = tuple(_ticker(name, one) for name, one in self.apiservers.items())
+        return Snapshot(
+            at_wall=1_700_000_000.0 + self.now,
+            monitor=replace(readings.MONITOR, tainted_seconds=self.tainted),
+            apiservers=tuple(_apiserver(name, one) for name, one in self.apiservers.items()),
+            domains=(
+                DomainReading("other", ("pods",), 1, None, 0, None, ()),
+                DomainReading("main", ("events",), 1, 0.5, 0, self.round_trip, tickers),
+            ),
+            streams=tuple(_stream(*key, watch) for key, watch in self.watches.items()),
+        )
+
+
+def window(name: str, length: float, events: int, median: float, spread: float, *, resolved: bool) -> WindowReading:
+    estimates = zip((0.5, 0.9, 0.99), (median, median * spread, median * spread**2), strict=True)
+    quantiles = tuple(QuantileReading(q, 0.0, value, math.inf, resolved) for q, value in estimates)
+    return WindowReading(name, length, events, quantiles if events else ())
+
+
+def windows(watch: Watch, median: float, events: int, *, resolved: bool) -> tuple[WindowReading, ...]:
+    minute = 12 * watch.events if watch.minute is None else watch.minute
+    return tuple(
+        window(name, length, count, median, watch.spread, resolved=resolved)
+        for name, length, count in (("1m", 60.0, minute), ("15s", 15.0, events), ("5m", 300.0, 5 * minute))
+    )
+
+
+def _stream(apiserver: str, name: str, watch: Watch) -> StreamReading:
+    measured = ((Hop.CREATION_TO_STORAGE, watch.creation), (Hop.STORAGE_TO_CACHE, watch.storage))
+    hops = tuple(
+        HopReading(hop, readings.NOTHING, windows(watch, seconds, count, resolved=watch.hops_resolved))
+        for hop, seconds, count in (
+            *((hop, seconds, watch.creations) for hop, seconds in measured[:1]),
+            *((hop, seconds, 3 * watch.events) for hop, seconds in measured[1:]),
+            (Hop.CACHE_TO_CLIENT, watch.client, 3 * watch.events),
+        )
+        if seconds is not None
+    )
+    track = replace(
+        readings.TRACK,
+        windows=windows(watch, watch.late, 3 * watch.events, resolved=watch.resolved),
+        hops=hops,
+    )
+    return replace(
+        readings.TAIL,
+        watch=name,
+        resource=name,
+        apiserver=apiserver,
+        domain="main",
+        up=watch.up,
+        events={"ADDED": watch.received, "ERROR": 7},
+        bytes=watch.bytes,
+        closed={("server", "slow_consumer"): watch.slow_consumer, ("deadline", "deadline"): 4},
+        expired={"open": watch.expired, "stream": 0},
+        audit=watch.audit,
+        stalled_for=watch.stalled,
+        probed=watch.cache_trip is not None,
+        cache_behind=watch.cache_behind,
+        cache_round_trip=watch.cache_trip,
+        behind_peers=watch.behind,
+        history=watch.history,
+        transport=watch.transport,
+        track=track,
+    )
+
+
+def _ticker(name: str, one: Apiserver) -> TickerReading:
+    counts = tuple(sum(trip <= edge for trip in one.ticked) for edge in EDGES)
+    histogram = HistogramReading(EDGES, (*counts, len(one.ticked)), sum(one.ticked))
+    silent = None if one.silent < 0 else one.silent
+    return TickerReading(name, {"ok": len(one.ticked)}, histogram, None, silent, one.failure, vouched=True)
+
+
+def _apiserver(name: str, one: Apiserver) -> ApiserverReading:
+    return replace(readings.SERVICE, name=name, watched=one.watched, requests=dict(one.requests))
