@@ -81,121 +81,14 @@ def because_of(reason: Reason, phase: Phase = Phase.LIST) -> Failure:
     return because(reason, phase=phase)
 
 
-class Cluster:
-    """A request fails while `failures` names its (kind, resource key), (kind, "*") or ("*", "*").
-
-    `revisions` are those of resources that are kept in a storage of their own; `hanging` kinds are never answered.
-    Apiservers are announced at `addresses`; those whose host is `dead` cannot be reached, `slow` ones take so long to
-    answer and to pass on events.
-    """
-
-    def __init__(self) -> None:
-        self.revision = 100
-        self.revisions: dict[str, int] = {}
-        self.failures: dict[tuple[str, str], Failure] = {}
-        self.hanging: set[str] = set()
-        self.late = 0.0  # seconds from a change to its event
-        self.served: list[Resource] = [PODS, NODES, CONFIGMAPS, EVENTS]
-        self.stale: set[str] = set()
-        self.namespace: str | None = None  # the only one that may be read
-        self.git_version = "v1.36.3"
-        self.addresses: tuple[str, ...] = ("10.0.0.1",)
-        self.leases: int | None = None  # as many as there are addresses
-        self.dead: set[str] = set()
-        self.slow: dict[str, float] = {}
-        self.bells: list[Watch] = []  # watches of the addresses
-        self.requests: Counter[tuple[str, str]] = Counter()
-        self.asked: list[tuple[float, str, str]] = []
-        self.asked_at: Counter[tuple[str, str]] = Counter()  # by apiserver and kind
-        self.watches: list[Watch] = []  # without those of audits
-        self.history: list[tuple[Resource, int, bytes]] = []
-        self.oldest = 0  # revision that a second watch may begin from
-        self.frozen: set[str] = set()  # keys of resources whose cache is stuck: nothing is delivered, nudges are slow
-        self.date_skew: float | None = None
-        self.doors: set[Door] = set()  # that are open
-
-    def client(
-        self,
-        _: Connection,
-        __: Limiter,
-        observe: Callable[[float, float, float], object],
-        *,
-        name: str = SERVICE,
-        address: Address | None = None,  # noqa: ARG002 - the name tells
-    ) -> "Door":
-        return Door(self, name, observe)
-
-    @property
-    def is_open(self) -> bool:
-        return bool(self.doors)
-
-    # What happens in the cluster
-
-    def revision_of(self, resource: Resource) -> int:
-        return self.revisions.get(resource.key, self.revision)
-
-    def write(self, resource: Resource, type_: str = "MODIFIED", created: str | None = None) -> int:
-        """A change."""
-        if resource.key in self.revisions:
-            self.revisions[resource.key] += 1
-        else:
-            self.revision += 1
-        revision = self.revision_of(resource)
-        event = line(type_, revision, created)
-        if resource.key in self.frozen:
-            return revision
-        self.history.append((resource, revision, event))
-        if self.late:
-            asyncio.get_running_loop().call_later(self.late, self.send, resource, event)
-        else:
-            self.send(resource, event)
-        return revision
-
-    def send(self, resource: Resource, said: bytes | Failure = ENDED) -> None:
-        for watch in self.open_watches(resource):
-            if delay := self.slow.get(_host(watch.apiserver)):
-                asyncio.get_running_loop().call_later(delay, watch.send, said)
-            elif _host(watch.apiserver) not in self.dead:
-                watch.send(said)
-
-    def announce(self, *addresses: str) -> None:
-        """Other apiservers."""
-        self.addresses = addresses
-        for bell in self.bells:
-            bell.send(b"{}")
-
-    def kill(self, host: str) -> None:
-        """It cannot be reached any more, and its watches break."""
-        self.dead.add(host)
-        for watch in self.open_watches():
-            if _host(watch.apiserver) == host:
-                watch.send(because_of(Reason.RESET, Phase.STREAM))
-
-    def open_watches(self, resource: Resource | None = None) -> list[Watch]:
-        return [watch for watch in self.watches if watch.open and resource in (None, watch.resource)]
-
-    def fail(self, reason: Reason | None, kind: str = "*", key: str = "*", retry_after: float | None = None) -> None:
-        """Lets requests fail, until told otherwise by None."""
-        if reason is None:
-            self.failures.pop((kind, key))
-        else:
-            self.failures[kind, key] = because(reason, phase=Phase.LIST, retry_after=retry_after)
-
-    def count(self, kind: str, key: str | None = None) -> int:
-        return sum(1 for _, asked, of in self.asked if asked == kind and key in (None, of))
-
-
 class Door:
     """What a client of one apiserver can ask."""
 
-    def __init__(self, cluster: Cluster, name: str, observe: Callable[[float, float, float], object]) -> None:
+    def __init__(self, cluster: "Cluster", name: str, observe: Callable[[float, float, float], object]) -> None:
         self.cluster = cluster
         self.name = name
         self._observe = observe
-
-    @property
-    def requests(self) -> Counter[tuple[str, str]]:
-        return self.cluster.requests
+        self.requests = cluster.requests
 
     async def __aenter__(self) -> Self:
         self.cluster.doors.add(self)
@@ -293,7 +186,7 @@ class Door:
         cluster, sent = self.cluster, time.monotonic()
         cluster.asked.append((sent, kind, key))
         cluster.asked_at[self.name, kind] += 1
-        await asyncio.sleep(ANSWER_SECONDS + cluster.slow.get(_host(self.name), 0.0))
+        await asyncio.sleep(ANSWER_SECONDS + cluster.slow_at.get(_host(self.name), 0.0))
         if _host(self.name) in cluster.dead:
             return because_of(Reason.UNREACHABLE)
         if kind in cluster.hanging:
@@ -304,6 +197,115 @@ class Door:
             return because_of(Reason.FORBIDDEN)
         names = ((kind, key), (kind, "*"), ("*", "*"))
         return next((cluster.failures[name] for name in names if name in cluster.failures), None)
+
+
+class Cluster(Door):
+    """All of it, and the door of the service.
+
+    A request fails while `failures` names its (kind, resource key), (kind, "*") or ("*", "*"). `revisions` are those of
+    resources that are kept in a storage of their own; `hanging` kinds are never answered. Apiservers are announced at
+    `addresses`; a host that is `dead` cannot be reached, and one of `slow_at` takes so many seconds to answer and to
+    pass on events.
+    """
+
+    def __init__(self) -> None:
+        self.requests: Counter[tuple[str, str]] = Counter()
+        super().__init__(self, SERVICE, lambda *_: None)
+        self.revision = 100
+        self.revisions: dict[str, int] = {}
+        self.failures: dict[tuple[str, str], Failure] = {}
+        self.hanging: set[str] = set()
+        self.late = 0.0  # seconds from a change to its event
+        self.served: list[Resource] = [PODS, NODES, CONFIGMAPS, EVENTS]
+        self.stale: set[str] = set()
+        self.namespace: str | None = None  # the only one that may be read
+        self.git_version = "v1.36.3"
+        self.addresses: tuple[str, ...] = ("10.0.0.1",)
+        self.leases: int | None = None  # as many as there are addresses
+        self.dead: set[str] = set()
+        self.slow_at: dict[str, float] = {}
+        self.bells: list[Watch] = []  # watches of the addresses
+        self.asked: list[tuple[float, str, str]] = []
+        self.asked_at: Counter[tuple[str, str]] = Counter()  # by apiserver and kind
+        self.watches: list[Watch] = []  # without those of audits
+        self.history: list[tuple[Resource, int, bytes]] = []
+        self.oldest = 0  # revision that a second watch may begin from
+        self.frozen: set[str] = set()  # keys of resources whose cache is stuck: nothing is delivered, nudges are slow
+        self.date_skew: float | None = None
+        self.doors: set[Door] = set()  # that are open
+
+    def client(
+        self,
+        _: Connection,
+        __: Limiter,
+        observe: Callable[[float, float, float], object],
+        *,
+        name: str = SERVICE,
+        address: Address | None = None,  # noqa: ARG002 - the name tells
+    ) -> "Door":
+        if name != SERVICE:
+            return Door(self, name, observe)
+        self._observe = observe
+        return self
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self.doors)
+
+    # What happens in the cluster
+
+    def revision_of(self, resource: Resource) -> int:
+        return self.revisions.get(resource.key, self.revision)
+
+    def write(self, resource: Resource, type_: str = "MODIFIED", created: str | None = None) -> int:
+        """A change."""
+        if resource.key in self.revisions:
+            self.revisions[resource.key] += 1
+        else:
+            self.revision += 1
+        revision = self.revision_of(resource)
+        event = line(type_, revision, created)
+        if resource.key in self.frozen:
+            return revision
+        self.history.append((resource, revision, event))
+        if self.late:
+            asyncio.get_running_loop().call_later(self.late, self.send, resource, event)
+        else:
+            self.send(resource, event)
+        return revision
+
+    def send(self, resource: Resource, said: bytes | Failure = ENDED) -> None:
+        for watch in self.open_watches(resource):
+            if delay := self.slow_at.get(_host(watch.apiserver)):
+                asyncio.get_running_loop().call_later(delay, watch.send, said)
+            elif _host(watch.apiserver) not in self.dead:
+                watch.send(said)
+
+    def announce(self, *addresses: str) -> None:
+        """Other apiservers."""
+        self.addresses = addresses
+        for bell in self.bells:
+            bell.send(b"{}")
+
+    def kill(self, host: str) -> None:
+        """It cannot be reached any more, and its watches break."""
+        self.dead.add(host)
+        for watch in self.open_watches():
+            if _host(watch.apiserver) == host:
+                watch.send(because_of(Reason.RESET, Phase.STREAM))
+
+    def open_watches(self, resource: Resource | None = None) -> list[Watch]:
+        return [watch for watch in self.watches if watch.open and resource in (None, watch.resource)]
+
+    def fail(self, reason: Reason | None, kind: str = "*", key: str = "*", retry_after: float | None = None) -> None:
+        """Lets requests fail, until told otherwise by None."""
+        if reason is None:
+            self.failures.pop((kind, key))
+        else:
+            self.failures[kind, key] = because(reason, phase=Phase.LIST, retry_after=retry_after)
+
+    def count(self, kind: str, key: str | None = None) -> int:
+        return sum(1 for _, asked, of in self.asked if asked == kind and key in (None, of))
 
 
 def _discovery(served: Iterable[Resource], stale: Iterable[str]) -> bytes:

@@ -20,9 +20,7 @@ from watchslo.model import Reading
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.lag import Lag
 from watchslo.monitor.stream import Stream
-from watchslo.monitor.ticker import Pace
 from watchslo.monitor.timekeeper import Timekeeper
-from watchslo.monitor.trouble import Trouble
 from watchslo.watch.closes import SETTLE_SECONDS
 from watchslo.watch.failure import Failure, Reason, because
 from watchslo.watch.machine import HEALTHY_SECONDS, State
@@ -39,9 +37,8 @@ class Parts:
         made = WatchConfig.model_validate({"resource": "pods", "creation": False, **watch})
         self.apiserver = Apiserver("service", nowhere(), Limiter(1000))
         self.lag = Lag(time.monotonic(), 0.0)
-        trouble = Trouble(structlog.get_logger())
-        pace = Pace(0.5, lambda: 0.5)
-        self.home = Timekeeper("main", _never, pace, trouble, lambda *_: None, lambda _: None)
+        log = structlog.get_logger()
+        self.home = Timekeeper("main", Bins(), 0.5, lambda: 0.5, log, lambda *_: None, lambda _: None)
         self.track = Track(Bins(), Objective(), time.monotonic(), creation=bool(made.creation))
         self.stream = Stream(
             number=1,
@@ -49,6 +46,7 @@ class Parts:
             watch=made,
             resource=PODS,
             apiserver=self.apiserver,
+            creators=lambda: self.apiserver.stamp_offset,
             track=self.track,
             home=self.home,
             lag=self.lag,
@@ -68,7 +66,7 @@ class Parts:
             self.tick(cluster.revision)
             await asyncio.sleep(0.6)
             now = time.monotonic()
-            self.home.domain.probe("pods", Reading("pods", now - 0.002, now, cluster.revision))
+            self.home.domain.probe(Reading("pods", now - 0.002, now, cluster.revision))
             await asyncio.sleep(0.1)
         assert self.stream.measured
 
@@ -78,10 +76,6 @@ class Parts:
     def unmeasured(self) -> dict[str, int]:
         self.stream.evaluate(time.monotonic(), overloaded=False)
         return {reason: count for reason, count in self.stream.reading().track.unmeasured.items() if count}
-
-
-async def _never(*_: object) -> Any:
-    raise NotImplementedError
 
 
 @asynccontextmanager
@@ -223,7 +217,7 @@ class TestRun:
             reading = parts.stream.reading()
         assert (reading.list_pages, reading.list_items, reading.list_bytes) == (2, 6, 2000)
         assert reading.list_duration["paged"].total == 1
-        assert parts.apiserver.reading().list_duration["paged"].total == 1
+        assert parts.apiserver.reading(None, watched=True).list_duration["paged"].total == 1
 
     async def test_falls_back_to_what_the_server_knows(self, cluster: Cluster) -> None:
         cluster.fail(Reason.NOT_ACCEPTABLE, "watch")
@@ -330,7 +324,7 @@ class TestEvents:
             cluster.revision = 50
             watch.send(ERROR_410)
             await asyncio.sleep(13)
-            assert parts.apiserver.reading().time_travel > 0
+            assert parts.apiserver.reading(None, watched=True).time_travel > 0
             last = parts.stream.reading().last_failure
             assert last
             assert last.reason == "time_travel"
@@ -408,7 +402,7 @@ class TestCreation:
             await asyncio.sleep(0.1)
             parts.unmeasured()
             creation = parts.stream.reading().track.creation
-            assert (parts.apiserver.reading().offset is None) == (peers == 3)
+            assert (parts.apiserver.reading(None, watched=True).offset is None) == (peers == 3)
         assert creation
         assert creation.total == 0
 

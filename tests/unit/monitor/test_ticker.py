@@ -46,7 +46,7 @@ class Server:
 
 
 def ticker(server: Server, arrived: Callable[[Reading], None] = lambda _: None, random: float = 0.5) -> Ticker:
-    return Ticker(server.read, arrived, Pace(0.5, lambda: random), Trouble(structlog.get_logger()))
+    return Ticker(server.read, arrived, Pace(lambda: 0.5, lambda: random), Trouble(structlog.get_logger()))
 
 
 async def tick(made: Ticker, seconds: float, *resources: Resource) -> None:

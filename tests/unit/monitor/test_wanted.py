@@ -12,7 +12,7 @@ CATALOGUE = Catalogue([GroupVersion("", "v1", (Offer(PODS, frozenset({"list", "w
 def question(**keys: object) -> object:
     """What the apiserver is asked for an entry of the configuration that comes to one watch."""
     config = Config(watch=(WatchConfig.model_validate(keys),))
-    (wanted,) = plan(config, CATALOGUE).watches.values()
+    (wanted,) = plan(config, CATALOGUE, 1).watches.values()
     return wanted.question
 
 
