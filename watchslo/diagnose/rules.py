@@ -12,8 +12,8 @@ from statistics import median
 from watchslo.diagnose.evidence import FROZEN, MOST, STALLED, Apiserver, Evidence, Key, Place, Watch
 from watchslo.snapshot import Cause, Confidence
 
-OVERLOADED_SHARE = 0.08  # of the time we were late ourselves
-SURELY_OVERLOADED_SHARE = 0.15
+OVERLOADED_SHARE = 0.12  # of the time we were late ourselves
+SURELY_OVERLOADED_SHARE = 0.17
 REFUSALS = 3  # one 429 is a cache that is not ready
 SHORT_SHARE = 0.75  # of the events that peers get in the same time: what is only late gets as many
 SHORT_EVENTS = 20  # in a step

@@ -68,6 +68,7 @@ class Apiserver:
     silent: float = 0.3
     failure: str | None = None
     watched: bool = True
+    ticking: bool = True
     answers: Mapping[tuple[str, str], int] = field(default_factory=lambda: {("tick", "200"): TICKS})
     requests: dict[tuple[str, str], int] = field(default_factory=dict, init=False)
     ticked: list[float] = field(default_factory=list, init=False)
@@ -128,7 +129,7 @@ class Cluster:
         return self.causes
 
     def snapshot(self) -> Snapshot:
-        tickers = tuple(_ticker(name, one) for name, one in self.apiservers.items())
+        tickers = tuple(_ticker(name, one) for name, one in self.apiservers.items() if one.ticking)
         return Snapshot(
             at_wall=1_700_000_000.0 + self.now,
             monitor=replace(readings.MONITOR, tainted_seconds=self.tainted),

@@ -101,6 +101,12 @@ class TestNothing:
             watch.behind = 9.0
         assert told(cluster) == []
 
+    def test_is_said_of_one_that_nobody_ticks_through_yet(self) -> None:
+        cluster = Cluster()
+        cluster.add("d:1")
+        cluster.apiservers["d:1"].ticking = False
+        assert told(cluster) == []
+
     def test_is_said_of_the_first_snapshot_or_after_a_pause(self) -> None:
         cluster = Cluster()
         late_to_cache(cluster, "a:1", 0.4)
@@ -119,7 +125,7 @@ class TestNothing:
 
 
 class TestMonitorOverloaded:
-    @pytest.mark.parametrize(("share", "sure"), [(0.1, MEDIUM), (0.2, HIGH), (0.7, HIGH)])
+    @pytest.mark.parametrize(("share", "sure"), [(0.13, MEDIUM), (0.2, HIGH), (0.7, HIGH)])
     def test_is_told_by_our_own_lag(self, share: float, sure: Confidence) -> None:
         cluster = Cluster()
         cluster.taints = share
@@ -127,7 +133,7 @@ class TestMonitorOverloaded:
 
     def test_a_hiccup_is_none(self) -> None:
         cluster = Cluster()
-        cluster.taints = 0.05
+        cluster.taints = 0.08
         assert told(cluster) == []
 
     def test_makes_everything_else_unsure(self) -> None:
@@ -336,6 +342,17 @@ class TestOneResource:
         for watch in cluster.watches.values():
             watch.late, watch.storage, watch.client = 0.4, hops(0.4)["storage"], hops(0.4)["client"]
         assert told(cluster) == [(cause, None, "pods", MEDIUM)]
+
+    def test_others_are_well_though_they_are_below_what_is_resolved(
+        self, cause: Cause, hops: Callable[[float], dict[str, float]]
+    ) -> None:
+        cluster = Cluster()
+        for watch in cluster.watches.values():
+            watch.resolved = False
+        for watch in cluster.of("pods"):
+            watch.resolved, watch.late = True, 0.4
+            watch.storage, watch.client = hops(0.4)["storage"], hops(0.4)["client"]
+        assert told(cluster) == [(cause, None, "pods", HIGH)]
 
     def test_with_one_apiserver(self, cause: Cause, hops: Callable[[float], dict[str, float]]) -> None:
         cluster = Cluster("service")
