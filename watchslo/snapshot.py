@@ -97,8 +97,9 @@ class HistoryReading:
 
     `oldest` is the oldest revision that a watch may begin from, `revisions` how far that is behind the newest one,
     `seconds` how long ago it was; `upper` is infinite where our clock does not reach back so far. `complete` says that
-    nothing has been dropped since the cache began: then it is longer than this. `list_seconds` is how long a full list
-    takes, `list_measured` whether it was seen or reckoned from one page; None where nobody knows.
+    nothing has been dropped since the cache began, or of late: then it grows, and is longer than this. `list_seconds`
+    is how long a full list takes, `list_measured` whether it was seen or reckoned from one page; None where nobody
+    knows.
     """
 
     oldest: int

@@ -35,6 +35,8 @@ BUSY_EVENTS = 1.0  # a second; of what changes more seldom, a cache holds at lea
 LOOK_SECONDS = 2.0  # between two looks at who is due
 FIRST_SECONDS = 25.0  # within which a resource that has become busy has its turn
 INTERVAL_SECONDS = 180.0, 300.0
+SHORT_INTERVAL_SECONDS = 15.0, 25.0  # while lists do not fit: its end is to be seen soon
+LONGER = 1.1  # times what a list was thought to take: whether it still fits is asked at once
 CONFIRM_SECONDS = 10.0  # in which a busy resource drops its oldest change, if it drops any
 REFUSED_SECONDS = 3600.0  # until what may not be watched, or is not there, is asked for again
 RETRY_BASE_SECONDS = 60.0
@@ -186,7 +188,6 @@ class Historian:
             self._show(groups)
             if self._budget() and (resource := self._next(groups)):
                 await self._examine(resource, groups[resource])
-                self._show(self._groups())
 
     # Whose turn it is
 
@@ -217,6 +218,8 @@ class Historian:
         for resource in eligible:
             if resource not in self._subjects:
                 self._subjects[resource] = self._welcome(resource, now)
+            elif _may_fit_no_more(self._subjects[resource], groups[resource]):
+                self._subjects[resource].due = now
         due = [one for one in eligible if self._subjects[one].due <= now]
         return min(due, key=lambda one: self._subjects[one].due, default=None)
 
@@ -258,7 +261,7 @@ class Historian:
             known.doubted, known.due = found.oldest, now + CONFIRM_SECONDS
             return
         known.doubted, known.reading, known.read = None, reading, now
-        shortest, longest = INTERVAL_SECONDS
+        shortest, longest = SHORT_INTERVAL_SECONDS if reading.fits is False else INTERVAL_SECONDS
         known.due = now + shortest + (longest - shortest) * self._random()
         self._tell(known, resource)
 
@@ -289,9 +292,8 @@ class Historian:
         self, known: _Subject, resource: Resource, streams: Sequence[Remembered]
     ) -> tuple[float | None, bool]:
         """How long a full list takes, and whether that was measured; else one page tells."""
-        measured = [stream.list_seconds for stream in streams if stream.list_seconds is not None]
-        if measured:
-            return max(measured), True
+        if (measured := _measured(streams)) is not None:
+            return measured, True
         estimated, seconds = known.listed
         if time.monotonic() - estimated >= LIST_SECONDS:
             await self._pause()
@@ -315,7 +317,7 @@ class Historian:
         """Says when lists begin, or cease, to outlast the history. What nobody knows changes nothing."""
         reading = known.reading
         assert reading is not None
-        if reading.fits is None or reading.fits is not known.short:
+        if reading.fits is not known.short:
             return
         known.short = not reading.fits
         lists = round(reading.list_seconds, 3) if reading.list_seconds is not None else None
@@ -335,6 +337,18 @@ async def list_estimate(client: Client, resource: Resource, namespace: str | Non
     if page.continue_token is None:
         return page.answered - page.sent
     return None if page.remaining is None else estimate_list(page.answered - page.sent, page.remaining)
+
+
+def _measured(streams: Sequence[Remembered]) -> float | None:
+    return max((stream.list_seconds for stream in streams if stream.list_seconds is not None), default=None)
+
+
+def _may_fit_no_more(known: _Subject, streams: Sequence[Remembered]) -> bool:
+    """Whether a list took longer than is known to fit."""
+    measured, reading = _measured(streams), known.reading
+    if measured is None or reading is None or not reading.fits or known.doubted is not None:
+        return False
+    return reading.list_seconds is not None and measured > LONGER * reading.list_seconds
 
 
 def _newest(streams: Sequence[Remembered]) -> int:

@@ -27,7 +27,9 @@ from watchslo.monitor.historian import (
     OVERTIME_SECONDS,
     REFUSED_SECONDS,
     RETRY_CAP_SECONDS,
+    SHORT_INTERVAL_SECONDS,
     WATCH_SECONDS,
+    Found,
     Historian,
     find_oldest,
     try_revision,
@@ -232,7 +234,8 @@ async def test_one_watch_tells_how_long_a_client_may_be_away(at_once: bool) -> N
     assert found.seconds.lower <= WINDOW_SECONDS <= found.seconds.upper
     assert found.seconds.width == pytest.approx(0.4)
     assert (found.complete, found.fits) == (False, True)
-    assert (found.list_seconds, found.list_measured) == (pytest.approx(0.8), False)
+    assert found.list_seconds == pytest.approx(0.8)
+    assert not found.list_measured
     assert found.probed_wall == pytest.approx(time.time(), abs=WELCOME_SECONDS)
 
 
@@ -248,12 +251,28 @@ async def test_where_no_number_is_said_it_is_found_within_a_tenth_by_ten_watches
     assert reading(caches).revisions == pytest.approx(window * rate, rel=0.1)
 
 
+async def test_what_is_found_is_dated_by_the_watch_that_found_it() -> None:
+    """The others come later, and history goes on."""
+    caches = Caches()
+    caches.mute = True
+
+    async def linger() -> None:
+        await asyncio.sleep(3.0)
+
+    found = await find_oldest(cast("Any", caches), PODS, "default", caches.revision, linger)
+    assert isinstance(found, Found)
+    accepted = next(at for at, _, revision in caches.opens if revision == found.oldest)
+    assert found.at == pytest.approx(accepted, abs=0.01)
+    assert found.at < caches.opens[-1][0] - 1.0
+    assert found.revisions == pytest.approx((found.at - caches.committed(found.oldest)) * caches.rate, abs=2)
+
+
 async def test_silence_is_all_of_history() -> None:
     caches = Caches(PODS, window=math.inf)
     caches.began = -math.inf
     caches.said = None
     caches.zero = time.monotonic() - BEGAN / caches.rate
-    caches._answer = lambda opened, seconds: asyncio.get_running_loop().call_later(seconds, opened.send)  # type: ignore[method-assign,assignment,return-value]
+    caches._answer = lambda opened, seconds: asyncio.get_running_loop().call_later(seconds, opened.send)  # type: ignore[method-assign,assignment]
     async with At(caches):
         await asyncio.sleep(WELCOME_SECONDS)
     found = reading(caches)
@@ -268,11 +287,12 @@ async def test_what_is_older_than_the_clock_is_at_least_so_old() -> None:
     assert reading(caches).seconds == Interval(600.0, math.inf)
 
 
-async def test_what_no_clock_dates_is_counted_in_revisions() -> None:
+async def test_what_no_clock_dates_is_counted_in_revisions(log: Log) -> None:
     caches = Caches(PODS)
     caches.streams[0].memory = math.inf
     async with At(caches):
         await asyncio.sleep(WELCOME_SECONDS)
+    assert not log.events
     assert reading(caches).seconds == Interval(0.0, math.inf)
     assert reading(caches).revisions == pytest.approx(WINDOW_SECONDS * caches.rate, abs=2)
     assert reading(caches).fits is None
@@ -401,6 +421,32 @@ async def test_a_list_that_does_not_fit_is_said_once_and_its_end(log: Log) -> No
     assert log.events == ["history_short", "history_long_enough"]
 
 
+async def test_a_list_that_took_longer_than_is_known_to_fit_is_asked_about_at_once(log: Log) -> None:
+    caches = Caches(PODS)
+    caches.streams[0].list_seconds = 20.0
+    async with At(caches):
+        await asyncio.sleep(WELCOME_SECONDS)
+        caches.streams[0].list_seconds = 21.0
+        await asyncio.sleep(WELCOME_SECONDS)
+        assert len(caches.opens) == 1, "as good as before"
+        caches.streams[0].list_seconds = 150.0
+        await asyncio.sleep(CONFIRM_SECONDS + 3 * LOOK_SECONDS + 1.0)
+        assert log.events == ["history_short"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_a_history_that_is_long_enough_again_is_seen_soon(seed: int, log: Log) -> None:
+    caches = Caches(PODS)
+    caches.streams[0].list_seconds = 150.0
+    async with At(caches, seed):
+        await asyncio.sleep(600.0)
+        asked = len(caches.opens)
+        assert asked <= 3 * 600.0 / (min(SHORT_INTERVAL_SECONDS) + CONFIRM_SECONDS)
+        caches.streams[0].list_seconds = 50.0
+        await asyncio.sleep(max(SHORT_INTERVAL_SECONDS) + CONFIRM_SECONDS + 5.0)
+        assert log.events == ["history_short", "history_long_enough"]
+
+
 async def test_a_cache_that_is_merely_young_is_no_short_history(log: Log) -> None:
     caches = Caches(PODS, window=150.0)
     caches.streams[0].list_seconds = 60.0
@@ -419,7 +465,7 @@ async def test_a_short_history_is_confirmed_before_it_is_believed() -> None:
     async with At(caches):
         await asyncio.sleep(WELCOME_SECONDS + CONFIRM_SECONDS + LOOK_SECONDS * 2)
         assert reading(caches).fits is False
-    assert [revision == 1 for _, _, revision in caches.opens] == [True, False, True]
+    assert [revision == 1 for _, _, revision in caches.opens[:3]] == [True, False, True]
     assert caches.opens[1][0] - caches.opens[0][0] >= CONFIRM_SECONDS
 
 
@@ -434,7 +480,7 @@ async def test_a_confirmation_that_fails_is_none(log: Log) -> None:
         caches.failure = None
         await asyncio.sleep(200.0)
         assert reading(caches).fits is False
-    assert [revision == 1 for _, _, revision in caches.opens] == [True, False, True, False, True]
+    assert [revision == 1 for _, _, revision in caches.opens[:5]] == [True, False, True, False, True]
     assert log.events == ["history_unknown", "recovered", "history_short"]
 
 
@@ -520,7 +566,6 @@ async def test_who_comes_back_is_asked_anew() -> None:
     async with At(caches):
         await asyncio.sleep(WELCOME_SECONDS)
         (stream,) = caches.streams
-        assert stream.history
         caches.streams.clear()
         await asyncio.sleep(WELCOME_SECONDS)
         stream.up = False
@@ -529,7 +574,7 @@ async def test_who_comes_back_is_asked_anew() -> None:
         assert stream.history is None
         stream.up = True
         await asyncio.sleep(WELCOME_SECONDS)
-        assert stream.history
+    assert reading(caches).fits
 
 
 async def test_one_apiserver_each() -> None:

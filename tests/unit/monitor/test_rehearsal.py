@@ -11,7 +11,7 @@ import pytest
 from tests.unit.monitor.cluster import EVENTS, PODS, Cluster, Door, Watch, because_of, line
 from watchslo.kube.client import Page
 from watchslo.kube.representation import Representation
-from watchslo.model import SERVICE, Interval
+from watchslo.model import SERVICE
 from watchslo.monitor.rehearsal import Chronicle, Rehearsal, rehearse_once
 from watchslo.watch.failure import Failure, Reason
 from watchslo.watch.messages import ListRequest, WatchRequest
@@ -135,15 +135,28 @@ async def chronicled(client: Any, cluster: Cluster, *, drops: int = 0) -> Any:
 async def test_what_is_older_than_the_rehearsals_is_reckoned_by_their_pace(client: Any, cluster: Cluster) -> None:
     found = await chronicled(client, cluster, drops=10)
     assert (found.oldest, found.revisions, found.complete) == (60, 140, False)
-    assert found.seconds == Interval(pytest.approx(10.0, abs=0.1), float("inf"))
+    assert (found.seconds.lower, found.seconds.upper) == (pytest.approx(10.0, abs=0.1), float("inf"))
     assert found.about == pytest.approx(14.0, abs=0.1)
 
 
 async def test_what_is_younger_than_the_rehearsals_is_proven(client: Any, cluster: Cluster) -> None:
     found = await chronicled(client, cluster, drops=95)
     assert found.revisions == 55
-    assert found.seconds == Interval(pytest.approx(5.0, abs=0.1), pytest.approx(6.0, abs=0.1))
+    assert (found.seconds.lower, found.seconds.upper) == pytest.approx((5.0, 6.0), abs=0.1)
     assert found.about == pytest.approx(5.5, abs=0.1)
+
+
+async def test_a_pace_that_contradicts_what_is_proven_is_not_believed(client: Any, cluster: Cluster) -> None:
+    chronicle = Chronicle(client, PODS, None)
+    await chronicle.begin()
+    for _ in range(100):
+        cluster.write(PODS)
+    await chronicle.note()
+    cluster.oldest = 150
+    await asyncio.sleep(10.0)
+    found = await chronicle.end()
+    assert found is not None
+    assert found.about == found.seconds.lower == pytest.approx(10.0, abs=0.1)
 
 
 async def test_a_history_that_begins_where_it_did_has_lost_nothing(client: Any, cluster: Cluster) -> None:
