@@ -432,6 +432,7 @@ async def test_a_list_that_took_longer_than_is_known_to_fit_is_asked_about_at_on
         caches.streams[0].list_seconds = 150.0
         await asyncio.sleep(CONFIRM_SECONDS + 3 * LOOK_SECONDS + 1.0)
         assert log.events == ["history_short"]
+        assert caches.opens[2][0] - caches.opens[1][0] >= CONFIRM_SECONDS
 
 
 @pytest.mark.parametrize("seed", range(5))
