@@ -50,6 +50,7 @@ MEAN_GAP_SECONDS = 0.5  # between two ticks of all
 MOST = 0.5  # of the time
 CLEARLY = 1.5  # times as much
 
+SCATTER_FACTOR = 1.5  # between P50 and P90
 STEPS = 3  # snapshots that tell a trend
 GROWTH_SHARE = 0.25  # of the threshold, from one to the next
 
@@ -90,8 +91,9 @@ class Watch:
 
     `figure` is the quantile by which it is late, or else its median, absent with too few events. `events` and `bytes`
     were received in the last steps from one snapshot to the next, the newest first. `lateness` is absent unless it is
-    late, and so is `place`, which may be unknown then too. `grows` says that its median rises from step to step,
-    `stuck` that it receives nothing though there is something to receive.
+    late, and so is `place`, which may be unknown then too. `scattered` says that its median is late, and others by much
+    more: load is like that. `grows` says that its median rises from step to step, `stuck` that it receives nothing
+    though there is something to receive.
     """
 
     key: Key
@@ -104,6 +106,7 @@ class Watch:
     creation: Figure | None
     lateness: float | None
     place: Place | None
+    scattered: bool
     grows: bool
     stuck: bool
 
@@ -341,6 +344,7 @@ def _watch(key: Key, past: Past, since: float, round_trip: float) -> Watch:
         creation=_hop(stream, Hop.CREATION_TO_STORAGE, 0.5),
         lateness=lateness,
         place=None if lateness is None else _place(stream, lateness, slow.q if slow else 0.5),
+        scattered=slow is not None and _is_scattered(stream, slow),
         grows=_grows([reading for _, reading in past[-STEPS:]]),
         stuck=_is_stuck(stream, events),
     )
@@ -352,6 +356,12 @@ def _events(stream: StreamReading) -> int:
 
 def _slow_consumer(stream: StreamReading) -> int:
     return sum(count for (_, reason), count in stream.closed.items() if reason == "slow_consumer")
+
+
+def _is_scattered(stream: StreamReading, slow: Figure) -> bool:
+    (median_q, _, least), (high_q, *_) = LATE[:2]
+    high = _figure(stream.track.windows, high_q, least)
+    return slow.q == median_q and high is not None and high.seconds >= SCATTER_FACTOR * slow.seconds
 
 
 def _grows(readings: Sequence[StreamReading]) -> bool:

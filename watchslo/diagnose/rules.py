@@ -19,6 +19,7 @@ SHORT_SHARE = 0.75  # of the events that peers get in the same time: what is onl
 SHORT_EVENTS = 20  # in a step
 FLAT_SHARE = 1.25  # between the most and the fewest bytes of three steps
 FLAT_BYTES = 1000
+SCATTERED_SHARE = 0.5  # of the watches that are late
 EXPIRED = 2  # 410s in a minute; one follows each restart of an apiserver
 WRITE_SECONDS = 0.3  # creationTimestamp has whole seconds: medians below are not told from none
 SURELY_WRITE_SECONDS = 0.6
@@ -261,9 +262,9 @@ def _apiserver_gone(evidence: Evidence, open_: Collection[Key]) -> Iterator[Find
 
 
 def _relist_storm(evidence: Evidence, open_: Collection[Key]) -> Iterator[Finding]:
-    """From outside it looks like load: requests are refused, or some are as prompt as ever and others are not."""
+    """From outside it looks like load: requests are refused, or all is late, each by another time."""
     refusing = [one for one in evidence.apiservers.values() if one.refusals >= REFUSALS]
-    loaded = [one for one in evidence.apiservers.values() if one.erratic and _is_late_on_the_way_out(one)]
+    loaded = [one for one in evidence.apiservers.values() if _is_loaded(one, open_)]
     busy = {one.name: one for one in (*refusing, *loaded)}
     if not busy:
         return
@@ -271,7 +272,7 @@ def _relist_storm(evidence: Evidence, open_: Collection[Key]) -> Iterator[Findin
         told = [f"{one.name} has refused {one.refusals} of our requests with 429" for one in refusing]
     else:
         spans = (f"through {o.name} {seconds(o.low or 0.0)} to {seconds(o.high or 0.0)}" for o in loaded)
-        told = [f"Ticks are prompt now and slow then: {', '.join(spans)}"]
+        told = [f"Some answers are late by much and others by little: ticks {', '.join(spans)}"]
     keys = frozenset[Key]().union(*(_keys(one, open_) for one in busy.values()))
     late = [evidence.watches[key] for key in keys if evidence.watches[key].late]
     sentence = "; ".join([*told, *([_late(late)] if late else [])]) + "."
@@ -279,9 +280,11 @@ def _relist_storm(evidence: Evidence, open_: Collection[Key]) -> Iterator[Findin
     yield Finding(Cause.RELIST_STORM, name, None, Confidence.MEDIUM, sentence, keys)
 
 
-def _is_late_on_the_way_out(apiserver: Apiserver) -> bool:
-    places = {watch.place for watch in apiserver.watches if watch.late}
-    return Place.CLIENT in places or bool(places and apiserver.cache_slow)
+def _is_loaded(apiserver: Apiserver, open_: Collection[Key]) -> bool:
+    """Whether ticks and watches are late, each by another time: what waits for a CPU is, and no delay on a way."""
+    late = [watch for watch in apiserver.watches if watch.key in open_ and watch.late and not watch.stuck]
+    scattered = sum(watch.scattered for watch in late)
+    return (apiserver.slow or apiserver.erratic) and len(late) > 1 and scattered >= SCATTERED_SHARE * len(late)
 
 
 def _bandwidth(evidence: Evidence, open_: Collection[Key]) -> Iterator[Finding]:

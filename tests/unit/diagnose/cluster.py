@@ -36,7 +36,7 @@ class Watch:
     """One watch of one apiserver: change its fields, then `Cluster.step`."""
 
     late: float = WELL_SECONDS
-    spread: float = 2.0  # how much later P90 is, and P99 than that
+    spread: float = 1.2  # how much later P90 is, and P99 than that
     storage: float | None = None
     client: float | None = None
     creation: float | None = None

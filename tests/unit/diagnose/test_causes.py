@@ -431,11 +431,21 @@ class TestRelistStorm:
         named = names[0] if len(names) == 1 else None
         assert told(cluster) == [(Cause.RELIST_STORM, named, None, MEDIUM)]
 
-    def test_is_suspected_where_some_answers_are_prompt_and_others_are_not(self) -> None:
+    @pytest.mark.parametrize("trips", [(0.002, 0.003, 0.3, 0.8), (0.3, 0.4, 0.8, 0.9)])
+    def test_is_suspected_where_all_is_late_but_each_by_another_time(self, trips: tuple[float, ...]) -> None:
+        cluster = Cluster()
+        late_to_client(cluster, "a:1", 0.4)
+        cluster.apiservers["a:1"].trips = trips
+        cluster["a:1", "nodes"].cache_behind = Interval(0.3, 0.5)
+        for watch in cluster.at("a:1"):
+            watch.spread = 2.0
+        assert told(cluster) == [(Cause.RELIST_STORM, "a:1", None, MEDIUM)]
+
+    def test_is_not_a_delay_that_is_the_same_for_all(self) -> None:
         cluster = Cluster()
         late_to_client(cluster, "a:1", 0.4)
         cluster.apiservers["a:1"].trips = (0.002, 0.003, 0.3, 0.8)
-        assert told(cluster) == [(Cause.RELIST_STORM, "a:1", None, MEDIUM)]
+        assert told(cluster) == [(Cause.APISERVER_SENDING, "a:1", None, MEDIUM)]
 
     def test_is_not_a_single_refusal(self) -> None:
         cluster = Cluster()
