@@ -344,11 +344,11 @@ def _measured(streams: Sequence[Remembered]) -> float | None:
 
 
 def _may_fit_no_more(known: _Subject, streams: Sequence[Remembered]) -> bool:
-    """Whether a list took longer than it was thought to, and nobody has looked since."""
+    """Whether a list took longer than it was thought to, and nobody has looked since, nor failed to."""
     measured, reading = _measured(streams), known.reading
-    if measured is None or reading is None or reading.list_seconds is None or known.doubted is not None:
+    if measured is None or reading is None or reading.list_seconds is None:
         return False
-    return measured > LONGER * reading.list_seconds
+    return measured > LONGER * reading.list_seconds and known.doubted is None and not known.trouble.now
 
 
 def _newest(streams: Sequence[Remembered]) -> int:

@@ -435,6 +435,17 @@ async def test_a_list_that_took_longer_than_is_known_to_fit_is_asked_about_at_on
         assert caches.opens[2][0] - caches.opens[1][0] >= CONFIRM_SECONDS
 
 
+async def test_not_even_a_long_list_has_an_apiserver_asked_that_refuses() -> None:
+    caches = Caches(PODS)
+    caches.streams[0].list_seconds = 20.0
+    async with At(caches):
+        await asyncio.sleep(WELCOME_SECONDS)
+        caches.failure = because(Reason.RESET)
+        caches.streams[0].list_seconds = 150.0
+        await asyncio.sleep(KEPT_SECONDS / 2)
+        assert 2 <= len(caches.opens) <= 5
+
+
 @pytest.mark.parametrize("seed", range(5))
 async def test_a_history_that_is_long_enough_again_is_seen_soon(seed: int, log: Log) -> None:
     caches = Caches(PODS)
