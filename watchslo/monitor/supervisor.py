@@ -44,6 +44,7 @@ Key = tuple[str, str]  # of a stream: its apiserver's name, and its label
 REFRESH_SECONDS = 180.0  # a new CRD is found within this
 SNAPSHOT_SECONDS = 1.0
 ROTATION_SECONDS = 10.0  # over which watches are reopened with new credentials: not all are to be closed at once
+HISTORY_SHARE = 0.1  # of all probes: they are needed seldom
 OVERLOADED_SECONDS = 0.5  # of lag between two evaluations: a tenth of the time, and the SLO is not judged by it
 
 
@@ -68,7 +69,7 @@ class Supervisor:
             config.kubernetes, config.clock.storage, connection, self._limiter, random, self._changed.set
         )
         self._discovery = Discovery(lambda: self._fleet.front.client)
-        self._prober = Prober(self._all_streams, lambda: self._config.limits.probes_per_second, random)
+        self._prober = Prober(self._all_streams, lambda: self._probes(1.0 - HISTORY_SHARE), random)
         self._diagnosis = Diagnosis()
         self._causes: tuple[CauseReading, ...] = ()
         self._bins = Bins((*LES, *thresholds(config)))
@@ -235,7 +236,7 @@ class Supervisor:
             late=self.lag.tainted,
             random=self._random,
         )
-        historian = Historian(streams, apiserver, lambda: self._config.limits.probes_per_second, self._random)
+        historian = Historian(streams, apiserver, lambda: self._probes(HISTORY_SHARE) / len(self._served), self._random)
         self._crew.hire(("audits", apiserver.name), auditor.run)
         self._crew.hire(("history", apiserver.name), historian.run)
 
@@ -274,6 +275,10 @@ class Supervisor:
         del self._streams[stream.apiserver.name, stream.label]
         await self._homes.release(stream)
         await self._crew.dismiss(("stream", stream.number))
+
+    def _probes(self, share: float) -> float:
+        """How many probes a second somebody may make who has that share of them."""
+        return share * self._config.limits.probes_per_second
 
     def _all_streams(self) -> list[Stream]:
         return [stream for _, stream in self._streams.values()]

@@ -80,8 +80,12 @@ class Timekeeper:
         self.domain.clock.leave(apiserver)
 
     def _share(self) -> float:
-        """Seconds between two ticks of one apiserver: those that do not answer leave their share to the others."""
-        return self._interval * max(1, sum(ticker.trouble.now is None for ticker in self.tickers.values()))
+        """Seconds between two ticks of one apiserver: those that are of no use leave their share to the others."""
+        return self._interval * max(1, sum(self._is_of_use(*one) for one in self.tickers.items()))
+
+    def _is_of_use(self, apiserver: str, ticker: Ticker) -> bool:
+        standings = (self.domain.membership((apiserver, resource.key)) for resource in ticker.resources)
+        return ticker.trouble.now is None and Membership.FOREIGN not in standings
 
     @property
     def ticking(self) -> bool:

@@ -98,11 +98,13 @@ class Door:
         self.cluster.doors.discard(self)
 
     async def read_nothing(self, resource: Resource, namespace: str, kind: str) -> Reading | Failure:
+        """What takes its time is the way back."""
         sent = time.monotonic()
         if kind == "nudge" and resource.key in self.cluster.frozen:
             await asyncio.sleep(SLOW_SECONDS)
+        revision = self.cluster.revision_of(resource) + self.cluster.elsewhere.get(_host(self.name), 0)
         failure = await self._answer(kind, resource.key, namespace)
-        return failure or Reading(resource.key, sent, time.monotonic(), self.cluster.revision_of(resource), self.name)
+        return failure or Reading(resource.key, sent, time.monotonic(), revision, self.name)
 
     async def read_cache(self, resource: Resource, namespace: str) -> Reading | Failure:
         return await self.read_nothing(resource, namespace, "probe_cache")
@@ -139,7 +141,14 @@ class Door:
             yield failure
             return
         assert request.revision is not None
-        opened = Watch(resource, request.revision, representation)
+        opened = Watch(resource, request.revision, representation, self.name)
+        if kind == "discovery":
+            self.cluster.bells.append(opened)
+            try:
+                yield opened
+            finally:
+                self.cluster.bells.remove(opened)
+            return
         if kind in ("audit", "history"):
             self._tell_history(opened, request.timeout)
             yield opened
@@ -224,6 +233,7 @@ class Cluster(Door):
         self.leases: int | None = None  # as many as there are addresses
         self.dead: set[str] = set()
         self.slow_at: dict[str, float] = {}
+        self.elsewhere: dict[str, int] = {}  # hosts of another cluster, and by how much its revisions are ahead
         self.bells: list[Watch] = []  # watches of the addresses
         self.asked: list[tuple[float, str, str]] = []
         self.asked_at: Counter[tuple[str, str]] = Counter()  # by apiserver and kind
