@@ -150,9 +150,8 @@ def _urls(values: list[object]) -> list[str]:
 def _apiserver_url(value: object) -> str:
     """Scheme, host and port of a URL and nothing else: one way to write one address."""
     if not isinstance(value, str):
-        raise ValueError(
-            f"{'nothing' if value is None else _shown(value)} is no URL; write for example https://10.0.0.7:6443"
-        )  # noqa: TRY004 - pydantic
+        shown = "nothing" if value is None else _shown(value)
+        raise ValueError(f"{shown} is no URL; write for example https://10.0.0.7:6443")  # noqa: TRY004 - pydantic's own
     try:
         parts = urlsplit(value)
         port = _DEFAULT_PORTS.get(parts.scheme) if parts.port is None else parts.port

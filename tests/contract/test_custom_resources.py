@@ -79,7 +79,7 @@ async def test_stream_follows_its_resource_through_the_life_of_the_definition(
 async def test_discovery_finds_what_is_defined_and_forgets_what_is_not_any_more(
     client: Client, definition: Definition
 ) -> None:
-    discovery = Discovery(client)
+    discovery = Discovery(lambda: client)
 
     async def until_served(*, served: bool) -> None:
         async with asyncio.timeout(30):

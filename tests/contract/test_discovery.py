@@ -19,7 +19,7 @@ UNWATCHABLE = {"componentstatuses", "tokenreviews.authentication.k8s.io", "confi
 
 async def discovered(client: Client) -> Catalogue:
     """What is served, but for what other tests have defined, which may be on its way out."""
-    found = await Discovery(client).refresh()
+    found = await Discovery(lambda: client).refresh()
     assert isinstance(found, Catalogue), found
     return Catalogue(version for version in found.versions if not version.group.endswith(".watchslo.invalid"))
 

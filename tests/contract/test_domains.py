@@ -35,14 +35,15 @@ async def judged(client: Client, tick: Resource, resources: list[Resource], auth
     """What the domain of a tick says of resources, while somebody writes."""
     domain = Domain("tested")
     await author.create("object")
-    while any(domain.membership(resource.key) is Membership.PENDING for resource in resources):
+    sources = {resource: (client.name, resource.key) for resource in resources}
+    while any(domain.membership(source) is Membership.PENDING for source in sources.values()):
         assert domain.tick(await read(client, tick)), "the revisions went backwards"
         for resource in resources:
             await author.change("object")
-            domain.probe(resource.key, await read(client, resource))
+            domain.probe(await read(client, resource))
         assert domain.tick(await read(client, tick)), "the revisions went backwards"
         await asyncio.sleep(PROBE_SECONDS)
-    return {resource.key: domain.membership(resource.key) for resource in resources}
+    return {resource.key: domain.membership(source) for resource, source in sources.items()}
 
 
 async def choice(client: Client, candidates: list[Resource]) -> TickPlan:

@@ -307,11 +307,11 @@ class Balanced(Client):
 
     def __init__(self, lists: Client, watches: Client) -> None:
         self.forgets = False
-        self._lists = lists
-        self._watches = watches
+        self._for_lists = lists
+        self._for_watches = watches
 
     async def list_page(self, *question: Any, **how: Any) -> Page | Failure:
-        return await self._lists.list_page(*question, **how)
+        return await self._for_lists.list_page(*question, **how)
 
     @contextlib.asynccontextmanager
     async def watch(self, *question: Any, **how: Any) -> AsyncIterator[Stream | Failure]:
@@ -319,7 +319,7 @@ class Balanced(Client):
             self.forgets = False
             yield because(Reason.EXPIRED, phase=Phase.OPEN)
             return
-        async with self._watches.watch(*question, **how) as stream:
+        async with self._for_watches.watch(*question, **how) as stream:
             yield stream
 
 
