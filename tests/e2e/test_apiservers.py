@@ -249,11 +249,9 @@ class Incident:
 
 
 INCIDENTS = {
-    "paused": Incident(Member.paused, frozenset({"apiserver_sending", "stalled_stream"})),
+    "paused": Incident(Member.paused, frozenset({"apiserver_sending"})),
     "cut off from etcd": Incident(lambda member: member.storage.fault("frozen-link"), frozenset({"cache_behind"})),
-    "throttled": Incident(
-        lambda member: member.client.fault("thin-link", 3000), frozenset({"bandwidth", "apiserver_sending"})
-    ),
+    "throttled": Incident(lambda member: member.client.fault("thin-link", 3000), frozenset({"bandwidth"})),
 }
 
 
@@ -284,7 +282,7 @@ def test_who_is_killed_is_named_and_the_one_in_its_place_is_followed(
         watcher.look_for(INCIDENT_SECONDS)
         lab.withdraw(killed.url)
         added = lab.add()
-        verify(watcher, writing, killed, frozenset({"apiserver_sending", "stalled_stream"}), began)
+        verify(watcher, writing, killed, frozenset({"apiserver_sending"}), began)
         assert watcher.counted() == before
         until_watched(watcher.daemon, added.name, *(member.name for member in others))
         names = {apiserver["name"] for apiserver in watcher.daemon.status()["apiservers"]}
