@@ -89,8 +89,13 @@ class Observed(Daemon):
         assert len(first) == len(last) == 1, "the resources do not share one sequence of revisions"
         widths = tuple(status["domains"][0]["interval"] for status in self._statuses)
         began, ended = (datetime.fromisoformat(self._statuses[place]["at"]) for place in (0, -1))
-        ticks = sum(last[0]["ticks"].values()) - sum(first[0]["ticks"].values())
+        ticks = _ticks(last[0]) - _ticks(first[0])
         return Clock(widths, (ended - began).total_seconds() / ticks, last[0]["medianRoundTrip"])
+
+
+def _ticks(domain: Mapping[str, Any]) -> int:
+    """How many there were, through all apiservers and whatever came of them."""
+    return sum(sum(ticker["ticks"].values()) for ticker in domain["tickers"])
 
 
 def _shares(scrape: Scrape, name: str, label: str) -> Shares:

@@ -76,7 +76,7 @@ class Notes:
         """Notes the bounds that each sample is given when its second is sealed."""
         seal = Track.seal
 
-        def seal_and_note(track: Track, sent: float, revision: int, measure: Any, round_trip: float) -> bool:
+        def seal_and_note(track: Track, sent: float, revision: int, measure: Any, *more: Any) -> bool:
             def measure_and_note(revisions: Any, received: Any) -> Any:
                 bounds = measure(revisions, received)
                 known = bounds.measurable
@@ -85,7 +85,7 @@ class Notes:
                 self.add("samples", **dict(zip(("revisions", "at", "least", "most"), samples, strict=True)))
                 return bounds
 
-            return seal(track, sent, revision, measure_and_note, round_trip)
+            return seal(track, sent, revision, measure_and_note, *more)
 
         _replace(Track, "seal", seal_and_note)
 
