@@ -33,7 +33,7 @@ class _Suspicion:
         self.begun = self.begun or self.found >= BEGINS_LATER.get(finding.cause, BEGINS)
 
     def miss(self) -> None:
-        self.found, self.missed, self.confidences = 0, self.missed + 1, ()
+        self.found, self.missed, self.confidences = 0, self.missed + 1, self.confidences[-1:]
 
     @property
     def over(self) -> bool:

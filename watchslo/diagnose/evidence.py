@@ -93,7 +93,7 @@ class Watch:
     were received in the last steps from one snapshot to the next, the newest first. `lateness` is absent unless it is
     late, and so is `place`, which may be unknown then too. `scattered` says that its median is late, and others by much
     more: load is like that. `grows` says that its median rises from step to step, `stuck` that it receives nothing
-    though there is something to receive.
+    though there is something to receive, `stalls` how often audits found that of late: then it was opened anew.
     """
 
     key: Key
@@ -109,6 +109,7 @@ class Watch:
     scattered: bool
     grows: bool
     stuck: bool
+    stalls: int
 
     @property
     def apiserver(self) -> str:
@@ -347,6 +348,11 @@ def _watch(key: Key, past: Past, since: float, round_trip: float) -> Watch:
         scattered=slow is not None and _is_scattered(stream, slow),
         grows=_grows([reading for _, reading in past[-STEPS:]]),
         stuck=_is_stuck(stream, events),
+        stalls=sum(
+            counted(old.stalls, new.stalls)
+            for (_, old), (time, new) in pairwise(past)
+            if time > now - AFTERMATH_SECONDS
+        ),
     )
 
 

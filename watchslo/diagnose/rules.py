@@ -16,6 +16,7 @@ OVERLOADED_SHARE = 0.12  # of the time we were late ourselves
 SURELY_OVERLOADED_SHARE = 0.17
 REFUSALS = 3  # one 429 is a cache that is not ready
 SHORT_SHARE = 0.75  # of the events that peers get in the same time: what is only late gets as many
+SHORT_BEFORE_SHARE = 0.95  # in the step before: in the one in which a mere delay begins there are fewer too
 SHORT_EVENTS = 20  # in a step
 FLAT_SHARE = 1.25  # between the most and the fewest bytes of three steps
 FLAT_BYTES = 1000
@@ -337,14 +338,15 @@ def _slowest_trip(watches: Iterable[Watch]) -> float:
 
 
 def _is_short(evidence: Evidence, watch: Watch) -> bool:
-    """Whether it got some, but clearly fewer events than another apiserver sent, in each of the last two steps."""
+    """Whether it got some, but clearly fewer events than another apiserver sent, and began to before the last step."""
     peers = [peer.events for peer in evidence.peers(watch) if len(peer.events) > 1]
     if not peers or len(watch.events) < 2:  # noqa: PLR2004 - two steps
         return False
     most = [max(events[step] for events in peers) for step in (0, 1)]
-    return all(
-        there >= SHORT_EVENTS and 0 < got <= SHORT_SHARE * there
-        for there, got in zip(most, watch.events[:2], strict=True)
+    return (
+        min(most) >= SHORT_EVENTS
+        and 0 < watch.events[0] <= SHORT_SHARE * most[0]
+        and 0 < watch.events[1] <= SHORT_BEFORE_SHARE * most[1]
     )
 
 
@@ -429,26 +431,37 @@ def _of_one_resource(cause: Cause, place: Place, words: str) -> Rule:
 def _stalled_stream(evidence: Evidence, open_: Collection[Key]) -> Iterator[Finding]:
     stuck: dict[str, list[Watch]] = defaultdict(list)
     for key in sorted(open_):
-        if evidence.watches[key].stuck:
+        if evidence.watches[key].stuck or _was_stuck_alone(evidence, key):
             stuck[key[1]].append(evidence.watches[key])
     for name, watches in stuck.items():
         told = any(one.events[0] for watch in watches for one in evidence.peers(watch))
-        if evidence.several and not told:
+        if evidence.several and (len(watches) > 1 or not told):
             yield _stalled(evidence, None, name, watches)
         else:
             yield from (_stalled(evidence, watch.apiserver, name, [watch]) for watch in watches)
+
+
+def _was_stuck_alone(evidence: Evidence, key: Key) -> bool:
+    """Whether an audit has mended it; where it has mended several of an apiserver, it was not the stream."""
+    others = (w for w in evidence.apiservers[key[0]].watches if w.key != key)
+    return evidence.watches[key].stalls > 0 and not any(watch.stalls or watch.stuck for watch in others)
 
 
 def _stalled(evidence: Evidence, apiserver: str | None, name: str, watches: Sequence[Watch]) -> Finding:
     servers = [evidence.apiservers[watch.apiserver] for watch in watches]
     alive = all(not one.troubled and any(watch.events[0] for watch in one.watches) for one in servers)
     proven = apiserver is not None or any(watch.reading.audit in (STALLED, FROZEN) for watch in watches)
-    sure = Confidence.HIGH if alive and proven else Confidence.MEDIUM
+    still = any(watch.stuck for watch in watches)
+    sure = Confidence.HIGH if still and alive and proven else Confidence.MEDIUM
     held = max(max(w.reading.stalled_for or 0.0, w.reading.behind_peers or 0.0) for w in watches)
-    frozen = any(watch.reading.audit == FROZEN for watch in watches)
-    what = "comes from a cache that is frozen" if frozen else "has said nothing though there is something to say"
+    if any(watch.reading.audit == FROZEN for watch in watches):
+        what = f"comes from a cache that is frozen, for {seconds(held)}"
+    elif still:
+        what = f"has said nothing for {seconds(held)} though there is something to say"
+    else:
+        what = "withheld events until an audit found them and opened it anew"
     rest = "; other watches there are well" if alive else ""
-    sentence = f"{name} of {_names(w.apiserver for w in watches)} {what}, for {seconds(held)}{rest}."
+    sentence = f"{name} of {_names(w.apiserver for w in watches)} {what}{rest}."
     return Finding(Cause.STALLED_STREAM, apiserver, name, sure, sentence, frozenset(watch.key for watch in watches))
 
 

@@ -49,6 +49,7 @@ class Watch:
     cache_behind: Interval | None = None
     cache_trip: float | None = None
     stalled: float | None = None
+    stalls: int = 0
     audit: str | None = "alive"
     up: bool = True
     expired: int = 0
@@ -185,6 +186,7 @@ def _stream(apiserver: str, name: str, watch: Watch) -> StreamReading:
         expired={"open": watch.expired, "stream": 0},
         audit=watch.audit,
         stalled_for=watch.stalled,
+        stalls=watch.stalls,
         probed=watch.cache_trip is not None,
         cache_behind=watch.cache_behind,
         cache_round_trip=watch.cache_trip,

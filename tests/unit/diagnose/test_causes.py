@@ -380,6 +380,14 @@ class TestBandwidth:
         throttled(cluster, "c:1", 95)
         assert told(cluster) == [(Cause.APISERVER_SENDING, "c:1", None, MEDIUM)]
 
+    def test_is_not_the_step_in_which_a_delay_begins(self) -> None:
+        cluster = Cluster()
+        throttled(cluster, "c:1", 40)
+        cluster.step()
+        for watch in cluster.at("c:1"):
+            watch.events = 100
+        assert told(cluster) == [(Cause.APISERVER_SENDING, "c:1", None, MEDIUM)]
+
     def test_is_told_with_one_apiserver_by_a_delay_that_grows(self) -> None:
         cluster = Cluster("service")
         for step in range(ENOUGH + 1):
@@ -565,6 +573,22 @@ class TestStalledStream:
         watch.events, watch.stalled, watch.audit = 0, 20.0, Verdict.STALLED
         assert told(cluster) == [(Cause.STALLED_STREAM, "service", "pods", MEDIUM)]
 
+    def test_is_told_for_a_while_of_one_that_an_audit_mended(self) -> None:
+        cluster = Cluster()
+        watch = cluster["a:1", "pods"]
+        watch.events, watch.behind = 0, 5.0
+        cluster.step()
+        watch.events, watch.behind, watch.stalls = 200, 0.0, 1
+        assert told(cluster, 3) == [(Cause.STALLED_STREAM, "a:1", "pods", MEDIUM)]
+        assert "opened it anew" in cluster.causes[0].evidence
+        assert told(cluster, 8) == []
+
+    def test_is_not_what_all_watches_of_an_apiserver_were(self) -> None:
+        cluster = Cluster()
+        for watch in cluster.at("a:1"):
+            watch.stalls += 1
+        assert told(cluster) == []
+
     def test_what_was_held_up_and_comes_then_is_not_late_for_another_cause(self) -> None:
         cluster = Cluster()
         watch = cluster["a:1", "pods"]
@@ -587,6 +611,13 @@ class TestUnknown:
         watch = cluster["service", "pods"]
         watch.spread, watch.events = spread, events
         assert bool(told(cluster)) == found
+
+    def test_is_never_more_than_a_guess(self) -> None:
+        cluster = Cluster()
+        cluster["a:1", "pods"].late = 0.5
+        cluster.step(ENOUGH)
+        cluster["a:1", "pods"].late = 0.004
+        assert told(cluster, 1) == [(Cause.UNKNOWN, None, None, LOW)]
 
     def test_says_where_as_soon_as_it_is_known(self) -> None:
         cluster = Cluster()
