@@ -611,7 +611,7 @@ TABLE = (
         Cause.HISTORY_SHORT,
         _history_short,
         "Give {watch} a longer history, or its clients a faster start: apiserver_watch_cache_capacity, "
-        "--watch-cache-sizes, streamed lists; `watchslo rehearse` compares the strategies.",
+        "and streamed lists; `watchslo rehearse` compares the strategies.",
     ),
     Row(
         Cause.WRITE_PATH,

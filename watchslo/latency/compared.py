@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from watchslo.latency.bins import Bins
+from watchslo.latency.distribution import BLOCK_SECONDS
 from watchslo.latency.estimate import RollingEstimate
 from watchslo.latency.window import Periods, tally
 from watchslo.model import Bounds, FloatArray
 from watchslo.snapshot import WindowReading
 
 WINDOW = ("1m", 60.0)
-BLOCK_SECONDS = 5.0
 
 
 class Comparison:
