@@ -308,7 +308,7 @@ def _bandwidth_of(evidence: Evidence, apiserver: Apiserver, open_: Collection[Ke
     short = [watch for watch in late if _is_short(evidence, watch)]
     thin = [watch for watch in late if watch.grows and _is_flat(watch)]
     far = [w for w in late if w.reading.transport and w.reading.transport.round_trip >= MOST * (w.lateness or 0.0)]
-    dropped = [watch for watch in apiserver.watches if watch.slow_consumer and watch.key in open_]
+    dropped = [watch for watch in apiserver.watches if watch.slow_consumer and late]
     if short:
         worst = min(short, key=lambda watch: watch.events[0])
         peer = max(one.events[0] for one in evidence.peers(worst))

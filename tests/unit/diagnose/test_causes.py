@@ -408,6 +408,9 @@ class TestBandwidth:
 
     def test_is_told_by_watches_that_are_closed_for_it(self) -> None:
         cluster = Cluster("service")
+        cluster["service", "pods"].slow_consumer += 1
+        assert told(cluster) == []
+        cluster["service", "nodes"].late = 0.5
         for _ in range(ENOUGH):
             cluster["service", "pods"].slow_consumer += 1
             cluster.step()
