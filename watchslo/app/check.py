@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from watchslo.app import logs
 from watchslo.app.session import run_on_loop, stop_signals, supervise
-from watchslo.app.table import P99, Line, Verdict, draw, judge, plain_console
+from watchslo.app.table import P99, Line, Verdict, diagnosis, draw, judge, plain_console
 from watchslo.config import load, parse_duration
 from watchslo.errors import ConfigError
 from watchslo.monitor.crew import Crew
@@ -114,6 +114,8 @@ def _print(lines: Sequence[Line], snapshot: Snapshot) -> None:
     for apiserver in snapshot.apiservers:
         if apiserver.unproven:
             console.print(f"Unproven: {apiserver.unproven}.", style="bold red")
+    for sentence in diagnosis(snapshot):
+        console.print(sentence, style="bold")
     for reason in snapshot.monitor.not_ready:
         console.print(reason, style="yellow")
 
@@ -124,6 +126,7 @@ def _document(lines: Sequence[Line], snapshot: Snapshot) -> list[dict[str, objec
     return [
         {
             "watch": line.stream.watch,
+            "apiserver": line.stream.apiserver,
             "resource": line.stream.resource,
             "group": line.stream.group,
             "verdict": line.verdict,

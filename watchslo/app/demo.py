@@ -21,7 +21,7 @@ from rich.text import Text
 
 from watchslo.app import logs
 from watchslo.app.session import open_listener, run_on_loop, serving, stop_signals
-from watchslo.app.table import Line, draw, figures, judge, plain_console, says
+from watchslo.app.table import diagnosis, draw, figures, judge, plain_console, says
 from watchslo.config import Config, Listen, WatchConfig
 from watchslo.errors import ConfigError, WatchsloError
 from watchslo.kube.access import Access, Connection, Credentials
@@ -31,6 +31,7 @@ from watchslo.serve.build import this_build
 from watchslo.serve.http import url
 from watchslo.sim.faults import FAULTS
 from watchslo.sim.link_faults import LINK_FAULTS
+from watchslo.snapshot import Snapshot
 
 ANYWHERE = Listen("127.0.0.1", 0)
 QUIET_SECONDS = 8.0  # before the first fault, and between two
@@ -203,21 +204,25 @@ async def _show(supervisor: Supervisor, scene: Scene, page: str) -> None:
         console.print(f"The page: {page}   the metrics: {page}metrics", soft_wrap=True)
         while True:
             await asyncio.sleep(PLAIN_LOOK_SECONDS)
-            _print(console, scene, judge(supervisor.snapshot(), "1m", MIN_EVENTS))
+            _print(console, scene, supervisor.snapshot())
     with Live(console=console, auto_refresh=False) as live:
         while True:
             heading = Text.assemble(
                 ("watchslo ", "bold"), "looks at a simulated cluster; the page: ", (page, "underline"), "\n"
             )
             happening = Text(f"\nIn the cluster now: {scene.words}.")
-            table = draw(judge(supervisor.snapshot(), "1m", MIN_EVENTS))
-            live.update(Group(heading, table, happening), refresh=True)
+            snapshot = supervisor.snapshot()
+            table = draw(judge(snapshot, "1m", MIN_EVENTS))
+            causes = (Text(f"It says: {sentence}", "bold") for sentence in diagnosis(snapshot))
+            live.update(Group(heading, table, happening, *causes), refresh=True)
             await asyncio.sleep(LOOK_SECONDS)
 
 
-def _print(console: Console, scene: Scene, lines: list[Line]) -> None:
+def _print(console: Console, scene: Scene, snapshot: Snapshot) -> None:
     console.print(f"--- in the cluster now: {scene.words}", soft_wrap=True)
-    for line in lines:
+    for sentence in diagnosis(snapshot):
+        console.print(f"    it says: {sentence}", soft_wrap=True)
+    for line in judge(snapshot, "1m", MIN_EVENTS):
         events, p50, p99, bounds = figures(line)
-        text = f"{line.stream.watch:32} events {events:>6}  P50 {p50:>9}  P99 {p99:>9} in {bounds:>18}  {says(line)}"
+        text = f"{line.name:32} events {events:>6}  P50 {p50:>9}  P99 {p99:>9} in {bounds:>18}  {says(line)}"
         console.print(text, soft_wrap=True)

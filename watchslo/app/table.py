@@ -7,6 +7,7 @@ from enum import StrEnum
 from rich.console import Console
 from rich.table import Table
 
+from watchslo.model import SERVICE
 from watchslo.serve.page import ABSENT, duration
 from watchslo.snapshot import QuantileReading, Snapshot, StreamReading, WindowReading
 
@@ -40,10 +41,19 @@ class Line:
     quantiles: dict[float, QuantileReading]
     verdict: Verdict
 
+    @property
+    def name(self) -> str:
+        """The watch, and where: that goes without saying where one apiserver answers for all."""
+        where = "" if self.stream.apiserver == SERVICE else f" at {self.stream.apiserver}"
+        return self.stream.watch + where
+
 
 def judge(snapshot: Snapshot, window: str, min_events: int) -> list[Line]:
     """A line for each watch, by the window of this name; an estimate counts from `min_events` events on."""
-    return [_line(stream, window, min_events) for stream in sorted(snapshot.streams, key=lambda one: one.watch)]
+    return [
+        _line(stream, window, min_events)
+        for stream in sorted(snapshot.streams, key=lambda one: (one.watch, one.apiserver))
+    ]
 
 
 def _line(stream: StreamReading, name: str, min_events: int) -> Line:
@@ -84,7 +94,7 @@ def draw(lines: Iterable[Line]) -> Table:
         table.add_column(heading, justify="right")
     table.add_column("")
     for line in lines:
-        cells = (line.stream.watch, *figures(line), says(line))
+        cells = (line.name, *figures(line), says(line))
         table.add_row(*cells, style=STYLES[line.verdict])
     return table
 
@@ -104,6 +114,11 @@ def says(line: Line) -> str:
     if not stream.up and stream.last_failure is not None:
         said.append(f"{stream.state}: {stream.last_failure.message}")
     return "; ".join(said)
+
+
+def diagnosis(snapshot: Snapshot) -> list[str]:
+    """Why watches are late, a sentence a cause, the surest first."""
+    return [f"{cause.evidence} ({cause.cause}, {cause.confidence} confidence)" for cause in snapshot.causes]
 
 
 def _estimate(quantile: QuantileReading | None) -> str:

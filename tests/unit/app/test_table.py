@@ -4,8 +4,8 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.serve import readings
-from watchslo.app.table import P99, Line, Verdict, draw, figures, judge, plain_console, says
-from watchslo.snapshot import QuantileReading, Snapshot, StreamReading, WindowReading
+from watchslo.app.table import P99, Line, Verdict, diagnosis, draw, figures, judge, plain_console, says
+from watchslo.snapshot import Cause, CauseReading, Confidence, QuantileReading, Snapshot, StreamReading, WindowReading
 
 
 def stream(p99: QuantileReading | None, events: int = 100) -> StreamReading:
@@ -84,3 +84,16 @@ def test_draws_what_is_said_as_it_is() -> None:
     with console.capture() as captured:
         console.print(draw([odd]))
     assert "[/bold] :boom:" in captured.get()
+
+
+def test_says_where_a_watch_is_unless_one_apiserver_answers_for_all() -> None:
+    made = stream(None, 0)
+    elsewhere = [replace(made, apiserver=name) for name in ("10.0.0.2:6443", "10.0.0.1:6443")]
+    names = [line.name for line in judge(snapshot(*elsewhere, made), "1m", 50)]
+    assert names == [f"{made.watch} at 10.0.0.1:6443", f"{made.watch} at 10.0.0.2:6443", made.watch]
+
+
+def test_says_why_with_what_speaks_for_it() -> None:
+    cause = CauseReading(Cause.STORAGE_SLOW, None, None, Confidence.MEDIUM, 0.0, "Reads are slow.", "Look at etcd.")
+    assert diagnosis(replace(snapshot(), causes=(cause,))) == ["Reads are slow. (storage_slow, medium confidence)"]
+    assert diagnosis(replace(snapshot(), causes=())) == []
