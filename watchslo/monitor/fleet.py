@@ -5,6 +5,7 @@ What changes is told to `changed`; who runs the streams closes an apiserver that
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Literal
 from urllib.parse import urlsplit
@@ -19,9 +20,11 @@ from watchslo.kube.limiter import Limiter
 from watchslo.model import SERVICE, Interval
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.trouble import Trouble
-from watchslo.watch.failure import Failure
+from watchslo.watch.failure import Action, Failure
 
-REFRESH_SECONDS = 180.0  # the addresses are watched besides, where that is allowed
+REFRESH_SECONDS = 180.0  # how many there are seldom changes
+FOLLOW_SECONDS = 30.0  # a bell rings when addresses change, but who rings it may be the one that is replaced
+RETRY_SECONDS = 5.0
 REACH_SECONDS = 8.0  # one that has not answered by then is not where we can reach it
 
 
@@ -52,8 +55,10 @@ class Fleet:
         self.service = Apiserver(SERVICE, connection, limiter)
         self.members: dict[str, Apiserver] = {}
         self.servers: int | None = None
+        self._left: set[Apiserver] = set()
         self._front = 0
         self._known: tuple[str, ...] = ()
+        self._count_at = 0.0
         self._counted_more = False
         self._log = structlog.get_logger()
         self._addresses = Trouble(self._log)
@@ -70,9 +75,15 @@ class Fleet:
         try:
             yield
         finally:
-            for apiserver in self.all:
+            for apiserver in {*self.all, *self._left}:
                 await apiserver.close()
             await self._connection.close()
+
+    async def dismiss(self, apiserver: Apiserver) -> None:
+        """Nobody asks it any more: one that has left is closed."""
+        if apiserver in self._left:
+            self._left.discard(apiserver)
+            await apiserver.close()
 
     @property
     def all(self) -> tuple[Apiserver, ...]:
@@ -104,23 +115,27 @@ class Fleet:
     async def run(self) -> None:
         """Follows the apiservers as they come and go, until cancelled."""
         while True:
-            wait = REFRESH_SECONDS * (0.9 + 0.2 * self._random())
+            jitter = 0.9 + 0.2 * self._random()
             client = self.front.client
             found = await read_addresses(client)
             if self._config.apiservers == "each":
                 await self._follow(found)
             self.settled.set()
-            await self._count(None if isinstance(found, Failure) else len(found))
-            if self._config.apiservers == "each":
-                await await_change(client, wait, self._known)
+            if time.monotonic() >= self._count_at:
+                self._count_at = time.monotonic() + REFRESH_SECONDS * jitter
+                await self._count(None if isinstance(found, Failure) else len(found))
+            if self._config.apiservers != "each" or (isinstance(found, Failure) and found.action is Action.WAIT):
+                await asyncio.sleep(REFRESH_SECONDS * jitter)
+            elif isinstance(found, Failure):
+                self.pass_on()
+                await asyncio.sleep(RETRY_SECONDS * jitter)
             else:
-                await asyncio.sleep(wait)
+                await await_change(client, FOLLOW_SECONDS * jitter, self._known)
 
     async def _follow(self, found: tuple[str, ...] | Failure) -> None:
         """Watches every address that is announced, once any one of them can be reached from here."""
         if isinstance(found, Failure):
             self._addresses.happened("apiservers_unknown", found)
-            self.pass_on()
             return
         self._addresses.over()
         is_watching_each = SERVICE not in self.members
@@ -160,7 +175,9 @@ class Fleet:
                 await apiserver.open()
             members[name] = apiserver
         self._log.info("apiservers", watching=sorted(members))
+        self._left |= {*self.members.values()} - {self.service, *members.values()}
         self.members = members
+        self._count_at = 0.0  # there may be more of them, or fewer
         self._changed()
 
     def _apiserver(self, url: str) -> Apiserver:

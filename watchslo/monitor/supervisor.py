@@ -241,13 +241,12 @@ class Supervisor:
         self._crew.hire(("history", apiserver.name), historian.run)
 
     async def _leave(self, apiserver: Apiserver) -> None:
-        """Asks an apiserver no more; it is closed unless somebody else may still ask it."""
+        """Asks an apiserver no more."""
         assert self._homes is not None
         await self._crew.dismiss(("audits", apiserver.name), ("history", apiserver.name))
         await self._homes.leave(apiserver)
         del self._served[apiserver.name], self._auditors[apiserver.name]
-        if apiserver not in self._fleet.all:
-            await apiserver.close()
+        await self._fleet.dismiss(apiserver)
 
     def _start(self, apiserver: Apiserver, label: str, wanted: Wanted) -> None:
         assert self._homes is not None

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.unit.monitor.cluster import EVENTS, NODES, PODS, Cluster, Log
+from tests.unit.monitor.cluster import EVENTS, NODES, PODS, Cluster, Log, because_of
 from tests.unit.monitor.inside import Running, config, keep_writing, running
 from watchslo.config import Config
 from watchslo.kube.apiservers import LEASES, SLICES
-from watchslo.monitor.fleet import REFRESH_SECONDS
+from watchslo.monitor.fleet import FOLLOW_SECONDS, REFRESH_SECONDS
 from watchslo.snapshot import ApiserverReading, StreamReading
-from watchslo.watch.failure import Reason
+from watchslo.watch.failure import Phase, Reason
 
 HOSTS = ("10.0.0.1", "10.0.0.2", "10.0.0.3")
 NAMES = tuple(f"{host}:6443" for host in HOSTS)
@@ -122,6 +122,24 @@ class TestComeAndGo:
             await asyncio.sleep(20)
             assert watched(run) == [(name, "pods") for name in NAMES]
             assert stream(run, ONE).membership == "member"
+
+    async def test_is_followed_though_nobody_rings_the_bell(self, cluster: Cluster) -> None:
+        """Whoever would have rung it is the one that is gone."""
+        async with running(each("pods")) as run:
+            (bell,) = cluster.bells
+            bell.send(because_of(Reason.RESET, Phase.STREAM))
+            await asyncio.sleep(1)
+            cluster.announce(*HOSTS[1:])
+            await asyncio.sleep(FOLLOW_SECONDS + 5)
+            assert watched(run) == [(name, "pods") for name in (TWO, THREE)]
+
+    async def test_is_followed_though_the_service_has_lost_its_way(self, cluster: Cluster) -> None:
+        async with running(each("pods")) as run:
+            cluster.dead.add("service")
+            cluster.announce(*HOSTS[1:])
+            await asyncio.sleep(30)
+            assert watched(run) == [(name, "pods") for name in (TWO, THREE)]
+            assert run.not_ready() == ()
 
     async def test_all_can_be_replaced(self, cluster: Cluster) -> None:
         async with running(each("pods")) as run:
