@@ -94,6 +94,7 @@ class Watch:
     late, and so is `place`, which may be unknown then too. `scattered` says that its median is late, and others by much
     more: load is like that. `grows` says that its median rises from step to step, `stuck` that it receives nothing
     though there is something to receive, `stalls` how often audits found that of late: then it was opened anew.
+    `expired` are the 410s of the last minute, unless the last seconds had none: then that is over.
     """
 
     key: Key
@@ -339,7 +340,7 @@ def _watch(key: Key, past: Past, since: float, round_trip: float) -> Watch:
         reading=stream,
         events=events,
         bytes=tuple(counted(old.bytes, new.bytes) for old, new in steps) or (0,),
-        expired=counted(sum(past[0][1].expired.values()), sum(stream.expired.values())),
+        expired=counted(_expired(past[0][1]), _expired(stream)) if counted(_expired(first), _expired(stream)) else 0,
         slow_consumer=counted(_slow_consumer(first), _slow_consumer(stream)),
         figure=slow or usual,
         creation=_hop(stream, Hop.CREATION_TO_STORAGE, 0.5),
@@ -358,6 +359,10 @@ def _watch(key: Key, past: Past, since: float, round_trip: float) -> Watch:
 
 def _events(stream: StreamReading) -> int:
     return sum(count for type_, count in stream.events.items() if type_ != "ERROR")
+
+
+def _expired(stream: StreamReading) -> int:
+    return sum(stream.expired.values())
 
 
 def _slow_consumer(stream: StreamReading) -> int:

@@ -497,6 +497,13 @@ class TestHistoryShort:
         cluster["service", "pods"].expired = 2
         assert told(cluster, 2) == [(Cause.HISTORY_SHORT, "service", "pods", MEDIUM)]
 
+    def test_is_suspected_no_more_when_none_has_come_for_a_while(self) -> None:
+        cluster = Cluster("service")
+        cluster.step(2)
+        cluster["service", "pods"].expired = 2
+        assert told(cluster, 2) == [(Cause.HISTORY_SHORT, "service", "pods", MEDIUM)]
+        assert told(cluster, 6) == []
+
     def test_explains_no_delay(self) -> None:
         cluster = Cluster()
         late_to_cache(cluster, "b:1", 0.4)
