@@ -429,9 +429,18 @@ def _median(stream: StreamReading, round_trip: float) -> Figure | None:
 
 def _late_figure(stream: StreamReading) -> Figure | None:
     """By the lowest quantile that shows it."""
-    threshold = stream.track.objective.threshold
-    figures = ((_figure(stream.track.windows, q, least), share) for q, share, least in LATE)
-    return next((figure for figure, share in figures if figure and figure.seconds >= share * threshold), None)
+    threshold, windows = stream.track.objective.threshold, stream.track.windows
+    for q, share, least in LATE:
+        figure = _figure(windows, q, least)
+        if figure and figure.seconds >= share * threshold and _is_of_now(windows, q, share * threshold):
+            return figure
+    return None
+
+
+def _is_of_now(windows: Sequence[WindowReading], q: float, seconds: float) -> bool:
+    """Whether the newest events do not contradict it: what a longer window remembers may be over."""
+    newest = min(windows, key=lambda window: window.length)
+    return newest.events < LATE[0][2] or all(one.estimate >= seconds for one in newest.quantiles if one.q == q)
 
 
 def _hop(stream: StreamReading, hop: Hop, q: float) -> Figure | None:

@@ -57,6 +57,7 @@ class Watch:
     history: HistoryReading | None = None
     transport: TransportReading | None = None
     minute: int | None = None  # events of the last minute, unless they are those of four quarters
+    earlier: float | None = None  # how late those of the minute were, unless as late as those of now
     received: int = field(default=1000, init=False)
     bytes: int = field(default=100_000, init=False)
 
@@ -151,9 +152,14 @@ def window(name: str, length: float, events: int, median: float, spread: float, 
 
 def windows(watch: Watch, median: float, events: int, *, resolved: bool) -> tuple[WindowReading, ...]:
     minute = 12 * watch.events if watch.minute is None else watch.minute
+    earlier = median if watch.earlier is None else watch.earlier
     return tuple(
-        window(name, length, count, median, watch.spread, resolved=resolved)
-        for name, length, count in (("1m", 60.0, minute), ("15s", 15.0, events), ("5m", 300.0, 5 * minute))
+        window(name, length, count, late, watch.spread, resolved=resolved)
+        for name, length, count, late in (
+            ("1m", 60.0, minute, earlier),
+            ("15s", 15.0, events, median),
+            ("5m", 300.0, 5 * minute, earlier),
+        )
     )
 
 

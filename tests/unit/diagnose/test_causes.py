@@ -615,6 +615,14 @@ class TestUnknown:
         cluster["a:1", "pods"].late = 0.5
         assert told(cluster) == [(Cause.UNKNOWN, None, None, LOW)]
 
+    @pytest.mark.parametrize(("now", "found"), [(2.0, True), (0.004, False)])
+    def test_is_not_said_of_what_only_a_longer_window_remembers(self, now: float, *, found: bool) -> None:
+        cluster = Cluster("service")
+        for watch in cluster.watches.values():
+            watch.late, watch.earlier, watch.events, watch.minute = now, 2.0, 30, 130
+            watch.spread = 1.0
+        assert bool(told(cluster)) is found
+
     @pytest.mark.parametrize(("spread", "events", "found"), [(200.0, 100, True), (200.0, 3, False), (15.0, 400, False)])
     def test_is_said_of_a_few_that_are_very_late(self, spread: float, events: int, *, found: bool) -> None:
         cluster = Cluster("service")
