@@ -11,7 +11,7 @@ from tests.confusion.stage import Stage
 from watchslo.snapshot import Confidence
 
 NAMED_SECONDS = 30.0  # within which a cause has to be named
-HELD_SECONDS = 8.0  # for which a fault goes on after that: the answer has to last
+HELD_SECONDS = 10.0  # for which a fault goes on after that: the answer has to last
 CLEARED_SECONDS = 60.0  # within which nothing is blamed any more
 REST_SECONDS = 6.0  # without any cause, before the next fault
 PATIENCE_SECONDS = 120.0
