@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ class Scribe:
     """Creates objects in one collection, about 17 a second, while its context lasts.
 
     A write without an answer may have been done: its object's name is used by no other, so that a look at it tells.
+    The next one is made by a new writer, which may be of another apiserver.
     """
 
     def __init__(self, open_writer: Callable[[], Writer], collection: str, make: Make, name: str) -> None:
@@ -75,18 +77,23 @@ class Scribe:
         return Write("POST", path, before, time.monotonic(), int(found["metadata"]["resourceVersion"]))
 
     def _run(self) -> None:
-        random, number = Random(self._name), 0
-        with self._open_writer() as writer:
-            while not self._over.wait(random.uniform(SHORTEST_GAP_SECONDS, LONGEST_GAP_SECONDS)):
-                if self._rests.is_set():
-                    continue
-                number += 1
-                self._write(writer, f"{self._name}-{number}")
+        random, numbers = Random(self._name), itertools.count(1)
+        while not self._over.is_set():
+            with self._open_writer() as writer:
+                self._write_while_answered(writer, random, numbers)
 
-    def _write(self, writer: Writer, name: str) -> None:
+    def _write_while_answered(self, writer: Writer, random: Random, numbers: Iterator[int]) -> None:
+        while not self._over.wait(random.uniform(SHORTEST_GAP_SECONDS, LONGEST_GAP_SECONDS)):
+            if not self._rests.is_set() and not self._write(writer, f"{self._name}-{next(numbers)}"):
+                return
+
+    def _write(self, writer: Writer, name: str) -> bool:
+        """Whether it was answered that it is done."""
         before = time.monotonic()
         try:
             self._writes.append(writer.create(self._collection, self._make(name)))
         except (OSError, http.client.HTTPException, StatusError):
             self._doubtful.append((name, before))
             self._over.wait(REFUSED_PAUSE_SECONDS)
+            return False
+        return True

@@ -55,7 +55,7 @@ OBJECTS = 2000
 
 
 class Alone:
-    """A control plane of two apiservers, of which the first may be hurt; what is written goes to the second."""
+    """A control plane of two apiservers, either of which may be hurt; what is written goes to one that lives."""
 
     def __init__(self, folder: Path, assets: Assets) -> None:
         self._folder = folder
@@ -88,8 +88,9 @@ class Alone:
             return play(row, Scene(row, folder, daemon, scribe, link, self.plane, link))
 
     def open_writer(self) -> Writer:
-        """Of the apiserver that nobody hurts."""
-        return self.plane.apiservers[1].writer(self.plane.token)
+        """Of the second apiserver, which is seldom hurt, or of the first while the second is dead."""
+        first, second = self.plane.apiservers
+        return (second if second.process.exit_code is None else first).writer(self.plane.token)
 
     def _heal(self) -> None:
         for apiserver in self.plane.apiservers:
