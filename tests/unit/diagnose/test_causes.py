@@ -619,7 +619,7 @@ class TestUnknown:
     def test_is_not_said_of_what_only_a_longer_window_remembers(self, now: float, *, found: bool) -> None:
         cluster = Cluster("service")
         for watch in cluster.watches.values():
-            watch.late, watch.earlier, watch.events, watch.minute = now, 2.0, 30, 130
+            watch.late, watch.earlier, watch.events, watch.minute = now, 2.0, 10, 130
             watch.spread = 1.0
         assert bool(told(cluster)) is found
 
