@@ -237,6 +237,7 @@ class Stream:
     def start_over(self) -> None:
         """Forgets every revision: the storage went back in time."""
         self.health.forget()
+        self.recent.clear()
         self._driver.feed(Reset())
 
     def reopen(self, reason: Reason) -> None:

@@ -204,7 +204,9 @@ class TestRun:
     async def test_starts_over_when_the_storage_went_back(self, cluster: Cluster) -> None:
         async with open_stream(cluster) as (parts, _):
             parts.stream.health.lose([500])
+            parts.stream.recent.append((time.monotonic(), 500))
             parts.stream.start_over()
+            assert not [*parts.stream.newer_than(7)], "what was is no reason to call a peer late"
             assert not parts.stream.up
             assert parts.stream.health.search_from() == 100
             cluster.revision = 7
