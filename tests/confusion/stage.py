@@ -78,6 +78,7 @@ class Stage:
                 os.setpriority(os.PRIO_PGRP, member.apiserver.process.pid, APISERVERS_NICE)
             self._fill()
             self.token = lab.plane.service_account("watchslo", EVERYTHING_READABLE)
+            self._stranger = lab.plane.service_account("storm", EVERYTHING_READABLE)
             self.webhook = stack.enter_context(self._webhook())
             stack.enter_context(self._traffic())
             self.daemon = stack.enter_context(self._daemon())
@@ -129,7 +130,7 @@ class Stage:
         wanted = {
             "url": member.apiserver.url,
             "ca": str(self.lab.plane.ca),
-            "token": self.lab.plane.service_account("storm", EVERYTHING_READABLE),
+            "token": self._stranger,
             "paths": [f"/api/v1/namespaces/{FILLED}/secrets"],
             "clients": clients,
             "pause": pause,

@@ -91,10 +91,10 @@ class Watch:
 
     `figure` is the quantile by which it is late, or else its median, absent with too few events. `events` and `bytes`
     were received in the last steps from one snapshot to the next, the newest first. `lateness` is absent unless it is
-    late, and so is `place`, which may be unknown then too. `scattered` says that its median is late, and others by much
-    more: load is like that. `grows` says that its median rises from step to step, `stuck` that it receives nothing
-    though there is something to receive, `stalls` how often audits found that of late: then it was opened anew.
-    `expired` are the 410s of the last minute, unless the last seconds had none: then that is over.
+    late, and so is `place`, which may be unknown then too. `scattered` says that some events are late, and others by
+    much less: load is like that, and no delay. `grows` says that its median rises from step to step, `stuck` that it
+    receives nothing though there is something to receive, `stalls` how often audits found that of late: then it was
+    opened anew. `expired` are the 410s of the last minute, unless the last seconds had none: then that is over.
     """
 
     key: Key
@@ -346,7 +346,7 @@ def _watch(key: Key, past: Past, since: float, round_trip: float) -> Watch:
         creation=_hop(stream, Hop.CREATION_TO_STORAGE, 0.5),
         lateness=lateness,
         place=None if lateness is None else _place(stream, lateness, slow.q if slow else 0.5),
-        scattered=slow is not None and _is_scattered(stream, slow),
+        scattered=not held_up and _is_scattered(stream),
         grows=_grows([reading for _, reading in past[-STEPS:]]),
         stuck=_is_stuck(stream, events),
         stalls=sum(
@@ -369,10 +369,14 @@ def _slow_consumer(stream: StreamReading) -> int:
     return sum(count for (_, reason), count in stream.closed.items() if reason == "slow_consumer")
 
 
-def _is_scattered(stream: StreamReading, slow: Figure) -> bool:
-    (median_q, _, least), (high_q, *_) = LATE[:2]
-    high = _figure(stream.track.windows, high_q, least)
-    return slow.q == median_q and high is not None and high.seconds >= SCATTER_FACTOR * slow.seconds
+def _is_scattered(stream: StreamReading) -> bool:
+    """By the newest events alone: where a delay begins or ends, a longer window has some of both."""
+    (_, share, _), (_, _, least) = LATE[:2]
+    newest = min(stream.track.windows, key=lambda window: window.length)
+    if newest.events < least:
+        return False
+    low, high = (one.estimate for one in newest.quantiles if one.q in (0.5, 0.9))
+    return high >= max(share * stream.track.objective.threshold, SCATTER_FACTOR * low)
 
 
 def _grows(readings: Sequence[StreamReading]) -> bool:

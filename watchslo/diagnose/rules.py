@@ -20,7 +20,7 @@ SHORT_BEFORE_SHARE = 0.95  # in the step before: in the one in which a mere dela
 SHORT_EVENTS = 20  # in a step
 FLAT_SHARE = 1.25  # between the most and the fewest bytes of three steps
 FLAT_BYTES = 1000
-SCATTERED_SHARE = 0.5  # of the watches that are late
+SCATTERED_SHARE = 0.5  # of the watches that are late, or sometimes are
 EXPIRED = 2  # 410s in a minute; one follows each restart of an apiserver
 WRITE_SECONDS = 0.3  # creationTimestamp has whole seconds: medians below are not told from none
 SURELY_WRITE_SECONDS = 0.6
@@ -265,7 +265,7 @@ def _apiserver_gone(evidence: Evidence, open_: Collection[Key]) -> Iterator[Find
 def _relist_storm(evidence: Evidence, open_: Collection[Key]) -> Iterator[Finding]:
     """From outside it looks like load: requests are refused, or all is late, each by another time."""
     refusing = [one for one in evidence.apiservers.values() if one.refusals >= REFUSALS]
-    loaded = [one for one in evidence.apiservers.values() if _is_loaded(one, open_)]
+    loaded = [one for one in evidence.apiservers.values() if _is_loaded(evidence, one, open_)]
     busy = {one.name: one for one in (*refusing, *loaded)}
     if not busy:
         return
@@ -281,11 +281,17 @@ def _relist_storm(evidence: Evidence, open_: Collection[Key]) -> Iterator[Findin
     yield Finding(Cause.RELIST_STORM, name, None, Confidence.MEDIUM, sentence, keys)
 
 
-def _is_loaded(apiserver: Apiserver, open_: Collection[Key]) -> bool:
+def _is_loaded(evidence: Evidence, apiserver: Apiserver, open_: Collection[Key]) -> bool:
     """Whether ticks and watches are late, each by another time: what waits for a CPU is, and no delay on a way."""
-    late = [watch for watch in apiserver.watches if watch.key in open_ and watch.late and not watch.stuck]
-    scattered = sum(watch.scattered for watch in late)
-    return (apiserver.slow or apiserver.erratic) and len(late) > 1 and scattered >= SCATTERED_SHARE * len(late)
+    touched = [w for w in apiserver.watches if w.key in open_ and not w.stuck and (w.late or w.scattered)]
+    scattered = sum(watch.scattered for watch in touched)
+    return (
+        (apiserver.slow or apiserver.erratic)
+        and len(touched) > 1
+        and any(watch.late for watch in touched)
+        and scattered >= SCATTERED_SHARE * len(touched)
+        and not any(_is_short(evidence, watch) for watch in touched)
+    )
 
 
 def _bandwidth(evidence: Evidence, open_: Collection[Key]) -> Iterator[Finding]:

@@ -452,6 +452,24 @@ class TestRelistStorm:
             watch.spread = 2.0
         assert told(cluster) == [(Cause.RELIST_STORM, "a:1", None, MEDIUM)]
 
+    def test_is_suspected_where_one_is_late_and_the_others_sometimes(self) -> None:
+        """As a hundred clients made it that listed secrets: these came late, and of all else every tenth event."""
+        cluster = Cluster()
+        cluster.apiservers["a:1"].trips = (0.05, 0.1, 0.3, 0.8)
+        for watch in cluster.at("a:1"):
+            watch.late, watch.spread = 0.1, 3.5
+        late = cluster["a:1", "leases"]
+        late.late, late.spread, late.storage = 0.5, 1.4, 0.5
+        assert told(cluster) == [(Cause.RELIST_STORM, "a:1", None, MEDIUM)]
+
+    def test_is_not_a_way_by_which_less_comes_than_there_is(self) -> None:
+        cluster = Cluster()
+        late_to_client(cluster, "a:1", 3.0)
+        cluster.apiservers["a:1"].trips = (0.3, 0.4, 0.8, 0.9)
+        for watch in cluster.at("a:1"):
+            watch.spread, watch.events = 2.0, 20
+        assert [cause for cause, *_ in told(cluster)] == [Cause.BANDWIDTH]
+
     def test_is_not_a_delay_that_is_the_same_for_all(self) -> None:
         cluster = Cluster()
         late_to_client(cluster, "a:1", 0.4)
