@@ -324,11 +324,14 @@ class Supervisor:
         self._snapshot = None
 
     def _compare(self) -> None:
-        """Holds the watches of one resource, at all apiservers, against each other and against the caches."""
-        now, by_label = time.monotonic(), defaultdict(list)
+        """Holds the watches of one resource, at all apiservers, against each other and against the caches.
+
+        Only those whose revisions are of one sequence can be compared.
+        """
+        now, together = time.monotonic(), defaultdict(list)
         for (_, label), (_, stream) in self._streams.items():
-            by_label[label].append(stream)
-        for streams in by_label.values():
+            together[(label, stream.home) if stream.measured else stream].append(stream)
+        for streams in together.values():
             known = {revision for stream in streams for _, revision in stream.recent}
             for stream in streams:
                 stream.compare([peer for peer in streams if peer is not stream], now)

@@ -241,3 +241,12 @@ class TestForeign:
             assert run.supervisor.snapshot().domains[0].resets == 0
             assert stream(run, ONE).track.timespan.total == 300
             assert stream(run, ONE).track.windows[0].quantiles[-1].upper <= 1.0
+
+    async def test_nobody_is_held_against_it(self, cluster: Cluster) -> None:
+        """What its watches deliver are revisions of another sequence: who has not got them lacks nothing."""
+        cluster.elsewhere[HOSTS[1]] = 10**6
+        async with running(each("pods", "nodes")) as run:
+            await keep_writing(cluster, PODS, NODES, EVENTS, seconds=20)
+            await asyncio.sleep(20)
+            assert [stream(run, name).behind_peers for name in NAMES] == [0.0, None, 0.0]
+            assert run.supervisor.snapshot().causes == ()
