@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 
 import structlog
@@ -64,7 +64,11 @@ class Homes:
         for ticker in self.main.tickers.values():
             if ticker.trouble.now:
                 return ticker.trouble.now.message
-        return None if self.main.ticking else "What to tick on is being chosen."
+        return (
+            "No tick is answered that is known to be of its storage."
+            if self.main.ticking
+            else "What to tick on is being chosen."
+        )
 
     # Who is there
 
@@ -250,13 +254,15 @@ class Homes:
 
     async def _close_empty(self) -> None:
         """Stops the clocks that nobody needs, and the tickers of apiservers that have no stream there any more."""
+        idle: list[Hashable] = []
         for key, home in list(self._own.items()):
             needed = {self._streams[number].apiserver.name for number in home.streams}
             for name in set(home.tickers) - needed:
                 home.leave(name)
-                await self._crew.dismiss(("ticks", key, name))
+                idle.append(("ticks", key, name))
             if not home.tickers:
                 del self._own[key]
+        await self._crew.dismiss(*idle)  # last: while it waits, others come here too
 
 
 async def _read(apiserver: Apiserver, resource: Resource, *, kind: str, namespace: str) -> Reading | Failure:

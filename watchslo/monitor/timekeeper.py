@@ -15,6 +15,8 @@ from watchslo.monitor.trouble import Trouble
 from watchslo.snapshot import DomainReading, TickerReading
 from watchslo.watch.failure import Failure
 
+ABANDONED_SECONDS = 30.0  # without a tick that proves anything: long enough for an apiserver to start again
+
 
 class Dated(Protocol):
     """What a timekeeper knows of a stream: its number, what it watches and where, and where its statistics go.
@@ -108,7 +110,7 @@ class Timekeeper:
 
     def _arrived(self, tick: Reading) -> None:
         """Takes in a tick: it confirms or refutes what streams sighted, and seals what they received before it."""
-        if not self.ticking:
+        if not self.ticking or self._abandoned(tick):
             self._anchor = tick.apiserver
         if not self.vouches_for(tick.source):
             self.domain.probe(tick)
@@ -119,6 +121,19 @@ class Timekeeper:
             return
         for stream in list(self.streams.values()):
             self._seal(stream, tick)
+
+    def _abandoned(self, tick: Reading) -> bool:
+        """Whether nobody is left by whom it could be told if this tick belongs here: then it does.
+
+        Those who could have gone; or they are silent, and it is not known to be of another storage.
+        """
+        if self.vouches_for(tick.source):
+            return False
+        if not any(self.vouches_for((name, one.key)) for name, of in self.tickers.items() for one in of.resources):
+            return True
+        latest, standing = self.domain.clock.latest, self.domain.membership(tick.source)
+        is_silent = latest is not None and tick.sent - latest.answered > ABANDONED_SECONDS
+        return is_silent and standing is not Membership.FOREIGN
 
     def _seal(self, stream: Dated, tick: Reading) -> None:
         """Measures what a stream received, unless it is known by now that it does not belong here."""

@@ -176,6 +176,41 @@ class TestComeAndGo:
             await asyncio.sleep(120)
             assert stream(run, THREE).membership == "member"
 
+    async def test_whoever_is_left_ticks_on_where_only_one_that_has_gone_was_known(self, cluster: Cluster) -> None:
+        """Nobody could be compared with the first one while it was there."""
+        cluster.dead.update(HOSTS[1:])
+        async with running(each("pods")) as run:
+            cluster.announce(*HOSTS[1:])
+            await asyncio.sleep(5)
+            cluster.dead.clear()
+            await asyncio.sleep(60)
+            assert run.not_ready() == ()
+            assert [stream(run, name).membership for name in (TWO, THREE)] == ["member"] * 2
+            assert run.supervisor.snapshot().domains[0].resets == 0
+
+    async def test_whoever_is_left_ticks_on_where_only_one_that_has_died_was_known(self, cluster: Cluster) -> None:
+        cluster.fail(Reason.FORBIDDEN, "discovery", SLICES)
+        cluster.dead.update(HOSTS[1:])
+        async with running(each("pods", kubernetes={"apiservers": [f"https://{name}" for name in NAMES]})) as run:
+            cluster.kill(HOSTS[0])
+            cluster.dead.difference_update(HOSTS[1:])
+            await asyncio.sleep(120)
+            assert run.not_ready() == ()
+            assert [stream(run, name).membership for name in (TWO, THREE)] == ["member"] * 2
+
+    async def test_who_has_clocks_of_their_own_may_return_together(self, cluster: Cluster, log: Log) -> None:
+        cluster.revisions["pods"] = 5000
+        async with running(each("pods", "nodes")) as run:
+            assert {one.domain for one in run.supervisor.snapshot().streams} == {"main", "pods"}
+            del cluster.revisions["pods"]
+            cluster.revision = 6000
+            for _ in range(6):
+                cluster.send(PODS)
+                await asyncio.sleep(30)
+            assert {one.domain for one in run.supervisor.snapshot().streams} == {"main"}
+            assert [one.name for one in run.supervisor.snapshot().domains] == ["main"]
+        assert not log.of("task_crashed")
+
 
 class TestNotToBeHad:
     async def test_goes_on_with_the_service_where_addresses_may_not_be_read(self, cluster: Cluster, log: Log) -> None:
