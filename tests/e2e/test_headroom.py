@@ -37,7 +37,7 @@ PROBED_SECONDS = 60.0  # a first probe comes within half a minute
 WITHIN = 0.10
 SILENT_SECONDS = 0.15  # a refusal comes a few milliseconds after the headers
 MOST_OPENS = 10
-TICK_SECONDS = 1.5  # between two ticks, and to tell the seconds of two clocks
+TICK_SECONDS = 1.5  # between two ticks of all apiservers
 TOO_OLD = re.compile(rb"(too old resource version: \d+) \(\d+\)")
 
 pytestmark = pytest.mark.timeout(600)

@@ -255,7 +255,7 @@ class Historian:
             complete=found.complete,
             list_seconds=seconds,
             list_measured=measured,
-            probed_wall=time.time(),
+            probed_wall=time.time() - (time.monotonic() - found.at),
         )
         if reading.fits is False and known.doubted is None:
             known.doubted, known.due = found.oldest, now + CONFIRM_SECONDS
