@@ -23,8 +23,8 @@ class Apiserver:
     """`name` is the label `apiserver`; without an `address` it is whoever answers at that of the credentials.
 
     `unproven` says why its revisions need not be etcd's, or is None. `peers` is how many apiservers the address stands
-    for, where that is known. `closes` finds out why watches were closed; `open_streams` are the numbers of the streams
-    whose watch is open.
+    for, where that is known; `mixed` that it may be several, by what is known of all addresses. `closes` finds out why
+    watches were closed; `open_streams` are the numbers of the streams whose watch is open.
     """
 
     def __init__(self, name: str, connection: Connection, limiter: Limiter, address: Address | None = None) -> None:
@@ -34,6 +34,7 @@ class Apiserver:
         self.version: str | None = None
         self.unproven: str | None = None
         self.peers: int | None = None
+        self.mixed = False
         self.time_travel = 0
         self.time_travel_revisions = 0
         self.time_travel_seconds = 0.0
@@ -67,7 +68,7 @@ class Apiserver:
     def offset(self) -> Interval | None:
         """By how much its wall clock is ahead of ours; unknown where several answer, each by a clock of its own."""
         now = time.monotonic()
-        bounds = self._offset.bounds(now) if self.peers in (1, None) else None
+        bounds = self._offset.bounds(now) if self.peers in (1, None) and not self.mixed else None
         ours = time.time() - now
         return Interval(bounds.lower - ours, bounds.upper - ours) if bounds else None
 

@@ -6,8 +6,8 @@ What changes is told to `changed`; who runs the streams closes an apiserver that
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
-from typing import Literal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Literal, TypeVar
 from urllib.parse import urlsplit
 
 import structlog
@@ -15,17 +15,20 @@ import structlog
 from watchslo.clock.offset import hull
 from watchslo.config import KubernetesConfig
 from watchslo.kube.access import Address, Connection
-from watchslo.kube.apiservers import TLS_NAME, await_change, count_apiservers, read_addresses
+from watchslo.kube.apiservers import LEASE_SECONDS, TLS_NAME, await_change, count_apiservers, read_addresses
 from watchslo.kube.limiter import Limiter
 from watchslo.model import SERVICE, Interval
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.trouble import Trouble
-from watchslo.watch.failure import Action, Failure
+from watchslo.watch.failure import Action, Failure, Reason, because
 
 REFRESH_SECONDS = 180.0  # how many there are seldom changes
 FOLLOW_SECONDS = 30.0  # a bell rings when addresses change, but who rings it may be the one that is replaced
 RETRY_SECONDS = 5.0
+ANSWER_SECONDS = 20.0  # our own queue of requests may be long
 REACH_SECONDS = 8.0  # one that has not answered by then is not where we can reach it
+
+_T = TypeVar("_T")
 
 
 class Fleet:
@@ -59,7 +62,8 @@ class Fleet:
         self._front = 0
         self._known: tuple[str, ...] = ()
         self._count_at = 0.0
-        self._counted_more = False
+        self._more_since: float | None = None
+        self._hidden = False
         self._log = structlog.get_logger()
         self._addresses = Trouble(self._log)
         self._leases = Trouble(self._log)
@@ -117,7 +121,7 @@ class Fleet:
         while True:
             jitter = 0.9 + 0.2 * self._random()
             client = self.front.client
-            found = await read_addresses(client)
+            found = await _soon(read_addresses(client))
             if self._config.apiservers == "each":
                 await self._follow(found)
             self.settled.set()
@@ -186,7 +190,7 @@ class Fleet:
 
     async def _count(self, addresses: int | None) -> None:
         """Learns how many apiservers there are: by the leases that they keep, or else by their addresses."""
-        leases = await count_apiservers(self.front.client)
+        leases = await _soon(count_apiservers(self.front.client))
         if isinstance(leases, Failure):
             self._leases.happened("apiservers_uncounted", leases)
             leases = None
@@ -197,11 +201,25 @@ class Fleet:
         self.service.peers = self.servers
         each = {name: apiserver for name, apiserver in self.members.items() if name != SERVICE}
         more = self.servers is not None and bool(each) and self.servers > len(each)
-        if more and not self._counted_more:
-            self._log.warning("apiservers_hidden", addresses=len(each), apiservers=self.servers)
-        self._counted_more = more
+        self._judge(more=more, addresses=len(each))
         for apiserver in each.values():
-            apiserver.peers = None if more or self.servers is None else 1
+            apiserver.mixed = self._hidden
+            apiserver.peers = self._stand_for(len(each)) if more else self.servers and 1
+
+    def _judge(self, *, more: bool, addresses: int) -> None:
+        """Says that addresses hide apiservers, once they do so for longer than a lease outlives its apiserver."""
+        now = time.monotonic()
+        self._more_since = (self._more_since or now) if more else None
+        hidden = self._more_since is not None and now - self._more_since >= LEASE_SECONDS
+        if more and not hidden:
+            self._count_at = now + LEASE_SECONDS
+        if hidden and not self._hidden:
+            self._log.warning("apiservers_hidden", addresses=addresses, apiservers=self.servers)
+        self._hidden = hidden
+
+    def _stand_for(self, addresses: int) -> int | None:
+        """How many each of so many addresses stands for, of which some stand for several."""
+        return self.servers if self._hidden and addresses == 1 else None
 
     # What they are
 
@@ -215,6 +233,15 @@ class Fleet:
                 version = await apiserver.client.version()
                 if not isinstance(version, Failure):
                     apiserver.recognise(version, self._storage)
+
+
+async def _soon(answer: Awaitable[_T | Failure]) -> _T | Failure:
+    """An answer that is short: who has none by now is to hold up nobody."""
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            return await answer
+    except TimeoutError:
+        return because(Reason.TIMEOUT)
 
 
 async def _answers(apiserver: Apiserver) -> bool:

@@ -167,8 +167,8 @@ class Prober:
 
     def _readable(self, stream: Probed) -> bool:
         """Whether there is a cache, and no more than one, and it may be read."""
-        is_one = stream.resource.cached and (stream.apiserver.peers or 1) == 1
-        return is_one and stream.up and _source(stream) not in self._refused
+        is_one = (stream.apiserver.peers or 1) == 1 and not stream.apiserver.mixed
+        return stream.resource.cached and is_one and stream.up and _source(stream) not in self._refused
 
     def _begin(self, source: Source, stream: Probed, tasks: asyncio.TaskGroup) -> None:
         probe = self._probes[source] = _Probe(stream)

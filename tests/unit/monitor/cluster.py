@@ -198,7 +198,7 @@ class Door:
         await asyncio.sleep(ANSWER_SECONDS + cluster.slow_at.get(_host(self.name), 0.0))
         if _host(self.name) in cluster.dead:
             return because_of(Reason.UNREACHABLE)
-        if kind in cluster.hanging:
+        if kind in cluster.hanging or _host(self.name) in cluster.mute:
             await asyncio.get_running_loop().create_future()
         if cluster.date_skew is not None:
             self._observe(float(int(time.time() + cluster.date_skew)), sent, time.monotonic())
@@ -232,6 +232,7 @@ class Cluster(Door):
         self.addresses: tuple[str, ...] = ("10.0.0.1",)
         self.leases: int | None = None  # as many as there are addresses
         self.dead: set[str] = set()
+        self.mute: set[str] = set()  # hosts that take requests, and answer none
         self.slow_at: dict[str, float] = {}
         self.elsewhere: dict[str, int] = {}  # hosts of another cluster, and by how much its revisions are ahead
         self.bells: list[Watch] = []  # watches of the addresses

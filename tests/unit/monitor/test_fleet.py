@@ -141,6 +141,25 @@ class TestComeAndGo:
             assert watched(run) == [(name, "pods") for name in (TWO, THREE)]
             assert run.not_ready() == ()
 
+    async def test_is_followed_though_the_service_sends_us_to_one_that_is_stopped(self, cluster: Cluster) -> None:
+        async with running(each("pods")) as run:
+            cluster.mute.add("service")
+            await asyncio.sleep(FOLLOW_SECONDS + 5)
+            cluster.announce(*HOSTS[1:])
+            await asyncio.sleep(FOLLOW_SECONDS + 15)
+            assert watched(run) == [(name, "pods") for name in (TWO, THREE)]
+
+    async def test_one_that_is_gone_is_not_taken_for_hidden(self, cluster: Cluster, log: Log) -> None:
+        """Its address goes sooner than its lease can tell."""
+        async with running(each("pods")) as run:
+            cluster.leases = 3
+            cluster.announce(*HOSTS[1:])
+            await asyncio.sleep(50)
+            cluster.leases = None
+            await asyncio.sleep(50)
+            assert [apiserver(run, name).peers for name in (TWO, THREE)] == [1, 1]
+        assert not log.of("apiservers_hidden")
+
     async def test_all_can_be_replaced(self, cluster: Cluster) -> None:
         async with running(each("pods")) as run:
             cluster.announce("10.0.0.7")
@@ -240,6 +259,25 @@ class TestNotToBeHad:
             assert apiserver(run, ONE).peers is None
             assert apiserver(run, "service").peers == 5
         assert [(entry["addresses"], entry["apiservers"]) for entry in log.of("apiservers_hidden")] == [(3, 5)]
+
+    async def test_knows_how_many_a_single_address_hides_and_reads_none_of_their_caches(self, cluster: Cluster) -> None:
+        cluster.announce(HOSTS[0])
+        cluster.leases = 3
+        cluster.date_skew = 0.0
+        watch = [{"resource": "pods", "hops": True}]
+        async with running(each(watch=watch), start=120) as run:
+            cluster.asked.clear()
+            await asyncio.sleep(30)
+            assert not cluster.count("probe_cache")
+            assert apiserver(run, ONE).peers == 3
+            assert apiserver(run, ONE).offset is None
+
+    async def test_reads_no_caches_of_which_it_is_not_known_whose_they_are(self, cluster: Cluster) -> None:
+        cluster.leases = 5
+        async with running(each(watch=[{"resource": "pods", "hops": True}]), start=120):
+            cluster.asked.clear()
+            await asyncio.sleep(30)
+            assert not cluster.count("probe_cache")
 
     async def test_leases_that_may_not_be_read_are_said_once(self, cluster: Cluster, log: Log) -> None:
         cluster.fail(Reason.FORBIDDEN, "discovery", LEASES)

@@ -128,6 +128,7 @@ class Apiserver:
     def __init__(self, name: str) -> None:
         self.name = name
         self.peers: int | None = None
+        self.mixed = False
         self.seconds = 0.001
         self.failures: dict[str, Failure] = {}
         self.revision = 100
