@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Protocol
 
 from watchslo.clock.cache import CacheClock
@@ -15,6 +16,7 @@ from watchslo.monitor.trouble import Trouble
 from watchslo.snapshot import DomainReading, TickerReading
 from watchslo.watch.failure import Failure
 
+FOREIGN_SECONDS = 5.0  # between two ticks of one that has another storage: they only tell when that is over
 ABANDONED_SECONDS = 30.0  # without a tick that proves anything: long enough for an apiserver to start again
 
 
@@ -72,7 +74,9 @@ class Timekeeper:
     def join(self, apiserver: str, read: Callable[[Resource], Awaitable[Reading | Failure]]) -> Ticker:
         """A ticker through one more apiserver, to be run by the caller."""
         trouble = Trouble(self._log.bind(apiserver=apiserver))
-        ticker = self.tickers[apiserver] = Ticker(read, self._arrived, Pace(self._share, self._random), trouble)
+        ticker = self.tickers[apiserver] = Ticker(
+            read, self._arrived, Pace(partial(self._gap, apiserver), self._random), trouble
+        )
         return ticker
 
     def leave(self, apiserver: str) -> None:
@@ -81,13 +85,16 @@ class Timekeeper:
         self._comparisons.pop(apiserver, None)
         self.domain.clock.leave(apiserver)
 
-    def _share(self) -> float:
+    def _gap(self, apiserver: str) -> float:
         """Seconds between two ticks of one apiserver: those that are of no use leave their share to the others."""
-        return self._interval * max(1, sum(self._is_of_use(*one) for one in self.tickers.items()))
+        useful = [name for name, ticker in self.tickers.items() if ticker.trouble.now is None]
+        useful = [name for name in useful if not self._is_foreign(name)]
+        share = self._interval * max(1, len(useful))
+        return max(share, FOREIGN_SECONDS) if self._is_foreign(apiserver) else share
 
-    def _is_of_use(self, apiserver: str, ticker: Ticker) -> bool:
-        standings = (self.domain.membership((apiserver, resource.key)) for resource in ticker.resources)
-        return ticker.trouble.now is None and Membership.FOREIGN not in standings
+    def _is_foreign(self, apiserver: str) -> bool:
+        of = self.tickers[apiserver].resources
+        return any(self.domain.membership((apiserver, resource.key)) is Membership.FOREIGN for resource in of)
 
     @property
     def ticking(self) -> bool:

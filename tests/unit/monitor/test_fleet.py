@@ -230,6 +230,26 @@ class TestComeAndGo:
             assert [one.name for one in run.supervisor.snapshot().domains] == ["main"]
         assert not log.of("task_crashed")
 
+    async def test_a_restored_storage_resets_once_and_blames_nobody(self, cluster: Cluster, log: Log) -> None:
+        cluster.revision = 9000
+        async with running(each("pods", "nodes")) as run:
+            await keep_writing(cluster, PODS, NODES, EVENTS, seconds=20)
+            cluster.revision = 4000
+            cluster.history.clear()
+            await keep_writing(cluster, PODS, NODES, EVENTS, seconds=30)
+            counted = [stream(run, name).track.timespan.total for name in NAMES]
+            await keep_writing(cluster, PODS, NODES, EVENTS, seconds=30)
+            await asyncio.sleep(10)
+            assert run.not_ready() == ()
+            assert run.supervisor.snapshot().domains[0].resets == 1
+            streams = run.supervisor.snapshot().streams
+            assert {one.membership for one in streams} == {"member"}
+            assert max(one.track.windows[0].quantiles[-1].lower for one in streams) < 0.05
+            assert [stream(run, name).track.timespan.total - of for name, of in zip(NAMES, counted, strict=True)] > [
+                280
+            ] * 3
+        assert not log.of("cause_began")
+
 
 class TestNotToBeHad:
     async def test_goes_on_with_the_service_where_addresses_may_not_be_read(self, cluster: Cluster, log: Log) -> None:
@@ -314,6 +334,16 @@ class TestForeign:
             assert run.supervisor.snapshot().domains[0].resets == 0
             assert stream(run, ONE).track.timespan.total == 300
             assert stream(run, ONE).track.windows[0].quantiles[-1].upper <= 1.0
+
+    async def test_ticks_through_it_are_few(self, cluster: Cluster) -> None:
+        """They only tell whether it belongs here by now."""
+        cluster.elsewhere[HOSTS[1]] = 10**6
+        async with running(each("nodes", limits={"auditsPerSecond": 0})):
+            cluster.asked.clear()
+            cluster.asked_at.clear()
+            await asyncio.sleep(120)
+            assert cluster.count("tick", EVENTS.key) < 270
+            assert cluster.asked_at[ONE, "tick"] > 110
 
     async def test_nobody_is_held_against_it(self, cluster: Cluster) -> None:
         """What its watches deliver are revisions of another sequence: who has not got them lacks nothing."""
