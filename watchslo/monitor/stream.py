@@ -65,8 +65,8 @@ class Stream:
 
     `number` is unique among streams; `renewed` is set whenever the watch opens; `health` is what audits found,
     `history` how far back a watch may begin, and `cache_clock` when revisions reached the apiserver's cache, while
-    somebody looks. In the namespace `nudged_in` the resource can be read. `creators` tells by how much the clocks that
-    stamp creations are ahead of our monotonic one.
+    somebody looks; `asks_for_hops` whether somebody is to. In the namespace `nudged_in` the resource can be read.
+    `creators` tells by how much the clocks that stamp creations are ahead of our monotonic one.
     """
 
     def __init__(
@@ -113,6 +113,7 @@ class Stream:
         self.recent: deque[tuple[float, int]] = deque(maxlen=round(RECENT_SECONDS / RECENT_SPACING_SECONDS))
         self.behind_peers: float | None = None
         self._cache_behind: Interval | None = None
+        self.asks_for_hops = watch.hops
         self.cache_clock: CacheClock | None = None
         self.history: HistoryReading | None = None
         self._log = structlog.get_logger().bind(watch=label, resource=resource.key, apiserver=apiserver.name)
@@ -157,10 +158,6 @@ class Stream:
     def last_heard(self) -> float:
         """When anything was received or the watch opened, in monotonic seconds."""
         return max(self._opened or 0.0, self._received or 0.0)
-
-    @property
-    def asks_for_hops(self) -> bool:
-        return self.watch.hops
 
     def needs_hops(self, now: float) -> bool:
         """Whether it is late, or may be without our seeing it, so that it is worth asking where the time goes."""

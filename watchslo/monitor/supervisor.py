@@ -217,10 +217,12 @@ class Supervisor:
             same = name in members and label in wanted and wanted[label].same_stream(running)
             if not same or stream.apiserver is not members[name]:
                 await self._end(stream, reason)
-            elif wanted[label].objective != running.objective:
+                continue
+            if wanted[label].objective != running.objective:
                 self._log.info("objective_changed", watch=label, apiserver=name)
                 stream.track = self._track(wanted[label])
-                self._streams[name, label] = wanted[label], stream
+            stream.asks_for_hops = wanted[label].watch.hops
+            self._streams[name, label] = wanted[label], stream
 
     def _serve(self, apiserver: Apiserver) -> None:
         """Begins to ask an apiserver: ticks, audits, and how far back a watch of it may begin."""

@@ -27,7 +27,7 @@ class Wanted:
     @property
     def question(self) -> tuple[object, ...]:
         """What the apiserver is asked, and how its answer is read; it does not matter by which name, or if by `"*"`."""
-        told = self.watch.model_copy(update={"resource": None, "name": None, "objective": None})
+        told = self.watch.model_copy(update={"resource": None, "name": None, "objective": None, "hops": False})
         return told, self.resource, self.longest_line
 
 

@@ -167,6 +167,20 @@ class TestReload:
             assert [watch.resource.key for watch in cluster.open_watches()] == ["nodes", "configmaps"]
             assert cluster.open_watches(NODES) == before
 
+    async def test_asking_for_hops_keeps_the_stream_and_its_statistics(self, cluster: Cluster) -> None:
+        """Whoever asks wants to know where it is late now."""
+        async with running(config("pods")) as run:
+            await keep_writing(cluster, PODS, seconds=10)
+            (opened,) = cluster.open_watches()
+            run.supervisor.configure(Config.model_validate({"watch": [{"resource": "pods", "hops": True}]}))
+            await asyncio.sleep(10)
+            assert cluster.open_watches() == [opened]
+            assert run.stream("pods").track.timespan.total == 100
+            assert run.stream("pods").probed
+            run.supervisor.configure(config("pods"))
+            await asyncio.sleep(80)
+            assert not run.stream("pods").probed
+
     async def test_a_new_objective_keeps_the_stream(self, cluster: Cluster, log: Log) -> None:
         plain = {"resource": "pods"}
         async with running(Config.model_validate({"watch": [plain]})) as run:

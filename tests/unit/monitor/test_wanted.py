@@ -23,6 +23,10 @@ def test_it_does_not_matter_by_which_name_it_is_asked_for() -> None:
     assert asked == question(resource="pods", name="mine")
 
 
+def test_it_does_not_matter_whether_caches_are_read() -> None:
+    assert question(resource="pods") == question(resource="pods", hops=True)
+
+
 def test_what_is_asked_matters() -> None:
     asked = question(resource="pods")
     for other in ({"namespace": "default"}, {"labelSelector": "a=b"}, {"list": "paged"}, {"creation": False}):
