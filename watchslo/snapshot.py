@@ -209,7 +209,8 @@ class TickerReading:
     """The ticks of one clock through one apiserver: how many ended how, and how long they took.
 
     `answered_ago` is for how many seconds none was answered, `failure` why not, in a sentence, while they fail;
-    `vouched` whether they are known to be of this clock's storage: only then they count.
+    `vouched` whether they are known to be of this clock's storage: only then they count. `gap` is the mean time between
+    two of them, in seconds.
     """
 
     apiserver: str
@@ -219,6 +220,7 @@ class TickerReading:
     answered_ago: float | None
     failure: str | None
     vouched: bool
+    gap: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)

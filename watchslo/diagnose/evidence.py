@@ -44,8 +44,7 @@ SLOW_FACTOR = 4.0  # against the best that was seen
 ERRATIC_FACTOR = 5.0  # more than two neighbouring edges of the histogram of round trips can make of one value
 ERRATIC_SECONDS = 0.1
 SILENT_SECONDS = 6.0  # apiservers up to four tick more often than that, failures or not
-SILENT_GAPS = 2.5  # of a ticker of many: the longest gap between two ticks is 1.5 times the mean
-MEAN_GAP_SECONDS = 0.5  # between two ticks of all
+SILENT_GAPS = 2.5  # where ticks are seldom: the longest gap between two of them is 1.5 times the mean
 
 MOST = 0.5  # of the time
 CLEARLY = 1.5  # times as much
@@ -243,7 +242,7 @@ class Memory:
             quantile(trips, q) if trips else None for trips, q in ((middle, 0.5), (spread, 0.1), (spread, 0.9))
         )
         silent_for = _silent_for(ticker)
-        longest = max(SILENT_SECONDS, SILENT_GAPS * MEAN_GAP_SECONDS * len(last.snapshot.apiservers))
+        longest = max(SILENT_SECONDS, SILENT_GAPS * ticker.gap if ticker else 0.0)
         recent, spanned = (counted_each(_requests(one, reading.name), reading.requests) for one in (before, base))
         trips = [watch.reading.cache_round_trip for watch in watches if watch.reading.cache_round_trip is not None]
         return Apiserver(

@@ -25,6 +25,7 @@ EVENTS = Resource("", "v1", "events", namespaced=True)
 CANDIDATES = 12  # more of them would make the choice long, and hardly better
 FAILURES_EACH = 3  # of one candidate, then the others are tried
 SILENT_SECONDS = 10.0  # one lost tick widens an interval, and makes nobody unready
+SILENT_TICKS = 5  # where they are seldom
 CHOICE_GAP_SECONDS = 0.25  # all else waits for the choice
 
 
@@ -59,7 +60,7 @@ class Homes:
     def not_ticking(self) -> str | None:
         """Why the main clock has not ticked for a while, in a sentence, or nothing."""
         latest = self.main.domain.clock.latest
-        if latest and time.monotonic() - latest.answered < SILENT_SECONDS:
+        if latest and time.monotonic() - latest.answered < max(SILENT_SECONDS, SILENT_TICKS * self._clock.interval):
             return None
         for ticker in self.main.tickers.values():
             if ticker.trouble.now:

@@ -18,6 +18,7 @@ from watchslo.watch.failure import Failure
 
 FOREIGN_SECONDS = 5.0  # between two ticks of one that has another storage: they only tell when that is over
 ABANDONED_SECONDS = 30.0  # without a tick that proves anything: long enough for an apiserver to start again
+ABANDONED_TICKS = 4  # of each apiserver, where they are seldom
 
 
 class Dated(Protocol):
@@ -139,8 +140,12 @@ class Timekeeper:
         if not any(self.vouches_for((name, one.key)) for name, of in self.tickers.items() for one in of.resources):
             return True
         latest, standing = self.domain.clock.latest, self.domain.membership(tick.source)
-        is_silent = latest is not None and tick.sent - latest.answered > ABANDONED_SECONDS
+        is_silent = latest is not None and tick.sent - latest.answered > self._abandoned_after
         return is_silent and standing is not Membership.FOREIGN
+
+    @property
+    def _abandoned_after(self) -> float:
+        return max(ABANDONED_SECONDS, ABANDONED_TICKS * self._interval * len(self.tickers))
 
     def _seal(self, stream: Dated, tick: Reading) -> None:
         """Measures what a stream received, unless it is known by now that it does not belong here."""
@@ -197,6 +202,7 @@ class Timekeeper:
             round_trips=ticker.round_trips.reading(),
             median_round_trip=self.domain.clock.median_round_trip_of(apiserver),
             answered_ago=None if ticker.answered is None else time.monotonic() - ticker.answered,
+            gap=self._gap(apiserver),
             failure=ticker.trouble.now.message if ticker.trouble.now else None,
             vouched=any(self.vouches_for((apiserver, one.key)) for one in ticker.resources),
         )

@@ -255,6 +255,14 @@ async def test_pausing_ends_all_clocks_and_going_on_learns_again(cluster: Cluste
         assert where(run, "pods") == ("pods", "member")
 
 
+async def test_seldom_ticks_make_nobody_unready_and_blame_nobody(cluster: Cluster, log: Log) -> None:  # noqa: ARG001 - asks it
+    async with running(config("pods", "nodes", clock={"interval": "20s"}), start=300) as run:
+        for _ in range(60):
+            await asyncio.sleep(1)
+            assert run.not_ready() == ()
+    assert not log.of("cause_began")
+
+
 async def test_a_lost_tick_makes_nobody_unready(cluster: Cluster) -> None:
     async with writing(cluster, PODS), running(config("pods", "nodes")) as run:
         failed = domain(run, "main").tickers[0].ticks["failed"]
