@@ -4,6 +4,7 @@ The rows are asked one after the other. What a row explains is not judged again 
 only tell its cause from its neighbours further down.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -92,6 +93,10 @@ def _others(evidence: Evidence, watches: Sequence[Watch]) -> str:
     """How the same watches are at the other apiservers."""
     figures = [peer.figure.seconds for watch in watches for peer in evidence.peers(watch) if peer.well and peer.figure]
     return f"; the others {seconds(median(figures))}" if figures else ""
+
+
+def _silence(apiserver: Apiserver) -> str:
+    return "so far" if math.isinf(apiserver.silent_for) else f"for {seconds(apiserver.silent_for)}"
 
 
 def _ticks(apiservers: Iterable[Apiserver]) -> str:
@@ -222,11 +227,7 @@ def _apiserver_cut_off(evidence: Evidence, open_: Collection[Key]) -> Iterator[F
         sure = Confidence.MEDIUM
         if silent and one.cache_answers and behind and _others_are_prompt(evidence, one):
             sure = Confidence.HIGH
-        what = (
-            f"has answered no consistent read for {seconds(one.silent_for)}"
-            if silent
-            else "has caches that stand still"
-        )
+        what = f"has answered no consistent read {_silence(one)}" if silent else "has caches that stand still"
         late = f", and its caches answer with what is old: {_late(behind)}" if _known_late(behind) else ""
         yield Finding(Cause.CACHE_BEHIND, one.name, None, sure, f"{one.name} {what}{late}.", keys)
 
@@ -255,10 +256,11 @@ def _apiserver_gone(evidence: Evidence, open_: Collection[Key]) -> Iterator[Find
         if one.dead:
             sure = Confidence.HIGH if evidence.several and one.unanswered else Confidence.MEDIUM
             others = "; the others answer" if evidence.several else ""
-            sentence = f"{one.name} has answered nothing at all for {seconds(one.silent_for)}{others}."
+            sentence = f"{one.name} has answered nothing at all {_silence(one)}{others}."
             yield Finding(Cause.APISERVER_SENDING, one.name, None, sure, sentence, keys)
         elif _is_mute(one) and keys and not one.silent:
-            sentence = f"{one.name} answers, but none of its watches brings anything, {_late(one.watches)}."
+            late = f", {_late(one.watches)}" if _known_late(one.watches) else ""
+            sentence = f"{one.name} answers, but none of its watches brings anything{late}."
             yield Finding(Cause.APISERVER_SENDING, one.name, None, Confidence.MEDIUM, sentence, keys)
 
 

@@ -718,3 +718,20 @@ class TestTime:
             watch.late = watch.storage = 0.4
         assert [cause for cause, *_ in told(cluster)] == [Cause.RESOURCE_DECODING, Cause.UNKNOWN]
         assert math.isfinite(cluster.causes[0].since_wall)
+
+
+class TestSentences:
+    def test_say_of_one_that_never_answered_no_more_than_that(self) -> None:
+        cluster = Cluster()
+        cluster.apiservers["a:1"].silence(-1)
+        for watch in cluster.at("a:1"):
+            watch.events = 0
+        (cause,) = cluster.step(ENOUGH)
+        assert cause.evidence == "a:1 has answered nothing at all so far; the others answer."
+
+    def test_say_how_late_only_what_is_late(self) -> None:
+        cluster = Cluster()
+        for watch in cluster.at("a:1"):
+            watch.events, watch.stalled = 0, 4.0
+        (cause,) = cluster.step(ENOUGH)
+        assert cause.evidence == "a:1 answers, but none of its watches brings anything."
