@@ -49,9 +49,9 @@ KEPT_SECONDS = 900.0  # then a reading is history itself
 class Remembered(Protocol):
     """What a historian needs of a stream.
 
-    `nudged_in` is the namespace in which its resource is to be read, `namespace` the one it watches; `event_rate` is
-    its events a second over the last minutes. `list_seconds` is how long the last full list took, if one was made in
-    the last ten minutes. The historian sets `history`.
+    `nudged_in` is the namespace in which its resource is to be read, `namespace` the one it watches; `newest_event` is
+    the revision of its newest event, `event_rate` its events a second over the last minutes. `list_seconds` is how long
+    the last full list took, if one was made in the last ten minutes. The historian sets `history`.
     """
 
     resource: Resource
@@ -65,6 +65,8 @@ class Remembered(Protocol):
     def up(self) -> bool: ...
     @property
     def revision(self) -> int | None: ...
+    @property
+    def newest_event(self) -> int | None: ...
     @property
     def event_rate(self) -> float: ...
     @property
@@ -144,7 +146,8 @@ class _Subject:
     """What is known of one resource.
 
     `due` is when it is asked about next; `doubted` the oldest revision of a history that seems short, until it is known
-    whether the cache really drops anything or is merely young. `read` is when the reading was made, `listed` when a
+    whether the cache really drops anything or is merely young; `event` is the newest one when it was last asked about:
+    a cache to which nothing is added drops nothing. `read` is when the reading was made, `listed` when a
     list was last estimated, and at how many seconds.
     """
 
@@ -154,6 +157,7 @@ class _Subject:
     reading: HistoryReading | None = None
     read: float = -math.inf
     doubted: int | None = None
+    event: int | None = None
     short: bool = False
     listed: tuple[float, float | None] = field(default=(-math.inf, None))
 
@@ -279,7 +283,9 @@ class Historian:
         if isinstance(found, Failure):
             return found
         unmoved = known.reading is not None and known.reading.oldest == found.oldest
-        return Found(found.oldest, found.revisions, found.at, found.complete or still_there or unmoved)
+        before, known.event = known.event, _newest_event(streams)
+        keeps_all = (still_there or unmoved) and known.event != before
+        return Found(found.oldest, found.revisions, found.at, found.complete or keeps_all)
 
     async def _pause(self) -> None:
         """Keeps to the budget."""
@@ -353,6 +359,10 @@ def _may_fit_no_more(known: _Subject, streams: Sequence[Remembered]) -> bool:
 
 def _newest(streams: Sequence[Remembered]) -> int:
     return max(stream.revision or 0 for stream in streams)
+
+
+def _newest_event(streams: Sequence[Remembered]) -> int | None:
+    return max((stream.newest_event for stream in streams if stream.newest_event is not None), default=None)
 
 
 def _widest(streams: Sequence[Remembered]) -> str | None:

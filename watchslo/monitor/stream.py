@@ -155,6 +155,11 @@ class Stream:
         return self._driver.machine.revision
 
     @property
+    def newest_event(self) -> int | None:
+        """The revision of the newest event that was received."""
+        return self._newest[1] if self._newest else None
+
+    @property
     def last_heard(self) -> float:
         """When anything was received or the watch opened, in monotonic seconds."""
         return max(self._opened or 0.0, self._received or 0.0)

@@ -65,6 +65,10 @@ class Remembering:
     def revision(self) -> int | None:
         return self._caches.revision() if self.known else None
 
+    @property
+    def newest_event(self) -> int | None:
+        return self._caches.revision() if self._caches.last is None else self._caches.last[1]
+
     def commit_bounds(self, revision: int, now: float) -> Interval | None:
         age = now - self._caches.committed(revision)
         if not self.known or math.isinf(self.memory):
@@ -84,6 +88,7 @@ class Caches:
         self.zero = time.monotonic() - HOUR_SECONDS
         self.began = self.zero
         self.mute = self.at_once = False
+        self.last: tuple[int, int] | None = None  # the oldest and the newest event, once it is quiet
         self.failure: Failure | None = None
         self.failures: dict[Resource, Failure] = {}
         self.said: list[bytes | Failure] | None = None
@@ -104,7 +109,11 @@ class Caches:
 
     @property
     def oldest(self) -> int:
-        return self.revision(ago=min(self.window, time.monotonic() - self.began))
+        return self.last[0] if self.last else self.revision(ago=min(self.window, time.monotonic() - self.began))
+
+    def hush(self) -> None:
+        """From now on all changes are those of other resources."""
+        self.last = self.oldest, self.revision()
 
     def restart(self) -> None:
         self.began = time.monotonic()
@@ -479,6 +488,20 @@ async def test_a_short_history_is_confirmed_before_it_is_believed() -> None:
         assert reading(caches).fits is False
     assert [revision == 1 for _, _, revision in caches.opens[:3]] == [True, False, True]
     assert caches.opens[1][0] - caches.opens[0][0] >= CONFIRM_SECONDS
+
+
+async def test_a_history_that_nothing_was_added_to_is_not_complete() -> None:
+    """A burst has filled the cache, and now it drops nothing because nothing comes."""
+    caches = Caches(PODS)
+    caches.streams[0].list_seconds = 1000.0
+    async with At(caches):
+        while not caches.opens:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.1)
+        caches.hush()
+        for _ in range(10):
+            await asyncio.sleep(max(SHORT_INTERVAL_SECONDS) + CONFIRM_SECONDS)
+            assert not reading(caches).complete
+        assert reading(caches).fits is False
 
 
 async def test_a_confirmation_that_fails_is_none(log: Log) -> None:
