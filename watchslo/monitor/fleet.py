@@ -5,6 +5,7 @@ What changes is told to `changed`; who runs the streams closes an apiserver that
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Literal, TypeVar
@@ -62,7 +63,7 @@ class Fleet:
         self._front = 0
         self._known: tuple[str, ...] = ()
         self._count_at = 0.0
-        self._more_since: float | None = None
+        self._left_at = -math.inf  # when the last one did
         self._hidden = False
         self._log = structlog.get_logger()
         self._addresses = Trouble(self._log)
@@ -179,7 +180,9 @@ class Fleet:
                 await apiserver.open()
             members[name] = apiserver
         self._log.info("apiservers", watching=sorted(members))
-        self._left |= {*self.members.values()} - {self.service, *members.values()}
+        if left := {*self.members.values()} - {self.service, *members.values()}:
+            self._left |= left
+            self._left_at = time.monotonic()
         self.members = members
         self._count_at = 0.0  # there may be more of them, or fewer
         self._changed()
@@ -202,24 +205,20 @@ class Fleet:
         each = {name: apiserver for name, apiserver in self.members.items() if name != SERVICE}
         more = self.servers is not None and bool(each) and self.servers > len(each)
         self._judge(more=more, addresses=len(each))
+        mixed = self._hidden and self._config.apiservers == "each"  # else it may be that not all are listed
         for apiserver in each.values():
-            apiserver.mixed = self._hidden
-            apiserver.peers = self._stand_for(len(each)) if more else self.servers and 1
+            apiserver.mixed = mixed
+            apiserver.peers = self.servers if mixed and len(each) == 1 else None if more else self.servers and 1
 
     def _judge(self, *, more: bool, addresses: int) -> None:
-        """Says that addresses hide apiservers, once they do so for longer than a lease outlives its apiserver."""
+        """Says that addresses hide apiservers, unless that may be the lease of one that has left."""
         now = time.monotonic()
-        self._more_since = (self._more_since or now) if more else None
-        hidden = self._more_since is not None and now - self._more_since >= LEASE_SECONDS
-        if more and not hidden:
+        hidden = more and now >= self._left_at + LEASE_SECONDS
+        if more and not (hidden and self._hidden):
             self._count_at = now + LEASE_SECONDS
         if hidden and not self._hidden:
             self._log.warning("apiservers_hidden", addresses=addresses, apiservers=self.servers)
         self._hidden = hidden
-
-    def _stand_for(self, addresses: int) -> int | None:
-        """How many each of so many addresses stands for, of which some stand for several."""
-        return self.servers if self._hidden and addresses == 1 else None
 
     # What they are
 

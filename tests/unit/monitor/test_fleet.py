@@ -315,6 +315,15 @@ class TestListed:
         async with running(each("pods", kubernetes={"apiservers": urls})) as run:
             assert watched(run) == [(TWO, "pods"), ("10.0.0.9:6443", "pods")]
 
+    async def test_their_caches_are_read_though_others_are_not_listed(self, cluster: Cluster, log: Log) -> None:
+        watch = [{"resource": "pods", "hops": True}]
+        async with running(each(watch=watch, kubernetes={"apiservers": ["https://10.0.0.2:6443"]})) as run:
+            assert apiserver(run, TWO).peers is None
+            assert len(log.of("apiservers_hidden")) == 1
+            cluster.asked.clear()
+            await asyncio.sleep(100)
+            assert cluster.count("probe_cache")
+
     async def test_the_first_one_need_not_live(self, cluster: Cluster) -> None:
         cluster.dead.add("10.0.0.2")
         urls = ["https://10.0.0.2:6443", "https://10.0.0.9:6443"]
