@@ -4,13 +4,13 @@ The rows are asked one after the other. What a row explains is not judged again 
 only tell its cause from its neighbours further down.
 """
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
 
 from watchslo.diagnose.evidence import FROZEN, MOST, STALLED, Apiserver, Evidence, Key, Place, Watch
+from watchslo.diagnose.scopes import scopes
+from watchslo.diagnose.sentences import names_of, others_of, seconds, silence_of, ticks_of, worst_of
 from watchslo.snapshot import Cause, Confidence
 
 OVERLOADED_SHARE = 0.12  # of the time we were late ourselves
@@ -69,110 +69,6 @@ def find(evidence: Evidence) -> list[tuple[Finding, Row]]:
     return found
 
 
-# --- sentences -------------------------------------------------------------------------------------------------------
-
-
-def seconds(value: float) -> str:
-    """Two digits: `0.31 s`, `0.004 s`, `12 s`."""
-    return f"{value:.2g} s" if value < 10 else f"{value:.0f} s"  # noqa: PLR2004 - from here on .2g writes 1e+02
-
-
-def _names(names: Iterable[str]) -> str:
-    *first, last = sorted(set(names))
-    return f"{', '.join(first)} and {last}" if first else last
-
-
-def _late(watches: Sequence[Watch]) -> str:
-    """The worst of them in figures: `pods 0.31 s after storage (P50)`."""
-    worst = max(watches, key=lambda watch: watch.lateness or 0.0)
-    by = f"P{worst.figure.q * 100:.0f}" if worst.figure and worst.figure.seconds == worst.lateness else "now"
-    return f"{worst.name} {seconds(worst.lateness or 0.0)} late ({by})"
-
-
-def _others(evidence: Evidence, watches: Sequence[Watch]) -> str:
-    """How the same watches are at the other apiservers."""
-    figures = [peer.figure.seconds for watch in watches for peer in evidence.peers(watch) if peer.well and peer.figure]
-    return f"; the others {seconds(median(figures))}" if figures else ""
-
-
-def _silence(apiserver: Apiserver) -> str:
-    return "so far" if math.isinf(apiserver.silent_for) else f"for {seconds(apiserver.silent_for)}"
-
-
-def _ticks(apiservers: Iterable[Apiserver]) -> str:
-    known = {one.name: one.tick for one in apiservers if one.tick is not None}
-    return ", ".join(f"{name} {seconds(tick)}" for name, tick in sorted(known.items())) or "without an answer"
-
-
-# --- what is late together -------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """Watches that are late together: all of an apiserver, one at all apiservers, one at one, or all (both absent)."""
-
-    apiserver: str | None
-    watch: str | None
-    watches: tuple[Watch, ...]
-
-    @property
-    def place(self) -> Place | None:
-        """Where the time goes, if all agree of whom it is known."""
-        places = {watch.place for watch in self.watches} - {None}
-        return places.pop() if len(places) == 1 else None
-
-    @property
-    def keys(self) -> frozenset[Key]:
-        return frozenset(watch.key for watch in self.watches)
-
-
-def scopes(evidence: Evidence, open_: Collection[Key]) -> list[Scope]:
-    """Divides what is late by what it has in common."""
-    late = [watch for key, watch in evidence.watches.items() if key in open_ and watch.late and not watch.stuck]
-    if evidence.several and _is_everywhere(evidence, late):
-        return [Scope(None, None, tuple(late))]
-    by_watch = [
-        Scope(None, name, tuple(one for one in late if one.name == name))
-        for name in dict.fromkeys(watch.name for watch in late)
-        if evidence.several and _is_at_all(evidence, name)
-    ]
-    taken = {key for scope in by_watch for key in scope.keys}
-    rest = [watch for watch in late if watch.key not in taken]
-    return [*by_watch, *_by_apiserver(evidence, rest)]
-
-
-def _is_everywhere(evidence: Evidence, late: Sequence[Watch]) -> bool:
-    names = {watch.name for watch in late}
-    return len(names) > 1 and all(_is_whole(one, [w for w in late if w in one.watches]) for one in _judged(evidence))
-
-
-def _judged(evidence: Evidence) -> list[Apiserver]:
-    return [one for one in evidence.apiservers.values() if any(watch.late or watch.well for watch in one.watches)]
-
-
-def _is_at_all(evidence: Evidence, name: str) -> bool:
-    """Whether a watch is late wherever anything is known of it, and that at two apiservers or more."""
-    at = evidence.at(name)
-    return sum(watch.late for watch in at) > 1 and not any(watch.well for watch in at)
-
-
-def _is_whole(apiserver: Apiserver, late: Sequence[Watch]) -> bool:
-    """Whether it is most of an apiserver's watches that are late."""
-    return len(late) > 1 and len(late) >= sum(watch.well for watch in apiserver.watches)
-
-
-def _by_apiserver(evidence: Evidence, late: Sequence[Watch]) -> Iterator[Scope]:
-    together: dict[str, list[Watch]] = defaultdict(list)
-    for watch in late:
-        together[watch.apiserver].append(watch)
-    for name, watches in together.items():
-        apiserver = evidence.apiservers[name]
-        if _is_whole(apiserver, watches) or apiserver.troubled:
-            yield Scope(name, None, tuple(watches))
-        else:
-            yield from (Scope(name, watch.name, (watch,)) for watch in watches)
-
-
 # --- the rules, in the order of the table ----------------------------------------------------------------------------
 
 
@@ -199,7 +95,7 @@ def _storage_slow(evidence: Evidence, _: Collection[Key]) -> Iterator[Finding]:
         sure = Confidence.HIGH if shown and not any(one.erratic for one in asked) else Confidence.MEDIUM
     else:
         sure = Confidence.MEDIUM if shown else Confidence.LOW
-    sentence = f"Consistent reads are slow through every apiserver ({_ticks(asked)})" + (
+    sentence = f"Consistent reads are slow through every apiserver ({ticks_of(asked)})" + (
         ", while what is in their caches is answered promptly." if shown else "."
     )
     yield Finding(Cause.STORAGE_SLOW, None, None, sure, sentence, frozenset(evidence.watches))
@@ -227,8 +123,8 @@ def _apiserver_cut_off(evidence: Evidence, open_: Collection[Key]) -> Iterator[F
         sure = Confidence.MEDIUM
         if silent and one.cache_answers and behind and _others_are_prompt(evidence, one):
             sure = Confidence.HIGH
-        what = f"has answered no consistent read {_silence(one)}" if silent else "has caches that stand still"
-        late = f", and its caches answer with what is old: {_late(behind)}" if _known_late(behind) else ""
+        what = f"has answered no consistent read {silence_of(one)}" if silent else "has caches that stand still"
+        late = f", and its caches answer with what is old: {worst_of(behind)}" if _known_late(behind) else ""
         yield Finding(Cause.CACHE_BEHIND, one.name, None, sure, f"{one.name} {what}{late}.", keys)
 
 
@@ -256,10 +152,10 @@ def _apiserver_gone(evidence: Evidence, open_: Collection[Key]) -> Iterator[Find
         if one.dead:
             sure = Confidence.HIGH if evidence.several and one.unanswered else Confidence.MEDIUM
             others = "; the others answer" if evidence.several else ""
-            sentence = f"{one.name} has answered nothing at all {_silence(one)}{others}."
+            sentence = f"{one.name} has answered nothing at all {silence_of(one)}{others}."
             yield Finding(Cause.APISERVER_SENDING, one.name, None, sure, sentence, keys)
         elif _is_mute(one) and keys and not one.silent:
-            late = f", {_late(one.watches)}" if _known_late(one.watches) else ""
+            late = f", {worst_of(one.watches)}" if _known_late(one.watches) else ""
             sentence = f"{one.name} answers, but none of its watches brings anything{late}."
             yield Finding(Cause.APISERVER_SENDING, one.name, None, Confidence.MEDIUM, sentence, keys)
 
@@ -278,7 +174,7 @@ def _relist_storm(evidence: Evidence, open_: Collection[Key]) -> Iterator[Findin
         told = [f"Some answers are late by much and others by little: ticks {', '.join(spans)}"]
     keys = frozenset[Key]().union(*(_keys(one, open_) for one in busy.values()))
     late = [evidence.watches[key] for key in keys if evidence.watches[key].late]
-    sentence = "; ".join([*told, *([_late(late)] if late else [])]) + "."
+    sentence = "; ".join([*told, *([worst_of(late)] if late else [])]) + "."
     name = next(iter(busy)) if len(busy) == 1 else None
     yield Finding(Cause.RELIST_STORM, name, None, Confidence.MEDIUM, sentence, keys)
 
@@ -304,7 +200,7 @@ def _bandwidth(evidence: Evidence, open_: Collection[Key]) -> Iterator[Finding]:
         return
     for scope in scopes(evidence, open_):
         if scope.apiserver is None and scope.watch is None and scope.place is Place.CLIENT:
-            sentence = f"Watches of every apiserver are late after its cache: {_late(scope.watches)}."
+            sentence = f"Watches of every apiserver are late after its cache: {worst_of(scope.watches)}."
             yield Finding(Cause.BANDWIDTH, None, None, Confidence.MEDIUM, sentence, scope.keys)
             return
     for one in evidence.apiservers.values():
@@ -326,13 +222,13 @@ def _bandwidth_of(evidence: Evidence, apiserver: Apiserver, open_: Collection[Ke
     elif far:
         sentence = f"The connection to {apiserver.name} takes {seconds(_slowest_trip(far))} for a round trip"
     elif dropped:
-        names = _names(watch.name for watch in dropped)
+        names = names_of(watch.name for watch in dropped)
         sentence = f"{apiserver.name} has closed watches that could not be sent fast enough ({names})"
     else:
         return
     surely = short and any(_is_flat(watch) for watch in short) and not apiserver.erratic
     sure = Confidence.HIGH if surely else Confidence.MEDIUM
-    told = f"; {_late(late)}" if late else ""
+    told = f"; {worst_of(late)}" if late else ""
     yield Finding(Cause.BANDWIDTH, apiserver.name, None, sure, f"{sentence}{told}.", _keys(apiserver, open_))
 
 
@@ -373,8 +269,8 @@ def _cache_behind(evidence: Evidence, open_: Collection[Key]) -> Iterator[Findin
         if one.slow and not one.erratic and scope.watch is None and _others_are_prompt(evidence, one):
             sure = Confidence.HIGH
         sentence = (
-            f"{scope.apiserver} has {_late(scope.watches)} in its cache after storage"
-            f"{_others(evidence, scope.watches)}; ticks take {_ticks(_asked(evidence))}."
+            f"{scope.apiserver} has {worst_of(scope.watches)} in its cache after storage"
+            f"{others_of(evidence, scope.watches)}; ticks take {ticks_of(_asked(evidence))}."
         )
         yield Finding(Cause.CACHE_BEHIND, scope.apiserver, scope.watch, sure, sentence, scope.keys)
 
@@ -385,7 +281,8 @@ def _storage_late(evidence: Evidence, open_: Collection[Key]) -> Iterator[Findin
         of_all = scope.watch is None and (scope.apiserver is None or not evidence.several)
         if of_all and scope.place is Place.STORAGE:
             sentence = (
-                f"Everything reaches the caches late: {_late(scope.watches)}; ticks take {_ticks(_asked(evidence))}."
+                f"Everything reaches the caches late: {worst_of(scope.watches)}; "
+                f"ticks take {ticks_of(_asked(evidence))}."
             )
             yield Finding(Cause.STORAGE_SLOW, None, None, Confidence.MEDIUM, sentence, scope.keys)
 
@@ -404,9 +301,10 @@ def _apiserver_sending(evidence: Evidence, open_: Collection[Key]) -> Iterator[F
             and all(_flows(evidence, watch) for watch in scope.watches)
         ):
             sure = Confidence.HIGH
+        late = worst_of(scope.watches)
+        what = f"says everything late, {late}" if one.cache_slow else f"hands out {late} though its cache is fresh"
         sentence = (
-            f"{scope.apiserver} hands out {_late(scope.watches)} though its cache is fresh"
-            f"{_others(evidence, scope.watches)}; ticks take {_ticks(_asked(evidence))}."
+            f"{scope.apiserver} {what}{others_of(evidence, scope.watches)}; ticks take {ticks_of(_asked(evidence))}."
         )
         yield Finding(Cause.APISERVER_SENDING, scope.apiserver, scope.watch, sure, sentence, scope.keys)
 
@@ -430,7 +328,7 @@ def _of_one_resource(cause: Cause, place: Place, words: str) -> Rule:
             sure = Confidence.HIGH if evidence.several and alone and prompt else Confidence.MEDIUM
             where = "all apiservers" if evidence.several else "the apiserver"
             rest = "; other resources are well" if alone else ""
-            sentence = f"{_late(scope.watches)} at {where}, {words}{rest}; ticks take {_ticks(_asked(evidence))}."
+            sentence = f"{worst_of(scope.watches)} at {where}, {words}{rest}; ticks take {ticks_of(_asked(evidence))}."
             yield Finding(cause, scope.apiserver, scope.watch, sure, sentence, scope.keys)
 
     return rule
@@ -469,7 +367,7 @@ def _stalled(evidence: Evidence, apiserver: str | None, name: str, watches: Sequ
     else:
         what = "withheld events until an audit found them and opened it anew"
     rest = "; other watches there are well" if alive else ""
-    sentence = f"{name} of {_names(w.apiserver for w in watches)} {what}{rest}."
+    sentence = f"{name} of {names_of(w.apiserver for w in watches)} {what}{rest}."
     return Finding(Cause.STALLED_STREAM, apiserver, name, sure, sentence, frozenset(watch.key for watch in watches))
 
 
@@ -521,7 +419,7 @@ def _write_path(evidence: Evidence, open_: Collection[Key]) -> Iterator[Finding]
         late = max(slow.values()) if name is None else slow[name]
         sure = Confidence.HIGH if well and late >= SURELY_WRITE_SECONDS else Confidence.MEDIUM
         sentence = (
-            f"New {name or _names(slow)} are committed {seconds(late)} after they were stamped (P50)"
+            f"New {name or names_of(slow)} are committed {seconds(late)} after they were stamped (P50)"
             f"{', and what follows is prompt' if well else ''}."
         )
         yield Finding(Cause.WRITE_PATH, None, name, sure, sentence)
@@ -538,9 +436,9 @@ def _unknown(evidence: Evidence, open_: Collection[Key]) -> Iterator[Finding]:
         if key in open_ and watch.lateness and watch.lateness >= UNKNOWN_SHARE * watch.threshold
     ]
     if late:
-        where = _names(watch.apiserver for watch in late)
+        where = names_of(watch.apiserver for watch in late)
         sentence = (
-            f"{_late(late)} at {where}, and no cause that has a name fits; ticks take {_ticks(_asked(evidence))}."
+            f"{worst_of(late)} at {where}, and no cause that has a name fits; ticks take {ticks_of(_asked(evidence))}."
         )
         yield Finding(Cause.UNKNOWN, None, None, Confidence.LOW, sentence, frozenset(watch.key for watch in late))
 

@@ -256,6 +256,7 @@ class TestApiserverSending:
         cluster = Cluster()
         late_to_client(cluster, "b:1", seconds)
         assert told(cluster) == [(Cause.APISERVER_SENDING, "b:1", None, HIGH)]
+        assert cluster.causes[0].evidence.startswith("b:1 says everything late, "), "of its cache nothing is known"
 
     def test_is_told_by_the_hop(self) -> None:
         cluster = Cluster()
@@ -263,6 +264,7 @@ class TestApiserverSending:
             watch.late = watch.client = 0.4
             watch.storage = watch.cache_trip = 0.001
         assert told(cluster) == [(Cause.APISERVER_SENDING, "c:1", None, MEDIUM)]
+        assert "though its cache is fresh" in cluster.causes[0].evidence
 
     def test_is_told_of_one_that_stands_still(self) -> None:
         cluster = Cluster()
