@@ -1,4 +1,8 @@
-"""What watchslo calls the cause of a fault: two of each kind; `make confusion` makes more, see docs/causes.md."""
+"""What watchslo calls the cause of a fault: two of each kind; `make confusion` makes more, see docs/causes.md.
+
+Each fault has a strength at random. One that is not recognised is no failure yet: a wrong answer at high confidence is,
+and so it is if more than a tenth of all are not right, or still blamed a minute after their end.
+"""
 
 from collections.abc import Iterator
 from secrets import randbits
@@ -6,8 +10,8 @@ from secrets import randbits
 import pytest
 
 from tests.confusion.faults import FAULTS, Fault
-from tests.confusion.matrix import line
-from tests.confusion.outcome import play
+from tests.confusion.matrix import RIGHT_SHARE, line, table
+from tests.confusion.outcome import Outcome, play
 from tests.confusion.stage import Stage
 from tests.support.assets import Assets
 
@@ -22,11 +26,23 @@ def stage(assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield stage
 
 
+@pytest.fixture(scope="module")
+def outcomes() -> list[Outcome]:
+    """What came of those that were made so far."""
+    return []
+
+
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 @pytest.mark.parametrize("_time", range(TIMES))
-def test_the_cause_is_named_and_cleared(stage: Stage, fault: Fault, _time: int) -> None:
+def test_nothing_wrong_is_said_with_confidence(stage: Stage, outcomes: list[Outcome], fault: Fault, _time: int) -> None:
     outcome = play(stage, fault, randbits(32), print)
+    outcomes.append(outcome)
     print(line(outcome))
-    assert outcome.right, line(outcome)
-    assert outcome.cleared_after is not None, line(outcome)
     assert not outcome.wrong, line(outcome)
+
+
+def test_most_causes_are_named_and_cleared(outcomes: list[Outcome]) -> None:
+    assert len(outcomes) == TIMES * len(FAULTS), "run all of this file: this is about all of them"
+    right = [outcome for outcome in outcomes if outcome.right]
+    cleared = [outcome for outcome in outcomes if outcome.cleared_after is not None]
+    assert min(len(right), len(cleared)) >= RIGHT_SHARE * len(outcomes), table(outcomes)
