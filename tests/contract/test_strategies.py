@@ -142,6 +142,8 @@ async def interrupted_by_a_compaction(
     async with starting(watch):
         await watch.interruption.wait()
         meanwhile = await reporter.create("zzz-meanwhile")
+        if strategy is PARALLEL:  # the watch beside the list brings it, but has to be there before it is forgotten
+            await watch.until_seen(meanwhile)
         await cluster.compact()
         watch.go_on.set()
         await watch.until_said(ListDone)

@@ -57,6 +57,10 @@ EXPECTED: Mapping[str, str] = {
     "watch_stalled": "nothing came through a black hole, or etcd stood still",
     "stall_over": "the same",
     "recovered": "all is well again",
+    "probe_failed": "an apiserver was away while its caches were read, because something was late",
+    "cache_went_back": "an apiserver began with an empty cache, or etcd was compacted",
+    "cause_began": "something of all this has a name",
+    "cause_ended": "the same",
 }
 CLOSED_FOR = {"reset", "early_eof", "timeout", "refused", "unreachable", "stalled", "tls"} | {
     *("apiserver_shutdown", "forced", "slow_consumer", "expired", "throttled", "server_error", "forbidden"),
