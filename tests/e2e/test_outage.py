@@ -108,7 +108,9 @@ def test_a_frozen_apiserver_is_missed_and_loses_no_event(mortal_plane: ControlPl
     before = watched.scrape()
     apiserver.process.signal(signal.SIGSTOP)
     try:
-        watched.daemon.until_not_ready("The revision clock does not tick: No ")
+        # Its kernel still accepts connections, but nobody speaks TLS on a new one, or HTTP on an old one.
+        silent = (f"No {what} {apiserver.url} in time" for what in ("answer from", "connection to"))
+        watched.daemon.until_not_ready(*(f"The revision clock does not tick: {sentence}" for sentence in silent))
         assert watched.scrape().total("watchslo_watch_up") == len(WATCHES), "nobody closed the connections"
     finally:
         apiserver.process.signal(signal.SIGCONT)

@@ -11,13 +11,13 @@ from tests.support.control_plane import ControlPlane
 from tests.support.daemon import Daemon, config_file
 from tests.support.process import eventually
 from tests.support.writer import StatusError, Writer, configmap, crd
+from watchslo.monitor.supervisor import SNAPSHOT_SECONDS
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GROUP = "tests.watchslo.invalid"
 GADGETS = f"/apis/{GROUP}/v1/namespaces/default/gadgets"
 PATIENCE_SECONDS = 5.0  # until the file is looked at
-SNAPSHOT_SECONDS = 1.0
 PAUSED_SECONDS = 5.0  # from when the file is read until nothing is open any more
 
 

@@ -182,15 +182,15 @@ class Daemon:
     def until_ready(self, timeout: float = START_SECONDS) -> None:
         self.process.until(self.ready, timeout, "ready", LOOK_SECONDS)
 
-    def until_not_ready(self, why: str, timeout: float = START_SECONDS) -> None:
-        """Waits until `/readyz` is 503 and says `why`; alive it is all the while."""
+    def until_not_ready(self, *whys: str) -> None:
+        """Waits until `/readyz` is 503 and says one of `whys`; alive it is all the while."""
 
         def says() -> bool:
             assert self.get("/healthz")[0] == 200
             code, text = self.get("/readyz")
-            return code == 503 and why in text
+            return code == 503 and any(why in text for why in whys)
 
-        self.process.until(says, timeout, f"not ready: {why}", LOOK_SECONDS)
+        self.process.until(says, START_SECONDS, f"not ready: {' or: '.join(whys)}", LOOK_SECONDS)
 
     def until_measuring(self, *watches: str, timeout: float = START_SECONDS) -> None:
         """Waits until these watches are open and all that arrives there is dated."""

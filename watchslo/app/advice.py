@@ -11,8 +11,8 @@ from watchslo.watch.strategy import PAGE_SIZE
 
 LONG_SECONDS = 30.0  # of a list: apiservers try to keep 75 s of changes (k8s.io/apiserver, DefaultEventFreshDuration)
 INFORMERS = tuple(made.name for made in (strategy.STREAM, strategy.PAGED, strategy.PARALLEL, strategy.CACHE))
-STREAM, PAGED, PARALLEL, CACHE = INFORMERS
 """Those by which all objects become known, the best first."""
+STREAM, PAGED, PARALLEL, CACHE = INFORMERS
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,8 @@ def reset(scene: Scene) -> None:
 
 
 def fin_inside_a_chunk(scene: Scene) -> None:
-    scene.link.switch_on("truncated")
-    time.sleep(1.0)  # they end when something comes
+    with scene.link.fault("truncated"):
+        time.sleep(1.0)  # they end when something comes
 
 
 def idle_cut(scene: Scene) -> None:
@@ -63,13 +63,13 @@ def html_with_200(scene: Scene) -> None:
 
 
 def long_line(scene: Scene) -> None:
-    scene.link.switch_on("long-line")
-    time.sleep(3.0)
+    """Not on a connection that rests now and carries the next watch: that would be the fault once more, later."""
+    with scene.link.fault("long-line"):
+        time.sleep(3.0)
 
 
 def too_long_line(scene: Scene) -> None:
-    scene.link.switch_on("long-line")
-    time.sleep(3.0)
+    long_line(scene)
 
 
 # The storage behind it
