@@ -220,7 +220,7 @@ class _Pool:
     """
 
     def __init__(self) -> None:
-        self._session = _session(keepalive_timeout=IDLE_SECONDS)
+        self._session = _session()
         self._renew_at = time.monotonic() + RENEW_SECONDS
         self._users: Counter[aiohttp.ClientSession] = Counter()
         self._closing: set[asyncio.Task[None]] = set()
@@ -248,12 +248,12 @@ class _Pool:
     def _renew(self) -> None:
         now = time.monotonic()
         if now >= self._renew_at:
-            retired, self._session = self._session, _session(keepalive_timeout=IDLE_SECONDS)
+            retired, self._session = self._session, _session()
             self._renew_at = now + RENEW_SECONDS
             self._close_unused(retired)
 
     def _close_unused(self, session: aiohttp.ClientSession) -> None:
-        """Closes a retired one beside all else: TLS waits for the peer's goodbye."""
+        """Closes a retired one, beside all else."""
         if not self._users[session]:
             del self._users[session]
             task = asyncio.create_task(session.close())
@@ -287,11 +287,9 @@ class Client:
 
     async def __aenter__(self) -> Self:
         self._pool = _Pool()
-        self._watches = _session(force_close=True)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._watches.close()
         await self._pool.close()
 
     async def read_nothing(self, resource: Resource, namespace: str, kind: str) -> Reading | Failure:
@@ -360,16 +358,17 @@ class Client:
             timeout=request.timeout + OVERTIME_SECONDS,
             patience=OPEN_SECONDS,
         )
-        opened = await self._open(call, self._watches)
-        if isinstance(opened, Failure):
-            yield opened
-            return
-        response, _ = opened
-        _read_little_ahead(response)
-        try:
-            yield Stream(response, _address(response))
-        finally:
-            _hang_up(response)
+        async with _session() as session:  # of its own: however the watch ends, no connection outlives it
+            opened = await self._open(call, session)
+            if isinstance(opened, Failure):
+                yield opened
+                return
+            response, _ = opened
+            _read_little_ahead(response)
+            try:
+                yield Stream(response, _address(response))
+            finally:
+                _hang_up(response)
 
     async def document(self, path: str, accept: str = "application/json") -> bytes | Failure:
         """A document of discovery."""
@@ -537,12 +536,10 @@ def _transport_reading(connected: socket.socket) -> TransportReading | None:
     return TransportReading(round_trip / 1e6, retransmits, min(data_ago, acknowledged_ago) / 1e3)
 
 
-def _session(*, keepalive_timeout: float | None = None, force_close: bool = False) -> aiohttp.ClientSession:
-    """A pool of connections: each is kept for so long unused, or none is used twice."""
+def _session() -> aiohttp.ClientSession:
+    """Connections that are used in turn; the unused ones are cut when it is closed, without TLS' goodbye."""
     session = aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(
-            limit=0, keepalive_timeout=keepalive_timeout, force_close=force_close, socket_factory=_socket
-        ),
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_SECONDS, socket_factory=_socket),
         cookie_jar=aiohttp.DummyCookieJar(),
         read_bufsize=READ_AHEAD_BYTES,
         headers={"User-Agent": f"watchslo/{__version__}", "Accept-Encoding": "identity"},

@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from watchslo.watch.failure import Failure, Reason
 from watchslo.watch.messages import WatchRequest
 
 PODS = Resource("", "v1", "pods", namespaced=True)
+SOON = 5.0
 EMPTY = answer(b'{"metadata":{"resourceVersion":"42"}}')
 
 
@@ -73,6 +74,49 @@ async def test_watch_reads_little_ahead(secure: Server, authority: Authority) ->
             assert isinstance(stream, Stream)
             transport: Any = stream._content._protocol.transport
             assert transport.get_read_buffer_limits() == (READ_AHEAD_TLS_BYTES // 4, READ_AHEAD_TLS_BYTES)
+
+
+async def test_watch_that_is_refused_waits_for_no_goodbye(server_tls: ssl.SSLContext, authority: Authority) -> None:
+    """A connection that outlived its client, in wait for a peer that is stuck, would outlive the loop as well."""
+    over = asyncio.Event()
+    connected: list[asyncio.StreamWriter] = []
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connected.append(writer)
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        spoken = server_tls.wrap_bio(incoming, outgoing, server_side=True)
+
+        async def do(step: Callable[[], object]) -> None:
+            while True:
+                try:
+                    step()
+                except ssl.SSLWantReadError:
+                    writer.write(outgoing.read())
+                    incoming.write(await reader.read(2**16))
+                else:
+                    return writer.write(outgoing.read())
+
+        await do(spoken.do_handshake)
+        await do(spoken.read)
+        await do(lambda: spoken.write(answer(b"", "422 Unprocessable Entity")))
+        await reader.read()  # until the connection is over; no goodbye is understood
+        over.set()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+
+        async def load() -> Credentials:
+            return Credentials(Access(f"https://localhost:{port}", tls=tls_context(str(authority.ca))), {})
+
+        async with Client(Connection(load), Limiter(100), Known().observe) as client:
+            request = WatchRequest(1, timeout=300)
+            async with client.watch(PODS, None, Selectors(), request, Representation.TABLE) as refused:
+                assert isinstance(refused, Failure)
+                assert refused.status == 422
+            try:
+                await asyncio.wait_for(over.wait(), SOON)
+            finally:
+                connected[0].transport.abort()
 
 
 async def test_authority_that_is_unknown(secure: Server) -> None:
