@@ -1,11 +1,10 @@
 """What watchslo calls the cause of a fault: two of each kind; `make confusion` makes more, see docs/causes.md.
 
-Each fault has a strength at random. One that is not recognised is no failure yet: a wrong answer at high confidence is,
-and so it is if more than a tenth of all are not right, or still blamed a minute after their end.
+Each fault has the strengths of two seeds. One that is not recognised is no failure yet: a wrong answer at high
+confidence is, and so it is if more than a tenth of all are not right, or still blamed a minute after their end.
 """
 
 from collections.abc import Iterator
-from secrets import randbits
 
 import pytest
 
@@ -15,7 +14,7 @@ from tests.confusion.outcome import Outcome, play
 from tests.confusion.stage import Stage
 from tests.support.assets import Assets
 
-TIMES = 2
+SEEDS = (1, 2)
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -33,16 +32,16 @@ def outcomes() -> list[Outcome]:
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
-@pytest.mark.parametrize("_time", range(TIMES))
-def test_nothing_wrong_is_said_with_confidence(stage: Stage, outcomes: list[Outcome], fault: Fault, _time: int) -> None:
-    outcome = play(stage, fault, randbits(32), print)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nothing_wrong_is_said_with_confidence(stage: Stage, outcomes: list[Outcome], fault: Fault, seed: int) -> None:
+    outcome = play(stage, fault, seed, print)
     outcomes.append(outcome)
     print(line(outcome))
     assert not outcome.wrong, line(outcome)
 
 
 def test_most_causes_are_named_and_cleared(outcomes: list[Outcome]) -> None:
-    assert len(outcomes) == TIMES * len(FAULTS), "run all of this file: this is about all of them"
+    assert len(outcomes) == len(SEEDS) * len(FAULTS), "run all of this file: this is about all of them"
     right = [outcome for outcome in outcomes if outcome.right]
     cleared = [outcome for outcome in outcomes if outcome.cleared_after is not None]
     assert min(len(right), len(cleared)) >= RIGHT_SHARE * len(outcomes), table(outcomes)
