@@ -48,6 +48,10 @@ WORKLOAD: list[dict[str, Any]] = [
     {"resource": "nodes", "rate": 8},
     {"resource": "deployments.apps", "rate": 5},
 ]
+LISTED: dict[str, dict[str, Any]] = {  # the others are tailed, as everything is by default
+    "configmaps": {"list": "stream"},
+    "deployments.apps": {"list": "paged", "inventory": True},
+}
 LATENCY = [{"client": "lognormal 4ms 0.6"}, {"resource": "nodes", "client": "lognormal 12ms 0.5"}]
 SCENARIO = (
     ("slow-watch", "pods"),
@@ -126,7 +130,8 @@ def _in_cluster(name: str, resource: str) -> Trouble:
 
 
 async def _demo(listener: socket.socket, seconds: float | None, play: Play) -> None:
-    config = Config(cluster="simulated", watch=tuple(WatchConfig(resource=plan["resource"]) for plan in WORKLOAD))
+    watches = tuple(WatchConfig(resource=(name := plan["resource"]), **LISTED.get(name, {})) for plan in WORKLOAD)
+    config = Config(cluster="simulated", watch=watches, metrics="full")
     scene, stop = Scene(), asyncio.Event()
     with stop_signals(stop):
         async with _stage(on_the_way=play.on_the_way) as stage:

@@ -65,6 +65,7 @@ def simulated(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, run_jumping: Ru
         writing.cancel()
 
     monkeypatch.setattr(app, "_stage", stage)
+    monkeypatch.setattr(app, "LISTED", {})  # the cluster in memory streams no lists
     monkeypatch.setattr(app, "run_on_loop", run_jumping)
     monkeypatch.setattr("watchslo.app.logs.set_up", lambda *_: None)
     return cluster
