@@ -130,7 +130,8 @@ def _in_cluster(name: str, resource: str) -> Trouble:
 
 
 async def _demo(listener: socket.socket, seconds: float | None, play: Play) -> None:
-    watches = tuple(WatchConfig(resource=(name := plan["resource"]), **LISTED.get(name, {})) for plan in WORKLOAD)
+    names: list[str] = [plan["resource"] for plan in WORKLOAD]
+    watches = tuple(WatchConfig(resource=name, **LISTED.get(name, {})) for name in names)
     config = Config(cluster="simulated", watch=watches, metrics="full")
     scene, stop = Scene(), asyncio.Event()
     with stop_signals(stop):

@@ -1,0 +1,226 @@
+"""Turns dashboards into Grafana's classic JSON, with its own SDK."""
+
+import itertools
+import string
+from collections.abc import Iterable, Iterator
+
+from grafana_foundation_sdk.builders import common as common_builders
+from grafana_foundation_sdk.builders import dashboard as builders
+from grafana_foundation_sdk.builders import heatmap, prometheus, stat, table, timeseries
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models import common, dashboard
+from grafana_foundation_sdk.models import heatmap as heatmap_models
+from grafana_foundation_sdk.models.prometheus import PromQueryFormat
+
+from tools.dashboards.panels import Board, Look, Panel, Section, Step, Target, Variable
+
+COLUMNS = 24
+TAG = "watchslo"
+SOURCE = common.DataSourceRef(type_val="prometheus", uid="${datasource}")
+GRAPH_FILL = 10  # percent
+STACK_FILL = 50
+
+Graph = timeseries.Panel | stat.Panel | heatmap.Panel | table.Panel
+
+
+def encode(board: Board) -> str:
+    """The file that Grafana reads; the same for the same dashboard."""
+    text: str = JSONEncoder(sort_keys=True, indent=2).encode(_dashboard(board))
+    return text + "\n"
+
+
+def _dashboard(board: Board) -> dashboard.Dashboard:
+    made = (
+        builders.Dashboard(board.title)
+        .uid(board.uid)
+        .description(board.description)
+        .tags([TAG])
+        .time("now-1h", "now")
+        .refresh("30s")
+        .timezone("browser")
+        .tooltip(dashboard.DashboardCursorSync.CROSSHAIR)
+        .link(_link_to_the_others())
+        .with_variable(builders.DatasourceVariable("datasource").label("Data source").type("prometheus"))
+    )
+    for variable in board.variables:
+        made = made.with_variable(_variable(variable))
+    ids = itertools.count(1)
+    row = 0
+    for section in board.sections:
+        made = made.with_row(builders.Row(section.title).id(next(ids)).grid_pos(_position(0, row, COLUMNS, 1)))
+        row += 1
+        for panel, position in _placed(section, row):
+            made = made.with_panel(_panel(panel).id(next(ids)).grid_pos(position))
+            row = max(row, position.y + position.h)
+    return made.build()
+
+
+def _link_to_the_others() -> builders.DashboardLink:
+    link = builders.DashboardLink("watchslo").type(dashboard.DashboardLinkType.DASHBOARDS).tags([TAG])
+    return link.as_dropdown(False).include_vars(True).keep_time(True).placement("")  # noqa: FBT003 - how the SDK spells it
+
+
+def _variable(variable: Variable) -> builders.QueryVariable:
+    """All of them at first; `.*` also matches where the label is missing, as `cluster` is with one Prometheus each."""
+    every = dashboard.VariableOption(text="All", value="$__all", selected=True)
+    return (
+        builders.QueryVariable(variable.name)
+        .label(variable.label)
+        .datasource(SOURCE)
+        .query({"query": variable.query, "refId": variable.name})
+        .definition(variable.query)
+        .refresh(dashboard.VariableRefresh.ON_TIME_RANGE_CHANGED)
+        .sort(dashboard.VariableSort.ALPHABETICAL_ASC)
+        .multi(True)  # noqa: FBT003 - how the SDK spells it
+        .include_all(True)  # noqa: FBT003
+        .all_value(".*")
+        .current(every)
+    )
+
+
+def _placed(section: Section, top: int) -> Iterator[tuple[Panel, dashboard.GridPos]]:
+    """Panels from left to right, and a new line where the next one does not fit."""
+    left, height = 0, 0
+    for panel in section.panels:
+        if left + panel.width > COLUMNS:
+            left, top, height = 0, top + height, 0
+        yield panel, _position(left, top, panel.width, panel.height)
+        left, height = left + panel.width, max(height, panel.height)
+
+
+def _position(left: int, top: int, width: int, height: int) -> dashboard.GridPos:
+    return dashboard.GridPos(x=left, y=top, w=width, h=height)
+
+
+# --- panels ----------------------------------------------------------------------------------------------------------
+
+
+def _panel(panel: Panel) -> Graph:
+    made = _LOOKS[panel.look](panel)
+    for target in panel.targets:
+        made = made.override_by_name(target.legend, changes) if (changes := _changes(target)) else made
+    for letter, target in zip(string.ascii_uppercase, panel.targets, strict=False):
+        made = made.with_target(_query(target, panel.look, letter))
+    return (
+        made.title(panel.title)
+        .description(panel.description)
+        .datasource(SOURCE)
+        .unit(panel.unit)
+        .thresholds(_thresholds(panel.thresholds))
+    )
+
+
+def _changes(target: Target) -> list[dashboard.DynamicConfigValue]:
+    """What is other for this query than for its panel."""
+    changes = []
+    if target.unit is not None:
+        changes.append(dashboard.DynamicConfigValue(id_val="unit", value=target.unit))
+    if target.colour is not None:
+        fixed = {"mode": dashboard.FieldColorModeId.FIXED, "fixedColor": target.colour}
+        changes.append(dashboard.DynamicConfigValue(id_val="color", value=fixed))
+    return changes
+
+
+def _query(target: Target, look: Look, letter: str) -> prometheus.Dataquery:
+    query = prometheus.Dataquery().expr(target.expr).legend_format(target.legend).ref_id(letter).datasource(SOURCE)
+    match look:
+        case Look.TABLE:
+            return query.instant().format(PromQueryFormat.TABLE)
+        case Look.HEATMAP:
+            return query.range().format(PromQueryFormat.HEATMAP)
+        case _:
+            return query.range().format(PromQueryFormat.TIME_SERIES)
+
+
+def _thresholds(steps: Iterable[Step]) -> builders.ThresholdsConfig:
+    made = [dashboard.Threshold(value=step.value, color=step.colour) for step in steps]
+    return builders.ThresholdsConfig().mode(dashboard.ThresholdsMode.ABSOLUTE).steps(made)
+
+
+def _number(_: Panel) -> Graph:
+    reduce = common_builders.ReduceDataOptions().calcs(["lastNotNull"]).values(False)  # noqa: FBT003
+    return (
+        stat.Panel()
+        .reduce_options(reduce)
+        .color_mode(common.BigValueColorMode.VALUE)
+        .graph_mode(common.BigValueGraphMode.AREA)
+        .color_scheme(_colour(dashboard.FieldColorModeId.THRESHOLDS))
+    )
+
+
+def _lines(panel: Panel) -> Graph:
+    return _graph(panel).fill_opacity(GRAPH_FILL)
+
+
+def _stack(panel: Panel) -> Graph:
+    stacked = common_builders.StackingConfig().group("A").mode(common.StackingMode.NORMAL)
+    return _graph(panel).fill_opacity(STACK_FILL).stacking(stacked)
+
+
+def _graph(panel: Panel) -> timeseries.Panel:
+    limited = len(panel.thresholds) > 1 and panel.look is Look.LINES
+    style = common.GraphThresholdsStyleMode.DASHED if limited else common.GraphThresholdsStyleMode.OFF
+    return (
+        timeseries.Panel()
+        .line_width(1)
+        .show_points(common.VisibilityMode.AUTO)
+        .thresholds_style(common_builders.GraphThresholdsStyleConfig().mode(style))
+        .color_scheme(_colour(dashboard.FieldColorModeId.PALETTE_CLASSIC))
+        .axis_soft_min(0)
+        .legend(
+            common_builders.VizLegendOptions()
+            .display_mode(common.LegendDisplayMode.LIST)
+            .placement(common.LegendPlacement.BOTTOM)
+            .show_legend(True)  # noqa: FBT003 - how the SDK spells it
+            .calcs([])
+        )
+        .tooltip(
+            common_builders.VizTooltipOptions().mode(common.TooltipDisplayMode.MULTI).sort(common.SortOrder.DESCENDING)
+        )
+    )
+
+
+def _heatmap(panel: Panel) -> Graph:
+    """Buckets as Prometheus has them, coloured by how many events they hold."""
+    colours = heatmap.HeatmapColorOptions().mode(heatmap_models.HeatmapColorMode.SCHEME).scheme("Oranges").steps(64)
+    return (
+        heatmap.Panel()
+        .calculate(False)  # noqa: FBT003 - how the SDK spells it
+        .y_axis(heatmap.YAxisConfig().unit(panel.unit))
+        .color(colours)
+        .cell_gap(1)
+    )
+
+
+def _table(panel: Panel) -> Graph:
+    """One line for each set of labels, joined from all queries; the worst of the first column comes first."""
+    columns = {
+        f"Value #{letter}": target for letter, target in zip(string.ascii_uppercase, panel.targets, strict=False)
+    }
+    if len(panel.targets) == 1:
+        columns = {"Value": panel.targets[0]}
+    names = {column: target.legend for column, target in columns.items()}
+    made = table.Panel().with_transformation(dashboard.DataTransformerConfig(id_val="merge", options={}))
+    made = made.with_transformation(
+        dashboard.DataTransformerConfig(
+            id_val="organize",
+            options={"excludeByName": {"Time": True}, "indexByName": {}, "renameByName": names},
+        )
+    )
+    worst = panel.targets[0].legend
+    coloured = dashboard.DynamicConfigValue(id_val="custom.cellOptions", value={"type": "color-text"})
+    made = made.override_by_name(worst, [coloured]).color_scheme(_colour(dashboard.FieldColorModeId.THRESHOLDS))
+    return made.sort_by([common_builders.TableSortByFieldState().display_name(worst).desc(True)])  # noqa: FBT003
+
+
+def _colour(mode: dashboard.FieldColorModeId) -> builders.FieldColor:
+    return builders.FieldColor().mode(mode)
+
+
+_LOOKS = {
+    Look.NUMBER: _number,
+    Look.LINES: _lines,
+    Look.STACK: _stack,
+    Look.HEATMAP: _heatmap,
+    Look.TABLE: _table,
+}

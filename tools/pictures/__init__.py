@@ -1,0 +1,1 @@
+"""Pictures of the dashboards, drawn from what a real Prometheus answers; `make pictures` draws them."""

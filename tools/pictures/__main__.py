@@ -1,0 +1,50 @@
+"""Draws the dashboards that are in `dashboards/`, each to `dashboards/pictures/UID.png`."""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+from tools.dashboards import BOARDS
+from tools.pictures.draw import draw
+from tools.pictures.prometheus import Prometheus, Range
+
+FOLDER = Path(__file__).parents[2] / "dashboards"
+POINTS = 150
+COLOURS = 128  # of the palette: a picture of lines needs no more, and is half as large
+
+
+def main() -> None:
+    """Asks the Prometheus that is named, and writes the pictures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("prometheus", help="its URL, such as http://localhost:9090")
+    parser.add_argument("--minutes", type=float, default=15.0, help="how long to look back (15)")
+    parser.add_argument("--scrape-interval", type=float, default=15.0, metavar="SECONDS", help="of Prometheus (15)")
+    parser.add_argument("--uid", action="append", help="only this dashboard; may be given again")
+    parser.add_argument("--out", type=Path, default=FOLDER / "pictures", metavar="FOLDER")
+    arguments = parser.parse_args()
+
+    step = max(arguments.minutes * 60 / POINTS, arguments.scrape_interval)
+    rate_interval = max(step + arguments.scrape_interval, 4 * arguments.scrape_interval)  # as Grafana reckons it
+    end = time.time() // step * step
+    span = Range(end - round(arguments.minutes * 60 / step) * step, end, step)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    for board in BOARDS:
+        if arguments.uid is None or board.uid in arguments.uid:
+            dashboard = json.loads((FOLDER / f"{board.uid}.json").read_text())
+            picture = draw(dashboard, Prometheus(arguments.prometheus), span, rate_interval)
+            path = arguments.out / f"{board.uid}.png"
+            picture.savefig(path, facecolor=picture.get_facecolor())
+            _shrink(path)
+            print(path)
+
+
+def _shrink(path: Path) -> None:
+    from PIL import Image  # noqa: PLC0415 - comes with matplotlib
+
+    with Image.open(path) as picture:
+        small = picture.convert("RGB").quantize(COLOURS)
+    small.save(path, optimize=True)
+
+
+main()
