@@ -149,6 +149,43 @@ def rehearse(
     sys.exit(rehearse(kubeconfig, context, question, output))
 
 
+@commands.command(
+    epilog="Example:  watchslo rules --config watchslo.yaml --rule-labels release=prometheus | kubectl apply -f -"
+)
+@config_option
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["prometheusrule", "plain", "inhibitions"]),
+    default="prometheusrule",
+    show_default=True,
+    help="For the Prometheus operator, for rule_files of Prometheus, or for the configuration of Alertmanager.",
+)
+@click.option("--cluster-label", metavar="L", help="Label that tells clusters apart, where Prometheus scrapes several.")
+@click.option("--job-selector", metavar="S", help='Matchers of the targets; default: job="watchslo".')
+@click.option("--rule-labels", metavar="K=V", multiple=True, help="Label of the PrometheusRule; may be given again.")
+@click.option("--runbooks", metavar="URL", help="Where the runbooks are; default: docs/runbooks.")
+@click.option(
+    "--shrink",
+    type=click.IntRange(min=1),
+    default=1,
+    help="Divide all windows, waits and intervals by this, to see alerts fire in a trial.",
+)
+def rules(
+    config: Path | None,
+    form: Literal["prometheusrule", "plain", "inhibitions"],
+    cluster_label: str | None,
+    job_selector: str | None,
+    rule_labels: tuple[str, ...],
+    runbooks: str | None,
+    shrink: int,
+) -> None:
+    """Write recording rules and alerts for the objectives of a configuration."""
+    from watchslo.app.rules import Question, rules  # noqa: PLC0415 - each command imports only its own parts
+
+    rules(config, Question(form, cluster_label, job_selector, rule_labels, runbooks, shrink))
+
+
 @commands.command(epilog="Example:  watchslo validate watchslo.yaml")
 @click.argument("file", type=click.Path(path_type=Path))
 def validate(file: Path) -> None:

@@ -1,0 +1,57 @@
+"""The names of what is recorded (`level:metric:operations`) and the labels of each level."""
+
+from dataclasses import dataclass
+
+from watchslo.rules.options import Options
+
+RESOURCE = ("apiserver", "group", "resource", "watch")
+TARGET = ("job", "instance")
+
+INSTANCE_EVENTS = "instance_apiserver_resource:watchslo_events:rate5m"
+INSTANCE_LATE_EVENTS = "instance_apiserver_resource:watchslo_late_events:rate5m"
+INSTANCE_WATCH_EVENTS = "instance_apiserver_resource:watchslo_watch_events:rate5m"
+EVENTS = "apiserver_resource:watchslo_events:rate5m"
+INSTANCES = "apiserver_resource:watchslo_events:count_rate5m"
+LATE_EVENTS = "apiserver_resource:watchslo_late_events:rate5m"
+TIMESPAN_BUCKET = "apiserver_resource:watchslo_apiserver_timespan_seconds_bucket:rate5m"
+BUDGET_REMAINING = "apiserver_resource:watchslo_error_budget:remaining_ratio"
+WINDOWS = "apiserver_resource:watchslo_slo_windows:rate5m"
+GOOD_WINDOWS = "apiserver_resource:watchslo_good_windows:ratio_increase1d"
+JUDGED_WINDOWS = "apiserver_resource:watchslo_judged_windows:ratio_increase1d"
+
+
+def late_ratio(window: str) -> str:
+    """The share of events over a window that were later than the threshold; absent without events."""
+    return f"apiserver_resource:watchslo_late_events:ratio_rate{window}"
+
+
+def burn_rate(window: str) -> str:
+    """How many times as fast as it comes in the error budget is spent."""
+    return f"apiserver_resource:watchslo_error_budget:burn_rate{window}"
+
+
+def timespan(percentile: int) -> str:
+    """A percentile of the last minutes, from the histogram, in seconds."""
+    return f"apiserver_resource:watchslo_apiserver_timespan_seconds:p{percentile}_rate5m"
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """The labels that each level keeps."""
+
+    cluster: tuple[str, ...]
+    apiserver: tuple[str, ...]
+    resource: tuple[str, ...]
+    instance: tuple[str, ...]
+    instance_resource: tuple[str, ...]
+
+
+def levels(options: Options) -> Levels:
+    """The labels that are kept where clusters are told apart, or are not."""
+    return Levels(
+        cluster=options.cluster,
+        apiserver=(*options.cluster, "apiserver"),
+        resource=(*options.cluster, *RESOURCE),
+        instance=(*options.cluster, *TARGET),
+        instance_resource=(*options.cluster, *TARGET, *RESOURCE),
+    )
