@@ -1,0 +1,104 @@
+"""What we say that a kube-apiserver exposes of its own, a real one does expose, by these names, labels and values.
+
+Dashboards and runbooks name nothing else of it (tests/golden/apiserver-metrics.txt). Series are born when something
+happens, so it happens here: writes, lists, watches with initial events, and a consistent read.
+"""
+
+import contextlib
+import json
+import re
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.support.control_plane import ControlPlane
+from tests.support.names import apiserver_metrics, known, wrong_in_query
+from tests.support.writer import Writer, configmap
+
+CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
+PATIENCE_SECONDS = 60.0
+TYPE = re.compile(r"^# TYPE (\S+) (\S+)$", re.MULTILINE)
+SAMPLE = re.compile(r"^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? \S+$", re.MULTILINE)
+LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+SAMPLED = ("_bucket", "_count", "_sum")
+OF_SAMPLES = frozenset({"le"})
+
+
+@dataclass(slots=True)
+class Seen:
+    """One metric of a scrape: its type, and its labels with all their values."""
+
+    type: str
+    labels: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+
+
+def scrape(writer: Writer) -> dict[str, Seen]:
+    text = writer.text("/metrics")
+    found = {name: Seen(kind) for name, kind in TYPE.findall(text)}
+    for name, labels in SAMPLE.findall(text):
+        seen = found.get(name) or found[_family(name)]
+        for label, value in LABEL.findall(labels):
+            if label not in OF_SAMPLES:
+                seen.labels[label].add(value)
+    return found
+
+
+def _family(sample: str) -> str:
+    suffix = next(suffix for suffix in SAMPLED if sample.endswith(suffix))
+    return sample.removesuffix(suffix)
+
+
+def _happen(writer: Writer) -> None:
+    """Gives every metric that is always there a reason to be."""
+    writer.create(CONFIGMAPS, configmap("metrics"))
+    writer.get(CONFIGMAPS)
+    writer.get(CONFIGMAPS, resourceVersion="0")
+    writer.get(CONFIGMAPS, fieldSelector="metadata.name=watchslo-reads-nothing")
+    with contextlib.suppress(json.JSONDecodeError):  # initial events, one document each
+        writer.get(CONFIGMAPS, watch="1", resourceVersion="0", timeoutSeconds="1")
+    writer.delete(f"{CONFIGMAPS}/metrics")
+
+
+@pytest.fixture(scope="module")
+def scraped(control_plane: ControlPlane) -> dict[str, Seen]:
+    """What a busy apiserver exposes, once all is there that always should be, or the patience is over."""
+    wanted = {metric.name for metric in apiserver_metrics() if not metric.when}
+    end = time.monotonic() + PATIENCE_SECONDS
+    with control_plane.writer() as writer:
+        while True:
+            _happen(writer)
+            found = scrape(writer)
+            if wanted <= found.keys() or time.monotonic() > end:
+                return found
+
+
+def test_what_is_always_there_is_there(scraped: Mapping[str, Seen]) -> None:
+    assert {metric.name for metric in apiserver_metrics() if not metric.when} - scraped.keys() == set()
+
+
+def test_types_labels_and_values_are_those_listed(scraped: Mapping[str, Seen]) -> None:
+    wrong: list[str] = []
+    for metric in apiserver_metrics():
+        if (seen := scraped.get(metric.name)) is None:
+            continue
+        if seen.type != metric.type:
+            wrong.append(f"{metric.name} is a {seen.type}")
+        if (labels := set(seen.labels)) != set(metric.labels):
+            wrong.append(f"{metric.name} has the labels {','.join(sorted(labels))}")
+        for label, values in metric.labels.items():
+            if values and (others := seen.labels.get(label, set()) - values):
+                wrong.append(f"{metric.name}: {label} is also {'|'.join(sorted(others))}")
+    assert wrong == []
+
+
+def test_bounds_of_buckets_are_as_queries_write_them(control_plane: ControlPlane) -> None:
+    with control_plane.writer() as writer:
+        text = writer.text("/metrics")
+    bounds = set(re.findall(r'^apiserver_request_duration_seconds_bucket\{.*le="([^"]+)"', text, re.MULTILINE))
+    assert bounds
+    name = "apiserver_request_duration_seconds_bucket"
+    assert name in known()
+    assert [said for le in bounds for said in wrong_in_query(f'{name}{{le="{le}"}}')] == []

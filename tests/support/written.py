@@ -1,0 +1,95 @@
+"""Where metrics are named: rules, dashboards, and pages, with what they say beside their queries."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+# --- rules -----------------------------------------------------------------------------------------------------------
+
+
+def rule_files() -> list[Path]:
+    """The golden files of the rules."""
+    return sorted(GOLDEN.glob("rules*.yaml"))
+
+
+def rules(path: Path) -> list[dict[str, Any]]:
+    """The rules of a file, plain or as a PrometheusRule: those that record, and alerts."""
+    return [rule for document in yaml.safe_load_all(path.read_text()) for rule in _rules(document)]
+
+
+def _rules(document: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(document, list):
+        for one in document:
+            yield from _rules(one)
+    elif isinstance(document, dict) and "expr" in document:
+        yield document
+    elif isinstance(document, dict):
+        yield from _rules(list(document.values()))
+
+
+# --- pages -----------------------------------------------------------------------------------------------------------
+
+_PROMQL_BLOCK = re.compile(r"^ *```promql\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
+
+
+def queries_of_page(text: str) -> list[str]:
+    """The expressions of a page: paragraphs of its blocks of PromQL."""
+    blocks = _PROMQL_BLOCK.findall(text)
+    paragraphs = (part for block in blocks for part in re.split(r"\n\s*\n", block))
+    return [
+        part.strip() for part in paragraphs if not all(not s or s[0] == "#" for s in map(str.strip, part.split("\n")))
+    ]
+
+
+def prose_of_page(text: str) -> str:
+    """A page without those blocks."""
+    return _PROMQL_BLOCK.sub("", text)
+
+
+# --- dashboards ------------------------------------------------------------------------------------------------------
+
+_LABEL_VALUES = re.compile(r"\s*label_values\((?:(?P<metric>.+),)?\s*(?P<label>\w+)\s*\)\s*")
+
+
+def queries_of_dashboard(path: Path) -> list[str]:
+    """The expressions of all panels and variables; `label_values(m, l)` becomes `count by (l) (m)`."""
+    return list(_dashboard_queries(json.loads(path.read_text())))
+
+
+def _dashboard_queries(part: Any) -> Iterator[str]:
+    if isinstance(part, list):
+        for one in part:
+            yield from _dashboard_queries(one)
+    if not isinstance(part, dict):
+        return
+    for key, value in part.items():
+        if key in ("expr", "query", "definition") and isinstance(value, str):
+            yield from _as_promql(value, part)
+        else:
+            yield from _dashboard_queries(value)
+
+
+def _as_promql(text: str, part: Mapping[str, Any]) -> Iterator[str]:
+    if match := _LABEL_VALUES.fullmatch(text):
+        if match["metric"]:
+            yield f"count by ({match['label']}) ({match['metric']})"
+    elif text and part.get("type") not in ("datasource", "custom", "interval", "constant", "textbox"):
+        yield text
+
+
+def descriptions_of_dashboard(path: Path) -> list[str]:
+    """What a dashboard and its panels say of themselves."""
+    return list(_descriptions(json.loads(path.read_text())))
+
+
+def _descriptions(part: Any) -> Iterator[str]:
+    for value in part if isinstance(part, list) else part.values() if isinstance(part, dict) else ():
+        yield from _descriptions(value)
+    if isinstance(part, dict) and isinstance(part.get("description"), str):
+        yield part["description"]

@@ -1,0 +1,89 @@
+"""Each alert has a runbook of the same form, whose queries can be copied; each cause leads to one."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support import written
+from tests.support.prometheus import program
+from watchslo.snapshot import Cause
+
+FOLDER = Path(__file__).parents[2] / "docs/runbooks"
+INDEX = (FOLDER / "README.md").read_text()
+RUNBOOKS = sorted(FOLDER.glob("Watch*.md"))
+SECTIONS = ["Meaning", "Likely causes", "How to tell them apart", "What to do"]
+LATENESS = ("WatchLatencyBudgetBurn", "WatchLatencyBadMinutes")
+TALK = (  # the faults of the watch-SLO talk, by words that a page on lateness must have
+    r"apiserver performance",
+    r"CPU or memory",
+    r"client code|code or a lock",
+    r"slow encoding or decoding",
+    r"resourceVersion 0",
+    r"massive relist",
+    r"bandwidth",
+    r"many clients on one (?:TCP )?connection",
+)
+
+
+def severities() -> dict[str, set[str]]:
+    """The alerts that rules have, each with its severities."""
+    found: dict[str, set[str]] = {}
+    for rule in (rule for path in written.rule_files() for rule in written.rules(path) if "alert" in rule):
+        found.setdefault(rule["alert"], set()).add(rule["labels"]["severity"])
+    return found
+
+
+def test_each_alert_has_a_runbook_and_each_runbook_an_alert() -> None:
+    assert {path.stem for path in RUNBOOKS} == severities().keys()
+
+
+def test_the_index_has_each_alert_with_its_severity() -> None:
+    rows = re.findall(r"^\| \[(\w+)\]\((\w+)\.md\) \| ([\w, ]+) \|", INDEX, re.MULTILINE)
+    assert all(alert == page for alert, page, _ in rows)
+    assert {alert: set(severity.split(", ")) for alert, _, severity in rows} == severities()
+
+
+@pytest.mark.parametrize("cause", Cause)
+def test_each_cause_leads_to_a_page(cause: Cause) -> None:
+    rows = [line for line in INDEX.splitlines() if line.startswith("|") and f"`{cause}`" in line]
+    assert len(rows) == 1
+    assert re.search(r"\]\(\w+\.md\)", rows[0])
+
+
+@pytest.mark.parametrize("path", RUNBOOKS, ids=lambda path: path.stem)
+class TestRunbook:
+    def test_has_its_sections(self, path: Path) -> None:
+        text = path.read_text()
+        assert text.startswith(f"# {path.stem}\n")
+        assert re.findall(r"^## (.*)$", text, re.MULTILINE) == SECTIONS
+
+    def test_says_something_in_each(self, path: Path) -> None:
+        _, meaning, causes, apart, do = re.split(r"^## .*$", path.read_text(), flags=re.MULTILINE)
+        assert meaning.strip()
+        assert len(re.findall(r"^\d\. ", causes, re.MULTILINE)) >= 3
+        assert written.queries_of_page(apart)
+        assert len(re.findall(r"^- ", do, re.MULTILINE)) >= 3
+
+    def test_is_short(self, path: Path) -> None:
+        lines = path.read_text().splitlines()
+        assert len(lines) <= 180
+        assert max(len(line) for line in lines if not line.startswith("|")) <= 140
+
+
+@pytest.mark.parametrize("alert", LATENESS)
+@pytest.mark.parametrize("fault", TALK)
+def test_lateness_has_the_faults_of_the_talk(alert: str, fault: str) -> None:
+    assert re.search(fault, (FOLDER / f"{alert}.md").read_text(), re.IGNORECASE)
+
+
+def test_queries_are_promql(tmp_path: Path) -> None:
+    queries = [query for path in RUNBOOKS for query in written.queries_of_page(path.read_text())]
+    rules = [{"record": f"runbook:query:{number}", "expr": query} for number, query in enumerate(queries)]
+    path = tmp_path / "runbooks.yaml"
+    path.write_text(json.dumps({"groups": [{"name": "runbooks", "rules": rules}]}))
+    command = [program("promtool"), "check", "rules", "--lint=none", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
