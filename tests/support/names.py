@@ -227,11 +227,11 @@ def _wrong_bound(metric: Metric, matcher: Matcher) -> Iterator[str]:
     except ValueError:
         yield f"{matcher.value} is no bound of a bucket"
         return
-    printed = (
-        str(bound) if metric.ours else str(bound).removesuffix(".0") if bound < GO_WRITES_EXPONENTS else f"{bound:g}"
-    )
-    if matcher.value != printed:
-        yield f"le is {printed}, and never {matcher.value}"
+    text = str(bound)
+    if not metric.ours:
+        text = text.removesuffix(".0") if bound < GO_WRITES_EXPONENTS else f"{bound:g}"
+    if matcher.value != text:
+        yield f"le is {text}, and never {matcher.value}"
 
 
 def wrong_in_text(text: str) -> list[str]:
