@@ -7,10 +7,10 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 GATED := watchslo/clock/*,watchslo/latency/*,watchslo/watch/*,watchslo/diagnose/*
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check assets e2e faults soak fidelity confusion bench golden mutate lock clean
+.PHONY: help setup demo test check assets e2e faults soak fidelity confusion bench golden dashboards pictures mutate lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Install watchslo and its tools into .venv, from the lock, by hash (PYTHON=python3.12 for another Python)
 
@@ -64,6 +64,12 @@ $(CLIENTGO): $(addprefix benchmarks/clientgo/,go.mod go.sum main.go)
 
 golden: setup ## Rewrite the golden files; look at the difference before you commit it
 	$(BIN)/pytest tests/unit --golden
+
+dashboards: setup ## Write dashboards/*.json from their code in tools/dashboards
+	$(BIN)/python -m tools.dashboards dashboards
+
+pictures: setup ## Draw the dashboards from what a Prometheus answers (PROMETHEUS=http://localhost:9090 MINUTES=15)
+	$(BIN)/python -m tools.pictures $(or $(PROMETHEUS),http://localhost:9090) --minutes $(or $(MINUTES),15)
 
 mutate: setup ## Mutate clock, latency, watch and diagnose, and print how many mutants the tests kill
 	rm -rf mutants

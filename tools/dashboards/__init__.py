@@ -1,11 +1,1 @@
-"""The dashboards as code. `python -m tools.dashboards` (`make dashboards`) writes them to `dashboards/`."""
-
-from tools.dashboards import apiserver, protocol, slo, trust
-from tools.dashboards.grafana import encode
-
-BOARDS = (slo.BOARD, protocol.BOARD, trust.BOARD, apiserver.BOARD)
-
-
-def files() -> dict[str, str]:
-    """The text of every file in `dashboards/`, by its name."""
-    return {f"{board.uid}.json": encode(board) for board in BOARDS}
+"""The dashboards as code; `make dashboards` writes them to `dashboards/`."""

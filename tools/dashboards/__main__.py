@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from tools.dashboards import files
+from tools.dashboards.files import files
 
 
 def main(folder: Path) -> None:

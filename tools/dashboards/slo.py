@@ -24,7 +24,7 @@ from tools.dashboards.panels import (
 
 TIMESPAN = "watchslo_apiserver_timespan_seconds"
 WINDOW = "watchslo_apiserver_timespan_window_seconds"
-LATE_RATIO = "apiserver_resource:watchslo_late_events:ratio_rate"
+BURN_RATE = "apiserver_resource:watchslo_error_budget:burn_rate"
 BUDGET_LEFT = "apiserver_resource:watchslo_error_budget:remaining_ratio"
 GOOD_MINUTES = "apiserver_resource:watchslo_good_windows:ratio_increase1d"
 COVERAGE = "apiserver_resource:watchslo_judged_windows:ratio_increase1d"
@@ -32,9 +32,6 @@ BURN_WINDOWS = ("1h", "6h", "1d", "3d")
 BURN = high_is_bad(1, 6)  # spends the budget just by the period's end; pages
 BUDGET = low_is_bad(0, 0.25)
 MINUTES = low_is_bad(0.99, 0.999)  # the default objective, and a tenth of its budget's tenfold
-
-ALLOWED = f'(1 - scalar(max(watchslo_slo_target_ratio{{{OF_INSTANCES}, kind="events"}})))'
-"""The share of events that may be late, by the strictest objective in force."""
 
 
 def _p99(bound: str, by: str = "") -> str:
@@ -44,7 +41,7 @@ def _p99(bound: str, by: str = "") -> str:
 
 def _burn(window: str, by: str = "") -> str:
     grouping = f" by ({by})" if by else ""
-    return f"max{grouping} ({LATE_RATIO}{window}{{{RECORDED}}}) / {ALLOWED}"
+    return f"max{grouping} ({BURN_RATE}{window}{{{RECORDED}}})"
 
 
 def _proven(verdict: str) -> str:

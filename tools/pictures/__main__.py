@@ -5,7 +5,6 @@ import json
 import time
 from pathlib import Path
 
-from tools.dashboards import BOARDS
 from tools.pictures.draw import draw
 from tools.pictures.prometheus import Prometheus, Range
 
@@ -29,11 +28,11 @@ def main() -> None:
     end = time.time() // step * step
     span = Range(end - round(arguments.minutes * 60 / step) * step, end, step)
     arguments.out.mkdir(parents=True, exist_ok=True)
-    for board in BOARDS:
-        if arguments.uid is None or board.uid in arguments.uid:
-            dashboard = json.loads((FOLDER / f"{board.uid}.json").read_text())
+    for file in sorted(FOLDER.glob("*.json")):
+        if arguments.uid is None or file.stem in arguments.uid:
+            dashboard = json.loads(file.read_text())
             picture = draw(dashboard, Prometheus(arguments.prometheus), span, rate_interval)
-            path = arguments.out / f"{board.uid}.png"
+            path = arguments.out / f"{file.stem}.png"
             picture.savefig(path, facecolor=picture.get_facecolor())
             _shrink(path)
             print(path)

@@ -198,7 +198,7 @@ def _heatmap(figure: Figure, box: Box, panel: Json, shown: Sequence[Shown], span
         below = upto
     axes = _plot(figure, box, panel, span, legend_rows=0)
     edges = [span.start + (index - 0.5) * span.step for index in range(points + 1)]
-    most = max(value for line in grid for value in line if not math.isnan(value))
+    most = max((value for line in grid for value in line if not math.isnan(value)), default=1.0)
     axes.pcolormesh(edges, range(len(grid) + 1), grid, cmap="inferno", norm=LogNorm(min(0.1, most / 10), most))
     axes.set_yticks(range(1, len(ordered) + 1))
     axes.set_yticklabels([write(float(one.series.labels["le"]), _unit(panel)) for one in ordered])

@@ -1,0 +1,101 @@
+"""What stands beside the dashboards fits them: the page with their pictures, Grafana's provisioning, and compose."""
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+
+from tests.support.prometheus import program
+
+ROOT = Path(__file__).parents[3]
+FOLDER = ROOT / "dashboards"
+COMPOSE = ROOT / "deploy/compose"
+PAGE = (FOLDER / "README.md").read_text()
+
+
+def load(path: Path) -> Any:
+    return yaml.safe_load(path.read_text())
+
+
+SERVICES: dict[str, Any] = load(COMPOSE / "compose.yaml")["services"]
+(PROVIDER,) = load(FOLDER / "provisioning/dashboards/watchslo.yaml")["providers"]
+(SOURCE,) = load(FOLDER / "provisioning/datasources/prometheus.yaml")["datasources"]
+
+
+def mounts(service: str) -> dict[str, str]:
+    """What is mounted where."""
+    return {(parts := one.split(":"))[1]: parts[0] for one in SERVICES[service].get("volumes", ())}
+
+
+class TestPage:
+    def test_shows_and_links_every_dashboard(self) -> None:
+        for path in FOLDER.glob("*.json"):
+            assert f"]({path.name})" in PAGE
+            assert f"](pictures/{path.stem}.png)" in PAGE
+
+    def test_links_lead_to_files(self) -> None:
+        links = re.findall(r"\]\((?!https?:)([^)#]+)", PAGE)
+        assert [link for link in links if not (FOLDER / link).exists()] == []
+
+    def test_pictures_are_small(self) -> None:
+        for path in (FOLDER / "pictures").iterdir():
+            assert (FOLDER / f"{path.stem}.json").exists()
+            assert path.stat().st_size < 400_000
+
+
+class TestCompose:
+    def test_grafana_gets_the_dashboards_and_the_source(self) -> None:
+        got = mounts("grafana")
+        assert (COMPOSE / got[PROVIDER["options"]["path"]]).resolve() == FOLDER
+        assert (COMPOSE / got["/etc/grafana/provisioning"]).resolve() == FOLDER / "provisioning"
+        home = SERVICES["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+        assert (FOLDER / Path(home).relative_to(PROVIDER["options"]["path"])).exists()
+
+    def test_the_source_is_the_prometheus_that_runs(self) -> None:
+        address = urlsplit(SOURCE["url"])
+        assert address.hostname in SERVICES
+        assert f"127.0.0.1:{address.port}:{address.port}" in SERVICES[address.hostname]["ports"]
+        scraped = load(COMPOSE / "prometheus.yaml")["global"]["scrape_interval"]
+        assert SOURCE["jsonData"]["timeInterval"] == scraped
+
+    def test_prometheus_gets_its_configuration_and_the_rules(self) -> None:
+        got = mounts("prometheus")
+        assert (COMPOSE / got["/etc/prometheus/prometheus.yml"]).resolve() == COMPOSE / "prometheus.yaml"
+        (rules,) = load(COMPOSE / "prometheus.yaml")["rule_files"]
+        volume = got[str(Path(rules).parent)]
+        written = SERVICES["rules"]["entrypoint"][-1].split("> ")[-1]
+        assert mounts("rules")[str(Path(written).parent)] == volume
+        assert Path(written).match(Path(rules).name)
+
+    def test_prometheus_scrapes_the_demo(self) -> None:
+        (job,) = load(COMPOSE / "prometheus.yaml")["scrape_configs"]
+        (target,) = job["static_configs"][0]["targets"]
+        service, _, port = target.partition(":")
+        assert SERVICES[service]["command"][-1] == f"0.0.0.0:{port}"
+
+    def test_prometheus_takes_its_configuration(self) -> None:
+        command = [program("promtool"), "check", "config", str(COMPOSE / "prometheus.yaml")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+
+    def test_the_image_has_what_it_is_built_from(self) -> None:
+        build = SERVICES["demo"]["build"]
+        context = (COMPOSE / build["context"]).resolve()
+        assert context == ROOT
+        dockerfile = (context / build["dockerfile"]).read_text()
+        sent = {line[1:] for line in (COMPOSE / "Dockerfile.dockerignore").read_text().split() if line.startswith("!")}
+        copied = {name for line in re.findall(r"^COPY (.+) \S+$", dockerfile, re.MULTILINE) for name in line.split()}
+        assert copied == sent
+        assert all((context / name).exists() for name in copied)
+
+    def test_every_image_is_pinned(self) -> None:
+        assert all(":" in service["image"] for service in SERVICES.values())
+        assert not any(service["image"].endswith(":latest") for service in SERVICES.values())
+
+    def test_nothing_is_open_to_the_network(self) -> None:
+        ports = [port for service in SERVICES.values() for port in service.get("ports", ())]
+        assert ports
+        assert all(port.startswith("127.0.0.1:") for port in ports)
