@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
+from tests.conftest import GOLDEN
 from tests.support.promql import Matcher, NotPromqlError, read
-from tests.support.written import GOLDEN, rule_files, rules
+from tests.support.written import rules
 from watchslo.serve.metrics import FAMILIES, Detail, Type
 
 ATTACHED = frozenset({"job", "instance", "namespace", "pod", "container", "endpoint", "service", "cluster"})
@@ -147,12 +148,11 @@ def _apiserver_metric(line: str) -> ApiserverMetric:
 
 @cache
 def recorded() -> Mapping[str, Metric]:
-    """What the rules record: each series has the labels of its level, and what its rule groups by beyond that."""
+    """What the rules record: each series has the labels of its level, and what its rule keeps beyond that."""
     found: dict[str, Metric] = {}
-    for rule in (rule for path in rule_files() for rule in rules(path) if "record" in rule):
-        name = str(rule["record"])
-        grouping = read(str(rule["expr"])).grouping | set(rule.get("labels", ()))
-        found[name] = Metric.of({*LEVELS.get(name.partition(":")[0], ()), *grouping})
+    for rule in (rule for rule in rules() if "record" in rule):
+        level = str(rule["record"]).partition(":")[0]
+        found[rule["record"]] = Metric.of(LEVELS[level] | read(rule["expr"]).kept)
     return found
 
 

@@ -33,10 +33,11 @@ class Matcher:
 
 @dataclass(slots=True)
 class Query:
-    """What an expression names."""
+    """What an expression names: series, labels that it groups or matches by, those it keeps, and those it makes."""
 
     selectors: list[tuple[str, list[Matcher]]] = field(default_factory=list)
     grouping: set[str] = field(default_factory=set)
+    kept: set[str] = field(default_factory=set)
     created: set[str] = field(default_factory=set)
 
 
@@ -57,7 +58,10 @@ def read(expression: str) -> Query:
             query.created |= {said[1:-1] for what, said in tokens[at:] if what == "text"}
         if text in _GROUPING and follows == "(":
             end = _closing(tokens, at)
-            query.grouping |= {said for what, said in tokens[at:end] if what == "name"}
+            labels = {said for what, said in tokens[at:end] if what == "name"}
+            query.grouping |= labels
+            if text == "by":
+                query.kept |= labels
             at = end
         elif text == "{":
             raise NotPromqlError(f"{expression}: selects by no name")

@@ -6,31 +6,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-GOLDEN = Path(__file__).parents[1] / "golden"
+from watchslo.config import Config
+from watchslo.rules.options import Options
+from watchslo.rules.pack import plain
 
 # --- rules -----------------------------------------------------------------------------------------------------------
 
 
-def rule_files() -> list[Path]:
-    """The golden files of the rules."""
-    return sorted(GOLDEN.glob("rules*.yaml"))
-
-
-def rules(path: Path) -> list[dict[str, Any]]:
-    """The rules of a file, plain or as a PrometheusRule: those that record, and alerts."""
-    return [rule for document in yaml.safe_load_all(path.read_text()) for rule in _rules(document)]
-
-
-def _rules(document: Any) -> Iterator[dict[str, Any]]:
-    if isinstance(document, list):
-        for one in document:
-            yield from _rules(one)
-    elif isinstance(document, dict) and "expr" in document:
-        yield document
-    elif isinstance(document, dict):
-        yield from _rules(list(document.values()))
+def rules() -> list[dict[str, Any]]:
+    """The rules that are written by default: those that record, and alerts."""
+    groups = plain(Config(), Options(cluster_label="cluster"))["groups"]
+    return [rule for group in groups for rule in group["rules"]]
 
 
 # --- pages -----------------------------------------------------------------------------------------------------------

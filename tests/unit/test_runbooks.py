@@ -31,7 +31,7 @@ TALK = (  # the faults of the watch-SLO talk, by words that a page on lateness m
 def severities() -> dict[str, set[str]]:
     """The alerts that rules have, each with its severities."""
     found: dict[str, set[str]] = {}
-    for rule in (rule for path in written.rule_files() for rule in written.rules(path) if "alert" in rule):
+    for rule in (rule for rule in written.rules() if "alert" in rule):
         found.setdefault(rule["alert"], set()).add(rule["labels"]["severity"])
     return found
 
