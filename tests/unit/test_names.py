@@ -45,7 +45,8 @@ def test_dashboards_describe_what_exists(dashboard: Path) -> None:
 
 @pytest.mark.parametrize("rule", written.rules(), ids=lambda rule: rule.get("record", rule.get("alert")))
 def test_rules_name_what_exists(rule: Mapping[str, Any]) -> None:
-    notes = "\n".join(rule.get("annotations", {}).values()).replace("%q", '"$label"')  # its queries are templates
+    notes = "\n".join(rule.get("annotations", {}).values())
+    notes = re.sub(r"%\[\d\]q", '"$label"', notes)  # its queries are templates
     assert names.wrong_in_query(rule["expr"]) + names.wrong_in_text(notes) == []
 
 
