@@ -68,8 +68,8 @@ golden: setup ## Rewrite the golden files; look at the difference before you com
 dashboards: setup ## Write dashboards/*.json from their code in tools/dashboards
 	$(BIN)/python -m tools.dashboards dashboards
 
-pictures: setup ## Draw the dashboards from what a Prometheus answers (PROMETHEUS=http://localhost:9090 MINUTES=15)
-	$(BIN)/python -m tools.pictures $(or $(PROMETHEUS),http://localhost:9090) --minutes $(or $(MINUTES),15)
+pictures: setup ## Draw the dashboards from a Prometheus' answers (PROMETHEUS=http://localhost:9090 MINUTES=15 SCRAPE=15)
+	$(BIN)/python -m tools.pictures $(or $(PROMETHEUS),http://localhost:9090) --minutes $(or $(MINUTES),15) --scrape-interval $(or $(SCRAPE),15)
 
 mutate: setup ## Mutate clock, latency, watch and diagnose, and print how many mutants the tests kill
 	rm -rf mutants

@@ -130,8 +130,8 @@ ENDS = Section(
     (
         Panel(
             "Watches that the apiserver closed by force",
-            "Watches that an apiserver closed because their clients did not read fast enough, beside those of ours "
-            "that a server ended. The metric comes into being with the first.",
+            "Watches that an apiserver closed because their clients did not read fast enough, beside ours that a "
+            "server ended. A resource's first brings its series into being, and does not show.",
             Look.STACK,
             Unit.COUNT,
             (

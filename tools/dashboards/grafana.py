@@ -123,13 +123,9 @@ def _changes(target: Target) -> list[dashboard.DynamicConfigValue]:
 
 def _query(target: Target, look: Look, letter: str) -> prometheus.Dataquery:
     query = prometheus.Dataquery().expr(target.expr).legend_format(target.legend).ref_id(letter).datasource(SOURCE)
-    match look:
-        case Look.TABLE:
-            return query.instant().format(PromQueryFormat.TABLE)
-        case Look.HEATMAP:
-            return query.range().format(PromQueryFormat.HEATMAP)
-        case _:
-            return query.range().format(PromQueryFormat.TIME_SERIES)
+    query = query.format(_FORMATS.get(look, PromQueryFormat.TIME_SERIES))
+    once = look is Look.TABLE or (look is Look.NUMBER and "$__range" in target.expr)
+    return query.instant() if once else query.range()
 
 
 def _thresholds(steps: Iterable[Step]) -> builders.ThresholdsConfig:
@@ -217,6 +213,7 @@ def _colour(mode: dashboard.FieldColorModeId) -> builders.FieldColor:
     return builders.FieldColor().mode(mode)
 
 
+_FORMATS = {Look.TABLE: PromQueryFormat.TABLE, Look.HEATMAP: PromQueryFormat.HEATMAP}
 _LOOKS = {
     Look.NUMBER: _number,
     Look.LINES: _lines,
