@@ -34,8 +34,8 @@ def queries_of_page(text: str) -> list[str]:
 
 
 def prose_of_page(text: str) -> str:
-    """A page without those blocks."""
-    return _PROMQL_BLOCK.sub("", text)
+    """A page without those blocks, but for their comments."""
+    return _PROMQL_BLOCK.sub(lambda block: "\n".join(re.findall(r"#.*", block[0])), text)
 
 
 # --- dashboards ------------------------------------------------------------------------------------------------------
