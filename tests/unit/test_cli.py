@@ -10,6 +10,7 @@ import pytest
 from watchslo import __version__
 from watchslo.app.check import Question
 from watchslo.app.rehearse import Question as Rehearsed
+from watchslo.app.rules import Question as Rules
 from watchslo.app.run import Overrides
 from watchslo.cli import STRATEGIES as OFFERED
 from watchslo.cli import commands, main
@@ -41,7 +42,7 @@ def called(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         calls.append(arguments)
         return 1
 
-    for name in ("run.run", "demo.demo", "check.check", "rehearse.rehearse"):
+    for name in ("run.run", "demo.demo", "check.check", "rehearse.rehearse", "rules.rules"):
         monkeypatch.setattr(f"watchslo.app.{name}", note)
     return calls
 
@@ -86,6 +87,27 @@ def test_rehearse_exits_with_its_answer(watchslo: Watchslo, called: list[tuple[A
     ]
 
 
+def test_rules(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
+    line = (
+        "rules --config f --format plain --cluster-label c --rule-labels a=b --rule-labels c=d --runbooks r --shrink 60"
+    )
+    assert watchslo(*line.split(), "--job-selector", 'job="j"') == 0
+    assert watchslo("rules") == 0
+    assert called == [
+        (Path("f"), Rules("plain", "c", 'job="j"', ("a=b", "c=d"), "r", 60)),
+        (None, Rules("prometheusrule", None, None, (), None, 1)),
+    ]
+
+
+def test_rules_are_printed(watchslo: Watchslo, capsys: pytest.CaptureFixture[str]) -> None:
+    assert watchslo("rules", "--format", "plain") == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("# Written by `watchslo rules`")
+    assert "WatchLatencyBudgetBurn" in printed
+    assert watchslo("rules", "--cluster-label", "job") == 2
+    assert capsys.readouterr().err.startswith("watchslo: --cluster-label: job means something else here")
+
+
 def test_validate(watchslo: Watchslo, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "watchslo.yaml"
     path.write_text("watch: [{resource: pods}]")
@@ -105,6 +127,8 @@ def test_validate(watchslo: Watchslo, capsys: pytest.CaptureFixture[str], tmp_pa
         ["rehearse"],
         ["rehearse", "pods", "--strategy", "fly"],
         ["rehearse", "pods", "--repeat", "0"],
+        ["rules", "--format", "json"],
+        ["rules", "--shrink", "0"],
     ],
 )
 def test_arguments_that_are_none(arguments: list[str], watchslo: Watchslo) -> None:

@@ -297,17 +297,19 @@ def _lost(writer: Writer) -> Alert:
 
 def _clock(config: Config, writer: Writer) -> Iterator[Alert]:
     apiserver, by_domain = writer.kept.apiserver, (*writer.kept.apiserver, "domain")
-    ticks = writer.raw("watchslo_clock_ticks_total", 'result=~"ok|slow"')
     seconds = max(TICKS_SECONDS, FEWEST_TICKS * config.clock.interval)
+    answered = writer.over("rate", writer.raw("watchslo_clock_ticks_total", 'result=~"ok|slow"'), seconds)
+    ticks = by("sum", (*writer.kept.instance, "apiserver", "domain"), answered)
+    stopped = f"{by('count', by_domain, f'{ticks} == 0')}\n> 0.5 * {by('count', by_domain, ticks)}"
     yield Alert(
         "WatchsloClockStopped",
         CRITICAL,
         MONITOR,
-        by("min", apiserver, by("sum", by_domain, writer.over("rate", ticks, seconds))) + " == 0",
+        by("count", apiserver, stopped),
         3 * MINUTE,
         f"No tick of the revision clock is answered by {writer.at}.",
-        "{{ $value }} ticks were answered in the last minutes. Without them nobody knows how late events are: neither "
-        "the objective nor its alerts can tell anything of this apiserver.",
+        "{{ $value }} clocks have stopped. Without ticks nobody knows how late events are: neither the objective nor "
+        "its alerts can tell anything of this apiserver.",
     )
     slow = SLOW_SHARE * min(share.objective.threshold for share in shares(config, _threshold))
     buckets = writer.over("rate", writer.raw("watchslo_clock_tick_seconds_bucket"), RATE_SECONDS)

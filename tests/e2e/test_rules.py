@@ -1,0 +1,295 @@
+"""The rules as Prometheus' own tools see them: they are valid, and each alert fires when it should, and only then.
+
+The unit tests cover how rules are made; this needs promtool and Prometheus.
+"""
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.exposed import APISERVER, EVENTS, LES, Fault, Lives, World, promtool_test, rendered
+from tests.support.prometheus import program
+from watchslo.config import Config
+from watchslo.rules import names
+from watchslo.rules.options import Options
+from watchslo.rules.pack import plain, rule_groups
+from watchslo.rules.windows import LENGTHS
+
+Expected = Mapping[int, set[str]]
+"""The names of the alerts that fire, by minute."""
+CONFIG = Config()
+GOLDEN = Path(__file__).parents[1] / "golden"
+THREE = ("a:9477", "b:9477", "c:9477")
+BUCKET = "watchslo_apiserver_timespan_seconds_bucket"
+COUNT = "watchslo_apiserver_timespan_seconds_count"
+
+
+def late(share: float, *, since: int = 0, until: int = 10_000) -> Fault:
+    """So many of the events are later than a second, and so is P99 of each minute."""
+
+    def in_time(minute: int) -> float:
+        return EVENTS * (1 - share * (since <= minute < until))
+
+    return Fault({f"{BUCKET}{{le={le}}}": in_time for le in ("0.5", "1.0")})
+
+
+def bad(since: int = 0) -> Fault:
+    """P99 of each minute is over the threshold, by so few events that their budget hardly burns."""
+    return Fault(
+        {
+            "watchslo_slo_windows_total{verdict=bad}": lambda minute: float(minute >= since),
+            "watchslo_slo_windows_total{verdict=good}": lambda minute: float(minute < since),
+        }
+    )
+
+
+def gauge(name: str, value: float, since: int = 10) -> Fault:
+    return Fault({name: lambda minute: value if minute >= since else 1.0 - value})
+
+
+def counted(name: str, *minutes: int) -> Fault:
+    return Fault({name: lambda minute: float(minute in minutes)})
+
+
+@dataclass(frozen=True)
+class Case:
+    """A fault that makes an alert, and no other, fire in some minute; `value` and `worst` are shown in annotations.
+
+    `labels` are those that tell alerts of one name apart; `by_one` says that it takes one instance only.
+    """
+
+    alert: str
+    fault: Fault
+    minute: int
+    value: str
+    worst: str = "pods"
+    labels: Mapping[str, str] = field(default_factory=dict)
+    by_one: bool = False
+    about: Mapping[str, str] = field(default_factory=lambda: {"apiserver": APISERVER})
+
+
+UNMEASURED = {f"{BUCKET}{{le={le}}}": 0.0 for le in LES} | {COUNT: 0.0, "watchslo_unmeasured_events_total": EVENTS}
+NOT_JUDGED = {"watchslo_slo_windows_total{verdict=good}": 0.0, "watchslo_slo_windows_total{verdict=no_data}": 1.0}
+SLOW_TICKS = {f"watchslo_clock_tick_seconds_bucket{{le={le}}}": 0.0 for le in ("0.005", "0.5")}
+MONITOR: dict[str, Any] = {"worst": "a:9477", "about": {}, "by_one": True}
+
+CASES = (
+    Case("WatchLatencyBudgetBurn", late(0.5), 10, "50", labels={"long": "1h", "short": "5m"}),
+    Case("WatchLatencyBudgetBurn", late(0.1), 40, "10", labels={"long": "6h", "short": "30m"}),
+    Case("WatchLatencyBudgetBurn", late(0.05), 90, "5", labels={"long": "1d", "short": "2h"}),
+    Case("WatchLatencyBudgetBurn", late(0.025), 210, "2.5", labels={"long": "3d", "short": "6h"}),
+    Case("WatchLatencyBadMinutes", bad(), 20, "1"),
+    Case("WatchStalled", gauge("watchslo_watch_stalled", 1.0), 15, "1"),
+    Case("WatchStalled", counted("watchslo_stalls_total", 5, 10, 15), 20, "1"),
+    Case("WatchDown", gauge("watchslo_watch_up", 0.0), 25, "1"),
+    Case("WatchRelistStorm", Fault({"watchslo_relists_total{reason=errors}": 0.2}), 45, "1"),
+    Case("WatchExpiredLoop", Fault({"watchslo_expired_total": 0.2}), 30, "1"),
+    Case("WatchEventsLost", counted("watchslo_lost_events_total", 10), 15, "1", by_one=True),
+    Case("WatchEventsLost", counted("watchslo_time_travel_total", 10), 15, "1", worst="unknown", by_one=True),
+    Case("WatchHistoryShort", gauge("watchslo_watch_history_fits", 0.0), 25, "1"),
+    Case("WatchsloClockStopped", Fault({"watchslo_clock_ticks_total{result=ok}": 0.0}), 10, "1"),
+    Case("WatchsloClockSlow", Fault(SLOW_TICKS), 20, "750ms"),
+    Case("WatchsloCoverageLow", Fault(NOT_JUDGED), 40, "1"),
+    Case("WatchsloUnmeasurable", Fault(UNMEASURED), 60, "1"),
+    Case(
+        "WatchsloForbidden",
+        Fault({"watchslo_api_requests_total{code=403,kind=watch}": 1.0}),
+        20,
+        "10",
+        by_one=True,
+    ),
+    Case(
+        "WatchsloOverloaded",
+        Fault({"watchslo_tainted_seconds_total": 6.0}),
+        30,
+        "1",
+        labels={"instances": "most"},
+        **(MONITOR | {"by_one": False}),
+    ),
+    Case("WatchsloTargetDown", gauge("up", 0.0), 25, "1", **MONITOR),
+    Case("WatchsloConfigReloadFailed", gauge("watchslo_config_last_reload_successful", 0.0), 20, "1", **MONITOR),
+)
+each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join((case.alert, *case.labels.values())))
+
+
+class TestValidity:
+    @pytest.mark.parametrize("form", ["plain", "prometheusrule", "shrunk"])
+    def test_promtool_finds_nothing(self, form: str, tmp_path: Path) -> None:
+        document = yaml.safe_load((GOLDEN / f"rules-{form}.yaml").read_text())
+        (tmp_path / "rules.yaml").write_text(yaml.safe_dump(document.get("spec", document)))
+        command = [program("promtool"), "check", "rules", "--lint=all", "--lint-fatal", "rules.yaml"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def test_every_alert_has_a_case(self) -> None:
+        assert {case.alert for case in CASES} | {"WatchsloAbsent"} == {rule.name for rule in ALERTS}
+
+
+class TestAlerts:
+    @each_case
+    def test_fires_with_all_it_has_to_say(self, case: Case, tmp_path: Path) -> None:
+        (rule,) = (rule for rule in ALERTS if rule.name == case.alert and case.labels.items() <= rule.labels.items())
+        said = {key: rendered(text, case.about, case.value, case.worst) for key, text in rule.annotations.items()}
+        alert = {"exp_labels": {**rule.labels, **case.about}, "exp_annotations": said}
+        world = World(case.minute, faults={"a:9477": case.fault})
+        told = {"eval_time": f"{case.minute}m", "alertname": case.alert, "exp_alerts": [alert]}
+        assert complaints(tmp_path, world, {case.minute: {case.alert}}, [told]) == ""
+
+    @each_case
+    def test_fires_if_two_of_three_see_it(self, case: Case, tmp_path: Path) -> None:
+        world = World(case.minute, THREE, dict.fromkeys(THREE[:2], case.fault))
+        assert complaints(tmp_path, world, {case.minute: {case.alert}}) == ""
+
+    @each_case
+    def test_one_of_three_pages_only_for_what_it_proves(self, case: Case, tmp_path: Path) -> None:
+        world = World(case.minute, THREE, {"b:9477": case.fault})
+        others = {"WatchsloOverloaded"} if case.alert == "WatchsloOverloaded" else set()  # some are
+        assert complaints(tmp_path, world, {case.minute: {case.alert} if case.by_one else others}) == ""
+
+    def test_some_overloaded_instances_silence_nothing(self, tmp_path: Path) -> None:
+        fault = Fault({"watchslo_tainted_seconds_total": 6.0})
+        firing = 'group by (instances) (ALERTS{alertstate="firing",alertname="WatchsloOverloaded"})'
+        some = {"eval_time": "30m", "expr": firing, "exp_samples": [{"labels": '{instances="some"}', "value": 1}]}
+        world = World(30, THREE, {"c:9477": fault})
+        assert promtool_test(tmp_path, RULES, {"input_series": world.series(), "promql_expr_test": [some]}) == ""
+
+    def test_absent(self, tmp_path: Path) -> None:
+        world = World(40, lives={"a:9477": Lives(ends=10)})
+        assert complaints(tmp_path, world, {9: set(), 40: {"WatchsloAbsent"}}) == ""
+
+    def test_absent_of_one_cluster(self, tmp_path: Path) -> None:
+        rules = plain(CONFIG, Options(cluster_label="cluster"))
+        series = [
+            *World(40, everywhere={"cluster": "eu"}).series(),
+            *World(40, lives={"a:9477": Lives(ends=10)}, everywhere={"cluster": "us"}).series(),
+        ]
+        firing = 'group by (alertname, cluster) (ALERTS{alertstate="firing"})'
+        expected = [{"labels": '{alertname="WatchsloAbsent", cluster="us"}', "value": 1}]
+        told = {"eval_time": "40m", "expr": firing, "exp_samples": expected}
+        assert promtool_test(tmp_path, rules, {"input_series": series, "promql_expr_test": [told]}) == ""
+
+    def test_resolves(self, tmp_path: Path) -> None:
+        late_for_a_while = late(0.5, since=30, until=50)
+        burn = {"WatchLatencyBudgetBurn"}
+        expected: Expected = {29: set(), 49: burn, 85: set()}
+        assert complaints(tmp_path, World(85, faults={"a:9477": late_for_a_while}), expected) == ""
+
+
+class TestSilence:
+    """What must not page anybody."""
+
+    def test_health(self, tmp_path: Path) -> None:
+        assert pages(tmp_path, World(240, THREE), every=10) == ""
+
+    def test_an_idle_cluster(self, tmp_path: Path) -> None:
+        idle = Fault({**NO_EVENTS, **NOT_JUDGED}, watch=None)
+        assert pages(tmp_path, World(240, faults={"a:9477": idle}), every=10) == ""
+
+    def test_hardly_any_traffic_all_of_it_late(self, tmp_path: Path) -> None:
+        """Each of three sees the same nine events in an hour: together that is more than ten, and still no trend."""
+        few = {f"{BUCKET}{{le={le}}}": 0.0 for le in ("0.5", "1.0")}
+        few |= {f"{BUCKET}{{le={le}}}": 9 / 60 for le in ("2.5", "+Inf")}
+        few |= {COUNT: 9 / 60, **dict.fromkeys(RECEIVED, 3 / 60), **NOT_JUDGED}
+        world = World(60, THREE, dict.fromkeys(THREE, Fault(few, watch=None)))
+        assert pages(tmp_path, world, every=5) == ""
+
+    def test_counters_that_start_anew(self, tmp_path: Path) -> None:
+        world = World(120, lives={"a:9477": Lives(restarts=60)})
+        assert pages(tmp_path, world, every=2) == ""
+
+    def test_counters_that_start_anew_amid_a_little_lateness(self, tmp_path: Path) -> None:
+        little = late(0.005)
+        world = World(120, faults={"a:9477": little}, lives={"a:9477": Lives(restarts=60)})
+        assert pages(tmp_path, world, every=2) == ""
+
+    def test_a_rollout(self, tmp_path: Path) -> None:
+        """One instance goes, and three minutes later another one is there."""
+        world = World(120, ("old:9477", "new:9477"), lives={"old:9477": Lives(ends=60), "new:9477": Lives(begins=63)})
+        assert pages(tmp_path, world, every=2) == ""
+
+    def test_one_stall_that_was_mended(self, tmp_path: Path) -> None:
+        world = World(60, faults={"a:9477": counted("watchslo_stalls_total", 20)})
+        assert pages(tmp_path, world, every=2) == ""
+
+    def test_relists_after_a_rolling_restart_of_apiservers(self, tmp_path: Path) -> None:
+        fault = counted("watchslo_relists_total{reason=expired}", 20, 25, 30)
+        world = World(90, faults={"a:9477": fault})
+        assert pages(tmp_path, world, every=2) == ""
+
+    def test_bursts_of_events_between_which_nothing_happens(self, tmp_path: Path) -> None:
+        """Few minutes are judged, and that is no fault of anybody."""
+        burst = {name: lambda minute: 2000.0 * (minute % 5 == 0) for name in RECEIVED}
+        judged = {
+            "watchslo_slo_windows_total{verdict=good}": lambda minute: float(minute % 5 == 0),
+            "watchslo_slo_windows_total{verdict=no_data}": lambda minute: float(minute % 5 != 0),
+        }
+        world = World(120, faults={"a:9477": Fault({**burst, **judged})})
+        assert pages(tmp_path, world, every=5) == ""
+
+    def test_rights_that_are_optional(self, tmp_path: Path) -> None:
+        fault = Fault({"watchslo_api_requests_total{code=403,kind=discovery}": 1.0})
+        assert complaints(tmp_path, World(60, faults={"a:9477": fault}), {60: set()}) == ""
+
+
+class TestRecorded:
+    def test_values(self, tmp_path: Path) -> None:
+        world = World(120, THREE, dict.fromkeys(THREE, late(0.005)))
+        of_pods = f'{{apiserver="{APISERVER}", resource="pods", watch="pods"}}'
+        expected = {
+            **{names.late_ratio(window): 0.005 for window in ("5m", "30m", "1h", "2h", "6h", "1d", "3d", "30d")},
+            **{names.burn_rate(window): 0.5 for window in ("5m", "30m", "1h", "2h", "6h", "1d", "3d")},
+            names.BUDGET_REMAINING: 0.5,
+            names.GOOD_WINDOWS: 1.0,
+            names.EVENTS: 3 * EVENTS / 60,
+            names.LATE_EVENTS: 3 * 0.005 * EVENTS / 60,
+            names.INSTANCES: 3.0,
+            names.timespan(50): 0.5 * 0.5 / 0.995,
+        }
+        told = [
+            {
+                "eval_time": "120m",
+                "expr": f'round({name}{{watch="pods"}}, 1e-6)',
+                "exp_samples": [{"labels": of_pods, "value": round(value, 6)}],
+            }
+            for name, value in expected.items()
+        ]
+        assert promtool_test(tmp_path, RULES, {"input_series": world.series(), "promql_expr_test": told}) == ""
+
+    def test_what_is_not_known_is_absent(self, tmp_path: Path) -> None:
+        idle = Fault({**NO_EVENTS, **NOT_JUDGED}, watch=None)
+        absent = [*map(names.late_ratio, LENGTHS), *map(names.burn_rate, LENGTHS), names.BUDGET_REMAINING]
+        absent += [names.GOOD_WINDOWS, *map(names.timespan, (50, 90, 99))]
+        told = [{"eval_time": "60m", "expr": name, "exp_samples": []} for name in absent]
+        series = World(60, faults={"a:9477": idle}).series()
+        assert promtool_test(tmp_path, RULES, {"input_series": series, "promql_expr_test": told}) == ""
+
+
+RECEIVED = tuple(f"watchslo_watch_events_total{{type={type_}}}" for type_ in ("added", "modified", "deleted"))
+NO_EVENTS = {f"{BUCKET}{{le={le}}}": 0.0 for le in LES} | {COUNT: 0.0, **dict.fromkeys(RECEIVED, 0.0)}
+RULES = plain(CONFIG, Options())
+ALERTS = [rule for group in rule_groups(CONFIG, Options()) for rule in group.rules if rule.labels]
+
+
+def complaints(folder: Path, world: World, firing: Expected, told: Sequence[Mapping[str, Any]] = ()) -> str:
+    """What is wrong if in these minutes alerts of these names fire, and no others."""
+    expression = 'group by (alertname) (ALERTS{alertstate="firing"})'
+    fires = [
+        {
+            "eval_time": f"{minute}m",
+            "expr": expression,
+            "exp_samples": [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in sorted(alerts)],
+        }
+        for minute, alerts in firing.items()
+    ]
+    test = {"input_series": world.series(), "promql_expr_test": fires, "alert_rule_test": list(told)}
+    return promtool_test(folder, RULES, test)
+
+
+def pages(folder: Path, world: World, every: int) -> str:
+    """What is wrong if no alert ever fires; looked at every so many minutes."""
+    return complaints(folder, world, {minute: set() for minute in range(0, world.minutes + 1, every)})

@@ -1,0 +1,147 @@
+"""What instances of watchslo would have exposed, minute by minute, for `promtool test rules`."""
+
+import re
+import subprocess
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.support.prometheus import program
+
+APISERVER = "10.0.0.1:6443"
+WATCHES = {"pods": "", "deployments.apps": "apps"}
+EVENTS = 600.0  # a minute
+LES = ("0.5", "1.0", "2.5", "+Inf")
+
+Change = Callable[[int], float]
+"""What a counter rises by in a minute, or what a gauge shows in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is different from health: by the name of a series, with or without its labels, and for some instances."""
+
+    changes: Mapping[str, Change | float]
+    watch: str | None = "pods"
+
+    def of(self, name: str, labels: Mapping[str, str]) -> Change | None:
+        if self.watch and labels.get("watch", self.watch) != self.watch:
+            return None
+        own = ",".join(f"{key}={value}" for key, value in sorted(labels.items()) if key not in STANDING)
+        change = self.changes.get(f"{name}{{{own}}}", self.changes.get(name))
+        return constant(change) if isinstance(change, float) else change
+
+
+def constant(value: float) -> Change:
+    return lambda _: value
+
+
+STANDING = {"apiserver", "watch", "group", "resource", "domain"}
+HEALTH = Fault({})
+
+
+@dataclass(frozen=True, slots=True)
+class Lives:
+    """The minutes in which an instance is there, and one in which it starts anew."""
+
+    begins: int = 0
+    ends: int = 1_000_000
+    restarts: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """A history of so many minutes; what is said of no instance is health, all the time."""
+
+    minutes: int
+    instances: tuple[str, ...] = ("a:9477",)
+    faults: Mapping[str, Fault] = field(default_factory=dict)
+    lives: Mapping[str, Lives] = field(default_factory=dict)
+    everywhere: Mapping[str, str] = field(default_factory=dict)
+
+    def series(self) -> list[dict[str, str]]:
+        return [series for instance in self.instances for series in self._of(instance)]
+
+    def _of(self, instance: str) -> Iterable[dict[str, str]]:
+        target = {"job": "watchslo", "instance": instance, "pod": f"pod-of-{instance}", **self.everywhere}
+        for name, labels, change in _exposed():
+            every = {**target, **labels}
+            fault = self.faults.get(instance, HEALTH).of(name, labels) or change
+            values = self._values(name, fault, self.lives.get(instance, Lives()))
+            shown = ",".join(f'{key}="{value}"' for key, value in every.items())
+            yield {"series": f"{name}{{{shown}}}", "values": " ".join(values)}
+
+    def _values(self, name: str, change: Change, lives: "Lives") -> Iterable[str]:
+        total, is_counter = 0.0, name.endswith(("_total", "_bucket", "_count"))
+        for minute in range(self.minutes + 1):
+            if minute == lives.restarts:
+                total = 0.0
+            value = change(minute)
+            is_there = lives.begins <= minute < lives.ends and not isnan(value)
+            yield f"{total if is_counter else value:.9g}" if is_there else "_"
+            total += value if is_there else 0.0
+
+
+def _exposed() -> Iterable[tuple[str, dict[str, str], Change]]:
+    """Every series that rules read, and how it goes in health."""
+    for name, labels, value in (*_of_watches(), *_of_apiservers(), *_of_instances()):
+        yield name, labels, constant(value)
+
+
+def _of_watches() -> Iterable[tuple[str, dict[str, str], float]]:
+    for watch, group in WATCHES.items():
+        labels = {"apiserver": APISERVER, "watch": watch, "group": group, "resource": watch.partition(".")[0]}
+        for le in LES:
+            yield "watchslo_apiserver_timespan_seconds_bucket", {**labels, "le": le}, EVENTS
+        yield "watchslo_apiserver_timespan_seconds_count", labels, EVENTS
+        for type_ in ("added", "modified", "deleted"):
+            yield "watchslo_watch_events_total", {**labels, "type": type_}, EVENTS / 3
+        for verdict in ("good", "bad", "no_data"):
+            yield "watchslo_slo_windows_total", {**labels, "verdict": verdict}, float(verdict == "good")
+        for reason in ("start", "expired", "errors"):
+            yield "watchslo_relists_total", {**labels, "reason": reason}, 0.0
+        for name in ("unmeasured_events", "expired", "stalls", "lost_events"):
+            yield f"watchslo_{name}_total", labels, 0.0
+        yield "watchslo_watch_up", labels, 1.0
+        yield "watchslo_watch_stalled", labels, 0.0
+        yield "watchslo_watch_history_fits", labels, 1.0
+
+
+def _of_apiservers() -> Iterable[tuple[str, dict[str, str], float]]:
+    labels = {"apiserver": APISERVER}
+    for kind, code in (("tick", "200"), ("watch", "200"), ("list", "403"), ("watch", "403"), ("discovery", "403")):
+        yield "watchslo_api_requests_total", {**labels, "kind": kind, "code": code}, float(code == "200")
+    yield "watchslo_time_travel_total", labels, 0.0
+    ticks = {**labels, "domain": "main"}
+    for result in ("ok", "slow", "failed"):
+        yield "watchslo_clock_ticks_total", {**ticks, "result": result}, 120.0 * (result == "ok")
+    for le in ("0.005", "0.5", "1.0", "+Inf"):
+        yield "watchslo_clock_tick_seconds_bucket", {**ticks, "le": le}, 120.0
+
+
+def _of_instances() -> Iterable[tuple[str, dict[str, str], float]]:
+    yield "watchslo_tainted_seconds_total", {}, 0.0
+    yield "watchslo_config_last_reload_successful", {}, 1.0
+    yield "watchslo_build_info", {"version": "1.2.3"}, 1.0
+    yield "up", {}, 1.0
+
+
+def rendered(template: str, labels: Mapping[str, str], value: str, worst: str) -> str:
+    """What becomes of an annotation: `value` as it is shown, and what its query finds to be the worst."""
+    text = re.sub(r"{{ with .*?{{ end }}", worst, template)
+    text = re.sub(r"{{ \$value(?: \| \w+)? }}", value, text)
+    return re.sub(r"{{ \$labels\.(\w+) }}", lambda match: labels[match[1]], text)
+
+
+def promtool_test(folder: Path, rules: Mapping[str, Any], test: Mapping[str, Any]) -> str:
+    """What `promtool test rules` complains of."""
+    (folder / "rules.yaml").write_text(yaml.safe_dump(dict(rules), sort_keys=False))
+    document = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": [{"interval": "1m", **test}]}
+    (folder / "test.yaml").write_text(yaml.safe_dump(document, sort_keys=False, width=1_000_000))
+    command = [program("promtool"), "test", "rules", "test.yaml"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    return "" if done.returncode == 0 else done.stdout + done.stderr
