@@ -45,6 +45,7 @@ _SMALLEST_LINE, _LARGEST_LINE = 2**20, 2**30  # bytes; a single object may be 1.
 _MAX_PORT = 65535
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _PERCENT = 100.0
+_FEWEST_PERCENT = 50.0  # 1.5 is no share of 1.5%, but a slip
 _LARGEST_PAGE = 10_000  # objects; more of them at once only burden the apiserver's memory
 _REQUESTS_PER_AUDIT = 2  # a consistent list of nothing, and a short watch
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -99,7 +100,7 @@ def _share(text: str) -> float:
     if not _NUMBER.fullmatch(number):
         raise ValueError(f"{text} is no share; write a number below 1, for example 0.999")
     share = float(number)
-    if text != number or 1 < share < _PERCENT:
+    if text != number or _FEWEST_PERCENT <= share < _PERCENT:
         raise ValueError(f"{text} is a percentage; write {share / _PERCENT:.10g}")
     if share == 1:
         raise ValueError(f"{text} leaves no error budget; write a share below 1, for example 0.999")
