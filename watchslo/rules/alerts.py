@@ -11,7 +11,6 @@ from watchslo.config import Config, ObjectiveConfig, format_duration
 from watchslo.rules import names
 from watchslo.rules.options import Options
 from watchslo.rules.promql import by, joined, number, select
-from watchslo.rules.recording import COUNT
 from watchslo.rules.watches import Share, either, shares
 from watchslo.rules.windows import (
     DAY,
@@ -128,14 +127,13 @@ def _burning(writer: Writer, pair: Pair, share: Share) -> str:
     assert factor is not None
     late, every = select(names.LATE_EVENTS, share.matcher), select(names.INSTANCES, share.matcher)
     events_late = f"{writer.over('sum_over_time', late, LENGTHS[pair.long])} * {_number_of_rates(writer)}"
-    instances_late = by("count", writer.kept.resource, _late_themselves(writer, pair, share, factor))
     return joined(
         "and",
         (
             f"{select(names.burn_rate(pair.long), share.matcher)} > {number(factor)}",
             f"{select(names.burn_rate(pair.short), share.matcher)} > {number(factor)}",
             f"{events_late} >= {FEWEST_LATE_EVENTS} * {every}",
-            f"{instances_late} > 0.5 * {every}",
+            writer.most(_late_themselves(writer, pair, share, factor), share.matcher),
         ),
     )
 
@@ -147,14 +145,13 @@ def _number_of_rates(writer: Writer) -> str:
 
 def _late_themselves(writer: Writer, pair: Pair, share: Share, factor: float) -> str:
     """The instances that are late in the short window, and are still there."""
-    late = select(names.INSTANCE_LATE_EVENTS, share.matcher)
-    events = select(names.INSTANCE_EVENTS, share.matcher)
+    late = select(names.INSTANCE_LATE_RATIO, share.matcher)
     allowed = number(factor * budget(share.objective))
     seconds = LENGTHS[pair.short]
     if seconds == RATE_SECONDS:
-        return f"{late} > {allowed} * {events}"
-    summed = (writer.over("sum_over_time", series, seconds) for series in (late, events))
-    return f"{f' > {allowed} * '.join(summed)} and {events}"
+        return f"{late} > {allowed}"
+    over = writer.over("avg_over_time", late, seconds)
+    return f"{over} > {allowed} and {select(names.INSTANCE_EVENTS, share.matcher)}"
 
 
 def _window(objective: ObjectiveConfig) -> tuple[float, ...]:
@@ -165,7 +162,7 @@ def _bad_minutes(config: Config, writer: Writer) -> Alert:
     def bad(share: Share) -> str:
         matcher = 'verdict="bad"'
         condition = f"{writer.windows(share, matcher, LAST_WINDOWS)} >= {BAD_WINDOWS}"
-        return writer.most(condition, writer.raw("watchslo_slo_windows_total", matcher, share.matcher))
+        return writer.most(condition, share.matcher)
 
     longest = max(share.objective.minutes.window for share in shares(config, _window))
     span = format_duration(LAST_WINDOWS * longest)
@@ -212,7 +209,7 @@ def _delivery(writer: Writer) -> Iterator[Alert]:
         "WatchHistoryShort",
         WARNING,
         DELIVERY,
-        writer.affected(writer.most(f"{fits} == 0", fits)),
+        writer.affected(writer.most(f"{fits} == 0")),
         10 * MINUTE,
         f"A full list at {writer.at} takes longer than its history reaches back.",
         f"For {{{{ $value }}}} resources, such as {writer.worst_watch('1 - watchslo_watch_history_fits{PLACE}')}, a "
@@ -229,7 +226,7 @@ def _stalled(writer: Writer) -> Alert:
         "WatchStalled",
         CRITICAL,
         DELIVERY,
-        writer.affected(joined("or", (writer.most(f"{stalled} == 1", stalled), writer.most(often, stalls)))),
+        writer.affected(joined("or", (writer.most(f"{stalled} == 1"), writer.most(often)))),
         MINUTE,
         f"Watches of {writer.at} are open and deliver nothing of what happens.",
         f"{{{{ $value }}}} watches, {writer.worst_watch(worst)} the worst, withhold events, now or again and again: a "
@@ -243,7 +240,7 @@ def _down(writer: Writer) -> Alert:
         "WatchDown",
         CRITICAL,
         DELIVERY,
-        writer.affected(writer.most(f"{up} == 0", up)),
+        writer.affected(writer.most(f"{up} == 0")),
         10 * MINUTE,
         f"Watches of {writer.at} cannot be opened.",
         f"{{{{ $value }}}} watches, such as {writer.worst_watch('1 - watchslo_watch_up{PLACE}')}, have been closed for "
@@ -254,7 +251,6 @@ def _down(writer: Writer) -> Alert:
 def _repeated(writer: Writer, name: str, counter: str, times: int, seconds: float, summary: str, meaning: str) -> Alert:
     """An alert on a counter that rises too often; the counter may have a matcher."""
     metric, _, matcher = counter.removesuffix("}").partition("{")
-    series = writer.raw(metric, matcher)
     rises = by("sum", writer.kept.instance_resource, writer.increase(metric, seconds, matcher))
     place = ",".join(filter(None, (matcher, "PLACE")))
     worst = f"sum by (watch) (increase({metric}{{{place}}}[{writer.options.span(seconds)}]))"
@@ -262,7 +258,7 @@ def _repeated(writer: Writer, name: str, counter: str, times: int, seconds: floa
         name,
         WARNING,
         DELIVERY,
-        writer.affected(writer.most(f"{rises} >= {times}", by("sum", writer.kept.instance_resource, series))),
+        writer.affected(writer.most(f"{rises} >= {times}")),
         0.0,
         summary,
         f"That happened at least {times} times of late to {{{{ $value }}}} watches, most often to "
@@ -340,25 +336,28 @@ def _coverage(config: Config, writer: Writer) -> Alert:
     """Watches that are busy all the time, and yet have hardly any window judged."""
 
     def blind(share: Share) -> str:
-        minutes = share.objective.minutes
-        judged = writer.windows(share, 'verdict=~"good|bad"', LAST_WINDOWS)
-        busy = select(names.INSTANCE_WATCH_EVENTS, share.matcher)
-        span = format_duration(LAST_WINDOWS * minutes.window)
-        enough = f"min_over_time({busy}[{span}]) > {number(_busy(share.objective))}"
-        condition = f"{judged} < {number(HARDLY_ANY_WINDOWS * LAST_WINDOWS)} and {enough}"
-        return writer.most(condition, busy)
+        missing = writer.windows(share, 'verdict="no_data"', LAST_WINDOWS)
+        condition = f"{missing} > {number((1 - HARDLY_ANY_WINDOWS) * LAST_WINDOWS)}"
+        span = format_duration(LAST_WINDOWS * share.objective.minutes.window)
+        events, others = select(names.EVENTS, share.matcher), select(names.UNMEASURED, share.matcher)
+        busy = f"min_over_time({events}[{span}]) + min_over_time({others}[{span}])"
+        enough = f"{busy} > {number(_busy(share.objective))} * {select(names.INSTANCES, share.matcher)}"
+        return joined("and", (writer.most(condition, share.matcher), enough))
 
     longest = max(share.objective.minutes.window for share in shares(config, _window))
+    span = format_duration(LAST_WINDOWS * longest)
+    increase = f'increase(watchslo_slo_windows_total{{verdict="no_data",PLACE}}[{span}])'
+    received = f"sum by (watch) ({names.EVENTS}{{PLACE}} + {names.UNMEASURED}{{PLACE}})"
+    worst = writer.worst_watch(f"sum by (watch) ({increase}) * {received}")
     return Alert(
         "WatchsloCoverageLow",
         WARNING,
         MONITOR,
         writer.affected(either(config, _window_and_events, blind)),
-        LAST_WINDOWS * longest,
+        15 * MINUTE,
         f"Hardly any minute of busy watches of {writer.at} can be judged.",
-        "{{ $value }} watches had events enough all the time, such as "
-        f"{writer.worst_watch(f'sum by (watch) ({names.INSTANCE_WATCH_EVENTS}{{PLACE}})')}, and yet fewer than a tenth "
-        "of their last minutes were judged. Good minutes say nothing of the others.",
+        f"{{{{ $value }}}} watches had events enough all the time, such as {worst}, and yet fewer than a tenth of their "
+        "last minutes were judged. Good minutes say nothing of the others.",
     )
 
 
@@ -372,23 +371,22 @@ def _busy(objective: ObjectiveConfig) -> float:
 
 
 def _unmeasurable(writer: Writer) -> Alert:
-    kept = writer.kept.instance_resource
-    unmeasured = writer.raw("watchslo_unmeasured_events_total", 'reason!="initial"')
-    lacking = by("sum", kept, writer.over("increase", unmeasured, UNMEASURED_SECONDS))
-    measured = by("sum", kept, writer.increase(COUNT, UNMEASURED_SECONDS))
-    share = f"{lacking} / ({lacking} + {measured}) > {UNMEASURED_SHARE}"
-    condition = joined("and", (share, f"{lacking} >= {UNMEASURED_EVENTS}"))
-    span = writer.options.span(UNMEASURED_SECONDS)
-    worst = f'sum by (watch) (increase(watchslo_unmeasured_events_total{{reason!="initial",PLACE}}[{span}]))'
+    lacking, measured = (
+        f"{writer.over('sum_over_time', rates, UNMEASURED_SECONDS)} * {_number_of_rates(writer)}"
+        for rates in (names.INSTANCE_UNMEASURED, names.INSTANCE_EVENTS)
+    )
+    odds = UNMEASURED_SHARE / (1 - UNMEASURED_SHARE)
+    condition = f"({lacking} >= {UNMEASURED_EVENTS}) > {number(odds)} * {measured}"
+    worst = writer.worst_watch(writer.over("avg_over_time", f"{names.UNMEASURED}{{PLACE}}", UNMEASURED_SECONDS))
     return Alert(
         "WatchsloUnmeasurable",
         WARNING,
         MONITOR,
-        writer.affected(writer.most(condition, by("sum", kept, unmeasured))),
+        writer.affected(writer.most(condition)),
         30 * MINUTE,
         f"A large share of the events of {writer.at} cannot be measured.",
-        f"Of {{{{ $value }}}} watches, {writer.worst_watch(worst)} the worst, more than {UNMEASURED_SHARE:.0%} of the "
-        "events are no sample, so what is said of their latency is about the others only.",
+        f"Of {{{{ $value }}}} watches, {worst} the worst, more than {UNMEASURED_SHARE:.0%} of the events are no "
+        "sample, so what is said of their latency is about the others only.",
     )
 
 

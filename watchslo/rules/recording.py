@@ -12,10 +12,10 @@ from watchslo.rules.windows import (
     DAY,
     LENGTHS,
     LONG_WINDOWS,
-    RATE_SECONDS,
     RECORDED_EVERY,
     SHORT_WINDOWS,
     SLOWLY_RECORDED_EVERY,
+    STEP_SECONDS,
     Group,
     Rule,
     budget,
@@ -23,6 +23,7 @@ from watchslo.rules.windows import (
 
 COUNT = "watchslo_apiserver_timespan_seconds_count"
 BUCKET = "watchslo_apiserver_timespan_seconds_bucket"
+GOOD = 'verdict="good"'
 PERCENTILES = (50, 90, 99)
 
 
@@ -39,16 +40,33 @@ def _minutes(config: Config, options: Options, kept: Levels) -> Iterator[Rule]:
     yield from _of_instances(config, options, kept)
     yield Rule(names.EVENTS, by("sum", kept.resource, names.INSTANCE_EVENTS))
     yield Rule(names.LATE_EVENTS, by("sum", kept.resource, names.INSTANCE_LATE_EVENTS))
+    yield Rule(names.UNMEASURED, by("sum", kept.resource, names.INSTANCE_UNMEASURED))
     yield Rule(names.INSTANCES, by("count", kept.resource, names.INSTANCE_EVENTS))
-    for window in SHORT_WINDOWS:
-        yield Rule(names.late_ratio(window), _late_ratio(config, options, kept, window))
-        yield _burn_rate(config, window)
-    buckets = by("sum", (*kept.resource, "le"), _rate(options, BUCKET))
-    yield Rule(names.TIMESPAN_BUCKET, buckets)
+    half_an_hour = options.span(SHORT_WINDOWS["30m"])
+    yield Rule(names.EVENTS_30M, f"avg_over_time({names.EVENTS}[{half_an_hour}])")
+    yield Rule(names.LATE_EVENTS_30M, f"avg_over_time({names.LATE_EVENTS}[{half_an_hour}])")
+    yield Rule(names.late_ratio("5m"), f"{names.LATE_EVENTS} / ({names.EVENTS} > 0)")
+    yield Rule(names.late_ratio("30m"), f"{names.LATE_EVENTS_30M} / ({names.EVENTS_30M} > 0)")
+    yield Rule(names.late_ratio("1h"), either(config, _threshold, lambda share: _counted_ratio(options, kept, share)))
+    yield Rule(names.late_ratio("2h"), _summed_ratio(options.span(SHORT_WINDOWS["2h"])))
+    yield from (_burn_rate(config, window) for window in SHORT_WINDOWS)
+    yield Rule(names.TIMESPAN_BUCKET, by("sum", (*kept.resource, "le"), _rate(options, BUCKET)))
     for percentile in PERCENTILES:  # of no events there is none: NaN is not at least 0
         yield Rule(names.timespan(percentile), f"histogram_quantile({percentile / 100}, {names.TIMESPAN_BUCKET}) >= 0")
-    windows = _rate(options, "watchslo_slo_windows_total")
-    yield Rule(names.WINDOWS, by("sum", (*kept.resource, "verdict"), windows))
+    judged = _rate(options, "watchslo_slo_windows_total", 'verdict=~"good|bad"')
+    yield Rule(names.WINDOWS, by("sum", (*kept.resource, "verdict"), judged))
+
+
+def _of_instances(config: Config, options: Options, kept: Levels) -> Iterator[Rule]:
+    def late(share: Share) -> str:
+        in_time = _rate(options, BUCKET, le(share.objective), share.matcher)
+        return f"{select(names.INSTANCE_EVENTS, share.matcher)} - {by('sum', kept.instance_resource, in_time)}"
+
+    unmeasured = _rate(options, "watchslo_unmeasured_events_total", 'reason!="initial"')
+    yield Rule(names.INSTANCE_EVENTS, by("sum", kept.instance_resource, _rate(options, COUNT)))
+    yield Rule(names.INSTANCE_LATE_EVENTS, either(config, _threshold, late))
+    yield Rule(names.INSTANCE_LATE_RATIO, f"{names.INSTANCE_LATE_EVENTS} / ({names.INSTANCE_EVENTS} > 0)")
+    yield Rule(names.INSTANCE_UNMEASURED, by("sum", kept.instance_resource, unmeasured))
 
 
 def _days(config: Config, options: Options) -> Iterator[Rule]:
@@ -58,38 +76,32 @@ def _days(config: Config, options: Options) -> Iterator[Rule]:
     for share in shares(config, lambda objective: (objective.events.period,)):
         period = share.objective.events.period
         if format_duration(period) not in LENGTHS:
-            # In steps of their own range, rates cover a period once: there is no need to read each of them.
-            steps = f"{options.span(period)}:{options.span(RATE_SECONDS)}"
-            yield Rule(names.late_ratio(format_duration(period)), _summed_ratio(steps, share.matcher))
+            yield Rule(names.late_ratio(format_duration(period)), _period_ratio(options, period, share.matcher))
     yield Rule(names.BUDGET_REMAINING, either(config, _period_and_target, _remaining))
-    good, judged = select(names.WINDOWS, 'verdict="good"'), select(names.WINDOWS, 'verdict=~"good|bad"')
-    yield Rule(names.GOOD_WINDOWS, f"{_in_a_day(options, good)} / ({_in_a_day(options, judged)} > 0)")
+    good = f"sum_over_time({select(names.WINDOWS, GOOD)}[{options.span(DAY)}])"
+    yield Rule(names.GOOD_WINDOWS, f"sum without (verdict) ({good}) / ({_judged(options)} > 0)")
     yield Rule(names.JUDGED_WINDOWS, either(config, _window, lambda share: _coverage(options, share)))
 
 
-def _of_instances(config: Config, options: Options, kept: Levels) -> Iterator[Rule]:
-    def late(share: Share) -> str:
-        events = _rate(options, COUNT, share.matcher)
-        in_time = _rate(options, BUCKET, le(share.objective), share.matcher)
-        return f"{by('sum', kept.instance_resource, events)} - {by('sum', kept.instance_resource, in_time)}"
-
-    yield Rule(names.INSTANCE_EVENTS, by("sum", kept.instance_resource, _rate(options, COUNT)))
-    yield Rule(names.INSTANCE_LATE_EVENTS, either(config, _threshold, late))
-    received = _rate(options, "watchslo_watch_events_total")
-    yield Rule(names.INSTANCE_WATCH_EVENTS, by("sum", kept.instance_resource, received))
+def _counted_ratio(options: Options, kept: Levels, share: Share) -> str:
+    """Of the window that pages first, from counters: a sum of recorded rates feels a fault some minutes late."""
+    events = by("sum", kept.resource, _rate(options, COUNT, share.matcher, window="1h"))
+    in_time = by("sum", kept.resource, _rate(options, BUCKET, le(share.objective), share.matcher, window="1h"))
+    return f"1 - {in_time} / ({events} > 0)"
 
 
-def _late_ratio(config: Config, options: Options, kept: Levels, window: str) -> str:
-    """Of the shortest window from its recorded rates, of the others from counters."""
-    if SHORT_WINDOWS[window] == RATE_SECONDS:
-        return f"{names.LATE_EVENTS} / ({names.EVENTS} > 0)"
+def _summed_ratio(span: str, matcher: str = "") -> str:
+    late, events = select(names.LATE_EVENTS, matcher), select(names.EVENTS, matcher)
+    return f"sum_over_time({late}[{span}]) / (sum_over_time({events}[{span}]) > 0)"
 
-    def ratio(share: Share) -> str:
-        events = _rate(options, COUNT, share.matcher, window=window)
-        in_time = _rate(options, BUCKET, le(share.objective), share.matcher, window=window)
-        return f"1 - {by('sum', kept.resource, in_time)} / ({by('sum', kept.resource, events)} > 0)"
 
-    return either(config, _threshold, ratio)
+def _period_ratio(options: Options, period: float, matcher: str) -> str:
+    """In steps of their own range, rates cover a period once: there is no need to read each of them."""
+    if period <= LENGTHS["3d"]:
+        return _summed_ratio(options.span(period), matcher)
+    steps = f"{options.span(period)}:{options.span(STEP_SECONDS)}"
+    late, events = select(names.LATE_EVENTS_30M, matcher), select(names.EVENTS_30M, matcher)
+    return f"sum_over_time({late}[{steps}]) / (sum_over_time({events}[{steps}]) > 0)"
 
 
 def _burn_rate(config: Config, window: str) -> Rule:
@@ -104,21 +116,16 @@ def _remaining(share: Share) -> str:
     return f"1 - {spent} / {number(budget(share.objective))}"
 
 
-def _summed_ratio(span: str, matcher: str = "") -> str:
-    late, events = select(names.LATE_EVENTS, matcher), select(names.EVENTS, matcher)
-    return f"sum_over_time({late}[{span}]) / (sum_over_time({events}[{span}]) > 0)"
+def _judged(options: Options, matcher: str = "") -> str:
+    return f"sum without (verdict) (sum_over_time({select(names.WINDOWS, matcher)}[{options.span(DAY)}]))"
 
 
 def _coverage(options: Options, share: Share) -> str:
-    """Windows that were judged, of all that went by: as many as instances saw, and no fewer than fit into a day."""
-    judged = select(names.WINDOWS, 'verdict=~"good|bad"', share.matcher)
-    every = select(names.WINDOWS, share.matcher)
-    rates = DAY / options.shrink / share.objective.minutes.window / options.interval(RECORDED_EVERY)
-    return f"{_in_a_day(options, judged)} / clamp_min({_in_a_day(options, every)}, {number(rates)})"
-
-
-def _in_a_day(options: Options, rates: str) -> str:
-    return f"sum without (verdict) (sum_over_time({rates}[{options.span(DAY)}]))"
+    """Windows that were judged, of all that went by: those of every instance, and no fewer than fit into a day."""
+    window, interval = share.objective.minutes.window, options.interval(RECORDED_EVERY)
+    elapsed = f"sum_over_time({select(names.INSTANCES, share.matcher)}[{options.span(DAY)}])"
+    evaluations = number(DAY / options.shrink / interval)
+    return f"{_judged(options, share.matcher)} * {number(window)} / clamp_min({elapsed}, {evaluations})"
 
 
 def _rate(options: Options, metric: str, *matchers: str, window: str = "5m") -> str:

@@ -12,9 +12,9 @@ SLOWLY_RECORDED_EVERY = (
     2 * MINUTE
 )  # what looks back over hours and days; must stay below the 5m for which a value lasts
 SHORT_WINDOWS: Mapping[str, float] = {"5m": 5 * MINUTE, "30m": 30 * MINUTE, "1h": HOUR, "2h": 2 * HOUR}
-"""From counters: a sum of 5m rates would feel a fault some minutes late."""
 LONG_WINDOWS: Mapping[str, float] = {"6h": 6 * HOUR, "1d": DAY, "3d": 3 * DAY}
-"""From recorded 5m rates."""
+LENGTHS = {**SHORT_WINDOWS, **LONG_WINDOWS}
+STEP_SECONDS = 30 * MINUTE  # in which a period is summed up
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,6 @@ class Pair:
         return factor if long <= period and factor * budget(objective) < 1 else None
 
 
-LENGTHS = {**SHORT_WINDOWS, **LONG_WINDOWS}
 PAIRS = (
     Pair("1h", "5m", 0.02, 2 * MINUTE, "critical"),
     Pair("6h", "30m", 0.05, 15 * MINUTE, "critical"),

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from watchslo.config import format_duration
+from watchslo.rules import names
 from watchslo.rules.names import Levels
 from watchslo.rules.options import Options
 from watchslo.rules.promql import by, select
@@ -36,9 +37,10 @@ class Writer:
         span = format_duration(count * share.objective.minutes.window)
         return by("sum", self.kept.instance_resource, f"increase({series}[{span}])")
 
-    def most(self, condition: str, every: str) -> str:
+    def most(self, condition: str, matcher: str = "") -> str:
         """The watches for which it holds at more than half of the instances that have them."""
-        return f"{by('count', self.kept.resource, condition)}\n> 0.5 * {by('count', self.kept.resource, every)}"
+        every = select(names.INSTANCES, matcher)
+        return f"{by('count', self.kept.resource, condition)} > 0.5 * {every}"
 
     def affected(self, watches: str) -> str:
         """How many watches of each apiserver these are."""
@@ -65,9 +67,9 @@ class Writer:
 
 
 def _worst(shown: str, vector: str, labels: Iterable[str]) -> str:
-    names = tuple(labels)
-    place = ",".join(f"{label}=%[{index}]q" for index, label in enumerate(names, start=1))
-    values = "".join(f" $labels.{label}" for label in names)
+    told = tuple(labels)
+    place = ",".join(f"{label}=%[{index}]q" for index, label in enumerate(told, start=1))
+    values = "".join(f" $labels.{label}" for label in told)
     asked = vector.replace("%", "%%").replace("PLACE", place)
     question = f"printf `topk(1, {asked})`{values} | query"
     return f'{{{{ with {question} }}}}{{{{ . | first | label "{shown}" }}}}{{{{ else }}}}unknown{{{{ end }}}}'

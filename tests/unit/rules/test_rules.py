@@ -106,7 +106,7 @@ class TestObjectives:
     @pytest.mark.parametrize(("threshold", "le"), [("1s", "1.0"), ("1ms", "0.001"), ("60s", "60.0"), ("1500ms", "1.5")])
     def test_buckets_are_named_as_they_are_exposed(self, threshold: str, le: str) -> None:
         (late,) = expressions(
-            f"objective: {{threshold: {threshold}}}", "apiserver_resource:watchslo_late_events:ratio_rate30m"
+            f"objective: {{threshold: {threshold}}}", "apiserver_resource:watchslo_late_events:ratio_rate1h"
         )
         assert f'le="{le}"' in late
 
