@@ -185,7 +185,7 @@ CLOCK = Section(
         ),
         Panel(
             "Revisions",
-            "Revisions a second, of the whole storage: how busy etcd is. Below 0 the storage went back, as after a restore.",
+            "Revisions a second, of the whole storage: how busy etcd is. Below 0 it went back, as after a restore.",
             Look.LINES,
             Unit.EVENTS,
             (
