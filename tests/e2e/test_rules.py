@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from benchmarks.rules import evaluate
 from tests.support.exposed import APISERVER, EVENTS, LES, Fault, Lives, World, promtool_test, rendered
 from tests.support.prometheus import program
 from watchslo.config import Config
@@ -267,6 +268,12 @@ class TestRecorded:
         told = [{"eval_time": "60m", "expr": name, "exp_samples": []} for name in absent]
         series = World(60, faults={"a:9477": idle}).series()
         assert promtool_test(tmp_path, RULES, {"input_series": series, "promql_expr_test": told}) == ""
+
+
+@pytest.mark.timeout(900)
+def test_how_long_a_large_installation_takes(tmp_path: Path) -> None:
+    """Printed, with -s: a machine may be slow. What must hold is that every rule can be evaluated there."""
+    assert evaluate(tmp_path) > 0
 
 
 RECEIVED = tuple(f"watchslo_watch_events_total{{type={type_}}}" for type_ in ("added", "modified", "deleted"))

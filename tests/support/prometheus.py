@@ -86,6 +86,12 @@ class Prometheus:
         assert len(found) <= 1, found
         return float(found[0]["value"][1]) if found else None
 
+    def seconds(self, expression: str, time: float) -> float:
+        """How long it takes to evaluate an expression at some time, in seconds, without what its answer takes."""
+        answer = self._get("/api/v1/query", query=expression, time=str(time), stats="true")
+        assert answer["status"] == "success", answer
+        return float(answer["data"]["stats"]["timings"]["evalTotalTime"])
+
     def target(self) -> dict[str, Any]:
         """What it thinks of its target."""
         found: list[dict[str, Any]] = self._get("/api/v1/targets")["data"]["activeTargets"]

@@ -25,7 +25,6 @@ from watchslo.rules.windows import (
     Group,
     Pair,
     Rule,
-    budget,
 )
 from watchslo.rules.writer import Writer
 
@@ -40,7 +39,7 @@ RELISTS, RELISTS_SECONDS = 6, HOUR
 EXPIRIES, EXPIRIES_SECONDS = 4, 30 * MINUTE
 PROOF_SECONDS = 15 * MINUTE  # how long what is proven keeps an alert firing
 REFUSALS, REFUSALS_SECONDS = 3, 10 * MINUTE
-UNMEASURED_SHARE, UNMEASURED_EVENTS, UNMEASURED_SECONDS = 0.25, 100, 15 * MINUTE
+UNMEASURED_SHARE, UNMEASURED_EVENTS = 0.25, 30  # in five minutes: of a few events a share says nothing
 TAINTED_SHARE, TAINTED_SECONDS = 0.05, 10 * MINUTE
 TICKS_SECONDS, FEWEST_TICKS = 2 * MINUTE, 20  # shared by all apiservers, of which there may be several
 SLOW_SHARE = 0.5  # of the threshold
@@ -133,7 +132,7 @@ def _burning(writer: Writer, pair: Pair, share: Share) -> str:
             f"{select(names.burn_rate(pair.long), share.matcher)} > {number(factor)}",
             f"{select(names.burn_rate(pair.short), share.matcher)} > {number(factor)}",
             f"{events_late} >= {FEWEST_LATE_EVENTS} * {every}",
-            writer.most(_late_themselves(writer, pair, share, factor), share.matcher),
+            f"{_late_themselves(writer, pair, share)} > 0.5 * {every}",
         ),
     )
 
@@ -143,15 +142,11 @@ def _number_of_rates(writer: Writer) -> str:
     return number(writer.options.interval(RECORDED_EVERY))
 
 
-def _late_themselves(writer: Writer, pair: Pair, share: Share, factor: float) -> str:
-    """The instances that are late in the short window, and are still there."""
-    late = select(names.INSTANCE_LATE_RATIO, share.matcher)
-    allowed = number(factor * budget(share.objective))
+def _late_themselves(writer: Writer, pair: Pair, share: Share) -> str:
+    """How many instances are late themselves, on the average of the minutes in which any is."""
+    late = select(names.LATE_INSTANCES, share.matcher)
     seconds = LENGTHS[pair.short]
-    if seconds == RATE_SECONDS:
-        return f"{late} > {allowed}"
-    over = writer.over("avg_over_time", late, seconds)
-    return f"{over} > {allowed} and {select(names.INSTANCE_EVENTS, share.matcher)}"
+    return late if seconds == RATE_SECONDS else writer.over("avg_over_time", late, seconds)
 
 
 def _window(objective: ObjectiveConfig) -> tuple[float, ...]:
@@ -356,8 +351,8 @@ def _coverage(config: Config, writer: Writer) -> Alert:
         writer.affected(either(config, _window_and_events, blind)),
         15 * MINUTE,
         f"Hardly any minute of busy watches of {writer.at} can be judged.",
-        f"{{{{ $value }}}} watches had events enough all the time, such as {worst}, and yet fewer than a tenth of their "
-        "last minutes were judged. Good minutes say nothing of the others.",
+        f"{{{{ $value }}}} watches had events enough all the time, such as {worst}, and yet fewer than a tenth of "
+        "their last minutes were judged. Good minutes say nothing of the others.",
     )
 
 
@@ -371,13 +366,10 @@ def _busy(objective: ObjectiveConfig) -> float:
 
 
 def _unmeasurable(writer: Writer) -> Alert:
-    lacking, measured = (
-        f"{writer.over('sum_over_time', rates, UNMEASURED_SECONDS)} * {_number_of_rates(writer)}"
-        for rates in (names.INSTANCE_UNMEASURED, names.INSTANCE_EVENTS)
-    )
-    odds = UNMEASURED_SHARE / (1 - UNMEASURED_SHARE)
-    condition = f"({lacking} >= {UNMEASURED_EVENTS}) > {number(odds)} * {measured}"
-    worst = writer.worst_watch(writer.over("avg_over_time", f"{names.UNMEASURED}{{PLACE}}", UNMEASURED_SECONDS))
+    odds = number(UNMEASURED_SHARE / (1 - UNMEASURED_SHARE))
+    some = f"({names.INSTANCE_UNMEASURED} > {number(UNMEASURED_EVENTS / RATE_SECONDS)})"
+    condition = f"{some} > {odds} * {names.INSTANCE_EVENTS}"
+    worst = writer.worst_watch(f"{names.UNMEASURED}{{PLACE}}")
     return Alert(
         "WatchsloUnmeasurable",
         WARNING,

@@ -9,11 +9,11 @@ TARGET = ("job", "instance")
 
 INSTANCE_EVENTS = "instance_apiserver_resource:watchslo_events:rate5m"
 INSTANCE_LATE_EVENTS = "instance_apiserver_resource:watchslo_late_events:rate5m"
-INSTANCE_LATE_RATIO = "instance_apiserver_resource:watchslo_late_events:ratio_rate5m"
 INSTANCE_UNMEASURED = "instance_apiserver_resource:watchslo_unmeasured_events:rate5m"
 EVENTS = "apiserver_resource:watchslo_events:rate5m"
 EVENTS_30M = "apiserver_resource:watchslo_events:rate30m"
 INSTANCES = "apiserver_resource:watchslo_events:count_rate5m"
+LATE_INSTANCES = "apiserver_resource:watchslo_late_events:count_rate5m"
 LATE_EVENTS = "apiserver_resource:watchslo_late_events:rate5m"
 LATE_EVENTS_30M = "apiserver_resource:watchslo_late_events:rate30m"
 UNMEASURED = "apiserver_resource:watchslo_unmeasured_events:rate5m"

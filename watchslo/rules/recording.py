@@ -13,6 +13,7 @@ from watchslo.rules.windows import (
     LENGTHS,
     LONG_WINDOWS,
     RECORDED_EVERY,
+    SELDOM_RECORDED_EVERY,
     SHORT_WINDOWS,
     SLOWLY_RECORDED_EVERY,
     STEP_SECONDS,
@@ -28,11 +29,16 @@ PERCENTILES = (50, 90, 99)
 
 
 def recording(config: Config, options: Options) -> tuple[Group, ...]:
-    """Those of the last minutes, and those that look further back, which are evaluated less often."""
+    """Those of the last minutes, and those that look further back: the further, the less often they are evaluated.
+
+    Every bucket of every instance goes into the quantiles, which no alert waits for.
+    """
     kept = names.levels(options)
     return (
         Group("watchslo-minutes", options.interval(RECORDED_EVERY), tuple(_minutes(config, options, kept))),
+        Group("watchslo-quantiles", options.interval(SLOWLY_RECORDED_EVERY), tuple(_quantiles(options, kept))),
         Group("watchslo-days", options.interval(SLOWLY_RECORDED_EVERY), tuple(_days(config, options))),
+        Group("watchslo-period", options.interval(SELDOM_RECORDED_EVERY), tuple(_period(config, options))),
     )
 
 
@@ -42,17 +48,12 @@ def _minutes(config: Config, options: Options, kept: Levels) -> Iterator[Rule]:
     yield Rule(names.LATE_EVENTS, by("sum", kept.resource, names.INSTANCE_LATE_EVENTS))
     yield Rule(names.UNMEASURED, by("sum", kept.resource, names.INSTANCE_UNMEASURED))
     yield Rule(names.INSTANCES, by("count", kept.resource, names.INSTANCE_EVENTS))
-    half_an_hour = options.span(SHORT_WINDOWS["30m"])
-    yield Rule(names.EVENTS_30M, f"avg_over_time({names.EVENTS}[{half_an_hour}])")
-    yield Rule(names.LATE_EVENTS_30M, f"avg_over_time({names.LATE_EVENTS}[{half_an_hour}])")
+    yield Rule(names.LATE_INSTANCES, by("count", kept.resource, either(config, _target, _spending)))
     yield Rule(names.late_ratio("5m"), f"{names.LATE_EVENTS} / ({names.EVENTS} > 0)")
-    yield Rule(names.late_ratio("30m"), f"{names.LATE_EVENTS_30M} / ({names.EVENTS_30M} > 0)")
+    yield Rule(names.late_ratio("30m"), _summed_ratio(options.span(SHORT_WINDOWS["30m"])))
     yield Rule(names.late_ratio("1h"), either(config, _threshold, lambda share: _counted_ratio(options, kept, share)))
     yield Rule(names.late_ratio("2h"), _summed_ratio(options.span(SHORT_WINDOWS["2h"])))
     yield from (_burn_rate(config, window) for window in SHORT_WINDOWS)
-    yield Rule(names.TIMESPAN_BUCKET, by("sum", (*kept.resource, "le"), _rate(options, BUCKET)))
-    for percentile in PERCENTILES:  # of no events there is none: NaN is not at least 0
-        yield Rule(names.timespan(percentile), f"histogram_quantile({percentile / 100}, {names.TIMESPAN_BUCKET}) >= 0")
     judged = _rate(options, "watchslo_slo_windows_total", 'verdict=~"good|bad"')
     yield Rule(names.WINDOWS, by("sum", (*kept.resource, "verdict"), judged))
 
@@ -65,22 +66,39 @@ def _of_instances(config: Config, options: Options, kept: Levels) -> Iterator[Ru
     unmeasured = _rate(options, "watchslo_unmeasured_events_total", 'reason!="initial"')
     yield Rule(names.INSTANCE_EVENTS, by("sum", kept.instance_resource, _rate(options, COUNT)))
     yield Rule(names.INSTANCE_LATE_EVENTS, either(config, _threshold, late))
-    yield Rule(names.INSTANCE_LATE_RATIO, f"{names.INSTANCE_LATE_EVENTS} / ({names.INSTANCE_EVENTS} > 0)")
     yield Rule(names.INSTANCE_UNMEASURED, by("sum", kept.instance_resource, unmeasured))
+
+
+def _quantiles(options: Options, kept: Levels) -> Iterator[Rule]:
+    yield Rule(names.TIMESPAN_BUCKET, by("sum", (*kept.resource, "le"), _rate(options, BUCKET)))
+    for percentile in PERCENTILES:  # of no events there is none: NaN is not at least 0
+        yield Rule(names.timespan(percentile), f"histogram_quantile({percentile / 100}, {names.TIMESPAN_BUCKET}) >= 0")
 
 
 def _days(config: Config, options: Options) -> Iterator[Rule]:
     for window, seconds in LONG_WINDOWS.items():
         yield Rule(names.late_ratio(window), _summed_ratio(options.span(seconds)))
         yield _burn_rate(config, window)
+    good = f"sum_over_time({select(names.WINDOWS, GOOD)}[{options.span(DAY)}])"
+    yield Rule(names.GOOD_WINDOWS, f"sum without (verdict) ({good}) / ({_judged(options)} > 0)")
+    yield Rule(names.JUDGED_WINDOWS, either(config, _window, lambda share: _coverage(options, share)))
+
+
+def _period(config: Config, options: Options) -> Iterator[Rule]:
+    half_an_hour = options.span(SHORT_WINDOWS["30m"])
+    yield Rule(names.EVENTS_30M, f"avg_over_time({names.EVENTS}[{half_an_hour}])")
+    yield Rule(names.LATE_EVENTS_30M, f"avg_over_time({names.LATE_EVENTS}[{half_an_hour}])")
     for share in shares(config, lambda objective: (objective.events.period,)):
         period = share.objective.events.period
         if format_duration(period) not in LENGTHS:
             yield Rule(names.late_ratio(format_duration(period)), _period_ratio(options, period, share.matcher))
     yield Rule(names.BUDGET_REMAINING, either(config, _period_and_target, _remaining))
-    good = f"sum_over_time({select(names.WINDOWS, GOOD)}[{options.span(DAY)}])"
-    yield Rule(names.GOOD_WINDOWS, f"sum without (verdict) ({good}) / ({_judged(options)} > 0)")
-    yield Rule(names.JUDGED_WINDOWS, either(config, _window, lambda share: _coverage(options, share)))
+
+
+def _spending(share: Share) -> str:
+    """Instances that are late themselves: what they see spends the budget faster than it comes in."""
+    late, events = select(names.INSTANCE_LATE_EVENTS, share.matcher), select(names.INSTANCE_EVENTS, share.matcher)
+    return f"{late} > {number(budget(share.objective))} * {events}"
 
 
 def _counted_ratio(options: Options, kept: Levels, share: Share) -> str:

@@ -8,9 +8,8 @@ from watchslo.config import ObjectiveConfig
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 RATE_SECONDS = 5 * MINUTE  # the range of recorded rates
 RECORDED_EVERY = MINUTE  # the 5m rates; sums over them count events
-SLOWLY_RECORDED_EVERY = (
-    2 * MINUTE
-)  # what looks back over hours and days; must stay below the 5m for which a value lasts
+SLOWLY_RECORDED_EVERY = 2 * MINUTE  # what looks back over hours and days, and quantiles
+SELDOM_RECORDED_EVERY = 4 * MINUTE  # what looks back over the period; below the 5m for which a value lasts
 SHORT_WINDOWS: Mapping[str, float] = {"5m": 5 * MINUTE, "30m": 30 * MINUTE, "1h": HOUR, "2h": 2 * HOUR}
 LONG_WINDOWS: Mapping[str, float] = {"6h": 6 * HOUR, "1d": DAY, "3d": 3 * DAY}
 LENGTHS = {**SHORT_WINDOWS, **LONG_WINDOWS}

@@ -14,7 +14,7 @@ from watchslo.errors import ConfigError
 from watchslo.rules.inhibitions import inhibitions
 from watchslo.rules.options import Options
 from watchslo.rules.pack import rule_groups
-from watchslo.rules.windows import RATE_SECONDS, SLOWLY_RECORDED_EVERY, Rule
+from watchslo.rules.windows import RATE_SECONDS, SELDOM_RECORDED_EVERY, Rule
 
 Golden = Callable[[str, str], None]
 SEVERAL = """
@@ -156,13 +156,13 @@ class TestOptions:
 
     def test_a_trial_is_shorter_but_never_below_what_can_be_scraped(self) -> None:
         groups = rule_groups(Config(), Options(shrink=60))
-        assert {group.interval for group in groups} == {1.0, 2.0}
+        assert {group.interval for group in groups} == {1.0, 2.0, 4.0}
         spans = re.findall(r"\[(\w+)(?::\w+)?\]", " ".join(rule.expression for g in groups for rule in g.rules))
         assert {"10s", "30s", "1m", "12h"} <= set(spans)
         assert "15m" in spans  # of windows, which are as long as ever
 
     def test_recorded_values_last_until_the_next(self) -> None:
-        assert SLOWLY_RECORDED_EVERY < RATE_SECONDS  # for which Prometheus looks back
+        assert SELDOM_RECORDED_EVERY < RATE_SECONDS  # for which Prometheus looks back
 
     @pytest.mark.parametrize(
         ("told", "said"),

@@ -1,0 +1,100 @@
+"""`python -m benchmarks.rules`: series that an instance exposes, and how long Prometheus evaluates all rules once.
+
+Both are figures to plan a Prometheus by; nothing is asserted.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+from benchmarks.measure import cpu_seconds
+from tests.support.prometheus import Prometheus
+from tests.support.synthetic import UNTIL, block
+from tests.unit.serve import readings
+from watchslo.config import Config
+from watchslo.rules.options import Options
+from watchslo.rules.pack import rule_groups
+from watchslo.serve.exposition import SnapshotCollector
+from watchslo.serve.metrics import Detail
+from watchslo.snapshot import Snapshot, StreamReading
+
+INSTANCES, RESOURCES = 50, 100
+REPEATS = 3
+WATCHES, APISERVERS = (10, 100, 500), (1, 3)
+
+
+def main() -> None:
+    print("\nSeries that an instance exposes: of one watch at one apiserver, and of everything, but for its process\n")
+    print("| watches | apiservers | basic: a watch | all | full: a watch | all |")
+    print("|---|---|---|---|---|---|")
+    for watches in WATCHES:
+        for apiservers in APISERVERS:
+            counted = (series(installation(watches, apiservers), detail) for detail in (Detail.BASIC, Detail.FULL))
+            shown = " | ".join(f"{one} | {every:,}" for one, every in counted)
+            print(f"| {watches} | {apiservers} | {shown} |")
+    with TemporaryDirectory() as folder:
+        evaluate(Path(folder))
+
+
+def installation(watches: int, apiservers: int) -> Snapshot:
+    """Healthy watches that tail, of resources with a history, at each of the apiservers."""
+    servers = tuple(f"10.0.0.{number}:6443" for number in range(apiservers))
+    every = tuple(
+        replace(readings.SERVICE, name=server, alone=readings.SERVICE.combined if apiservers > 1 else None)
+        for server in servers
+    )
+    tickers = tuple(replace(readings.TICKER, apiserver=server) for server in servers)
+    streams = tuple(stream for server in servers for stream in _streams(watches, server))
+    domain = replace(readings.DOMAIN, tickers=tickers)
+    return replace(readings.SNAPSHOT, apiservers=every, domains=(domain,), streams=streams, causes=())
+
+
+def _streams(watches: int, server: str) -> Iterator[StreamReading]:
+    for number in range(watches):
+        name = f"things{number}"
+        yield replace(readings.TAIL, watch=name, resource=name, apiserver=server)
+
+
+def series(snapshot: Snapshot, detail: Detail) -> tuple[int, int]:
+    """How many the first watch has, and how many there are in all."""
+    first = snapshot.streams[0]
+    samples = [sample for metric in SnapshotCollector(snapshot, detail).collect() for sample in metric.samples]
+    of_first = {"watch": first.watch, "apiserver": first.apiserver}.items()
+    return sum(of_first <= sample.labels.items() for sample in samples), len(samples)
+
+
+def evaluate(folder: Path, instances: int = INSTANCES, resources: int = RESOURCES) -> float:
+    """Prints how long each group of rules takes, and returns the seconds of all of them.
+
+    Seconds of the clock are at best what they are on this machine now; those of the CPU hold on a busy one as well.
+    """
+    print(
+        f"\n{instances} instances with {resources} resources each: every rule once, on data that was made", flush=True
+    )
+    print(f"({block(folder, instances, resources):,} samples; medians of {REPEATS})\n")
+    print("| group | rules | seconds | of CPU |\n|---|---|---|---|")
+    every = (0.0, 0.0)
+    with Prometheus(folder, "http://127.0.0.1:1") as prometheus:
+        for group in rule_groups(Config(), Options()):
+            each = [_took(prometheus, rule.expression) for rule in group.rules]
+            seconds, cpu = (sum(column) for column in zip(*each, strict=True))
+            print(f"| {group.name}, every {group.interval:g} s | {len(group.rules)} | {seconds:.3f} | {cpu:.3f} |")
+            every = every[0] + seconds, every[1] + cpu
+    print(f"| all | | {every[0]:.3f} | {every[1]:.3f} |", flush=True)
+    return every[0]
+
+
+def _took(prometheus: Prometheus, expression: str) -> tuple[float, float]:
+    """Seconds, and those of the CPU; what is counted only is no long answer to be written."""
+    took, spent = [], []
+    for _ in range(REPEATS):
+        before = cpu_seconds(prometheus.process)
+        took.append(prometheus.seconds(f"count({expression})", UNTIL))
+        spent.append(cpu_seconds(prometheus.process) - before)
+    return median(took), median(spent)
+
+
+if __name__ == "__main__":
+    main()
