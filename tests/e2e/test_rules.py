@@ -181,6 +181,62 @@ class TestAlerts:
         assert complaints(tmp_path, World(85, faults={"a:9477": late_for_a_while}), expected) == ""
 
 
+class TestSeveralObjectives:
+    """Each watch is held to its own: one that is late for `pods` is not for `deployments.apps`."""
+
+    CONFIG = Config.model_validate(
+        {
+            "watch": [
+                {"resource": "pods", "objective": {"threshold": "500ms", "events": {"target": "0.999"}}},
+                {"resource": "deployments.apps", "objective": {"threshold": "2500ms", "events": {"period": "7d"}}},
+                {"resource": "*"},
+            ]
+        }
+    )
+
+    def test_only_what_is_beyond_its_own_threshold_pages(self, tmp_path: Path) -> None:
+        rules = plain(self.CONFIG, Options())
+        half = Fault({f"{BUCKET}{{le={le}}}": EVENTS / 2 for le in ("0.5", "1.0")}, watch=None)
+        names_of_late = "group by (watch) (apiserver_resource:watchslo_late_events:ratio_rate1h > 0.4)"
+        told = [
+            {
+                "eval_time": "20m",
+                "expr": names_of_late,
+                "exp_samples": [{"labels": '{watch="pods"}', "value": 1}],
+            },
+            {
+                "eval_time": "20m",
+                "expr": "count(apiserver_resource:watchslo_late_events:ratio_rate1h)",
+                "exp_samples": [{"labels": "{}", "value": 2}],
+            },
+            {
+                "eval_time": "20m",
+                "expr": 'round(apiserver_resource:watchslo_error_budget:burn_rate5m{watch="pods"})',
+                "exp_samples": [
+                    {"labels": f'{{apiserver="{APISERVER}", resource="pods", watch="pods"}}', "value": 500}
+                ],
+            },
+        ]
+        series = World(20, faults={"a:9477": half}).series()
+        assert promtool_test(tmp_path, rules, {"input_series": series, "promql_expr_test": told}) == ""
+
+    def test_budgets_are_of_their_own_periods(self, tmp_path: Path) -> None:
+        rules = plain(self.CONFIG, Options())
+        remaining = "round(apiserver_resource:watchslo_error_budget:remaining_ratio, 0.01)"
+        of = f'apiserver="{APISERVER}", resource="{{0}}", watch="{{1}}"'
+        told = {
+            "eval_time": "60m",
+            "expr": remaining,
+            "exp_samples": [
+                {"labels": f"{{{of.format('pods', 'pods')}}}", "value": -4.0},
+                {"labels": f'{{{of.format("deployments", "deployments.apps")}, group="apps"}}', "value": 1.0},
+            ],
+        }
+        little = Fault({f"{BUCKET}{{le={le}}}": 0.995 * EVENTS for le in ("0.5", "1.0")}, watch=None)
+        series = World(60, faults={"a:9477": little}).series()
+        assert promtool_test(tmp_path, rules, {"input_series": series, "promql_expr_test": [told]}) == ""
+
+
 class TestSilence:
     """What must not page anybody."""
 
