@@ -1,12 +1,14 @@
-"""A real Prometheus, from Debian's package of that name: it scrapes one target every second."""
+"""A real Prometheus, from Debian's package of that name: it scrapes one target every second, or what it is told to."""
 
 import contextlib
 import json
+import math
 import os
 import shutil
 import subprocess
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlencode, urlsplit
@@ -40,14 +42,19 @@ def complaints(exposition: str) -> str:
     return said if said or done.returncode == 0 else f"promtool ended with {done.returncode}"
 
 
-class Prometheus:
-    """A Prometheus server with the target at `url`, and nothing else."""
+def scraping(url: str) -> dict[str, Any]:
+    """The configuration of a Prometheus that scrapes this target, and nothing else."""
+    target = {"job_name": "watchslo", "static_configs": [{"targets": [urlsplit(url).netloc]}]}
+    return {"global": {"scrape_interval": "1s"}, "scrape_configs": [target]}
 
-    def __init__(self, folder: Path, url: str) -> None:
+
+class Prometheus:
+    """A Prometheus server with the target at a URL, or with a whole configuration; its paths begin in `folder`."""
+
+    def __init__(self, folder: Path, told: str | Mapping[str, Any]) -> None:
         folder.mkdir(exist_ok=True)
-        target = {"job_name": "watchslo", "static_configs": [{"targets": [urlsplit(url).netloc]}]}
         config = folder / "prometheus.yml"
-        config.write_text(yaml.safe_dump({"global": {"scrape_interval": "1s"}, "scrape_configs": [target]}))
+        config.write_text(yaml.safe_dump(scraping(told) if isinstance(told, str) else dict(told)))
         self._port = Port()
         self.url = f"http://{HOST}:{self._port.number}"
         command: list[str | Path] = [
@@ -85,6 +92,15 @@ class Prometheus:
         found = self.query(expression)
         assert len(found) <= 1, found
         return float(found[0]["value"][1]) if found else None
+
+    def finite(self, expression: str) -> bool:
+        """Whether a query gives anything now that is a finite number."""
+        return any(math.isfinite(float(element["value"][1])) for element in self.query(expression))
+
+    def alerts(self) -> list[dict[str, Any]]:
+        """All that are pending or firing, each with its labels, annotations and state."""
+        found: list[dict[str, Any]] = self._get("/api/v1/alerts")["data"]["alerts"]
+        return found
 
     def seconds(self, expression: str, time: float) -> float:
         """How long it takes to evaluate an expression at some time, in seconds, without what its answer takes."""
