@@ -1,0 +1,115 @@
+"""What else goes on in the real cluster: a writer, an informer that starts again and again, and one that went deaf."""
+
+import contextlib
+import http.client
+import itertools
+import json
+import socket
+import ssl
+import threading
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from tests.support.control_plane import ControlPlane, Etcd
+from tests.support.writer import StatusError
+
+CORE = "/api/v1/namespaces/default"
+NAMESPACES, TEMPLATES = "/api/v1/namespaces", f"{CORE}/podtemplates"
+WRITE_SECONDS, START_SECONDS = 0.05, 3.0
+OBJECTS = 50
+STREAMED = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
+READ_AHEAD_BYTES = 4096
+TIMEOUT_SECONDS = 10.0
+LARGE_OBJECTS, LARGE_BYTES = 200, 100_000  # more than sockets and the apiserver's own queues can hold
+
+
+class Client:
+    """Does something again and again in a thread, while its context lives; what fails is not repeated."""
+
+    def __init__(self, every: float) -> None:
+        self._every = every
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    @abstractmethod
+    def act(self, number: int) -> None:
+        """Does it."""
+
+    def _run(self) -> None:
+        for number in itertools.count():
+            with contextlib.suppress(OSError, http.client.HTTPException, StatusError):
+                self.act(number)
+            if self._over.wait(self._every):
+                return
+
+
+class Putting(Client):
+    """Puts config maps into etcd, past the apiserver, which may be late."""
+
+    def __init__(self, etcd: Etcd) -> None:
+        super().__init__(WRITE_SECONDS)
+        self._etcd = etcd
+
+    def act(self, number: int) -> None:
+        name = f"busy-{number % OBJECTS}"
+        metadata = {"name": name, "namespace": "default", "uid": name, "annotations": {"changed": str(number)}}
+        value = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+        self._etcd.put(f"/registry/configmaps/default/{name}", value)
+
+
+class Starting(Client):
+    """Starts as informers do: lists from the cache, from etcd, and by a watch that begins with all there is."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        super().__init__(START_SECONDS)
+        self._plane = plane
+
+    def act(self, number: int) -> None:
+        del number
+        with self._plane.writer() as writer:
+            writer.get(NAMESPACES, resourceVersion="0")
+            writer.get(NAMESPACES)
+            for how in ({"resourceVersion": "0"}, STREAMED):
+                with contextlib.suppress(json.JSONDecodeError):  # one document for each event
+                    writer.get(NAMESPACES, watch="1", timeoutSeconds="1", **how)
+
+
+@contextlib.contextmanager
+def deaf(plane: ControlPlane) -> Iterator[None]:
+    """A watch of which nothing is read while much happens, so that the apiserver gives it up."""
+    with contextlib.closing(_unread_watch(plane)), plane.writer() as writer:
+        for number in range(LARGE_OBJECTS):
+            writer.create(TEMPLATES, _template(f"large-{number}"))
+        yield
+
+
+def _unread_watch(plane: ControlPlane) -> ssl.SSLSocket:
+    parts = urlsplit(plane.url)
+    assert parts.hostname
+    plain = socket.socket()
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, READ_AHEAD_BYTES)
+    plain.settimeout(TIMEOUT_SECONDS)
+    plain.connect((parts.hostname, parts.port))
+    connection = ssl.create_default_context(cafile=plane.ca).wrap_socket(plain, server_hostname=parts.hostname)
+    head = f"GET {TEMPLATES}?watch=1 HTTP/1.1\r\nHost: {parts.netloc}\r\nAuthorization: Bearer {plane.token}\r\n\r\n"
+    connection.sendall(head.encode())
+    assert b" 200 " in connection.recv(20)
+    return connection
+
+
+def _template(name: str) -> dict[str, Any]:
+    container = {"name": "main", "image": "example.invalid/none:1"}
+    return {
+        "metadata": {"name": name, "annotations": {"filling": "x" * LARGE_BYTES}},
+        "template": {"spec": {"containers": [container]}},
+    }

@@ -1,0 +1,312 @@
+"""The table: what goes wrong, where, and which alerts must come of it.
+
+A lane is a daemon and what goes wrong with it, one fault after the other. All lanes go side by side: each is a cluster
+of its own to Prometheus, by the label `cluster`.
+"""
+
+import contextlib
+import json
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.e2e.slo_pack.place import FROZEN_RESOURCE, LATE_RESOURCE, Place
+from tests.support.control_plane import EVERYTHING_READABLE
+
+ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+RIGHTS_SECONDS = 2.0  # RBAC has a cache, too
+STARVED_SECONDS, FED_SECONDS = 0.4, 0.4
+LATE, SLOW = "constant 2s", "constant 700ms"
+SLOW_BYTES_A_SECOND = 40_000  # 20 changes a second fit, and a list of 1,000 objects takes several seconds
+CROWD = "crowd"  # a cluster of two instances, of which one is starved
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """An alert by its name and the labels that tell it from its namesakes.
+
+    `slow` ones have windows of days, and are read from the Prometheus whose windows are shrunk more. `cluster` is the
+    one that it is about, where that is not its lane's.
+    """
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    slow: bool = False
+    cluster: str | None = None
+
+    @property
+    def id(self) -> str:
+        return "-".join((self.name, *self.labels.values()))
+
+    def told_by(self, cluster: str) -> dict[str, str]:
+        """The labels that it has when it fires."""
+        return {"alertname": self.name, **self.labels, "cluster": self.cluster or cluster}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What goes wrong as long as its context lives."""
+
+    words: str
+    strike: Callable[[Place], AbstractContextManager[None]]
+    alerts: tuple[Alert, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A daemon with these watches, at the real apiserver or in the simulator; `linked` ones reach it by a proxy.
+
+    `keys` are further ones of its configuration.
+    """
+
+    cluster: str
+    watches: tuple[Mapping[str, Any], ...]
+    faults: tuple[Fault, ...]
+    real: bool = False
+    linked: bool = False
+    keys: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def alerts(self) -> tuple[Alert, ...]:
+        return tuple(alert for fault in self.faults for alert in fault.alerts)
+
+
+def watching(*resources: str, **keys: Any) -> tuple[dict[str, Any], ...]:
+    return tuple({"resource": resource, **keys} for resource in resources)
+
+
+def burn(long: str, short: str, *, slow: bool = False) -> Alert:
+    return Alert("WatchLatencyBudgetBurn", {"long": long, "short": short}, slow)
+
+
+# At the real apiserver
+
+
+def late_storage(place: Place) -> AbstractContextManager[None]:
+    return place.ground.storage[LATE_RESOURCE].late(LATE)
+
+
+def frozen_cache(place: Place) -> AbstractContextManager[None]:
+    return place.ground.storage[FROZEN_RESOURCE].fault("frozen-link")
+
+
+@contextlib.contextmanager
+def unreachable(place: Place) -> Iterator[None]:
+    with place.link.fault("reset", connections="new"):
+        place.link.switch_on("reset", connections="open")
+        yield
+
+
+def slow_link(place: Place) -> AbstractContextManager[None]:
+    return place.link.late(SLOW)
+
+
+@contextlib.contextmanager
+def rights_taken(place: Place) -> Iterator[None]:
+    """Open watches outlive their rights; so the daemon is told to open others."""
+    role = f"{ROLES}/{place.cluster}"
+    with place.ground.plane.writer() as writer:
+        writer.patch(role, {"rules": []})
+    time.sleep(RIGHTS_SECONDS)
+    place.configure(*({**watch, "namespace": "kube-system"} for watch in place.watches))
+    try:
+        yield
+    finally:
+        with place.ground.plane.writer() as writer:
+            writer.patch(role, {"rules": [EVERYTHING_READABLE]})
+
+
+# In the simulator
+
+
+def simulated(*names: str) -> Callable[[Place], AbstractContextManager[None]]:
+    """Faults of the simulator, with the first resource that the daemon watches."""
+
+    @contextlib.contextmanager
+    def strike(place: Place) -> Iterator[None]:
+        resource = place.watches[0]["resource"]
+        switches = [{"name": name, "resource": resource} for name in names]
+        for switch in switches:
+            place.ground.simulator.control(switch, "/faults")
+        try:
+            yield
+        finally:
+            for switch in reversed(switches):
+                place.ground.simulator.control({**switch, "on": False}, "/faults")
+
+    return strike
+
+
+@contextlib.contextmanager
+def short_history(place: Place) -> Iterator[None]:
+    """Nobody asks for the history of what is quiet; so it is written from now on, and lists have been slow by then."""
+    with place.link.fault("thin-link", SLOW_BYTES_A_SECOND), simulated("short-history")(place):
+        place.ground.simulator.control({"resource": place.watches[0]["resource"], "rate": 20}, "/workload")
+        yield
+
+
+# With the daemon itself
+
+
+@contextlib.contextmanager
+def starved(place: Place) -> Iterator[None]:
+    """It has no CPU for half of the time."""
+    over, process = threading.Event(), place.daemon.process
+
+    def run() -> None:
+        while not over.wait(FED_SECONDS):
+            process.signal(signal.SIGSTOP)
+            time.sleep(STARVED_SECONDS)
+            process.signal(signal.SIGCONT)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@contextlib.contextmanager
+def hung(place: Place) -> Iterator[None]:
+    place.daemon.process.signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        place.daemon.process.signal(signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def misconfigured(place: Place) -> Iterator[None]:
+    place.configure({"resource": "No Such Resource"})
+    try:
+        yield
+    finally:
+        place.configure(*place.watches)
+
+
+LANES = (
+    Lane(
+        "late",
+        (
+            {"resource": LATE_RESOURCE, "namespace": "default"},
+            {"resource": "leases.coordination.k8s.io", "list": "stream"},
+        ),
+        (
+            Fault(
+                "what etcd commits of one resource comes to its cache 2 s late",
+                late_storage,
+                (
+                    burn("1h", "5m"),
+                    burn("6h", "30m"),
+                    burn("1d", "2h", slow=True),
+                    burn("3d", "6h", slow=True),
+                    Alert("WatchLatencyBadMinutes"),
+                ),
+            ),
+        ),
+        real=True,
+        keys={"metrics": "full"},
+    ),
+    Lane(
+        "frozen",
+        watching(FROZEN_RESOURCE, "leases.coordination.k8s.io"),
+        (Fault("the cache of one resource has lost etcd", frozen_cache, (Alert("WatchStalled"),)),),
+        real=True,
+    ),
+    Lane(
+        "refused",
+        watching(
+            "pods",
+            "services",
+            "serviceaccounts",
+            "endpointslices.discovery.k8s.io",
+            "deployments.apps",
+            "replicasets.apps",
+            "jobs.batch",
+            "leases.coordination.k8s.io",
+            namespace="default",
+        ),
+        (Fault("the rights to list and watch are taken away", rights_taken, (Alert("WatchsloForbidden"),)),),
+        real=True,
+    ),
+    Lane(
+        "linked",
+        watching("leases.coordination.k8s.io"),
+        (
+            Fault("every connection is reset", unreachable, (Alert("WatchDown"), Alert("WatchsloClockStopped"))),
+            Fault("all that the apiserver says is 700 ms late", slow_link, (Alert("WatchsloClockSlow"),)),
+        ),
+        real=True,
+        linked=True,
+    ),
+    Lane(
+        "expired",
+        watching("leases.coordination.k8s.io"),
+        (
+            Fault(
+                "every 5 s all watches end in a 410",
+                simulated("expired"),
+                (Alert("WatchExpiredLoop"), Alert("WatchRelistStorm")),
+            ),
+        ),
+    ),
+    Lane(
+        "stale",
+        watching("configmaps", list="cache"),
+        (
+            Fault(
+                "lists come from a cache that is frozen, and watches end in a 410",
+                simulated("frozen-cache", "expired"),
+                (Alert("WatchEventsLost"),),
+            ),
+        ),
+    ),
+    Lane(
+        "forgetful",
+        watching("pods"),
+        (Fault("the cache remembers 20 changes, and lists are slow", short_history, (Alert("WatchHistoryShort"),)),),
+        linked=True,
+    ),
+    Lane(
+        "starved",
+        watching("nodes"),
+        (
+            Fault(
+                "the daemon stands still for half of the time",
+                starved,
+                (
+                    Alert("WatchsloOverloaded", {"instances": "most"}),
+                    Alert("WatchsloOverloaded", {"instances": "some"}, cluster=CROWD),
+                    Alert("WatchsloUnmeasurable"),
+                    Alert("WatchsloCoverageLow"),
+                ),
+            ),
+        ),
+    ),
+    Lane(
+        "hung",
+        watching("services"),
+        (
+            Fault("its configuration is spoilt", misconfigured, (Alert("WatchsloConfigReloadFailed"),)),
+            Fault("the only daemon hangs", hung, (Alert("WatchsloTargetDown"), Alert("WatchsloAbsent"))),
+        ),
+    ),
+)
+SIMULATED = json.dumps(
+    {
+        "objects": [{"resource": "pods", "count": 1000}],
+        "workload": [
+            {"resource": "leases.coordination.k8s.io", "rate": 5},
+            {"resource": "configmaps", "rate": 5},
+            {"resource": "nodes", "rate": 30},
+            {"resource": "services", "rate": 2},
+        ],
+    }
+)
+"""What happens in the simulator all the time."""

@@ -1,0 +1,68 @@
+"""Asks a Prometheus again and again: which alerts fire, and which queries it has answered by now."""
+
+import contextlib
+import itertools
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Self
+
+from tests.support.prometheus import Prometheus
+
+LOOK_SECONDS = 0.5
+ASK_EVERY = 6  # looks
+Labels = Mapping[str, str]
+
+
+class Lookout:
+    """Looks while its context lives.
+
+    `unanswered` are the queries that never gave a finite number so far, `wrong` those that failed, with what was said
+    of them. `fired` are the names of all alerts that ever fired, by cluster; `said` is what they said.
+    """
+
+    def __init__(self, prometheus: Prometheus, queries: Iterable[str] = ()) -> None:
+        self._prometheus = prometheus
+        self.unanswered = dict.fromkeys(queries)
+        self.wrong: dict[str, str] = {}
+        self.fired: dict[str, set[str]] = {}
+        self.said: set[str] = set()
+        self._firing: Sequence[Labels] = ()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def fires(self, labels: Labels) -> bool:
+        """Whether an alert with these labels fired when it was last looked."""
+        return any(labels.items() <= firing.items() for firing in self._firing)
+
+    def _run(self) -> None:
+        for look in itertools.count():
+            with contextlib.suppress(OSError):  # no answer in time, on a busy machine
+                self._look()
+                if look % ASK_EVERY == 0:
+                    self._ask()
+            if self._over.wait(LOOK_SECONDS):
+                return
+
+    def _look(self) -> None:
+        firing = [alert for alert in self._prometheus.alerts() if alert["state"] == "firing"]
+        for alert in firing:
+            labels: Labels = alert["labels"]
+            self.fired.setdefault(labels.get("cluster", ""), set()).add(labels["alertname"])
+            self.said.update(alert["annotations"].values())
+        self._firing = [alert["labels"] for alert in firing]
+
+    def _ask(self) -> None:
+        for query in list(self.unanswered):
+            try:
+                if self._prometheus.finite(query):
+                    del self.unanswered[query]
+            except AssertionError as error:
+                self.wrong[query] = str(error)
