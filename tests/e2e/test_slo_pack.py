@@ -19,6 +19,7 @@ from tests.e2e.slo_pack.lookout import Lookout
 from tests.e2e.slo_pack.place import Place
 from tests.e2e.slo_pack.stage import DAYS_SHRINK, HOURS_SHRINK, Stage
 from tests.support.assets import Assets
+from tests.support.prometheus import program
 from tools.dashboards.queries import queries, variables
 
 DASHBOARDS = Path(__file__).parents[2] / "dashboards"
@@ -71,6 +72,7 @@ def wanted(request: pytest.FixtureRequest) -> list[Lane]:
 
 @pytest.fixture(scope="module")
 def run(request: pytest.FixtureRequest, assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    program("prometheus")
     began, lanes = time.monotonic(), wanted(request)
     with Stage(tmp_path_factory.mktemp("slo-pack"), assets, lanes) as stage:
         rules = stage.rules(HOURS_SHRINK)

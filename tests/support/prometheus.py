@@ -24,11 +24,14 @@ HTTP_SECONDS = 10.0
 
 
 def program(name: str) -> str:
-    """Where `prometheus` or `promtool` is. Without it the test is skipped, but in CI it fails."""
-    path = shutil.which(name)
+    """Where `prometheus` or `promtool` is: `PROMETHEUS_BIN` and `PROMTOOL_BIN` name others than those that are found.
+
+    Without it the test is skipped, but in CI it fails.
+    """
+    path = os.environ.get(f"{name.upper()}_BIN") or shutil.which(name)
     if path is not None:
         return path
-    missing = f"there is no {name} here: install Prometheus, such as Debian's package `prometheus`"
+    missing = f"there is no {name} here: install Debian's package `prometheus`, or let {name.upper()}_BIN name it"
     if "CI" in os.environ:
         pytest.fail(missing, pytrace=False)
     pytest.skip(missing)
