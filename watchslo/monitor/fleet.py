@@ -128,7 +128,7 @@ class Fleet:
             self.settled.set()
             if time.monotonic() >= self._count_at:
                 self._count_at = time.monotonic() + REFRESH_SECONDS * jitter
-                await self._count(None if isinstance(found, Failure) else len(found))
+                await self._count(None if isinstance(found, Failure) else len(found) or None)
             if self._config.apiservers != "each" or (isinstance(found, Failure) and found.action is Action.WAIT):
                 await asyncio.sleep(REFRESH_SECONDS * jitter)
             elif isinstance(found, Failure):
