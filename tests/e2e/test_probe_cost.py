@@ -20,7 +20,7 @@ WATCHING = ("watch", "discovery")
 """What is no read: our watches themselves. Discovery comes once in minutes."""
 AUDITS = ("audit", "nudge")
 """Whether a quiet watch lives: as many as there are quiet watches, up to `limits.auditsPerSecond`."""
-READS = ("tick", "probe", "nudge", "probe_cache")
+OF_NOTHING = ("tick", "probe", "nudge", "probe_cache")
 """What is a list of nothing, in one namespace."""
 APART = 0.03  # by which counts may differ: requests that are under way at the beginning and the end
 
@@ -51,7 +51,7 @@ class Counted:
 
     @property
     def of_nothing(self) -> float:
-        return sum(self.kinds.get(kind, 0.0) for kind in READS)
+        return sum(self.kinds.get(kind, 0.0) for kind in OF_NOTHING)
 
     @property
     def lists(self) -> float:
