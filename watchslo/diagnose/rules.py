@@ -516,8 +516,8 @@ TABLE = (
     Row(
         Cause.HISTORY_SHORT,
         _history_short,
-        "Give {watch} a longer history, or its clients a faster start: apiserver_watch_cache_capacity, "
-        "and streamed lists; `watchslo rehearse` compares the strategies.",
+        "Give clients of {watch} a faster start, such as streamed lists: `watchslo rehearse` compares the strategies. "
+        "Caches size themselves, within bounds: watch_cache_capacity.",
     ),
     Row(
         Cause.WRITE_PATH,

@@ -199,8 +199,7 @@ class Fleet:
             leases = None
         else:
             self._leases.over()
-        known = [count for count in (leases, addresses) if count is not None]
-        self.servers = max(known, default=None)
+        self.servers = max(leases or 0, addresses or 0) or None  # where none announces itself, none is known
         self.service.peers = self.servers
         each = {name: apiserver for name, apiserver in self.members.items() if name != SERVICE}
         more = self.servers is not None and bool(each) and self.servers > len(each)

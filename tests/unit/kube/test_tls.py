@@ -43,11 +43,15 @@ async def tick(client: Client) -> Reading | Failure:
     return await client.read_nothing(PODS, "default", "tick")
 
 
-async def asked(access: Access) -> Reading | Failure:
+def client_of(access: Access, address: Address | None = None) -> Client:
     async def load() -> Credentials:
         return Credentials(access, {})
 
-    async with Client(Connection(load), Limiter(100), Known().observe) as client:
+    return Client(Connection(load), Limiter(100), Known().observe, address=address)
+
+
+async def asked(access: Access) -> Reading | Failure:
+    async with client_of(access) as client:
         return await tick(client)
 
 
@@ -64,11 +68,7 @@ async def test_authority_that_is_known(secure: Server, authority: Authority) -> 
 
 async def test_watch_reads_little_ahead(secure: Server, authority: Authority) -> None:
     secure.script = [CHUNKED]
-
-    async def load() -> Credentials:
-        return Credentials(Access(secure.url, tls=tls_context(str(authority.ca))), {})
-
-    async with Client(Connection(load), Limiter(100), Known().observe) as client:
+    async with client_of(Access(secure.url, tls=tls_context(str(authority.ca)))) as client:
         request = WatchRequest(1, timeout=300)
         async with client.watch(PODS, None, Selectors(), request, Representation.TABLE) as stream:
             assert isinstance(stream, Stream)
@@ -103,12 +103,8 @@ async def test_watch_that_is_refused_waits_for_no_goodbye(server_tls: ssl.SSLCon
         over.set()
 
     async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
-
-        async def load() -> Credentials:
-            return Credentials(Access(f"https://localhost:{port}", tls=tls_context(str(authority.ca))), {})
-
-        async with Client(Connection(load), Limiter(100), Known().observe) as client:
+        url = f"https://localhost:{server.sockets[0].getsockname()[1]}"
+        async with client_of(Access(url, tls=tls_context(str(authority.ca)))) as client:
             request = WatchRequest(1, timeout=300)
             async with client.watch(PODS, None, Selectors(), request, Representation.TABLE) as refused:
                 assert isinstance(refused, Failure)
@@ -147,13 +143,8 @@ async def test_name_that_is_told(secure: Server, authority: Authority) -> None:
 async def test_name_at_an_address(secure: Server, authority: Authority, name: str | None, *, accepted: bool) -> None:
     """At the address of one apiserver, it is its own name that counts, and not the one of the credentials."""
     secure.script = [EMPTY]
-
-    async def load() -> Credentials:
-        access = Access("https://cluster.invalid", tls=tls_context(str(authority.ca)), server_name="cluster.invalid")
-        return Credentials(access, {})
-
-    address = Address(secure.url, name)
-    async with Client(Connection(load), Limiter(100), Known().observe, address=address) as client:
+    access = Access("https://cluster.invalid", tls=tls_context(str(authority.ca)), server_name="cluster.invalid")
+    async with client_of(access, Address(secure.url, name)) as client:
         answered = await tick(client)
     assert isinstance(answered, Reading) is accepted
     if not accepted:
@@ -163,11 +154,7 @@ async def test_name_at_an_address(secure: Server, authority: Authority, name: st
 
 async def test_watch_tells_of_its_transport(secure: Server, authority: Authority) -> None:
     secure.script = [CHUNKED]
-
-    async def load() -> Credentials:
-        return Credentials(Access(secure.url, tls=tls_context(str(authority.ca))), {})
-
-    async with Client(Connection(load), Limiter(100), Known().observe) as client:
+    async with client_of(Access(secure.url, tls=tls_context(str(authority.ca)))) as client:
         request = WatchRequest(1, timeout=300)
         async with client.watch(PODS, None, Selectors(), request, Representation.TABLE) as stream:
             assert isinstance(stream, Stream)

@@ -299,6 +299,13 @@ class TestNotToBeHad:
             await asyncio.sleep(30)
             assert not cluster.count("probe_cache")
 
+    async def test_where_nobody_announces_itself_it_is_not_known_how_many_there_are(self, cluster: Cluster) -> None:
+        cluster.announce()
+        cluster.date_skew = 0.0
+        async with running(config("pods"), start=60) as run:
+            assert apiserver(run, "service").peers is None
+            assert apiserver(run, "service").offset is not None
+
     async def test_leases_that_may_not_be_read_are_said_once(self, cluster: Cluster, log: Log) -> None:
         cluster.fail(Reason.FORBIDDEN, "discovery", LEASES)
         async with running(each("pods")) as run:
