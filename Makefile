@@ -28,7 +28,7 @@ demo: setup ## Watch a simulated cluster and see its latencies, until Ctrl-C (DU
 	@$(BIN)/watchslo demo $(if $(DURATION),--duration $(DURATION)) $(if $(FAULT),--fault $(FAULT))
 
 test: setup ## Run the unit tests; clock, latency, watch and diagnose must be covered, every branch of them
-	$(BIN)/coverage run -m pytest tests/unit
+	$(BIN)/pytest --numprocesses auto --cov --cov-report= tests/unit
 	$(BIN)/coverage report --include='$(GATED)' --fail-under=100 --skip-covered --show-missing
 
 check: setup ## Check style, types, layers, the locks, and what no file may hold

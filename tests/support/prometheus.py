@@ -23,15 +23,16 @@ START_SECONDS = 30.0
 HTTP_SECONDS = 10.0
 
 
-def program(name: str) -> str:
+def program(name: str, package: str = "prometheus") -> str:
     """Where `prometheus` or `promtool` is: `PROMETHEUS_BIN` and `PROMTOOL_BIN` name others than those that are found.
 
-    Without it the test is skipped, but in CI it fails.
+    So it is with others of Debian's packages. Without it the test is skipped, but in CI it fails.
     """
-    path = os.environ.get(f"{name.upper()}_BIN") or shutil.which(name)
+    variable = f"{name.upper().replace('-', '_')}_BIN"
+    path = os.environ.get(variable) or shutil.which(name)
     if path is not None:
         return path
-    missing = f"there is no {name} here: install Debian's package `prometheus`, or let {name.upper()}_BIN name it"
+    missing = f"there is no {name} here: install Debian's package `{package}`, or let {variable} name it"
     if "CI" in os.environ:
         pytest.fail(missing, pytrace=False)
     pytest.skip(missing)

@@ -1,4 +1,4 @@
-"""What else goes on in the real cluster: a writer, an informer that starts again and again, and one that went deaf."""
+"""What else goes on in the real cluster: writers, an informer that starts again and again, and one that went deaf."""
 
 import contextlib
 import http.client
@@ -16,8 +16,8 @@ from tests.support.control_plane import ControlPlane, Etcd
 from tests.support.writer import StatusError
 
 CORE = "/api/v1/namespaces/default"
-NAMESPACES, TEMPLATES = "/api/v1/namespaces", f"{CORE}/podtemplates"
-WRITE_SECONDS, START_SECONDS = 0.05, 3.0
+NAMESPACES, TEMPLATES, ACCOUNTS = "/api/v1/namespaces", f"{CORE}/podtemplates", f"{CORE}/serviceaccounts"
+WRITE_SECONDS, CREATE_SECONDS, START_SECONDS = 0.05, 1.0, 3.0
 OBJECTS = 50
 STREAMED = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
 READ_AHEAD_BYTES = 4096
@@ -65,6 +65,18 @@ class Putting(Client):
         metadata = {"name": name, "namespace": "default", "uid": name, "annotations": {"changed": str(number)}}
         value = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
         self._etcd.put(f"/registry/configmaps/default/{name}", value)
+
+
+class Creating(Client):
+    """Creates service accounts, which the apiserver dates."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        super().__init__(CREATE_SECONDS)
+        self._plane = plane
+
+    def act(self, number: int) -> None:
+        with self._plane.writer() as writer:
+            writer.create(ACCOUNTS, {"metadata": {"name": f"new-{number}"}})
 
 
 class Starting(Client):

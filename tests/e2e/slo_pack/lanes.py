@@ -196,6 +196,7 @@ LANES = (
         (
             {"resource": LATE_RESOURCE, "namespace": "default"},
             {"resource": "leases.coordination.k8s.io", "list": "stream"},
+            {"resource": "serviceaccounts", "namespace": "default", "creation": True},
         ),
         (
             Fault(

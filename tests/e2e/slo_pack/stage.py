@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from tests.e2e.slo_pack.clients import Putting, Starting, deaf
+from tests.e2e.slo_pack.clients import Creating, Putting, Starting, deaf
 from tests.e2e.slo_pack.lanes import CROWD, SIMULATED, Lane
 from tests.e2e.slo_pack.place import FROZEN_RESOURCE, LATE_RESOURCE, OBJECTIVE, Ground, Place, configured
 from tests.support.assets import Assets
@@ -114,6 +114,7 @@ class Stage:
             for place in self.places.values():
                 place.daemon.until_listening()
             stack.enter_context(deaf(ground.plane))
+            stack.enter_context(Creating(ground.plane))
             stack.enter_context(Starting(ground.plane))
             targets = list(self._targets(demo))
             self.hours = self._prometheus(stack, "hours", HOURS_SHRINK, targets, ground.plane)
