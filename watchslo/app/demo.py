@@ -153,7 +153,7 @@ async def _end_after(seconds: float, stop: asyncio.Event) -> None:
 @contextlib.asynccontextmanager
 async def _stage(*, on_the_way: bool) -> AsyncIterator[Stage]:
     """A simulated cluster that lives as long as the context, with a proxy before it if things go wrong on the way."""
-    setting = json.dumps({"workload": WORKLOAD, "latency": LATENCY})
+    setting = json.dumps({"cluster": {"identity": True}, "workload": WORKLOAD, "latency": LATENCY})
     async with contextlib.AsyncExitStack() as stack:
         cluster = await stack.enter_async_context(_process("watchslo.sim", "--config", setting))
         if not on_the_way:

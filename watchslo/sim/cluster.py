@@ -41,6 +41,8 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """The feature gate WatchList, where it is not as in the version."""
     token: str = ""
     """The bearer token that requests need; none is needed without."""
+    identity: bool = False
+    """Whether the apiserver keeps a lease that says that it is there, renewed every ten seconds."""
     clock_offset: float = 0.0
     """How far the apiserver's wall clock is ahead of this machine's."""
     second_etcd: tuple[str, ...] = ()

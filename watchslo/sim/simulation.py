@@ -1,5 +1,7 @@
 """A simulated cluster with all that belongs to it, listening: as a process runs it, or a test."""
 
+import asyncio
+import contextlib
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,6 +11,7 @@ from aiohttp import web
 
 from watchslo.sim.cluster import Cluster
 from watchslo.sim.control import Config, Control
+from watchslo.sim.identity import announce
 from watchslo.sim.process import listen
 from watchslo.sim.server import Server
 from watchslo.sim.workload import Workload
@@ -35,11 +38,22 @@ async def simulated(
     runner = await listen(_application(server, control), host, port, tls)
     try:
         await control.start(config)
-        yield f"{'https' if tls else 'http'}://{host}:{runner.addresses[0][1]}"
+        async with _announced(cluster) if config.cluster.identity else contextlib.nullcontext():
+            yield f"{'https' if tls else 'http'}://{host}:{runner.addresses[0][1]}"
     finally:
         await workload.stop()
         cluster.stop()
         await runner.cleanup()
+
+
+@asynccontextmanager
+async def _announced(cluster: Cluster) -> AsyncIterator[None]:
+    announcing = asyncio.create_task(announce(cluster))
+    try:
+        yield
+    finally:
+        announcing.cancel()
+        await asyncio.wait([announcing])
 
 
 def _application(server: Server, control: Control) -> web.Application:
