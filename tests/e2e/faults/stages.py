@@ -25,6 +25,7 @@ CONFIGMAPS = f"{CORE}/configmaps"
 GROUP = "tests.watchslo.invalid"
 CUSTOM = f"/apis/{GROUP}/v1/namespaces/default"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+ANNOTATION_BYTES = 2000
 
 
 def event(name: str) -> dict[str, Any]:
@@ -35,12 +36,19 @@ def anything(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name}}
 
 
+def annotated(name: str) -> dict[str, Any]:
+    """A config map whose metadata are long: more than 64 kbit/s carry where only four a second are written."""
+    made = configmap(name)
+    made["metadata"]["annotations"] = {"filling": "x" * ANNOTATION_BYTES}
+    return made
+
+
 def custom(kind: str) -> Make:
     return lambda name: {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": {"name": name}}
 
 
 WRITTEN: Mapping[str, tuple[str, Make]] = {
-    "configmaps": (CONFIGMAPS, configmap),
+    "configmaps": (CONFIGMAPS, annotated),
     "events": (f"{CORE}/events", event),
     "secrets": (f"{CORE}/secrets", anything),
     "pods": (f"{CORE}/pods", pod),
