@@ -28,6 +28,7 @@ THEIRS = 'cluster=~"$cluster", resource=~"$resource"'
 BY = ("cluster", "resource")
 LEGEND = "{{cluster}} {{resource}}"
 SLOW = high_is_bad(0.1, 0.5)
+BUSY = 1  # events a second
 
 PRELUDE = "Theirs is of all its clients, ours of one watch."
 APISERVERS = f'and on (cluster, job, instance) apiserver_longrunning_requests{{{CLUSTER.name}=~"$cluster"}}'
@@ -96,15 +97,16 @@ EVENTS = Section(
         ),
         Panel(
             "Revisions that the cache is behind",
-            "Newest revision that watchslo knows minus that of the apiserver's cache. An idle resource's cache moves "
-            "only with bookmarks from etcd; look at busy ones.",
+            "Newest revision that watchslo knows minus that of the apiserver's cache, of resources that change: the "
+            "cache of an idle one moves only with bookmarks from etcd, and is not behind.",
             Look.LINES,
             Unit.COUNT,
             (
                 Target(
                     f"max by (cluster) (watchslo_resource_version{{{OF_INSTANCES}}}) - on (cluster) "
                     "group_right min by (cluster, resource) "
-                    f"(apiserver_watch_cache_resource_version{{{THEIRS}}})",
+                    f"(apiserver_watch_cache_resource_version{{{THEIRS}}}) "
+                    f"and {_theirs('apiserver_watch_cache_events_received_total')} > {BUSY}",
                     LEGEND,
                 ),
             ),

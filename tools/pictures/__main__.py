@@ -20,6 +20,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=15.0, help="how long to look back (15)")
     parser.add_argument("--scrape-interval", type=float, default=15.0, metavar="SECONDS", help="of Prometheus (15)")
     parser.add_argument("--uid", action="append", help="only this dashboard; may be given again")
+    parser.add_argument("--choose", action="append", default=[], metavar="NAME=VALUE", help="such as cluster=prod-eu")
     parser.add_argument("--out", type=Path, default=FOLDER / "pictures", metavar="FOLDER")
     arguments = parser.parse_args()
 
@@ -27,11 +28,12 @@ def main() -> None:
     rate_interval = max(step + arguments.scrape_interval, 4 * arguments.scrape_interval)  # as Grafana reckons it
     end = time.time() // step * step
     span = Range(end - round(arguments.minutes * 60 / step) * step, end, step)
+    chosen = dict(choice.split("=", 1) for choice in arguments.choose)
     arguments.out.mkdir(parents=True, exist_ok=True)
     for file in sorted(FOLDER.glob("*.json")):
         if arguments.uid is None or file.stem in arguments.uid:
             dashboard = json.loads(file.read_text())
-            picture = draw(dashboard, Prometheus(arguments.prometheus), span, rate_interval)
+            picture = draw(dashboard, Prometheus(arguments.prometheus), span, rate_interval, chosen)
             path = arguments.out / f"{file.stem}.png"
             picture.savefig(path, facecolor=picture.get_facecolor())
             _shrink(path)

@@ -77,10 +77,12 @@ class Box:
         return Box(self.left + left, self.top + top, self.width - left - right, self.height - top - bottom)
 
 
-def draw(dashboard: Json, prometheus: Prometheus, span: Range, rate_interval: float) -> Figure:
-    """The dashboard's picture over a time."""
+def draw(
+    dashboard: Json, prometheus: Prometheus, span: Range, rate_interval: float, chosen: Mapping[str, str]
+) -> Figure:
+    """The dashboard's picture over a time, with what is `chosen` of its variables."""
     own = {"__rate_interval": f"{rate_interval:.0f}s", "__range": f"{span.end - span.start:.0f}s"}
-    look = Look(prometheus, span, choices(dashboard) | own)
+    look = Look(prometheus, span, choices(dashboard) | own | dict(chosen))
     rows = max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in dashboard["panels"])
     size = COLUMNS * COLUMN_INCHES, rows * ROW_INCHES + HEAD_INCHES
     figure = Figure(figsize=size, dpi=DPI, facecolor=PAPER)
