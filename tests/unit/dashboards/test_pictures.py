@@ -52,13 +52,14 @@ SERIES = (
 @pytest.mark.parametrize("name", files())
 def test_every_panel_is_drawn(name: str) -> None:
     dashboard, answers = json.loads(files()[name]), Answers(*SERIES)
-    figure = draw(dashboard, answers, SPAN, rate_interval=8.0)
+    figure = draw(dashboard, answers, SPAN, 8.0, {"cluster": "prod-eu"})
     written = [text.get_text() for text in figure.texts]
     for panel in panels(dashboard):
         assert panel["title"] in written
     assert len(answers.exprs) == sum(len(panel["targets"]) for panel in panels(dashboard))
     assert not any("$" in expr for expr in answers.exprs)
     assert any("[8s]" in expr for expr in answers.exprs)
+    assert all('cluster=~"prod-eu"' in expr for expr in answers.exprs)
     assert not [text for axes in figure.axes for text in axes.texts]  # nowhere "No data"
     figure.draw_without_rendering()
 
@@ -66,15 +67,13 @@ def test_every_panel_is_drawn(name: str) -> None:
 @pytest.mark.parametrize("series", [(), (Series({"le": "+Inf"}, TIMES, (NAN,) * len(TIMES)),)])
 def test_nothing_is_said_to_be_nothing(series: tuple[Series, ...]) -> None:
     dashboard = json.loads(files()["watchslo-slo.json"])
-    figure = draw(dashboard, Answers(*series), SPAN, rate_interval=8.0)
+    figure = draw(dashboard, Answers(*series), SPAN, 8.0, {})
     said = [text.get_text() for axes in figure.axes for text in axes.texts]
     assert said == ["No data"] * len(list(panels(dashboard)))
 
 
 def test_series_of_zeros_are_drawn() -> None:
-    figure = draw(
-        json.loads(files()["watchslo-slo.json"]), Answers(rising({"le": "1.0"}, 0.0)), SPAN, rate_interval=8.0
-    )
+    figure = draw(json.loads(files()["watchslo-slo.json"]), Answers(rising({"le": "1.0"}, 0.0)), SPAN, 8.0, {})
     figure.draw_without_rendering()
 
 
