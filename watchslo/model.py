@@ -13,6 +13,7 @@ Source = tuple[str, str]
 """Where a revision was read: the apiserver's name, and the key of the resource."""
 
 FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
 
 
@@ -120,7 +121,11 @@ class Bounds:
     lower: FloatArray
     upper: FloatArray
     proven: FloatArray
-    measurable: NDArray[np.bool_]
+    measurable: BoolArray
+
+    def at(self, chosen: IntArray | BoolArray) -> "Bounds":
+        """Those of some of the events, told by their places or by whether they are meant."""
+        return Bounds(self.lower[chosen], self.upper[chosen], self.proven[chosen], self.measurable[chosen])
 
 
 Measure = Callable[[IntArray, FloatArray], Bounds]

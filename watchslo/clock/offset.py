@@ -6,10 +6,41 @@ answers at different fractions of a second leave a few milliseconds of that. Bes
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from watchslo.model import Interval
+import numpy as np
+
+from watchslo.model import BoolArray, FloatArray, Interval
 
 DRIFT = 200e-6  # seconds a second: two quartz clocks, each off by no more than 100 ppm
+REMEMBERED_SECONDS = 600.0  # how long it matters what a clock said before it was set
+
+
+@dataclass(frozen=True, slots=True)
+class Dating:
+    """What an instant of a wall clock, or of one of several, is on a clock of ours, and of which instants that is true.
+
+    `offset` is the wall clock minus ours, `since` the moment of ours from which on all answers agree on it: what was
+    stamped before may be of a clock that was set meanwhile, by `former`. `confirmed` is when the last of these answers
+    was asked for: what came later may be of a clock that has been set since.
+    """
+
+    offset: Interval
+    since: float
+    confirmed: float
+    former: Interval | None = None
+
+    def ages(self, created_wall: FloatArray, received: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """How long before they were received objects were created, at least and at most, and of which that is sure.
+
+        `created_wall` are creationTimestamps, whole seconds: each was stamped between then and a second later, after
+        mutating admission and before the commit.
+        """
+        age = received - created_wall
+        lower, upper = np.maximum(0.0, age - 1.0 + self.offset.lower), age + self.offset.upper
+        oldest = upper if self.former is None else np.maximum(upper, age + self.former.upper)
+        sure = (upper >= 0.0) & (received - oldest >= self.since) & (received <= self.confirmed)
+        return lower, upper, sure
 
 
 class ClockOffset:
@@ -23,17 +54,25 @@ class ClockOffset:
         self.steps = 0
         self._known: Interval | None = None
         self._known_at = 0.0
+        self._since = 0.0
+        self._confirmed = 0.0
+        self._former: Interval | None = None
 
     def observe(self, date: float, sent: float, answered: float, now: float) -> bool:
         """Takes in one answer's `Date` (Unix seconds); false if it contradicts what was known."""
         observed = Interval(date - answered, date + 1.0 - sent)
-        known = self.bounds(now) or observed
-        both = Interval(max(known.lower, observed.lower), min(known.upper, observed.upper))
-        self._known_at = now
+        known = self.bounds(now)
+        both = observed if known is None else _intersection(known, observed)
+        if known is None:
+            self._since = answered
+        self._known_at, self._confirmed = now, sent
         if both.width >= 0:
             self._known = both
             return True
         self.steps += 1
+        forgotten = answered - self._since > REMEMBERED_SECONDS
+        self._former = _union(known, None if forgotten else self._former)
+        self._since = answered
         # Our own clock may have been set back while we waited for the answer: then not even that one makes sense.
         self._known = observed if observed.width >= 0 else None
         return False
@@ -45,21 +84,32 @@ class ClockOffset:
         drift = DRIFT * abs(now - self._known_at)
         return Interval(self._known.lower - drift, self._known.upper + drift)
 
+    def dating(self, now: float) -> Dating | None:
+        """What its instants are on our clock, from what is known now; None before the first answer."""
+        known = self.bounds(now)
+        return None if known is None else Dating(known, self._since, self._confirmed, self._former)
 
-def hull(intervals: Sequence[Interval | None]) -> Interval | None:
-    """The interval that holds theta of whichever apiserver it was; None if any is unknown, or there is none."""
+
+def of_any(datings: Sequence[Dating | None]) -> Dating | None:
+    """What an instant is of whichever of these clocks it may be; None if one of them is unknown, or there is none."""
+    known = [dating for dating in datings if dating is not None]
+    if not known or len(known) < len(datings):
+        return None
+    return Dating(
+        Interval(min(dating.offset.lower for dating in known), max(dating.offset.upper for dating in known)),
+        max(dating.since for dating in known),
+        min(dating.confirmed for dating in known),
+        _union(*(dating.former for dating in known)),
+    )
+
+
+def _intersection(first: Interval, second: Interval) -> Interval:
+    return Interval(max(first.lower, second.lower), min(first.upper, second.upper))
+
+
+def _union(*intervals: Interval | None) -> Interval | None:
+    """The shortest interval that holds all there are."""
     known = [interval for interval in intervals if interval is not None]
-    if not known or len(known) < len(intervals):
+    if not known:
         return None
     return Interval(min(interval.lower for interval in known), max(interval.upper for interval in known))
-
-
-def creation_bounds(created_wall: float, received: float, offset: Interval) -> Interval:
-    """How long ago an object was created that was received at `received`, in seconds.
-
-    `created_wall` is its creationTimestamp, whole seconds of a clock that is `offset` ahead of the one that `received`
-    is of: it was stamped between `created_wall` and a second later there, after mutating admission and before the
-    commit.
-    """
-    age = received - created_wall
-    return Interval(max(0.0, age - 1.0 + offset.lower), max(0.0, age + offset.upper))

@@ -13,11 +13,12 @@ from math import floor
 import numpy as np
 
 from watchslo.latency.bins import Bins
+from watchslo.latency.creation import PROVISIONAL_EVENTS, PROVISIONAL_SECONDS, Creation, Creators
 from watchslo.latency.distribution import Distribution, runs
-from watchslo.latency.hops import Cache, Hops, cache_to_client, creation_to_storage, storage_to_cache
+from watchslo.latency.hops import Cache, Hops, cache_to_client, storage_to_cache
 from watchslo.latency.objective import EventVerdict, Objective, Windows, judge_events
 from watchslo.latency.window import Tally, later_than, tally
-from watchslo.model import Bounds, FloatArray, IntArray, Interval, Measure
+from watchslo.model import Bounds, FloatArray, IntArray, Measure
 from watchslo.snapshot import Hop, ObjectiveReading, TrackReading
 
 INITIAL = "initial"  # not live: part of a list
@@ -30,57 +31,6 @@ UNMEASURED = (INITIAL, BEFORE_CLOCK, DOMAIN, TAINTED, UNSEALED, UNPARSABLE)
 """Why an event is no sample."""
 
 ROLLING_WINDOWS = (("1m", 60.0), ("5m", 300.0), ("15s", 15.0))  # the last one is for diagnosis
-CREATION_WINDOWS = ROLLING_WINDOWS[1:2]  # its intervals are wide and its events few; nobody reads the window itself
-
-PROVISIONAL_EVENTS = 65_536  # a megabyte a watch, at most
-PROVISIONAL_SECONDS = 600.0  # the clock's memory goes no further back
-
-
-class _Creation:
-    """The statistics of the creation clock: its intervals need no sealing, but what they tell of the commit does."""
-
-    def __init__(self, bins: Bins, start: float) -> None:
-        self.distribution = Distribution(bins, start, CREATION_WINDOWS)
-        self._bins = bins
-        self._lower = array("d")
-        self._upper = array("d")
-        self._received = array("d")
-        self._revisions = array("q")
-        self._youngest = array("d")
-        self._oldest = array("d")
-
-    def record(self, received: float, revisions: Sequence[int], ages: Sequence[Interval]) -> None:
-        lower, upper = [age.lower for age in ages], [age.upper for age in ages]
-        self._lower.extend(lower)
-        self._upper.extend(upper)
-        if len(self._received) + len(revisions) <= PROVISIONAL_EVENTS:
-            self._received.extend(array("d", (received,)) * len(revisions))
-            self._revisions.extend(revisions)
-            self._youngest.extend(lower)
-            self._oldest.extend(upper)
-
-    def to_storage(
-        self, second: float, received: FloatArray, revisions: IntArray, latency: Bounds
-    ) -> tuple[FloatArray, Bounds]:
-        """Of those events that are known to be creations: when they were received, and how long they took to commit."""
-        created, youngest, oldest = self._take_before(second)
-        _, at, of = np.intersect1d(revisions, created, return_indices=True)
-        dated = Bounds(latency.lower[at], latency.upper[at], latency.proven[at], latency.measurable[at])
-        return received[at], creation_to_storage(dated, youngest[of], oldest[of])
-
-    def evaluate(self, now: float, round_trip: float) -> None:
-        self._take_before(now - PROVISIONAL_SECONDS)
-        lower, upper = np.array(self._lower), np.array(self._upper)
-        del self._lower[:], self._upper[:]
-        slots = [(now, tally(self._bins, lower, upper, lower))] if len(lower) else []
-        self.distribution.evaluate(now, slots, (), round_trip)
-
-    def _take_before(self, time: float) -> tuple[IntArray, FloatArray, FloatArray]:
-        count = bisect_left(self._received, time)
-        taken = np.array(self._revisions[:count]), np.array(self._youngest[:count]), np.array(self._oldest[:count])
-        for column in (self._received, self._revisions, self._youngest, self._oldest):
-            del column[:count]
-        return taken
 
 
 class Track:
@@ -100,7 +50,7 @@ class Track:
         self._round_trip = 0.0
         self._distribution = Distribution(bins, start, ROLLING_WINDOWS)
         self._hops = Hops(bins, start)
-        self._creation = _Creation(bins, start) if creation else None
+        self._creation = Creation(bins, start) if creation else None
         self._windows = Windows(bins, objective, start)
         self._verdicts = Counter(dict.fromkeys(EventVerdict, 0))
         self._unresolved = 0
@@ -115,13 +65,13 @@ class Track:
         self._revisions.extend(array("q", revisions))
         self._received.extend(array("d", (received,)) * len(revisions))
 
-    def record_creation(self, received: float, revisions: Sequence[int], ages: Sequence[Interval]) -> None:
-        """Takes how long ago live events that arrived together were created; only where creation is enabled.
+    def note_creations(self, received: float, revisions: Sequence[int], created_wall: Sequence[float]) -> None:
+        """Takes when live events that arrived together were created, by their stamps; only where creation is enabled.
 
         How long before its commit each one was, is told of those that are recorded, too.
         """
         assert self._creation is not None
-        self._creation.record(received, revisions, ages)
+        self._creation.note(received, revisions, created_wall)
 
     def seal(
         self,
@@ -151,9 +101,7 @@ class Track:
         latency = measure(revisions, received)
         self._count(received, latency)
         if self._creation:
-            self._hops.count(
-                Hop.CREATION_TO_STORAGE, *self._creation.to_storage(second, received, revisions, latency), round_trip
-            )
+            self._creation.seal(revisions, latency)
         if cache:
             self._divide(received, revisions, latency, cache)
         return not bool(foreign.any())
@@ -167,12 +115,19 @@ class Track:
         """Counts events that are no samples."""
         self._unmeasured[reason] += count
 
-    def evaluate(self, now: float, withheld: Sequence[float] = (), *, overloaded: bool = False) -> None:
+    def evaluate(
+        self,
+        now: float,
+        withheld: Sequence[float] = (),
+        *,
+        overloaded: bool = False,
+        creators: Creators | None = None,
+    ) -> None:
         """Makes a new reading of what was sealed.
 
         `withheld` are the ages, in seconds, of events that are proven not to have been delivered yet: they count in the
         rolling windows of this reading, and again, for good, when they arrive. `overloaded` says that since the last
-        evaluation we could not keep up: then no window is blamed.
+        evaluation we could not keep up: then no window is blamed. `creators` date what was created, if they are known.
         """
         overdue, _ = self._take_before(now - PROVISIONAL_SECONDS)
         self.unmeasured(UNSEALED, len(overdue))
@@ -183,7 +138,7 @@ class Track:
         self._windows.periods.add(slots)
         self._windows.judge(now, self._sealed)
         if self._creation:
-            self._creation.evaluate(now, self._round_trip)
+            self._creation.evaluate(now, self._sealed, creators, self._hops, self._round_trip)
         self._hops.evaluate(now)
         self._reading = self._read()
 

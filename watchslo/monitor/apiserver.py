@@ -5,7 +5,7 @@ from collections import Counter
 
 import structlog
 
-from watchslo.clock.offset import ClockOffset
+from watchslo.clock.offset import ClockOffset, Dating
 from watchslo.kube.access import Address, Connection
 from watchslo.kube.client import Client
 from watchslo.kube.discovery import unproven_storage
@@ -73,9 +73,9 @@ class Apiserver:
         return Interval(bounds.lower - ours, bounds.upper - ours) if bounds else None
 
     @property
-    def stamp_offset(self) -> Interval | None:
-        """By how much its wall clock is ahead of our monotonic one, which nobody sets; unknown where several answer."""
-        return self._offset.bounds(time.monotonic()) if self.peers == 1 else None
+    def dating(self) -> Dating | None:
+        """What its wall clock's instants are on our monotonic one, which nobody sets; unknown where several answer."""
+        return self._offset.dating(time.monotonic()) if self.peers == 1 else None
 
     def travelled(self, back: int, age: float) -> None:
         """An answer was from the past: so many revisions before what had been seen, and at least so old, in seconds."""

@@ -13,12 +13,12 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from watchslo.clock.offset import hull
+from watchslo.clock.offset import Dating, of_any
 from watchslo.config import KubernetesConfig
 from watchslo.kube.access import Address, Connection
 from watchslo.kube.apiservers import LEASE_SECONDS, TLS_NAME, await_change, count_apiservers, read_addresses
 from watchslo.kube.limiter import Limiter
-from watchslo.model import SERVICE, Interval
+from watchslo.model import SERVICE
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.trouble import Trouble
 from watchslo.watch.failure import Action, Failure, Reason, because
@@ -106,14 +106,14 @@ class Fleet:
         self._front += 1
 
     @property
-    def creators(self) -> Interval | None:
-        """By how much the clocks of all that may stamp creations are ahead of our monotonic one.
+    def creators(self) -> Dating | None:
+        """What the clocks of all that may stamp creations are on our monotonic one.
 
         Unknown while one of them is not among those that we ask.
         """
         if self.servers is None or self.servers > len(self.members):
             return None
-        return hull([apiserver.stamp_offset for apiserver in self.members.values()])
+        return of_any([apiserver.dating for apiserver in self.members.values()])
 
     # Finding them
 

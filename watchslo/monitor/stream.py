@@ -13,7 +13,7 @@ import structlog
 
 from watchslo.clock.cache import CacheClock
 from watchslo.clock.domain import Membership
-from watchslo.clock.offset import creation_bounds
+from watchslo.clock.offset import Dating
 from watchslo.config import WatchConfig
 from watchslo.kube.client import Selectors
 from watchslo.kube.representation import Representation
@@ -66,7 +66,7 @@ class Stream:
     `number` is unique among streams; `renewed` is set whenever the watch opens; `health` is what audits found,
     `history` how far back a watch may begin, and `cache_clock` when revisions reached the apiserver's cache, while
     somebody looks; `asks_for_hops` whether somebody is to. In the namespace `nudged_in` the resource can be read.
-    `creators` tells by how much the clocks that stamp creations are ahead of our monotonic one.
+    `creators` tells what the clocks that stamp creations are on our monotonic one.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Stream:
         watch: WatchConfig,
         resource: Resource,
         apiserver: Apiserver,
-        creators: Callable[[], Interval | None],
+        creators: Callable[[], Dating | None],
         track: Track,
         home: Timekeeper,
         lag: Lag,
@@ -303,24 +303,20 @@ class Stream:
             self.track.unmeasured(TAINTED, len(batch.revisions))
             return
         if self._measures_creation:
-            self._measure_creations(batch)
+            self._note_creations(batch)
         if is_member:
             self.track.record(batch.received, batch.revisions)
         else:
             self.track.unmeasured(DOMAIN, len(batch.revisions))
 
-    def _measure_creations(self, batch: Batch) -> None:
-        offset = self._creators()
-        if offset is None:
-            return
+    def _note_creations(self, batch: Batch) -> None:
         stamped = (
             (revision, _parse_time(created))
             for type_, revision, created in zip(batch.types, batch.revisions, batch.created, strict=True)
             if type_ == "ADDED" and created
         )
         known = [(revision, stamp) for revision, stamp in stamped if stamp is not None]
-        ages = [creation_bounds(stamp, batch.received, offset) for _, stamp in known]
-        self.track.record_creation(batch.received, [revision for revision, _ in known], ages)
+        self.track.note_creations(batch.received, [revision for revision, _ in known], [stamp for _, stamp in known])
 
     def _note(self, fact: Fact) -> None:
         """Takes in a fact; why a watch was closed early and cleanly is only known a moment later."""
@@ -414,7 +410,7 @@ class Stream:
         """
         withheld = self.health.withheld(now, self.revision)
         is_frozen = not withheld and self.health.stalled_for(now, self.revision) is not None
-        self.track.evaluate(now, withheld, overloaded=overloaded or is_frozen)
+        self.track.evaluate(now, withheld, overloaded=overloaded or is_frozen, creators=self._creators())
         is_whole = self.up and not self._driver.machine.lists
         if is_whole and self._opened is not None and now - self._opened >= HEALTHY_SECONDS:
             self._trouble.over()

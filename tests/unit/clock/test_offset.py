@@ -2,11 +2,12 @@
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchslo.clock.offset import ClockOffset, creation_bounds, hull
+from watchslo.clock.offset import REMEMBERED_SECONDS, ClockOffset, Dating, of_any
 from watchslo.model import Interval
 
 sixty_fourths = st.integers(0, 64).map(lambda n: n / 64)
@@ -121,34 +122,97 @@ class TestClockOffset:
         assert bounds.width < 0.04
 
 
-class TestHull:
-    def test_holds_all(self) -> None:
-        assert hull([Interval(1.0, 4.0), Interval(-2.0, 0.5), Interval(0.0, 5.0)]) == Interval(-2.0, 5.0)
-        assert hull([Interval(1.0, 4.0)]) == Interval(1.0, 4.0)
-
-    def test_is_unknown_if_any_is(self) -> None:
-        assert hull([Interval(1.0, 4.0), None]) is None
-        assert hull([None]) is None
-        assert hull([]) is None
+def dated(dating: Dating, created_wall: float, received: float) -> tuple[float, float] | None:
+    """At least and at most how old it was, or None if that is not sure."""
+    lower, upper, sure = dating.ages(np.array([created_wall]), np.array([received]))
+    return (float(lower[0]), float(upper[0])) if sure[0] else None
 
 
-class TestCreation:
+class TestDating:
+    ALWAYS = Dating(Interval(9.75, 10.25), since=0.0, confirmed=math.inf)
+
     def test_lies_within_the_second_and_the_offset(self) -> None:
-        assert creation_bounds(1000.0, 992.5, Interval(9.75, 10.25)) == Interval(1.25, 2.75)
+        assert dated(self.ALWAYS, 1000.0, 992.5) == (1.25, 2.75)
 
     def test_is_never_negative(self) -> None:
-        assert creation_bounds(1000.0, 990.5, Interval(9.75, 10.25)) == Interval(0.0, 0.75)
-        assert creation_bounds(1000.0, 980.0, Interval(9.75, 10.25)) == Interval(0.0, 0.0)
+        assert dated(self.ALWAYS, 1000.0, 990.5) == (0.0, 0.75)
+
+    def test_what_seems_to_be_created_later_is_of_another_clock(self) -> None:
+        assert dated(self.ALWAYS, 1000.0, 980.0) is None
+
+    def test_what_came_after_the_last_answer_was_asked_for_is_not_sure(self) -> None:
+        dating = Dating(Interval(10.0, 10.0), since=0.0, confirmed=992.5)
+        assert dated(dating, 1000.0, 992.5) == (1.5, 2.5)
+        assert dated(dating, 1000.0, 992.625) is None
+
+    def test_what_was_created_before_the_first_answer_is_not_sure(self) -> None:
+        dating = Dating(Interval(10.0, 10.0), since=990.0, confirmed=math.inf)
+        assert dated(dating, 1000.0, 992.5) == (1.5, 2.5)
+        assert dated(dating, 999.0, 992.5) is None
+
+    @pytest.mark.parametrize("former", [5.0, 15.0])
+    def test_what_may_be_of_a_clock_before_it_was_set_is_not_sure(self, former: float) -> None:
+        """Set from 5 s ahead to 10 s, an old stamp seems older than it is; from 15 s, younger."""
+        dating = Dating(Interval(10.0, 10.0), since=990.0, confirmed=math.inf, former=Interval(former, former))
+        stamp, received = math.floor(989.5 + former), 992.0
+        assert dated(dating, stamp, received) is None
+        assert dated(dating, 1006.0, 999.0) == (2.0, 3.0)
+
+    def test_of_any_is_what_all_agree_on(self) -> None:
+        one = Dating(Interval(1.0, 4.0), since=10.0, confirmed=90.0)
+        other = Dating(Interval(-2.0, 0.5), since=20.0, confirmed=95.0, former=Interval(7.0, 8.0))
+        assert of_any([one, other]) == Dating(Interval(-2.0, 4.0), 20.0, 90.0, Interval(7.0, 8.0))
+        assert of_any([one]) == one
+
+    def test_of_any_is_unknown_if_one_is(self) -> None:
+        assert of_any([self.ALWAYS, None]) is None
+        assert of_any([None]) is None
+        assert of_any([]) is None
+
+    def test_is_unknown_before_the_first_answer(self) -> None:
+        assert ClockOffset().dating(5.0) is None
+
+    def test_goes_from_the_first_answer_to_when_the_last_one_was_asked_for(self) -> None:
+        offset = ClockOffset()
+        offset.observe(1000.0, 990.25, 990.5, now=990.5)
+        offset.observe(1001.0, 990.75, 991.0, now=990.5)
+        assert offset.dating(990.5) == Dating(Interval(10.0, 10.75), since=990.5, confirmed=990.75)
+
+    @pytest.mark.parametrize(("quiet", "remembered"), [(REMEMBERED_SECONDS, True), (REMEMBERED_SECONDS + 1, False)])
+    def test_remembers_for_a_while_what_a_clock_said_before(self, quiet: float, *, remembered: bool) -> None:
+        offset = ClockOffset()
+        offset.observe(1010.0, 1000.0, 1000.0, now=0.0)
+        offset.observe(1101.0, 1001.0, 1001.0, now=0.0)
+        first = offset.dating(0.0)
+        assert first == Dating(Interval(100.0, 101.0), since=1001.0, confirmed=1001.0, former=Interval(10.0, 11.0))
+        offset.observe(1021.0 + quiet, 1001.0 + quiet, 1001.0 + quiet, now=0.0)
+        second = offset.dating(0.0)
+        assert second
+        assert second.former == Interval(10.0 if remembered else 100.0, 101.0)
 
     @given(
         theta=st.integers(-3600 * 8, 3600 * 8).map(lambda n: n / 8),
-        slack=st.tuples(st.integers(0, 16), st.integers(0, 16)),
+        step=st.integers(5, 3600) | st.integers(-3600, -5),
+        stepped=st.integers(0, 1024).map(lambda n: 1e6 + n / 64),
         created=st.integers(0, 1024).map(lambda n: 1e6 + n / 64),
         late=st.integers(0, 512).map(lambda n: n / 64),
     )
-    def test_the_truth_is_always_inside(
-        self, theta: float, slack: tuple[int, int], created: float, late: float
+    def test_what_is_sure_is_true_though_the_clock_is_set_meanwhile(
+        self, theta: float, step: int, stepped: float, created: float, late: float
     ) -> None:
-        offset = Interval(theta - slack[0] / 8, theta + slack[1] / 8)
-        bounds = creation_bounds(math.floor(created + theta), created + late, offset)
-        assert 0 <= bounds.lower <= late <= bounds.upper
+        """The clock is asked each half of a second, and answers at once."""
+        received = created + late
+
+        def wall(now: float) -> float:
+            return now + theta + (step if now >= stepped else 0.0)
+
+        offset, now = ClockOffset(), 1e6 - 2.0
+        while now < received + 2.0:
+            offset.observe(math.floor(wall(now)), now, now, now)
+            dating = offset.dating(now)
+            assert dating
+            bounds = dated(dating, math.floor(wall(created)), received)
+            assert bounds is None or bounds[0] <= late <= bounds[1]
+            now += 0.5
+        if stepped > received + 3.0 or (stepped < created - 2.0 and step > 0):
+            assert bounds is not None

@@ -6,14 +6,16 @@ from functools import partial
 import numpy as np
 import pytest
 
+from tests.unit.latency.creators import Told, note
 from tests.unit.latency.truth import BINS, bounds, lognormal
 from watchslo.clock.cache import CacheClock
-from watchslo.clock.offset import creation_bounds
+from watchslo.clock.offset import Dating
 from watchslo.clock.revision import RevisionClock
+from watchslo.latency.creation import PROVISIONAL_EVENTS, PROVISIONAL_SECONDS
 from watchslo.latency.distribution import runs
 from watchslo.latency.hops import Hops, cache_to_client, creation_to_storage, storage_to_cache
 from watchslo.latency.objective import Objective
-from watchslo.latency.track import PROVISIONAL_EVENTS, PROVISIONAL_SECONDS, Track
+from watchslo.latency.track import Track
 from watchslo.model import Bounds, FloatArray, IntArray, Interval, Reading
 from watchslo.snapshot import Hop, HopReading, QuantileReading
 
@@ -161,8 +163,8 @@ class Cached:
         return received - 0.375, received - 0.25
 
 
-def hops_of(track: Track, now: float = 1005.0) -> dict[Hop, HopReading]:
-    track.evaluate(now)
+def hops_of(track: Track, now: float = 1005.0, creators: Told | None = None) -> dict[Hop, HopReading]:
+    track.evaluate(now, creators=creators)
     return {reading.hop: reading for reading in track.reading().hops}
 
 
@@ -207,18 +209,20 @@ class TestTrack:
             assert quantile_of(hops_of(track)[Hop.CACHE_TO_CLIENT], 0.5).resolved is resolved
 
     def test_divides_nothing_of_a_second_that_is_dropped(self, track: Track) -> None:
+        creators = Told()
         track.record(1001.5, [1, 11])
-        track.record_creation(1001.5, [1, 11], [Interval(2.0, 3.0)] * 2)
+        note(track, creators, 1001.5, [1, 11], [Interval(2.0, 3.0)] * 2)
         assert not track.seal(1003, 10, dated, 0.002, Cached())
-        assert hops_of(track) == {}
+        assert hops_of(track, creators=creators) == {}
 
     def test_tells_of_creations_how_long_before_their_commit_they_were(self, track: Track) -> None:
-        track.record_creation(1001.5, [2, 3], [Interval(2.0, 3.0), Interval(4.0, 5.0)])
+        creators = Told()
+        note(track, creators, 1001.5, [2, 3], [Interval(2.0, 3.0), Interval(4.0, 5.0)])
         track.record(1001.5, [1, 2, 3])
-        track.record_creation(1003.5, [4], [Interval(2.0, 3.0)])
+        note(track, creators, 1003.5, [4], [Interval(2.0, 3.0)])
         track.record(1003.5, [4])
         track.seal(1003, 10, dated, 0.002)
-        (hop,) = hops_of(track).values()
+        (hop,) = hops_of(track, creators=creators).values()
         assert (hop.hop, hop.histogram.total) == (Hop.CREATION_TO_STORAGE, 2)
         median, worst = quantile_of(hop, 0.5), quantile_of(hop, 0.99)
         assert median.lower == pytest.approx(1.0, rel=0.1)
@@ -226,34 +230,49 @@ class TestTrack:
         assert worst.lower == pytest.approx(3.0, rel=0.1)
         assert worst.upper == pytest.approx(4.5, rel=0.1)
         track.seal(1005, 10, dated, 0.002)
-        assert hops_of(track, 1010)[Hop.CREATION_TO_STORAGE].histogram.total == 3
+        assert hops_of(track, 1010, creators)[Hop.CREATION_TO_STORAGE].histogram.total == 3
 
-    def test_tells_nothing_of_creations_that_are_of_no_known_sequence(self, track: Track) -> None:
-        track.record_creation(1001.5, [2, 3], [Interval(2.0, 3.0)] * 2)
+    def test_tells_it_only_once_the_creators_clocks_are_confirmed(self, track: Track) -> None:
+        creators = Told(confirmed=1002.0)
+        note(track, creators, 1001.5, [1], [Interval(2.0, 3.0)])
+        note(track, creators, 1002.5, [2, 3], [Interval(2.0, 3.0), None])
         track.record(1001.5, [1])
+        track.record(1002.5, [2, 3])
         track.seal(1003, 10, dated, 0.002)
         assert hops_of(track) == {}
+        assert hops_of(track, 1010, creators)[Hop.CREATION_TO_STORAGE].histogram.total == 1
+        creators.confirmed = 1003.0
+        assert hops_of(track, 1015, creators)[Hop.CREATION_TO_STORAGE].histogram.total == 2
+        assert hops_of(track, 1020, creators)[Hop.CREATION_TO_STORAGE].histogram.total == 2
+
+    def test_tells_nothing_of_creations_that_are_of_no_known_sequence(self, track: Track) -> None:
+        creators = Told()
+        note(track, creators, 1001.5, [2, 3], [Interval(2.0, 3.0)] * 2)
+        track.record(1001.5, [1])
+        track.seal(1003, 10, dated, 0.002)
+        assert hops_of(track, creators=creators) == {}
         creation = track.reading().creation
         assert creation is not None
         assert creation.total == 2
 
     def test_keeps_creations_no_longer_than_arrivals(self, track: Track) -> None:
-        track.record_creation(1001.5, [1], [Interval(2.0, 3.0)])
-        track.evaluate(1001.6 + PROVISIONAL_SECONDS)
+        creators = Told()
+        note(track, creators, 1001.5, [1], [Interval(2.0, 3.0)])
+        track.evaluate(1001.6 + PROVISIONAL_SECONDS, creators=creators)
         track.record(1001.5, [1])
         track.seal(1003, 10, dated, 0.002)
-        assert hops_of(track, 1700) == {}
+        assert hops_of(track, 1700, creators) == {}
 
     def test_keeps_no_more_creations_than_arrivals(self, track: Track) -> None:
-        revisions = range(1, PROVISIONAL_EVENTS + 1)
-        track.record_creation(1001.5, revisions, [Interval(2.0, 3.0)] * PROVISIONAL_EVENTS)
-        track.record_creation(1001.5, [PROVISIONAL_EVENTS + 1], [Interval(2.0, 3.0)])
+        creators, revisions = Told(), range(1, PROVISIONAL_EVENTS + 1)
+        note(track, creators, 1001.5, revisions, [Interval(2.0, 3.0)] * PROVISIONAL_EVENTS)
+        note(track, creators, 1001.5, [PROVISIONAL_EVENTS + 1], [Interval(2.0, 3.0)])
         track.record(1001.5, [PROVISIONAL_EVENTS, PROVISIONAL_EVENTS + 1])
         track.seal(1003, 10**6, dated, 0.002)
-        assert hops_of(track)[Hop.CREATION_TO_STORAGE].histogram.total == 1
+        assert hops_of(track, creators=creators)[Hop.CREATION_TO_STORAGE].histogram.total == 1
         creation = track.reading().creation
         assert creation is not None
-        assert creation.total == PROVISIONAL_EVENTS + 1
+        assert creation.total == PROVISIONAL_EVENTS
 
 
 SEEDS = range(3)
@@ -289,7 +308,8 @@ class Life:
                 self._tick(Reading("events", sent, sent + round_trip, int(self.commit.searchsorted(seen))))
             else:
                 self.cache.add(Reading("pods", sent, sent + round_trip, int(self.cached.searchsorted(seen))))
-        self.track.evaluate(SECONDS + 2)
+        creators = Dating(Interval(3599.995, 3600.005), since=-INF, confirmed=INF)
+        self.track.evaluate(SECONDS + 2, creators=creators)
 
     def _moments(self, shortest: float, longest: float) -> set[float]:
         gaps = self._rng.uniform(shortest, longest, round((SECONDS + 5) / shortest))
@@ -301,8 +321,7 @@ class Life:
         for number in range(self._arrived, until):
             received = float(self.received[number])
             self.track.record(received, [number + 1])
-            stamp, ahead = math.floor(self.created[number] + 3600), Interval(3599.995, 3600.005)
-            self.track.record_creation(received, [number + 1], [creation_bounds(stamp, received, ahead)])
+            self.track.note_creations(received, [number + 1], [math.floor(self.created[number] + 3600)])
         self._arrived = until
 
     def _tick(self, tick: Reading) -> None:

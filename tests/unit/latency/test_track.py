@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.latency.creators import Told, note
 from tests.unit.latency.truth import BINS, World, exponential, lognormal, simulate
 from watchslo.latency import estimate as estimate_module
 from watchslo.latency.bins import LES
+from watchslo.latency.creation import PROVISIONAL_EVENTS
 from watchslo.latency.objective import Objective
-from watchslo.latency.track import PROVISIONAL_EVENTS, UNMEASURED, Track
+from watchslo.latency.track import UNMEASURED, Track
 from watchslo.model import Bounds, FloatArray, IntArray, Interval
 from watchslo.snapshot import HistogramReading, ObjectiveReading, TrackReading, WindowReading
 
@@ -375,14 +377,18 @@ class TestObjectiveWindows:
 
 class TestCreation:
     @pytest.fixture
-    def track(self) -> Track:
-        return Track(BINS, Objective(), START, creation=True)
+    def track(self, clock: Clock) -> Track:
+        """Everything that comes is sealed already."""
+        track = Track(BINS, Objective(), START, creation=True)
+        track.seal(10_000.0, 20, clock, 0.002)
+        return track
 
     def test_has_a_histogram_of_its_own(self, track: Track) -> None:
+        creators = Told()
         assert track.reading().creation == HistogramReading(LES, (0,) * 14, 0.0)
-        track.record_creation(1001.5, [1, 2], [Interval(0.0, 0.5), Interval(1.5, 2.5)])
-        track.record_creation(1001.6, [3], [Interval(-0.25, 0.75)])
-        track.evaluate(1005)
+        note(track, creators, 1001.5, [1, 2], [Interval(0.0, 0.5), Interval(1.5, 2.5)])
+        note(track, creators, 1001.6, [3], [Interval(-0.25, 0.75)])
+        track.evaluate(1005, creators=creators)
         reading = track.reading()
         assert reading.creation is not None
         assert reading.creation.counts[7:] == (2, 3, 3, 3, 3, 3, 3)
@@ -390,25 +396,63 @@ class TestCreation:
         assert events_of(track) == (0, 0)
 
     def test_counts_each_event_once(self, track: Track) -> None:
-        track.record_creation(1001.5, [1], [Interval(0.0, 0.5)])
+        creators = Told()
+        note(track, creators, 1001.5, [1], [Interval(0.0, 0.5)])
         for now in (1005, 1010, 1400):
-            track.evaluate(now)
-            reading = track.reading().creation
-            assert reading is not None
-            assert reading.total == 1
+            track.evaluate(now, creators=creators)
+            assert created(track) == 1
+
+    def test_counts_nothing_that_is_not_sure(self, track: Track) -> None:
+        creators = Told()
+        note(track, creators, 1001.5, [1, 2], [None, Interval(0.0, 0.5)])
+        track.evaluate(1005, creators=creators)
+        assert created(track) == 1
+
+    def test_waits_until_the_creators_are_known(self, track: Track) -> None:
+        creators = Told()
+        note(track, creators, 1001.5, [1], [Interval(0.0, 0.5)])
+        track.evaluate(1005)
+        assert created(track) == 0
+        track.evaluate(1010, creators=creators)
+        assert created(track) == 1
+
+    def test_waits_until_their_clocks_are_confirmed(self, track: Track) -> None:
+        creators = Told(confirmed=1002.0)
+        note(track, creators, 1001.5, [1], [Interval(0.0, 0.5)])
+        note(track, creators, 1002.5, [2], [Interval(0.0, 0.5)])
+        track.evaluate(1005, creators=creators)
+        assert created(track) == 1
+        creators.confirmed = 1003.0
+        track.evaluate(1010, creators=creators)
+        assert created(track) == 2
+
+    def test_waits_for_sealing_for_a_while(self, clock: Clock) -> None:
+        track, creators = Track(BINS, Objective(), START, creation=True), Told()
+        note(track, creators, 1001.5, [1], [Interval(0.0, 0.5)])
+        track.evaluate(1005, creators=creators)
+        assert created(track) == 0
+        track.seal(1002.5, 20, clock, 0.002)
+        track.evaluate(1010, creators=creators)
+        assert created(track) == 1
+        note(track, creators, 1011.5, [2], [Interval(0.0, 0.5)])
+        track.evaluate(1041.5, creators=creators)
+        assert created(track) == 1
+        track.evaluate(1041.625, creators=creators)
+        assert created(track) == 2
 
     def test_divides_by_what_came_in_the_last_five_minutes(self, track: Track) -> None:
         """An event that may be anywhere goes where the others were; after five minutes that is forgotten."""
-        track.record_creation(1001.5, range(100), [Interval(0.06, 0.08)] * 100)
-        track.evaluate(1005)
-        track.record_creation(1240.5, range(100), [Interval(0.0, 2.5)] * 100)
-        track.evaluate(1250)
+        creators = Told()
+        note(track, creators, 1001.5, range(100), [Interval(0.06, 0.08)] * 100)
+        track.evaluate(1005, creators=creators)
+        note(track, creators, 1240.5, range(100), [Interval(0.0, 2.5)] * 100)
+        track.evaluate(1250, creators=creators)
         reading = track.reading().creation
         assert reading is not None
         assert reading.counts[4] >= 198
         ages = [Interval(0.06, 0.07)] * 9 + [Interval(0.2, 0.22)] * 91 + [Interval(0.0, 2.5)] * 100
-        track.record_creation(1590.5, range(200), ages)
-        track.evaluate(1600)
+        note(track, creators, 1590.5, range(200), ages)
+        track.evaluate(1600, creators=creators)
         later = track.reading().creation
         assert later is not None
         assert later.counts[4] - reading.counts[4] < 30
@@ -416,9 +460,15 @@ class TestCreation:
     def test_is_off_by_default(self) -> None:
         track = Track(BINS, Objective(), START)
         with pytest.raises(AssertionError):
-            track.record_creation(1001.5, [1], [Interval(0.0, 0.5)])
-        track.evaluate(1005)
+            track.note_creations(1001.5, [1], [1000.0])
+        track.evaluate(1005, creators=Told())
         assert track.reading().creation is None
+
+
+def created(track: Track) -> int:
+    reading = track.reading().creation
+    assert reading is not None
+    return reading.total
 
 
 def lived(world: World, seconds: float) -> Iterator[Track]:

@@ -201,7 +201,7 @@ class Door:
         if kind in cluster.hanging or _host(self.name) in cluster.mute:
             await asyncio.get_running_loop().create_future()
         if cluster.date_skew is not None:
-            self._observe(float(int(time.time() + cluster.date_skew)), sent, time.monotonic())
+            self._observe(float(int(cluster.wall())), sent, time.monotonic())
         if cluster.namespace and namespace and namespace != cluster.namespace:
             return because_of(Reason.FORBIDDEN)
         names = ((kind, key), (kind, "*"), ("*", "*"))
@@ -243,6 +243,7 @@ class Cluster(Door):
         self.oldest = 0  # revision that a second watch may begin from
         self.frozen: set[str] = set()  # keys of resources whose cache is stuck: nothing is delivered, nudges are slow
         self.date_skew: float | None = None
+        self._began_wall = time.time() - time.monotonic()
         self.doors: set[Door] = set()  # that are open
 
     def client(
@@ -267,6 +268,10 @@ class Cluster(Door):
 
     def revision_of(self, resource: Resource) -> int:
         return self.revisions.get(resource.key, self.revision)
+
+    def wall(self) -> float:
+        """The apiserver's wall clock, which goes on as fast as the loop does."""
+        return self._began_wall + time.monotonic() + (self.date_skew or 0.0)
 
     def write(self, resource: Resource, type_: str = "MODIFIED", created: str | None = None) -> int:
         """A change."""

@@ -46,7 +46,7 @@ class Parts:
             watch=made,
             resource=PODS,
             apiserver=self.apiserver,
-            creators=lambda: self.apiserver.stamp_offset,
+            creators=lambda: self.apiserver.dating,
             track=self.track,
             home=self.home,
             lag=self.lag,
@@ -386,14 +386,42 @@ class TestCreation:
         cluster.date_skew = 3600.0
         async with open_stream(cluster, **MEASURES_CREATION) as (parts, _):
             parts.apiserver.peers = 1
-            cluster.write(PODS, "ADDED", _stamp(time.time() + 3600 - 2))
-            cluster.write(PODS, "MODIFIED", _stamp(time.time()))
-            await asyncio.sleep(0.1)
-            parts.unmeasured()
+            await self.wait(parts, 10)
+            cluster.write(PODS, "ADDED", _stamp(cluster.wall() - 2))
+            cluster.write(PODS, "MODIFIED", _stamp(cluster.wall()))
+            assert (await self.total(parts)) == 1
             creation = parts.stream.reading().track.creation
         assert creation
-        assert creation.total == 1
         assert 0.5 < creation.sum < 4
+
+    @pytest.mark.parametrize("step", [3600.0, -3600.0])
+    async def test_is_not_measured_while_the_apiservers_clock_is_set(self, cluster: Cluster, step: float) -> None:
+        cluster.date_skew = 0.0
+        async with open_stream(cluster, **MEASURES_CREATION) as (parts, _):
+            parts.apiserver.peers = 1
+            await self.wait(parts, 10)
+            cluster.date_skew = step
+            cluster.write(PODS, "ADDED", _stamp(cluster.wall()))
+            assert (await self.total(parts)) == 0
+            cluster.write(PODS, "ADDED", _stamp(cluster.wall() - step))  # of before
+            assert (await self.total(parts)) == 0
+            await self.wait(parts, 3600)
+            cluster.write(PODS, "ADDED", _stamp(cluster.wall()))
+            assert (await self.total(parts)) == 1
+
+    async def wait(self, parts: Parts, seconds: float) -> None:
+        """We are never late meanwhile."""
+        await asyncio.sleep(seconds)
+        parts.lag.resume(time.monotonic(), 0.0)
+
+    async def total(self, parts: Parts) -> int:
+        """How many creations have been measured, once the apiserver's clock has been looked at again."""
+        await self.wait(parts, 60)
+        await parts.apiserver.client.read_nothing(PODS, "default", "tick")
+        parts.unmeasured()
+        creation = parts.stream.reading().track.creation
+        assert creation
+        return creation.total
 
     @pytest.mark.parametrize("peers", [None, 3])
     async def test_is_not_measured_where_others_may_stamp(self, cluster: Cluster, peers: int | None) -> None:
