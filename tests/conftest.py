@@ -4,7 +4,8 @@ import asyncio
 import gc
 import inspect
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ GOLDEN = Path(__file__).parent / "golden"
 YOUNG_GENERATIONS = (
     1  # what a test left behind is young; a full collection after each test would cost more than the tests
 )
+
+CLOCKS = {name: getattr(time, name) for name in ("time", "monotonic", "thread_time")}
 
 # Nothing is asserted by the clock, and CI must find today what it found yesterday.
 settings.register_profile("local", deadline=None)
@@ -54,6 +57,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.function):
             item.fixturenames.insert(0, "no_leaks")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Generator[None, None, None]:
+    """Fails a test that leaves a clock set for those after it."""
+    yield
+    left = [name for name, clock in CLOCKS.items() if getattr(time, name) is not clock]
+    for name in left:
+        setattr(time, name, CLOCKS[name])
+    assert not left, f"clocks left set: {left}"
 
 
 @pytest.fixture

@@ -335,16 +335,18 @@ class TestSnapshot:
     async def test_does_not_mind_a_clock_that_is_set(self, monkeypatch: pytest.MonkeyPatch) -> None:
         async with running(config("pods"), start=21) as run:
             first = run.supervisor.snapshot()
-            monkeypatch.setattr(time, "time", lambda: 0.0)
-            await asyncio.sleep(0.5)
-            assert run.supervisor.snapshot() is first
+            with monkeypatch.context() as patched:
+                patched.setattr(time, "time", lambda: 0.0)
+                await asyncio.sleep(0.5)
+                assert run.supervisor.snapshot() is first
 
 
 async def test_blames_no_window_that_it_was_late_in_itself(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     cpu: Callable[[], float] = time.monotonic  # of all the time
     async with running(config("pods")) as run:
-        monkeypatch.setattr(time, "thread_time", cpu)
-        await keep_writing(cluster, PODS, seconds=130)
+        with monkeypatch.context() as patched:
+            patched.setattr(time, "thread_time", cpu)
+            await keep_writing(cluster, PODS, seconds=130)
         stream = run.stream("pods")
         assert stream.track.unmeasured["tainted"] > 1000
         assert stream.track.objective.windows["bad"] == 0
