@@ -14,6 +14,7 @@ from watchslo.model import BoolArray, FloatArray, Interval
 
 DRIFT = 200e-6  # seconds a second: two quartz clocks, each off by no more than 100 ppm
 REMEMBERED_SECONDS = 600.0  # how long it matters what a clock said before it was set
+WRITE_SECONDS = 600.0  # no write takes longer: an apiserver gives up any request after a minute, if not told otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +31,20 @@ class Dating:
     confirmed: float
     former: Interval | None = None
 
-    def ages(self, created_wall: FloatArray, received: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
+    def ages(
+        self, created_wall: FloatArray, received: FloatArray, committed: FloatArray
+    ) -> tuple[FloatArray, FloatArray, BoolArray]:
         """How long before they were received objects were created, at least and at most, and of which that is sure.
 
         `created_wall` are creationTimestamps, whole seconds: each was stamped between then and a second later, after
-        mutating admission and before the commit.
+        mutating admission and before the commit. That was at most `committed` seconds before it was received.
         """
         age = received - created_wall
         lower, upper = np.maximum(0.0, age - 1.0 + self.offset.lower), age + self.offset.upper
-        oldest = upper if self.former is None else np.maximum(upper, age + self.former.upper)
-        sure = (upper >= 0.0) & (received - oldest >= self.since) & (received <= self.confirmed)
+        sure = (upper >= 0.0) & (received - upper >= self.since) & (received <= self.confirmed)
+        if self.former is not None:
+            before = received - (age + self.former.upper) < self.since
+            sure &= ~(before & (age - 1.0 + self.former.lower <= committed + WRITE_SECONDS))
         return lower, upper, sure
 
 

@@ -26,8 +26,13 @@ class Creators(Protocol):
     @property
     def confirmed(self) -> float: ...
 
-    def ages(self, created_wall: FloatArray, received: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """How long before they were received objects were created, at least and at most, and of which that is sure."""
+    def ages(
+        self, created_wall: FloatArray, received: FloatArray, committed: FloatArray
+    ) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """How long before they were received objects were created, at least and at most, and of which that is sure.
+
+        They were `committed` at most so many seconds before they were received.
+        """
 
 
 class Creation:
@@ -61,16 +66,18 @@ class Creation:
         self._take_before(now - PROVISIONAL_SECONDS)
         slots = []
         if creators is not None:
-            received, revisions, created = self._take_before(
-                min(creators.confirmed, max(sealed, now - SEALED_WITHIN_SECONDS))
-            )
-            lower, upper, sure = creators.ages(created, received)
-            received, revisions, lower, upper = received[sure], revisions[sure], lower[sure], upper[sure]
-            slots = [(now, tally(self._bins, lower, upper, lower))] if len(lower) else []
-            for of_sealed, latency in self._sealed:
-                _, at, of = np.intersect1d(of_sealed, revisions, return_indices=True)
-                bounds = creation_to_storage(latency.at(at), lower[of], upper[of])
-                hops.count(Hop.CREATION_TO_STORAGE, received[of], bounds, round_trip)
+            until = min(creators.confirmed, max(sealed, now - SEALED_WITHIN_SECONDS))
+            received, revisions, created = self._take_before(until)
+            known = [(*_common(revisions, of_sealed), latency) for of_sealed, latency in self._sealed]
+            committed = np.full(len(received), np.inf)
+            for of, at, latency in known:
+                committed[of] = np.where(latency.measurable[at], latency.upper[at], np.inf)
+            lower, upper, sure = creators.ages(created, received, committed)
+            slots = [(now, tally(self._bins, lower[sure], upper[sure], lower[sure]))] if sure.any() else []
+            for of, at, latency in known:
+                dated = sure[of]
+                bounds = creation_to_storage(latency.at(at[dated]), lower[of[dated]], upper[of[dated]])
+                hops.count(Hop.CREATION_TO_STORAGE, received[of[dated]], bounds, round_trip)
         waiting = np.array(self._revisions)
         self._sealed = [one for one in self._sealed if np.isin(one[0], waiting).any()]
         self.distribution.evaluate(now, slots, (), round_trip)
@@ -81,3 +88,9 @@ class Creation:
         for column in (self._received, self._revisions, self._created):
             del column[:count]
         return taken
+
+
+def _common(these: IntArray, those: IntArray) -> tuple[IntArray, IntArray]:
+    """The places, in each, of the revisions that are in both."""
+    _, of_these, of_those = np.intersect1d(these, those, return_indices=True)
+    return of_these, of_those

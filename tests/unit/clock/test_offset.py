@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from watchslo.clock.offset import REMEMBERED_SECONDS, ClockOffset, Dating, of_any
 from watchslo.model import Interval
 
+INF = math.inf
 sixty_fourths = st.integers(0, 64).map(lambda n: n / 64)
 
 
@@ -122,14 +123,14 @@ class TestClockOffset:
         assert bounds.width < 0.04
 
 
-def dated(dating: Dating, created_wall: float, received: float) -> tuple[float, float] | None:
+def dated(dating: Dating, created_wall: float, received: float, committed: float = INF) -> tuple[float, float] | None:
     """At least and at most how old it was, or None if that is not sure."""
-    lower, upper, sure = dating.ages(np.array([created_wall]), np.array([received]))
+    lower, upper, sure = dating.ages(np.array([created_wall]), np.array([received]), np.array([committed]))
     return (float(lower[0]), float(upper[0])) if sure[0] else None
 
 
 class TestDating:
-    ALWAYS = Dating(Interval(9.75, 10.25), since=0.0, confirmed=math.inf)
+    ALWAYS = Dating(Interval(9.75, 10.25), since=0.0, confirmed=INF)
 
     def test_lies_within_the_second_and_the_offset(self) -> None:
         assert dated(self.ALWAYS, 1000.0, 992.5) == (1.25, 2.75)
@@ -146,17 +147,23 @@ class TestDating:
         assert dated(dating, 1000.0, 992.625) is None
 
     def test_what_was_created_before_the_first_answer_is_not_sure(self) -> None:
-        dating = Dating(Interval(10.0, 10.0), since=990.0, confirmed=math.inf)
+        dating = Dating(Interval(10.0, 10.0), since=990.0, confirmed=INF)
         assert dated(dating, 1000.0, 992.5) == (1.5, 2.5)
         assert dated(dating, 999.0, 992.5) is None
 
     @pytest.mark.parametrize("former", [5.0, 15.0])
     def test_what_may_be_of_a_clock_before_it_was_set_is_not_sure(self, former: float) -> None:
         """Set from 5 s ahead to 10 s, an old stamp seems older than it is; from 15 s, younger."""
-        dating = Dating(Interval(10.0, 10.0), since=990.0, confirmed=math.inf, former=Interval(former, former))
+        dating = Dating(Interval(10.0, 10.0), since=990.0, confirmed=INF, former=Interval(former, former))
         stamp, received = math.floor(989.5 + former), 992.0
         assert dated(dating, stamp, received) is None
         assert dated(dating, 1006.0, 999.0) == (2.0, 3.0)
+
+    @pytest.mark.parametrize(("committed", "sure"), [(INF, False), (2402.0, False), (2401.0, True), (2.0, True)])
+    def test_no_write_took_longer_than_a_write_can_take(self, committed: float, *, sure: bool) -> None:
+        """Set back by 3000 s: the stamp is of now, or 3002 to 3003 s old, and was as long on its way to the commit."""
+        dating = Dating(Interval(0.0, 0.0), since=990.0, confirmed=INF, former=Interval(3000.0, 3000.0))
+        assert dated(dating, 998.0, 1001.0, committed) == ((2.0, 3.0) if sure else None)
 
     def test_of_any_is_what_all_agree_on(self) -> None:
         one = Dating(Interval(1.0, 4.0), since=10.0, confirmed=90.0)
@@ -211,8 +218,8 @@ class TestDating:
             offset.observe(math.floor(wall(now)), now, now, now)
             dating = offset.dating(now)
             assert dating
-            bounds = dated(dating, math.floor(wall(created)), received)
+            bounds = dated(dating, math.floor(wall(created)), received, late)
             assert bounds is None or bounds[0] <= late <= bounds[1]
             now += 0.5
-        if stepped > received + 3.0 or (stepped < created - 2.0 and step > 0):
+        if stepped > received + 3.0 or (stepped < created - 2.0 and not -620 < step < 0):
             assert bounds is not None

@@ -14,6 +14,7 @@ class Told:
 
     def __init__(self, confirmed: float = inf) -> None:
         self.confirmed = confirmed
+        self.committed: list[float] = []
         self._ages: list[Interval | None] = []
 
     def stamps(self, ages: Sequence[Interval | None]) -> list[float]:
@@ -22,7 +23,10 @@ class Told:
         self._ages.extend(ages)
         return [float(number) for number in range(first, len(self._ages))]
 
-    def ages(self, created_wall: FloatArray, received: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
+    def ages(
+        self, created_wall: FloatArray, received: FloatArray, committed: FloatArray
+    ) -> tuple[FloatArray, FloatArray, BoolArray]:
+        self.committed = committed.tolist()
         told = [self._ages[int(number)] for number in created_wall]
         lower = np.array([age.lower if age else np.nan for age in told])
         upper = np.array([age.upper if age else np.nan for age in told])

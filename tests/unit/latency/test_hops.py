@@ -154,6 +154,12 @@ def dated(revisions: IntArray, _: FloatArray) -> Bounds:
     return Bounds(lower, upper, lower, np.ones(len(revisions), dtype=np.bool_))
 
 
+def unknown(revisions: IntArray, received: FloatArray) -> Bounds:
+    """A revision clock that knows nothing of any event."""
+    made = dated(revisions, received)
+    return Bounds(made.lower, made.upper, made.proven, np.zeros(len(revisions), dtype=np.bool_))
+
+
 class Cached:
     """A cache that had each event 0.25 to 0.375 s before it was received."""
 
@@ -244,6 +250,16 @@ class TestTrack:
         creators.confirmed = 1003.0
         assert hops_of(track, 1015, creators)[Hop.CREATION_TO_STORAGE].histogram.total == 2
         assert hops_of(track, 1020, creators)[Hop.CREATION_TO_STORAGE].histogram.total == 2
+
+    def test_tells_the_creators_how_long_ago_the_commits_were(self, track: Track) -> None:
+        creators = Told()
+        note(track, creators, 1001.5, [1, 2, 20], [Interval(2.0, 3.0)] * 3)
+        track.record(1001.5, [1])
+        track.record(1002.5, [2])
+        track.seal(1002, 10, dated, 0.002)
+        track.seal(1003, 10, unknown, 0.002)
+        hops_of(track, creators=creators)
+        assert creators.committed == [1.0, INF, INF]
 
     def test_tells_nothing_of_creations_that_are_of_no_known_sequence(self, track: Track) -> None:
         creators = Told()
