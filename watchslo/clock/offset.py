@@ -22,14 +22,14 @@ class Dating:
     """What an instant of a wall clock, or of one of several, is on a clock of ours, and of which instants that is true.
 
     `offset` is the wall clock minus ours, `since` the moment of ours from which on all answers agree on it: what was
-    stamped before may be of a clock that was set meanwhile, by `former`. `confirmed` is when the last of these answers
-    was asked for: what came later may be of a clock that has been set since.
+    stamped before may be of a clock that was set meanwhile, and was ahead by one of `former`. `confirmed` is when the
+    last of these answers was asked for: what came later may be of a clock that has been set since.
     """
 
     offset: Interval
     since: float
     confirmed: float
-    former: Interval | None = None
+    former: tuple[Interval, ...] = ()
 
     def ages(
         self, created_wall: FloatArray, received: FloatArray, committed: FloatArray
@@ -42,9 +42,9 @@ class Dating:
         age = received - created_wall
         lower, upper = np.maximum(0.0, age - 1.0 + self.offset.lower), age + self.offset.upper
         sure = (upper >= 0.0) & (received - upper >= self.since) & (received <= self.confirmed)
-        if self.former is not None:
-            before = received - (age + self.former.upper) < self.since
-            sure &= ~(before & (age - 1.0 + self.former.lower <= committed + WRITE_SECONDS))
+        for former in self.former:
+            before = received - (age + former.upper) < self.since
+            sure &= ~(before & (age - 1.0 + former.lower <= committed + WRITE_SECONDS))
         return lower, upper, sure
 
 
@@ -61,7 +61,7 @@ class ClockOffset:
         self._known_at = 0.0
         self._since = 0.0
         self._confirmed = 0.0
-        self._former: Interval | None = None
+        self._former: tuple[tuple[float, Interval], ...] = ()  # each with when it was known to be over
 
     def observe(self, date: float, sent: float, answered: float, now: float) -> bool:
         """Takes in one answer's `Date` (Unix seconds); false if it contradicts what was known."""
@@ -75,8 +75,8 @@ class ClockOffset:
             self._known = both
             return True
         self.steps += 1
-        forgotten = answered - self._since > REMEMBERED_SECONDS
-        self._former = _union(known, None if forgotten else self._former)
+        remembered = tuple(one for one in self._former if answered - one[0] <= REMEMBERED_SECONDS)
+        self._former = (*remembered, (answered, known)) if known else remembered
         self._since = answered
         # Our own clock may have been set back while we waited for the answer: then not even that one makes sense.
         self._known = observed if observed.width >= 0 else None
@@ -92,7 +92,9 @@ class ClockOffset:
     def dating(self, now: float) -> Dating | None:
         """What its instants are on our clock, from what is known now; None before the first answer."""
         known = self.bounds(now)
-        return None if known is None else Dating(known, self._since, self._confirmed, self._former)
+        if known is None:
+            return None
+        return Dating(known, self._since, self._confirmed, tuple(former for _, former in self._former))
 
 
 def of_any(datings: Sequence[Dating | None]) -> Dating | None:
@@ -104,17 +106,9 @@ def of_any(datings: Sequence[Dating | None]) -> Dating | None:
         Interval(min(dating.offset.lower for dating in known), max(dating.offset.upper for dating in known)),
         max(dating.since for dating in known),
         min(dating.confirmed for dating in known),
-        _union(*(dating.former for dating in known)),
+        tuple(former for dating in known for former in dating.former),
     )
 
 
 def _intersection(first: Interval, second: Interval) -> Interval:
     return Interval(max(first.lower, second.lower), min(first.upper, second.upper))
-
-
-def _union(*intervals: Interval | None) -> Interval | None:
-    """The shortest interval that holds all there are."""
-    known = [interval for interval in intervals if interval is not None]
-    if not known:
-        return None
-    return Interval(min(interval.lower for interval in known), max(interval.upper for interval in known))

@@ -154,7 +154,7 @@ class TestDating:
     @pytest.mark.parametrize("former", [5.0, 15.0])
     def test_what_may_be_of_a_clock_before_it_was_set_is_not_sure(self, former: float) -> None:
         """Set from 5 s ahead to 10 s, an old stamp seems older than it is; from 15 s, younger."""
-        dating = Dating(Interval(10.0, 10.0), since=990.0, confirmed=INF, former=Interval(former, former))
+        dating = Dating(Interval(10.0, 10.0), since=990.0, confirmed=INF, former=(Interval(former, former),))
         stamp, received = math.floor(989.5 + former), 992.0
         assert dated(dating, stamp, received) is None
         assert dated(dating, 1006.0, 999.0) == (2.0, 3.0)
@@ -162,13 +162,13 @@ class TestDating:
     @pytest.mark.parametrize(("committed", "sure"), [(INF, False), (2402.0, False), (2401.0, True), (2.0, True)])
     def test_no_write_took_longer_than_a_write_can_take(self, committed: float, *, sure: bool) -> None:
         """Set back by 3000 s: the stamp is of now, or 3002 to 3003 s old, and was as long on its way to the commit."""
-        dating = Dating(Interval(0.0, 0.0), since=990.0, confirmed=INF, former=Interval(3000.0, 3000.0))
+        dating = Dating(Interval(0.0, 0.0), since=990.0, confirmed=INF, former=(Interval(3000.0, 3000.0),))
         assert dated(dating, 998.0, 1001.0, committed) == ((2.0, 3.0) if sure else None)
 
     def test_of_any_is_what_all_agree_on(self) -> None:
         one = Dating(Interval(1.0, 4.0), since=10.0, confirmed=90.0)
-        other = Dating(Interval(-2.0, 0.5), since=20.0, confirmed=95.0, former=Interval(7.0, 8.0))
-        assert of_any([one, other]) == Dating(Interval(-2.0, 4.0), 20.0, 90.0, Interval(7.0, 8.0))
+        other = Dating(Interval(-2.0, 0.5), since=20.0, confirmed=95.0, former=(Interval(7.0, 8.0),))
+        assert of_any([one, other]) == Dating(Interval(-2.0, 4.0), 20.0, 90.0, (Interval(7.0, 8.0),))
         assert of_any([one]) == one
 
     def test_of_any_is_unknown_if_one_is(self) -> None:
@@ -190,12 +190,22 @@ class TestDating:
         offset = ClockOffset()
         offset.observe(1010.0, 1000.0, 1000.0, now=0.0)
         offset.observe(1101.0, 1001.0, 1001.0, now=0.0)
-        first = offset.dating(0.0)
-        assert first == Dating(Interval(100.0, 101.0), since=1001.0, confirmed=1001.0, former=Interval(10.0, 11.0))
+        first, second = Interval(10.0, 11.0), Interval(100.0, 101.0)
+        assert offset.dating(0.0) == Dating(second, since=1001.0, confirmed=1001.0, former=(first,))
         offset.observe(1021.0 + quiet, 1001.0 + quiet, 1001.0 + quiet, now=0.0)
-        second = offset.dating(0.0)
-        assert second
-        assert second.former == Interval(10.0 if remembered else 100.0, 101.0)
+        dating = offset.dating(0.0)
+        assert dating
+        assert dating.former == ((first, second) if remembered else (second,))
+
+    def test_a_clock_that_is_set_forth_and_back_is_good_again_soon(self) -> None:
+        offset, now = ClockOffset(), 1000.0
+        for ahead in (0.0, 3600.0, 0.0):
+            for _ in range(40):
+                now += 0.5
+                offset.observe(math.floor(now + ahead), now, now, now)
+        dating = offset.dating(now)
+        assert dating
+        assert dated(dating, math.floor(now - 5.0), now - 2.0, committed=2.0)
 
     @given(
         theta=st.integers(-3600 * 8, 3600 * 8).map(lambda n: n / 8),
