@@ -34,7 +34,8 @@ COLUMNS = ("fault", "made at", "counted", "lost", "in a gap", "wrong samples", "
 TAIL = """
 Our wall clock is stepped within our own process, by a `time.time` that is an hour ahead: the clock of
 the machine is not ours to turn. Our loop is blocked by a signal handler that sleeps. An apiserver forgets
-what it cannot deliver when it starts: its watch cache begins with the revision of that moment. After a restore of
+what it cannot deliver when it starts: its watch cache begins with the revision of that moment. So does the new
+cache of a CRD that was changed, if writes come between it and us. After a restore of
 etcd nobody can know how far it went back; what was written before the new list is reported as a clock reset and a
 relist for that reason, and counts as a gap here. What a slow list makes of a real watch cache, with 25,000 pods, is
 shown by `tests/e2e/test_strategies.py`.

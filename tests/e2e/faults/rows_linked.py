@@ -178,6 +178,16 @@ def _renew_token(plane: ControlPlane, folder: Path, lives: float) -> None:
 
 
 NETWORK = frozenset({"closed network"})
+FORGOTTEN = frozenset(
+    {
+        "closed expired/expired",
+        "expired stream",
+        "expired open",
+        "closed server/throttled",
+        "relist expired",
+        "gap",
+    }
+)
 LINKED = (
     Row("every connection is reset (RST)", reset, frozenset({"closed network/reset"})),
     Row("the connection ends (FIN) inside a chunk", fin_inside_a_chunk, frozenset({"closed network/early_eof"})),
@@ -254,13 +264,15 @@ LINKED = (
         "a CRD is changed",
         crd_changed,
         frozenset({"closed server"}),
+        also=FORGOTTEN,  # a cache of its own begins: what was written until then may be too old for it
         watches=watching(f"gadgets.{GROUP}"),
+        forgets=True,
     ),
     Row(
         "a CRD is deleted and created anew",
         crd_recreated,
         frozenset({"closed server/not_found", "closed server/crd_deleted", "relist expired", "gap"}),
-        also=frozenset({"closed expired/expired", "expired stream", "expired open", "closed server/throttled"}),
+        also=FORGOTTEN,
         watches=watching(f"gizmos.{GROUP}"),
         forgets=True,
         within=90.0,
