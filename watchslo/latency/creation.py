@@ -1,8 +1,9 @@
 """How long ago were they created that arrive? By the clocks of those who stamp them, and only where that is sure."""
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from math import nan
 from typing import Protocol
 
 import numpy as np
@@ -14,7 +15,7 @@ from watchslo.latency.window import tally
 from watchslo.model import BoolArray, Bounds, FloatArray, IntArray
 from watchslo.snapshot import Hop
 
-PROVISIONAL_EVENTS = 65_536  # a megabyte a watch, at most
+PROVISIONAL_EVENTS = 65_536  # a megabyte a watch, and three of creations, at most
 PROVISIONAL_SECONDS = 600.0  # the clock's memory goes no further back
 SEALED_WITHIN_SECONDS = 30.0  # what is of no known sequence never is
 WINDOWS = (("5m", 300.0),)  # its intervals are wide and its events few; nobody reads the window itself
@@ -38,7 +39,7 @@ class Creators(Protocol):
 class Creation:
     """The statistics of the creation clock.
 
-    What is noted waits until the clocks that stamped it are confirmed, and so does what sealing tells of its commit.
+    What is noted waits until the clocks that stamped it are confirmed; meanwhile sealing tells of its commit.
     """
 
     def __init__(self, bins: Bins, start: float) -> None:
@@ -47,19 +48,31 @@ class Creation:
         self._received = array("d")
         self._revisions = array("q")
         self._created = array("d")
-        self._sealed: list[tuple[IntArray, Bounds]] = []
+        self._lower, self._upper, self._proven = array("d"), array("d"), array("d")  # since the commit; NaN: not known
 
     def note(self, received: float, revisions: Sequence[int], created_wall: Sequence[float]) -> None:
         if len(self._received) + len(revisions) <= PROVISIONAL_EVENTS:
             self._received.extend(array("d", (received,)) * len(revisions))
             self._revisions.extend(revisions)
             self._created.extend(created_wall)
+            for column in (self._lower, self._upper, self._proven):
+                column.extend(array("d", (nan,)) * len(revisions))
 
-    def seal(self, revisions: IntArray, latency: Bounds) -> None:
-        """Takes how long ago all those were committed that are sealed now."""
-        at = np.isin(revisions, np.array(self._revisions))
-        if at.any():
-            self._sealed.append((revisions[at], latency.at(at)))
+    def seal(self, received: FloatArray, revisions: IntArray, latency: Bounds) -> None:
+        """Takes how long ago all those were committed that are sealed now, in the order in which they were received."""
+        received, revisions, latency = (
+            received[latency.measurable],
+            revisions[latency.measurable],
+            latency.at(latency.measurable),
+        )
+        if not len(received):
+            return
+        first, end = bisect_left(self._received, received[0]), bisect_right(self._received, received[-1])
+        _, noted, at = np.intersect1d(np.array(self._revisions[first:end]), revisions, return_indices=True)
+        if len(noted):
+            known = (self._lower, latency.lower), (self._upper, latency.upper), (self._proven, latency.proven)
+            for column, values in known:
+                np.frombuffer(column)[first + noted] = values[at]
 
     def evaluate(self, now: float, sealed: float, creators: Creators | None, hops: Hops, round_trip: float) -> None:
         """Dates what the creators are known for; what sealing may still tell of it is waited for."""
@@ -67,30 +80,20 @@ class Creation:
         slots = []
         if creators is not None:
             until = min(creators.confirmed, max(sealed, now - SEALED_WITHIN_SECONDS))
-            received, revisions, created = self._take_before(until)
-            known = [(*_common(revisions, of_sealed), latency) for of_sealed, latency in self._sealed]
-            committed = np.full(len(received), np.inf)
-            for of, at, latency in known:
-                committed[of] = np.where(latency.measurable[at], latency.upper[at], np.inf)
+            received, created, latency = self._take_before(until)
+            committed = np.where(latency.measurable, latency.upper, np.inf)
             lower, upper, sure = creators.ages(created, received, committed)
-            slots = [(now, tally(self._bins, lower[sure], upper[sure], lower[sure]))] if sure.any() else []
-            for of, at, latency in known:
-                dated = sure[of]
-                bounds = creation_to_storage(latency.at(at[dated]), lower[of[dated]], upper[of[dated]])
-                hops.count(Hop.CREATION_TO_STORAGE, received[of[dated]], bounds, round_trip)
-        waiting = np.array(self._revisions)
-        self._sealed = [one for one in self._sealed if np.isin(one[0], waiting).any()]
+            received, lower, upper, latency = received[sure], lower[sure], upper[sure], latency.at(sure)
+            slots = [(now, tally(self._bins, lower, upper, lower))] if len(lower) else []
+            bounds = creation_to_storage(latency, lower, upper)
+            hops.count(Hop.CREATION_TO_STORAGE, received, bounds, round_trip)
         self.distribution.evaluate(now, slots, (), round_trip)
 
-    def _take_before(self, time: float) -> tuple[FloatArray, IntArray, FloatArray]:
+    def _take_before(self, time: float) -> tuple[FloatArray, FloatArray, Bounds]:
+        """When they were received, their stamps, and how long ago they were committed."""
         count = bisect_left(self._received, time)
-        taken = np.array(self._received[:count]), np.array(self._revisions[:count]), np.array(self._created[:count])
-        for column in (self._received, self._revisions, self._created):
+        columns = self._received, self._created, self._lower, self._upper, self._proven
+        received, created, lower, upper, proven = (np.array(column[:count]) for column in columns)
+        for column in (self._revisions, *columns):
             del column[:count]
-        return taken
-
-
-def _common(these: IntArray, those: IntArray) -> tuple[IntArray, IntArray]:
-    """The places, in each, of the revisions that are in both."""
-    _, of_these, of_those = np.intersect1d(these, those, return_indices=True)
-    return of_these, of_those
+        return received, created, Bounds(lower, upper, proven, ~np.isnan(lower))

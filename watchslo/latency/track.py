@@ -101,7 +101,7 @@ class Track:
         latency = measure(revisions, received)
         self._count(received, latency)
         if self._creation:
-            self._creation.seal(revisions, latency)
+            self._creation.seal(received, revisions, latency)
         if cache:
             self._divide(received, revisions, latency, cache)
         return not bool(foreign.any())

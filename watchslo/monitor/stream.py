@@ -410,7 +410,8 @@ class Stream:
         """
         withheld = self.health.withheld(now, self.revision)
         is_frozen = not withheld and self.health.stalled_for(now, self.revision) is not None
-        self.track.evaluate(now, withheld, overloaded=overloaded or is_frozen, creators=self._creators())
+        creators = self._creators() if self._measures_creation else None
+        self.track.evaluate(now, withheld, overloaded=overloaded or is_frozen, creators=creators)
         is_whole = self.up and not self._driver.machine.lists
         if is_whole and self._opened is not None and now - self._opened >= HEALTHY_SECONDS:
             self._trouble.over()
