@@ -52,23 +52,13 @@ def scraping(url: str) -> dict[str, Any]:
     return {"global": {"scrape_interval": "1s"}, "scrape_configs": [target]}
 
 
-class Prometheus:
-    """A Prometheus server with the target at a URL, or with a whole configuration; its paths begin in `folder`."""
+class Served:
+    """One of Prometheus' programs, which serves HTTP at a port of its own while its context lives."""
 
-    def __init__(self, folder: Path, told: str | Mapping[str, Any]) -> None:
-        folder.mkdir(exist_ok=True)
-        config = folder / "prometheus.yml"
-        config.write_text(yaml.safe_dump(scraping(told) if isinstance(told, str) else dict(told)))
+    def __init__(self, folder: Path, name: str, *arguments: str | Path) -> None:
         self._port = Port()
         self.url = f"http://{HOST}:{self._port.number}"
-        command: list[str | Path] = [
-            program("prometheus"),
-            f"--config.file={config}",
-            f"--storage.tsdb.path={folder / 'data'}",
-            f"--web.listen-address={HOST}:{self._port.number}",
-            "--log.level=warn",
-        ]
-        self.process = Process(folder, "prometheus", command)
+        self.process = Process(folder, name, [*arguments, f"--web.listen-address={HOST}:{self._port.number}"])
 
     def __enter__(self) -> Self:
         self.process.start()
@@ -82,6 +72,22 @@ class Prometheus:
     def __exit__(self, *_: object) -> None:
         self.process.stop()
         self._port.release()
+
+    def _ready(self) -> bool:
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.url}/-/ready", timeout=HTTP_SECONDS):
+            return True
+        return False
+
+
+class Prometheus(Served):
+    """A Prometheus server with the target at a URL, or with a whole configuration; its paths begin in `folder`."""
+
+    def __init__(self, folder: Path, told: str | Mapping[str, Any]) -> None:
+        folder.mkdir(exist_ok=True)
+        config = folder / "prometheus.yml"
+        config.write_text(yaml.safe_dump(scraping(told) if isinstance(told, str) else dict(told)))
+        arguments = f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}", "--log.level=warn"
+        super().__init__(folder, "prometheus", program("prometheus"), *arguments)
 
     def query(self, expression: str) -> list[dict[str, Any]]:
         """The vector that an instant query gives; an expression that is none fails."""
@@ -116,11 +122,6 @@ class Prometheus:
         """What it thinks of its target."""
         found: list[dict[str, Any]] = self._get("/api/v1/targets")["data"]["activeTargets"]
         return found[0]
-
-    def _ready(self) -> bool:
-        with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.url}/-/ready", timeout=HTTP_SECONDS):
-            return True
-        return False
 
     def _get(self, path: str, **query: str) -> Any:
         try:
