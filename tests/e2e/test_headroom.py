@@ -25,6 +25,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.support.assets import Assets
+from tests.support.background import Background
 from tests.support.control_plane import HOST, Apiserver, ControlPlane, Etcd
 from tests.support.daemon import Daemon, config_file
 
@@ -55,25 +56,16 @@ class Puts:
         return self.at[bisect.bisect_left(self.revisions, revision)]
 
 
-class Writing:
+class Writing(Background):
     """Puts objects into etcd, as JSON, at a steady rate; into which namespace is told while it goes on."""
 
     def __init__(self, etcd: Etcd, resource: str, rate: float) -> None:
+        super().__init__()
         self.namespace = "elsewhere"
         self.puts = Puts()
         self._etcd = etcd
         self._resource = resource
         self._rate = rate
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
 
     def _run(self) -> None:
         began = time.monotonic()

@@ -7,9 +7,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from random import Random
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from tests.support.background import Background
 from tests.support.writer import StatusError, Write, Writer
 
 SHORTEST_GAP_SECONDS, LONGEST_GAP_SECONDS = 0.03, 0.09
@@ -19,7 +19,7 @@ Make = Callable[[str], dict[str, Any]]
 """Makes an object of a name."""
 
 
-class Scribe:
+class Scribe(Background):
     """Creates objects in one collection, about 17 a second, while its context lasts.
 
     A write without an answer may have been done: its object's name is used by no other, so that a look at it tells.
@@ -27,25 +27,14 @@ class Scribe:
     """
 
     def __init__(self, open_writer: Callable[[], Writer], collection: str, make: Make, name: str) -> None:
+        super().__init__()
         self._open_writer = open_writer
         self._collection = collection
         self._make = make
         self._name = name
-        self._over = threading.Event()
         self._rests = threading.Event()
         self._writes: list[Write] = []
         self._doubtful: list[tuple[str, float]] = []
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
-        self._over.set()
-        self._thread.join()
 
     @contextlib.contextmanager
     def resting(self) -> Iterator[None]:

@@ -6,12 +6,12 @@ import itertools
 import json
 import socket
 import ssl
-import threading
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any
 from urllib.parse import urlsplit
 
+from tests.support.background import Background
 from tests.support.control_plane import ControlPlane, Etcd
 from tests.support.writer import StatusError
 
@@ -25,21 +25,12 @@ TIMEOUT_SECONDS = 10.0
 LARGE_OBJECTS, LARGE_BYTES = 200, 100_000  # more than sockets and the apiserver's own queues can hold
 
 
-class Client:
+class Client(Background):
     """Does something again and again in a thread, while its context lives; what fails is not repeated."""
 
     def __init__(self, every: float) -> None:
+        super().__init__()
         self._every = every
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
 
     @abstractmethod
     def act(self, number: int) -> None:

@@ -2,10 +2,9 @@
 
 import contextlib
 import itertools
-import threading
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Self
 
+from tests.support.background import Background
 from tests.support.prometheus import Prometheus
 
 LOOK_SECONDS = 0.5
@@ -13,7 +12,7 @@ ASK_EVERY = 6  # looks
 Labels = Mapping[str, str]
 
 
-class Lookout:
+class Lookout(Background):
     """Looks while its context lives.
 
     `unanswered` are the queries that never gave a finite number so far, `wrong` those that failed, with what was said
@@ -21,22 +20,13 @@ class Lookout:
     """
 
     def __init__(self, prometheus: Prometheus, queries: Iterable[str] = ()) -> None:
+        super().__init__()
         self._prometheus = prometheus
         self.unanswered = dict.fromkeys(queries)
         self.wrong: dict[str, str] = {}
         self.fired: dict[str, set[str]] = {}
         self.said: set[str] = set()
         self._firing: Sequence[Labels] = ()
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
 
     def fires(self, labels: Labels) -> bool:
         """Whether an alert with these labels fired when it was last looked."""
