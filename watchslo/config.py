@@ -468,13 +468,15 @@ class Config(_Section):
             raise ValueError(
                 "`hops` needs probes, and `limits.probesPerSecond` is 0; raise that, or remove `hops` from each watch"
             )
+        if not self.judges_quantiles and any(watch.hops for watch in self.watch):
+            raise ValueError("`hops` are not shown with `metrics: proven`; remove one or the other")
         self._can_judge()
         self._leaves_room()
         return self
 
     def _can_judge(self) -> None:
         """A healthy 20 ms, dated by ticks every 10 s, would seem to have a P99 over a second in most minutes."""
-        if self.metrics == "proven":
+        if not self.judges_quantiles:
             return
         threshold = min(self.objective_of(watch).threshold for watch in self.watch)
         slowest = max(threshold / _TICKS_IN_THRESHOLD, _USUAL_INTERVAL_SECONDS)
@@ -497,6 +499,11 @@ class Config(_Section):
                 f"{beside} and {audits:g} audits of two requests a second; "
                 "raise it, or lower `limits.auditsPerSecond`: 0 turns audits off"
             )
+
+    @property
+    def judges_quantiles(self) -> bool:
+        """Whether anything may be estimated; if not, nothing is asked of apiservers that only estimates need."""
+        return self.metrics != "proven"
 
     def narrowed(self, resources: Iterable[str], threshold: str | None) -> "Config":
         """This configuration for these resources only, if there are any, all held to one threshold, if it is given.

@@ -79,7 +79,7 @@ class HopReading:
 class TrackReading:
     """The statistics of one watch. `creation` is absent where creation timestamps are not asked for.
 
-    `hops` has those that were measured at least once.
+    `hops` has those that were measured at least once. There are no `windows` where ticks are too slow for quantiles.
     """
 
     timespan: HistogramReading

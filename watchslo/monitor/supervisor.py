@@ -90,7 +90,8 @@ class Supervisor:
         self._rotated = asyncio.Event()
         connection.on_change(self._rotated.set)
         self._started_wall = self._configured_wall = time.time()
-        self._begins = time.monotonic() + delay
+        self._delay = delay
+        self._begins = 0.0
         self._tainted = 0.0
         self._snapshot: Snapshot | None = None
         self._snapshot_taken = 0.0
@@ -104,6 +105,7 @@ class Supervisor:
 
         Raises ConfigError if the cluster lacks a resource that is asked for.
         """
+        self._begins = time.monotonic() + self._delay
         async with self._fleet.opened(), Crew(stop) as self._crew:
             self._crew.hire("heartbeat", partial(keep_beating, self.lag))
             self._crew.hire("evaluation", self._keep_evaluating)
@@ -181,7 +183,8 @@ class Supervisor:
             await self._crew.dismiss(*self._asking())
             await self._settle({}, {}, Reason.PAUSED)
             return
-        works = {"apiservers": self._fleet.run, "discovery": self._keep_discovering, "hops": self._prober.run}
+        works = {"apiservers": self._fleet.run, "discovery": self._keep_discovering}
+        works |= {"hops": self._prober.run} if self._config.judges_quantiles else {}
         for name, work in works.items():
             if name not in self._crew:
                 self._crew.hire(name, work)
@@ -256,9 +259,10 @@ class Supervisor:
             late=self.lag.tainted,
             random=self._random,
         )
-        historian = Historian(streams, apiserver, lambda: self._probes(HISTORY_SHARE) / len(self._served), self._random)
         self._crew.hire(("audits", apiserver.name), auditor.run)
-        self._crew.hire(("history", apiserver.name), historian.run)
+        if self._config.judges_quantiles:
+            historian = Historian(streams, apiserver, self._history_probes, self._random)
+            self._crew.hire(("history", apiserver.name), historian.run)
 
     async def _leave(self, apiserver: Apiserver) -> None:
         """Asks an apiserver no more."""
@@ -299,6 +303,10 @@ class Supervisor:
         """How many probes a second somebody may make who has that share of them."""
         return share * self._config.limits.probes_per_second
 
+    def _history_probes(self) -> float:
+        """How many of them a second are for the history of one apiserver."""
+        return self._probes(HISTORY_SHARE) / len(self._served)
+
     def _all_streams(self) -> list[Stream]:
         return [stream for _, stream in self._streams.values()]
 
@@ -307,7 +315,9 @@ class Supervisor:
 
     def _track(self, wanted: Wanted) -> Track:
         creation = wanted.watch.measures_creation(wanted.resource)
-        return Track(self._bins, wanted.objective, time.monotonic(), creation=creation)
+        return Track(
+            self._bins, wanted.objective, time.monotonic(), creation=creation, quantiles=self._config.judges_quantiles
+        )
 
     async def _keep_reopening(self) -> None:
         """Reopens every watch when the credentials have changed: some apiservers end those that began with old ones."""
@@ -391,7 +401,7 @@ class Supervisor:
 
     def _take_snapshot(self) -> Snapshot:
         homes = self._homes.timekeepers if self._homes else ()
-        compared = self._homes.main.comparison if self._homes else lambda _: None
+        compared = self._homes.main.comparison if self._homes and self._config.judges_quantiles else lambda _: None
         return Snapshot(
             at_wall=time.time(),
             monitor=self._read_monitor(),

@@ -110,6 +110,30 @@ class TestStart:
             assert run.not_ready() == ("The cluster serves nothing of what is configured.",)
 
 
+class TestProven:
+    MADE = config("pods", "nodes", metrics="proven", clock={"interval": "10s"}, limits={"auditsPerSecond": 0})
+
+    async def test_events_are_judged_and_nothing_else(self, cluster: Cluster) -> None:
+        async with running(self.MADE) as run:
+            await keep_writing(cluster, PODS, seconds=120)
+            await asyncio.sleep(30)
+            track = run.stream("pods").track
+            assert sum(track.objective.verdicts.values()) > 1_000
+            assert track.objective.verdicts["beyond"] == 0
+            assert (track.windows, track.objective.windows) == ((), {})
+            assert run.supervisor.snapshot().causes == ()
+
+    async def test_what_only_estimates_need_is_not_asked(self, cluster: Cluster) -> None:
+        """Least of all of an apiserver that is in trouble, by each of thousands of nodes."""
+        async with running(self.MADE) as run:
+            await keep_writing(cluster, PODS, seconds=60)
+            cluster.asked.clear()
+            cluster.fail(Reason.THROTTLED, "tick")
+            await keep_writing(cluster, PODS, seconds=300)
+            assert run.not_ready() != ()
+        assert {kind for kind in ("probe_cache", "history") if cluster.count(kind)} == set()
+
+
 class TestDelay:
     async def test_nothing_is_asked_before_it_is_over(self, cluster: Cluster, log: Log) -> None:
         async with running(config("pods"), start=59, delay=60) as run:
