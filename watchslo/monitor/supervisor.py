@@ -182,6 +182,8 @@ class Supervisor:
         if self._config.paused:
             await self._crew.dismiss(*self._asking())
             await self._settle({}, {}, Reason.PAUSED)
+            for apiserver in self._fleet.all:
+                apiserver.client.hang_up()
             return
         works = {"apiservers": self._fleet.run, "discovery": self._keep_discovering}
         works |= {"hops": self._prober.run} if self._config.judges_quantiles else {}

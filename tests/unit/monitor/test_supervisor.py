@@ -341,6 +341,7 @@ class TestPaused:
             run.supervisor.configure(config("pods", "nodes", paused=True))
             await asyncio.sleep(0.1)
             assert not cluster.open_watches()
+            assert cluster.hung_up > 0
             assert run.supervisor.snapshot().domains == ()
             cluster.asked.clear()
             await asyncio.sleep(600)
