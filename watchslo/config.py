@@ -46,8 +46,12 @@ _MAX_PORT = 65535
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _PERCENT = 100.0
 _FEWEST_PERCENT = 50.0  # 1.5 is no share of 1.5%, but a slip
+_MOST_SHARDS = 1_000  # each watch is offered to all of them
 _LARGEST_PAGE = 10_000  # objects; more of them at once only burden the apiserver's memory
 _REQUESTS_PER_AUDIT = 2  # a consistent list of nothing, and a short watch
+_ORDINAL = re.compile(r"(?:.+-)?(\d{1,9})")
+_USUAL_INTERVAL_SECONDS = 0.5  # of ticks
+_TICKS_IN_THRESHOLD = 2  # at least, or no quantile can be judged
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -107,6 +111,16 @@ def _share(text: str) -> float:
     if not 0 < share < 1:
         raise ValueError(f"{text} is no share; write a number between 0 and 1, for example 0.999")
     return share
+
+
+def _ordinal(text: str) -> int:
+    """The number at the end of a name, as a StatefulSet's pods have one, or of nothing but a number."""
+    match = _ORDINAL.fullmatch(text)
+    if not match:
+        raise ValueError(
+            f"{text} has no number at its end; write a number from 0, or the name of a StatefulSet's pod: ${{POD_NAME}}"
+        )
+    return int(match[1])
 
 
 def _resource(value: str) -> str:
@@ -188,6 +202,7 @@ def _from_text(parse: Callable[[str], object]) -> BeforeValidator:
 Duration = Annotated[float, _from_text(parse_duration)]
 Size = Annotated[int, _from_text(_size)]
 Share = Annotated[float, _from_text(_share)]
+Ordinal = Annotated[int, _from_text(_ordinal)]
 ResourceName = Annotated[str, AfterValidator(_resource)]
 WatchableName = Annotated[str, AfterValidator(_watchable)]
 Namespace = Annotated[str, AfterValidator(_namespace)]
@@ -357,9 +372,39 @@ class WatchConfig(_Section):
 class ClockConfig(_Section):
     """How often and where the ticks read nothing; `storage` settles whether it is etcd where that cannot be seen."""
 
-    interval: Annotated[Duration, _between("200ms", "1m")] = 0.5
+    interval: Annotated[Duration, _between("200ms", "1m")] = _USUAL_INTERVAL_SECONDS
     namespace: Namespace = "default"
     storage: Literal["auto", "etcd", "unproven"] = "auto"
+
+
+class ShardConfig(_Section):
+    """Which share of the watches is run here: the one of number `index`, from 0, where there are `count`."""
+
+    index: Ordinal = Field(default=0, ge=0)
+    count: int = Field(default=1, ge=1, le=_MOST_SHARDS)
+
+    @model_validator(mode="after")
+    def _is_one_of_them(self) -> Self:
+        if len(self.model_fields_set) == 1:  # alone, each of them would let somebody's watches be nobody's
+            raise ValueError("`index` and `count` need each other; write for example index: ${POD_NAME}, count: 3")
+        if self.index >= self.count:
+            raise ValueError(
+                f"`index` is {self.index} and `count` {self.count}, and they are numbered from 0; "
+                f"write an index up to {self.count - 1}, or a count of {self.index + 1} for all instances"
+            )
+        return self
+
+    def has(self, label: str) -> bool:
+        """Whether a watch is ours, by its label: whoever shares the watches comes to the same answer, in any version.
+
+        Every share bids for it, and the highest bid wins: where there is one more, it takes from each of the others
+        what it wins, and nothing else moves.
+        """
+        return self.index == max(range(self.count), key=lambda index: _bid(index, label))
+
+
+def _bid(index: int, label: str) -> bytes:
+    return hashlib.sha256(f"{index}/{label}".encode()).digest()
 
 
 class LimitsConfig(_Section):
@@ -395,11 +440,13 @@ class Config(_Section):
     kubernetes: KubernetesConfig = KubernetesConfig()
     watch: tuple[WatchConfig, ...] = tuple(WatchConfig(resource=resource) for resource in _BUILT_IN)
     exclude: tuple[ResourceName, ...] = ()
+    shard: ShardConfig = ShardConfig()
     clock: ClockConfig = ClockConfig()
     objective: ObjectiveConfig = ObjectiveConfig()
     limits: LimitsConfig = LimitsConfig()
     paused: bool = False
-    metrics: Literal["basic", "full"] = "basic"
+    start_delay: Annotated[Duration, _between("1s", "1h")] = 0.0
+    metrics: Literal["proven", "basic", "full"] = "basic"
     server: ServerConfig = ServerConfig()
     log: LogConfig = LogConfig()
 
@@ -421,6 +468,26 @@ class Config(_Section):
             raise ValueError(
                 "`hops` needs probes, and `limits.probesPerSecond` is 0; raise that, or remove `hops` from each watch"
             )
+        if not self.judges_quantiles and any(watch.hops for watch in self.watch):
+            raise ValueError("`hops` are not shown with `metrics: proven`; remove one or the other")
+        self._can_judge()
+        self._leaves_room()
+        return self
+
+    def _can_judge(self) -> None:
+        """A healthy 20 ms, dated by ticks every 10 s, would seem to have a P99 over a second in most minutes."""
+        if not self.judges_quantiles:
+            return
+        threshold = min(self.objective_of(watch).threshold for watch in self.watch)
+        slowest = max(threshold / _TICKS_IN_THRESHOLD, _USUAL_INTERVAL_SECONDS)
+        if self.clock.interval > slowest:
+            raise ValueError(
+                f"`clock.interval` of {format_duration(self.clock.interval)} is too slow for quantiles to be judged by "
+                f"a threshold of {format_duration(threshold)}; write at most {format_duration(slowest)}, or "
+                "metrics: proven, which leaves them out"
+            )
+
+    def _leaves_room(self) -> None:
         ticks, audits = 1 / self.clock.interval, self.limits.audits_per_second
         beside = (
             f"`limits.requestsPerSecond` of {self.limits.requests_per_second:g} leaves no room beside {ticks:g} ticks"
@@ -432,7 +499,11 @@ class Config(_Section):
                 f"{beside} and {audits:g} audits of two requests a second; "
                 "raise it, or lower `limits.auditsPerSecond`: 0 turns audits off"
             )
-        return self
+
+    @property
+    def judges_quantiles(self) -> bool:
+        """Whether anything may be estimated; if not, nothing is asked of apiservers that only estimates need."""
+        return self.metrics != "proven"
 
     def narrowed(self, resources: Iterable[str], threshold: str | None) -> "Config":
         """This configuration for these resources only, if there are any, all held to one threshold, if it is given.

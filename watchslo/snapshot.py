@@ -79,7 +79,7 @@ class HopReading:
 class TrackReading:
     """The statistics of one watch. `creation` is absent where creation timestamps are not asked for.
 
-    `hops` has those that were measured at least once.
+    `hops` has those that were measured at least once. There are no `windows` where ticks are too slow for quantiles.
     """
 
     timespan: HistogramReading
@@ -276,6 +276,15 @@ class BuildReading:
 
 
 @dataclass(frozen=True, slots=True)
+class ShardReading:
+    """Which share of the watches runs here, of how many, and how many watches are left to the others."""
+
+    index: int
+    count: int
+    elsewhere: int
+
+
+@dataclass(frozen=True, slots=True)
 class MonitorReading:
     """The daemon itself: its lag, its configuration, and whether it is of use (`not_ready`: the reasons why not).
 
@@ -296,6 +305,7 @@ class MonitorReading:
     events_target: float
     minutes_target: float
     not_ready: tuple[str, ...]
+    shard: ShardReading = ShardReading(index=0, count=1, elsewhere=0)
 
 
 class Cause(StrEnum):

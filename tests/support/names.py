@@ -104,7 +104,7 @@ def exposed() -> Mapping[str, Metric]:
     found: dict[str, Metric] = {}
     for family in FAMILIES:
         labels: dict[str, frozenset[str]] = {}
-        for view in filter(None, (family.view(Detail.BASIC), family.view(Detail.FULL))):
+        for view in filter(None, map(family.view, Detail)):
             labels |= {label.name: frozenset(label.values) for label in view.labels}
         found.update(_samples(family.name, family.type.value, labels, ours=True))
     return found

@@ -1,12 +1,22 @@
 """Each file in `configs/` holds one mistake; its first line is what the user is told after the file's name."""
 
 import os
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from watchslo.config import Config, Listen, WatchConfig, format_duration, load, parse_duration, parse_listen
+from watchslo.config import (
+    Config,
+    Listen,
+    ShardConfig,
+    WatchConfig,
+    format_duration,
+    load,
+    parse_duration,
+    parse_listen,
+)
 from watchslo.errors import ConfigError
 from watchslo.latency.objective import Objective
 from watchslo.model import Resource
@@ -121,13 +131,17 @@ def test_everything(tmp_path: Path) -> None:
           events: {target: 0.95, period: 7d}
           minutes: {quantile: 0.9, window: 2m, target: 0.99, minEvents: 50}
         limits: {requestsPerSecond: 12.5, auditsPerSecond: 0.5, probesPerSecond: 1.5, watches: 20, maxLine: 8MiB}
+        shard: {index: "watchslo-${ORDINAL}", count: 3}
+        startDelay: 2m
         paused: true
         metrics: full
         server: {listen: "[::1]:0"}
         log: {format: console, level: debug}
         """,
         NODE_NAME="node-1",
+        ORDINAL="2",
     )
+    assert (config.shard.index, config.shard.count, config.start_delay) == (2, 3, 120)
     assert config.cluster == "7"
     assert config.kubernetes.kubeconfig == os.path.expanduser("~/elsewhere")  # noqa: PTH111 - what the user means by ~
     assert (config.kubernetes.apiservers, config.kubernetes.tls_server_name) == ("each", "apiserver.internal")
@@ -173,6 +187,52 @@ def test_default_objective_is_the_one_of_the_core() -> None:
 def test_merge_keys_work(tmp_path: Path) -> None:
     config = loaded(tmp_path, "watch: [&a {resource: pods, namespace: x}, {<<: *a, name: again}]")
     assert config.watch[1].namespace == "x"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "clock: {interval: 10s}\nmetrics: proven",
+        "clock: {interval: 1s}\nobjective: {threshold: 2s}",
+        "objective: {threshold: 100ms}",  # nobody asked for slow ticks
+    ],
+)
+def test_ticks_that_are_as_fast_as_what_they_judge(tmp_path: Path, text: str) -> None:
+    assert loaded(tmp_path, text)
+
+
+@pytest.mark.parametrize(("text", "index"), [("0", 0), ("2", 2), ("watchslo-2", 2), ("a-1-b-02", 2)])
+def test_a_shard_is_a_number_or_a_name_that_ends_in_one(tmp_path: Path, text: str, index: int) -> None:
+    assert loaded(tmp_path, f"shard: {{index: {text}, count: 3}}").shard.index == index
+
+
+LABELS = [f"resource-{number}.example.com" for number in range(600)]
+
+
+def owners(count: int) -> list[int]:
+    """Whose each of the labels is."""
+    shards = [ShardConfig(index=index, count=count) for index in range(count)]
+    found = [[shard.index for shard in shards if shard.has(label)] for label in LABELS]
+    assert all(len(mine) == 1 for mine in found)
+    return [mine[0] for mine in found]
+
+
+def test_each_watch_is_of_one_shard_and_shards_are_of_a_size() -> None:
+    sizes = Counter(owners(3)).values()
+    assert len(sizes) == 3
+    assert all(160 <= size <= 240 for size in sizes)
+    assert set(owners(1)) == {0}
+
+
+def test_one_more_shard_takes_its_part_and_moves_nothing_else() -> None:
+    moved = [(old, new) for old, new in zip(owners(3), owners(4), strict=True) if old != new]
+    assert {new for _, new in moved} == {3}
+    assert 110 <= len(moved) <= 190
+
+
+def test_shards_are_the_same_in_every_version() -> None:
+    """Another version that runs beside this one, as in a rollout, must not leave a watch to nobody."""
+    assert owners(3)[:20] == [0, 2, 2, 2, 2, 0, 1, 1, 0, 2, 0, 1, 1, 1, 1, 2, 0, 1, 1, 0]
 
 
 def test_few_requests_need_no_audits(tmp_path: Path) -> None:

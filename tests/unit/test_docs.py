@@ -23,7 +23,7 @@ def blocks() -> list[str]:
 def test_a_configuration_that_is_shown_loads(block: str, tmp_path: Path) -> None:
     path = tmp_path / "watchslo.yaml"
     path.write_text(block)
-    config, _ = load(path, {"NODE_NAME": "node"})
+    config, _ = load(path, {"NODE_NAME": "node", "POD_NAME": "watchslo-2"})
     assert config.watch
 
 

@@ -49,6 +49,8 @@ def check(
     logs.set_up("console", "error")
     seconds = _seconds(question.duration)
     config = load(file)[0].narrowed(question.resources, question.threshold)
+    if not config.judges_quantiles:
+        raise ConfigError(f"{file}: metrics: proven has no P99 to judge; check without it, or with another file")
     window = next(name for name, length in WINDOWS if seconds <= length)
     try:
         snapshot = run_on_loop(_measure(supervise(config, kubeconfig, context), seconds))

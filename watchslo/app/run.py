@@ -5,9 +5,11 @@ import socket
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from random import random as system_random
 from typing import Literal
 
 import structlog
+from pydantic.alias_generators import to_camel
 
 from watchslo.app import logs
 from watchslo.app.session import open_listener, run_on_loop, serving, stop_signals, supervise
@@ -18,7 +20,7 @@ from watchslo.monitor.supervisor import Supervisor
 from watchslo.serve.http import url
 
 RELOAD_SECONDS = 5.0  # between two looks at the file; kubelet takes a minute to bring a changed ConfigMap anyway
-FIXED = ("cluster", "kubernetes", "clock", "metrics", "server", "log")
+FIXED = ("cluster", "kubernetes", "clock", "start_delay", "metrics", "server", "log")
 """What is settled at start: a change of these is said, and waits for the next start."""
 
 
@@ -38,7 +40,8 @@ def run(file: Path | None, overrides: Overrides) -> None:
     config, digest = load(file)
     logs.set_up(overrides.log_format or config.log.format, overrides.log_level or config.log.level)
     with open_listener(overrides.listen, config.server.listen) as listener:
-        supervisor = supervise(config, overrides.kubeconfig, overrides.context)
+        delay = config.start_delay * system_random()  # noqa: S311 - it hides nothing
+        supervisor = supervise(config, overrides.kubeconfig, overrides.context, delay=delay)
         run_on_loop(_run(supervisor, config, file, digest, listener))
 
 
@@ -67,7 +70,7 @@ async def _follow(supervisor: Supervisor, config: Config, file: Path, digest: st
             new, new_digest = await asyncio.to_thread(load, file)
             if new_digest != digest:
                 _put_in_force(supervisor, config, new, file)
-                waiting = [key for key in FIXED if getattr(new, key) != getattr(config, key)]
+                waiting = [to_camel(key) for key in FIXED if getattr(new, key) != getattr(config, key)]
                 log.info("config_reloaded", sha256=new_digest, needs_restart=waiting)
             digest, refused = new_digest, ""
             supervisor.reload_succeeded = True

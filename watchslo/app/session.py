@@ -35,12 +35,17 @@ def run_on_loop(work: Coroutine[None, None, T]) -> T:
         return runner.run(work)
 
 
-def supervise(config: Config, kubeconfig: Path | None = None, context: str | None = None) -> Supervisor:
-    """A supervisor of the configured cluster; what is given here goes before the configuration."""
+def supervise(
+    config: Config, kubeconfig: Path | None = None, context: str | None = None, *, delay: float = 0.0
+) -> Supervisor:
+    """A supervisor of the configured cluster, which asks nothing for so many seconds.
+
+    What is given here goes before the configuration.
+    """
     connection = connect(
         str(kubeconfig) if kubeconfig else config.kubernetes.kubeconfig, context or config.kubernetes.context
     )
-    return Supervisor(config, connection, this_build())
+    return Supervisor(config, connection, this_build(), delay=delay)
 
 
 def open_listener(told: str | None, otherwise: Listen) -> socket.socket:

@@ -371,8 +371,8 @@ def _slow_consumer(stream: StreamReading) -> int:
 def _is_scattered(stream: StreamReading) -> bool:
     """By the newest events alone: where a delay begins or ends, a longer window has some of both."""
     (_, share, _), (_, _, least) = LATE[:2]
-    newest = min(stream.track.windows, key=lambda window: window.length)
-    if newest.events < least:
+    newest = min(stream.track.windows, key=lambda window: window.length, default=None)
+    if newest is None or newest.events < least:
         return False
     low, high = (one.estimate for one in newest.quantiles if one.q in (0.5, 0.9))
     return high >= max(share * stream.track.objective.threshold, SCATTER_FACTOR * low)

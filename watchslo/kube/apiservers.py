@@ -82,16 +82,21 @@ async def read_addresses(client: Client) -> tuple[str, ...] | Failure:
     return slices if isinstance(slices, Failure) else addresses(slices.items)
 
 
-async def await_change(client: Client, seconds: float, known: tuple[str, ...]) -> None:
+async def await_change(client: Client, seconds: float, known: tuple[str, ...]) -> Failure | None:
     """Returns when other addresses than these may be read, but no sooner than in a second; else after `seconds`.
 
-    It only rings a bell, and where it cannot hear any it waits until the time is over: read them anew in any case.
+    It only rings a bell, and where it cannot hear any it waits until the time is over: read them anew in any case. It
+    returns why it could not hear, where the watch was refused.
     """
+    deaf = None
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
-            if not await _changed(client, math.ceil(seconds), known):
+            changed = await _changed(client, math.ceil(seconds), known)
+            if changed is not True:
+                deaf = changed or None
                 await asyncio.Event().wait()
             await asyncio.sleep(SETTLE_SECONDS)
+    return deaf
 
 
 async def count_apiservers(client: Client) -> int | Failure | None:
@@ -142,8 +147,11 @@ def _host(address: str) -> str:
     return f"[{address}]" if ":" in address else address
 
 
-async def _changed(client: Client, seconds: int, known: tuple[str, ...]) -> bool:
-    """Whether there are other addresses than these now, or an event of the slices says so within the seconds."""
+async def _changed(client: Client, seconds: int, known: tuple[str, ...]) -> bool | Failure:
+    """Whether there are other addresses than these now, or an event of the slices says so within the seconds.
+
+    Or why they may not be watched.
+    """
     slices = await _read(client, SLICES, _Slices)
     if isinstance(slices, Failure):
         return False
@@ -155,7 +163,9 @@ async def _changed(client: Client, seconds: int, known: tuple[str, ...]) -> bool
     request = WatchRequest(revision, seconds, bookmarks=False)
     plain = Representation.PLAIN
     async with client.watch(_ENDPOINT_SLICES, "default", _SERVICE, request, plain, kind="discovery") as stream:
-        said = stream if isinstance(stream, Failure) else await stream.read()
+        if isinstance(stream, Failure):
+            return stream
+        said = await stream.read()
         return not isinstance(said, Failure) and not said[1].startswith(b'{"type":"ERROR"')
 
 

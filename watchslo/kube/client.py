@@ -228,7 +228,8 @@ class _Pool:
     @contextlib.asynccontextmanager
     async def session(self) -> AsyncIterator[aiohttp.ClientSession]:
         """For one request, until its answer is read."""
-        self._renew()
+        if time.monotonic() >= self._renew_at:
+            self.renew()
         session = self._session
         self._users[session] += 1
         try:
@@ -245,12 +246,11 @@ class _Pool:
         if self._closing:
             await asyncio.wait(self._closing)
 
-    def _renew(self) -> None:
-        now = time.monotonic()
-        if now >= self._renew_at:
-            retired, self._session = self._session, _session()
-            self._renew_at = now + RENEW_SECONDS
-            self._close_unused(retired)
+    def renew(self) -> None:
+        """Closes all connections that nobody uses; those in use once their requests are over."""
+        retired, self._session = self._session, _session()
+        self._renew_at = time.monotonic() + RENEW_SECONDS
+        self._close_unused(retired)
 
     def _close_unused(self, session: aiohttp.ClientSession) -> None:
         """Closes a retired one, beside all else."""
@@ -291,6 +291,10 @@ class Client:
 
     async def __aexit__(self, *_: object) -> None:
         await self._pool.close()
+
+    def hang_up(self) -> None:
+        """Keeps no connection open that nobody uses now."""
+        self._pool.renew()
 
     async def read_nothing(self, resource: Resource, namespace: str, kind: str) -> Reading | Failure:
         """A consistent list that selects no object: the revision of this moment, as storage has it."""

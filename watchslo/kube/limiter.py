@@ -1,4 +1,8 @@
-"""The hard cap on requests a second: whoever asks the apiserver anything passes here first."""
+"""The hard cap on requests a second: whoever asks the apiserver anything passes here first.
+
+An apiserver counts the same, but for the way there: in any W seconds at most 1 + rate x (W + D) requests reach it,
+where D is the longest that one of them was on its way, connecting included, less the shortest.
+"""
 
 import asyncio
 import heapq
@@ -34,6 +38,10 @@ class TokenBucket:
         self._last = now
         return 0.0
 
+    def left(self, now: float) -> None:
+        """What was taken goes only now: whoever is next keeps the distance from that."""
+        self._last = max(self._last, now)
+
 
 class Limiter:
     """Queues requests before a `TokenBucket`; lives on one event loop."""
@@ -58,15 +66,17 @@ class Limiter:
         if self._alarm is None:
             self._admit()
         await turn
+        self._bucket.left(self._clock())  # the loop may have been busy: else two would go together
 
     def _admit(self) -> None:
+        """Gives one turn at most: the next one is counted from when that has gone."""
         self._alarm = None
-        while self._queue:
-            turn = self._queue[0][2]
-            if not turn.done():  # else its owner was cancelled
-                wait = self._bucket.take(self._clock())
-                if wait > 0.0:
-                    self._alarm = asyncio.get_running_loop().call_later(wait, self._admit)
-                    return
-                turn.set_result(None)
+        while self._queue and self._queue[0][2].done():  # its owner was cancelled
             heapq.heappop(self._queue)
+        if not self._queue:
+            return
+        wait = self._bucket.take(self._clock())
+        if wait == 0.0:
+            heapq.heappop(self._queue)[2].set_result(None)
+            wait = 1.0 / self._bucket.rate
+        self._alarm = asyncio.get_running_loop().call_later(wait, self._admit)

@@ -37,12 +37,15 @@ class Track:
     """The statistics of one watch, from `start` (monotonic seconds) on.
 
     `record` takes arrivals in the order of their times. `seal`, as often as the clock ticks, and `evaluate`, every few
-    seconds, move them on.
+    seconds, move them on. With `quantiles` off nothing that is estimated is read: the ticks are too slow for that.
     """
 
-    def __init__(self, bins: Bins, objective: Objective, start: float, *, creation: bool = False) -> None:
+    def __init__(
+        self, bins: Bins, objective: Objective, start: float, *, creation: bool = False, quantiles: bool = True
+    ) -> None:
         self._bins = bins
         self._objective = objective
+        self._quantiles = quantiles
         self._received = array("d")
         self._revisions = array("q")
         self._sealed = floor(start)
@@ -171,16 +174,17 @@ class Track:
             self._hops.count(hop, received, part(latency, received, *located), round_trip)
 
     def _read(self) -> TrackReading:
+        judged = self._windows.verdicts if self._quantiles else {}
         objective = ObjectiveReading(
             threshold=self._objective.threshold,
             events_target=self._objective.events_target,
             minutes_target=self._objective.minutes_target,
             verdicts={str(verdict): count for verdict, count in self._verdicts.items()},
-            windows={str(verdict): count for verdict, count in self._windows.verdicts.items()},
+            windows={str(verdict): count for verdict, count in judged.items()},
         )
         return TrackReading(
             timespan=self._distribution.histogram.reading(),
-            windows=tuple(rolling.reading for rolling in self._distribution.rolling),
+            windows=tuple(rolling.reading for rolling in self._distribution.rolling) if self._quantiles else (),
             objective=objective,
             unresolved=self._unresolved,
             unmeasured=dict(self._unmeasured),

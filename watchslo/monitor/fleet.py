@@ -68,6 +68,7 @@ class Fleet:
         self._log = structlog.get_logger()
         self._addresses = Trouble(self._log)
         self._leases = Trouble(self._log)
+        self._bell = Trouble(self._log)
 
     @contextlib.asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
@@ -135,7 +136,11 @@ class Fleet:
                 self.pass_on()
                 await asyncio.sleep(RETRY_SECONDS * jitter)
             else:
-                await await_change(client, FOLLOW_SECONDS * jitter, self._known)
+                deaf = await await_change(client, FOLLOW_SECONDS * jitter, self._known)
+                if deaf and deaf.action is Action.WAIT:  # else it is in trouble that shows elsewhere
+                    self._bell.happened("apiservers_unwatched", deaf)
+                else:
+                    self._bell.over()
 
     async def _follow(self, found: tuple[str, ...] | Failure) -> None:
         """Watches every address that is announced, once any one of them can be reached from here."""

@@ -34,7 +34,7 @@ from watchslo.monitor.prober import Prober
 from watchslo.monitor.stream import Stream
 from watchslo.monitor.trouble import Trouble
 from watchslo.monitor.wanted import Plan, Wanted, plan
-from watchslo.snapshot import BuildReading, CauseReading, MonitorReading, Snapshot
+from watchslo.snapshot import BuildReading, CauseReading, MonitorReading, ShardReading, Snapshot
 from watchslo.watch.audit import detection_seconds
 from watchslo.watch.backoff import Backoff
 from watchslo.watch.failure import Failure, Reason
@@ -52,11 +52,17 @@ class Supervisor:
     """Runs the streams that the configuration asks for, against every apiserver of the fleet.
 
     `configure` may be called at any time; what a new configuration leaves alone runs on. `snapshot` is cheap when
-    asked often.
+    asked often. Nothing is asked before `delay` seconds have passed, so that many of us need not begin together.
     """
 
     def __init__(
-        self, config: Config, connection: Connection, build: BuildReading, random: Callable[[], float] = system_random
+        self,
+        config: Config,
+        connection: Connection,
+        build: BuildReading,
+        random: Callable[[], float] = system_random,
+        *,
+        delay: float = 0.0,
     ) -> None:
         self.lag = Lag(time.monotonic(), time.thread_time())
         self.reload_succeeded = True
@@ -84,6 +90,8 @@ class Supervisor:
         self._rotated = asyncio.Event()
         connection.on_change(self._rotated.set)
         self._started_wall = self._configured_wall = time.time()
+        self._delay = delay
+        self._begins = 0.0
         self._tainted = 0.0
         self._snapshot: Snapshot | None = None
         self._snapshot_taken = 0.0
@@ -97,6 +105,7 @@ class Supervisor:
 
         Raises ConfigError if the cluster lacks a resource that is asked for.
         """
+        self._begins = time.monotonic() + self._delay
         async with self._fleet.opened(), Crew(stop) as self._crew:
             self._crew.hire("heartbeat", partial(keep_beating, self.lag))
             self._crew.hire("evaluation", self._keep_evaluating)
@@ -154,20 +163,30 @@ class Supervisor:
     # Which streams run
 
     async def _keep_reconciling(self) -> None:
-        """Follows the configuration, and what the cluster serves, at once."""
+        """Follows the configuration, and what the cluster serves, at once; it is what everything asked begins with."""
+        if self._begins_in > 0.0:
+            self._log.info("start_delayed", seconds=round(self._begins_in, 3))
+        await asyncio.sleep(self._begins_in)
         self._changed.set()
         while True:
             await self._changed.wait()
             self._changed.clear()
             await self._reconcile()
 
+    @property
+    def _begins_in(self) -> float:
+        return max(0.0, self._begins - time.monotonic())
+
     async def _reconcile(self) -> None:
         """Ends what is wanted no more, starts what is missing, and touches nothing else; asks the apiserver nothing."""
         if self._config.paused:
             await self._crew.dismiss(*self._asking())
             await self._settle({}, {}, Reason.PAUSED)
+            for apiserver in self._fleet.all:
+                apiserver.client.hang_up()
             return
-        works = {"apiservers": self._fleet.run, "discovery": self._keep_discovering, "hops": self._prober.run}
+        works = {"apiservers": self._fleet.run, "discovery": self._keep_discovering}
+        works |= {"hops": self._prober.run} if self._config.judges_quantiles else {}
         for name, work in works.items():
             if name not in self._crew:
                 self._crew.hire(name, work)
@@ -192,6 +211,10 @@ class Supervisor:
                 self._log.warning("resource_missing", message=message)
         if self._plan.left_out != last.left_out:
             self._log.warning("watches_limited", left_out=self._plan.left_out)
+        ours, elsewhere = self._plan.watches, self._plan.elsewhere
+        if (ours.keys(), elsewhere) != (last.watches.keys(), last.elsewhere) and (elsewhere or last.elsewhere):
+            shard = self._config.shard
+            self._log.info("sharded", index=shard.index, count=shard.count, watches=len(ours), elsewhere=elsewhere)
 
     async def _settle(self, wanted: Mapping[str, Wanted], members: Mapping[str, Apiserver], reason: Reason) -> None:
         await self._retire(wanted, members, reason)
@@ -238,9 +261,10 @@ class Supervisor:
             late=self.lag.tainted,
             random=self._random,
         )
-        historian = Historian(streams, apiserver, lambda: self._probes(HISTORY_SHARE) / len(self._served), self._random)
         self._crew.hire(("audits", apiserver.name), auditor.run)
-        self._crew.hire(("history", apiserver.name), historian.run)
+        if self._config.judges_quantiles:
+            historian = Historian(streams, apiserver, self._history_probes, self._random)
+            self._crew.hire(("history", apiserver.name), historian.run)
 
     async def _leave(self, apiserver: Apiserver) -> None:
         """Asks an apiserver no more."""
@@ -281,6 +305,10 @@ class Supervisor:
         """How many probes a second somebody may make who has that share of them."""
         return share * self._config.limits.probes_per_second
 
+    def _history_probes(self) -> float:
+        """How many of them a second are for the history of one apiserver."""
+        return self._probes(HISTORY_SHARE) / len(self._served)
+
     def _all_streams(self) -> list[Stream]:
         return [stream for _, stream in self._streams.values()]
 
@@ -289,7 +317,9 @@ class Supervisor:
 
     def _track(self, wanted: Wanted) -> Track:
         creation = wanted.watch.measures_creation(wanted.resource)
-        return Track(self._bins, wanted.objective, time.monotonic(), creation=creation)
+        return Track(
+            self._bins, wanted.objective, time.monotonic(), creation=creation, quantiles=self._config.judges_quantiles
+        )
 
     async def _keep_reopening(self) -> None:
         """Reopens every watch when the credentials have changed: some apiservers end those that began with old ones."""
@@ -373,7 +403,7 @@ class Supervisor:
 
     def _take_snapshot(self) -> Snapshot:
         homes = self._homes.timekeepers if self._homes else ()
-        compared = self._homes.main.comparison if self._homes else lambda _: None
+        compared = self._homes.main.comparison if self._homes and self._config.judges_quantiles else lambda _: None
         return Snapshot(
             at_wall=time.time(),
             monitor=self._read_monitor(),
@@ -402,6 +432,7 @@ class Supervisor:
             events_target=config.objective.events.target,
             minutes_target=config.objective.minutes.target,
             not_ready=tuple(self._not_ready()),
+            shard=ShardReading(config.shard.index, config.shard.count, self._plan.elsewhere),
         )
 
     def _detection_seconds(self) -> float | None:
@@ -412,11 +443,14 @@ class Supervisor:
     def _not_ready(self) -> Iterator[str]:
         if self._config.paused:
             yield "Watching is paused."
+        elif self._begins_in > 0.0:
+            yield f"The first request waits for {self._begins_in:.0f} s more, as `startDelay` says."
         elif self._discovery.catalogue is None or self._untried is not None:
             why = self._trouble.now
             yield f"The cluster is being discovered. {why.message if why else ''}".rstrip()
         elif self._homes is None:
-            yield "The cluster serves nothing of what is configured."
+            if not self._plan.elsewhere:  # else the other shards have all there is
+                yield "The cluster serves nothing of what is configured."
         else:
             yield from self._not_running(self._homes)
 

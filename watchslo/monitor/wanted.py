@@ -33,15 +33,19 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The watches that should run, by label; why others cannot, in sentences; how many the limit leaves out."""
+    """The watches that should run, by label; why others cannot, in sentences; how many the limit leaves out.
+
+    `elsewhere` is how many are left to other shards.
+    """
 
     watches: Mapping[str, Wanted] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
     left_out: int = 0
+    elsewhere: int = 0
 
 
 def plan(config: Config, catalogue: Catalogue, apiservers: int) -> Plan:
-    """What should run at each of so many apiservers, up to the limit that is for all of them together.
+    """What of our shard should run at each of so many apiservers, up to the limit for all of them together.
 
     What is named goes before what `"*"` stands for.
 
@@ -59,9 +63,15 @@ def plan(config: Config, catalogue: Catalogue, apiservers: int) -> Plan:
             label = resource.key if watch.resource == "*" else watch.label
             wanted = Wanted(watch, resource, config.objective_of(watch), config.limits.max_line)
             found.setdefault(label, wanted)
-    watches = dict(islice(found.items(), max(1, config.limits.watches // apiservers)))
+    ours = {label: wanted for label, wanted in found.items() if config.shard.has(label)}
+    watches = dict(islice(ours.items(), max(1, config.limits.watches // apiservers)))
     is_asked_for = "watch" in config.model_fields_set
-    return Plan(watches, tuple(missing) if is_asked_for else (), len(found) - len(watches))
+    return Plan(
+        watches,
+        tuple(missing) if is_asked_for else (),
+        left_out=len(ours) - len(watches),
+        elsewhere=len(found) - len(ours),
+    )
 
 
 def _resources(watch: WatchConfig, config: Config, catalogue: Catalogue) -> list[Resource]:

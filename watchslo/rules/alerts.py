@@ -1,7 +1,8 @@
 """Alerts: each is about an apiserver, or about watchslo itself, and names the worst watch in its annotations.
 
 What a single instance sees alone is about that instance. So what is said of an apiserver needs more than half of the
-instances that watch there, unless one of them can prove it.
+instances that watch there, unless one of them can prove it. With `metrics: proven` each of them can, and alerts on what
+such instances do not expose are left out.
 """
 
 from collections.abc import Iterator
@@ -79,11 +80,11 @@ def alerting(config: Config, options: Options) -> tuple[Group, ...]:
     hours = [_budget_burn(config, writer, pair) for pair in pairs if LENGTHS[pair.long] < DAY]
     days = [_budget_burn(config, writer, pair) for pair in pairs if LENGTHS[pair.long] >= DAY]
     groups = (
-        ("watchslo-latency", RECORDED_EVERY, (*hours, _bad_minutes(config, writer))),
+        ("watchslo-latency", RECORDED_EVERY, (*hours, *_minutes(config, writer))),
         ("watchslo-latency-days", SLOWLY_RECORDED_EVERY, days),
-        ("watchslo-delivery", RECORDED_EVERY, _delivery(writer)),
+        ("watchslo-delivery", RECORDED_EVERY, _delivery(config, writer)),
         ("watchslo-clock", RECORDED_EVERY, _clock(config, writer)),
-        ("watchslo-monitor", RECORDED_EVERY, _monitor(writer)),
+        ("watchslo-monitor", RECORDED_EVERY, _monitor(config, writer)),
     )
     return tuple(
         Group(name, options.interval(interval), rules)
@@ -105,7 +106,7 @@ def _firing(config: Config, pair: Pair) -> tuple[Share, ...]:
 
 
 def _budget_burn(config: Config, writer: Writer, pair: Pair) -> Alert:
-    burning = joined("or", [_burning(writer, pair, share) for share in _firing(config, pair)])
+    burning = joined("or", [_burning(config, writer, pair, share) for share in _firing(config, pair)])
     worst = writer.worst_watch(f"{names.burn_rate(pair.long)}{{PLACE}}")
     return Alert(
         "WatchLatencyBudgetBurn",
@@ -121,16 +122,21 @@ def _budget_burn(config: Config, writer: Writer, pair: Pair) -> Alert:
     )
 
 
-def _burning(writer: Writer, pair: Pair, share: Share) -> str:
+def _burning(config: Config, writer: Writer, pair: Pair, share: Share) -> str:
     factor = pair.factor(share.objective)
     assert factor is not None
     late, every = select(names.LATE_EVENTS, share.matcher), select(names.INSTANCES, share.matcher)
     events_late = f"{writer.over('sum_over_time', late, LENGTHS[pair.long])} * {_number_of_rates(writer)}"
+    burning = (
+        f"{select(names.burn_rate(pair.long), share.matcher)} > {number(factor)}",
+        f"{select(names.burn_rate(pair.short), share.matcher)} > {number(factor)}",
+    )
+    if not config.judges_quantiles:  # what is proven needs nobody to confirm it, and each node has few events
+        return joined("and", (*burning, f"{events_late} >= {FEWEST_LATE_EVENTS}"))
     return joined(
         "and",
         (
-            f"{select(names.burn_rate(pair.long), share.matcher)} > {number(factor)}",
-            f"{select(names.burn_rate(pair.short), share.matcher)} > {number(factor)}",
+            *burning,
             f"{events_late} >= {FEWEST_LATE_EVENTS} * {every}",
             f"{_late_themselves(writer, pair, share)} > 0.5 * {every}",
         ),
@@ -151,6 +157,11 @@ def _late_themselves(writer: Writer, pair: Pair, share: Share) -> str:
 
 def _window(objective: ObjectiveConfig) -> tuple[float, ...]:
     return (objective.minutes.window,)
+
+
+def _minutes(config: Config, writer: Writer) -> Iterator[Alert]:
+    if config.judges_quantiles:
+        yield _bad_minutes(config, writer)
 
 
 def _bad_minutes(config: Config, writer: Writer) -> Alert:
@@ -177,7 +188,7 @@ def _bad_minutes(config: Config, writer: Writer) -> Alert:
 # --- delivery --------------------------------------------------------------------------------------------------------
 
 
-def _delivery(writer: Writer) -> Iterator[Alert]:
+def _delivery(config: Config, writer: Writer) -> Iterator[Alert]:
     yield _stalled(writer)
     yield _down(writer)
     yield _repeated(
@@ -199,8 +210,13 @@ def _delivery(writer: Writer) -> Iterator[Alert]:
         "The apiserver forgets revisions faster than clients can come back with them: they list, get a 410, and list.",
     )
     yield _lost(writer)
+    if config.judges_quantiles:
+        yield _history(writer)
+
+
+def _history(writer: Writer) -> Alert:
     fits = writer.raw("watchslo_watch_history_fits")
-    yield Alert(
+    return Alert(
         "WatchHistoryShort",
         WARNING,
         DELIVERY,
@@ -302,21 +318,27 @@ def _clock(config: Config, writer: Writer) -> Iterator[Alert]:
         "{{ $value }} clocks have stopped. Without ticks nobody knows how late events are: neither the objective nor "
         "its alerts can tell anything of this apiserver.",
     )
+    if config.judges_quantiles:
+        yield _slow(config, writer)
+        yield _coverage(config, writer)
+    yield _unmeasurable(writer)
+
+
+def _slow(config: Config, writer: Writer) -> Alert:
+    by_domain = (*writer.kept.apiserver, "domain")
     slow = SLOW_SHARE * min(share.objective.threshold for share in shares(config, _threshold))
     buckets = writer.over("rate", writer.raw("watchslo_clock_tick_seconds_bucket"), RATE_SECONDS)
     median = f"histogram_quantile(0.5, {by('sum', (*by_domain, 'le'), buckets)})"
-    yield Alert(
+    return Alert(
         "WatchsloClockSlow",
         WARNING,
         MONITOR,
-        f"{by('max', apiserver, median)} > {number(slow)}",
+        f"{by('max', writer.kept.apiserver, median)} > {number(slow)}",
         10 * MINUTE,
         f"The revision clock of {writer.at} is too slow to judge the objective.",
         "Half of the ticks take longer than {{ $value | humanizeDuration }}, and more than half the threshold. What is "
         "faster than a tick cannot be told apart, so latencies near the threshold are guesses.",
     )
-    yield _coverage(config, writer)
-    yield _unmeasurable(writer)
 
 
 def _threshold(objective: ObjectiveConfig) -> tuple[float, ...]:
@@ -382,8 +404,9 @@ def _unmeasurable(writer: Writer) -> Alert:
     )
 
 
-def _monitor(writer: Writer) -> Iterator[Alert]:
-    yield _forbidden(writer)
+def _monitor(config: Config, writer: Writer) -> Iterator[Alert]:
+    if config.judges_quantiles:  # else requests are not told apart, and some rights are optional
+        yield _forbidden(writer)
     yield from _overloaded(writer)
     cluster = writer.kept.cluster
     down = f"1 - {writer.raw('up', 'PLACE')}"

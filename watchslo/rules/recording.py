@@ -1,6 +1,11 @@
-"""Recording rules: the SLI over all windows, budgets, quantiles, good minutes and how many were judged."""
+"""Recording rules: the SLI over all windows, budgets, quantiles, good minutes and how many were judged.
+
+With `metrics: proven` there are neither histograms nor judged minutes. Then late is what surely was, so that ratios and
+burn rates are at least what they say; quantiles and good minutes are left out.
+"""
 
 from collections.abc import Iterator
+from functools import partial
 
 from watchslo.config import Config, ObjectiveConfig, format_duration
 from watchslo.rules import names
@@ -24,6 +29,8 @@ from watchslo.rules.windows import (
 
 COUNT = "watchslo_apiserver_timespan_seconds_count"
 BUCKET = "watchslo_apiserver_timespan_seconds_bucket"
+VERDICTS = "watchslo_slo_events_total"
+BEYOND = 'verdict="beyond"'
 GOOD = 'verdict="good"'
 PERCENTILES = (50, 90, 99)
 
@@ -34,11 +41,14 @@ def recording(config: Config, options: Options) -> tuple[Group, ...]:
     Every bucket of every instance goes into the quantiles, which no alert waits for.
     """
     kept = names.levels(options)
-    return (
-        Group("watchslo-minutes", options.interval(RECORDED_EVERY), tuple(_minutes(config, options, kept))),
-        Group("watchslo-quantiles", options.interval(SLOWLY_RECORDED_EVERY), tuple(_quantiles(options, kept))),
-        Group("watchslo-days", options.interval(SLOWLY_RECORDED_EVERY), tuple(_days(config, options))),
-        Group("watchslo-period", options.interval(SELDOM_RECORDED_EVERY), tuple(_period(config, options))),
+    recorded = (
+        ("watchslo-minutes", RECORDED_EVERY, _minutes(config, options, kept)),
+        ("watchslo-quantiles", SLOWLY_RECORDED_EVERY, _quantiles(options, kept) if config.judges_quantiles else ()),
+        ("watchslo-days", SLOWLY_RECORDED_EVERY, _days(config, options)),
+        ("watchslo-period", SELDOM_RECORDED_EVERY, _period(config, options)),
+    )
+    return tuple(
+        Group(name, options.interval(interval), rules) for name, interval, each in recorded if (rules := tuple(each))
     )
 
 
@@ -51,20 +61,24 @@ def _minutes(config: Config, options: Options, kept: Levels) -> Iterator[Rule]:
     yield Rule(names.LATE_INSTANCES, by("count", kept.resource, either(config, _target, _spending)))
     yield Rule(names.late_ratio("5m"), f"{names.LATE_EVENTS} / ({names.EVENTS} > 0)")
     yield Rule(names.late_ratio("30m"), _summed_ratio(options.span(SHORT_WINDOWS["30m"])))
-    yield Rule(names.late_ratio("1h"), either(config, _threshold, lambda share: _counted_ratio(options, kept, share)))
+    yield Rule(names.late_ratio("1h"), either(config, _threshold, partial(_counted_ratio, config, options, kept)))
     yield Rule(names.late_ratio("2h"), _summed_ratio(options.span(SHORT_WINDOWS["2h"])))
     yield from (_burn_rate(config, window) for window in SHORT_WINDOWS)
-    judged = _rate(options, "watchslo_slo_windows_total", 'verdict=~"good|bad"')
-    yield Rule(names.WINDOWS, by("sum", (*kept.resource, "verdict"), judged))
+    if config.judges_quantiles:
+        judged = _rate(options, "watchslo_slo_windows_total", 'verdict=~"good|bad"')
+        yield Rule(names.WINDOWS, by("sum", (*kept.resource, "verdict"), judged))
 
 
 def _of_instances(config: Config, options: Options, kept: Levels) -> Iterator[Rule]:
     def late(share: Share) -> str:
+        if not config.judges_quantiles:
+            return by("sum", kept.instance_resource, _rate(options, VERDICTS, BEYOND, share.matcher))
         in_time = _rate(options, BUCKET, le(share.objective), share.matcher)
         return f"{select(names.INSTANCE_EVENTS, share.matcher)} - {by('sum', kept.instance_resource, in_time)}"
 
+    events = COUNT if config.judges_quantiles else VERDICTS
     unmeasured = _rate(options, "watchslo_unmeasured_events_total", 'reason!="initial"')
-    yield Rule(names.INSTANCE_EVENTS, by("sum", kept.instance_resource, _rate(options, COUNT)))
+    yield Rule(names.INSTANCE_EVENTS, by("sum", kept.instance_resource, _rate(options, events)))
     yield Rule(names.INSTANCE_LATE_EVENTS, either(config, _threshold, late))
     yield Rule(names.INSTANCE_UNMEASURED, by("sum", kept.instance_resource, unmeasured))
 
@@ -79,6 +93,8 @@ def _days(config: Config, options: Options) -> Iterator[Rule]:
     for window, seconds in LONG_WINDOWS.items():
         yield Rule(names.late_ratio(window), _summed_ratio(options.span(seconds)))
         yield _burn_rate(config, window)
+    if not config.judges_quantiles:
+        return
     good = f"sum_over_time({select(names.WINDOWS, GOOD)}[{options.span(DAY)}])"
     yield Rule(names.GOOD_WINDOWS, f"sum without (verdict) ({good}) / ({_judged(options)} > 0)")
     yield Rule(names.JUDGED_WINDOWS, either(config, _window, lambda share: _coverage(options, share)))
@@ -101,8 +117,12 @@ def _spending(share: Share) -> str:
     return f"{late} > {number(budget(share.objective))} * {events}"
 
 
-def _counted_ratio(options: Options, kept: Levels, share: Share) -> str:
+def _counted_ratio(config: Config, options: Options, kept: Levels, share: Share) -> str:
     """Of the window that pages first, from counters: a sum of recorded rates feels a fault some minutes late."""
+    if not config.judges_quantiles:
+        every = by("sum", kept.resource, _rate(options, VERDICTS, share.matcher, window="1h"))
+        late = by("sum", kept.resource, _rate(options, VERDICTS, BEYOND, share.matcher, window="1h"))
+        return f"{late} / ({every} > 0)"
     events = by("sum", kept.resource, _rate(options, COUNT, share.matcher, window="1h"))
     in_time = by("sum", kept.resource, _rate(options, BUCKET, le(share.objective), share.matcher, window="1h"))
     return f"1 - {in_time} / ({events} > 0)"

@@ -50,8 +50,13 @@ class Stability(StrEnum):
 
 
 class Detail(StrEnum):
-    """The configuration's `metrics`: basic keeps a watch at 50 series or fewer, whatever its strategy."""
+    """The configuration's `metrics`.
 
+    Proven leaves out all that is estimated, and keeps an instance that has one watch at 40 series or fewer; basic keeps
+    a watch at 50 or fewer, whatever its strategy.
+    """
+
+    PROVEN = "proven"
     BASIC = "basic"
     FULL = "full"
 
@@ -135,6 +140,7 @@ Owner = TypeVar("Owner")
 WINDOWS = frozenset(WINDOW.values)  # there are shorter ones, for the diagnosis: too short for a graph
 BASIC_WINDOWS = frozenset({"1m"})
 BASIC_QUANTILES = frozenset({0.5, 0.99})
+BLAMED_LAG_SECONDS = 0.15  # what arrives that long after a heartbeat is tainted
 BASIC_HOPS = frozenset({Hop.STORAGE_TO_CACHE, Hop.CACHE_TO_CLIENT})
 CHANGES = ("added", "modified", "deleted")
 NO_CLOSES: Mapping[tuple[str, str], int] = {(class_, reason): 0 for reason, (class_, _, _) in RULES.items()}
@@ -316,12 +322,28 @@ def _causes(snapshot: Snapshot) -> Iterable[Point]:
     return ({(cause.value, "", ""): 0 for cause in Cause} | active).items()
 
 
+def _by_code(apiserver: ApiserverReading) -> Iterable[Point]:
+    codes: dict[str, int] = defaultdict(int)
+    for (_, code), count in apiserver.requests.items():
+        codes[code] += count
+    return _each(codes)
+
+
+def _blamed(lag: HistogramReading) -> HistogramReading:
+    """The one bucket that tells how often we were to blame ourselves."""
+    count = lag.counts[lag.edges.index(BLAMED_LAG_SECONDS)]
+    return HistogramReading((BLAMED_LAG_SECONDS,), (count, lag.total), lag.sum)
+
+
 # --- the table -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One metric: `basic` is absent where only `full` has it, `full` where both are the same."""
+    """One metric: `basic` is absent where only `full` has it, `full` where both are the same.
+
+    `proven` is a view of its own, or says whether that of `basic` is there, too: nothing in it may be an estimate.
+    """
 
     name: str
     type: Type
@@ -329,9 +351,16 @@ class Family:
     help: str
     basic: View | None
     full: View | None = None
+    proven: View | bool = False
 
     def view(self, detail: Detail) -> View | None:
-        return self.basic if detail is Detail.BASIC else self.full or self.basic
+        match detail:
+            case Detail.PROVEN:
+                return self.proven if isinstance(self.proven, View) else self.basic if self.proven else None
+            case Detail.BASIC:
+                return self.basic
+            case Detail.FULL:
+                return self.full or self.basic
 
 
 LATENCY = (
@@ -372,6 +401,7 @@ LATENCY = (
         Stability.STABLE,
         "Events by what their proven bounds say of the threshold.",
         _per_watch(lambda s: _all(EVENT_VERDICT, s.track.objective.verdicts), EVENT_VERDICT),
+        proven=True,
     ),
     Family(
         "watchslo_slo_windows_total",
@@ -387,6 +417,7 @@ LATENCY = (
         "Threshold of the objective in force: the common one, or each watch's.",
         _once(lambda m: _one(m.threshold)),
         _per_watch(lambda s: _one(s.track.objective.threshold)),
+        proven=True,
     ),
     Family(
         "watchslo_slo_target_ratio",
@@ -423,6 +454,7 @@ LATENCY = (
         "Events that are no sample.",
         _per_watch(lambda s: _one(sum(s.track.unmeasured.values()))),
         _per_watch(lambda s: _all(UNMEASURED, s.track.unmeasured), UNMEASURED),
+        proven=True,
     ),
 )
 
@@ -433,6 +465,7 @@ STREAMS = (
         Stability.STABLE,
         "Whether the watch is open.",
         _per_watch(lambda s: _one(s.up)),
+        proven=True,
     ),
     Family(
         "watchslo_watch_last_received_timestamp_seconds",
@@ -440,6 +473,7 @@ STREAMS = (
         Stability.STABLE,
         "When the last byte came, in Unix seconds.",
         _per_watch(lambda s: _one(s.last_received_wall)),
+        proven=True,
     ),
     Family(
         "watchslo_watch_events_total",
@@ -464,6 +498,7 @@ STREAMS = (
         "Bookmarks received.",
         None,
         _per_watch(lambda s: _one(s.bookmarks)),
+        proven=_per_watch(lambda s: _one(s.bookmarks)),
     ),
     Family(
         "watchslo_bookmark_age_seconds",
@@ -480,6 +515,7 @@ STREAMS = (
         "Watches that ended, each for one reason.",
         _per_watch(lambda s: _all(CLASS, _closed_by_class(s)), CLASS),
         _per_watch(_closed_by_reason, CLASS, CLOSED),
+        proven=True,
     ),
     Family(
         "watchslo_watch_open_seconds",
@@ -550,6 +586,7 @@ STREAMS = (
         Stability.STABLE,
         "Times an apiserver answered from the past.",
         _per_apiserver(lambda a: _one(a.time_travel)),
+        proven=True,
     ),
     Family(
         "watchslo_time_travel_revisions_total",
@@ -575,6 +612,7 @@ STARTING_OVER = (
         "Times a stream had to start over.",
         _per_watch(_starts, RELIST),
         _per_watch(lambda s: _each(s.relists), RELIST),
+        proven=True,
     ),
     Family(
         "watchslo_expired_total",
@@ -583,6 +621,7 @@ STARTING_OVER = (
         "Times the apiserver said 410 Expired.",
         _per_watch(lambda s: _one(sum(s.expired.values()))),
         _per_watch(lambda s: _each(s.expired), PHASE),
+        proven=True,
     ),
     Family(
         "watchslo_watch_history_seconds",
@@ -672,6 +711,7 @@ WITHHELD = (
         Stability.STABLE,
         "Revisions passed over where a stream started over: what changed in them was never told.",
         _per_watch(lambda s: _one(s.gap_revisions)),
+        proven=True,
     ),
     Family(
         "watchslo_gap_seconds_total",
@@ -679,6 +719,7 @@ WITHHELD = (
         Stability.STABLE,
         "Time in which a stream was blind before it started over.",
         _per_watch(lambda s: _one(s.gap_seconds)),
+        proven=True,
     ),
     Family(
         "watchslo_unseen_changes_total",
@@ -702,6 +743,7 @@ WITHHELD = (
         Stability.STABLE,
         "Times a watch was found to withhold events, or its apiserver's cache of the resource to be frozen.",
         _per_watch(lambda s: _one(s.stalls)),
+        proven=True,
     ),
     Family(
         "watchslo_watch_stalled",
@@ -709,6 +751,7 @@ WITHHELD = (
         Stability.STABLE,
         "Whether events are being withheld, or the apiserver's cache of the resource is frozen; absent without audits.",
         _per_audited_watch(lambda s: _one(s.stalled_for is not None)),
+        proven=True,
     ),
     Family(
         "watchslo_stall_seconds",
@@ -731,6 +774,7 @@ WITHHELD = (
         Stability.STABLE,
         "Events that a watch is proven to have passed over: it delivered newer ones, and never these.",
         _per_watch(lambda s: _one(s.lost)),
+        proven=True,
     ),
 )
 
@@ -748,6 +792,7 @@ CLOCK = (
         Stability.STABLE,
         "Ticks of the revision clock.",
         _per_ticker(lambda t: _all(TICK_RESULT, t.ticks), TICK_RESULT),
+        proven=True,
     ),
     Family(
         "watchslo_clock_tick_seconds",
@@ -769,6 +814,7 @@ CLOCK = (
         Stability.STABLE,
         "Times a revision went backwards, as after a restore of etcd.",
         _per_domain(lambda d: _one(d.resets)),
+        proven=True,
     ),
     Family(
         "watchslo_apiserver_timespan_by_ticks_seconds",
@@ -824,6 +870,7 @@ MONITOR = (
         Stability.STABLE,
         "Requests to the apiserver: what watchslo costs it.",
         _per_apiserver(lambda a: a.requests.items(), KIND, CODE),
+        proven=_per_apiserver(_by_code, CODE),
     ),
     Family(
         "watchslo_loop_lag_seconds",
@@ -831,6 +878,7 @@ MONITOR = (
         Stability.STABLE,
         "How late the monitor's own heartbeats were.",
         _once(lambda m: _one(m.loop_lag)),
+        proven=_once(lambda m: _one(_blamed(m.loop_lag))),
     ),
     Family(
         "watchslo_tainted_seconds_total",
@@ -838,6 +886,7 @@ MONITOR = (
         Stability.STABLE,
         "Time in which the monitor was too late itself to blame anybody; its events are unmeasured.",
         _once(lambda m: _one(m.tainted_seconds)),
+        proven=True,
     ),
     Family(
         "watchslo_config_last_reload_successful",
@@ -845,6 +894,7 @@ MONITOR = (
         Stability.STABLE,
         "Whether the newest configuration is in force; if not, the one before it is.",
         _once(lambda m: _one(m.reload_succeeded)),
+        proven=True,
     ),
     Family(
         "watchslo_config_last_reload_success_timestamp_seconds",
@@ -852,6 +902,7 @@ MONITOR = (
         Stability.STABLE,
         "When the configuration in force was loaded, in Unix seconds.",
         _once(lambda m: _one(m.reloaded_wall)),
+        proven=True,
     ),
     Family(
         "watchslo_build_info",
@@ -859,6 +910,7 @@ MONITOR = (
         Stability.STABLE,
         "Which code runs; always 1.",
         _once(lambda m: [((m.build.version, m.build.revision, m.build.python_version), 1)], *BUILD),
+        proven=True,
     ),
 )
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from watchslo.serve.metrics import FAMILIES, SECTIONS, WATCH, Family, Label, View
+from watchslo.serve.metrics import FAMILIES, SECTIONS, WATCH, Detail, Family, Label, View
 
 _INTRODUCTION = """\
 # Metrics
@@ -16,6 +16,9 @@ generated from the code (`make golden`), so it is what you get.
   for each threshold that is no `le` yet; `watchslo_creation_to_watch_seconds`, a histogram of its own; 2 for the
   history of a busy watch; and for one that is late enough to be probed, a histogram for each of two hops and 2 for the
   age of its cache.
+- `metrics: proven` is for instances whose ticks are too slow for quantiles. It has the families with a mark under
+  *Proven*, with the same labels unless others stand there: at most 40 series for one watch at one apiserver. What
+  they say is counted, or follows from proofs.
 - *watch* among the labels stands for `watch`, `group`, `resource` and `apiserver`.
 - *Stable* names, types and labels are a contract: a rename keeps the old name for one minor version. *Beta* ones may
   change.
@@ -47,8 +50,8 @@ def reference() -> str:
 
 
 def _section(title: str, families: Iterable[Family]) -> str:
-    rows = ((f"`{f.name}`", str(f.type), _labels(f), str(f.stability), f.help) for f in families)
-    return f"## {title}\n\n" + _table(("Metric", "Type", "Labels", "Stability", "Meaning"), rows)
+    rows = ((f"`{f.name}`", str(f.type), _labels(f), _proven(f), str(f.stability), f.help) for f in families)
+    return f"## {title}\n\n" + _table(("Metric", "Type", "Labels", "Proven", "Stability", "Meaning"), rows)
 
 
 def _labels(family: Family) -> str:
@@ -58,6 +61,15 @@ def _labels(family: Family) -> str:
         full = _label_names(family.full)
         shown += [] if full in shown else [f"*full:* {full}"]
     return "; ".join(shown)
+
+
+def _proven(family: Family) -> str:
+    """Whether it is in `proven`, and with which labels where these are others than those of `basic`."""
+    view = family.view(Detail.PROVEN)
+    if view is None:
+        return ""
+    shown = _label_names(view)
+    return "✓" if family.basic is None or shown == _label_names(family.basic) else shown
 
 
 def _label_names(view: View) -> str:
@@ -77,7 +89,7 @@ def _label_section() -> str:
 
 
 def _distinct_labels(family: Family) -> Iterable[Label]:
-    views = (view for view in (family.basic, family.full) if view)
+    views = (view for view in map(family.view, Detail) if view)
     return dict.fromkeys(label for view in views for label in view.labels)
 
 

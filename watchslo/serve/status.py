@@ -48,6 +48,14 @@ class Build(_Part):
     python_version: str
 
 
+class Shard(_Part):
+    """Which share of the watches runs here: number `index`, from 0, of `count`; `elsewhere` run in the others."""
+
+    index: int
+    count: int
+    elsewhere: int
+
+
 class Monitor(_Part):
     """The daemon itself. It is ready when `notReady` is empty.
 
@@ -63,6 +71,7 @@ class Monitor(_Part):
     tainted_seconds: float
     reload_succeeded: bool
     reloaded_at: datetime = Field(validation_alias="reloaded_wall")
+    shard: Shard
 
 
 class RequestCount(_Part):

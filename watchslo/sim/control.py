@@ -90,6 +90,7 @@ class Control:
             web.get("/sim/state", self._get_state),
             web.get("/sim/faults", self._get_faults),
             web.get("/sim/truth", self._get_truth),
+            web.get("/sim/arrivals", self._get_arrivals),
             web.post("/sim/latency", _posted(Latency, self.latency)),
             web.post("/sim/faults", _posted(Switch, self.fault)),
             web.post("/sim/workload", _posted(Plan, self.write)),
@@ -143,6 +144,11 @@ class Control:
         truth = self.cluster.truth
         commits, sends = truth.commits(resource).since(since), truth.sends(resource).since(since)
         return _json({"now": time.monotonic(), "commits": commits, "sends": sends})
+
+    async def _get_arrivals(self, request: web.Request) -> web.Response:
+        """When requests came after a time (monotonic seconds), whatever they were and whatever became of them."""
+        since = float(request.query.get("since", 0.0))
+        return _json({"now": time.monotonic(), "at": [at for at in self.server.arrivals if at > since]})
 
     async def _get_state(self, _request: web.Request) -> web.Response:
         cluster = self.cluster

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from watchslo.sim.wire import UNACCEPTABLE, dump, negotiate
 
 _TIMEOUT_RANGE = (1800.0, 3600.0)
 """Seconds a watch lives that does not say how long, as with kube-apiserver's --min-request-timeout."""
+_ARRIVALS = 100_000
 _OPEN_PATHS = ("/healthz", "/livez", "/readyz", "/version")
 """Readable without a token, as system:public-info-viewer allows."""
 _MERGE_PATCHES = ("application/merge-patch+json", "application/strategic-merge-patch+json")
@@ -108,10 +110,14 @@ Handler = Callable[[web.Request, Target], Awaitable[web.StreamResponse]]
 
 
 class Server:
-    """Answers the Kubernetes API of a cluster, and counts its answers by (verb, status code), watches as they open."""
+    """Answers the Kubernetes API of a cluster, and counts its answers by (verb, status code), watches as they open.
+
+    `arrivals` are when the last requests came, in monotonic seconds, whatever becomes of them.
+    """
 
     def __init__(self, cluster: Cluster, random: Random) -> None:
         self.requests: dict[tuple[str, int], int] = {}
+        self.arrivals: deque[float] = deque(maxlen=_ARRIVALS)
         self._cluster = cluster
         self._random = random
         self._verbs: dict[str, Handler] = {
@@ -127,6 +133,7 @@ class Server:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answer any request of the Kubernetes API."""
+        self.arrivals.append(time.monotonic())
         verb = "discover"
         try:
             self._authenticate(request)

@@ -54,6 +54,13 @@ def ask(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, run_jumping: Run, log
     return ask
 
 
+def test_what_leaves_out_quantiles_cannot_be_checked(ask: Check, tmp_path: Path) -> None:
+    file = tmp_path / "watchslo.yaml"
+    file.write_text("metrics: proven\nclock: {interval: 10s}")
+    with pytest.raises(ConfigError, match="metrics: proven has no P99 to judge; check without it"):
+        ask(file=file)
+
+
 def test_within(ask: Check, capsys: pytest.CaptureFixture[str]) -> None:
     assert ask() == 0
     heading, line = capsys.readouterr().out.splitlines()

@@ -95,12 +95,12 @@ class TestFollow:
         assert not file.succeeded()
 
     async def test_what_is_settled_at_start_stays(self, file: File, log: Log) -> None:
-        file.write("cluster: other\nclock: {interval: 2s}\nmetrics: full\npaused: true")
+        file.write("cluster: other\nclock: {interval: 250ms}\nstartDelay: 1m\nmetrics: full\npaused: true")
         await looks()
         (config,) = file.configured
         assert config.paused
         assert (config.cluster, config.clock, config.metrics) == (None, file.started.clock, "basic")
-        assert log.of("config_reloaded")[0]["needs_restart"] == ["cluster", "clock", "metrics"]
+        assert log.of("config_reloaded")[0]["needs_restart"] == ["cluster", "clock", "startDelay", "metrics"]
 
 
 @asynccontextmanager
@@ -181,14 +181,15 @@ class TestCommand:
         """How the daemon would have begun."""
         facts: dict[str, Any] = {}
 
-        def supervise(_: Config, kubeconfig: Path | None, context: str | None) -> str:
-            facts.update(kubeconfig=kubeconfig, context=context)
+        def supervise(_: Config, kubeconfig: Path | None, context: str | None, *, delay: float) -> str:
+            facts.update(kubeconfig=kubeconfig, context=context, delay=delay)
             return "supervisor"
 
         def begin(*arguments: Any) -> None:
             facts["arguments"] = arguments[:4]
 
         monkeypatch.setattr(app, "supervise", supervise)
+        monkeypatch.setattr(app, "system_random", lambda: 0.25)
         monkeypatch.setattr(app, "_run", begin)
         monkeypatch.setattr(app, "run_on_loop", lambda _: None)
         monkeypatch.setattr("watchslo.app.logs.set_up", lambda *given: facts.update(log=given))
@@ -201,8 +202,14 @@ class TestCommand:
         assert (began["kubeconfig"], began["context"], began["log"]) == (Path("k"), "c", ("json", "error"))
         assert began["arguments"] == ("supervisor", *_loaded(path))
 
+    def test_a_random_part_of_the_delay_passes(self, began: dict[str, Any], tmp_path: Path) -> None:
+        path = tmp_path / "watchslo.yaml"
+        path.write_text("startDelay: 2m\nserver: {listen: '127.0.0.1:0'}")
+        app.run(path, Overrides())
+        assert began["delay"] == 30.0
+
     def test_the_file_goes_before_the_defaults(self, began: dict[str, Any], tmp_path: Path) -> None:
         path = tmp_path / "watchslo.yaml"
         path.write_text("log: {format: console, level: debug}\nserver: {listen: '127.0.0.1:0'}")
         app.run(path, Overrides())
-        assert began["log"] == ("console", "debug")
+        assert (began["log"], began["delay"]) == (("console", "debug"), 0.0)

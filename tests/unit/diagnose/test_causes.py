@@ -8,6 +8,7 @@ import pytest
 
 from tests.unit.diagnose.cluster import TICK_SECONDS, Cluster
 from tests.unit.serve.readings import HISTORY
+from watchslo.diagnose.diagnosis import Diagnosis
 from watchslo.model import Interval
 from watchslo.snapshot import Cause, CauseReading, Confidence, TransportReading
 from watchslo.watch.audit import Verdict
@@ -122,6 +123,17 @@ class TestNothing:
         for one in cluster.apiservers.values():
             one.ticked, one.requests = [], {}
         assert told(cluster) == []
+
+    def test_is_said_where_no_latency_is_estimated(self) -> None:
+        cluster, diagnosis = Cluster(), Diagnosis()
+        for watch in cluster.watches.values():
+            watch.late = 5.0
+        for _ in range(ENOUGH):
+            cluster.step()
+            snapshot = cluster.snapshot()
+            streams = tuple(replace(one, track=replace(one.track, windows=())) for one in snapshot.streams)
+            assert diagnosis.observe(replace(snapshot, streams=streams), cluster.now) == ()
+        assert cluster.causes
 
 
 class TestMonitorOverloaded:

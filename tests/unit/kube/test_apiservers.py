@@ -142,3 +142,11 @@ class TestChange:
     async def test_is_not_heard(self, server: Server, client: Client, script: list[Any]) -> None:
         server.script = list(script)
         assert not await self.rings(client, SHORT)
+
+    async def test_that_may_not_be_watched_is_said(self, server: Server, client: Client) -> None:
+        server.script = [self.SAME, FORBIDDEN]
+        deaf = await await_change(client, SHORT, self.KNOWN)
+        assert deaf
+        assert deaf.reason is Reason.FORBIDDEN
+        server.script = [self.SAME, CHUNKED]
+        assert await await_change(client, SHORT, self.KNOWN) is None

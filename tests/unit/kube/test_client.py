@@ -339,7 +339,7 @@ class TestConnections:
     ) -> None:
         monkeypatch.setattr(client_module, "RENEW_SECONDS", 0.05)
         server.script = [answer(EMPTY)] * 4
-        client._pool._renew()  # the first ones last for the three minutes that they were made for
+        client._pool.renew()  # the first ones last for the three minutes that they were made for
         client._pool._renew_at = 0.0
         for wait in (0.0, 0.0, 0.06, 0.0):
             await asyncio.sleep(wait)
@@ -355,6 +355,16 @@ class TestConnections:
         await closed(client)
         assert (old.closed, client._pool._session.closed) == (True, False)
         assert list(client._pool._users) == [client._pool._session]
+
+    async def test_none_is_kept_after_hanging_up(self, server: Server, client: Client) -> None:
+        server.script = [answer(EMPTY)] * 2
+        await tick(client)
+        kept = client._pool._session
+        client.hang_up()
+        await closed(client)
+        assert kept.closed
+        assert isinstance(await tick(client), Reading)
+        assert server.connections == 2
 
     async def test_under_way_end_in_peace(self, server: Server, client: Client) -> None:
         """An answer that is half read when its connection becomes old is read to its end; then that one is closed."""

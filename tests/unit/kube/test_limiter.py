@@ -78,6 +78,40 @@ async def test_who_gives_up_costs_nothing() -> None:
     await asyncio.wait_for(patient, 5)
 
 
+async def test_whoever_goes_late_keeps_the_next_one_at_a_distance() -> None:
+    """The loop may be busy between a turn and its use: without this two would go together."""
+    clock, gone = Clock(), []
+    limiter = Limiter(1000.0, clock)
+    await limiter.acquire(Priority.OTHER)
+
+    async def ask() -> None:
+        await limiter.acquire(Priority.OTHER)
+        gone.append(clock.now)
+
+    def lag() -> None:
+        """Runs between the turn and its use."""
+        clock.now += 0.3
+
+    taken = limiter._bucket.take
+
+    def take(now: float) -> float:
+        wait = taken(now)
+        if not wait:
+            asyncio.get_running_loop().call_soon(lag)
+        return wait
+
+    limiter._bucket.take = take  # type: ignore[method-assign]
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(2):
+            tasks.create_task(ask())
+        await settled()
+        while len(gone) < 2:
+            clock.now += 0.0001
+            await asyncio.sleep(0.0001)
+    assert gone[0] >= 100.3
+    assert gone[1] - gone[0] >= 0.301
+
+
 async def test_limit_can_be_raised_while_it_is_used() -> None:
     clock = Clock()
     limiter = Limiter(0.001, clock)

@@ -59,6 +59,20 @@ def events_of(track: Track) -> tuple[int, int]:
     return one.events, five.events
 
 
+class TestWithoutQuantiles:
+    def test_only_events_are_judged(self, clock: Clock) -> None:
+        track = Track(BINS, Objective(min_events=1), START, quantiles=False)
+        track.record(1000.5, [1, 2])
+        track.record(1000.6, [11])
+        track.seal(1002.0, 50, clock, 0.001)
+        track.evaluate(1200.0)
+        reading = track.reading()
+        assert reading.windows == ()
+        assert reading.objective.windows == {}
+        assert reading.objective.verdicts == {"within": 2, "beyond": 1, "uncertain": 0}
+        assert reading.timespan.total == 3
+
+
 class TestReading:
     def test_is_of_nothing_at_first(self, track: Track) -> None:
         assert track.reading() == TrackReading(

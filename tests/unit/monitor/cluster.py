@@ -97,6 +97,9 @@ class Door:
     async def __aexit__(self, *_: object) -> None:
         self.cluster.doors.discard(self)
 
+    def hang_up(self) -> None:
+        self.cluster.hung_up += 1
+
     async def read_nothing(self, resource: Resource, namespace: str, kind: str) -> Reading | Failure:
         """What takes its time is the way back."""
         sent = time.monotonic()
@@ -219,6 +222,7 @@ class Cluster(Door):
 
     def __init__(self) -> None:
         self.requests: Counter[tuple[str, str]] = Counter()
+        self.hung_up = 0
         super().__init__(self, SERVICE, lambda *_: None)
         self.revision = 100
         self.revisions: dict[str, int] = {}

@@ -24,8 +24,8 @@ def config(*resources: str, **more: Any) -> Config:
 class Running:
     """A supervisor at work."""
 
-    def __init__(self, made: Config) -> None:
-        self.supervisor = Supervisor(made, nowhere(), BUILD, lambda: 0.5)
+    def __init__(self, made: Config, delay: float = 0.0) -> None:
+        self.supervisor = Supervisor(made, nowhere(), BUILD, lambda: 0.5, delay=delay)
         self.stop = asyncio.Event()
 
     def stream(self, label: str) -> StreamReading:
@@ -43,8 +43,8 @@ class Running:
 
 
 @asynccontextmanager
-async def running(made: Config, start: float = STARTED_SECONDS) -> AsyncIterator[Running]:
-    run = Running(made)
+async def running(made: Config, start: float = STARTED_SECONDS, delay: float = 0.0) -> AsyncIterator[Running]:
+    run = Running(made, delay)
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(run.supervisor.run(run.stop))
         await asyncio.sleep(start)

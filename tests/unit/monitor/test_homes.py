@@ -170,7 +170,7 @@ class TestForeign:
 
     async def test_is_not_measured_by_the_tick_that_gives_it_away(self, cluster: Cluster) -> None:
         """Seconds lie between the probe and that tick: nothing that came in them may be sealed."""
-        made = config("pods", "configmaps", clock={"interval": "4s"})
+        made = config("pods", "configmaps", clock={"interval": "4s"}, metrics="proven")
         async with writing(cluster, CONFIGMAPS), running(made, start=60) as run:
             assert where(run, "pods") == ("main", "member")
             cluster.revisions["pods"] = cluster.revision - 60
@@ -256,7 +256,7 @@ async def test_pausing_ends_all_clocks_and_going_on_learns_again(cluster: Cluste
 
 
 async def test_seldom_ticks_make_nobody_unready_and_blame_nobody(cluster: Cluster, log: Log) -> None:  # noqa: ARG001 - asks it
-    async with running(config("pods", "nodes", clock={"interval": "20s"}), start=300) as run:
+    async with running(config("pods", "nodes", clock={"interval": "20s"}, metrics="proven"), start=300) as run:
         for _ in range(60):
             await asyncio.sleep(1)
             assert run.not_ready() == ()

@@ -19,6 +19,7 @@ from watchslo.config import Config
 from watchslo.errors import ConfigError
 from watchslo.model import Resource
 from watchslo.monitor.supervisor import REFRESH_SECONDS
+from watchslo.snapshot import ShardReading
 from watchslo.watch.failure import Reason
 
 WIDGETS = Resource("", "v1", "widgets", namespaced=True)
@@ -107,6 +108,99 @@ class TestStart:
         cluster.served = [EVENTS]
         async with running(config()) as run:
             assert run.not_ready() == ("The cluster serves nothing of what is configured.",)
+
+
+class TestProven:
+    MADE = config("pods", "nodes", metrics="proven", clock={"interval": "10s"}, limits={"auditsPerSecond": 0})
+
+    async def test_events_are_judged_and_nothing_else(self, cluster: Cluster) -> None:
+        async with running(self.MADE) as run:
+            await keep_writing(cluster, PODS, seconds=120)
+            await asyncio.sleep(30)
+            track = run.stream("pods").track
+            assert sum(track.objective.verdicts.values()) > 1_000
+            assert track.objective.verdicts["beyond"] == 0
+            assert (track.windows, track.objective.windows) == ((), {})
+            assert run.supervisor.snapshot().causes == ()
+
+    async def test_what_only_estimates_need_is_not_asked(self, cluster: Cluster) -> None:
+        """Least of all of an apiserver that is in trouble, by each of thousands of nodes."""
+        async with running(self.MADE) as run:
+            await keep_writing(cluster, PODS, seconds=60)
+            cluster.asked.clear()
+            cluster.fail(Reason.THROTTLED, "tick")
+            await keep_writing(cluster, PODS, seconds=300)
+            assert run.not_ready() != ()
+        assert {kind for kind in ("probe_cache", "history") if cluster.count(kind)} == set()
+
+
+class TestDelay:
+    async def test_nothing_is_asked_before_it_is_over(self, cluster: Cluster, log: Log) -> None:
+        async with running(config("pods"), start=59, delay=60) as run:
+            assert run.not_ready() == ("The first request waits for 1 s more, as `startDelay` says.",)
+            assert cluster.asked == []
+            await asyncio.sleep(1 + STARTED_SECONDS)
+            assert run.not_ready() == ()
+        assert [entry["seconds"] for entry in log.of("start_delayed")] == [60.0]
+
+    async def test_it_can_be_stopped_meanwhile(self, cluster: Cluster) -> None:
+        async with running(config("pods"), start=10, delay=60):
+            pass
+        assert cluster.asked == []
+
+    async def test_it_can_be_paused_meanwhile(self, cluster: Cluster) -> None:
+        async with running(config("pods"), start=10, delay=60) as run:
+            run.supervisor.configure(config("pods", paused=True))
+            await asyncio.sleep(1)
+            assert run.not_ready() == ("Watching is paused.",)
+            await asyncio.sleep(120)
+            assert cluster.asked == []
+            run.supervisor.configure(config("pods"))
+            await asyncio.sleep(STARTED_SECONDS)
+            assert run.not_ready() == ()
+
+
+class TestShards:
+    NAMES = ("pods", "nodes", "configmaps")
+
+    def sharded(self, index: int) -> Config:
+        return config(*self.NAMES, shard={"index": index, "count": 4})
+
+    async def test_together_they_watch_everything_once(self, cluster: Cluster, log: Log) -> None:
+        found = []
+        for index in range(4):
+            async with running(self.sharded(index)) as run:
+                monitor = run.supervisor.snapshot().monitor
+                assert run.not_ready() == ()
+                assert len(cluster.open_watches()) == len(run.labels)
+                assert monitor.shard == ShardReading(index, 4, len(self.NAMES) - len(run.labels))
+                found += run.labels
+        assert sorted(found) == sorted(self.NAMES)
+        assert [entry["index"] for entry in log.of("sharded")] == [0, 1, 2, 3]
+
+    async def test_one_with_nothing_of_its_own_is_ready_and_hardly_asks(self, cluster: Cluster) -> None:
+        empty = next(index for index in range(4) if not any(self.sharded(index).shard.has(name) for name in self.NAMES))
+        async with running(self.sharded(empty)) as run:
+            assert run.not_ready() == ()
+            assert not run.starting()
+            cluster.asked.clear()
+            await asyncio.sleep(60)
+            assert cluster.count("tick") == 0
+
+    async def test_another_index_moves_the_watches(self, cluster: Cluster, log: Log) -> None:
+        everything = config(*self.NAMES)
+        async with running(everything) as run:
+            before = {watch.resource.key: watch for watch in cluster.open_watches()}
+            mine = [name for name in self.NAMES if self.sharded(2).shard.has(name)]
+            assert 0 < len(mine) < len(self.NAMES)
+            run.supervisor.configure(self.sharded(2))
+            await asyncio.sleep(1)
+            assert run.labels == mine
+            assert cluster.open_watches() == [before[name] for name in mine]
+            run.supervisor.configure(everything)
+            await asyncio.sleep(STARTED_SECONDS)
+            assert sorted(run.labels) == sorted(self.NAMES)
+        assert [entry["elsewhere"] for entry in log.of("sharded")] == [len(self.NAMES) - len(mine), 0]
 
 
 class TestMissing:
@@ -247,6 +341,7 @@ class TestPaused:
             run.supervisor.configure(config("pods", "nodes", paused=True))
             await asyncio.sleep(0.1)
             assert not cluster.open_watches()
+            assert cluster.hung_up > 0
             assert run.supervisor.snapshot().domains == ()
             cluster.asked.clear()
             await asyncio.sleep(600)

@@ -15,6 +15,7 @@ from watchslo.rules.inhibitions import inhibitions
 from watchslo.rules.options import Options
 from watchslo.rules.pack import rule_groups
 from watchslo.rules.windows import RATE_SECONDS, SELDOM_RECORDED_EVERY, Rule
+from watchslo.serve.metrics import FAMILIES, Detail
 
 Golden = Callable[[str, str], None]
 SEVERAL = """
@@ -26,7 +27,14 @@ watch:
   - resource: deployments.apps
     objective: {threshold: 2s, minutes: {window: 5m, minEvents: 20}}
   - resource: "*"
+"""
+PROVEN = """
+watch:
+  - resource: pods
+    name: my-node
+    fieldSelector: spec.nodeName=node-1
 clock: {interval: 10s}
+metrics: proven
 """
 
 
@@ -75,6 +83,11 @@ class TestGolden:
 
     def test_a_trial(self, golden: Golden) -> None:
         golden("rules-shrunk.yaml", as_yaml(document(None, Question("plain", shrink=60))))
+
+    def test_of_what_is_proven(self, golden: Golden, tmp_path: Path) -> None:
+        path = tmp_path / "watchslo.yaml"
+        path.write_text(PROVEN)
+        golden("rules-proven.yaml", as_yaml(document(path, Question("plain"))))
 
     def test_yaml_says_what_was_meant(self) -> None:
         meant = document(None, Question("plain"))
@@ -209,8 +222,42 @@ class TestAlerts:
             assert re.fullmatch(pattern, rule.name)
 
     def test_none_counts_more_ticks_than_there_are(self) -> None:
-        (stopped,) = expressions("clock: {interval: 60s}\nlimits: {requestsPerSecond: 10}", "WatchsloClockStopped")
+        (stopped,) = expressions("clock: {interval: 60s}\nmetrics: proven", "WatchsloClockStopped")
         assert "[20m]" in stopped
+
+
+class TestProven:
+    def test_nothing_stands_on_what_is_not_exposed(self) -> None:
+        """A rule on a series that nobody has would never fire, and nobody would know."""
+        proven = {family.name for family in FAMILIES if family.view(Detail.PROVEN)} | {"up"}
+        recorded = {rule.name for rule in rules(PROVEN) if not rule.labels}
+        for rule in rules(PROVEN):
+            texts = (rule.expression, *re.findall(r"printf `(.*?)`", " ".join(rule.annotations.values())))
+            named = {name for text in texts for name in re.findall(r"[a-z_0-9]*:?watchslo_\w+(?::\w+)?", text)}
+            assert named <= proven | recorded, rule.name
+
+    def test_labels_are_those_that_are_there(self) -> None:
+        assert "kind=" not in "".join(rule.expression for rule in rules(PROVEN))
+
+    def test_late_is_what_surely_was(self) -> None:
+        (late,) = expressions(PROVEN, "apiserver_resource:watchslo_late_events:ratio_rate1h")
+        assert late.count('verdict="beyond"') == 1
+        assert "within" not in late
+
+    def test_no_instance_needs_another_to_confirm_it(self) -> None:
+        for expression in expressions(PROVEN, "WatchLatencyBudgetBurn"):
+            assert "count_rate5m" not in expression
+            assert ">= 10" in expression
+
+    def test_alerts_that_are_left(self) -> None:
+        left = {rule.name for rule in rules() if rule.labels} - {rule.name for rule in rules(PROVEN) if rule.labels}
+        assert left == {
+            "WatchLatencyBadMinutes",
+            "WatchHistoryShort",
+            "WatchsloClockSlow",
+            "WatchsloCoverageLow",
+            "WatchsloForbidden",
+        }
 
 
 class TestInhibitions:

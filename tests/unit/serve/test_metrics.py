@@ -11,8 +11,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.registry import CollectorRegistry
 
 from tests.unit.serve import readings
+from watchslo.monitor.lag import LAG_EDGES
 from watchslo.serve.exposition import SnapshotCollector
-from watchslo.serve.metrics import FAMILIES, Detail, Label, Type
+from watchslo.serve.metrics import BLAMED_LAG_SECONDS, FAMILIES, Detail, Label, Type
 from watchslo.serve.reference import reference
 from watchslo.snapshot import Cause, Hop, Snapshot, StreamReading
 from watchslo.watch.failure import RULES, Phase
@@ -133,6 +134,16 @@ class TestCost:
         )
         assert series(worst, Detail.BASIC) <= 50
 
+    def test_proven_has_at_most_40_for_one_watch_at_one_apiserver(self) -> None:
+        met = replace(
+            readings.STALLED, relists=dict.fromkeys(RelistReason, 1), expired=dict.fromkeys(Phase, 1), stalled_for=1.0
+        )
+        domain = replace(readings.DOMAIN, tickers=readings.DOMAIN.tickers[:1])
+        codes = {("tick", "200"): 9, ("watch", "200"): 1, ("tick", "429"): 1, ("tick", "timeout"): 1}
+        apiserver = replace(readings.SERVICE, requests=codes)
+        alone = replace(readings.SNAPSHOT, streams=(met,), domains=(domain,), apiservers=(apiserver,))
+        assert len(all_samples(registry(alone, Detail.PROVEN).collect())) <= 40
+
     def test_a_history_adds_2(self) -> None:
         assert series(readings.TAIL, Detail.BASIC) == series(unprobed(readings.TAIL), Detail.BASIC) + 2
 
@@ -145,6 +156,44 @@ class TestCost:
     def test_100_watches_have_about_5000(self) -> None:
         found = all_samples(registry(readings.many(100, unprobed(readings.TAIL)), Detail.BASIC).collect())
         assert len(found) < 5_000
+
+
+class TestProven:
+    def test_nothing_of_it_is_estimated(self) -> None:
+        """Whatever the estimates are, proven says the same."""
+        estimated = replace(
+            readings.TRACK,
+            windows=(),
+            timespan=replace(readings.TRACK.timespan, counts=(0,) * len(readings.TRACK.timespan.counts), sum=0.0),
+            objective=replace(readings.TRACK.objective, windows={}),
+            unresolved=7,
+            creation=None,
+            hops=(),
+        )
+        other = with_track(**{name: getattr(estimated, name) for name in estimated.__slots__})
+        other = replace(other, causes=(), apiservers=tuple(replace(a, combined=None) for a in other.apiservers))
+        shown = [generate_latest(registry(one, Detail.PROVEN)) for one in (with_track(), other)]
+        assert shown[0] == shown[1]
+        assert b"watchslo_slo_events_total" in shown[0]
+
+    def test_requests_are_summed_by_code(self) -> None:
+        shown = families(readings.SNAPSHOT, Detail.PROVEN)["watchslo_api_requests"].samples
+        counted = sum(sum(apiserver.requests.values()) for apiserver in readings.SNAPSHOT.apiservers)
+        assert {key for sample in shown for key in sample.labels} == {"apiserver", "code"}
+        assert sum(sample.value for sample in shown) == counted
+
+    def test_the_lag_has_the_bucket_that_matters(self) -> None:
+        shown = {
+            (s.name, s.labels.get("le")): s.value
+            for s in families(readings.SNAPSHOT, Detail.PROVEN)["watchslo_loop_lag_seconds"].samples
+        }
+        assert shown == {
+            ("watchslo_loop_lag_seconds_bucket", "0.15"): 1001,
+            ("watchslo_loop_lag_seconds_bucket", "+Inf"): 1002,
+            ("watchslo_loop_lag_seconds_count", None): 1002,
+            ("watchslo_loop_lag_seconds_sum", None): 0.75,
+        }
+        assert BLAMED_LAG_SECONDS in LAG_EDGES
 
 
 class TestQuantiles:
@@ -162,7 +211,7 @@ class TestQuantiles:
     def test_full_has_all(self) -> None:
         assert len(samples(with_track(), Detail.FULL, self.NAME)) == 2 * (1 + 3 + 3)
 
-    @pytest.mark.parametrize("detail", DETAILS)
+    @pytest.mark.parametrize("detail", [Detail.BASIC, Detail.FULL])
     def test_none_without_events(self, detail: Detail) -> None:
         idle = with_track(windows=(replace(readings.window("1m", 60.0, 10), events=0),))
         assert samples(idle, detail, self.NAME) == {}

@@ -1,0 +1,107 @@
+"""Ticks as thousands of nodes make them: each by a token and a TLS connection of its own, at its own irregular times.
+
+The request is the one that `Client.read_nothing` makes, or a variant of it. Python's TLS and uvloop take a tenth of a
+core for 500 a second, so nothing of aiohttp is needed, and nothing of it is measured.
+"""
+
+import asyncio
+import ssl
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from urllib.parse import urlencode, urlsplit
+
+from watchslo import __version__
+from watchslo.kube.client import NOTHING
+
+CONNECTING = 32  # connections that are made at once
+SEED = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """What is asked: a resource's collection, with what besides the name that does not exist, in which form."""
+
+    path: str = "/api/v1/namespaces/default/events"
+    more: tuple[tuple[str, str], ...] = ()
+    accept: str = "application/json"
+    keeps_alive: bool = True
+
+    def request(self, host: str, token: str) -> bytes:
+        query = urlencode({**NOTHING.query, **dict(self.more)})
+        lines = (
+            f"GET {self.path}?{query} HTTP/1.1",
+            f"Host: {host}",
+            f"User-Agent: watchslo/{__version__}",
+            "Accept-Encoding: identity",
+            f"Authorization: Bearer {token}",
+            f"Accept: {self.accept}",
+            *(() if self.keeps_alive else ("Connection: close",)),
+        )
+        return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+class Crowd:
+    """Clients of one apiserver, one for each token. `codes` counts the answers, `times` how long each took."""
+
+    def __init__(self, url: str, context: ssl.SSLContext, tokens: Sequence[str]) -> None:
+        parts = urlsplit(url)
+        assert parts.hostname is not None
+        assert parts.port is not None
+        self._host, self._port = parts.hostname, parts.port
+        self._context = context
+        self._tokens = tokens
+        self._random = Random(SEED)
+        self.codes: Counter[str] = Counter()
+        self.times: list[float] = []
+        self._streams: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+
+    async def connect(self) -> None:
+        """Opens all connections, some at a time."""
+        room = asyncio.Semaphore(CONNECTING)
+
+        async def one() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+            async with room:
+                return await asyncio.open_connection(self._host, self._port, ssl=self._context)
+
+        self._streams = await asyncio.gather(*(one() for _ in self._tokens))
+
+    async def close(self) -> None:
+        for _, writer in self._streams:
+            writer.transport.abort()
+
+    async def tick(self, tick: Tick, interval: float, seconds: float) -> None:
+        """Each ticks as the daemon does, at gaps of half an interval to one and a half of it."""
+        self.codes.clear()
+        self.times.clear()
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        await asyncio.gather(*(self._client(number, tick, interval, end) for number in range(len(self._tokens))))
+
+    async def _client(self, number: int, tick: Tick, interval: float, end: float) -> None:
+        loop = asyncio.get_running_loop()
+        request = tick.request(f"{self._host}:{self._port}", self._tokens[number])
+        at = loop.time() + interval * self._random.random()
+        while at < end:
+            await asyncio.sleep(at - loop.time())
+            began = loop.time()
+            self.codes[await self._ask(number, request, renewed=not tick.keeps_alive)] += 1
+            self.times.append(loop.time() - began)
+            at += interval * (0.5 + self._random.random())
+
+    async def _ask(self, number: int, request: bytes, *, renewed: bool) -> str:
+        reader, writer = self._streams[number]
+        if renewed:
+            writer.transport.abort()
+            reader, writer = await asyncio.open_connection(self._host, self._port, ssl=self._context)
+            self._streams[number] = reader, writer
+        writer.write(request)
+        head = await reader.readuntil(b"\r\n\r\n")
+        fields = head.decode().lower().split("\r\n")
+        if "transfer-encoding: chunked" in fields:
+            await reader.readuntil(b"\r\n0\r\n\r\n")
+        else:
+            length = next(int(field.split(":")[1]) for field in fields if field.startswith("content-length:"))
+            await reader.readexactly(length)
+        return fields[0].split(" ")[1]
