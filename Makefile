@@ -7,7 +7,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 GATED := watchslo/clock/*,watchslo/latency/*,watchslo/watch/*,watchslo/diagnose/*
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check assets e2e faults soak fidelity confusion bench golden dashboards pictures mutate lock clean
+.PHONY: help setup demo test check assets e2e faults soak fidelity confusion bench image golden dashboards pictures mutate lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ bench: assets $(CLIENTGO) ## Measure what watchslo costs, beside client-go and k
 $(CLIENTGO): $(addprefix benchmarks/clientgo/,go.mod go.sum main.go)
 	cd benchmarks/clientgo && go build -trimpath -o $(CURDIR)/$@ .
 
+image: setup ## Build the image by debootstrap and buildah, as root on Debian; elsewhere `docker build .` does it
+	@$(BIN)/python -m tools.image $$(git rev-parse HEAD)
+
 golden: setup ## Rewrite the golden files; look at the difference before you commit it
 	$(BIN)/pytest tests/unit --golden
 
@@ -81,6 +84,7 @@ mutate: setup ## Mutate clock, latency, watch and diagnose, and print how many m
 lock: setup ## Bring the locks up to pyproject.toml; pins that still fit are kept
 	$(COMPILE) pyproject.toml -o requirements.lock
 	$(COMPILE) pyproject.toml --group dev -o requirements-dev.lock
+	$(COMPILE) --group build --constraints requirements-dev.lock -o requirements-build.lock
 
 clean: ## Remove what all of the above left here
 	rm -rf .venv .coverage htmlcov mutants dist .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
