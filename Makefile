@@ -7,7 +7,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 GATED := watchslo/clock/*,watchslo/latency/*,watchslo/watch/*,watchslo/diagnose/*
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check assets e2e faults soak fidelity confusion bench image golden dashboards pictures mutate lock clean
+.PHONY: help setup demo test check assets e2e faults soak fidelity confusion bench image sbom golden dashboards pictures mutate lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,12 +31,13 @@ test: setup ## Run the unit tests; clock, latency, watch and diagnose must be co
 	$(BIN)/pytest --numprocesses auto --cov --cov-report= tests/unit
 	$(BIN)/coverage report --include='$(GATED)' --fail-under=100 --skip-covered --show-missing
 
-check: setup ## Check style, types, layers, the locks, and what no file may hold
+check: setup ## Check style, types, layers, the locks, known vulnerabilities, and what no file may hold
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest tests/unit/test_house.py
+	@$(BIN)/python -m tools.audit requirements-dev.lock
 
 assets: setup ## Build the real kube-apiservers and etcd with Go, unless KUBEBUILDER_ASSETS names them
 	@$(BIN)/python -m tests.support.assets
@@ -64,6 +65,12 @@ $(CLIENTGO): $(addprefix benchmarks/clientgo/,go.mod go.sum main.go)
 
 image: setup ## Build the image by debootstrap and buildah, as root on Debian; elsewhere `docker build .` does it
 	@$(BIN)/python -m tools.image $$(git rev-parse HEAD)
+
+sbom: setup ## Write dist/watchslo.cdx.json: what users install, with hashes, in CycloneDX
+	@mkdir -p dist
+	@$(BIN)/python -W ignore -m cyclonedx_py requirements --pyproject pyproject.toml --output-reproducible \
+	  --output-file dist/watchslo.cdx.json requirements.lock
+	@echo dist/watchslo.cdx.json
 
 golden: setup ## Rewrite the golden files; look at the difference before you commit it
 	$(BIN)/pytest tests/unit --golden

@@ -34,8 +34,13 @@ def requirements(lock: str) -> list[str]:
     """What a lock has to satisfy, as pyproject.toml words it."""
     declared = project()
     runtime: list[str] = declared["project"]["dependencies"]
-    development: list[str] = declared["dependency-groups"]["dev"]
-    return runtime + development if lock == "requirements-dev.lock" else runtime
+    building: list[str] = declared["dependency-groups"]["build"]
+    development = [one for one in declared["dependency-groups"]["dev"] if one != {"include-group": "build"}]
+    return {
+        "requirements.lock": runtime,
+        "requirements-build.lock": building,
+        "requirements-dev.lock": runtime + building + development,
+    }[lock]
 
 
 def pins(lock: str) -> dict[str, set[str]]:
@@ -71,7 +76,10 @@ def tracked_files() -> list[Path]:
     return [path for name in done.stdout.split("\0") if name and (path := ROOT / name).is_file()]
 
 
-@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-dev.lock"])
+LOCKS = ("requirements.lock", "requirements-build.lock", "requirements-dev.lock")
+
+
+@pytest.mark.parametrize("lock", LOCKS)
 class TestLock:
     def test_holds_what_the_project_asks_for(self, lock: str) -> None:
         wanted = [Requirement(text) for text in requirements(lock)]
@@ -91,7 +99,13 @@ class TestLock:
 
 def test_users_and_developers_run_the_same_versions() -> None:
     development = pins("requirements-dev.lock")
-    assert {name: development[name] for name in pins("requirements.lock")} == pins("requirements.lock")
+    for lock in LOCKS:
+        assert {name: development[name] for name in pins(lock)} == pins(lock)
+
+
+def test_what_is_built_by_a_lock_is_built_alike_without() -> None:
+    names = {canonicalize_name(Requirement(one).name) for one in project()["build-system"]["requires"]}
+    assert names == asked_for("requirements-build.lock")
 
 
 def test_no_file_holds_what_is_only_true_here() -> None:
