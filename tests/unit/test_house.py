@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -173,6 +174,34 @@ class TestAssets:
             assets.build_missing(env)
         with pytest.raises(assets.AssetsError, match=r"no Go .* kube-apiserver v1\.30.* KUBEBUILDER_ASSETS_OLD names"):
             assets.build_missing(env | {"KUBEBUILDER_ASSETS": "whatever"})
+
+
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+class TestWorkflow:
+    def test_may_do_no_more_than_it_says(self, path: Path) -> None:
+        workflow = yaml.safe_load(path.read_text())
+        assert workflow["permissions"] == {"contents": "read"}
+        assert all("timeout-minutes" in job for job in workflow["jobs"].values())
+
+    def test_runs_only_what_is_pinned(self, path: Path) -> None:
+        steps = [step for job in yaml.safe_load(path.read_text())["jobs"].values() for step in job["steps"]]
+        used = [step["uses"] for step in steps if "uses" in step]
+        assert used
+        assert [one for one in used if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", one)] == []
+
+    def test_makes_what_can_be_made(self, path: Path) -> None:
+        told = re.findall(r"^\s*- run: make (.+)$", path.read_text(), re.MULTILINE)
+        assert {target for line in told for target in line.split()} <= TestMakefile.targets
+
+
+def test_workflows_know_every_python_that_we_run_on() -> None:
+    text = (ROOT / ".github/workflows/check.yaml").read_text()
+    (versions,) = re.findall(r"python: (\[.+\])", text)
+    told = [one.rpartition(" ")[2] for one in project()["project"]["classifiers"] if ":: Python :: 3." in one]
+    assert yaml.safe_load(versions) == told
 
 
 LEAKY_TESTS = """
