@@ -8,7 +8,7 @@ PATIENTLY := $(shell command -v chrt > /dev/null && echo chrt --idle 0)
 GATED := watchslo/clock/*,watchslo/latency/*,watchslo/watch/*,watchslo/diagnose/*
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check assets e2e timed patient faults soak fidelity confusion bench golden dashboards pictures mutate lock clean
+.PHONY: help setup demo test check assets e2e timed patient faults soak fidelity confusion bench image sbom golden dashboards pictures mutate lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,12 +32,13 @@ test: setup ## Run the unit tests; clock, latency, watch and diagnose must be co
 	$(BIN)/pytest --numprocesses auto --cov --cov-report= tests/unit
 	$(BIN)/coverage report --include='$(GATED)' --fail-under=100 --skip-covered --show-missing
 
-check: setup ## Check style, types, layers, the locks, and what no file may hold
+check: setup ## Check style, types, layers, the locks, known vulnerabilities, and what no file may hold
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest tests/unit/test_house.py
+	@$(BIN)/python -m tools.audit requirements-dev.lock
 
 assets: setup ## Build the real kube-apiservers and etcd with Go, unless KUBEBUILDER_ASSETS names them
 	@$(BIN)/python -m tests.support.assets
@@ -69,6 +70,15 @@ bench: assets $(CLIENTGO) ## Measure what watchslo costs, beside client-go and k
 $(CLIENTGO): $(addprefix benchmarks/clientgo/,go.mod go.sum main.go)
 	cd benchmarks/clientgo && go build -trimpath -o $(CURDIR)/$@ .
 
+image: setup ## Build the image by debootstrap and buildah, as root on Debian; elsewhere `docker build .` does it
+	@$(BIN)/python -m tools.image $$(git rev-parse HEAD)
+
+sbom: setup ## Write dist/watchslo.cdx.json: what users install, with hashes, in CycloneDX
+	@mkdir -p dist
+	@$(BIN)/python -W ignore -m cyclonedx_py requirements --pyproject pyproject.toml --output-reproducible \
+	  --output-file dist/watchslo.cdx.json requirements.lock
+	@echo dist/watchslo.cdx.json
+
 golden: setup ## Rewrite the golden files; look at the difference before you commit it
 	$(BIN)/pytest tests/unit --golden
 
@@ -88,6 +98,7 @@ mutate: setup ## Mutate clock, latency, watch and diagnose, and print how many m
 lock: setup ## Bring the locks up to pyproject.toml; pins that still fit are kept
 	$(COMPILE) pyproject.toml -o requirements.lock
 	$(COMPILE) pyproject.toml --group dev -o requirements-dev.lock
+	$(COMPILE) --group build --constraints requirements-dev.lock -o requirements-build.lock
 
 clean: ## Remove what all of the above left here
 	rm -rf .venv .coverage htmlcov mutants dist .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -10,6 +10,7 @@ from watchslo import __version__
 from watchslo.errors import WatchsloError, whereabouts
 
 STRATEGIES = ("tail", "paged", "parallel", "stream", "cache")
+EXIT_UNHEALTHY = 1
 EXIT_UNUSABLE = 2  # also click's own code for bad arguments
 
 config_option = click.option(
@@ -196,6 +197,24 @@ def validate(file: Path) -> None:
     click.echo(f"{file}: valid")
 
 
+@commands.command(epilog="Example:  watchslo healthy --url http://127.0.0.1:9477")
+@config_option
+@click.option("--url", help="Where the daemon serves; default: where the configuration lets it listen.")
+def healthy(config: Path | None, url: str | None) -> None:
+    """Ask a daemon beside this whether it is alive, for probes of containers.
+
+    A liveness probe should name the --url: a configuration that a running daemon refused is none of its faults.
+
+    Exits with 0 if it is, 1 if not.
+    """
+    from watchslo.app.healthy import healthy  # noqa: PLC0415 - each command imports only its own parts
+
+    try:
+        click.echo(healthy(config, url))
+    except WatchsloError as error:
+        _give_up(str(error), EXIT_UNHEALTHY)
+
+
 def main() -> None:
     """The `watchslo` program: whatever goes wrong is one sentence, never a traceback."""
     try:
@@ -206,6 +225,6 @@ def main() -> None:
         _give_up(f"a mistake of its own: {whereabouts(error)}; please report it")
 
 
-def _give_up(message: str) -> NoReturn:
+def _give_up(message: str, code: int = EXIT_UNUSABLE) -> NoReturn:
     click.echo(f"watchslo: {message}", err=True)
-    sys.exit(EXIT_UNUSABLE)
+    sys.exit(code)

@@ -83,7 +83,8 @@ class Scrape:
 class Daemon:
     """`watchslo run` as a process of its own; its address is learnt from its JSON log. One folder is for one daemon.
 
-    It fails the test if it ever says a traceback. `wrapper` is a command that becomes the one that follows it.
+    It fails the test if it ever says a traceback. `wrapper` is a command that becomes the one that follows it, which
+    is `program`.
     """
 
     def __init__(
@@ -92,10 +93,11 @@ class Daemon:
         *arguments: str | Path,
         env: Mapping[str, str] | None = None,
         wrapper: Sequence[str | Path] = (),
+        program: str | Path = WATCHSLO,
     ) -> None:
         folder.mkdir(exist_ok=True)
         own = ("--listen", "127.0.0.1:0", "--log-format", "json")
-        self.process = Process(folder, "watchslo", [*wrapper, WATCHSLO, "run", *own, *arguments], env)
+        self.process = Process(folder, "watchslo", [*wrapper, program, "run", *own, *arguments], env)
 
     def __enter__(self) -> Self:
         self.process.start()

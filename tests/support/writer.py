@@ -42,9 +42,9 @@ class StatusError(Exception):
 
 
 class Writer:
-    """Talks to one apiserver, as the bearer of `token` where one is given."""
+    """Talks to one apiserver, as the bearer of `token` where one is given; `agent` is the manager of what it writes."""
 
-    def __init__(self, url: str, ca: Path | None = None, token: str | None = None) -> None:
+    def __init__(self, url: str, ca: Path | None = None, token: str | None = None, agent: str | None = None) -> None:
         parts = urlsplit(url)
         assert parts.hostname is not None, url
         if parts.scheme == "https":
@@ -55,6 +55,8 @@ class Writer:
         else:
             self._connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=TIMEOUT_SECONDS)
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        if agent:
+            self._headers["User-Agent"] = agent
 
     def __enter__(self) -> Self:
         return self

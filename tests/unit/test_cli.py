@@ -118,6 +118,17 @@ def test_validate(watchslo: Watchslo, capsys: pytest.CaptureFixture[str], tmp_pa
     assert capsys.readouterr().err == f"watchslo: {path}:1: watch[0].resorce: unknown key; did you mean resource?\n"
 
 
+def test_healthy(watchslo: Watchslo, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("watchslo.app.healthy.healthy", lambda config, url: f"{config} {url}: ok")
+    assert watchslo("healthy", "--config", "f", "--url", "u") == 0
+    assert capsys.readouterr().out == "f u: ok\n"
+
+
+def test_what_is_not_healthy_is_one_sentence(watchslo: Watchslo, capsys: pytest.CaptureFixture[str]) -> None:
+    assert watchslo("healthy", "--url", "nowhere") == 1  # containers know no other code
+    assert capsys.readouterr().err == "watchslo: --url: nowhere is no URL; write for example http://127.0.0.1:9477\n"
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -34,8 +35,13 @@ def requirements(lock: str) -> list[str]:
     """What a lock has to satisfy, as pyproject.toml words it."""
     declared = project()
     runtime: list[str] = declared["project"]["dependencies"]
-    development: list[str] = declared["dependency-groups"]["dev"]
-    return runtime + development if lock == "requirements-dev.lock" else runtime
+    building: list[str] = declared["dependency-groups"]["build"]
+    development = [one for one in declared["dependency-groups"]["dev"] if one != {"include-group": "build"}]
+    return {
+        "requirements.lock": runtime,
+        "requirements-build.lock": building,
+        "requirements-dev.lock": runtime + building + development,
+    }[lock]
 
 
 def pins(lock: str) -> dict[str, set[str]]:
@@ -71,7 +77,10 @@ def tracked_files() -> list[Path]:
     return [path for name in done.stdout.split("\0") if name and (path := ROOT / name).is_file()]
 
 
-@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-dev.lock"])
+LOCKS = ("requirements.lock", "requirements-build.lock", "requirements-dev.lock")
+
+
+@pytest.mark.parametrize("lock", LOCKS)
 class TestLock:
     def test_holds_what_the_project_asks_for(self, lock: str) -> None:
         wanted = [Requirement(text) for text in requirements(lock)]
@@ -91,7 +100,13 @@ class TestLock:
 
 def test_users_and_developers_run_the_same_versions() -> None:
     development = pins("requirements-dev.lock")
-    assert {name: development[name] for name in pins("requirements.lock")} == pins("requirements.lock")
+    for lock in LOCKS:
+        assert {name: development[name] for name in pins(lock)} == pins(lock)
+
+
+def test_what_is_built_by_a_lock_is_built_alike_without() -> None:
+    names = {canonicalize_name(Requirement(one).name) for one in project()["build-system"]["requires"]}
+    assert names == asked_for("requirements-build.lock")
 
 
 def test_no_file_holds_what_is_only_true_here() -> None:
@@ -159,6 +174,34 @@ class TestAssets:
             assets.build_missing(env)
         with pytest.raises(assets.AssetsError, match=r"no Go .* kube-apiserver v1\.30.* KUBEBUILDER_ASSETS_OLD names"):
             assets.build_missing(env | {"KUBEBUILDER_ASSETS": "whatever"})
+
+
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+class TestWorkflow:
+    def test_may_do_no_more_than_it_says(self, path: Path) -> None:
+        workflow = yaml.safe_load(path.read_text())
+        assert workflow["permissions"] == {"contents": "read"}
+        assert all("timeout-minutes" in job for job in workflow["jobs"].values())
+
+    def test_runs_only_what_is_pinned(self, path: Path) -> None:
+        steps = [step for job in yaml.safe_load(path.read_text())["jobs"].values() for step in job["steps"]]
+        used = [step["uses"] for step in steps if "uses" in step]
+        assert used
+        assert [one for one in used if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", one)] == []
+
+    def test_makes_what_can_be_made(self, path: Path) -> None:
+        told = re.findall(r"^\s*- run: make (.+)$", path.read_text(), re.MULTILINE)
+        assert {target for line in told for target in line.split()} <= TestMakefile.targets
+
+
+def test_workflows_know_every_python_that_we_run_on() -> None:
+    text = (ROOT / ".github/workflows/check.yaml").read_text()
+    (versions,) = re.findall(r"python: (\[.+\])", text)
+    told = [one.rpartition(" ")[2] for one in project()["project"]["classifiers"] if ":: Python :: 3." in one]
+    assert yaml.safe_load(versions) == told
 
 
 LEAKY_TESTS = """

@@ -465,13 +465,18 @@ async def _refusal(response: aiohttp.ClientResponse, phase: Phase) -> Failure:
         response.release()
     status = decode_status(body)
     failure = classify_status(response.status, status, parse_retry_after(response.headers.get("Retry-After")), phase)
-    said = _said(status.message or "" if status else body.decode(errors="replace"))
+    said = _quotable(failure.reason, status.message or "" if status else body.decode(errors="replace"))
     return replace(failure, message=f"{failure.message} It says: {said}") if said else failure
 
 
-def _said(text: str) -> str:
-    """What the server says, if people can read it: a proxy's page they cannot."""
-    return "" if "<" in text or not text.isascii() else " ".join(text.split())[:LONGEST_QUOTE]
+def _quotable(reason: Reason, text: str) -> str:
+    """What the server says, if people can read it, as they cannot a proxy's page, and if it names no object.
+
+    A failure within may name the object at which it happened, with its key in etcd or in the words of a webhook; what
+    etcd itself says names none. All other messages are about the request, which is ours.
+    """
+    within = reason in (Reason.SERVER_ERROR, Reason.UNEXPECTED_STATUS) and not text.startswith("etcdserver: ")
+    return "" if within or "<" in text or not text.isascii() else " ".join(text.split())[:LONGEST_QUOTE]
 
 
 async def _body(response: aiohttp.ClientResponse, limit: int) -> bytearray:

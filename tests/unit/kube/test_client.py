@@ -195,6 +195,18 @@ class TestFailures:
         server.script = [answer(b"404 page not found\n", "404 Not Found", media="text/plain")]
         assert (await failed_tick(client)).message.endswith("It says: 404 page not found")
 
+    @pytest.mark.parametrize("status", ["500 Internal Server Error", "418 I'm a teapot"])
+    async def test_repeats_nothing_that_may_name_an_object(self, server: Server, client: Client, status: str) -> None:
+        body = b'{"kind":"Status","message":"unable to decode object at key /registry/secrets/default/mine"}'
+        server.script = [answer(body, status)]
+        message = (await failed_tick(client)).message
+        assert "mine" not in message
+        assert "It says" not in message
+
+    async def test_repeats_what_etcd_says(self, server: Server, client: Client) -> None:
+        server.script = [answer(b'{"kind":"Status","message":"etcdserver: no leader"}', "500 Internal Server Error")]
+        assert (await failed_tick(client)).message.endswith("It says: etcdserver: no leader")
+
     async def test_repeats_no_web_page(self, server: Server, client: Client) -> None:
         server.script = [answer(LOGIN, "403 Forbidden", media="text/html")]
         assert "html" not in (await failed_tick(client)).message

@@ -288,8 +288,7 @@ class TestPlugins:
     @pytest.mark.parametrize(
         ("script", "complaint"),
         [
-            ("echo expired >&2; echo log in >&2; exit 3", "fails with 3 (expired log in); run it by hand"),
-            ("exit 1", "fails with 1 (it does not say why); run it by hand"),
+            (f"echo expired: {SECRET} >&2; exit 3", "fails with 3; run it by hand to see why"),
             (f"echo {SECRET}", "writes no ExecCredential; run it by hand"),
             ("echo '{}'", "writes no ExecCredential; run it by hand"),
             ("""echo '{"status":{}}'""", NEITHER),

@@ -1,0 +1,37 @@
+# watchslo as it is in this checkout, from its locks, and nothing else: no shell, no pip, nothing to write to.
+# Any BASE will do that has glibc, python3 with venv, and CA certificates. See docs/image.md.
+ARG BASE=python:3.13-slim
+
+FROM ${BASE} AS build
+WORKDIR /src
+# The secrets are for those who need their own package index or CA; neither is there by default, or left behind.
+COPY requirements.lock requirements-build.lock ./
+RUN --mount=type=secret,id=pip,target=/etc/pip.conf --mount=type=secret,id=ca,target=/run/secrets/ca \
+    python3 -m venv /build && python3 -m venv --without-pip /opt/watchslo \
+    && /build/bin/pip install --no-cache-dir --require-hashes -r requirements-build.lock \
+    && /build/bin/pip --python /opt/watchslo/bin/python \
+       install --no-cache-dir --no-compile --only-binary :all: --require-hashes -r requirements.lock
+COPY pyproject.toml README.md LICENSE ./
+COPY watchslo watchslo
+RUN /build/bin/pip wheel --no-cache-dir --no-index --no-deps --no-build-isolation --wheel-dir /wheel . \
+    && /build/bin/pip --python /opt/watchslo/bin/python install --no-compile --no-index --no-deps /wheel/*.whl
+COPY tools/image/rootfs.py ./
+RUN /opt/watchslo/bin/python rootfs.py /rootfs
+
+FROM scratch
+COPY --from=build /rootfs /
+ARG REVISION=unknown
+ENV PATH=/opt/watchslo/bin \
+    PYTHONDONTWRITEBYTECODE=1 \
+    SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt \
+    WATCHSLO_REVISION=${REVISION}
+LABEL org.opencontainers.image.title="watchslo" \
+      org.opencontainers.image.description="How late are Kubernetes watch events?" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.revision="${REVISION}"
+USER 65534:65534
+EXPOSE 9477
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=30s --timeout=5s --start-period=10s CMD ["watchslo", "healthy"]
+ENTRYPOINT ["watchslo"]
+CMD ["run"]

@@ -1,0 +1,131 @@
+import contextlib
+import re
+import ssl
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.certs import Authority
+from watchslo.app import healthy as module
+from watchslo.app.healthy import NotHealthyError, healthy
+from watchslo.errors import ConfigError
+
+
+class Answering(BaseHTTPRequestHandler):
+    """Says the same to everybody who asks for its health."""
+
+    code, text = 200, b"ok\n"
+
+    def do_GET(self) -> None:
+        found = self.path == "/healthz"
+        self.send_response(self.code if found else 404)
+        self.end_headers()
+        self.wfile.write(self.text if found else b"")
+
+    def log_message(self, *_: Any) -> None:
+        """Says nothing."""
+
+
+class Ill(Answering):
+    code, text = 503, b"the last heartbeat was 7.0 s ago\n"
+
+
+class Garbled(Answering):
+    def do_GET(self) -> None:
+        self.wfile.write(b"this is no HTTP\r\n")
+
+
+class Mute(Answering):
+    """Takes the request, and answers nothing as long as its client waits."""
+
+    def do_GET(self) -> None:
+        self.rfile.read(1)
+
+
+@contextlib.contextmanager
+def daemon(kind: type[BaseHTTPRequestHandler], tls: ssl.SSLContext | None = None) -> Iterator[int]:
+    """The port of a server at 127.0.0.1."""
+    server = HTTPServer(("127.0.0.1", 0), kind)
+    if tls:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def config(folder: Path, listen: str) -> Path:
+    path = folder / "watchslo.yaml"
+    path.write_text(f'server: {{listen: "{listen}"}}')
+    return path
+
+
+def test_one_that_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")  # where nobody is
+    with daemon(Answering) as port:
+        url = f"http://127.0.0.1:{port}"
+        assert healthy(None, url) == healthy(None, f"{url}/") == f"{url}: ok"
+
+
+def test_one_with_a_certificate_of_its_own(tmp_path: Path) -> None:
+    pair = Authority(tmp_path / "certs").server("somebody", ("watchslo.invalid",))
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(pair.certificate, pair.key)
+    with daemon(Answering, tls) as port:
+        assert healthy(None, f"https://127.0.0.1:{port}") == f"https://127.0.0.1:{port}: ok"
+
+
+def test_one_that_is_not() -> None:
+    with daemon(Ill) as port, pytest.raises(NotHealthyError) as said:
+        healthy(None, f"http://127.0.0.1:{port}")
+    assert str(said.value) == f"http://127.0.0.1:{port}: HTTP 503, the last heartbeat was 7.0 s ago; look at its log"
+
+
+@pytest.mark.parametrize(("kind", "says"), [(Garbled, "badstatusline"), (Mute, "no answer within 0.2 s")])
+def test_somebody_else(kind: type[BaseHTTPRequestHandler], says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ANSWER_SECONDS", 0.2)
+    with daemon(kind) as port, pytest.raises(NotHealthyError, match=f":{port}: {says}; start `watchslo run`, or name"):
+        healthy(None, f"http://127.0.0.1:{port}")
+
+
+def test_nobody() -> None:
+    with daemon(Answering) as port:
+        url = f"http://127.0.0.1:{port}"
+    with pytest.raises(NotHealthyError, match=re.escape(f"{url}: connection refused; start")):
+        healthy(None, url)
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:{}", ":{}", "127.0.0.1:{}", "localhost:{}"])
+def test_where_a_configuration_lets_it_listen(listen: str, tmp_path: Path) -> None:
+    with daemon(Answering) as port:
+        assert healthy(config(tmp_path, listen.format(port)), None).endswith(f":{port}: ok")
+
+
+def test_a_configuration_that_does_not_say_where(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"server\.listen: port 0 is a free one, .* --url$"):
+        healthy(config(tmp_path, "127.0.0.1:0"), None)
+
+
+@pytest.mark.parametrize(
+    "url", ["", "127.0.0.1:9477", "file:///etc/hostname", "http://", "http://[::1", "http://a:70000", "http://a:0"]
+)
+def test_a_url_that_is_none(url: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^--url: {re.escape(url)} is no URL; write for example http"):
+        healthy(None, url)
+
+
+def test_the_default_is_the_daemons(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "watchslo.yaml"
+    path.write_text("paused: true")
+    with daemon(Answering) as port:
+        monkeypatch.setattr(module, "DEFAULT_URL", f"http://127.0.0.1:{port}")
+        assert healthy(None, None) == f"http://127.0.0.1:{port}: ok"
+    assert module._address(path) == "http://127.0.0.1:9477"

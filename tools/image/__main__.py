@@ -1,0 +1,20 @@
+"""`python -m tools.image [REVISION]` builds the image of this checkout, and prints its name, its id and its size."""
+
+import sys
+
+from tools.image.build import NAME, ImageError, build, size, unpacked
+
+
+def main() -> int:
+    """Says how large it is, or in one sentence why there is none."""
+    try:
+        image = build(sys.argv[1] if len(sys.argv) > 1 else "unknown")
+        with unpacked(image) as root:
+            print(f"{NAME}:latest  {image}  {size(root) / 1e6:.0f} MB")
+    except ImageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+sys.exit(main())
