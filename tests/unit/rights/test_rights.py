@@ -18,7 +18,7 @@ from watchslo.rights.watched import asks_the_cluster
 
 Golden = Callable[[str, str], None]
 Documents = list[dict[str, Any]]
-EACH = {"kubernetes": {"apiservers": "each"}}
+EACH: dict[str, Any] = {"kubernetes": {"apiservers": "each"}}
 PLAIN = Question()
 READ = frozenset({"list", "watch"})
 CLUSTER = Catalogue(
