@@ -8,7 +8,7 @@ PATIENTLY := $(shell command -v chrt > /dev/null && echo chrt --idle 0)
 GATED := watchslo/clock/*,watchslo/latency/*,watchslo/watch/*,watchslo/diagnose/*
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check assets e2e timed patient faults soak fidelity confusion bench image sbom golden dashboards pictures mutate lock clean
+.PHONY: help setup demo test check assets e2e timed patient faults soak fidelity confusion bench image sbom golden dashboards manifests pictures mutate lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,7 +40,7 @@ check: setup ## Check style, types, layers, the locks, known vulnerabilities, an
 	$(BIN)/pytest tests/unit/test_house.py
 	@$(BIN)/python -m tools.audit requirements-dev.lock
 
-assets: setup ## Build the real kube-apiservers and etcd with Go, unless KUBEBUILDER_ASSETS names them
+assets: setup ## Build the real kube-apiservers, etcd and helm with Go, unless the environment names them
 	@$(BIN)/python -m tests.support.assets
 
 e2e: assets ## Run the contract and the whole daemon against real apiservers; what is patient runs beside what is timed
@@ -84,6 +84,9 @@ golden: setup ## Rewrite the golden files; look at the difference before you com
 
 dashboards: setup ## Write dashboards/*.json from their code in tools/dashboards
 	$(BIN)/python -m tools.dashboards dashboards
+
+manifests: setup ## Write what deploy holds of rights, rules and dashboards, from configurations and code
+	$(BIN)/python -m tools.manifests
 
 pictures: setup ## Draw the dashboards from a Prometheus' answers (PROMETHEUS=http://localhost:9090 MINUTES=15 SCRAPE=15)
 	$(BIN)/python -m tools.pictures $(or $(PROMETHEUS),http://localhost:9090) --minutes $(or $(MINUTES),15) --scrape-interval $(or $(SCRAPE),15)

@@ -187,6 +187,31 @@ def rules(
     rules(config, Question(form, cluster_label, job_selector, rule_labels, runbooks, shrink))
 
 
+@commands.command(epilog="Example:  watchslo rbac --config watchslo.yaml | kubectl apply -f -")
+@config_option
+@kubeconfig_option
+@context_option
+@click.option("--namespace", default="watchslo", show_default=True, help="Where the service account is.")
+@click.option("--service-account", default="watchslo", show_default=True, help="Its name, and that of its roles.")
+@click.option("--include-secrets", is_flag=True, help="Let it read secrets too, if the configuration watches them.")
+def rbac(
+    config: Path | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    namespace: str,
+    service_account: str,
+    *,
+    include_secrets: bool,
+) -> None:
+    """Write the roles that a configuration needs, and their bindings: the least rights that are enough.
+
+    Asks the cluster only where it has to: what "*" stands for, and the groups of names that are written without one.
+    """
+    from watchslo.app.rights import Question, rbac  # noqa: PLC0415 - each command imports only its own parts
+
+    rbac(config, kubeconfig, context, Question(namespace, service_account, include_secrets))
+
+
 @commands.command(epilog="Example:  watchslo validate watchslo.yaml")
 @click.argument("file", type=click.Path(path_type=Path))
 def validate(file: Path) -> None:

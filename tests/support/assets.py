@@ -1,4 +1,4 @@
-"""The programs of a real control plane: found on this machine, or built from the pins in `tests/envtest`.
+"""The programs of a real control plane, and Helm: found on this machine, or built from the pins in `tests/envtest`.
 
 `python -m tests.support.assets` builds what is missing and prints where everything is.
 """
@@ -19,7 +19,7 @@ VERSION_PACKAGE = "k8s.io/component-base/version"
 
 
 class AssetsError(Exception):
-    """There is no control plane to test against; one sentence says why and what to do."""
+    """A program is not there to test with; one sentence says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,8 @@ KUBE_APISERVER = Program(
 )
 ETCD = Program("etcd", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3", "1.36", "KUBEBUILDER_ASSETS")
 OLD_KUBE_APISERVER = replace(KUBE_APISERVER, pins="1.30", variable="KUBEBUILDER_ASSETS_OLD")
-PROGRAMS = (KUBE_APISERVER, ETCD, OLD_KUBE_APISERVER)
+HELM = Program("helm", "helm.sh/helm/v3/cmd/helm", "helm.sh/helm/v3", "helm", "HELM_ASSETS")
+PROGRAMS = (KUBE_APISERVER, ETCD, OLD_KUBE_APISERVER, HELM)
 
 
 def newest(env: Mapping[str, str]) -> Assets:
@@ -83,7 +84,7 @@ def find(env: Mapping[str, str], program: Program) -> Path:
     path = _place(env, program)
     if not path.exists():
         raise AssetsError(
-            f"there is no {program.name} {program.version} to test against: build it with `make assets`, "
+            f"there is no {program.name} {program.version} to test with: build it with `make assets`, "
             f"or name a folder that has one in {program.variable}"
         )
     return path

@@ -10,6 +10,7 @@ import pytest
 from watchslo import __version__
 from watchslo.app.check import Question
 from watchslo.app.rehearse import Question as Rehearsed
+from watchslo.app.rights import Question as Rights
 from watchslo.app.rules import Question as Rules
 from watchslo.app.run import Overrides
 from watchslo.cli import STRATEGIES as OFFERED
@@ -42,7 +43,7 @@ def called(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         calls.append(arguments)
         return 1
 
-    for name in ("run.run", "demo.demo", "check.check", "rehearse.rehearse", "rules.rules"):
+    for name in ("run.run", "demo.demo", "check.check", "rehearse.rehearse", "rules.rules", "rights.rbac"):
         monkeypatch.setattr(f"watchslo.app.{name}", note)
     return calls
 
@@ -106,6 +107,25 @@ def test_rules_are_printed(watchslo: Watchslo, capsys: pytest.CaptureFixture[str
     assert "WatchLatencyBudgetBurn" in printed
     assert watchslo("rules", "--cluster-label", "job") == 2
     assert capsys.readouterr().err.startswith("watchslo: --cluster-label: job means something else here")
+
+
+def test_rbac(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
+    line = "rbac --config f --kubeconfig k --context c --namespace n --service-account s --include-secrets"
+    assert watchslo(*line.split()) == 0
+    assert watchslo("rbac") == 0
+    assert called == [
+        (Path("f"), Path("k"), "c", Rights("n", "s", include_secrets=True)),
+        (None, None, None, Rights("watchslo", "watchslo", include_secrets=False)),
+    ]
+
+
+def test_rbac_is_printed(watchslo: Watchslo, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "watchslo.yaml"
+    path.write_text("watch: [{resource: pods}, {resource: secrets}]")
+    assert watchslo("rbac", "--config", str(path)) == 0
+    printed = capsys.readouterr()
+    assert printed.out.startswith("# Written by `watchslo rbac`")
+    assert printed.err.startswith("watchslo: secrets are watched by the configuration and left out here")
 
 
 def test_validate(watchslo: Watchslo, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

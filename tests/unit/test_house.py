@@ -151,12 +151,13 @@ class TestAssets:
             assert f"{program.name} {program.version.removeprefix('v')}" in told
 
     def test_programs_named_by_the_environment_are_used(self, tmp_path: Path) -> None:
-        for name in ("kube-apiserver", "etcd"):
+        for name in ("kube-apiserver", "etcd", "helm"):
             (tmp_path / name).touch(mode=0o755)
-        named = {"KUBEBUILDER_ASSETS": str(tmp_path), "KUBEBUILDER_ASSETS_OLD": str(tmp_path)}
+        named = dict.fromkeys(("KUBEBUILDER_ASSETS", "KUBEBUILDER_ASSETS_OLD", "HELM_ASSETS"), str(tmp_path))
         assets.build_missing(named)
         assert assets.newest(named) == assets.Assets(tmp_path / "kube-apiserver", tmp_path / "etcd")
         assert assets.old(named) == assets.newest(named)
+        assert assets.find(named, assets.HELM) == tmp_path / "helm"
 
     def test_a_named_folder_without_programs_fails(self, tmp_path: Path) -> None:
         with pytest.raises(assets.AssetsError, match=r"KUBEBUILDER_ASSETS names .* no kube-apiserver to run in it$"):
