@@ -15,8 +15,11 @@ LONGEST_BODY_BYTES = 4096  # which nobody reads
 LONGEST_TOKEN_CHARACTERS = 8192
 RETRY_SECONDS = 1
 
+METRICS, ALL_ELSE = "/metrics", "/"
+"""The paths that rights are asked for, whatever is read: Kubernetes lets every account `get` what is below `/api/`."""
+
 Authorize = Callable[[str, str], Awaitable[Verdict]]
-"""Whether the bearer of a token may read a path; raises UnavailableError where nobody can say."""
+"""Whether the bearer of a token may read one of these paths; raises UnavailableError where nobody can say."""
 
 
 class Gate:
@@ -42,11 +45,12 @@ class Gate:
             return _refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, {"Connection": "close"})
         if self._authorize is None or scope["path"] in self._open_paths:
             return None
-        return await self._unauthorized(self._authorize, bearer_token(headers), scope["path"])
+        right = METRICS if scope["path"] == METRICS else ALL_ELSE
+        return await self._unauthorized(self._authorize, bearer_token(headers), right)
 
-    async def _unauthorized(self, authorize: Authorize, token: str | None, path: str) -> JSONResponse | None:
+    async def _unauthorized(self, authorize: Authorize, token: str | None, right: str) -> JSONResponse | None:
         try:
-            verdict = Verdict.UNKNOWN if token is None else await authorize(token, path)
+            verdict = Verdict.UNKNOWN if token is None else await authorize(token, right)
         except UnavailableError as error:
             return unavailable(error)
         match verdict:

@@ -154,10 +154,10 @@ class Server(uvicorn.Server):
     # Who comes in
 
     async def _accept(self) -> None:
-        loop, is_exhausted = asyncio.get_running_loop(), False
+        is_exhausted = False
         while True:
             try:
-                connected, _ = await loop.sock_accept(self._listener)
+                connected = await self._accepted()
             except OSError as error:  # too many open files, most likely
                 if not is_exhausted:
                     self._log.warning("accepting_failed", error=error.strerror)
@@ -171,6 +171,9 @@ class Server(uvicorn.Server):
             self._arriving[task] = None
             task.add_done_callback(self._arriving.pop)
             await asyncio.sleep(PACE_SECONDS)
+
+    async def _accepted(self) -> socket.socket:
+        return (await asyncio.get_running_loop().sock_accept(self._listener))[0]
 
     def _has_room(self) -> bool:
         """Whether another one may come in; if need be, one is dropped for it that asks nothing."""

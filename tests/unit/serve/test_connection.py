@@ -94,6 +94,10 @@ class Peer:
         """At once, but for what this test is not about."""
         return self._loop.call_soon(callback, *arguments) if callback == self.transport.close else _Never()
 
+    @property
+    def ended(self) -> str:
+        return self.transport.ended
+
     # what it is told
 
     def says(self, data: bytes) -> None:
@@ -198,9 +202,9 @@ async def test_an_answer_that_nobody_takes(peer: Peer) -> None:
     peer.transport.unsent = 5
     peer.looked_at(1.0)
     peer.looked_at(PATIENCE)
-    assert not peer.transport.ended
+    assert peer.ended == ""
     peer.looked_at(0.1)
-    assert peer.transport.ended == "aborted"
+    assert peer.ended == "aborted"
 
 
 @pytest.mark.parametrize(
