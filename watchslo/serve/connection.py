@@ -76,8 +76,12 @@ class Visitor(H11Protocol):
             self._unsent_since = now
         elif now - self._unsent_since > patience:
             self.drop()
-        if self.stage is Stage.ASKING and now - self.since > patience and not self._refused:
+        if self.stage is Stage.ASKING and now - self.since > patience and not self._is_ending:
             self._refuse(HTTPStatus.REQUEST_TIMEOUT)
+
+    @property
+    def _is_ending(self) -> bool:
+        return self._refused or self.transport.is_closing()
 
     def drop(self) -> None:
         """Ends it at once."""
@@ -106,7 +110,12 @@ def _answer(status: HTTPStatus) -> bytes:
     return f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body
 
 
-def longest_waiting(visitors: Iterable[Visitor]) -> Visitor | None:
-    """Who has waited the longest for anything to do, if anybody does."""
-    waiting = [visitor for visitor in visitors if visitor.stage is not Stage.ANSWERED]
-    return min(waiting, key=lambda visitor: visitor.since, default=None)
+def least_needed(visitors: Iterable[Visitor], now: float, patience: float) -> Visitor | None:
+    """Who makes room for somebody else: who has been silent for the longest, or else has been answered for long.
+
+    None if everybody has asked something just now.
+    """
+    visitors = list(visitors)
+    silent = [visitor for visitor in visitors if visitor.stage is not Stage.ANSWERED]
+    lasting = [visitor for visitor in visitors if now - visitor.since > patience]
+    return min(silent or lasting, key=lambda visitor: visitor.since, default=None)

@@ -15,7 +15,7 @@ from fastapi import FastAPI
 
 from watchslo.config import Listen, ServerLimitsConfig
 from watchslo.errors import ServeError, whereabouts
-from watchslo.serve.connection import Visitor, longest_waiting
+from watchslo.serve.connection import Visitor, least_needed
 from watchslo.serve.tls import Certificate
 
 GRACE_SECONDS = 2  # for answers under way at shutdown, which has five seconds in all
@@ -68,7 +68,7 @@ def _joined(host: str, port: int) -> str:
 class Server(uvicorn.Server):
     """Serves an application on an open socket until stopped; signals are left to the process.
 
-    Where `limits.connections` are open, who has waited the longest for a request to come makes room for the next.
+    Where `limits.connections` are open, who is needed least makes room for the next one.
     """
 
     def __init__(
@@ -165,8 +165,7 @@ class Server(uvicorn.Server):
                 await asyncio.sleep(EXHAUSTED_SECONDS)
                 continue
             is_exhausted = False
-            while not self._has_room():  # noqa: ASYNC110 - answers end at many places
-                await asyncio.sleep(FULL_SECONDS)
+            await self._room(connected)
             task = asyncio.create_task(self._welcome(connected))
             self._arriving[task] = None
             task.add_done_callback(self._arriving.pop)
@@ -175,13 +174,23 @@ class Server(uvicorn.Server):
     async def _accepted(self) -> socket.socket:
         return (await asyncio.get_running_loop().sock_accept(self._listener))[0]
 
+    async def _room(self, connected: socket.socket) -> None:
+        """Returns when what was accepted may come in."""
+        try:
+            while not self._has_room():  # noqa: ASYNC110 - answers end at many places
+                await asyncio.sleep(FULL_SECONDS)
+        except asyncio.CancelledError:
+            connected.close()
+            raise
+
     def _has_room(self) -> bool:
-        """Whether another one may come in; if need be, one is dropped for it that asks nothing."""
+        """Whether another one may come in; if need be, one is dropped for it."""
         visitors = self._visitors
         if len(visitors) + len(self._arriving) < self._limits.connections:
             return True
-        if slowest := longest_waiting(visitors):
-            slowest.drop()
+        now = asyncio.get_running_loop().time()
+        if dropped := least_needed(visitors, now, self._limits.request_timeout):
+            dropped.drop()
         elif self._arriving:
             next(iter(self._arriving)).cancel()
         else:
@@ -194,8 +203,11 @@ class Server(uvicorn.Server):
         if self._certificate:
             patience = self._limits.request_timeout
             tls = {"ssl": self._certificate.context, "ssl_handshake_timeout": patience, "ssl_shutdown_timeout": 1.0}
-        with suppress(OSError):  # it went away, or does not speak TLS
-            await asyncio.get_running_loop().connect_accepted_socket(self._visitor, connected, **tls)
+        try:
+            with suppress(OSError):  # it went away, or does not speak TLS
+                await asyncio.get_running_loop().connect_accepted_socket(self._visitor, connected, **tls)
+        finally:
+            connected.detach()  # uvloop has it, and may have closed it: the descriptor may be somebody else's by now
 
     def _visitor(self) -> Visitor:
         return Visitor(self.config, self.server_state, self.lifespan.state)

@@ -10,7 +10,7 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from watchslo.serve.connection import Stage, Visitor, longest_waiting
+from watchslo.serve.connection import Stage, Visitor, least_needed
 
 PATIENCE = 10.0
 LIMIT = 4096
@@ -260,16 +260,18 @@ async def test_an_upgrade_is_ignored(peer: Peer) -> None:
 
 
 async def test_who_makes_room() -> None:
-    assert longest_waiting([]) is None
+    assert least_needed([], NOW, PATIENCE) is None
     peers = [Peer() for _ in range(3)]
     for number, peer in enumerate(peers):
         peer.visitor.since = NOW + number
     visitors = [peer.visitor for peer in peers]
-    assert longest_waiting(reversed(visitors)) is visitors[0]
-    peers[0].says(REQUEST)
-    assert longest_waiting(visitors) is visitors[1]
-    for peer in peers[1:]:
+    assert least_needed(reversed(visitors), NOW + 3, PATIENCE) is visitors[0]
+    for peer in peers[:2]:
         peer.says(REQUEST)
-    assert longest_waiting(visitors) is None
+    assert least_needed(visitors, NOW + 100, PATIENCE) is visitors[2]
+    peers[2].now = NOW + 3
+    peers[2].says(REQUEST)
+    assert least_needed(visitors, NOW + PATIENCE, PATIENCE) is None
+    assert least_needed(visitors, NOW + PATIENCE + 1, PATIENCE) in visitors[:2]
     for peer in peers:
         await peer.end()
