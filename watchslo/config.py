@@ -42,6 +42,7 @@ _RESOURCE = re.compile(r"[a-z][a-z0-9-]*(\.[a-z0-9-]+)*")
 _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 _SMALLEST_LINE, _LARGEST_LINE = 2**20, 2**30  # bytes; a single object may be 1.5 MiB large
+_SMALLEST_HEAD, _LARGEST_HEAD = 2**12, 2**20  # bytes; a browser with a long token needs a few thousand
 _MAX_PORT = 65535
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _PERCENT = 100.0
@@ -74,14 +75,23 @@ def format_duration(seconds: float) -> str:
     return f"{seconds / _UNIT_SECONDS[unit]:g}{unit}"
 
 
-def _size(text: str) -> int:
+def _size(text: str, smallest: int = _SMALLEST_LINE, largest: int = _LARGEST_LINE) -> int:
     match = _SIZE.fullmatch(text)
     if not match:
-        raise ValueError(f"{text} is no size; write for example 64Mi")
+        raise ValueError(f"{text} is no size; write for example {_format_size(largest >> 4)}")
     size = int(match[1]) * _UNIT_BYTES[match[2]]
-    if not _SMALLEST_LINE <= size <= _LARGEST_LINE:
-        raise ValueError(f"{text} is out of range; write 1Mi to 1Gi")
+    if not smallest <= size <= largest:
+        raise ValueError(f"{text} is out of range; write {_format_size(smallest)} to {_format_size(largest)}")
     return size
+
+
+def _head_size(text: str) -> int:
+    return _size(text, _SMALLEST_HEAD, _LARGEST_HEAD)
+
+
+def _format_size(size: int) -> str:
+    unit = max((unit for unit in _UNIT_BYTES if size % _UNIT_BYTES[unit] == 0), key=_UNIT_BYTES.__getitem__)
+    return f"{size // _UNIT_BYTES[unit]}{unit}"
 
 
 class Listen(NamedTuple):
@@ -201,6 +211,7 @@ def _from_text(parse: Callable[[str], object]) -> BeforeValidator:
 
 Duration = Annotated[float, _from_text(parse_duration)]
 Size = Annotated[int, _from_text(_size)]
+HeadSize = Annotated[int, _from_text(_head_size)]
 Share = Annotated[float, _from_text(_share)]
 Ordinal = Annotated[int, _from_text(_ordinal)]
 ResourceName = Annotated[str, AfterValidator(_resource)]
@@ -420,10 +431,32 @@ class LimitsConfig(_Section):
     max_line: Size = 64 * 2**20
 
 
+class TlsConfig(_Section):
+    """The server's certificate, with its chain, and the key to it, in PEM form."""
+
+    cert_file: Text
+    key_file: Text
+
+
+class ServerLimitsConfig(_Section):
+    """What those who read may take: so many connections at once, and bytes before a request is understood.
+
+    `request_timeout` is how long a request may take to arrive, and its answer to be taken.
+    """
+
+    connections: int = Field(default=512, ge=8)
+    max_header: HeadSize = 16 * 2**10
+    request_timeout: Annotated[Duration, _between("1s", "5m")] = 10.0
+    idle_timeout: Annotated[Duration, _between("1s", "1h")] = 90.0
+
+
 class ServerConfig(_Section):
-    """Where metrics and status are served."""
+    """Where metrics and status are served, and to whom."""
 
     listen: Annotated[Listen, _from_text(parse_listen)] = Listen("0.0.0.0", 9477)  # noqa: S104 - to be scraped
+    tls: TlsConfig | None = None
+    authorization: Literal["none", "kubernetes"] = "none"
+    limits: ServerLimitsConfig = ServerLimitsConfig()
 
 
 class LogConfig(_Section):
@@ -654,10 +687,15 @@ class _Document:
         return line + 1
 
 
+_EXAMPLES = {  # of the keys without a default
+    "resource": "resource: pods",
+    "certFile": "certFile: /tls/tls.crt",
+    "keyFile": "keyFile: /tls/tls.key",
+}
 _SENTENCES = {  # by pydantic's type of error
     "value_error": "{error}",
     "no_value": "has no value; write one, or remove the key",
-    "missing": "missing; write for example resource: pods",  # the only key without a default
+    "missing": "missing; write for example {example}",
     "literal_error": "{shown} is not possible; write {expected}",
     "float_parsing": "{shown} is no number; write for example 10",
     "int_parsing": "{shown} is no number; write for example 100",
@@ -716,7 +754,11 @@ def _sentence(details: ErrorDetails) -> str:
     if details["type"] in ("extra_forbidden", "invalid_key"):
         return f"unknown key; {_nearest(details['loc'])}"
     kind = "no_value" if details["input"] is None else details["type"]
-    context = {"reason": details["msg"].lower().removeprefix("input "), **details.get("ctx", {})}
+    context = {
+        "reason": details["msg"].lower().removeprefix("input "),
+        "example": _EXAMPLES.get(str(details["loc"][-1]) if details["loc"] else ""),
+        **details.get("ctx", {}),
+    }
     return _SENTENCES.get(kind, "{shown} is not possible: it {reason}").format(
         shown=_shown(details["input"]), **context
     )

@@ -14,7 +14,11 @@ class ConnectError(WatchsloError):
 
 
 class ServeError(WatchsloError):
-    """An address that cannot be listened on."""
+    """An address that cannot be listened on, or a certificate that cannot be shown there."""
+
+
+class UnavailableError(WatchsloError):
+    """An answer that cannot be given at this moment; whoever asked may try again."""
 
 
 def whereabouts(error: BaseException) -> str:

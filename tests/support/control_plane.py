@@ -31,6 +31,12 @@ SERVICE_NAME = "kubernetes.default.svc"  # every apiserver's certificate is vali
 READY_SECONDS = 180.0  # 3 s when the machine is ours alone
 RPC_SECONDS = 10.0
 EVERYTHING_READABLE: dict[str, list[str]] = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}
+REVIEWS: dict[str, list[str]] = {
+    "apiGroups": ["authentication.k8s.io", "authorization.k8s.io"],
+    "resources": ["tokenreviews", "subjectaccessreviews"],
+    "verbs": ["create"],
+}
+MAY_SCRAPE: dict[str, list[str]] = {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}
 
 
 class Port:

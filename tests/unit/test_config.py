@@ -135,7 +135,11 @@ def test_everything(tmp_path: Path) -> None:
         startDelay: 2m
         paused: true
         metrics: full
-        server: {listen: "[::1]:0"}
+        server:
+          listen: "[::1]:0"
+          tls: {certFile: /tls/tls.crt, keyFile: /tls/tls.key}
+          authorization: kubernetes
+          limits: {connections: 64, maxHeader: 8Ki, requestTimeout: 5s, idleTimeout: 2m}
         log: {format: console, level: debug}
         """,
         NODE_NAME="node-1",
@@ -148,6 +152,10 @@ def test_everything(tmp_path: Path) -> None:
     mine, deployments, everything = config.watch
     assert [watch.hops for watch in config.watch] == [False, True, False]
     assert config.limits.probes_per_second == 1.5
+    server, most = config.server, config.server.limits
+    assert server.tls is not None
+    assert (server.tls.cert_file, server.tls.key_file) == ("/tls/tls.crt", "/tls/tls.key")
+    assert (most.connections, most.max_header, most.request_timeout, most.idle_timeout) == (64, 8192, 5.0, 120.0)
     assert (mine.label, mine.field_selector, mine.strategy) == ("my-node", "spec.nodeName=node-1", "tail")
     assert (deployments.label, deployments.strategy) == ("deployments.v1.apps", "parallel")
     assert (deployments.page_size, deployments.inventory) == (1000, True)

@@ -28,7 +28,6 @@ from watchslo.kube.access import Access, Connection, Credentials
 from watchslo.monitor.crew import Crew
 from watchslo.monitor.supervisor import Supervisor
 from watchslo.serve.build import this_build
-from watchslo.serve.http import url
 from watchslo.sim.faults import FAULTS
 from watchslo.sim.link_faults import LINK_FAULTS
 from watchslo.snapshot import Snapshot
@@ -137,9 +136,9 @@ async def _demo(listener: socket.socket, seconds: float | None, play: Play) -> N
     with stop_signals(stop):
         async with _stage(on_the_way=play.on_the_way) as stage:
             supervisor = Supervisor(config, _connection(stage.address), this_build())
-            async with serving(supervisor, config, listener), Crew(stop) as crew:
+            async with serving(supervisor, config, listener) as url, Crew(stop) as crew:
                 crew.hire("faults", partial(_play, stage.faults, play.troubles, scene))
-                crew.hire("table", partial(_show, supervisor, scene, url(listener)))
+                crew.hire("table", partial(_show, supervisor, scene, url))
                 if seconds is not None:
                     crew.hire("end", partial(_end_after, seconds, stop))
                 await supervisor.run(stop)

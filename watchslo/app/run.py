@@ -17,7 +17,6 @@ from watchslo.config import Config, load
 from watchslo.errors import ConfigError
 from watchslo.monitor.crew import Crew
 from watchslo.monitor.supervisor import Supervisor
-from watchslo.serve.http import url
 
 RELOAD_SECONDS = 5.0  # between two looks at the file; kubelet takes a minute to bring a changed ConfigMap anyway
 FIXED = ("cluster", "kubernetes", "clock", "start_delay", "metrics", "server", "log")
@@ -49,8 +48,8 @@ async def _run(supervisor: Supervisor, config: Config, file: Path | None, digest
     log = structlog.get_logger()
     stop = asyncio.Event()
     with stop_signals(stop):
-        async with serving(supervisor, config, listener), Crew(stop) as crew:
-            log.info("listening", url=url(listener))
+        async with serving(supervisor, config, listener) as url, Crew(stop) as crew:
+            log.info("listening", url=url)
             if file:
                 crew.hire("reloads", partial(_follow, supervisor, config, file, digest))
             try:

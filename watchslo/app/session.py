@@ -13,14 +13,18 @@ from typing import TypeVar
 
 import uvloop
 
+from watchslo.app.authorization import Authorizer
 from watchslo.config import Config, Listen, parse_listen
 from watchslo.errors import ConfigError
 from watchslo.kube.connect import connect
 from watchslo.monitor.supervisor import Supervisor
 from watchslo.serve.build import this_build
 from watchslo.serve.exposition import MetricsEncoder
-from watchslo.serve.http import Server, create_app, listen
+from watchslo.serve.handover import Handover
+from watchslo.serve.http import create_app
 from watchslo.serve.metrics import Detail
+from watchslo.serve.server import Server, listen, url
+from watchslo.serve.tls import Certificate
 
 SWITCH_SECONDS = 0.0005  # else a thread that encodes delays stamps by 10 ms at P99, now by 1.4
 INTERRUPTED = 130
@@ -76,17 +80,22 @@ def stop_signals(stop: asyncio.Event) -> Iterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def serving(supervisor: Supervisor, config: Config, listener: socket.socket) -> AsyncIterator[None]:
-    """Shows a supervisor at an open socket for as long as the context lasts."""
+async def serving(supervisor: Supervisor, config: Config, listener: socket.socket) -> AsyncIterator[str]:
+    """Shows a supervisor at an open socket, at the URL that it gives, for as long as the context lasts.
+
+    Raises ServeError where the certificate cannot be used.
+    """
+    loop = asyncio.get_running_loop()
+    certificate = Certificate(config.server.tls) if config.server.tls else None
     app = create_app(
-        supervisor.snapshot,
+        Handover(supervisor.snapshot, loop),
         lambda: time.monotonic() - supervisor.lag.last_beat,
         MetricsEncoder(Detail(config.metrics)),
+        Authorizer(supervisor.review, loop) if config.server.authorization == "kubernetes" else None,
     )
-    server = Server(app, listener)
-    task = asyncio.create_task(server.run_until_stopped())
+    server = Server(app, listener, config.server.limits, certificate)
+    server.start()
     try:
-        yield
+        yield url(listener, "https" if certificate else "http")
     finally:
-        server.stop()
-        await task
+        await server.stop()

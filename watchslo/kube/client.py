@@ -45,11 +45,13 @@ ABSENT_NAME = "watchslo-reads-nothing"
 CONNECT_SECONDS = 10.0
 CONNECT_SHARE = 0.8  # of the patience, at most: who cannot be reached is not taken for one that is slow
 TICK_SECONDS = 5.0  # a cached read blocks for up to 3 s, then etcd is asked
+REVIEW_SECONDS = 3.0  # somebody who scrapes waits for two of them, and gives up after ten seconds
 LIST_SECONDS = 75.0  # whatever its size: an apiserver gives up after 60 s, in the middle of the answer if need be
 OPEN_SECONDS = 30.0  # until a watch's headers; priority and fairness may queue it for 15 s
 OVERTIME_SECONDS = 30.0  # that a watch may take longer than it was asked to
 IDLE_SECONDS = 60.0  # before an unused connection is closed
 RENEW_SECONDS = 180.0  # of one set of connections: a load balancer sends each new one where it likes
+_DONE = (HTTPStatus.OK, HTTPStatus.CREATED)
 LONGEST_ERROR_BYTES = 64 * 2**10
 LONGEST_QUOTE = 300  # characters of what the server says
 LONGEST_BODY_BYTES = 256 * 2**20  # 500 objects of the largest kind, or the metadata of 100,000 in one
@@ -69,7 +71,8 @@ _USER_TIMEOUT_MILLISECONDS = 30_000
 # tcpi_rtt at 68, microseconds; tcpi_total_retrans at 100.
 _TCP_INFO = struct.Struct("=52xII8xI28xI")
 
-_PRIORITIES = {"tick": Priority.TICK} | dict.fromkeys(("nudge", "audit", "probe_cache", "history"), Priority.AUDIT)
+_PATIENT = ("nudge", "audit", "probe_cache", "history", "token_review", "access_review")
+_PRIORITIES = {"tick": Priority.TICK} | dict.fromkeys(_PATIENT, Priority.AUDIT)
 
 ObserveDate = Callable[[float, float, float], object]
 """Takes a `Date` header and when that request was sent and answered, all in Unix seconds."""
@@ -111,7 +114,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A request; `timeout` covers all of it, `patience` the time until its headers."""
+    """A request; `timeout` covers all of it, `patience` the time until its headers. With a `body` it is a POST."""
 
     kind: str
     phase: Phase
@@ -120,6 +123,12 @@ class _Call:
     accept: str = "application/json"
     timeout: float = LIST_SECONDS
     patience: float = LIST_SECONDS
+    body: bytes | None = field(default=None, repr=False)
+
+    @property
+    def content_type(self) -> tuple[tuple[str, str], ...]:
+        """The header that a body needs."""
+        return () if self.body is None else (("Content-Type", "application/json"),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,6 +388,12 @@ class Client:
         answer = await self._get(_Call("discovery", Phase.LIST, path, accept=accept))
         return answer if isinstance(answer, Failure) else bytes(answer.body)
 
+    async def create(self, kind: str, path: str, body: bytes) -> bytes | Failure:
+        """What the apiserver makes of a review, which it answers and does not keep."""
+        call = _Call(kind, Phase.LIST, path, timeout=REVIEW_SECONDS, patience=REVIEW_SECONDS, body=body)
+        answer = await self._get(call)
+        return answer if isinstance(answer, Failure) else bytes(answer.body)
+
     async def version(self) -> str | Failure:
         """The server's own version, such as `v1.36.3`."""
         answer = await self._get(_Call("version", Phase.LIST, "/version"))
@@ -412,7 +427,7 @@ class Client:
     async def _open(
         self, call: _Call, session: aiohttp.ClientSession
     ) -> tuple[aiohttp.ClientResponse, float] | Failure:
-        """Sends a request: an answer of status 200 and type JSON, still to be read, and when it was sent."""
+        """Sends a request: an answer of status 200 or 201 and type JSON, still to be read, and when it was sent."""
         address = "the apiserver"
         try:
             access = await self._connection.access()
@@ -422,10 +437,12 @@ class Client:
             sent = time.monotonic()
             reached_in = min(CONNECT_SECONDS, CONNECT_SHARE * call.patience)
             async with asyncio.timeout(call.patience):
-                response = await session.get(
+                response = await session.request(
+                    "GET" if call.body is None else "POST",
                     where.url + call.path,
                     params=call.query,
-                    headers=[*access.headers, ("Accept", call.accept)],
+                    data=call.body,
+                    headers=[*access.headers, ("Accept", call.accept), *call.content_type],
                     timeout=aiohttp.ClientTimeout(total=call.timeout, connect=reached_in, sock_connect=reached_in),
                     allow_redirects=False,
                     ssl=access.tls or True,
@@ -438,7 +455,7 @@ class Client:
             self.requests[call.kind, failure.reason.value] += 1
             return failure
         self.requests[call.kind, str(response.status)] += 1
-        if response.status == HTTPStatus.OK and response.content_type == "application/json":
+        if response.status in _DONE and response.content_type == "application/json":
             return response, sent
         failure = await _refusal(response, call.phase)
         if failure.action is Action.REAUTHENTICATE:
@@ -456,7 +473,7 @@ async def _refusal(response: aiohttp.ClientResponse, phase: Phase) -> Failure:
     """Why an answer is not what was asked for, with what the server says about it."""
     body = b""
     try:
-        if response.status == HTTPStatus.OK:
+        if response.status in _DONE:
             message = f"{_address(response)} sends {response.content_type}, and no JSON: this is no apiserver."
             return replace(because(Reason.GARBAGE, phase=phase, status=response.status), message=message)
         with contextlib.suppress(*FAULTS):

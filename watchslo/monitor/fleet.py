@@ -37,7 +37,8 @@ class Fleet:
 
     `members` are those whose resources are watched, by name; never none. `service` is whoever answers at the address of
     the credentials, member or not. `servers` is how many apiservers the cluster has, where that is known. `settled`
-    is set once they have been looked for. `storage` is what the configuration says of their storage.
+    is set once they have been looked for. `storage` is what the configuration says of their storage. `is_open` says
+    whether they can be asked.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Fleet:
         changed: Callable[[], None],
     ) -> None:
         self.settled = asyncio.Event()
+        self.is_open = False
         self._config = config
         self._storage = storage
         self._connection = connection
@@ -78,9 +80,11 @@ class Fleet:
             await self._watch_at(self._config.apiservers)
         else:
             self.members = {SERVICE: self.service}
+        self.is_open = True
         try:
             yield
         finally:
+            self.is_open = False
             for apiserver in {*self.all, *self._left}:
                 await apiserver.close()
             await self._connection.close()

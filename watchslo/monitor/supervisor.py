@@ -18,6 +18,7 @@ from watchslo.errors import ConfigError
 from watchslo.kube.access import Connection
 from watchslo.kube.discovery import Catalogue, Discovery
 from watchslo.kube.limiter import Limiter
+from watchslo.kube.reviews import Review, review
 from watchslo.latency.bins import LES, Bins
 from watchslo.latency.distribution import BLOCK_SECONDS
 from watchslo.latency.track import Track
@@ -37,7 +38,7 @@ from watchslo.monitor.wanted import Plan, Wanted, plan
 from watchslo.snapshot import BuildReading, CauseReading, MonitorReading, ShardReading, Snapshot
 from watchslo.watch.audit import detection_seconds
 from watchslo.watch.backoff import Backoff
-from watchslo.watch.failure import Failure, Reason
+from watchslo.watch.failure import CloseClass, Failure, Reason, because
 
 Key = tuple[str, str]  # of a stream: its apiserver's name, and its label
 
@@ -132,6 +133,15 @@ class Supervisor:
         self._limiter.limit(config.limits.requests_per_second)
         self._changed.set()
         self._outdated.set()
+
+    async def review(self, token: str, path: str) -> Review | Failure:
+        """Whether the bearer of a token may read a path of ours, as an apiserver says; paused or not."""
+        if not self._fleet.is_open:
+            return because(Reason.UNREACHABLE)
+        answer = await review(self._fleet.front.client, token, path)
+        if isinstance(answer, Failure) and answer.closed is CloseClass.NETWORK:
+            self._fleet.pass_on()
+        return answer
 
     # What the cluster serves
 

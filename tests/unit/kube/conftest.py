@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 import socket
 import ssl
 import struct
@@ -14,6 +15,8 @@ from tests.support.certs import Authority
 from watchslo.kube.access import Access, Connection, Credentials
 from watchslo.kube.client import Client
 from watchslo.kube.limiter import Limiter
+
+_LENGTH = re.compile(rb"Content-Length: (\d+)")
 
 Say = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
@@ -42,6 +45,7 @@ class Server:
     def __init__(self) -> None:
         self.script: list[bytes | Say] = []
         self.requests: list[str] = []
+        self.bodies: list[bytes] = []
         self.asked = asyncio.Event()
         self.connections = 0
         self._writers: set[asyncio.StreamWriter] = set()
@@ -64,6 +68,8 @@ class Server:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 self.requests.append(head.decode())
+                if length := _LENGTH.search(head):
+                    self.bodies.append(await reader.readexactly(int(length[1])))
                 self.asked.set()
                 said = self.script.pop(0)
                 if isinstance(said, bytes):

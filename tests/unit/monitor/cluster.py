@@ -191,6 +191,9 @@ class Door:
             self.cluster.stale,
         )
 
+    async def create(self, kind: str, path: str, _: bytes) -> bytes | Failure:
+        return await self._answer(kind, path) or json.dumps({"status": self.cluster.reviews[kind]}).encode()
+
     async def version(self) -> str | Failure:
         return await self._answer("version") or self.cluster.git_version
 
@@ -233,6 +236,10 @@ class Cluster(Door):
         self.stale: set[str] = set()
         self.namespace: str | None = None  # the only one that may be read
         self.git_version = "v1.36.3"
+        self.reviews: dict[str, dict[str, object]] = {  # what is said of any token, and of who bears it
+            "token_review": {"authenticated": True, "user": {"username": "somebody"}},
+            "access_review": {"allowed": True},
+        }
         self.addresses: tuple[str, ...] = ("10.0.0.1",)
         self.leases: int | None = None  # as many as there are addresses
         self.dead: set[str] = set()

@@ -13,14 +13,16 @@ from tests.unit.monitor.cluster import (
     Cluster,
     Log,
     because_of,
+    nowhere,
 )
-from tests.unit.monitor.inside import STARTED_SECONDS, Running, config, keep_writing, running
+from tests.unit.monitor.inside import BUILD, STARTED_SECONDS, Running, config, keep_writing, running
 from watchslo.config import Config
 from watchslo.errors import ConfigError
+from watchslo.kube.reviews import Review
 from watchslo.model import Resource
-from watchslo.monitor.supervisor import REFRESH_SECONDS
+from watchslo.monitor.supervisor import REFRESH_SECONDS, Supervisor
 from watchslo.snapshot import ShardReading
-from watchslo.watch.failure import Reason
+from watchslo.watch.failure import Failure, Reason
 
 WIDGETS = Resource("", "v1", "widgets", namespaced=True)
 
@@ -392,6 +394,36 @@ class TestShutdown:
         assert run.stream("pods").track.timespan.total > 5
         assert run.stream("pods").closed == {("own", "shutdown"): 1}
         assert run.stream("pods").state == "halted"
+
+
+class TestReview:
+    async def test_asks_the_cluster(self, cluster: Cluster) -> None:
+        async with running(config("pods")) as run:
+            assert await run.supervisor.review("token", "/metrics") is Review.ALLOWED
+            cluster.reviews["access_review"] = {"allowed": False}
+            assert await run.supervisor.review("token", "/metrics") is Review.FORBIDDEN
+            cluster.reviews["token_review"] = {}
+            assert await run.supervisor.review("token", "/metrics") is Review.UNKNOWN
+
+    async def test_goes_on_while_watching_is_paused(self) -> None:
+        async with running(config("pods", paused=True)) as run:
+            assert await run.supervisor.review("token", "/metrics") is Review.ALLOWED
+
+    async def test_asks_the_next_apiserver_where_one_is_gone(self, cluster: Cluster) -> None:
+        cluster.announce("10.0.0.1", "10.0.0.2")
+        async with running(config("pods", kubernetes={"apiservers": ["https://10.0.0.1", "https://10.0.0.2"]})) as run:
+            cluster.kill("10.0.0.1")
+            answers = [await run.supervisor.review("token", "/metrics") for _ in range(3)]
+            assert isinstance(answers[0], Failure)
+            assert answers[1:] == [Review.ALLOWED] * 2
+
+    async def test_before_and_after_there_is_nobody_to_ask(self) -> None:
+        async with running(config("pods")) as run:
+            supervisor = run.supervisor
+        for one in (supervisor, Supervisor(config("pods"), nowhere(), BUILD)):
+            failure = await one.review("token", "/metrics")
+            assert isinstance(failure, Failure)
+            assert failure.reason is Reason.UNREACHABLE
 
 
 class TestStorage:

@@ -1,6 +1,5 @@
 """The server as a scraper, a kubelet and a browser meet it: over a real socket."""
 
-import asyncio
 import errno
 import signal
 import socket
@@ -12,13 +11,14 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from tests.unit.serve import readings
-from watchslo.config import Listen
+from watchslo.config import Listen, ServerLimitsConfig
 from watchslo.errors import ServeError
 from watchslo.serve import status
 from watchslo.serve.build import this_build
 from watchslo.serve.exposition import MetricsEncoder
-from watchslo.serve.http import Server, create_app, listen, url
+from watchslo.serve.http import create_app
 from watchslo.serve.metrics import Detail
+from watchslo.serve.server import Server, listen, url
 from watchslo.snapshot import Snapshot
 
 ANY_PORT = Listen("127.0.0.1", 0)
@@ -28,13 +28,16 @@ ANY_PORT = Listen("127.0.0.1", 0)
 async def serving(snapshot: Snapshot, heartbeat: float = 0.0) -> AsyncIterator[aiohttp.ClientSession]:
     """A client of a server that runs meanwhile."""
     listener = listen(ANY_PORT)
-    app = create_app(lambda: snapshot, lambda: heartbeat, MetricsEncoder(Detail.BASIC))
-    server = Server(app, listener)
-    running = asyncio.create_task(server.run_until_stopped())
+
+    async def latest() -> Snapshot:
+        return snapshot
+
+    app = create_app(latest, lambda: heartbeat, MetricsEncoder(Detail.BASIC))
+    server = Server(app, listener, ServerLimitsConfig())
+    server.start()
     async with aiohttp.ClientSession(url(listener)) as client:
         yield client
-    server.stop()
-    await running
+    await server.stop()
 
 
 async def test_serves_metrics_in_the_form_asked_for() -> None:

@@ -1,0 +1,202 @@
+"""Who may read, by the cluster's own rights, over TLS: and nobody else learns anything."""
+
+import contextlib
+import secrets
+import shutil
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.support.certs import Authority, Pair
+from tests.support.control_plane import EVERYTHING_READABLE, MAY_SCRAPE, REVIEWS, ControlPlane
+from tests.support.daemon import Daemon, Scrape, config_file
+from tests.support.process import eventually
+from tests.support.reader import Answer, Reader
+from watchslo.serve.verdicts import ALLOWED_SECONDS
+
+MAY_LOOK: dict[str, list[str]] = {"nonResourceURLs": ["/"], "verbs": ["get"]}
+ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
+WATCHED = ["configmaps", "leases.coordination.k8s.io"]
+GUARDED = ["/metrics", "/", "/api/v1/status", "/openapi.json", "/nowhere"]
+RBAC_SECONDS = 10.0  # until an apiserver's own caches know what was granted
+TOKEN_CACHE_SECONDS = 10.0  # for which an apiserver remembers that a token was good
+RENEWAL_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A protected daemon, who may read of it, and what its certificate stands in."""
+
+    daemon: Daemon
+    plane: ControlPlane
+    authority: Authority
+    pair: Pair
+    tokens: dict[str, str]
+
+    def reader(self, token: str | None = None) -> Reader:
+        return Reader(self.daemon.url, self.authority.ca, self.tokens.get(token, token) if token else None)
+
+
+def put(new: Pair, where: Pair) -> None:
+    shutil.copy(new.certificate, where.certificate)
+    shutil.copy(new.key, where.key)
+
+
+def config(folder: Path, **server: object) -> Path:
+    return config_file(folder, watch=[{"resource": name} for name in WATCHED], server=server)
+
+
+@pytest.fixture(scope="module")
+def place(mortal_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    plane, folder = mortal_plane, tmp_path_factory.mktemp("protected")
+    authority, pair = Authority(folder / "ca"), Pair(folder / "tls.crt", folder / "tls.key")
+    put(authority.server("watchslo"), pair)
+    tokens = {
+        "scraper": plane.service_account("protected-scraper", MAY_SCRAPE),
+        "steady": plane.service_account("protected-steady", MAY_SCRAPE),
+        "leaving": plane.service_account("protected-leaving", MAY_SCRAPE),
+        "nobody": plane.service_account("protected-nobody"),
+        "onlooker": plane.service_account("protected-onlooker", MAY_LOOK),
+        "admin": plane.token,
+        "watchslo": plane.service_account("protected", EVERYTHING_READABLE, REVIEWS),
+    }
+    file = config(folder, tls={"certFile": str(pair.certificate), "keyFile": str(pair.key)}, authorization="kubernetes")
+    kubeconfig = plane.kubeconfig("protected", {"token": tokens["watchslo"]})
+    with Daemon(folder, "--log-level", "debug", "--config", file, "--kubeconfig", kubeconfig) as daemon:
+        made = Place(daemon, plane, authority, pair, tokens)
+        daemon.process.until(lambda: made.reader().status("/readyz") == 200, 60, "ready")
+        eventually(lambda: made.reader("scraper").status("/metrics") == 200, RBAC_SECONDS + 10, "allowed to scrape")
+        yield made
+
+
+def assert_leaks_nothing(answer: Answer, detail: str) -> None:
+    assert answer.text == f'{{"detail":"{detail}"}}'
+    assert not any("watchslo" in value for value in answer.headers.values())
+
+
+def test_who_may_read_what(place: Place) -> None:
+    for reader in (place.reader(), place.reader(secrets.token_urlsafe(40)), place.reader(place.tokens["scraper"][:-4])):
+        for path in GUARDED:
+            answer = reader.ask(path)
+            assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
+            assert_leaks_nothing(answer, "Unauthorized")
+            time.sleep(0.4)  # what is unknown is reviewed but once a second
+        assert [reader.status(path) for path in ("/healthz", "/readyz")] == [200, 200]
+    expected = {
+        "scraper": [200, 403, 403, 403, 403],
+        "onlooker": [403, 200, 200, 200, 404],
+        "nobody": [403] * 5,  # though system:discovery lets every account get /api/*
+        "admin": [200, 200, 200, 200, 404],
+    }
+    for name, statuses in expected.items():
+        reader = place.reader(name)
+        for path, status in zip(GUARDED, statuses, strict=True):
+            eventually(lambda: reader.status(path) != 503, 15, f"a review of {name}")  # noqa: B023 - used at once
+            answer = reader.ask(path)
+            assert answer.status == status, (name, path)
+            if status == 403:
+                assert_leaks_nothing(answer, "Forbidden")
+
+
+def test_nobody_may_do_anything_but_read(place: Place) -> None:
+    scraper = place.reader("scraper")
+    assert scraper.ask("/metrics", "HEAD").text == ""
+    for method in ("POST", "DELETE", "OPTIONS", "PROPFIND"):
+        for path in ("/metrics", "/healthz", "/nowhere"):
+            answer = scraper.ask(path, method)
+            assert (answer.status, answer.headers["allow"]) == (405, "GET, HEAD")
+    assert [scraper.ask("/metrics", authorization=said).status for said in ("Basic YTpi", "Bearer", "token")] == [
+        401
+    ] * 3
+
+
+def test_reviews_are_few_and_counted(place: Place) -> None:
+    scraper = place.reader("scraper")
+
+    def reviews() -> dict[str, float]:
+        scrape = Scrape(scraper.ask("/metrics").text)
+        kinds = ("token_review", "access_review")
+        return {kind: scrape.total("watchslo_api_requests_total", kind=kind, code="201") for kind in kinds}
+
+    before = reviews()
+    for _ in range(50):
+        assert scraper.status("/metrics") == 200
+    after = reviews()
+    assert before["token_review"] >= before["access_review"] >= 3
+    assert all(after[kind] - before[kind] <= 1 for kind in before)  # the minute may just have been over
+
+
+def test_a_new_certificate_is_shown_and_half_a_one_is_not(place: Place) -> None:
+    reader, daemon = place.reader(), place.daemon
+    first, second, third = reader.certificate(), place.authority.server("second"), place.authority.server("third")
+    put(second, place.pair)
+    daemon.process.until(lambda: reader.certificate() != first, RENEWAL_SECONDS, "the second certificate shown")
+    shown = reader.certificate()
+    shutil.copy(third.certificate, place.pair.certificate)
+    daemon.until_said("certificate_refused", RENEWAL_SECONDS)
+    assert reader.certificate() == shown
+    shutil.copy(third.key, place.pair.key)
+    daemon.process.until(lambda: reader.certificate() != shown, RENEWAL_SECONDS, "the third certificate shown")
+    assert [len(daemon.log(event)) for event in ("certificate_refused", "certificate_renewed")] == [1, 2]
+
+
+def test_plain_http_on_the_port_of_tls_is_refused_quietly(place: Place) -> None:
+    said = len(place.daemon.said)
+    for _ in range(100):
+        with socket.create_connection(place.reader().address, 10) as plain, contextlib.suppress(ConnectionError):
+            plain.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert b"watchslo" not in plain.recv(65536)
+    assert place.reader().status("/healthz") == 200
+    assert "library_complains" not in place.daemon.said[said:]
+
+
+def test_a_token_that_is_revoked_and_an_apiserver_that_is_gone(place: Place) -> None:
+    steady, leaving, stranger = place.reader("steady"), place.reader("leaving"), place.reader("unseen")
+    for reader in (steady, leaving):
+        eventually(lambda: reader.status("/metrics") == 200, 30, "allowed", 1.0)  # noqa: B023 - used at once
+    reviewed = time.monotonic()
+    with place.plane.writer() as writer:
+        writer.delete(f"{ACCOUNTS}/protected-leaving")
+    # Tokens live ten minutes at least; a deleted account ends them at once, but for what the apiserver and we remember.
+    revoked = TOKEN_CACHE_SECONDS + ALLOWED_SECONDS + 20
+    eventually(lambda: leaving.status("/metrics") == 401, revoked, "the revoked token unknown", 1.0)
+    time.sleep(max(0.0, reviewed + ALLOWED_SECONDS + 1 - time.monotonic()))
+
+    apiserver = place.plane.apiservers[0].process
+    apiserver.signal(signal.SIGSTOP)
+    try:
+        answer = stranger.ask("/metrics")
+        assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+        assert "the apiserver gives no review" in answer.text
+        assert "watchslo_" not in answer.text
+        assert steady.status("/metrics") == 200  # its last review is over, and allowed it
+        assert place.reader().status("/metrics") == 401
+    finally:
+        apiserver.signal(signal.SIGCONT)
+    place.daemon.until_said("reviews_failed", reason="timeout")
+    eventually(lambda: stranger.status("/metrics") == 401, 30, "reviews again", 0.5)
+
+
+def test_tokens_are_never_logged(place: Place) -> None:
+    assert [name for name, token in place.tokens.items() if token in place.daemon.said] == []
+
+
+def test_without_the_right_to_review_it_says_so(
+    mortal_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("reviewless")
+    token = mortal_plane.service_account("reviewless", EVERYTHING_READABLE)
+    kubeconfig = mortal_plane.kubeconfig("reviewless", {"token": token})
+    file = config(folder, authorization="kubernetes")
+    with Daemon(folder, "--config", file, "--kubeconfig", kubeconfig) as daemon:
+        admin = Reader(daemon.url, token=mortal_plane.token)
+        daemon.until_ready()
+        assert admin.status("/metrics") == 503
+        daemon.until_said("reviews_failed", reason="forbidden")
+        (said,) = daemon.log("reviews_failed")
+        assert "bind the ClusterRole system:auth-delegator to it" in said["message"]

@@ -1,0 +1,61 @@
+"""Somebody who reads what a daemon serves: a scraper, a kubelet, or a stranger."""
+
+import contextlib
+import http.client
+import socket
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+READ_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one request was answered; the names of `headers` are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    text: str
+
+
+class Reader:
+    """Asks the server at `url`, on a new connection each time; its certificate must be of `ca`."""
+
+    def __init__(self, url: str, ca: Path | None = None, token: str | None = None) -> None:
+        parts = urlsplit(url)
+        assert parts.hostname is not None
+        assert parts.port is not None
+        self.address = parts.hostname, parts.port
+        self._tls = ssl.create_default_context(cafile=ca) if ca else None
+        self.token = token
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+
+    def ask(self, path: str, method: str = "GET", **headers: str) -> Answer:
+        host, port = self.address
+        connection = (
+            http.client.HTTPSConnection(host, port, timeout=READ_SECONDS, context=self._tls)
+            if self._tls
+            else http.client.HTTPConnection(host, port, timeout=READ_SECONDS)
+        )
+        with contextlib.closing(connection):
+            connection.request(method, path, headers=self._headers | headers)
+            answer = connection.getresponse()
+            text = answer.read().decode()
+            return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, text)
+
+    def status(self, path: str) -> int:
+        return self.ask(path).status
+
+    def certificate(self) -> bytes:
+        """That of the server, as a new connection is shown it."""
+        assert self._tls is not None
+        with (
+            socket.create_connection(self.address, READ_SECONDS) as plain,
+            self._tls.wrap_socket(plain, server_hostname=self.address[0]) as connection,
+        ):
+            shown = connection.getpeercert(binary_form=True)
+        assert shown is not None
+        return shown

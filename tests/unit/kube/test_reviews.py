@@ -1,0 +1,118 @@
+"""Which reviews are asked for, and what the answers mean."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.unit.kube.conftest import Known, Server, answer, connection_to
+from watchslo.kube.client import Client
+from watchslo.kube.limiter import Limiter
+from watchslo.kube.reviews import NEEDED, Review, review
+from watchslo.watch.failure import Failure, Reason
+
+USER = {"username": "prometheus", "uid": "u-1", "groups": ["g"], "extra": {"k": ["v"]}}
+AUTHENTICATED = {"status": {"authenticated": True, "user": USER}}
+CREATED = "201 Created"
+
+
+def says(document: Any, status: str = CREATED) -> bytes:
+    return answer(msgspec.json.encode(document), status)
+
+
+async def reviewed(server: Server, client: Client, *script: bytes) -> Review | Failure:
+    server.script = [*script]
+    return await review(client, "secret", "/metrics")
+
+
+async def failed(server: Server, client: Client, *script: bytes) -> Failure:
+    failure = await reviewed(server, client, *script)
+    assert isinstance(failure, Failure)
+    return failure
+
+
+@pytest.mark.parametrize(("allowed", "verdict"), [(True, Review.ALLOWED), (False, Review.FORBIDDEN)])
+async def test_who_is_known(server: Server, client: Client, *, allowed: bool, verdict: Review) -> None:
+    answers = says(AUTHENTICATED), says({"status": {"allowed": allowed, "reason": "RBAC"}})
+    assert await reviewed(server, client, *answers) is verdict
+    assert client.requests == {("token_review", "201"): 1, ("access_review", "201"): 1}
+
+
+async def test_what_is_asked(server: Server, client: Client) -> None:
+    await reviewed(server, client, says(AUTHENTICATED), says({"status": {"allowed": True}}))
+    heads = [request.splitlines() for request in server.requests]
+    assert heads[0][0] == "POST /apis/authentication.k8s.io/v1/tokenreviews HTTP/1.1"
+    assert heads[1][0] == "POST /apis/authorization.k8s.io/v1/subjectaccessreviews HTTP/1.1"
+    assert all("Content-Type: application/json" in head for head in heads)
+    token, access = (msgspec.json.decode(body) for body in server.bodies)
+    assert token == {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenReview",
+        "spec": {"token": "secret"},
+    }
+    assert access == {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": "prometheus",
+            "uid": "u-1",
+            "groups": ["g"],
+            "extra": {"k": ["v"]},
+            "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {},
+        {"authenticated": False},
+        {"error": "[invalid bearer token, service account token has expired]"},
+        {"authenticated": False, "user": {}, "error": "token audiences are invalid"},
+    ],
+)
+async def test_who_is_unknown_may_nothing(server: Server, client: Client, status: Any) -> None:
+    assert await reviewed(server, client, says({"status": status})) is Review.UNKNOWN
+    assert len(server.requests) == 1
+
+
+async def test_a_user_of_whom_little_is_known(server: Server, client: Client) -> None:
+    answers = says({"status": {"authenticated": True, "user": {"username": "a"}}}), says({"status": {"allowed": True}})
+    assert await reviewed(server, client, *answers) is Review.ALLOWED
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        ("429 Too Many Requests", Reason.THROTTLED),
+        ("500 Internal Server Error", Reason.SERVER_ERROR),
+        ("503 Service Unavailable", Reason.SERVER_ERROR),
+        ("401 Unauthorized", Reason.UNAUTHORIZED),
+    ],
+)
+async def test_a_review_that_fails_says_nothing_of_who_asks(
+    server: Server, client: Client, status: str, reason: Reason
+) -> None:
+    assert (await failed(server, client, says({}, status))).reason is reason
+    assert (await failed(server, client, says(AUTHENTICATED), says({}, status))).reason is reason
+
+
+async def test_the_right_that_is_missing_is_named(server: Server, client: Client) -> None:
+    failure = await failed(server, client, says({}, "403 Forbidden"))
+    assert (failure.reason, failure.message) == (Reason.FORBIDDEN, NEEDED)
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b'{"status":{"authenticated":"yes"}}', b'{"status":7}'])
+async def test_an_answer_that_is_none(server: Server, client: Client, body: bytes) -> None:
+    assert (await failed(server, client, answer(body, CREATED))).reason is Reason.GARBAGE
+    assert (await failed(server, client, says(AUTHENTICATED), answer(body, CREATED))).reason is Reason.GARBAGE
+
+
+async def test_an_apiserver_that_is_gone(server: Server, known: Known) -> None:
+    await server.stop()
+    async with Client(connection_to(server.url, known), Limiter(100), known.observe) as client:
+        failure = await review(client, "secret", "/metrics")
+        assert isinstance(failure, Failure)
+        assert failure.reason is Reason.REFUSED
+        assert client.requests == {("token_review", "refused"): 1}

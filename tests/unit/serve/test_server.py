@@ -1,0 +1,158 @@
+"""The server in its own thread: who comes in where there is no room, and what becomes of it when it is stopped."""
+
+import asyncio
+import contextlib
+import errno
+import socket
+import ssl
+import threading
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from fastapi import FastAPI
+from fastapi.responses import PlainTextResponse
+from structlog.testing import CapturingLogger
+
+from tests.support.certs import Authority
+from watchslo.config import Listen, ServerLimitsConfig, TlsConfig
+from watchslo.serve import server as module
+from watchslo.serve.server import Server, listen
+from watchslo.serve.tls import Certificate
+
+REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+CONNECTIONS = 8
+
+Connected = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class Place:
+    """A server, and what is done to it. `gate` lets `/` be answered; `/thread` says where."""
+
+    def __init__(self, certificate: Certificate | None = None, **limits: Any) -> None:
+        self.gate = threading.Event()
+        self.gate.set()
+        self.listener = listen(Listen("127.0.0.1", 0))
+        app = FastAPI()
+        app.add_api_route("/", self._index)
+        told = ServerLimitsConfig.model_validate({"connections": CONNECTIONS, **limits})
+        self.server = Server(app, self.listener, told, certificate)
+        self.thread = ""
+
+    async def _index(self) -> PlainTextResponse:
+        self.thread = threading.current_thread().name
+        await asyncio.to_thread(self.gate.wait)
+        return PlainTextResponse("ok")
+
+    async def connect(self, tls: ssl.SSLContext | None = None) -> Connected:
+        return await asyncio.open_connection(*self.listener.getsockname(), ssl=tls)
+
+    async def ask(self, tls: ssl.SSLContext | None = None) -> bytes:
+        reader, writer = await self.connect(tls)
+        with contextlib.closing(writer):
+            writer.write(REQUEST)
+            return (await reader.read()).partition(b"\r\n")[0]
+
+
+@contextlib.asynccontextmanager
+async def serving(certificate: Certificate | None = None, **limits: Any) -> AsyncIterator[Place]:
+    place = Place(certificate, **limits)
+    place.server.start()
+    try:
+        yield place
+    finally:
+        place.gate.set()
+        await place.server.stop()
+
+
+@pytest.fixture
+def logged() -> Iterator[CapturingLogger]:
+    logger = CapturingLogger()
+    before = structlog.get_config()
+    structlog.configure(processors=[lambda _, __, facts: ((), facts)], logger_factory=lambda *_: logger)
+    yield logger
+    structlog.configure(**before)
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority") / "ca")
+
+
+@pytest.fixture
+def certificate(authority: Authority, tmp_path: Path) -> Certificate:
+    pair = authority.server(tmp_path.name)
+    return Certificate(TlsConfig.model_validate({"certFile": str(pair.certificate), "keyFile": str(pair.key)}))
+
+
+async def test_has_a_thread_of_its_own() -> None:
+    async with serving() as place:
+        assert await place.ask() == b"HTTP/1.1 200 OK"
+    assert place.thread == "serve"
+    assert place.listener.fileno() == -1
+
+
+async def test_who_says_nothing_makes_room() -> None:
+    async with serving() as place:
+        silent = [await place.connect() for _ in range(3 * CONNECTIONS)]
+        assert await place.ask() == b"HTTP/1.1 200 OK"
+        for reader, _ in silent[: 2 * CONNECTIONS]:
+            assert await reader.read() == b""
+        for _, writer in silent:
+            writer.close()
+
+
+async def test_who_is_answered_keeps_the_room_and_the_next_one_waits() -> None:
+    async with serving() as place:
+        place.gate.clear()
+        asking = [asyncio.create_task(place.ask()) for _ in range(2 * CONNECTIONS)]
+        while len(place.server.server_state.connections) < CONNECTIONS:  # noqa: ASYNC110 - of another thread
+            await asyncio.sleep(0)
+        assert not any(task.done() for task in asking)
+        place.gate.set()
+        assert await asyncio.gather(*asking) == [b"HTTP/1.1 200 OK"] * len(asking)
+
+
+async def test_who_never_speaks_tls_makes_room(certificate: Certificate, authority: Authority) -> None:
+    trusting = ssl.create_default_context(cafile=authority.ca)
+    async with serving(certificate) as place:
+        silent = [await place.connect() for _ in range(3 * CONNECTIONS)]
+        assert await place.ask(trusting) == b"HTTP/1.1 200 OK"
+        for _, writer in silent:
+            writer.close()
+
+
+async def test_an_accept_that_fails_is_said_once(logged: CapturingLogger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "EXHAUSTED_SECONDS", 0.0)
+    place, failures = Place(), [OSError(errno.EMFILE, "Too many open files")] * 3
+    accept = place.server._accepted
+
+    async def accepted() -> socket.socket:
+        if failures:
+            raise failures.pop()
+        return await accept()
+
+    monkeypatch.setattr(place.server, "_accepted", accepted)
+    place.server.start()
+    assert await place.ask() == b"HTTP/1.1 200 OK"
+    await place.server.stop()
+    assert [call.kwargs["event"] for call in logged.calls] == ["accepting_failed"]
+
+
+async def test_a_mistake_of_its_own_is_said_and_raised(
+    logged: CapturingLogger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place()
+
+    async def accepted() -> socket.socket:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(place.server, "_accepted", accepted)
+    place.server.start()
+    place.server._thread.join()
+    with pytest.raises(ZeroDivisionError):
+        await place.server.stop()
+    place.listener.close()
+    assert [call.kwargs["error"].partition(" ")[0] for call in logged.calls] == ["ZeroDivisionError"]

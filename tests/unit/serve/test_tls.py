@@ -1,0 +1,90 @@
+"""The server's certificate, and how it is replaced."""
+
+import shutil
+import ssl
+from pathlib import Path
+
+import pytest
+
+from tests.support.certs import Authority, Pair
+from watchslo.config import TlsConfig
+from watchslo.errors import ServeError
+from watchslo.serve.tls import Certificate
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority") / "ca")
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Pair:
+    return Pair(tmp_path / "tls.crt", tmp_path / "tls.key")
+
+
+def put(new: Pair, where: Pair) -> None:
+    shutil.copy(new.certificate, where.certificate)
+    shutil.copy(new.key, where.key)
+
+
+def config(pair: Pair) -> TlsConfig:
+    return TlsConfig.model_validate({"certFile": str(pair.certificate), "keyFile": str(pair.key)})
+
+
+@pytest.fixture
+def certificate(authority: Authority, pair: Pair) -> Certificate:
+    put(authority.server("first"), pair)
+    return Certificate(config(pair))
+
+
+def test_speaks_no_old_tls(certificate: Certificate) -> None:
+    assert certificate.context.minimum_version is ssl.TLSVersion.TLSv1_2
+    assert certificate.context.verify_mode is ssl.CERT_NONE
+
+
+def test_the_same_stays(certificate: Certificate, pair: Pair) -> None:
+    context = certificate.context
+    pair.certificate.touch()
+    assert not certificate.refresh()
+    assert certificate.context is context
+
+
+def test_a_new_pair_is_taken(certificate: Certificate, authority: Authority, pair: Pair) -> None:
+    context = certificate.context
+    put(authority.server("second"), pair)
+    assert certificate.refresh()
+    assert certificate.context is not context
+    assert not certificate.refresh()
+
+
+def test_half_a_pair_is_refused_once(certificate: Certificate, authority: Authority, pair: Pair) -> None:
+    context, new = certificate.context, authority.server("third")
+    shutil.copy(new.certificate, pair.certificate)
+    with pytest.raises(ServeError) as refused:
+        certificate.refresh()
+    assert str(refused.value) == (
+        f"server.tls: {pair.certificate} is no certificate for the key {pair.key}; "
+        "put a matching pair in PEM form there"
+    )
+    assert certificate.context is context
+    assert not certificate.refresh()
+    shutil.copy(new.key, pair.key)
+    assert certificate.refresh()
+
+
+def test_files_that_are_missing_are_named(certificate: Certificate, pair: Pair) -> None:
+    pair.key.unlink()
+    for _ in range(2):
+        with pytest.raises(ServeError) as refused:
+            certificate.refresh()
+        assert str(refused.value) == (
+            f"server.tls.keyFile: {pair.key}: no such file or directory; put a readable file there"
+        )
+
+
+@pytest.mark.parametrize("content", ["", "nonsense", "-----BEGIN CERTIFICATE-----\n"])
+def test_at_the_start_there_must_be_a_pair(certificate: Certificate, pair: Pair, content: str) -> None:
+    pair.certificate.write_text(content)
+    with pytest.raises(ServeError, match=f"^server.tls: {pair.certificate} is no certificate for the key"):
+        Certificate(config(pair))
+    assert certificate.context
