@@ -7,7 +7,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 GATED := watchslo/clock/*,watchslo/latency/*,watchslo/watch/*,watchslo/diagnose/*
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check assets e2e faults soak fidelity confusion bench golden dashboards pictures mutate lock clean
+.PHONY: help setup demo test check assets e2e faults soak fidelity confusion bench footprint golden dashboards pictures mutate lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ confusion: assets ## Make faults of every kind, and compare what is called their
 
 bench: assets $(CLIENTGO) ## Measure what watchslo costs, beside client-go and kubernetes_asyncio
 	$(BIN)/python -m benchmarks --clientgo $(CLIENTGO)
+
+footprint: assets ## Measure what watchslo costs the apiserver and etcd, as tables for docs/operations.md (SECONDS=60)
+	$(BIN)/python -m benchmarks.footprint --seconds $(or $(SECONDS),60) --variants
 
 $(CLIENTGO): $(addprefix benchmarks/clientgo/,go.mod go.sum main.go)
 	cd benchmarks/clientgo && go build -trimpath -o $(CURDIR)/$@ .

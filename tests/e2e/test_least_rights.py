@@ -1,4 +1,4 @@
-"""Every right that we ask for is used and none is missed, by the audit log; without any one of them the rest goes on."""
+"""Every right that we ask for is used and none is missed, by the audit log; without any of them the rest goes on."""
 
 import contextlib
 import json
