@@ -1,5 +1,6 @@
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -122,6 +123,14 @@ class TestProven:
             assert track.objective.verdicts["beyond"] == 0
             assert (track.windows, track.objective.windows) == ((), {})
             assert run.supervisor.snapshot().causes == ()
+
+    async def test_what_seldom_changes_is_seldom_asked(self, cluster: Cluster) -> None:
+        async with running(self.MADE):
+            cluster.asked.clear()
+            await asyncio.sleep(600)
+            asked = Counter(kind for _, kind, _ in cluster.asked)
+        assert 50 <= asked["tick"] <= 70
+        assert asked.total() - asked["tick"] == 0
 
     async def test_what_only_estimates_need_is_not_asked(self, cluster: Cluster) -> None:
         """Least of all of an apiserver that is in trouble, by each of thousands of nodes."""
