@@ -16,6 +16,7 @@ from tests.unit.monitor.cluster import (
     because_of,
 )
 from tests.unit.monitor.inside import STARTED_SECONDS, Running, config, keep_writing, running
+from watchslo.clock.domain import PROBES_NEEDED
 from watchslo.config import Config
 from watchslo.errors import ConfigError
 from watchslo.model import Resource
@@ -124,8 +125,13 @@ class TestProven:
             assert (track.windows, track.objective.windows) == ((), {})
             assert run.supervisor.snapshot().causes == ()
 
+    async def test_probes_wait_for_the_ticks_that_judge_them(self, cluster: Cluster) -> None:
+        async with running(self.MADE, start=200) as run:
+            assert [stream.membership for stream in run.supervisor.snapshot().streams] == ["member", "member"]
+            assert cluster.count("probe") <= 2 * (PROBES_NEEDED + 2)
+
     async def test_what_seldom_changes_is_seldom_asked(self, cluster: Cluster) -> None:
-        async with running(self.MADE):
+        async with running(self.MADE, start=200):
             cluster.asked.clear()
             await asyncio.sleep(600)
             asked = Counter(kind for _, kind, _ in cluster.asked)
