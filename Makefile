@@ -8,7 +8,7 @@ PATIENTLY := $(shell command -v chrt > /dev/null && echo chrt --idle 0)
 GATED := watchslo/clock/*,watchslo/latency/*,watchslo/watch/*,watchslo/diagnose/*
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check assets e2e timed patient faults soak fidelity confusion bench image sbom golden dashboards manifests pictures mutate lock clean
+.PHONY: help setup demo test check assets e2e timed patient faults soak fidelity confusion bench footprint image sbom golden dashboards manifests pictures mutate lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ confusion: assets ## Make faults of every kind, and compare what is called their
 
 bench: assets $(CLIENTGO) ## Measure what watchslo costs, beside client-go and kubernetes_asyncio
 	$(BIN)/python -m benchmarks --clientgo $(CLIENTGO)
+
+footprint: assets ## Measure what watchslo costs the apiserver and etcd, as tables for docs/operations.md (SECONDS=60)
+	$(BIN)/python -m benchmarks.footprint --seconds $(or $(SECONDS),60) --variants
 
 $(CLIENTGO): $(addprefix benchmarks/clientgo/,go.mod go.sum main.go)
 	cd benchmarks/clientgo && go build -trimpath -o $(CURDIR)/$@ .

@@ -168,7 +168,11 @@ def test_a_pause_closes_everything(cluster: Cluster) -> None:
     cluster.link.switch_on("reset")
     written = time.monotonic()
     cluster.configure(paused=True)
-    eventually(lambda: not cluster.connections(), RELOAD_SECONDS + PAUSED_SECONDS, "no connection is left")
+    eventually(
+        lambda: bool(cluster.daemon.log("config_reloaded")) and not cluster.connections(),
+        RELOAD_SECONDS + PAUSED_SECONDS,
+        "no connection is left",
+    )
     print(f"closed {time.monotonic() - written:.1f} s after the file was written")
     closed = time.monotonic()
     time.sleep(REST_SECONDS)

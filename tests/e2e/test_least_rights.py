@@ -1,4 +1,4 @@
-"""We use every right that we ask for and lack none, by the audit log; without any one of them the rest goes on."""
+"""Every right that we ask for is used and none is missed, by the audit log; without any of them the rest goes on."""
 
 import contextlib
 import json

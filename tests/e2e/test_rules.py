@@ -121,7 +121,7 @@ each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join((ca
 
 
 class TestValidity:
-    @pytest.mark.parametrize("form", ["plain", "prometheusrule", "shrunk"])
+    @pytest.mark.parametrize("form", ["plain", "prometheusrule", "shrunk", "proven"])
     def test_promtool_finds_nothing(self, form: str, tmp_path: Path) -> None:
         document = yaml.safe_load((GOLDEN / f"rules-{form}.yaml").read_text())
         (tmp_path / "rules.yaml").write_text(yaml.safe_dump(document.get("spec", document)))
@@ -181,6 +181,24 @@ class TestAlerts:
         burn = {"WatchLatencyBudgetBurn"}
         expected: Expected = {29: set(), 49: burn, 85: set()}
         assert complaints(tmp_path, World(85, faults={"a:9477": late_for_a_while}), expected) == ""
+
+
+class TestProven:
+    """By verdicts alone, as instances with slow ticks expose them."""
+
+    RULES = plain(Config.model_validate({"metrics": "proven", "clock": {"interval": "10s"}}), Options())
+
+    def complaints(self, folder: Path, firing: set[str], **verdicts: float) -> str:
+        """What is wrong if these alerts fire where one of three instances counts such shares of its events."""
+        named = {f"watchslo_slo_events_total{{verdict={one}}}": share * EVENTS for one, share in verdicts.items()}
+        return complaints(folder, World(10, THREE, {"b:9477": Fault(named)}), {10: firing}, rules=self.RULES)
+
+    def test_what_one_instance_proves_needs_nobody_else(self, tmp_path: Path) -> None:
+        """Half of a third of the events: more than 14.4 times what the objective allows."""
+        assert self.complaints(tmp_path, {"WatchLatencyBudgetBurn"}, within=0.5, beyond=0.5) == ""
+
+    def test_what_is_uncertain_pages_nobody(self, tmp_path: Path) -> None:
+        assert self.complaints(tmp_path, set(), within=0.1, uncertain=0.9) == ""
 
 
 class TestSeveralObjectives:
@@ -340,8 +358,14 @@ RULES = plain(CONFIG, Options())
 ALERTS = [rule for group in rule_groups(CONFIG, Options()) for rule in group.rules if rule.labels]
 
 
-def complaints(folder: Path, world: World, firing: Expected, told: Sequence[Mapping[str, Any]] = ()) -> str:
-    """What is wrong if in these minutes alerts of these names fire, and no others."""
+def complaints(
+    folder: Path,
+    world: World,
+    firing: Expected,
+    told: Sequence[Mapping[str, Any]] = (),
+    rules: Mapping[str, Any] | None = None,
+) -> str:
+    """What is wrong if in these minutes alerts of these names fire, and no others; by the usual rules, or by these."""
     expression = 'group by (alertname) (ALERTS{alertstate="firing"})'
     fires = [
         {
@@ -352,7 +376,7 @@ def complaints(folder: Path, world: World, firing: Expected, told: Sequence[Mapp
         for minute, alerts in firing.items()
     ]
     test = {"input_series": world.series(), "promql_expr_test": fires, "alert_rule_test": list(told)}
-    return promtool_test(folder, RULES, test)
+    return promtool_test(folder, rules or RULES, test)
 
 
 def pages(folder: Path, world: World, every: int) -> str:

@@ -100,6 +100,8 @@ def _of_watches() -> Iterable[tuple[str, dict[str, str], float]]:
         yield "watchslo_apiserver_timespan_seconds_count", labels, EVENTS
         for type_ in ("added", "modified", "deleted"):
             yield "watchslo_watch_events_total", {**labels, "type": type_}, EVENTS / 3
+        for verdict in ("within", "beyond", "uncertain"):
+            yield "watchslo_slo_events_total", {**labels, "verdict": verdict}, EVENTS * (verdict == "within")
         for verdict in ("good", "bad", "no_data"):
             yield "watchslo_slo_windows_total", {**labels, "verdict": verdict}, float(verdict == "good")
         for reason in ("start", "expired", "errors"):

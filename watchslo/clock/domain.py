@@ -102,6 +102,10 @@ class Domain:
         if self.clock.newest_before(reading.sent) > BEFORE_ALL:
             self._waiting.setdefault(reading.source, reading)
 
+    def is_judging(self, source: Source) -> bool:
+        """Whether a probe waits for the tick that judges it: until then another one would be ignored."""
+        return source in self._waiting
+
     def membership(self, source: Source) -> Membership:
         standing = self._standings.get(source)
         return standing.membership if standing else Membership.PENDING

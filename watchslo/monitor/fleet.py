@@ -23,7 +23,6 @@ from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.trouble import Trouble
 from watchslo.watch.failure import Action, Failure, Reason, because
 
-REFRESH_SECONDS = 180.0  # how many there are seldom changes
 FOLLOW_SECONDS = 30.0  # a bell rings when addresses change, but who rings it may be the one that is replaced
 RETRY_SECONDS = 5.0
 ANSWER_SECONDS = 20.0  # our own queue of requests may be long
@@ -37,8 +36,8 @@ class Fleet:
 
     `members` are those whose resources are watched, by name; never none. `service` is whoever answers at the address of
     the credentials, member or not. `servers` is how many apiservers the cluster has, where that is known. `settled`
-    is set once they have been looked for. `storage` is what the configuration says of their storage. `is_open` says
-    whether they can be asked.
+    is set once they have been looked for. `storage` is what the configuration says of their storage. How many there
+    are seldom changes: that is asked every `refresh` seconds. `is_open` says whether they can be asked.
     """
 
     def __init__(
@@ -49,6 +48,7 @@ class Fleet:
         limiter: Limiter,
         random: Callable[[], float],
         changed: Callable[[], None],
+        refresh: float,
     ) -> None:
         self.settled = asyncio.Event()
         self.is_open = False
@@ -58,6 +58,7 @@ class Fleet:
         self._limiter = limiter
         self._random = random
         self._changed = changed
+        self._refresh = refresh
         self.service = Apiserver(SERVICE, connection, limiter)
         self.members: dict[str, Apiserver] = {}
         self.servers: int | None = None
@@ -132,10 +133,10 @@ class Fleet:
                 await self._follow(found)
             self.settled.set()
             if time.monotonic() >= self._count_at:
-                self._count_at = time.monotonic() + REFRESH_SECONDS * jitter
+                self._count_at = time.monotonic() + self._refresh * jitter
                 await self._count(None if isinstance(found, Failure) else len(found))
             if self._config.apiservers != "each" or (isinstance(found, Failure) and found.action is Action.WAIT):
-                await asyncio.sleep(REFRESH_SECONDS * jitter)
+                await asyncio.sleep(self._refresh * jitter)
             elif isinstance(found, Failure):
                 self.pass_on()
                 await asyncio.sleep(RETRY_SECONDS * jitter)

@@ -196,7 +196,8 @@ class Homes:
             await self._probe(stream, {self.main, stream.home}, backoff)
             while pending := self._pending(stream):
                 await asyncio.sleep(PROBE_SPACING_SECONDS * (1 + 0.5 * self._random()))
-                await self._probe(stream, pending, backoff)
+                if not all(home.domain.is_judging(stream.source) for home in pending):
+                    await self._probe(stream, pending, backoff)
 
     def _pending(self, stream: Stream) -> set[Timekeeper]:
         homes = {self.main, stream.home}

@@ -43,6 +43,7 @@ from watchslo.watch.failure import CloseClass, Failure, Reason, because
 Key = tuple[str, str]  # of a stream: its apiserver's name, and its label
 
 REFRESH_SECONDS = 180.0  # a new CRD is found within this
+SELDOM_SECONDS = 1800.0  # the same where there may be an instance on each of thousands of nodes
 SNAPSHOT_SECONDS = 1.0
 ROTATION_SECONDS = 10.0  # over which watches are reopened with new credentials: not all are to be closed at once
 HISTORY_SHARE = 0.1  # of all probes: they are needed seldom
@@ -71,9 +72,10 @@ class Supervisor:
         self._build = build
         self._random = random
         self._limiter = Limiter(config.limits.requests_per_second)
+        self._refresh = REFRESH_SECONDS if config.judges_quantiles else SELDOM_SECONDS
         self._changed = asyncio.Event()
         self._fleet = Fleet(
-            config.kubernetes, config.clock.storage, connection, self._limiter, random, self._changed.set
+            config.kubernetes, config.clock.storage, connection, self._limiter, random, self._changed.set, self._refresh
         )
         self._discovery = Discovery(lambda: self._fleet.front.client)
         self._prober = Prober(self._all_streams, lambda: self._probes(1.0 - HISTORY_SHARE), random)
@@ -146,7 +148,7 @@ class Supervisor:
     # What the cluster serves
 
     async def _keep_discovering(self) -> None:
-        """Learns what is served, however long that takes: for each new configuration, and every few minutes."""
+        """Learns what is served, however long that takes: for each new configuration, and every now and then."""
         backoff = Backoff(self._random)
         await self._fleet.settled.wait()
         while True:
@@ -158,7 +160,7 @@ class Supervisor:
             self._trouble.over()
             self._changed.set()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(REFRESH_SECONDS * (0.9 + 0.2 * self._random())):
+                async with asyncio.timeout(self._refresh * (0.9 + 0.2 * self._random())):
                     await self._outdated.wait()
 
     async def _look_around(self) -> Failure | None:

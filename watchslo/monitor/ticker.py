@@ -17,6 +17,7 @@ from watchslo.watch.failure import Action, Failure
 
 SLOW_SECONDS = 1.0  # after this long without an answer the next tick goes out, by another connection
 SLOWEST_SECONDS = 10.0
+LEAST_SLOWDOWN = 4.0  # also of ticks that are slow already: then there are many who tick
 AT_ONCE = 6  # more have no answer only where credentials or our own queue hold them up
 ROUND_TRIP_EDGES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
@@ -34,7 +35,7 @@ class Pace:
         self._slowdown = 1.0
 
     def failed(self, retry_after: float | None, now: float) -> None:
-        self._slowdown = min(2.0 * self._slowdown, max(1.0, SLOWEST_SECONDS / self._interval()))
+        self._slowdown = min(2.0 * self._slowdown, max(LEAST_SLOWDOWN, SLOWEST_SECONDS / self._interval()))
         self._not_before = now + (retry_after or 0.0)
 
     def gap(self, now: float) -> float:

@@ -21,17 +21,20 @@ def shares(config: Config, key: Key) -> tuple[Share, ...]:
     """The watches by what `key` reads from their objectives.
 
     What `"*"` finds has no name yet. It belongs with the watches that say nothing else, and so does whatever else there
-    may be: these are told by not being any other.
+    may be: these are told by not being any other. But instances that only tell what is proven are seldom alone, so
+    their watches are told by name.
     """
     objectives: dict[tuple[float, ...], ObjectiveConfig] = {}
     labels: dict[tuple[float, ...], list[str]] = {}
-    rest = key(config.objective)
+    rest: tuple[float, ...] | None = key(config.objective)
     for watch in config.watch:
         objective = config.objective.overridden_by(watch.objective)
         objectives.setdefault(key(objective), objective)
         labels.setdefault(key(objective), []).append(watch.label)
         if watch.resource == "*":
             rest = key(objective)
+    if not config.judges_quantiles and all(watch.resource != "*" for watch in config.watch):
+        rest = None  # beside others in one Prometheus, whose alerts ask for more
     named = [label for found, own in labels.items() if found != rest for label in own]
     return tuple(
         Share(

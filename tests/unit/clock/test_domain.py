@@ -61,6 +61,15 @@ class TestMembership:
         assert domain.membership(PODS) is MEMBER
         assert domain.membership(NODES) is PENDING
 
+    def test_a_probe_is_judged_by_the_tick_after_it(self) -> None:
+        domain = ticking(1)
+        assert not domain.is_judging(PODS)
+        domain.probe(probe(0.5, 0.625, 105))
+        assert domain.is_judging(PODS)
+        assert not domain.is_judging(NODES)
+        domain.tick(tick(1, 1.125, 110))
+        assert not domain.is_judging(PODS)
+
     def test_equal_revisions_are_consistent(self) -> None:
         assert probed(ticking(1), 1, [100, 120, 120]).membership(PODS) is MEMBER
 

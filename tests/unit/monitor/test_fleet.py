@@ -10,7 +10,8 @@ from tests.unit.monitor.cluster import EVENTS, NODES, PODS, Cluster, Log, becaus
 from tests.unit.monitor.inside import Running, config, keep_writing, running
 from watchslo.config import Config
 from watchslo.kube.apiservers import LEASES, SLICES
-from watchslo.monitor.fleet import FOLLOW_SECONDS, REFRESH_SECONDS
+from watchslo.monitor.fleet import FOLLOW_SECONDS
+from watchslo.monitor.supervisor import REFRESH_SECONDS
 from watchslo.snapshot import ApiserverReading, StreamReading
 from watchslo.watch.failure import Phase, Reason
 

@@ -1,5 +1,6 @@
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.unit.monitor.cluster import (
     nowhere,
 )
 from tests.unit.monitor.inside import BUILD, STARTED_SECONDS, Running, config, keep_writing, running
+from watchslo.clock.domain import PROBES_NEEDED
 from watchslo.config import Config
 from watchslo.errors import ConfigError
 from watchslo.kube.reviews import Review
@@ -124,6 +126,19 @@ class TestProven:
             assert track.objective.verdicts["beyond"] == 0
             assert (track.windows, track.objective.windows) == ((), {})
             assert run.supervisor.snapshot().causes == ()
+
+    async def test_probes_wait_for_the_ticks_that_judge_them(self, cluster: Cluster) -> None:
+        async with running(self.MADE, start=200) as run:
+            assert [stream.membership for stream in run.supervisor.snapshot().streams] == ["member", "member"]
+            assert cluster.count("probe") <= 2 * (PROBES_NEEDED + 2)
+
+    async def test_what_seldom_changes_is_seldom_asked(self, cluster: Cluster) -> None:
+        async with running(self.MADE, start=200):
+            cluster.asked.clear()
+            await asyncio.sleep(600)
+            asked = Counter(kind for _, kind, _ in cluster.asked)
+        assert 50 <= asked["tick"] <= 70
+        assert asked.total() - asked["tick"] == 0
 
     async def test_what_only_estimates_need_is_not_asked(self, cluster: Cluster) -> None:
         """Least of all of an apiserver that is in trouble, by each of thousands of nodes."""

@@ -133,3 +133,14 @@ async def test_what_is_wrong_with_a_reading_ends_it_loudly() -> None:
 
     with pytest.raises(ExceptionGroup):
         await ticker(Server(), arrived).run([EVENTS])
+
+
+@pytest.mark.parametrize(("interval", "slowest"), [(0.5, 10.0), (4.0, 16.0), (10.0, 40.0)])
+def test_slow_ticks_back_off_too(interval: float, slowest: float) -> None:
+    """Where ticks are slow there may be thousands who tick."""
+    pace = Pace(lambda: interval, lambda: 0.5)
+    for _ in range(10):
+        pace.failed(None, 0.0)
+    assert pace.gap(0.0) == slowest
+    pace.answered()
+    assert pace.gap(0.0) == interval

@@ -249,6 +249,12 @@ class TestProven:
             assert "count_rate5m" not in expression
             assert ">= 10" in expression
 
+    def test_watches_of_others_are_none_of_theirs(self) -> None:
+        for expression in expressions(PROVEN, "WatchLatencyBudgetBurn"):
+            recorded = re.findall(r"apiserver_resource:\w+:\w+(.?)", expression)
+            assert recorded
+            assert set(recorded) == {"{"}
+
     def test_alerts_that_are_left(self) -> None:
         left = {rule.name for rule in rules() if rule.labels} - {rule.name for rule in rules(PROVEN) if rule.labels}
         assert left == {

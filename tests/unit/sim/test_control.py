@@ -1,6 +1,7 @@
 """What can be turned while the cluster runs, over real HTTP."""
 
 import asyncio
+import time
 from dataclasses import replace
 
 import aiohttp
@@ -124,7 +125,24 @@ async def test_requests_are_counted(simulate: Simulate) -> None:
     assert counted == {("list", 200): 1, ("discover", 404): 1, ("watch", 500): 1, ("watch", 200): 1}
 
 
-@pytest.mark.parametrize(("name", "code"), [("unavailable", 503), ("unauthorized", 401), ("forbidden", 403)])
+async def test_arrivals_are_timed_whatever_becomes_of_them(simulate: Simulate) -> None:
+    api = await simulate()
+    began = time.monotonic()
+    await api.get(CONFIGMAPS)
+    between = time.monotonic()
+    await api.control("faults", {"name": "overloaded"})
+    await api.get(CONFIGMAPS)
+    await api.get("/version")
+    told = (await api.get(f"/sim/arrivals?since={began}")).json
+    assert [at > between for at in told["at"]] == [False, True, True]
+    assert told["at"][-1] <= told["now"] <= time.monotonic()
+    assert len((await api.get(f"/sim/arrivals?since={between}")).json["at"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [("unavailable", 503), ("unauthorized", 401), ("forbidden", 403), ("overloaded", 429), ("busy", 504)],
+)
 async def test_refusals(simulate: Simulate, name: str, code: int) -> None:
     api = await simulate()
     await api.control("faults", {"name": name, "resource": "configmaps"})

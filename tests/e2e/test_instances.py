@@ -1,0 +1,101 @@
+"""Many instances: shards that together watch everything once, one on each node, and none that begins at once."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.control_plane import ControlPlane
+from tests.support.daemon import LOOK_SECONDS, Daemon, config_file, outside
+from tests.support.writer import pod
+
+WATCHES = ("configmaps", "nodes", "pods", "services", "deployments.apps", "leases.coordination.k8s.io")
+PODS = "/api/v1/namespaces/default/pods"
+NODE = "instances-node"
+MOST_SERIES = 40
+RELOAD_SECONDS = 10.0
+PROVEN_SECONDS = 90.0  # three probes, each between two ticks
+JUDGED_SECONDS = 60.0
+
+
+def sharded(folder: Path, **shard: Any) -> Path:
+    return config_file(folder, watch=[{"resource": name} for name in WATCHES], shard=shard)
+
+
+def test_shards_watch_everything_once_and_one_may_take_over(control_plane: ControlPlane, tmp_path: Path) -> None:
+    kubeconfig, folders = control_plane.kubeconfig(), [tmp_path / f"watchslo-{index}" for index in range(2)]
+    for folder in folders:
+        folder.mkdir()
+        sharded(folder, index="${POD_NAME}", count=2)
+    first, second = (
+        Daemon(
+            folder,
+            *("--config", folder / "watchslo.yaml", "--kubeconfig", kubeconfig),
+            env=outside(POD_NAME=folder.name),
+        )
+        for folder in folders
+    )
+    with first, second:
+        for daemon in (first, second):
+            daemon.until_ready()
+        mine = {*first.streams()}
+        assert mine & {*second.streams()} == set()
+        assert mine | {*second.streams()} == {*WATCHES}
+        assert first.status()["monitor"]["shard"] == {"index": 0, "count": 2, "elsewhere": len(WATCHES) - len(mine)}
+        assert [entry["watches"] for entry in first.log("sharded")] == [len(mine)]
+        first.until_measuring(*mine)
+
+        assert second.stop() == 0
+        sharded(folders[0], index=0, count=1)
+        first.until_measuring(*WATCHES, timeout=RELOAD_SECONDS + 30)
+        assert all(first.streams()[name]["relists"]["start"] == 1 for name in mine)
+        assert all(first.streams()[name]["closed"] == [] for name in mine)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Path:
+    """The configuration of an instance on a node."""
+    return config_file(
+        tmp_path,
+        watch=[{"resource": "pods", "name": "my-node", "fieldSelector": "spec.nodeName=${NODE_NAME}"}],
+        clock={"interval": "10s"},
+        limits={"requestsPerSecond": 1, "auditsPerSecond": 0.01},
+        metrics="proven",
+    )
+
+
+def test_one_on_a_node_tells_what_is_proven_and_no_more(
+    control_plane: ControlPlane, node: Path, tmp_path: Path
+) -> None:
+    arguments = ("--config", node, "--kubeconfig", control_plane.kubeconfig())
+    with Daemon(tmp_path, *arguments, env=outside(NODE_NAME=NODE)) as daemon, control_plane.writer() as writer:
+        daemon.until_measuring("my-node", timeout=PROVEN_SECONDS)
+        for number in range(20):
+            made = pod(f"{NODE}-{number}")
+            writer.create(PODS, {**made, "spec": {**made["spec"], "nodeName": NODE}})
+        writer.create(PODS, pod(f"{NODE}-none"))
+        daemon.until(
+            lambda scrape: scrape.total("watchslo_slo_events_total", watch="my-node") >= 20,
+            JUDGED_SECONDS,
+            "all events are judged",
+        )
+        scrape = daemon.scrape()
+        assert scrape.value("watchslo_slo_events_total", watch="my-node", verdict="beyond") == 0
+        ours = [line for line in scrape.text.splitlines() if line.startswith("watchslo_")]
+        assert len(ours) <= MOST_SERIES
+        stream, status = daemon.streams()["my-node"], daemon.status()
+        assert (stream["latency"]["windows"], stream["latency"]["objective"]["windows"]) == ([], {})
+        assert status["causes"] == []
+        assert daemon.get("/")[0] == 200
+
+
+def test_what_waits_for_its_start_is_well_and_ends_at_once(control_plane: ControlPlane, tmp_path: Path) -> None:
+    config = config_file(tmp_path, startDelay="1h")
+    with Daemon(tmp_path, "--config", config, "--kubeconfig", control_plane.kubeconfig()) as daemon:
+        daemon.until_not_ready("The first request waits for")
+        assert daemon.scrape().total("watchslo_api_requests_total") == 0
+        config_file(tmp_path, startDelay="1h", paused=True)
+        daemon.process.until(
+            lambda: "paused" in daemon.get("/readyz")[1], RELOAD_SECONDS, "it says that it is paused", LOOK_SECONDS
+        )
+        assert daemon.stop() == 0
