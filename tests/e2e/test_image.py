@@ -126,6 +126,16 @@ def test_leads_nowhere(container: Container) -> None:
         assert found.exists(), f"{link} → {target}"
 
 
+def test_says_of_which_packages_its_libraries_are(container: Container) -> None:
+    """For scanners, which would find nothing to complain of in an image that does not say what is in it."""
+    told = {path.name: path.read_text() for path in (container.root / "var/lib/dpkg/status.d").iterdir()}
+    assert {"libc6", "libssl3", "python3.11-minimal", "zlib1g"} <= told.keys()
+    for name, status in told.items():
+        assert f"Package: {name}\n" in status
+        assert "\nVersion: " in status
+        assert (container.root / "usr/share/doc" / name / "copyright").stat().st_size > 0
+
+
 def test_keeps_nothing_of_the_machine_that_built_it(container: Container) -> None:
     assert not (container.root / "run").exists()
     assert not (container.root / "etc/pip.conf").exists()
