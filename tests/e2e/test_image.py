@@ -3,6 +3,7 @@
 There is no container engine here: what an engine makes of the image's configuration, `Container` makes by hand.
 """
 
+import base64
 import json
 import shutil
 import subprocess
@@ -76,7 +77,9 @@ def secrets(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactor
     folder.mkdir()
     (folder / "token").write_text(control_plane.service_account("image", EVERYTHING_READABLE))
     shutil.copy(control_plane.ca, folder / "ca.crt")
-    (folder / "kubeconfig").write_text(control_plane.kubeconfig("image").read_text())
+    inline = {"certificate-authority-data": base64.b64encode(control_plane.ca.read_bytes()).decode()}
+    kubeconfig = control_plane.kubeconfig("image", **{"certificate-authority": None}, **inline)
+    shutil.copy(kubeconfig, folder / "kubeconfig")
     for path in (folder.parent.parent, folder.parent, folder):
         path.chmod(0o755)
     for path in folder.iterdir():
@@ -123,6 +126,16 @@ def test_leads_nowhere(container: Container) -> None:
         assert found.exists(), f"{link} → {target}"
 
 
+def test_says_of_which_packages_its_libraries_are(container: Container) -> None:
+    """For scanners, which would find nothing to complain of in an image that does not say what is in it."""
+    told = {path.name: path.read_text() for path in (container.root / "var/lib/dpkg/status.d").iterdir()}
+    assert {"libc6", "libssl3", "python3.11-minimal", "zlib1g"} <= told.keys()
+    for name, status in told.items():
+        assert f"Package: {name}\n" in status
+        assert "\nVersion: " in status
+        assert (container.root / "usr/share/doc" / name / "copyright").stat().st_size > 0
+
+
 def test_keeps_nothing_of_the_machine_that_built_it(container: Container) -> None:
     assert not (container.root / "run").exists()
     assert not (container.root / "etc/pip.conf").exists()
@@ -153,6 +166,13 @@ def test_asks_itself_for_its_health(container: Container, secrets: Path, daemon:
     assert (done.returncode, done.stdout) == (0, f"{daemon.url}: ok\n")
     done = container.run(secrets, "watchslo", "healthy", "--url", f"http://{HOST}:1")
     assert (done.returncode, done.stdout) == (1, "")
+
+
+def test_says_what_it_cannot_do_on_a_root_that_is_read_only(container: Container, secrets: Path) -> None:
+    done = container.run(secrets, "watchslo", "check", "--kubeconfig", f"/{SERVICE_ACCOUNT}/kubeconfig")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.endswith("; let it write to /tmp, or name files\n")
 
 
 def test_ends_when_it_is_told_to(daemon: Daemon) -> None:

@@ -109,12 +109,14 @@ def _secrets(folder: Path) -> list[str]:
 
 
 def _pip_settings(listed: str) -> list[str]:
-    """What `pip config list` shows, as lines of a pip.conf: the environment comes last, and goes before files."""
-    found = {}
+    """What `pip config list` shows, as lines of a pip.conf: what goes before what is told by the sections' order."""
+    told: dict[str, dict[str, str]] = {"global": {}, "install": {}, ":env:": {}}
     for line in listed.splitlines():
-        key, _, value = line.partition("=")
-        found[key.rpartition(".")[2]] = ast.literal_eval(value)
-    return [f"{key} = {' '.join(value.split())}" for key, value in found.items() if key in HANDED_ON]
+        name, _, value = line.partition("=")
+        section, _, key = name.rpartition(".")
+        if section in told and key in HANDED_ON:
+            told[section][key] = " ".join(ast.literal_eval(value).split())
+    return [f"{key} = {value}" for key, value in {**told["global"], **told["install"], **told[":env:"]}.items()]
 
 
 @contextlib.contextmanager

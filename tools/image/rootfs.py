@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from py_compile import PycInvalidationMode
 
@@ -44,8 +44,10 @@ def main(root: Path) -> None:
         if not program.name.startswith(("python", "watchslo")):
             (root / program.relative_to("/")).unlink()
     interpreter = _interpreter(environment)
-    _copy(root, [interpreter, CERTIFICATES, LOADER_CACHE])
-    _copy(root, _libraries([interpreter, *(Path("/") / path.relative_to(root) for path in root.rglob("*.so*"))]))
+    libraries = _libraries([interpreter, *(Path("/") / path.relative_to(root) for path in root.rglob("*.so*"))])
+    _copy(root, [interpreter, CERTIFICATES, LOADER_CACHE, *libraries])
+    if shutil.which("dpkg-query"):
+        _tell_packages(root, [interpreter.resolve(), *libraries])
     # By their hash, which nobody checks: files of an image do not change, but their times might.
     compileall.compile_dir(
         root,
@@ -80,10 +82,26 @@ def _interpreter(environment: Path) -> Path:
     return path
 
 
-def _libraries(programs: Iterable[Path]) -> Iterator[Path]:
+def _libraries(programs: Iterable[Path]) -> list[Path]:
     """All that the loader opens for them, and the loader itself."""
-    done = subprocess.run(["ldd", *map(str, programs)], capture_output=True, text=True, check=False)  # noqa: S603, S607
-    return map(Path, sorted(set(re.findall(r"(/\S+) \(0x[0-9a-f]+\)$", done.stdout, re.MULTILINE))))
+    told = _said("ldd", *map(str, programs))
+    return [Path(name) for name in sorted(set(re.findall(r"(/\S+) \(0x[0-9a-f]+\)$", told, re.MULTILINE)))]
+
+
+def _tell_packages(root: Path, files: Iterable[Path]) -> None:
+    """Says of which packages these are, where scanners look in an image without dpkg, and under which licence."""
+    bare = {str(path).removeprefix("/usr") for path in files}
+    told = _said("dpkg-query", "--search", *sorted(bare), *sorted(f"/usr{name}" for name in bare))
+    for package in sorted(set(re.findall(r"^([a-z0-9][a-z0-9+.-]+)(?::\w+)?: /", told, re.MULTILINE))):
+        note = root / "var/lib/dpkg/status.d" / package
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(_said("dpkg-query", "--status", package))
+        _copy(root, Path("/usr/share/doc", package).glob("copyright"))
+
+
+def _said(*command: str) -> str:
+    """What a program answers, also where it does not know all that it is asked for."""
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout  # noqa: S603
 
 
 def _copy(root: Path, paths: Iterable[Path]) -> None:

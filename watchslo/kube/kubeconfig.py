@@ -149,6 +149,9 @@ def _explained(error: Exception) -> str:
             return str(error)
         case ConfigException() if str(error).startswith("File does not exists"):
             return f"{str(error).rpartition(': ')[2]} does not exist; put it there or name another"
+        case OSError():
+            reason = (error.strerror or "no folder is writable").lower()
+            return f"its certificates do not fit into temporary files ({reason}); let it write to /tmp, or name files"
         case binascii.Error():
             return "a value that should be base64 is not; copy the kubeconfig anew"
         case _:

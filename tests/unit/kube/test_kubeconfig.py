@@ -50,6 +50,15 @@ def refusal(folder: Path, content: object, context: str | None = None) -> str:
     return message.removeprefix(f"{folder / 'kubeconfig'}: ")
 
 
+async def test_certificates_with_nowhere_to_put_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/proc")  # where nobody may write, as on a read-only root
+    content = config({"token": SECRET}, **{"certificate-authority-data": base64.b64encode(b"CA").decode()})
+    assert await failure(tmp_path, content) == (
+        "context prod: its certificates do not fit into temporary files (no such file or directory); "
+        "let it write to /tmp, or name files"
+    )
+
+
 async def failure(folder: Path, content: object) -> str:
     connection = connection_by(folder, content)
     with pytest.raises(ConnectError) as caught:

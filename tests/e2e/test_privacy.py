@@ -1,0 +1,201 @@
+"""Nothing that a cluster holds is ever said: no name, no label, no data, and none of the credentials.
+
+One word stands in every field of objects of every kind; they come, change and go, the apiserver stumbles over one of
+them, and forgets what was. Then all that watchslo says, as talkative as it can be, is searched for that word.
+"""
+
+import base64
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.assets import Assets
+from tests.support.canary import CANARY, found
+from tests.support.control_plane import EVERYTHING_READABLE, ControlPlane, Etcd
+from tests.support.daemon import WATCHSLO, Daemon, Scrape, config_file
+from tests.support.process import Process, eventually
+from tests.support.writer import StatusError, Writer, crd
+
+COMMAND_SECONDS = 60.0
+WAIT_SECONDS = 60.0
+ROUNDS = 3
+THINGS = "things.privacy.watchslo.invalid"
+GROUP = "privacy.watchslo.invalid"
+BROKEN = f"/registry/configmaps/{CANARY}/{CANARY}-broken"
+WATCHES: dict[str, dict[str, Any]] = {
+    "pods": {"list": "paged", "pageSize": 1, "inventory": True, "creation": True, "hops": True},
+    "configmaps": {"list": "paged", "inventory": True},
+    "secrets": {"list": "paged", "inventory": True, "hops": True},
+    "events": {"list": "parallel"},
+    "leases.coordination.k8s.io": {"list": "cache", "inventory": True},
+    "namespaces": {"representation": "metadata"},
+    "serviceaccounts": {},
+    THINGS: {"list": "stream", "inventory": True},
+}
+COLLECTIONS = {
+    "pods": f"/api/v1/namespaces/{CANARY}/pods",
+    "configmaps": f"/api/v1/namespaces/{CANARY}/configmaps",
+    "secrets": f"/api/v1/namespaces/{CANARY}/secrets",
+    "events": f"/api/v1/namespaces/{CANARY}/events",
+    "leases.coordination.k8s.io": f"/apis/coordination.k8s.io/v1/namespaces/{CANARY}/leases",
+    THINGS: f"/apis/{GROUP}/v1/namespaces/{CANARY}/things",
+}
+
+
+def metadata(number: int) -> dict[str, Any]:
+    named = {f"{CANARY}.example/{CANARY}": CANARY, CANARY: CANARY}
+    return {"name": f"{CANARY}-{number}", "labels": named, "annotations": {**named, "note": f"{CANARY}/ü?&=\n{CANARY}"}}
+
+
+def contents() -> dict[str, dict[str, Any]]:
+    """By the resource: what is said in an object beside its metadata."""
+    encoded = base64.b64encode(CANARY.encode()).decode()
+    container = {"name": CANARY, "image": f"{CANARY}.invalid/{CANARY}:{CANARY}", "args": [CANARY]}
+    container |= {"env": [{"name": CANARY, "value": CANARY}], "workingDir": f"/{CANARY}"}
+    involved = {"kind": CANARY, "namespace": CANARY, "name": CANARY, "uid": CANARY}
+    return {
+        "pods": {"spec": {"containers": [container], "nodeName": CANARY, "hostname": CANARY}},
+        "configmaps": {"data": {CANARY: CANARY}, "binaryData": {f"{CANARY}.bin": encoded}},
+        "secrets": {"data": {CANARY: encoded}, "type": f"{CANARY}.example/{CANARY}"},
+        "events": {"involvedObject": involved, "message": f"{CANARY}!", "reason": CANARY, "type": CANARY}
+        | {"source": {"component": CANARY, "host": CANARY}},
+        "leases.coordination.k8s.io": {"spec": {"holderIdentity": CANARY}},
+        THINGS: {"apiVersion": f"{GROUP}/v1", "kind": "Thing"}
+        | {"spec": {CANARY: [CANARY, {CANARY: CANARY}]}, "status": {"message": CANARY}},
+    }
+
+
+@pytest.fixture(scope="module")
+def etcd(assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
+    with Etcd(tmp_path_factory.mktemp("privacy-etcd"), assets.etcd) as etcd:
+        yield etcd
+
+
+@pytest.fixture(scope="module")
+def plane(assets: Assets, etcd: Etcd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane that may be killed, and knows the custom resource."""
+    with ControlPlane(tmp_path_factory.mktemp("privacy"), assets.kube_apiserver, etcd) as plane:
+        with plane.writer() as writer:
+            writer.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd("things", "Thing", GROUP))
+            eventually(lambda: _serves(writer, f"/apis/{GROUP}/v1/things"), WAIT_SECONDS, "the CRD served")
+            writer.create("/api/v1/namespaces", {"metadata": metadata(0) | {"name": CANARY}})
+        yield plane
+
+
+def _serves(writer: Writer, path: str) -> bool:
+    try:
+        return bool(writer.get(path))
+    except StatusError:
+        return False
+
+
+class Story:
+    """What happens in the cluster; each object comes and changes, some go."""
+
+    def __init__(self, plane: ControlPlane, etcd: Etcd) -> None:
+        self._plane, self._etcd = plane, etcd
+        self._number = 0
+
+    def some_come_and_go(self) -> None:
+        """By a manager of that name, too; and one stays of each, with a finalizer, while it is deleted."""
+        with Writer(self._plane.url, self._plane.ca, self._plane.token, agent=CANARY) as writer:
+            for _ in range(ROUNDS):
+                self._number += 1
+                for resource, content in contents().items():
+                    path = f"{COLLECTIONS[resource]}/{CANARY}-{self._number}"
+                    finalizers = {"finalizers": [f"{CANARY}.example/{CANARY}"]} if resource != "events" else {}
+                    writer.create(COLLECTIONS[resource], {"metadata": metadata(self._number) | finalizers, **content})
+                    writer.patch(path, {"metadata": {"labels": {f"{CANARY}-more": CANARY}}})
+                    writer.delete(path)
+                    if self._number % 2:
+                        with contextlib.suppress(StatusError):  # an event is gone already
+                            writer.patch(path, {"metadata": {"finalizers": None}})
+
+    def an_object_is_broken(self) -> str:
+        """The apiserver cannot read it, and says of it what no log may; returns that."""
+        times = {"creationTimestamp": CANARY, "name": f"{CANARY}-broken", "namespace": CANARY}
+        self._etcd.put(BROKEN, {"kind": "ConfigMap", "apiVersion": "v1", "metadata": times})
+        with self._plane.writer() as writer, pytest.raises(StatusError) as refused:
+            writer.get("/api/v1/configmaps")
+        return str(refused.value)
+
+    def all_is_forgotten(self) -> None:
+        """It is mended; but the apiserver dies, and when it is back it knows no revision from before."""
+        self._etcd.delete(BROKEN)
+        apiserver = self._plane.apiservers[0]
+        apiserver.process.kill()
+        apiserver.start()
+        apiserver.wait_ready()
+
+
+def said_by(daemon: Daemon) -> dict[str, str]:
+    """All that a daemon says, by where it says so."""
+    described = json.loads(daemon.get("/openapi.json")[1])
+    paths = {"/", "/metrics", "/openapi.json", f"/{CANARY[:3]}", *described["paths"]}
+    return {path: daemon.get(path)[1] for path in paths} | {"log": daemon.said}
+
+
+def said_by_commands(folder: Path, kubeconfig: Path, config: Path) -> Iterator[tuple[str, str]]:
+    """What the commands say that look at a cluster, all at once."""
+    check = ("check", "--duration", "5s", "--config", config)
+    commands = {
+        "check": (*check, "-o", "json"),
+        "rehearse": ("rehearse", "pods", "secrets", THINGS),
+        "rehearse what is broken": ("rehearse", "configmaps", "--strategy", "paged", "-o", "json"),
+    }
+    with contextlib.ExitStack() as stack:
+        started = [
+            stack.enter_context(Process(folder, name, [WATCHSLO, *words, "--kubeconfig", kubeconfig]))
+            for name, words in commands.items()
+        ]
+        for process in started:
+            process.wait(COMMAND_SECONDS)
+            assert "Traceback" not in process.err
+            yield process.name, process.out + process.err
+
+
+def told(scrape: Scrape, name: str, **labels: str) -> bool:
+    return scrape.total(name, **labels) > 0
+
+
+def inline(plane: ControlPlane) -> tuple[Path, list[str]]:
+    """A kubeconfig that holds a client's certificate and key itself, and what of it is secret."""
+    pair = plane.client_certificate("privacy")
+    keys = {"client-certificate-data": pair.certificate, "client-key-data": pair.key}
+    user = {key: base64.b64encode(path.read_bytes()).decode() for key, path in keys.items()}
+    lines = pair.key.read_text().splitlines()
+    return plane.kubeconfig("inline", user), [line for line in lines if line and not line.startswith("-----")]
+
+
+def test_says_nothing_of_what_a_cluster_holds(plane: ControlPlane, etcd: Etcd, tmp_path: Path) -> None:
+    watches = [{"resource": resource, **options} for resource, options in WATCHES.items()]
+    config = config_file(tmp_path, watch=watches, metrics="full")
+    token = plane.service_account("privacy", EVERYTHING_READABLE)
+    kubeconfig = plane.kubeconfig("privacy", {"token": token})
+    key_file, key = inline(plane)
+    story = Story(plane, etcd)
+    story.some_come_and_go()
+    stumbled = story.an_object_is_broken()
+    assert found(CANARY, stumbled), "the apiserver does not tempt us: this shows nothing"
+    with Daemon(tmp_path, "--config", config, "--log-level", "debug", "--kubeconfig", kubeconfig) as daemon:
+        everything = dict(said_by_commands(tmp_path, key_file, config))
+        daemon.until(lambda scrape: told(scrape, "watchslo_api_requests_total", code="500"), WAIT_SECONDS, "stumbled")
+        everything |= {f"{path}, stumbling": text for path, text in said_by(daemon).items()}
+
+        story.all_is_forgotten()
+        daemon.until(lambda scrape: told(scrape, "watchslo_expired_total"), WAIT_SECONDS, "a 410")
+        daemon.until_measuring(*WATCHES, timeout=WAIT_SECONDS)
+        story.some_come_and_go()
+        for resource in COLLECTIONS:
+            daemon.until_samples(resource, ROUNDS)
+        everything |= said_by(daemon)
+    everything["log to its end"] = daemon.said
+
+    for where, text in everything.items():
+        assert text, f"{where} says nothing: this shows nothing"
+        for secret in (CANARY, token, plane.token, *key):
+            assert found(secret, text) == [], where
