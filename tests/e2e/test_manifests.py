@@ -3,7 +3,9 @@
 kustomize and Helm are held against each other, object for object.
 """
 
+import contextlib
 import copy
+import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,11 +15,12 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.control_plane import ControlPlane
+from tests.support.assets import Assets
+from tests.support.control_plane import ControlPlane, Etcd
 from tests.support.daemon import Daemon, config_file, watchslo
 from tests.support.kubectl import DEPLOY, ROOT, Objects, as_text, charted, helm, kubectl, kustomized, overlay
 from tests.support.process import eventually
-from tests.support.writer import crd
+from tests.support.writer import StatusError, crd
 
 PROFILES = ("control-plane", "managed", "node", "sharded")
 COMPONENTS = ("authorization", "flow-schema", "service-monitor")
@@ -79,6 +82,11 @@ class Cluster:
     def admit(self, pod: dict[str, Any]) -> str:
         """Asks for a pod, which is not made."""
         return self.kubectl("create", "--dry-run=server", "--validate=strict", "-f", "-", given=as_text([pod]))
+
+    def token(self, account: str) -> str:
+        """A fresh one of a service account of ours."""
+        with self.plane.writer() as writer:
+            return writer.service_account_token("watchslo", account)
 
     def permits(self, account: str, role: dict[str, Any]) -> bool:
         """Whether the first rule of a role is in force for a service account of ours; of other objects it is."""
@@ -156,6 +164,17 @@ class TestApiserver:
         objects = overlay(tmp_path, "managed", *COMPONENTS)
         try:
             assert cluster.apply(objects) == ""
+            with cluster.plane.writer() as writer, cluster.plane.writer(cluster.token("watchslo-managed")) as ours:
+                dispatched = (
+                    'apiserver_flowcontrol_dispatched_requests_total{flow_schema="watchslo",priority_level="watchslo"}'
+                )
+                ours.get("/version")
+                eventually(
+                    lambda: bool(ours.get("/version")) and dispatched in writer.text("/metrics"),
+                    30,
+                    "its own share",
+                    0.2,
+                )
         finally:
             cluster.delete(objects)
 
@@ -180,6 +199,26 @@ class TestApiserver:
         (one,) = (one for one in kustomized(DEPLOY / "overlays/managed") if one["kind"] == kind)
         one["spec"]["minReadySecond"] = 1
         assert ".spec.minReadySecond: field not declared in schema" in cluster.apply([one])
+
+
+def test_the_audit_policy_keeps_our_reads_out_and_nothing_else(assets: Assets, tmp_path: Path) -> None:
+    policy, log = yaml.safe_load((DEPLOY / "audit-policy.yaml").read_text()), tmp_path / "audit.log"
+    policy["rules"].append({"level": "Metadata"})
+    (tmp_path / "policy.yaml").write_text(yaml.safe_dump(policy))
+    flags = [f"--audit-policy-file={tmp_path / 'policy.yaml'}", f"--audit-log-path={log}"]
+    with (
+        Etcd(tmp_path, assets.etcd) as etcd,
+        ControlPlane(tmp_path, assets.kube_apiserver, etcd, flags=flags) as plane,
+        plane.writer() as writer,
+    ):
+        writer.create("/api/v1/namespaces", {"metadata": {"name": "watchslo"}})
+        tokens = [plane.service_account("ours", namespace="watchslo"), plane.service_account("other")]
+        for token in tokens:
+            with plane.writer(token) as reader, contextlib.suppress(StatusError):
+                reader.get("/api/v1/nodes")  # what is refused is in the log as well
+    readers = {json.loads(line)["user"]["username"] for line in log.read_text().splitlines()}
+    assert "system:serviceaccount:default:other" in readers
+    assert "system:serviceaccount:watchslo:ours" not in readers
 
 
 class TestChart:
@@ -301,9 +340,7 @@ def assert_enough(cluster: Cluster, rights: Objects, config: Path, folder: Path)
     assert cluster.apply(rights) == ""
     try:
         eventually(lambda: all(cluster.permits(account, role) for role in rights), RBAC_SECONDS, "permitted", every=0.2)
-        with cluster.plane.writer() as writer:
-            token = writer.service_account_token("watchslo", account)
-        kubeconfig = cluster.plane.kubeconfig(account, {"token": token})
+        kubeconfig = cluster.plane.kubeconfig(account, {"token": cluster.token(account)})
         with Daemon(folder / "daemon", "--config", config, "--kubeconfig", kubeconfig) as daemon:
             daemon.until_ready()
             daemon.until(lambda scrape: scrape.total(ASKED, kind="audit") > 0, AUDIT_SECONDS, "audited")
