@@ -9,7 +9,13 @@ from watchslo.config import load
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
-    [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("dashboards/**/*.md"), *ROOT.glob("tests/**/*.md")]
+    [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("dashboards/**/*.md"),
+        *ROOT.glob("deploy/**/*.md"),
+        *ROOT.glob("tests/**/*.md"),
+    ]
 )
 YAML = re.compile(r"```yaml\n(.*?)```", re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")

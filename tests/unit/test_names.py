@@ -13,7 +13,7 @@ from tests.support import names, written
 from watchslo.serve.metrics import FAMILIES, Family
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("", "docs/**/", "dashboards/**/", "tests/**/")
+FOLDERS = ("", "docs/**/", "dashboards/**/", "deploy/**/", "tests/**/")
 PAGES = sorted(path for folder in FOLDERS for path in ROOT.glob(f"{folder}*.md"))
 DASHBOARDS = sorted(ROOT.glob("dashboards/*.json"))
 GENERATED = frozenset({"metrics.md", "CHANGELOG.md"})  # lists, which explain nothing

@@ -1,0 +1,350 @@
+"""What deploy holds, as real apiservers take it: valid in two versions, admitted as `restricted`, and enough.
+
+kustomize and Helm are held against each other, object for object.
+"""
+
+import contextlib
+import copy
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.assets import Assets
+from tests.support.control_plane import ControlPlane, Etcd
+from tests.support.daemon import Daemon, config_file, watchslo
+from tests.support.kubectl import DEPLOY, ROOT, Objects, as_text, charted, helm, kubectl, kustomized, overlay
+from tests.support.process import eventually
+from tests.support.writer import StatusError, crd
+
+PROFILES = ("control-plane", "managed", "node", "sharded")
+COMPONENTS = ("authorization", "flow-schema", "service-monitor")
+WORKLOADS = ("DaemonSet", "Deployment", "StatefulSet")
+RBAC = "rbac.authorization.k8s.io"
+RBAC_SECONDS = 30.0  # an apiserver takes new roles in within one
+AUDIT_SECONDS = 60.0  # a watch is audited when it was quiet for some
+ASKED = "watchslo_api_requests_total"
+each_profile = pytest.mark.parametrize("profile", PROFILES)
+
+TEXT = {"type": "string"}
+TEXTS = {"type": "object", "additionalProperties": TEXT}
+
+
+def of(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties}
+
+
+def several(item: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": item}
+
+
+RELABELLING = of(sourceLabels=several(TEXT), targetLabel=TEXT)
+CREDENTIALS = of(credentials=of(name=TEXT, key=TEXT))
+ENDPOINT = of(port=TEXT, path=TEXT, interval=TEXT, relabelings=several(RELABELLING), authorization=CREDENTIALS)
+SELECTOR = of(matchLabels=TEXTS)
+RULE = of(record=TEXT, alert=TEXT, expr=TEXT, labels=TEXTS, annotations=TEXTS) | {"required": ["expr"]}
+RULE["properties"]["for"] = TEXT
+OPERATOR = {  # what of the Prometheus operator's objects is used here, as its API reference has it
+    "PodMonitor": of(jobLabel=TEXT, selector=SELECTOR, podMetricsEndpoints=several(ENDPOINT)),
+    "ServiceMonitor": of(jobLabel=TEXT, selector=SELECTOR, endpoints=several(ENDPOINT)),
+    "PrometheusRule": of(groups=several(of(name=TEXT, interval=TEXT, rules=several(RULE)))),
+}
+
+
+def operators_crd(kind: str) -> dict[str, Any]:
+    made = crd(f"{kind.lower()}s", kind, "monitoring.coreos.com")
+    made["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = of(spec=OPERATOR[kind])
+    return made
+
+
+class Cluster:
+    """A control plane that knows the operator's objects, asked by kubectl."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self.plane = plane
+        self._kubeconfig = plane.kubeconfig("manifests")
+
+    def kubectl(self, *arguments: str, given: str | None = None) -> str:
+        """Empty if all was well, else what it complains of."""
+        done = kubectl(*arguments, kubeconfig=self._kubeconfig, given=given)
+        return "" if done.returncode == 0 else done.stderr
+
+    def apply(self, objects: Objects) -> str:
+        """By server-side apply; the apiserver refuses fields that its version does not know."""
+        options = ("--server-side", "--field-manager=tests", "--validate=strict")
+        return self.kubectl("apply", *options, "-f", "-", given=as_text(objects))
+
+    def admit(self, pod: dict[str, Any]) -> str:
+        """Asks for a pod, which is not made."""
+        return self.kubectl("create", "--dry-run=server", "--validate=strict", "-f", "-", given=as_text([pod]))
+
+    def token(self, account: str) -> str:
+        """A fresh one of a service account of ours."""
+        with self.plane.writer() as writer:
+            return writer.service_account_token("watchslo", account)
+
+    def permits(self, account: str, role: dict[str, Any]) -> bool:
+        """Whether the first rule of a role is in force for a service account of ours; of other objects it is."""
+        for rule in role.get("rules", [])[:1]:
+            place = ["-n", role["metadata"]["namespace"]] if role["kind"] == "Role" else ["-A"]
+            what = "/".join([rule["resources"][0], *rule.get("resourceNames", [])])
+            user = f"--as=system:serviceaccount:watchslo:{account}"
+            if self.kubectl("auth", "can-i", rule["verbs"][0], what, *place, user):
+                return False
+        return True
+
+    def delete(self, objects: Objects) -> None:
+        """Nobody else clears namespaces up in these clusters."""
+        rest = [one for one in objects if one["kind"] != "Namespace"]
+        assert self.kubectl("delete", "--ignore-not-found", "--wait=false", "-f", "-", given=as_text(rest)) == ""
+
+
+@pytest.fixture(scope="module", params=["control_plane", "old_control_plane"])
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    cluster = Cluster(request.getfixturevalue(request.param))
+    crds = [operators_crd(kind) for kind in OPERATOR]
+    namespace = yaml.safe_load((DEPLOY / "shared/namespace.yaml").read_text())
+    assert cluster.apply([*crds, namespace]) == ""
+    names = [f"crd/{one['metadata']['name']}" for one in crds]
+    assert cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names) == ""
+    yield cluster
+    cluster.delete(crds)
+    with cluster.plane.writer() as writer:
+        writer.delete("/api/v1/namespaces/watchslo")
+        left = writer.get("/api/v1/namespaces/watchslo")
+        left["spec"]["finalizers"] = []
+        writer.replace("/api/v1/namespaces/watchslo/finalize", left)
+
+
+def pods(objects: Objects) -> list[dict[str, Any]]:
+    """The pods that controllers would make of the workloads."""
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": one["metadata"]["name"], "namespace": "watchslo", **template(one)["metadata"]},
+            "spec": template(one)["spec"],
+        }
+        for one in objects
+        if one["kind"] in WORKLOADS
+    ]
+
+
+def template(workload: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = workload["spec"]["template"]
+    return found
+
+
+SPOILT: dict[str, Callable[[dict[str, Any]], object]] = {
+    "host namespaces": lambda spec: spec.update(hostNetwork=True),
+    "runAsNonRoot != true": lambda spec: spec.update(securityContext={}),
+    "allowPrivilegeEscalation != false": lambda spec: spec["containers"][0].update(securityContext={}),
+    "restricted volume types": lambda spec: spec["volumes"].append({"name": "host", "hostPath": {"path": "/"}}),
+}
+"""What makes of a pod one that `restricted` refuses, by how the apiserver says so."""
+
+
+class TestApiserver:
+    @each_profile
+    def test_takes_all_of_it_and_admits_its_pod(self, cluster: Cluster, profile: str) -> None:
+        objects = kustomized(DEPLOY / "overlays" / profile)
+        try:
+            assert cluster.apply(objects) == ""
+            (pod,) = pods(objects)
+            assert cluster.admit(pod) == ""
+        finally:
+            cluster.delete(objects)
+
+    def test_takes_the_components(self, cluster: Cluster, tmp_path: Path) -> None:
+        objects = overlay(tmp_path, "managed", *COMPONENTS)
+        try:
+            assert cluster.apply(objects) == ""
+            with cluster.plane.writer() as writer, cluster.plane.writer(cluster.token("watchslo-managed")) as ours:
+                dispatched = (
+                    'apiserver_flowcontrol_dispatched_requests_total{flow_schema="watchslo",priority_level="watchslo"}'
+                )
+                ours.get("/version")
+                eventually(
+                    lambda: bool(ours.get("/version")) and dispatched in writer.text("/metrics"),
+                    30,
+                    "its own share",
+                    0.2,
+                )
+        finally:
+            cluster.delete(objects)
+
+    def test_refuses_what_it_should(self, cluster: Cluster) -> None:
+        """So that the tests above say something."""
+        objects = kustomized(DEPLOY / "overlays/managed")
+        priority = [one for one in objects if one["kind"] == "PriorityClass"]
+        assert cluster.apply(priority) == ""
+        try:
+            for why, spoil in SPOILT.items():
+                (pod,) = pods(objects)
+                bad = copy.deepcopy(pod["spec"])
+                spoil(bad)
+                said = cluster.admit(pod | {"spec": bad})
+                assert 'violates PodSecurity "restricted:latest"' in said
+                assert why in said
+        finally:
+            cluster.delete(priority)
+
+    @pytest.mark.parametrize("kind", ["Deployment", "PodMonitor"])
+    def test_refuses_a_misspelt_key(self, cluster: Cluster, kind: str) -> None:
+        (one,) = (one for one in kustomized(DEPLOY / "overlays/managed") if one["kind"] == kind)
+        one["spec"]["minReadySecond"] = 1
+        assert ".spec.minReadySecond: field not declared in schema" in cluster.apply([one])
+
+
+def test_the_audit_policy_keeps_our_reads_out_and_nothing_else(assets: Assets, tmp_path: Path) -> None:
+    policy, log = yaml.safe_load((DEPLOY / "audit-policy.yaml").read_text()), tmp_path / "audit.log"
+    policy["rules"].append({"level": "Metadata"})
+    (tmp_path / "policy.yaml").write_text(yaml.safe_dump(policy))
+    flags = [f"--audit-policy-file={tmp_path / 'policy.yaml'}", f"--audit-log-path={log}"]
+    with (
+        Etcd(tmp_path, assets.etcd) as etcd,
+        ControlPlane(tmp_path, assets.kube_apiserver, etcd, flags=flags) as plane,
+        plane.writer() as writer,
+    ):
+        writer.create("/api/v1/namespaces", {"metadata": {"name": "watchslo"}})
+        tokens = [plane.service_account("ours", namespace="watchslo"), plane.service_account("other")]
+        for token in tokens:
+            with plane.writer(token) as reader, contextlib.suppress(StatusError):
+                reader.get("/api/v1/nodes")  # what is refused is in the log as well
+    readers = {json.loads(line)["user"]["username"] for line in log.read_text().splitlines()}
+    assert "system:serviceaccount:default:other" in readers
+    assert "system:serviceaccount:watchslo:ours" not in readers
+
+
+class TestChart:
+    @each_profile
+    def test_makes_what_the_overlay_makes(self, profile: str) -> None:
+        assert by_identity(charted(f"profile={profile}")) == by_identity(kustomized(DEPLOY / "overlays" / profile))
+
+    @each_profile
+    def test_makes_what_the_components_make(self, profile: str, tmp_path: Path) -> None:
+        values = ("authorization=true", "flowSchema=true", "scraper.monitor=ServiceMonitor")
+        made = charted(f"profile={profile}", *values)
+        assert by_identity(made) == by_identity(overlay(tmp_path, profile, *COMPONENTS))
+
+    def test_leaves_out_what_the_components_leave_out(self, tmp_path: Path) -> None:
+        plain = charted("profile=node", "scraper.monitor=none")
+        assert by_identity(plain) == by_identity(overlay(tmp_path, "node", "without-operator"))
+        own = by_identity(charted("profile=node", "config=paused: true"))
+        theirs = by_identity(overlay(tmp_path, "node", "own-configuration"))
+        assert own.keys() == theirs.keys()
+        assert own["ConfigMap", "watchslo", "watchslo-node"]["data"] == {"watchslo.yaml": "paused: true"}
+
+    def test_is_told_by_values_what_a_patch_tells(self) -> None:
+        """Those of a cluster: the scraper's namespace and labels, and where pods may run."""
+        values = (
+            "scraper.namespace=observability",
+            "scraper.labels.release=prometheus",
+            "image.repository=registry.example.org/watchslo",
+            "image.tag=1.2.3",
+            "nodeSelector.disk=fast",
+            "tolerations[0].operator=Exists",
+            "resources.limits.memory=1Gi",
+            "affinity.nodeAffinity.x=y",
+            "topologySpreadConstraints[0].maxSkew=2",
+            "replicas=5",
+            "shared=false",
+        )
+        made = by_identity(charted("profile=managed", *values))
+        name = ("watchslo", "watchslo-managed")
+        workload = made["Deployment", *name]["spec"]
+        pod = workload["template"]["spec"]
+        (container,) = pod["containers"]
+        (source,) = made["NetworkPolicy", *name]["spec"]["ingress"][0]["from"]
+        assert source["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "observability"}
+        assert made["PodMonitor", *name]["metadata"]["labels"]["release"] == "prometheus"
+        assert made["PrometheusRule", *name]["metadata"]["labels"]["release"] == "prometheus"
+        assert container["image"] == "registry.example.org/watchslo:1.2.3"
+        assert container["resources"] == {"limits": {"memory": "1Gi"}}
+        assert (pod["nodeSelector"], pod["tolerations"]) == ({"disk": "fast"}, [{"operator": "Exists"}])
+        assert (pod["affinity"], pod["topologySpreadConstraints"]) == ({"nodeAffinity": {"x": "y"}}, [{"maxSkew": 2}])
+        assert workload["replicas"] == 5
+        assert not {kind for kind, *_ in made} & {"PriorityClass"}
+
+    @pytest.mark.parametrize("value", ["profile=nodes", "imge.tag=1", "replicas=0", "scraper.monitor=Probe"])
+    def test_refuses_what_is_no_value(self, value: str) -> None:
+        done = helm("template", "--set", value)
+        assert done.returncode != 0
+        assert "values don't meet the specifications of the schema" in done.stderr
+
+    def test_helm_finds_nothing_in_it(self) -> None:
+        done = helm("lint", "--strict")
+        assert done.returncode == 0, done.stdout
+
+
+def by_identity(objects: Objects) -> dict[tuple[str, ...], dict[str, Any]]:
+    """By kind, namespace and name; a release's own namespace is Helm's to make."""
+    found = [one for one in objects if one["kind"] != "Namespace"]
+    told = {(one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]): one for one in found}
+    assert len(told) == len(found), "one object twice"
+    return told
+
+
+class TestReadme:
+    TEXT = (DEPLOY / "README.md").read_text()
+    BLOCKS = tuple(dedent(block) for block in re.findall(r"```yaml\n(.*?) *```", TEXT, re.DOTALL))
+
+    @pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
+    def test_its_kustomizations_can_be_built(self, block: str, tmp_path: Path) -> None:
+        (tmp_path / "watchslo").symlink_to(ROOT)
+        (tmp_path / "watchslo.yaml").write_text("paused: true\n")
+        (tmp_path / "kustomization.yaml").write_text(block)
+        assert kustomized(tmp_path)
+
+    def test_its_parameters_arrive(self, tmp_path: Path) -> None:
+        (tmp_path / "watchslo").symlink_to(ROOT)
+        (block,) = (block for block in self.BLOCKS if "observability" in block)
+        (tmp_path / "kustomization.yaml").write_text(block)
+        text = as_text(kustomized(tmp_path))
+        assert text.count("release: kube-prometheus-stack") == 2
+        for told in ("name: observability", "cidr: 10.0.3.0/24", "registry.example.org/watchslo:0.1.0", "512Mi"):
+            assert told in text
+
+
+class TestRights:
+    """A daemon that may do what was written down, and nothing else, is ready and is never refused."""
+
+    def test_of_a_profile_are_enough(self, cluster: Cluster, tmp_path: Path) -> None:
+        objects = kustomized(DEPLOY / "overlays/managed")
+        rights = [one for one in objects if one["kind"] == "ServiceAccount" or one["apiVersion"].startswith(RBAC)]
+        config = DEPLOY / "chart/profiles/managed/watchslo.yaml"
+        assert_enough(cluster, rights, config, tmp_path)
+
+    def test_of_all_there_is_are_enough(self, cluster: Cluster, tmp_path: Path) -> None:
+        limits = {"requestsPerSecond": 100, "auditsPerSecond": 10}
+        config = config_file(tmp_path, watch=[{"resource": "*"}], exclude=["secrets"], limits=limits)
+        done = watchslo("rbac", "--config", config, "--kubeconfig", cluster.plane.kubeconfig())
+        assert (done.returncode, done.stderr) == (0, "")
+        account = yaml.safe_load((DEPLOY / "base/service-account.yaml").read_text())
+        assert_enough(cluster, [account, *yaml.safe_load_all(done.stdout)], config, tmp_path)
+
+    def test_that_need_the_cluster_cannot_be_written_without_one(self, tmp_path: Path) -> None:
+        config = config_file(tmp_path, watch=[{"resource": "*"}])
+        done = watchslo("rbac", "--config", config, "--kubeconfig", tmp_path / "none")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == f"watchslo: {tmp_path / 'none'}: no such kubeconfig; name a file that exists\n"
+
+
+def assert_enough(cluster: Cluster, rights: Objects, config: Path, folder: Path) -> None:
+    account = next(one["metadata"]["name"] for one in rights if one["kind"] == "ServiceAccount")
+    assert cluster.apply(rights) == ""
+    try:
+        eventually(lambda: all(cluster.permits(account, role) for role in rights), RBAC_SECONDS, "permitted", every=0.2)
+        kubeconfig = cluster.plane.kubeconfig(account, {"token": cluster.token(account)})
+        with Daemon(folder / "daemon", "--config", config, "--kubeconfig", kubeconfig) as daemon:
+            daemon.until_ready()
+            daemon.until(lambda scrape: scrape.total(ASKED, kind="audit") > 0, AUDIT_SECONDS, "audited")
+            assert daemon.scrape().total(ASKED, code="403") == 0
+            assert all(stream["up"] for stream in daemon.streams().values())
+    finally:
+        cluster.delete(rights)
