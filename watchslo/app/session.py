@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import resource
 import signal
 import socket
 import sys
@@ -27,16 +28,26 @@ from watchslo.serve.server import Server, listen, url
 from watchslo.serve.tls import Certificate
 
 SWITCH_SECONDS = 0.0005  # else a thread that encodes delays stamps by 10 ms at P99, now by 1.4
+MOST_FILES = 65_536
 INTERRUPTED = 130
 
 T = TypeVar("T")
 
 
 def run_on_loop(work: Coroutine[None, None, T]) -> T:
-    """Runs `work` on the fastest loop there is, with threads that give way quickly."""
+    """Runs `work` on the fastest loop there is, with threads that give way quickly, and with files enough."""
     sys.setswitchinterval(SWITCH_SECONDS)
+    _allow_files()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(work)
+
+
+def _allow_files() -> None:
+    """Each watch and each reader needs an open file: of the usual 1,024, readers could leave none to the watches."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+    if 0 <= soft < wanted:  # what is unlimited is negative
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def supervise(

@@ -20,7 +20,7 @@ from watchslo.serve.tls import Certificate
 
 GRACE_SECONDS = 2  # for answers under way at shutdown, which has five seconds in all
 BACKLOG = 1024  # connections that may wait in the kernel
-PACE_SECONDS = 0.003  # between two of them: a thousand at once would keep the interpreter from what measures
+PACE_SECONDS = 0.001  # between two of them: a thousand at once would keep the interpreter from what measures
 FULL_SECONDS = 0.05  # before another look for room, where every connection is being answered
 EXHAUSTED_SECONDS = 0.5  # after a connection that the kernel could not give us
 LOOK_SECONDS = 0.25  # between two looks at who is too slow

@@ -14,9 +14,9 @@ ALLOWED_SECONDS = 60.0  # also how long a token that was revoked may still read
 DENIED_SECONDS = 10.0  # a right that was granted just now is soon seen
 TRUSTED_SECONDS = 900.0  # after the last review that allowed it, while no other can be had
 RETRY_SECONDS = 10.0  # between two reviews that fail, of one who is trusted meanwhile
-MOST = 1024  # verdicts; fewer than a hundred are in force, whoever asks: see REVIEWS_PER_SECOND
+MOST = 1024  # verdicts; strangers add one a second, see REVIEWS_PER_SECOND, and theirs are the first to be forgotten
 REVIEWS_PER_SECOND = 1.0  # of those who are not known as allowed
-BURST = 10.0  # so many at once, after a quiet time: a page has several parts
+BURST = 10.0  # so many at once, after a quiet time: several scrapers may begin together
 
 
 class Verdict(Enum):

@@ -1,10 +1,11 @@
 import asyncio
+import resource
 import sys
 from pathlib import Path
 
 import pytest
 
-from watchslo.app.session import SWITCH_SECONDS, run_on_loop, supervise
+from watchslo.app.session import MOST_FILES, SWITCH_SECONDS, run_on_loop, supervise
 from watchslo.config import Config
 from watchslo.errors import ConnectError
 
@@ -34,6 +35,26 @@ def test_the_loop_is_fast_and_threads_give_way(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(sys, "setswitchinterval", intervals.append)
     assert run_on_loop(loop()) == "uvloop"
     assert intervals == [SWITCH_SECONDS]
+
+
+@pytest.mark.parametrize(
+    ("limits", "wanted"),
+    [
+        ((1024, 524_288), (MOST_FILES, 524_288)),
+        ((1024, 4096), (4096, 4096)),
+        ((1024, resource.RLIM_INFINITY), (MOST_FILES, resource.RLIM_INFINITY)),
+        ((1_048_576, 1_048_576), None),
+        ((resource.RLIM_INFINITY, resource.RLIM_INFINITY), None),
+    ],
+)
+def test_readers_leave_files_to_the_watches(
+    monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int], wanted: tuple[int, int] | None
+) -> None:
+    told: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limit: told.append(limit))
+    run_on_loop(loop())
+    assert told == ([wanted] if wanted else [])
 
 
 def test_the_command_line_names_the_cluster(kubeconfig: Path) -> None:

@@ -12,7 +12,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from tests.unit.serve import readings
 from watchslo.config import Listen, ServerLimitsConfig
-from watchslo.errors import ServeError
+from watchslo.errors import ServeError, UnavailableError
 from watchslo.serve import status
 from watchslo.serve.build import this_build
 from watchslo.serve.exposition import MetricsEncoder
@@ -25,11 +25,13 @@ ANY_PORT = Listen("127.0.0.1", 0)
 
 
 @asynccontextmanager
-async def serving(snapshot: Snapshot, heartbeat: float = 0.0) -> AsyncIterator[aiohttp.ClientSession]:
-    """A client of a server that runs meanwhile."""
+async def serving(snapshot: Snapshot | None, heartbeat: float = 0.0) -> AsyncIterator[aiohttp.ClientSession]:
+    """A client of a server that runs meanwhile; without a snapshot, the loop that measures hangs."""
     listener = listen(ANY_PORT)
 
     async def latest() -> Snapshot:
+        if snapshot is None:
+            raise UnavailableError("It hangs.")
         return snapshot
 
     app = create_app(latest, lambda: heartbeat, MetricsEncoder(Detail.BASIC))
@@ -82,6 +84,16 @@ async def test_tells_a_kubelet_what_is_wrong() -> None:
         async with client.get("/readyz") as answer:
             assert answer.status == 503
             assert (await answer.text()).splitlines() == ["the clock has not ticked yet", "no stream has started"]
+
+
+async def test_answers_while_the_loop_that_measures_hangs() -> None:
+    async with serving(None, heartbeat=7.25) as client:
+        for path in ("/metrics", "/", "/api/v1/status", "/readyz"):
+            async with client.get(path) as answer:
+                assert (answer.status, await answer.json()) == (503, {"detail": "It hangs."})
+                assert answer.headers["Retry-After"] == "1"
+        async with client.get("/healthz") as answer:
+            assert (answer.status, await answer.text()) == (503, "the last heartbeat was 7.2 s ago\n")
 
 
 async def test_answers_heads_without_a_body() -> None:
