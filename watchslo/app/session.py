@@ -19,6 +19,7 @@ from watchslo.kube.connect import connect
 from watchslo.monitor.supervisor import Supervisor
 from watchslo.serve.build import this_build
 from watchslo.serve.exposition import MetricsEncoder
+from watchslo.serve.feed import Feed
 from watchslo.serve.http import Server, create_app, listen
 from watchslo.serve.metrics import Detail
 
@@ -73,15 +74,19 @@ def stop_signals(stop: asyncio.Event) -> Iterator[None]:
 @contextlib.asynccontextmanager
 async def serving(supervisor: Supervisor, config: Config, listener: socket.socket) -> AsyncIterator[None]:
     """Shows a supervisor at an open socket for as long as the context lasts."""
+    feed = Feed()
+    supervisor.on_evaluation(feed.observe)
     app = create_app(
         supervisor.snapshot,
         lambda: time.monotonic() - supervisor.lag.last_beat,
         MetricsEncoder(Detail(config.metrics)),
+        feed,
     )
     server = Server(app, listener)
     task = asyncio.create_task(server.run_until_stopped())
     try:
         yield
     finally:
+        feed.close()  # first: who follows it holds up the server's end
         server.stop()
         await task

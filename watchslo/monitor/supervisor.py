@@ -87,6 +87,7 @@ class Supervisor:
         self._tainted = 0.0
         self._snapshot: Snapshot | None = None
         self._snapshot_taken = 0.0
+        self._listeners: list[Callable[[Snapshot], None]] = []
         self._log = structlog.get_logger()
         self._trouble = Trouble(self._log)
 
@@ -111,6 +112,10 @@ class Supervisor:
             for _, stream in self._streams.values():
                 stream.halt(Reason.SHUTDOWN)
         return last
+
+    def on_evaluation(self, listen: Callable[[Snapshot], None]) -> None:
+        """Hands each new evaluation's snapshot to `listen`, which is not to hold up the loop."""
+        self._listeners.append(listen)
 
     def configure(self, config: Config) -> None:
         """Puts a new configuration in force; raises ConfigError, and keeps the old one, if that needs a restart."""
@@ -324,6 +329,8 @@ class Supervisor:
             home.evaluate(time.monotonic())
         self._diagnose()
         self._snapshot = None
+        for listen in self._listeners:
+            listen(self.snapshot())
 
     def _compare(self) -> None:
         """Holds the watches of one resource, at all apiservers, against each other and against the caches.

@@ -13,8 +13,10 @@ from fastapi.responses import PlainTextResponse
 from watchslo import __version__
 from watchslo.config import Listen
 from watchslo.errors import ServeError
-from watchslo.serve import page, status
+from watchslo.serve import api, page, status
+from watchslo.serve import feed as feeding
 from watchslo.serve.exposition import MetricsEncoder, negotiate
+from watchslo.serve.feed import Feed
 from watchslo.serve.rendering import Document, Renderer
 from watchslo.snapshot import Snapshot
 
@@ -61,13 +63,18 @@ def _joined(host: str, port: int) -> str:
 # --- what is answered ------------------------------------------------------------------------------------------------
 
 
-def create_app(latest: Callable[[], Snapshot], heartbeat: Callable[[], float], metrics: MetricsEncoder) -> FastAPI:
-    """The application: `latest` gives the newest snapshot, `heartbeat` the seconds since the loop last beat."""
+def create_app(
+    latest: Callable[[], Snapshot], heartbeat: Callable[[], float], metrics: MetricsEncoder, feed: Feed
+) -> FastAPI:
+    """The application: `latest` gives the newest snapshot, `heartbeat` the seconds since the loop last beat.
+
+    `feed` tells what was, and what changes.
+    """
     app = FastAPI(title="watchslo", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
     renderer = Renderer()
 
-    async def index() -> Response:
-        return _response(await renderer.render(latest(), page, page.encode))
+    async def newest() -> Snapshot:
+        return latest()
 
     async def scrape(request: Request) -> Response:
         form = negotiate(_header(request, "accept"), _header(request, "accept-encoding"))
@@ -93,11 +100,12 @@ def create_app(latest: Callable[[], Snapshot], heartbeat: Callable[[], float], m
         return _response(await renderer.render(latest(), status, status.encode))
 
     unready = {503: {"description": "Not so; the text says why."}}
-    _route(app, "/", index, include_in_schema=False)
     _route(app, "/metrics", scrape, include_in_schema=False)
     _route(app, "/healthz", healthz, responses=unready, response_class=PlainTextResponse)
     _route(app, "/readyz", readyz, responses=unready, response_class=PlainTextResponse)
     _route(app, "/api/v1/status", read_status, response_model=status.Status)
+    for route in (*page.routes(newest, feed), *api.routes(feed), *feeding.routes(feed)):
+        _route(app, route.path, route.endpoint, **route.documented)
     app.openapi()  # made now, because later it would hold up the loop
     return app
 

@@ -17,6 +17,7 @@ from watchslo.errors import ServeError
 from watchslo.serve import status
 from watchslo.serve.build import this_build
 from watchslo.serve.exposition import MetricsEncoder
+from watchslo.serve.feed import Feed
 from watchslo.serve.http import Server, create_app, listen, url
 from watchslo.serve.metrics import Detail
 from watchslo.snapshot import Snapshot
@@ -28,11 +29,14 @@ ANY_PORT = Listen("127.0.0.1", 0)
 async def serving(snapshot: Snapshot, heartbeat: float = 0.0) -> AsyncIterator[aiohttp.ClientSession]:
     """A client of a server that runs meanwhile."""
     listener = listen(ANY_PORT)
-    app = create_app(lambda: snapshot, lambda: heartbeat, MetricsEncoder(Detail.BASIC))
+    feed = Feed()
+    feed.observe(snapshot)
+    app = create_app(lambda: snapshot, lambda: heartbeat, MetricsEncoder(Detail.BASIC), feed)
     server = Server(app, listener)
     running = asyncio.create_task(server.run_until_stopped())
     async with aiohttp.ClientSession(url(listener)) as client:
         yield client
+    feed.close()
     server.stop()
     await running
 
@@ -83,7 +87,7 @@ async def test_tells_a_kubelet_what_is_wrong() -> None:
 
 async def test_answers_heads_without_a_body() -> None:
     async with serving(readings.SNAPSHOT) as client:
-        for path in ("/", "/metrics", "/healthz", "/readyz", "/api/v1/status"):
+        for path in ("/", "/page/page.js", "/metrics", "/healthz", "/readyz", "/api/v1/status", "/api/v1/series"):
             async with client.head(path) as answer:
                 assert answer.status == 200
                 assert int(answer.headers["Content-Length"]) > 0
@@ -102,7 +106,8 @@ async def test_refuses_what_it_does_not_know_in_json() -> None:
 async def test_documents_its_interface() -> None:
     async with serving(readings.SNAPSHOT) as client, client.get("/openapi.json") as answer:
         document = await answer.json()
-    assert set(document["paths"]) == {"/healthz", "/readyz", "/api/v1/status"}
+    paths = {"/healthz", "/readyz", "/api/v1/status", "/api/v1/series", "/api/v1/events"}
+    assert set(document["paths"]) == paths
     assert "Quantile" in document["components"]["schemas"]
 
 
