@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median_low
 
+from watchslo.history.words import duration
 from watchslo.monitor.rehearsal import Headroom, Rehearsal
-from watchslo.serve.page import duration
 from watchslo.watch import strategy
 from watchslo.watch.strategy import PAGE_SIZE
 

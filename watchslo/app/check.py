@@ -13,9 +13,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from watchslo.app import logs
 from watchslo.app.session import run_on_loop, stop_signals, supervise
-from watchslo.app.table import P99, Line, Verdict, diagnosis, draw, judge, plain_console
+from watchslo.app.table import Line, diagnosis, draw, judge, plain_console
 from watchslo.config import load, parse_duration
 from watchslo.errors import ConfigError
+from watchslo.history.judgement import P99, Verdict
 from watchslo.monitor.crew import Crew
 from watchslo.monitor.supervisor import Supervisor
 from watchslo.snapshot import Snapshot

@@ -20,6 +20,7 @@ from watchslo.app.advice import Advice, Outcome, advise, failing, outcomes, reme
 from watchslo.app.session import INTERRUPTED, run_on_loop, stop_signals
 from watchslo.app.table import plain_console
 from watchslo.errors import ConfigError, ConnectError
+from watchslo.history.words import ABSENT, duration
 from watchslo.kube.access import Connection
 from watchslo.kube.connect import connect
 from watchslo.kube.discovery import Discovery
@@ -27,7 +28,6 @@ from watchslo.kube.limiter import Limiter
 from watchslo.model import SERVICE, Resource
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.rehearsal import Chronicle, Headroom, Rehearsal, count_objects, rehearse_once
-from watchslo.serve.page import ABSENT, duration
 from watchslo.watch.failure import Failure, Reason
 from watchslo.watch.strategy import STRATEGIES, TAIL, Strategy
 

@@ -21,6 +21,7 @@ from watchslo.kube.connect import connect
 from watchslo.monitor.supervisor import Supervisor
 from watchslo.serve.build import this_build
 from watchslo.serve.exposition import MetricsEncoder
+from watchslo.serve.feed import Feed
 from watchslo.serve.handover import Handover
 from watchslo.serve.http import create_app
 from watchslo.serve.metrics import Detail
@@ -98,10 +99,13 @@ async def serving(supervisor: Supervisor, config: Config, listener: socket.socke
     """
     loop = asyncio.get_running_loop()
     certificate = Certificate(config.server.tls) if config.server.tls else None
+    feed = Feed()
+    supervisor.on_evaluation(feed.observe)
     app = create_app(
         Handover(supervisor.snapshot, loop),
         lambda: time.monotonic() - supervisor.lag.last_beat,
         MetricsEncoder(Detail(config.metrics)),
+        feed,
         Authorizer(supervisor.review, loop) if config.server.authorization == "kubernetes" else None,
     )
     server = Server(app, listener, config.server.limits, certificate)
@@ -109,4 +113,5 @@ async def serving(supervisor: Supervisor, config: Config, listener: socket.socke
     try:
         yield url(listener, "https" if certificate else "http")
     finally:
+        feed.close()  # first: who follows it holds up the server's end
         await server.stop()

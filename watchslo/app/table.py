@@ -2,26 +2,17 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 
 from rich.console import Console
 from rich.table import Table
 
+from watchslo.history import judgement
+from watchslo.history.judgement import P99, Verdict, window_of
+from watchslo.history.words import ABSENT, duration
 from watchslo.model import SERVICE
-from watchslo.serve.page import ABSENT, duration
 from watchslo.snapshot import QuantileReading, Snapshot, StreamReading, WindowReading
 
-P99 = 0.99
 ENDLESS_COLUMNS = 10_000  # of what is no terminal
-
-
-class Verdict(StrEnum):
-    """Of one watch and one window. What is proven needs no number of events; what is estimated does."""
-
-    WITHIN = "within"
-    BEYOND = "beyond"
-    FEW_EVENTS = "few events"
-    NOT_MEASURED = "not measured"
 
 
 STYLES = {
@@ -57,25 +48,10 @@ def judge(snapshot: Snapshot, window: str, min_events: int) -> list[Line]:
 
 
 def _line(stream: StreamReading, name: str, min_events: int) -> Line:
-    window = next(window for window in stream.track.windows if window.name == name)
+    window = window_of(stream, name)
+    assert window is not None
     quantiles = {quantile.q: quantile for quantile in window.quantiles}
-    threshold = stream.track.objective.threshold
-    verdict = _verdict(quantiles.get(P99), window.events, threshold, min_events)
-    if (stream.stalled_for or 0.0) > threshold and verdict is not Verdict.BEYOND:
-        verdict = Verdict.NOT_MEASURED  # what came before the stall says nothing of now
-    return Line(stream, window, quantiles, verdict)
-
-
-def _verdict(p99: QuantileReading | None, events: int, threshold: float, min_events: int) -> Verdict:
-    if p99 is None:
-        return Verdict.NOT_MEASURED
-    if p99.upper <= threshold:
-        return Verdict.WITHIN
-    if p99.lower > threshold:
-        return Verdict.BEYOND
-    if events < min_events:
-        return Verdict.FEW_EVENTS
-    return Verdict.WITHIN if p99.estimate <= threshold else Verdict.BEYOND
+    return Line(stream, window, quantiles, judgement.judge(stream, window, min_events))
 
 
 def plain_console(*, stderr: bool = False) -> Console:

@@ -47,6 +47,7 @@ SELDOM_SECONDS = 1800.0  # the same where there may be an instance on each of th
 SNAPSHOT_SECONDS = 1.0
 ROTATION_SECONDS = 10.0  # over which watches are reopened with new credentials: not all are to be closed at once
 HISTORY_SHARE = 0.1  # of all probes: they are needed seldom
+EARLY_SECONDS = 0.01  # timers are rounded: what wakes so little before an evaluation is due is not to make it twice
 OVERLOADED_SECONDS = 0.5  # of lag between two evaluations: a tenth of the time, and the SLO is not judged by it
 
 
@@ -98,6 +99,7 @@ class Supervisor:
         self._tainted = 0.0
         self._snapshot: Snapshot | None = None
         self._snapshot_taken = 0.0
+        self._listeners: list[Callable[[Snapshot], None]] = []
         self._log = structlog.get_logger()
         self._trouble = Trouble(self._log)
 
@@ -123,6 +125,10 @@ class Supervisor:
             for _, stream in self._streams.values():
                 stream.halt(Reason.SHUTDOWN)
         return last
+
+    def on_evaluation(self, listen: Callable[[Snapshot], None]) -> None:
+        """Hands each new evaluation's snapshot to `listen`, which is not to hold up the loop."""
+        self._listeners.append(listen)
 
     def configure(self, config: Config) -> None:
         """Puts a new configuration in force; raises ConfigError, and keeps the old one, if that needs a restart."""
@@ -348,7 +354,8 @@ class Supervisor:
 
     async def _keep_evaluating(self) -> None:
         while True:
-            await asyncio.sleep(BLOCK_SECONDS - time.monotonic() % BLOCK_SECONDS)
+            reached = time.monotonic() + EARLY_SECONDS
+            await asyncio.sleep(BLOCK_SECONDS - reached % BLOCK_SECONDS + EARLY_SECONDS)
             await self._evaluate()
             give_back()
 
@@ -366,6 +373,8 @@ class Supervisor:
             home.evaluate(time.monotonic())
         self._diagnose()
         self._snapshot = None
+        for listen in self._listeners:
+            listen(self.snapshot())
 
     def _compare(self) -> None:
         """Holds the watches of one resource, at all apiservers, against each other and against the caches.

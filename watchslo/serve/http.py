@@ -1,18 +1,19 @@
 """What is answered: metrics, health, status and a page, all from the newest snapshot."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 
 from watchslo import __version__
 from watchslo.errors import UnavailableError
-from watchslo.serve import page, status
+from watchslo.serve import api, page, status
+from watchslo.serve import feed as feeding
 from watchslo.serve.exposition import MetricsEncoder, negotiate
+from watchslo.serve.feed import Feed
 from watchslo.serve.gate import Authorize, Gate, unavailable
 from watchslo.serve.rendering import Document, Renderer
+from watchslo.serve.route import Route
 from watchslo.snapshot import Snapshot
 
 STALE_HEARTBEAT_SECONDS = 5.0  # a hundred beats missed: what still answers here measures nothing any more
@@ -20,25 +21,25 @@ STALE_HEARTBEAT_SECONDS = 5.0  # a hundred beats missed: what still answers here
 Latest = Callable[[], Awaitable[Snapshot]]
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
-    """A path, who answers it, and what its documentation says; an open one is answered whoever asks."""
-
-    path: str
-    endpoint: Callable[..., Any]
-    open: bool = False
-    documented: Mapping[str, Any] = field(default_factory=dict)
-
-
 def create_app(
-    latest: Latest, heartbeat: Callable[[], float], metrics: MetricsEncoder, authorize: Authorize | None = None
+    latest: Latest,
+    heartbeat: Callable[[], float],
+    metrics: MetricsEncoder,
+    feed: Feed,
+    authorize: Authorize | None = None,
 ) -> FastAPI:
     """The application: `latest` gives the newest snapshot, `heartbeat` the seconds since the measuring loop last beat.
 
-    Without `authorize` everybody may read everything.
+    `feed` tells what was, and what changes. Without `authorize` everybody may read everything.
     """
     app = FastAPI(title="watchslo", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
-    routes = [*_probes(latest, heartbeat), *_readings(latest, metrics)]
+    routes = [
+        *_probes(latest, heartbeat),
+        *_readings(latest, metrics),
+        *page.routes(latest, feed),
+        *api.routes(feed),
+        *feeding.routes(feed),
+    ]
     for route in routes:  # HEAD is not documented: the server leaves out the body
         app.add_api_route(route.path, route.endpoint, methods=["GET"], **route.documented)
         app.add_api_route(route.path, route.endpoint, methods=["HEAD"], include_in_schema=False)
@@ -76,9 +77,6 @@ def _probes(latest: Latest, heartbeat: Callable[[], float]) -> list[Route]:
 def _readings(latest: Latest, metrics: MetricsEncoder) -> list[Route]:
     renderer = Renderer()
 
-    async def index() -> Response:
-        return _response(await renderer.render(await latest(), page, page.encode))
-
     async def scrape(request: Request) -> Response:
         form = negotiate(_header(request, "accept"), _header(request, "accept-encoding"))
         document = await renderer.render(await latest(), form, lambda snapshot: metrics.encode(snapshot, form))
@@ -88,10 +86,8 @@ def _readings(latest: Latest, metrics: MetricsEncoder) -> list[Route]:
         """Everything watchslo knows at this moment."""
         return _response(await renderer.render(await latest(), status, status.encode))
 
-    undocumented = {"include_in_schema": False}
     return [
-        Route("/", index, documented=undocumented),
-        Route("/metrics", scrape, documented=undocumented),
+        Route("/metrics", scrape, documented={"include_in_schema": False}),
         Route("/api/v1/status", read_status, documented={"response_model": status.Status}),
     ]
 

@@ -15,7 +15,9 @@ from watchslo.serve.rendering import Document
 from watchslo.snapshot import Cause, Confidence, Hop, Snapshot
 
 
-class _Part(BaseModel):
+class Part(BaseModel):
+    """What all parts of an answer share: read from attributes, camelCase in JSON, null for what is infinite."""
+
     model_config = ConfigDict(
         alias_generator=AliasGenerator(serialization_alias=to_camel),
         from_attributes=True,
@@ -33,14 +35,14 @@ def _rows(*columns: str) -> BeforeValidator:
     return BeforeValidator(rows)
 
 
-class Bounds(_Part):
+class Bounds(Part):
     """An interval in seconds; `upper` is null where nothing bounds it."""
 
     lower: float
     upper: float | None
 
 
-class Build(_Part):
+class Build(Part):
     """Which code runs."""
 
     version: str
@@ -48,7 +50,7 @@ class Build(_Part):
     python_version: str
 
 
-class Shard(_Part):
+class Shard(Part):
     """Which share of the watches runs here: number `index`, from 0, of `count`; `elsewhere` run in the others."""
 
     index: int
@@ -56,7 +58,7 @@ class Shard(_Part):
     elsewhere: int
 
 
-class Monitor(_Part):
+class Monitor(Part):
     """The daemon itself. It is ready when `notReady` is empty.
 
     A stalled watch is found within `stallDetection` seconds, or never where that is null: audits are off.
@@ -74,7 +76,7 @@ class Monitor(_Part):
     shard: Shard
 
 
-class RequestCount(_Part):
+class RequestCount(Part):
     """Requests of one kind with one answer."""
 
     kind: str
@@ -82,7 +84,7 @@ class RequestCount(_Part):
     count: int
 
 
-class Quantile(_Part):
+class Quantile(Part):
     """A quantile in seconds; where `resolved` is false it lies below the ticks' round trip and is no measurement.
 
     `lower` and `upper` are rigorous for the window's true quantile; `upper` is null where nothing bounds it.
@@ -95,7 +97,7 @@ class Quantile(_Part):
     resolved: bool
 
 
-class Window(_Part):
+class Window(Part):
     """A rolling window: its length in seconds, the number of events in it, their quantiles."""
 
     name: str
@@ -104,7 +106,7 @@ class Window(_Part):
     quantiles: list[Quantile]
 
 
-class Apiserver(_Part):
+class Apiserver(Part):
     """One apiserver; `unproven` says why its revisions cannot be trusted, `offset` is its wall clock minus ours.
 
     `watched` is false of the service where each apiserver is watched; `peers` is how many apiservers its address stands
@@ -129,7 +131,7 @@ class Apiserver(_Part):
     audits: dict[str, int]
 
 
-class Ticker(_Part):
+class Ticker(Part):
     """The ticks through one apiserver; they count only where they are `vouched` to be of this clock's storage.
 
     `answeredAgo` is for how many seconds none was answered, `failure` why not, while they fail.
@@ -143,7 +145,7 @@ class Ticker(_Part):
     vouched: bool
 
 
-class Domain(_Part):
+class Domain(Part):
     """One revision clock; `interval` is the width of the newest one that its ticks cut."""
 
     name: str
@@ -155,7 +157,7 @@ class Domain(_Part):
     tickers: list[Ticker]
 
 
-class Objective(_Part):
+class Objective(Part):
     """The objective in force; `verdicts` counts events, `windows` those judged."""
 
     threshold: float
@@ -165,7 +167,7 @@ class Objective(_Part):
     windows: dict[str, int]
 
 
-class HopLatency(_Part):
+class HopLatency(Part):
     """How long a part of the way took; `events` counts those for which that is known."""
 
     hop: Hop
@@ -173,7 +175,7 @@ class HopLatency(_Part):
     windows: list[Window]
 
 
-class Latency(_Part):
+class Latency(Part):
     """How late the events of one watch were; `events` counts the samples, `unmeasured` by reason what is none.
 
     `hops` has the parts of the way that were measured at least once.
@@ -187,7 +189,7 @@ class Latency(_Part):
     objective: Objective
 
 
-class CloseCount(_Part):
+class CloseCount(Part):
     """Watches that ended for one reason."""
 
     class_: str = Field(validation_alias="class", serialization_alias="class")
@@ -195,7 +197,7 @@ class CloseCount(_Part):
     count: int
 
 
-class Failure(_Part):
+class Failure(Part):
     """The last thing that went wrong."""
 
     reason: str
@@ -203,7 +205,7 @@ class Failure(_Part):
     at: datetime = Field(validation_alias="at_wall")
 
 
-class History(_Part):
+class History(Part):
     """How long a client of one resource may be away before it gets a 410: `seconds`, or `revisions` of the storage.
 
     Where it is `complete`, nothing has been dropped yet, and it is longer than that. `fits` says whether a full list,
@@ -220,7 +222,7 @@ class History(_Part):
     probed_at: datetime = Field(validation_alias="probed_wall")
 
 
-class Transport(_Part):
+class Transport(Part):
     """What the kernel knows of the open watch's connection: round trip and silence in seconds, segments sent anew."""
 
     round_trip: float
@@ -228,7 +230,7 @@ class Transport(_Part):
     silent: float
 
 
-class Stream(_Part):
+class Stream(Part):
     """One watch; `membership` says how its revisions relate to the clock of its domain.
 
     What the inventory knows, `unseenChanges` by kind and `inventoryObjects`, is null without one. `lastAudit` is what
@@ -281,7 +283,7 @@ class Stream(_Part):
     latency: Latency = Field(validation_alias="track")
 
 
-class Diagnosed(_Part):
+class Diagnosed(Part):
     """Why watches are late: of one apiserver and one watch where these are named, else of all.
 
     `evidence` and `next` are sentences: what speaks for it, and what to look at.
@@ -296,7 +298,7 @@ class Diagnosed(_Part):
     next: str
 
 
-class Status(_Part):
+class Status(Part):
     """Everything watchslo knows at one moment. Fields may be added; none changes its meaning within `v1`.
 
     `causes` has the surest first.

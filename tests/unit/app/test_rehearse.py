@@ -16,10 +16,10 @@ from watchslo.app.rehearse import Question, rehearse
 from watchslo.app.session import INTERRUPTED
 from watchslo.cli import STRATEGIES as NAMES
 from watchslo.errors import ConfigError, ConnectError
+from watchslo.history.words import ABSENT
 from watchslo.kube.client import Page
 from watchslo.model import SERVICE
 from watchslo.monitor.rehearsal import PATIENCE_SECONDS, Rehearsal, count_objects
-from watchslo.serve.page import ABSENT
 from watchslo.watch.failure import ENDED, Failure, Phase, Reason, because
 from watchslo.watch.strategy import STRATEGIES
 

@@ -4,7 +4,8 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.serve import readings
-from watchslo.app.table import P99, Line, Verdict, diagnosis, draw, figures, judge, plain_console, says
+from watchslo.app.table import Line, diagnosis, draw, figures, judge, plain_console, says
+from watchslo.history.judgement import P99, Verdict
 from watchslo.snapshot import Cause, CauseReading, Confidence, QuantileReading, Snapshot, StreamReading, WindowReading
 
 

@@ -23,7 +23,7 @@ from watchslo.errors import ConfigError
 from watchslo.kube.reviews import Review
 from watchslo.model import Resource
 from watchslo.monitor.supervisor import REFRESH_SECONDS, Supervisor
-from watchslo.snapshot import ShardReading
+from watchslo.snapshot import ShardReading, Snapshot
 from watchslo.watch.failure import Failure, Reason
 
 WIDGETS = Resource("", "v1", "widgets", namespaced=True)
@@ -53,6 +53,15 @@ class TestStart:
         minute = next(window for window in stream.track.windows if window.name == "1m")
         assert minute.events > 450
         assert minute.quantiles[0].upper < 1.0
+
+    async def test_each_evaluation_is_handed_on(self) -> None:
+        async with running(config("pods")) as run:
+            told: list[Snapshot] = []
+            run.supervisor.on_evaluation(told.append)
+            await asyncio.sleep(12)
+            times = [snapshot.at_wall - told[0].at_wall for snapshot in told]
+        assert times == [0.0, 5.0, 10.0]
+        assert len(told) == 4  # the last one is made at the end
 
     async def test_steady_state_costs_two_ticks_a_second(self, cluster: Cluster) -> None:
         async with running(config("pods", "nodes", "configmaps", limits={"auditsPerSecond": 0})):

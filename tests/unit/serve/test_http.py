@@ -13,9 +13,10 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from tests.unit.serve import readings
 from watchslo.config import Listen, ServerLimitsConfig
 from watchslo.errors import ServeError, UnavailableError
-from watchslo.serve import status
+from watchslo.serve import feed, status
 from watchslo.serve.build import this_build
 from watchslo.serve.exposition import MetricsEncoder
+from watchslo.serve.feed import Feed
 from watchslo.serve.http import create_app
 from watchslo.serve.metrics import Detail
 from watchslo.serve.server import Server, listen, url
@@ -28,17 +29,21 @@ ANY_PORT = Listen("127.0.0.1", 0)
 async def serving(snapshot: Snapshot | None, heartbeat: float = 0.0) -> AsyncIterator[aiohttp.ClientSession]:
     """A client of a server that runs meanwhile; without a snapshot, the loop that measures hangs."""
     listener = listen(ANY_PORT)
+    history = Feed()
+    if snapshot is not None:
+        history.observe(snapshot)
 
     async def latest() -> Snapshot:
         if snapshot is None:
             raise UnavailableError("It hangs.")
         return snapshot
 
-    app = create_app(latest, lambda: heartbeat, MetricsEncoder(Detail.BASIC))
+    app = create_app(latest, lambda: heartbeat, MetricsEncoder(Detail.BASIC), history)
     server = Server(app, listener, ServerLimitsConfig())
     server.start()
     async with aiohttp.ClientSession(url(listener)) as client:
         yield client
+    history.close()
     await server.stop()
 
 
@@ -70,6 +75,37 @@ async def test_serves_status_and_page() -> None:
             assert "12.3 ms" in await answer.text()
 
 
+async def test_serves_what_was_and_what_changes() -> None:
+    async with serving(readings.SNAPSHOT) as client:
+        async with client.get("/api/v1/events") as answer:
+            assert answer.headers["Content-Type"].startswith("text/event-stream")
+            assert await answer.content.readline() == b"retry: 2000\n"
+            assert await answer.content.readline() == b"\n"
+            assert await answer.content.readline() == b"event: full\n"
+        async with client.get("/api/v1/series", params={"resource": "jobs", "window": "90s"}) as answer:
+            found = await answer.json()
+            assert (found["window"], [watch["watch"] for watch in found["watches"]]) == (90.0, ["jobs"])
+        async with client.get("/api/v1/series") as answer:
+            assert (await answer.json())["window"] == 3600.0
+        async with client.get("/page/uplot/LICENSE") as answer:
+            assert "MIT" in await answer.text()
+
+
+@pytest.mark.parametrize(
+    ("query", "status_code"),
+    [({"resource": "things"}, 404), ({"window": "90"}, 422), ({"window": "0s"}, 422), ({"resource": "x" * 254}, 422)],
+)
+async def test_says_what_series_there_are_not(query: dict[str, str], status_code: int) -> None:
+    async with serving(readings.SNAPSHOT) as client, client.get("/api/v1/series", params=query) as answer:
+        assert answer.status == status_code
+
+
+async def test_onlookers_have_room_for_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "READERS", 0)
+    async with serving(readings.SNAPSHOT) as client, client.get("/api/v1/events") as answer:
+        assert (answer.status, await answer.text()) == (503, "too many onlookers; try again later\n")
+
+
 async def test_tells_a_kubelet_that_all_is_well() -> None:
     async with serving(readings.SNAPSHOT) as client:
         for path in ("/healthz", "/readyz"):
@@ -98,7 +134,7 @@ async def test_answers_while_the_loop_that_measures_hangs() -> None:
 
 async def test_answers_heads_without_a_body() -> None:
     async with serving(readings.SNAPSHOT) as client:
-        for path in ("/", "/metrics", "/healthz", "/readyz", "/api/v1/status"):
+        for path in ("/", "/page/page.js", "/metrics", "/healthz", "/readyz", "/api/v1/status", "/api/v1/series"):
             async with client.head(path) as answer:
                 assert answer.status == 200
                 assert int(answer.headers["Content-Length"]) > 0
@@ -117,7 +153,8 @@ async def test_refuses_what_it_does_not_know_in_json() -> None:
 async def test_documents_its_interface() -> None:
     async with serving(readings.SNAPSHOT) as client, client.get("/openapi.json") as answer:
         document = await answer.json()
-    assert set(document["paths"]) == {"/healthz", "/readyz", "/api/v1/status"}
+    paths = {"/healthz", "/readyz", "/api/v1/status", "/api/v1/series", "/api/v1/events"}
+    assert set(document["paths"]) == paths
     assert "Quantile" in document["components"]["schemas"]
 
 

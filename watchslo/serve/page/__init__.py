@@ -1,213 +1,197 @@
-"""The landing page: one table for people, without a script; for programs there is the status."""
+"""The page for people: the newest account as HTML that needs no script, and the scripts that keep it new.
 
-import base64
-import hashlib
-import math
-from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+What is shown is an `Update`, as it is told to onlookers: the scripts write the same cells from the same values.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from html import escape
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from string import Template
 
-from watchslo.serve.rendering import Document
-from watchslo.snapshot import (
-    ApiserverReading,
-    CauseReading,
-    MonitorReading,
-    QuantileReading,
-    Snapshot,
-    StreamReading,
-    TickerReading,
-    WindowReading,
-)
-from watchslo.watch.audit import Verdict as Audit
+from fastapi import Response
+
+from watchslo.history.chronicle import Account, Chronicle
+from watchslo.history.headline import Headline, Level
+from watchslo.history.judgement import BAD, Condition
+from watchslo.history.words import ABSENT, counted, duration, moment
+from watchslo.serve import update
+from watchslo.serve.feed import Feed
+from watchslo.serve.rendering import Document, Renderer
+from watchslo.serve.route import Route
+from watchslo.snapshot import CauseReading, MonitorReading, Snapshot
 
 _INDEX = Template(files(__package__).joinpath("index.html").read_text())
-_STYLE = files(__package__).joinpath("style.css").read_text()
-_STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 HEADERS = {
     "Content-Security-Policy": (
-        f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; img-src data:; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
     ),
     "Referrer-Policy": "no-referrer",
 }
-ABSENT = "–"  # noqa: RUF001 - typography: this is for people
-LAST_MINUTE = WindowReading("1m", 60.0, 0, ())  # until one has been evaluated
-ROUNDED_TO_SECONDS = 0.9995  # from here on three digits would write 1000 ms
-WHOLE_SECONDS = 99.95
-
-_RoundTrips = Mapping[str, float | None]
-"""The median round trip of the ticks by domain: what a quantile must exceed to be resolved."""
+MEDIA_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", "": "text/plain"}
+SIGNS = {Level.GOOD: "✓", Level.BAD: "✗", Level.UNKNOWN: "?"}  # colours are never alone
+WORST_FIRST = tuple(Condition)
 
 
-def encode(snapshot: Snapshot) -> Document:
-    """The page of a snapshot."""
-    round_trips = {domain.name: domain.median_round_trip for domain in snapshot.domains}
+def encode(account: Account) -> Document:
+    """The page of an account."""
+    snapshot = account.snapshot
     cluster = snapshot.monitor.cluster
+    watches = sorted(update.watches(account).values(), key=lambda one: (WORST_FIRST.index(one.condition), one.key))
     html = _INDEX.substitute(
         title=escape(f"watchslo: {cluster}" if cluster else "watchslo"),
-        style=_STYLE,
+        verdict=_verdict(account.headline),
+        causes="".join(f"<li>{_cause(cause)}" for cause in snapshot.causes),
         readiness=_readiness(snapshot.monitor),
-        unproven="".join(_unproven(apiserver) for apiserver in snapshot.apiservers),
-        headline=_headline(snapshot),
-        apiservers="\n".join(_apiserver_row(apiserver, snapshot) for apiserver in snapshot.apiservers),
-        rows="\n".join(_row(stream, round_trips) for stream in snapshot.streams),
+        checks="".join(
+            f'<li class="{check.level}"><span aria-hidden="true">{SIGNS[check.level]}</span> '
+            f"<strong>{escape(check.name)}</strong> {escape(check.text)}"
+            for check in account.checks
+        ),
+        watches="\n".join(map(_watch_row, watches)),
+        count=counted(len(watches), "watch"),
+        apiservers="\n".join(map(_apiserver_row, update.apiservers(snapshot))),
         version=escape(snapshot.monitor.build.version),
-        at=_time(snapshot.at_wall),
+        at=moment(snapshot.at_wall),
     )
     return Document(html.encode(), "text/html; charset=utf-8", HEADERS)
 
 
-def duration(seconds: float) -> str:
-    """Three digits and a unit: `0.85 ms`, `12.3 ms`, `1.25 s`, `128 s`."""
-    if math.isinf(seconds):
-        return "∞"
-    if seconds < ROUNDED_TO_SECONDS:
-        return f"{1000 * seconds:.3g} ms"
-    return f"{seconds:.3g} s" if seconds < WHOLE_SECONDS else f"{seconds:.0f} s"
-
-
-def _time(wall: float) -> str:
-    return datetime.fromtimestamp(wall, UTC).strftime("%Y-%m-%d %H:%M:%S")
-
-
-def _readiness(monitor: MonitorReading) -> str:
-    if monitor.paused:
-        return '<p class="bad">Paused by the configuration.</p>'
-    if not monitor.not_ready:
-        return "<p>Ready.</p>"
-    reasons = "".join(f"<li>{escape(reason)}</li>" for reason in monitor.not_ready)
-    return f'<p class="bad">Not ready:</p><ul>{reasons}</ul>'
-
-
-def _unproven(apiserver: ApiserverReading) -> str:
-    if not apiserver.unproven:
-        return ""
-    return f'<p class="bad">Unproven through {escape(apiserver.name)}: {escape(apiserver.unproven)}</p>'
-
-
-def _headline(snapshot: Snapshot) -> str:
-    """The surest cause in a sentence, what to look at next, and the other causes; no claim before it is of use."""
-    if not snapshot.causes:
-        unsure = snapshot.monitor.paused or snapshot.monitor.not_ready
-        return "" if unsure else '<p class="headline">Nothing is late that has a name.</p>'
-    first, *others = snapshot.causes
-    more = "".join(f"<li>{_cause(cause)}</li>" for cause in others)
-    return f'<p class="headline bad">{_cause(first)}</p><p>{escape(first.next)}</p>' + (
-        f'<ul class="quiet">{more}</ul>' if more else ""
+def _verdict(headline: Headline) -> str:
+    return (
+        f'<p id="headline" class="{headline.level}" aria-live="polite" aria-atomic="true">'
+        f'<span aria-hidden="true">{SIGNS[headline.level]}</span> <span>{escape(headline.text)}</span></p>'
+        f'<p id="figures">{escape(headline.figures)}</p>'
     )
 
 
 def _cause(cause: CauseReading) -> str:
-    since = f"{cause.confidence} confidence, since {_time(cause.since_wall)}"
-    return f"{escape(cause.evidence)} <small>{escape(str(cause.cause))}: {since}</small>"
+    since = f"{cause.confidence} confidence, since {moment(cause.since_wall)} UTC"
+    named = f"<small>{escape(str(cause.cause))}: {since}</small>"
+    return f"{escape(cause.evidence)} {named}<p>{escape(cause.next)}</p>"
 
 
-def _apiserver_row(apiserver: ApiserverReading, snapshot: Snapshot) -> str:
-    streams = [stream for stream in snapshot.streams if stream.apiserver == apiserver.name]
-    up = sum(stream.up for stream in streams)
-    ticks = [ticker for domain in snapshot.domains for ticker in domain.tickers if ticker.apiserver == apiserver.name]
-    blamed = sorted({cause.cause for cause in snapshot.causes if cause.apiserver == apiserver.name})
+def _readiness(monitor: MonitorReading) -> str:
+    return "".join(f"<li>{escape(reason)}" for reason in monitor.not_ready)
+
+
+# --- tables: their cells are written again in tables.js ---------------------------------------------------------------
+
+
+def _watch_row(watch: update.WatchLine) -> str:
+    bad = ' class="bad"' if watch.condition in BAD else ""
+    cells = "".join(f"<td>{escape(text)}" for text in watch_cells(watch))
+    return f'<tr data-key="{escape(watch.key)}"{bad}><th scope="row">{escape(watch.watch)}</th>{cells}</tr>'
+
+
+def watch_cells(watch: update.WatchLine) -> tuple[str, ...]:
+    """What stands in a watch's row, after its name."""
+    return (
+        watch.apiserver,
+        _condition(watch),
+        watch.state,
+        _estimate(watch.p50),
+        _estimate(watch.p99),
+        _bounds(watch.p99),
+        duration(watch.threshold),
+        f"{watch.events:,}",
+        f"{watch.last_event:%H:%M:%S}" if watch.last_event else ABSENT,
+        ABSENT if watch.behind is None else f"{watch.behind:,}",
+        f"{watch.closes:,}",
+        f"{watch.relists:,}",
+        f"{watch.expired:,}",
+        _duration(watch.bookmark_age),
+        watch.failure or ABSENT,
+    )
+
+
+def _condition(watch: update.WatchLine) -> str:
+    if watch.stalled_for is not None:
+        return f"{watch.condition} for {duration(watch.stalled_for)}"
+    return f"{watch.condition} since {watch.since:%H:%M}" if watch.condition in BAD else str(watch.condition)
+
+
+def _apiserver_row(apiserver: update.ApiserverLine) -> str:
+    cells = "".join(f"<td>{escape(text)}" for text in apiserver_cells(apiserver))
+    return f'<tr data-key="{escape(apiserver.name)}"><th scope="row">{escape(apiserver.name)}</th>{cells}</tr>'
+
+
+def apiserver_cells(apiserver: update.ApiserverLine) -> tuple[str, ...]:
+    """What stands in an apiserver's row, after its name."""
     stands_for = f" (stands for {apiserver.peers})" if (apiserver.peers or 1) > 1 else ""
-    cells = (
-        f'<th scope="row">{escape(apiserver.name)}</th>',
-        _cell(f"{apiserver.version or ABSENT}{stands_for}"),
-        _cell(f"{up} of {len(streams)}" if apiserver.watched else "not watched", ("bad",) if up < len(streams) else ()),
-        _ticks(ticks),
-        _cell(_of_minute(apiserver.combined, 0.5), ("number",)),
-        _cell(_of_minute(apiserver.combined, 0.99), ("number",)),
-        _cell(_of_minute(apiserver.alone, 0.99), ("number", "quiet")),
-        _cell(_worst([s.behind_peers for s in streams if s.behind_peers is not None]), ("number",)),
-        _history(streams),
-        _cell(", ".join(blamed) or ABSENT, ("bad",) if blamed else ("quiet",)),
-    )
-    return f"<tr>{''.join(cells)}</tr>"
-
-
-def _ticks(tickers: Iterable[TickerReading]) -> str:
-    """The slowest clock's median round trip, or why one gets no answer."""
-    tickers = tuple(tickers)
-    failing = next((ticker.failure for ticker in tickers if ticker.failure), None)
-    if failing:
-        return _cell(failing, ("bad",))
-    return _cell(_worst([t.median_round_trip for t in tickers if t.median_round_trip is not None]), ("number",))
-
-
-def _worst(durations: Iterable[float]) -> str:
-    worst = max(durations, default=None)
-    return ABSENT if worst is None else duration(worst)
-
-
-def _of_minute(window: WindowReading | None, q: float) -> str:
-    quantiles = window.quantiles if window and window.events else ()
-    return _estimate(next((quantile for quantile in quantiles if quantile.q == q), None), None)
-
-
-def _history(streams: Iterable[StreamReading]) -> str:
-    """The resource whose clients may be away for the shortest time."""
-    known = [(stream.history, stream.watch) for stream in streams if stream.history and not stream.history.complete]
-    if not known:
-        return _cell(ABSENT, ("number",))
-    history, watch = min(known, key=lambda one: one[0].seconds.lower)
-    return _cell(
-        f"{duration(history.seconds.lower)} ({watch})", ("number", "bad") if history.fits is False else ("number",)
+    short = ", too short" if apiserver.fits is False else ""
+    return (
+        f"{apiserver.version or ABSENT}{stands_for}",
+        f"{apiserver.open} of {apiserver.watches}" if apiserver.watched else "not watched",
+        apiserver.failure or _duration(apiserver.tick),
+        _estimate(apiserver.p50),
+        _estimate(apiserver.p99),
+        _estimate(apiserver.own_p99),
+        _duration(apiserver.behind_peers),
+        ABSENT if apiserver.remembers is None else f"{duration(apiserver.remembers)} ({apiserver.remembers_of}{short})",
+        ", ".join(apiserver.causes) or ABSENT,
     )
 
 
-def _row(stream: StreamReading, round_trips: _RoundTrips) -> str:
-    window = next((window for window in stream.track.windows if window.name == LAST_MINUTE.name), LAST_MINUTE)
-    quantiles = {quantile.q: quantile for quantile in window.quantiles}
-    median, p99 = quantiles.get(0.5), quantiles.get(0.99)
-    round_trip = round_trips.get(stream.domain)
-    cells = (
-        f'<th scope="row">{escape(stream.watch)}</th>',
-        _cell(f"{stream.resource}.{stream.group}" if stream.group else stream.resource),
-        _cell(stream.apiserver),
-        _cell(_state(stream), () if stream.up and stream.stalled_for is None else ("bad",)),
-        _cell(_estimate(median, round_trip), ("number",)),
-        _cell(_estimate(p99, round_trip), ("number",)),
-        _cell(f"{duration(p99.lower)} to {duration(p99.upper)}" if p99 else ABSENT, ("number", "quiet")),
-        _cell(f"{window.events:,}", ("number",)),
-        _objective(stream, window, p99),
-        _cell(_failure(stream), ("quiet",)),
-    )
-    return f"<tr>{''.join(cells)}</tr>"
+def _duration(seconds: float | None) -> str:
+    return ABSENT if seconds is None else duration(seconds)
 
 
-def _cell(text: str, classes: Iterable[str] = ()) -> str:
-    names = " ".join(classes)
-    return f'<td class="{names}">{escape(text)}</td>' if names else f"<td>{escape(text)}</td>"
-
-
-def _state(stream: StreamReading) -> str:
-    """With what keeps events from arriving or from being measured, though the watch is open."""
-    stalled = () if stream.stalled_for is None else (f"stalled for {duration(stream.stalled_for)}",)
-    unclocked = () if stream.membership == "member" else (f"clock: {stream.membership}",)
-    notes = ", ".join((*stalled, *unclocked))
-    return f"{stream.state} ({notes})" if notes else stream.state
-
-
-def _estimate(quantile: QuantileReading | None, round_trip: float | None) -> str:
-    if quantile is None:
+def _estimate(figure: update.Figure | None) -> str:
+    if figure is None:
         return ABSENT
-    if quantile.resolved:
-        return duration(quantile.estimate)
-    return f"below {duration(round_trip)}" if round_trip else "unresolved"
+    if figure.resolved:
+        return _duration(figure.estimate)
+    return f"below {duration(figure.round_trip)}" if figure.round_trip else "unresolved"
 
 
-def _objective(stream: StreamReading, window: WindowReading, p99: QuantileReading | None) -> str:
-    threshold = stream.track.objective.threshold
-    goal = f"P99 < {duration(threshold)}"
-    if p99 and window.events and p99.estimate > threshold:
-        return _cell(f"{goal}: missed", ("bad",))
-    if stream.stalled_for is not None and stream.stalled_for > threshold:
-        return _cell(f"{goal}: unknown while stalled", ("bad",))  # what came before the stall says nothing of now
-    if p99 and window.events:
-        return _cell(f"{goal}: met")
-    return _cell(f"{goal}: no events{', proven idle' if stream.audit == Audit.IDLE else ''}", ("quiet",))
+def _bounds(figure: update.Figure | None) -> str:
+    return f"{duration(figure.lower)} to {_duration(figure.upper)}" if figure else ABSENT
 
 
-def _failure(stream: StreamReading) -> str:
-    failure = stream.last_failure
-    return f"{_time(failure.at_wall)} {failure.message}" if failure else ABSENT
+# --- what is served ---------------------------------------------------------------------------------------------------
+
+
+def static() -> dict[str, Document]:
+    """Styles, scripts and licences, by their paths below `page/`."""
+    return {name: Document(file.read_bytes(), _media_type(name), HEADERS) for name, file in _files("", _STATIC)}
+
+
+_STATIC = files(__package__).joinpath("static")
+
+
+def _files(prefix: str, folder: Traversable) -> Iterator[tuple[str, Traversable]]:
+    for child in folder.iterdir():
+        if child.is_dir():
+            yield from _files(f"{prefix}{child.name}/", child)
+        else:
+            yield prefix + child.name, child
+
+
+def _media_type(name: str) -> str:
+    return next(kind for ending, kind in MEDIA_TYPES.items() if name.endswith(ending))
+
+
+def routes(latest: Callable[[], Awaitable[Snapshot]], feed: Feed) -> Iterable[Route]:
+    """The page and what it loads; none of it is of the API."""
+    renderer = Renderer()
+
+    async def index() -> Response:
+        account = feed.account or Chronicle().observe(await latest())
+        return _response(await renderer.render(account.snapshot, None, lambda _: encode(account)))
+
+    def file(document: Document) -> Callable[[], Awaitable[Response]]:
+        async def endpoint() -> Response:
+            return _response(document)
+
+        return endpoint
+
+    hidden = {"include_in_schema": False}
+    yield Route("/", index, documented=hidden)
+    for name, document in static().items():
+        yield Route(f"/page/{name}", file(document), documented=hidden)
+
+
+def _response(document: Document) -> Response:
+    return Response(document.body, media_type=document.content_type, headers=dict(document.headers))

@@ -1,0 +1,146 @@
+"""The verdict in words: are watches late, which, since when; or why that cannot be told."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from watchslo.history.judgement import MIN_EVENTS, Condition, Line
+from watchslo.history.words import NAMED, counted, duration, since, some_of
+from watchslo.snapshot import DomainReading, Snapshot
+
+STOPPED_SECONDS = 5.0  # without a tick: ten have failed
+CLOSED_SECONDS = 10.0  # a watch reopens within that, or it is worth a word
+
+
+class Level(StrEnum):
+    """What a statement comes to, for colours and signs."""
+
+    GOOD = "good"
+    BAD = "bad"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """What there is to say first. `text` stays while nothing changes; `figures` are those of now, or empty."""
+
+    level: Level
+    text: str
+    figures: str = ""
+    since_wall: float | None = None
+
+
+def headline(snapshot: Snapshot, lines: Sequence[Line]) -> Headline:
+    """The verdict on all watches: what cannot be measured is said before what is measured."""
+    if snapshot.monitor.paused:
+        return Headline(Level.UNKNOWN, "Cannot tell: paused by the configuration.")
+    if stopped := _stopped(snapshot):
+        return stopped
+    late = _of(lines, Condition.LATE)
+    stalled = _of(lines, Condition.STALLED)
+    if late or stalled:
+        return _joined(
+            [say(some, lines, snapshot.at_wall) for say, some in ((_late, late), (_stalled, stalled)) if some]
+        )
+    if snapshot.monitor.not_ready:
+        return Headline(Level.UNKNOWN, "Cannot tell yet: not all watches are open and dated.")
+    closed = [line for line in _of(lines, Condition.CLOSED) if snapshot.at_wall - line.since_wall >= CLOSED_SECONDS]
+    return _closed(closed, lines, snapshot.at_wall) if closed else _well(lines)
+
+
+def _of(lines: Sequence[Line], condition: Condition) -> list[Line]:
+    """Those in that condition, the longest first."""
+    return sorted((line for line in lines if line.condition is condition), key=lambda line: line.since_wall)
+
+
+def stopped_for(domain: DomainReading) -> float | None:
+    """For how many seconds a clock has not ticked; infinite if it never did, None while it ticks."""
+    ages = [ticker.answered_ago for ticker in domain.tickers if ticker.answered_ago is not None]
+    age = min(ages, default=float("inf"))
+    return age if age > STOPPED_SECONDS else None
+
+
+def _stopped(snapshot: Snapshot) -> Headline | None:
+    """Only where no clock ticks at all: one of several leaves the others' watches measured."""
+    ages = [stopped_for(domain) for domain in snapshot.domains]
+    if not ages or None in ages:
+        return None
+    age = min(age for age in ages if age is not None)
+    why = next((t.failure for domain in snapshot.domains for t in domain.tickers if t.failure), None) or ""
+    if age == float("inf"):
+        return Headline(Level.UNKNOWN, "Cannot tell: the clock has not ticked yet.", why)
+    wall = snapshot.at_wall - age
+    return Headline(Level.UNKNOWN, f"Cannot tell: the clock does not tick {since(wall, snapshot.at_wall)}.", why, wall)
+
+
+def _joined(headlines: Sequence[Headline]) -> Headline:
+    if len(headlines) == 1:
+        return headlines[0]
+    text, figures = ("; ".join(parts) for parts in zip(*((one.text, one.figures) for one in headlines), strict=True))
+    began = [one.since_wall for one in headlines if one.since_wall is not None]
+    return Headline(Level.BAD, text, figures, min(began, default=None))
+
+
+def _late(late: Sequence[Line], lines: Sequence[Line], now_wall: float) -> Headline:
+    """Which are late and since when, with the figures of the worst."""
+    began = late[0].since_wall
+    worst = sorted(late, key=_estimate, reverse=True)[:NAMED]
+    figures = [_figures(late[0])] if len(late) == 1 else [f"{line.name}: {_figures(line)}" for line in worst]
+    text = f"{_named(late, lines)}: late {since(began, now_wall)}"
+    return Headline(Level.BAD, text, "; ".join(figures), began)
+
+
+def _named(some: Sequence[Line], lines: Sequence[Line]) -> str:
+    """A few by their names, many by their number."""
+    if len(some) <= NAMED:
+        return some_of([line.name for line in some])
+    return f"{len(some):,} of {counted(len(lines), 'watch')}"
+
+
+def _estimate(line: Line) -> float:
+    return line.p99.estimate if line.p99 else 0.0
+
+
+def _figures(line: Line) -> str:
+    assert line.p99 is not None
+    p99, events = line.p99, counted(line.window.events, "event")
+    return f"P99 {duration(p99.estimate)} ({duration(p99.lower)} to {duration(p99.upper)}), {events}"
+
+
+def _stalled(stalled: Sequence[Line], lines: Sequence[Line], now_wall: float) -> Headline:
+    began = stalled[0].since_wall
+    longest = max(line.stream.stalled_for or 0.0 for line in stalled)
+    text = f"{_named(stalled, lines)}: nothing is delivered {since(began, now_wall)}"
+    return Headline(Level.BAD, text, f"events are withheld for {duration(longest)}", began)
+
+
+def _closed(closed: Sequence[Line], lines: Sequence[Line], now_wall: float) -> Headline:
+    names = some_of([line.name for line in closed])
+    began = closed[0].since_wall
+    text = f"{len(closed)} of {counted(len(lines), 'watch')} cannot be kept open {since(began, now_wall)}"
+    failure = closed[0].stream.last_failure
+    return Headline(Level.BAD, text, f"{names}. {failure.message if failure else ''}".rstrip(), began)
+
+
+def _well(lines: Sequence[Line]) -> Headline:
+    """Nothing is late; but how much of that is known?"""
+    count = Counter(line.condition for line in lines)
+    within, idle = count[Condition.WITHIN], count[Condition.IDLE]
+    if not within and not (lines and idle == len(lines)):
+        return Headline(Level.UNKNOWN, f"Cannot tell: no watch has had {MIN_EVENTS} events in the last minute.")
+    if not within:
+        return Headline(Level.GOOD, f"Nothing happens: all {counted(len(lines), 'watch')} are proven idle.")
+    thresholds = {line.stream.track.objective.threshold for line in lines}
+    goal = duration(thresholds.pop()) if len(thresholds) == 1 else "their thresholds"
+    if within == len(lines):
+        one = len(lines) == 1
+        return Headline(Level.GOOD, f"{lines[0].name} is within {goal}." if one else _all_within(len(lines), goal))
+    rest = [f"{idle:,} idle"] if idle else []
+    unknown = len(lines) - within - idle
+    rest += [f"{unknown:,} with too few events to tell"] if unknown else []
+    return Headline(Level.GOOD, "No watch is late.", f"{within:,} within {goal}, {', '.join(rest)}")
+
+
+def _all_within(count: int, goal: str) -> str:
+    return f"All {counted(count, 'watch')} are within {goal}."

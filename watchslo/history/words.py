@@ -1,0 +1,42 @@
+"""How figures and times read, wherever people read them."""
+
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+ABSENT = "–"  # noqa: RUF001 - typography: this is for people
+ROUNDED_TO_SECONDS = 0.9995  # from here on three digits would write 1000 ms
+WHOLE_SECONDS = 99.95
+NAMED = 3  # in one sentence; the table has all of them
+
+
+def duration(seconds: float) -> str:
+    """Three digits and a unit: `0.85 ms`, `12.3 ms`, `1.25 s`, `128 s`."""
+    if math.isinf(seconds):
+        return "∞"
+    if seconds < ROUNDED_TO_SECONDS:
+        return f"{1000 * seconds:.3g} ms"
+    return f"{seconds:.3g} s" if seconds < WHOLE_SECONDS else f"{seconds:.0f} s"
+
+
+def moment(wall: float) -> str:
+    """Date and time in UTC, without saying so."""
+    return datetime.fromtimestamp(wall, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def since(wall: float, now_wall: float) -> str:
+    """`since 14:02 UTC`, with the date where that is another day."""
+    then, now = datetime.fromtimestamp(wall, UTC), datetime.fromtimestamp(now_wall, UTC)
+    return f"since {then:%H:%M} UTC" if then.date() == now.date() else f"since {then:%Y-%m-%d %H:%M} UTC"
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 watch`, `16 watches`, `4,210 events`."""
+    plural = f"{noun}es" if noun.endswith("ch") else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else plural}"
+
+
+def some_of(names: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
+    shown, more = ", ".join(names[:NAMED]), len(names) - NAMED
+    return f"{shown} and {more:,} more" if more > 0 else shown

@@ -1,0 +1,36 @@
+"""`/api/v1/series`: the last hour of the watches, for whoever draws it."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+from fastapi import HTTPException, Query, Response
+
+from watchslo.serve import update
+from watchslo.serve.feed import Feed
+from watchslo.serve.route import Route
+
+STEP_SECONDS = 5.0  # between two evaluations
+HOUR_SECONDS = 3600.0
+UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+Resource = Annotated[
+    str | None, Query(max_length=253, description="A watch, or a resource as kubectl takes it; all if it is left out.")
+]
+Window = Annotated[
+    str, Query(pattern=r"^[1-9][0-9]{0,3}[smh]$", description="How far back, up to an hour: `90s`, `15m`, `1h`.")
+]
+
+
+def routes(feed: Feed) -> Iterator[Route]:
+    """What is answered from history."""
+
+    async def series(resource: Resource = None, window: Window = "1h") -> Response:
+        """P50, P99 with its bounds, and the number of events, of each watch, at every evaluation of the last hour."""
+        seconds = min(HOUR_SECONDS, float(window[:-1]) * UNITS[window[-1]])
+        found = await feed.ask(lambda chronicle: update.series(chronicle, resource, seconds, STEP_SECONDS))
+        if resource is not None and not found.watches:
+            raise HTTPException(404, "There is no such watch; /api/v1/status names those there are.")
+        return Response(found.model_dump_json(by_alias=True), media_type="application/json")
+
+    unknown = {404: {"description": "There is no such watch."}}
+    yield Route("/api/v1/series", series, documented={"response_model": update.Series, "responses": unknown})
