@@ -172,7 +172,7 @@ def test_check_answers_by_its_exit_code(control_plane: ControlPlane, tmp_path: P
         )
 
         code, out, _ = within.end()
-        (answer,) = json.loads(out)
+        (answer,) = json.loads(out)["watches"]
         assert (code, answer["watch"], answer["verdict"], answer["state"]) == (0, "configmaps", "within", "watching")
         assert answer["events"] > 50
         assert answer["p99"]["lower"] <= answer["p99"]["estimate"] <= answer["p99"]["upper"]
