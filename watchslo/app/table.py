@@ -82,7 +82,7 @@ def _line(stream: StreamReading, name: str, min_events: int) -> Line:
         state=stream.state,
         up=stream.up,
         stalled_for=stream.stalled_for,
-        failure=stream.last_failure and stream.last_failure.message,
+        failure=stream.last_failure.message if stream.last_failure else None,
         threshold=threshold,
         events=window.events,
         quantiles=quantiles,

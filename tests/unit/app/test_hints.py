@@ -1,26 +1,26 @@
-from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tests.unit.serve import readings
 from watchslo.app.hints import Measured, hints
 from watchslo.app.table import judge
-from watchslo.snapshot import FailureReading, QuantileReading, Snapshot, StreamReading, WindowReading
+from watchslo.snapshot import FailureReading, QuantileReading, StreamReading, WindowReading
 
 GOOD = QuantileReading(0.99, 0.0, 0.1, 0.6, resolved=True)
 
 
-def stream(p99: QuantileReading | None = GOOD, events: int = 500, tainted: int = 0, **other: object) -> StreamReading:
+def stream(p99: QuantileReading | None = GOOD, events: int = 500, tainted: int = 0, **other: Any) -> StreamReading:
     window = WindowReading("1m", 60.0, events, (p99,) if p99 else ())
     track = replace(readings.TRACK, windows=(window,), unmeasured={"tainted": tainted})
     return replace(readings.TAIL, track=track, **other)
 
 
-def found(*streams: StreamReading, seconds: float = 60.0, **parts: object) -> list[str]:
+def found(*streams: StreamReading, seconds: float = 60.0, **parts: Any) -> list[str]:
     monitor = replace(readings.MONITOR, tainted_seconds=0.0)
-    made: Mapping[str, object] = {"monitor": monitor, "apiservers": (readings.SERVICE,), "streams": streams} | parts
-    snapshot: Snapshot = replace(readings.SNAPSHOT, **made)  # type: ignore[arg-type]
+    made: dict[str, Any] = {"monitor": monitor, "apiservers": (readings.SERVICE,), "streams": streams} | parts
+    snapshot = replace(readings.SNAPSHOT, **made)
     return hints(Measured(snapshot, judge(snapshot, "1m", 100), seconds, 100))
 
 
