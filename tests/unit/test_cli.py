@@ -12,8 +12,10 @@ from watchslo.app.check import Question
 from watchslo.app.rehearse import Question as Rehearsed
 from watchslo.app.rules import Question as Rules
 from watchslo.app.run import Overrides
+from watchslo.app.top import Question as Looked
+from watchslo.app.top.sources import Credentials
 from watchslo.cli import STRATEGIES as OFFERED
-from watchslo.cli import commands, main
+from watchslo.cli import commands, kubectl, main
 from watchslo.errors import ServeError
 from watchslo.watch.strategy import STRATEGIES
 
@@ -42,7 +44,7 @@ def called(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         calls.append(arguments)
         return 1
 
-    for name in ("run.run", "demo.demo", "check.check", "rehearse.rehearse", "rules.rules"):
+    for name in ("run.run", "demo.demo", "check.check", "rehearse.rehearse", "rules.rules", "top.top"):
         monkeypatch.setattr(f"watchslo.app.{name}", note)
     return calls
 
@@ -106,6 +108,34 @@ def test_rules_are_printed(watchslo: Watchslo, capsys: pytest.CaptureFixture[str
     assert "WatchLatencyBudgetBurn" in printed
     assert watchslo("rules", "--cluster-label", "job") == 2
     assert capsys.readouterr().err.startswith("watchslo: --cluster-label: job means something else here")
+
+
+def test_top(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
+    assert watchslo(*["top", "http://there", "--token-file", "t", "--ca-file", "a", "--insecure", "--once"]) == 0
+    assert watchslo("top", "--kubeconfig", "k", "--context", "c") == 0
+    assert called == [
+        (Looked("http://there", Credentials(Path("t"), Path("a"), insecure=True), once=True),),
+        (Looked(kubeconfig=Path("k"), context="c"),),
+    ]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(shell: str, watchslo: Watchslo, capsys: pytest.CaptureFixture[str]) -> None:
+    assert watchslo("completion", shell) == 0
+    assert f"_WATCHSLO_COMPLETE={shell}_complete" in capsys.readouterr().out
+
+
+def test_kubectl_knows_it_by_its_own_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], called: list[tuple[Any, ...]]
+) -> None:
+    for arguments in (["check", "--help"], ["check"]):
+        monkeypatch.setattr(sys, "argv", ["/somewhere/kubectl-watchslo", *arguments])
+        with pytest.raises(SystemExit):
+            kubectl()
+    told = capsys.readouterr().out
+    assert told.startswith("Usage: kubectl watchslo check ")
+    assert "Example:  kubectl watchslo check " in told
+    assert len(called) == 1
 
 
 def test_validate(watchslo: Watchslo, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

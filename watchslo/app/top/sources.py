@@ -149,23 +149,24 @@ class Measurement:
 
     def __init__(self, kubeconfig: Path | None, context: str | None) -> None:
         self._supervise = partial(supervise, Config(), kubeconfig, context)
-        self._pool = ThreadPoolExecutor(1)
         self._over = threading.Event()
         self._first = Future[None]()
         self._latest: Snapshot
-        self._done: Future[None]
+        self._done: asyncio.Future[None]
 
     async def __aenter__(self) -> Self:
         """Returns when there is something to see; raises what keeps it from beginning."""
-        self._done = self._pool.submit(lambda: run_on_loop(self._measure()))
-        begun = map(asyncio.wrap_future, (self._first, self._done))
-        await asyncio.wait(list(begun), return_when=asyncio.FIRST_COMPLETED)
+        pool = ThreadPoolExecutor(1)
+        self._done = asyncio.wrap_future(pool.submit(lambda: run_on_loop(self._measure())))
+        pool.shutdown(wait=False)  # its thread ends with the work
+        begun = (asyncio.wrap_future(self._first), self._done)
+        await asyncio.wait(begun, return_when=asyncio.FIRST_COMPLETED)
         self._raise_what_ended_it()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._over.set()
-        await asyncio.wait([asyncio.wrap_future(self._done)])
+        await self._done
 
     async def view(self) -> View:
         self._raise_what_ended_it()
