@@ -7,7 +7,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 GATED := watchslo/clock/*,watchslo/latency/*,watchslo/watch/*,watchslo/diagnose/*
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check assets e2e faults soak fidelity confusion bench golden dashboards pictures mutate lock clean
+.PHONY: help setup demo test check assets e2e faults soak fidelity confusion bench docs golden dashboards pictures mutate lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ bench: assets $(CLIENTGO) ## Measure what watchslo costs, beside client-go and k
 
 $(CLIENTGO): $(addprefix benchmarks/clientgo/,go.mod go.sum main.go)
 	cd benchmarks/clientgo && go build -trimpath -o $(CURDIR)/$@ .
+
+docs: setup ## Write docs/reference and the drawings of docs from the code
+	$(BIN)/python -m tools.reference
 
 golden: setup ## Rewrite the golden files; look at the difference before you commit it
 	$(BIN)/pytest tests/unit --golden
