@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ SHELLS: Mapping[str, tuple[tuple[str, ...], str]] = {
     ),
     "fish": (
         ("fish", "--no-config", "-i"),
-        f"watchslo completion fish | source; function fish_prompt; echo -n '{PROMPT} '; end",
+        f"set -g fish_autosuggestion_enabled 0; watchslo completion fish | source; function fish_prompt; echo -n '{PROMPT} '; end",
     ),
 }
 
@@ -31,21 +32,22 @@ def named(**more: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_a_shell_completes(shell: str, tmp_path: Path) -> None:
+def test_a_shell_completes(shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # in which there is nothing else to complete
     command, setting = SHELLS[shell]
     assert shutil.which(command[0]), f"no {shell} here; install the package {shell}"
     with Tmux(tmp_path / "terminal", command, named(HOME=str(tmp_path))) as terminal:
         terminal.until(lambda: bool(terminal.screen), 30.0, "a prompt")
         terminal.enter(setting)
         terminal.until(lambda: last_line(terminal) == PROMPT, 30.0, "our prompt")
-        for typed, completed in (
-            ("watchslo ch", f"{PROMPT} watchslo check"),
-            (" --thr", f"{PROMPT} watchslo check --threshold"),
-        ):
+        for typed, completed in (("watchslo ch", "watchslo check"), ("--thr", "watchslo check --threshold")):
             terminal.type(typed)
-            terminal.until(lambda typed=typed: last_line(terminal).endswith(typed), 10.0, "typed")  # type: ignore[misc]
             terminal.press("Tab")
-            terminal.until(lambda completed=completed: last_line(terminal) == completed, 30.0, completed)  # type: ignore[misc]
+            terminal.until(partial(ends_with, terminal, f"{PROMPT} {completed}"), 30.0, completed)
+
+
+def ends_with(terminal: Tmux, line: str) -> bool:
+    return last_line(terminal) == line
 
 
 def last_line(terminal: Tmux) -> str:

@@ -23,6 +23,7 @@ class Tmux:
         folder.mkdir(exist_ok=True)
         self._folder = folder
         self._command = shlex.join(map(str, command))
+        self._env = env
         self._tmux = [program, "-S", str(folder / "tmux"), "-f", "/dev/null"]
         self.process = Process(folder, "tmux", [*self._tmux, "-D"], env)
 
@@ -43,7 +44,7 @@ class Tmux:
 
     def type(self, text: str) -> None:
         """Types a text as it is."""
-        self._tell("send-keys", "-l", text)
+        self._tell("send-keys", "-l", "--", text)
 
     def press(self, *keys: str) -> None:
         """Presses keys by tmux's names: `Enter`, `Escape`, `Tab`, `C-c`, or a letter."""
@@ -80,6 +81,8 @@ class Tmux:
         self.until(lambda: text in self.screen, timeout, f"shown {text!r}")
 
     def _tell(self, *arguments: str) -> str:
-        done = subprocess.run([*self._tmux, *arguments], capture_output=True, text=True, timeout=10.0, check=False)
+        done = subprocess.run(
+            [*self._tmux, *arguments], env=self._env, capture_output=True, text=True, timeout=10.0, check=False
+        )
         assert done.returncode == 0, f"tmux {arguments[0]}: {done.stderr}"
         return done.stdout

@@ -1,8 +1,8 @@
 """The drawing of the revision clock: what two ticks prove of an event."""
 
-WIDTH, HEIGHT = 760, 300
+WIDTH, HEIGHT = 760, 280
 LINE = 120  # where time runs
-FIRST, SECOND, EVENT = (120, 160), (420, 460), 640  # when ticks were sent and answered, and the event arrived
+FIRST, SECOND, EVENT = (120, 160), (400, 440), 625  # when ticks were sent and answered, and the event arrived
 STYLE = """
   text { font: 14px sans-serif; fill: #24292f }
   .quiet { fill: #57606a }
@@ -27,7 +27,7 @@ def drawing() -> str:
     """The drawing as SVG, readable on light and on dark pages."""
     parts = [
         _line(40, WIDTH - 30, LINE, "time"),
-        _text(WIDTH - 30, LINE + 20, "time, by our monotonic clock", "quiet", "end"),
+        _text(WIDTH - 30, LINE + 20, "our clock →", "quiet", "end"),
         *_tick(FIRST, "s₁", "e₁", "a tick: revision 100"),
         *_tick(SECOND, "s₂", "e₂", "a tick: revision 140"),
         f'<circle class="event" cx="{EVENT}" cy="{LINE}" r="7"/>',
@@ -35,9 +35,9 @@ def drawing() -> str:
         f'<rect class="commit" x="{FIRST[0]}" y="165" width="{SECOND[1] - FIRST[0]}" height="26" rx="4"/>',
         _text((FIRST[0] + SECOND[1]) / 2, 183, "120 was committed after s₁ and before e₂", "", "middle"),
         _line(SECOND[1], EVENT, 222, "late"),
-        _text(EVENT + 12, 227, "at least this late", "", "start"),
+        _text((SECOND[1] + EVENT) / 2, 216, "at least this late", "", "middle"),
         _line(FIRST[0], EVENT, 256, "late"),
-        _text(EVENT + 12, 261, "at most this late", "", "start"),
+        _text((FIRST[0] + SECOND[1]) / 2, 250, "at most this late", "", "middle"),
         *(f'<line class="time" stroke-dasharray="2 4" x1="{x}" y1="{LINE}" x2="{x}" y2="256"/>' for x in _guides()),
     ]
     title = "Two ticks bound the commit of a revision, and so the latency of its event"

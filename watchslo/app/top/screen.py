@@ -50,9 +50,10 @@ class Top(App[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(str(number), f"sort({number - 1})", show=False) for number in range(1, len(COLUMNS) + 1)),
-        Binding("slash", "filter", show=False),
+        Binding("slash", "filter", show=False, priority=True),  # before the next key has found its way
         Binding("escape", "clear_filter", show=False),
-        Binding("q,ctrl+c", "quit", show=False, priority=False),
+        Binding("q", "quit", show=False),
+        Binding("ctrl+c", "quit", show=False, priority=True),
     ]
 
     def __init__(self, source: Source) -> None:
@@ -106,9 +107,13 @@ class Top(App[None]):
         self._head()
         self._draw()
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """What is typed into the filter is no command."""
+        return super().check_action(action, parameters) and not (action == "filter" and self._filter.has_focus)
+
     def action_filter(self) -> None:
         self._filter.display = True
-        self._filter.focus()
+        self.screen.set_focus(self._filter)  # at once: nothing that is typed may be lost
 
     def action_clear_filter(self) -> None:
         self._filter.value = ""
