@@ -7,6 +7,8 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.support.busy import somebody_writes
 from tests.support.control_plane import ControlPlane
 from tests.support.daemon import outside
@@ -19,6 +21,7 @@ COMMAND_SECONDS = 90.0
 DEMO_SECONDS = 8.0
 
 
+@pytest.mark.timeout(SETUP_SECONDS + 4 * COMMAND_SECONDS)
 def test_the_pages_lead_to_a_first_p99(control_plane: ControlPlane, tmp_path: Path) -> None:
     clone = tmp_path / "watchslo"
     subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)

@@ -13,17 +13,19 @@ from tests.support.daemon import WATCHSLO, outside
 from tests.support.tmux import Tmux
 
 PROMPT = "ready>"
-SHELLS: Mapping[str, tuple[tuple[str, ...], str]] = {
-    "bash": (("bash", "--norc", "-i"), f"PS1='{PROMPT} '; source <(watchslo completion bash)"),
+FISH_PROMPT = f"function fish_prompt; echo -n '{PROMPT} '; end"
+SHELLS: Mapping[str, tuple[str, str]] = {
+    "bash": ("bash --norc -i", f"PS1='{PROMPT} '; source <(watchslo completion bash)"),
     "zsh": (
-        ("zsh", "-f", "-i"),
-        f"autoload -Uz compinit && compinit -u -D && source <(watchslo completion zsh) && PS1='{PROMPT} '",
+        "zsh -f -i",
+        f"autoload -Uz compinit && compinit -u -D; source <(watchslo completion zsh); PS1='{PROMPT} '",
     ),
     "fish": (
-        ("fish", "--no-config", "-i"),
-        f"set -g fish_autosuggestion_enabled 0; watchslo completion fish | source; function fish_prompt; echo -n '{PROMPT} '; end",
+        "fish --no-config -i",
+        f"set -g fish_autosuggestion_enabled 0; watchslo completion fish | source; {FISH_PROMPT}",
     ),
 }
+"""How each is started without what its user likes, and what it is told first."""
 
 
 def named(**more: str) -> dict[str, str]:
@@ -35,8 +37,8 @@ def named(**more: str) -> dict[str, str]:
 def test_a_shell_completes(shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # in which there is nothing else to complete
     command, setting = SHELLS[shell]
-    assert shutil.which(command[0]), f"no {shell} here; install the package {shell}"
-    with Tmux(tmp_path / "terminal", command, named(HOME=str(tmp_path))) as terminal:
+    assert shutil.which(shell), f"no {shell} here; install the package {shell}"
+    with Tmux(tmp_path / "terminal", command.split(), named(HOME=str(tmp_path))) as terminal:
         terminal.until(lambda: bool(terminal.screen), 30.0, "a prompt")
         terminal.enter(setting)
         terminal.until(lambda: last_line(terminal) == PROMPT, 30.0, "our prompt")

@@ -1,5 +1,6 @@
 import asyncio
 import socket
+import ssl
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from tests.support.certs import Authority
 from tests.unit.monitor.inside import BUILD
 from tests.unit.serve import readings
 from watchslo.app.top import sources
@@ -130,6 +132,28 @@ async def test_what_speaks_no_http() -> None:
 
     assert await serves(talk) == "the connection was cut, or what answers speaks no HTTP"
     assert await serves(talk, "https") == "it speaks no TLS; write http:// if that is meant"
+
+
+async def test_a_certificate_is_believed_by_its_ca_alone(tmp_path: Path, answers: Answers) -> None:
+    authority = Authority(tmp_path / "certs")
+    pair = authority.server("watchslo")
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(pair.certificate, pair.key)
+    app = web.Application()
+    app.router.add_get(PATH, answers.answer)
+    server = TestServer(app, scheme="https", host="127.0.0.1")
+    await server.start_server(ssl=tls)
+    async with server:
+        url = f"https://127.0.0.1:{server.port}"
+        for believed in (Credentials(ca_file=authority.ca), Credentials(insecure=True)):
+            async with Daemon(url, believed) as daemon:
+                assert (await daemon.view()).lines
+        async with Daemon(url, Credentials()) as daemon:
+            with pytest.raises(
+                ConnectError, match=r"^its certificate is not accepted \(.+\); name its CA with --ca-file"
+            ):
+                await daemon.view()
+    assert len(answers.asked) == 2
 
 
 async def test_who_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
