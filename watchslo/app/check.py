@@ -148,7 +148,7 @@ def _so_far(snapshot: Snapshot) -> str:
     """What has arrived, which is not the same as what will be measured, but tells that something does."""
     events = sum(sum(stream.events.values()) for stream in snapshot.streams)
     up = sum(stream.up for stream in snapshot.streams)
-    return f"measuring {counted(up, 'watch', 'watches')}: {counted(events, 'event', 'events')}"
+    return f"measuring {counted(up, 'watch')}: {counted(events, 'event')}"
 
 
 def _progress() -> Progress:

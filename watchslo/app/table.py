@@ -162,17 +162,18 @@ def headline(lines: Sequence[Line]) -> str:
         more = f" and {len(worst) - NAMED} more" if len(worst) > NAMED else ""
         return f"Beyond the objective: {named}{more}{unsaid}."
     if within:
-        return f"Within the objective: {counted(within, 'watch', 'watches')}{unsaid}."
-    return f"Nothing can be said of {counted(unknown, 'watch', 'watches')}." if unknown else "Nothing is watched yet."
+        return f"Within the objective: {counted(within, 'watch')}{unsaid}."
+    return f"Nothing can be said of {counted(unknown, 'watch')}." if unknown else "Nothing is watched yet."
 
 
 def _lateness(line: Line) -> float:
     return line.p99.estimate if line.p99 else 0.0
 
 
-def counted(number: int, one: str, many: str) -> str:
-    """`1 watch`, `2 watches`."""
-    return f"{number:,} {one if number == 1 else many}"
+def counted(count: int, noun: str) -> str:
+    """`1 watch`, `16 watches`, `4,210 events`."""
+    plural = f"{noun}es" if noun.endswith("ch") else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else plural}"
 
 
 def diagnosis(snapshot: Snapshot) -> list[str]:

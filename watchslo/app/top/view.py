@@ -230,7 +230,7 @@ class Link:
         """Nothing while it answers; else since when it does not, and how old that makes what is shown."""
         if self.since_wall is None:
             return ""
-        lasted = counted(round(wall - self.since_wall), "second", "seconds")
+        lasted = counted(round(wall - self.since_wall), "second")
         shown = f" What is shown is of {clock(view.at_wall)}." if view else ""
         return f"Disconnected since {clock(self.since_wall)} ({lasted}): {self.why}.{shown}"
 
