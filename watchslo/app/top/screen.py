@@ -3,7 +3,7 @@
 import asyncio
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from rich.text import Text
@@ -17,9 +17,17 @@ from watchslo.app.top.view import Choice, Link, View, clock
 from watchslo.errors import ConnectError
 
 LOOK_SECONDS = 1.0
+MOST_NOTES = 5  # or they would leave no room for the table
 COLUMNS = (*HEADINGS[:-1], "VERDICT")
 NAME_COLUMN, VERDICT_COLUMN = 0, len(COLUMNS) - 1
 KEYS_HELP = f"1-{len(COLUMNS)} sort by that column, again to turn it round   / filter   ↑↓ scroll   q quit"
+
+
+def some_of(notes: Sequence[str]) -> list[str]:
+    """The first of them, and how many more there are."""
+    if len(notes) <= MOST_NOTES:
+        return list(notes)
+    return [*notes[: MOST_NOTES - 1], f"… and {len(notes) - MOST_NOTES + 1} more such."]
 
 
 async def show(source: Source) -> None:
@@ -152,7 +160,7 @@ class Top(App[None]):
         self._tell("place", [f"watchslo top: {self._place(view)}"])
         self._tell("link", [self._link.says(view, now)])
         self._tell("headline", [headline(view.lines)] if view else [])
-        self._tell("notes", [*view.causes, *view.notes] if view else [])
+        self._tell("notes", some_of((*view.causes, *view.notes)) if view else [])
         self._fill(lines)
 
     def _place(self, view: View | None) -> str:

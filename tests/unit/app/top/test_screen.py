@@ -89,6 +89,12 @@ async def test_watches_come_and_go(shown: Pilot[None], source: Told) -> None:
     await until(shown, lambda: len(rows(shown)) == len(VIEW.lines))
 
 
+async def test_notes_leave_room_for_the_table(shown: Pilot[None], source: Told) -> None:
+    source.now = replace(VIEW, causes=(), notes=tuple(f"{number} has not been opened yet" for number in range(16)))
+    await until(shown, lambda: said(shown, "notes").endswith("\n… and 12 more such."))
+    assert len(said(shown, "notes").splitlines()) == 5
+
+
 async def test_an_outage_is_said_and_ends(shown: Pilot[None], source: Told) -> None:
     source.now = ConnectError("nobody listens there")
     await until(shown, lambda: said(shown, "link").startswith("Disconnected since "))
