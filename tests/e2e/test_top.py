@@ -4,7 +4,6 @@ import contextlib
 import os
 import re
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -135,17 +134,14 @@ def test_it_measures_by_itself_without_a_url(control_plane: ControlPlane, home: 
     plugin.chmod(0o755)
     user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin)}}
     kubeconfig = control_plane.kubeconfig("by-plugin", user)
-    with somebody_writes(control_plane), looking(home, KUBECONFIG=str(kubeconfig)) as terminal:
-        once = subprocess.Popen(
-            [WATCHSLO, "top", "--once", "--kubeconfig", kubeconfig],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(somebody_writes(control_plane))
+        terminal = stack.enter_context(looking(home, KUBECONFIG=str(kubeconfig)))
+        command = [WATCHSLO, "top", "--once", "--kubeconfig", str(kubeconfig)]
+        once = stack.enter_context(Process(home, "once", command))
         terminal.until_shown("measured from here")
         terminal.until(lambda: bool(re.search(r" configmaps +\d+.* within", terminal.screen)), 60.0, "measured")
-        out, err = once.communicate(timeout=90.0)
+        assert (once.wait(60.0), once.err) == (0, "")
+        assert re.search(r"^configmaps +\d+ .* within *$", once.out, re.MULTILINE), once.out
         os.kill(child_of(int(terminal.asks("#{pane_pid}"))), signal.SIGTERM)
         left(terminal, home)
-    assert (once.returncode, err) == (0, "")
-    assert re.search(r"^configmaps +\d+ .* within *$", out, re.MULTILINE), out

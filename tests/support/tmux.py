@@ -1,6 +1,5 @@
 """A real terminal that a test can type into and read: a tmux of its own."""
 
-import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +21,7 @@ class Tmux:
         assert program, "no tmux here; install the package tmux"
         folder.mkdir(exist_ok=True)
         self._folder = folder
-        self._command = shlex.join(map(str, command))
+        self._command = [str(part) for part in command]
         self._env = env
         self._tmux = [program, "-S", str(folder / "tmux"), "-f", "/dev/null"]
         self.process = Process(folder, "tmux", [*self._tmux, "-D"], env)
@@ -33,7 +32,7 @@ class Tmux:
             self.process.until((self._folder / "tmux").is_socket, START_SECONDS, "listening")
             size = ("-x", str(COLUMNS), "-y", str(ROWS))
             self._tell("set-option", "-g", "remain-on-exit", "on")
-            self._tell("new-session", "-d", *size, self._command)
+            self._tell("new-session", "-d", *size, *self._command)
         except BaseException:
             self.process.kill()
             raise

@@ -9,6 +9,7 @@ from typing import ClassVar
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
+from textual.coordinate import Coordinate
 from textual.widgets import DataTable, Input, Static
 
 from watchslo.app.table import HEADINGS, STYLES, Line, figures, headline, says
@@ -185,5 +186,12 @@ class Top(App[None]):
         for row, line in enumerate(lines):
             for column, text in enumerate((line.name, *figures(line), says(line))):
                 left = column in (NAME_COLUMN, VERDICT_COLUMN)
-                cell = Text(text, STYLES[line.verdict], justify="left" if left else "right")
-                table.update_cell_at((row, column), cell, update_width=True)  # type: ignore[arg-type]
+                self._write(row, column, Text(text, STYLES[line.verdict], justify="left" if left else "right"))
+
+    def _write(self, row: int, column: int, cell: Text) -> None:
+        """Columns only become wider: to find out how narrow one could be, all of its cells are measured."""
+        table, place = self._table, Coordinate(row, column)
+        shown = table.get_cell_at(place)
+        if shown != cell or shown.style != cell.style:  # a style is no part of what makes two of them equal
+            wider = cell.cell_len > table.ordered_columns[column].content_width
+            table.update_cell_at(place, cell, update_width=wider)

@@ -10,6 +10,7 @@ from textual.widgets import DataTable, Static
 
 from tests.unit.app.top.told import VIEW, Told
 from tests.unit.serve import readings
+from watchslo.app.table import STYLES, Verdict
 from watchslo.app.top import screen
 from watchslo.app.top.screen import Top
 from watchslo.errors import ConfigError, ConnectError
@@ -87,6 +88,16 @@ async def test_watches_come_and_go(shown: Pilot[None], source: Told) -> None:
     await until(shown, lambda: rows(shown) == ["pods"])
     source.now = VIEW
     await until(shown, lambda: len(rows(shown)) == len(VIEW.lines))
+
+
+async def test_the_whole_row_of_a_watch_that_becomes_late_is_coloured(shown: Pilot[None], source: Told) -> None:
+    def colours() -> set[str]:
+        table = shown.app.query_one(DataTable)
+        return {str(cell.style) for cell in table.get_row_at(rows(shown).index("pods"))}
+
+    assert colours() == {STYLES[Verdict.WITHIN]}
+    source.now = replace(VIEW, lines=tuple(replace(line, verdict=Verdict.BEYOND) for line in VIEW.lines))
+    await until(shown, lambda: colours() == {STYLES[Verdict.BEYOND]})
 
 
 async def test_notes_leave_room_for_the_table(shown: Pilot[None], source: Told) -> None:
