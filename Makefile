@@ -4,10 +4,11 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 CLIENTGO := .cache/clientgo
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links
+PATIENTLY := $(shell command -v chrt > /dev/null && echo chrt --idle 0)
 GATED := watchslo/clock/*,watchslo/latency/*,watchslo/watch/*,watchslo/diagnose/*
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check assets e2e faults soak fidelity confusion bench docs golden dashboards pictures mutate lock clean
+.PHONY: help setup demo test check assets e2e timed patient faults soak fidelity confusion bench docs golden dashboards pictures mutate lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,8 +42,14 @@ check: setup ## Check style, types, layers, the locks, and what no file may hold
 assets: setup ## Build the real kube-apiservers and etcd with Go, unless KUBEBUILDER_ASSETS names them
 	@$(BIN)/python -m tests.support.assets
 
-e2e: assets ## Run the contract and the whole daemon against real apiservers
-	$(BIN)/pytest tests/contract tests/e2e
+e2e: assets ## Run the contract and the whole daemon against real apiservers; what is patient runs beside what is timed
+	@$(MAKE) --jobs=2 --output-sync=target --keep-going timed patient
+
+timed: assets ## The part of e2e that asks when something comes
+	$(BIN)/pytest -m "not patient" tests/contract tests/e2e
+
+patient: assets ## The part of e2e that asks only whether it comes, as idle work
+	$(PATIENTLY) $(BIN)/pytest -m patient --timeout=600 tests/contract tests/e2e
 
 faults: assets ## Make every fault, and write docs/faults.md from what comes of it
 	$(BIN)/pytest tests/e2e/faults --golden

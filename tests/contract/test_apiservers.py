@@ -12,10 +12,13 @@ from watchslo.kube.apiservers import await_change, count_apiservers, read_addres
 from watchslo.kube.client import Client
 from watchslo.watch.failure import Failure
 
-pytestmark = only(lambda backend: not backend.simulated, "a simulated apiserver does not say where it is")
+pytestmark = [
+    pytest.mark.patient,
+    only(lambda backend: not backend.simulated, "a simulated apiserver does not say where it is"),
+]
 
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 120.0
 
 
 def endpoint_slice(name: str, address: str, kind: str = "IPv4") -> dict[str, Any]:

@@ -16,6 +16,8 @@ from watchslo.watch.failure import Phase, Reason
 from watchslo.watch.machine import State
 from watchslo.watch.messages import Expired, GaveUp
 
+pytestmark = pytest.mark.patient
+
 
 class Definition:
     """A custom resource of the test's own."""

@@ -20,6 +20,8 @@ from watchslo.model import Resource
 from watchslo.watch.failure import Failure
 from watchslo.watch.messages import ListRequest
 
+pytestmark = pytest.mark.patient
+
 WRITES = 80
 NAMES = ("a", "b", "c", "d")
 LABELS = {"color": ("red", "blue", None), "shape": ("round", "square", None)}

@@ -13,6 +13,8 @@ from watchslo.model import Resource
 from watchslo.watch.failure import Failure
 from watchslo.watch.messages import OutOfOrder
 
+pytestmark = pytest.mark.patient
+
 EVENTS_TWIN = Resource("events.k8s.io", "v1", "events", namespaced=True)
 UNWATCHABLE = {"componentstatuses", "tokenreviews.authentication.k8s.io", "configmaps/status", "pods/status"}
 

@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from tests.contract.backend import only
 from tests.contract.cluster import CONFIGMAPS, EVENTS, Author, Cluster, SimulatedCluster
 from tests.contract.watch import Event, Watch, frames, now, opened, revision_of, up_to, watching
@@ -12,6 +14,8 @@ from watchslo.watch.failure import Phase, Reason, classify_stream_error
 from watchslo.watch.machine import State
 from watchslo.watch.messages import BookmarkSeen, Expired, Relisted, RelistReason
 from watchslo.watch.strategy import STRATEGIES
+
+pytestmark = pytest.mark.patient
 
 
 async def test_watch_of_a_compacted_revision_without_a_cache_expires_in_the_stream(

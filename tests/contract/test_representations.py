@@ -10,6 +10,8 @@ from watchslo.kube.representation import Representation
 from watchslo.watch.failure import Reason
 from watchslo.watch.messages import ListFailed
 
+pytestmark = pytest.mark.patient
+
 LABELLED = Selectors(labels="stage=on")
 NAMED = Selectors(fields="metadata.name=object")
 

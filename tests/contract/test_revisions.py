@@ -19,6 +19,8 @@ from watchslo.model import Reading, Resource
 from watchslo.watch.failure import Reason
 from watchslo.watch.messages import ListRequest
 
+pytestmark = pytest.mark.patient
+
 BUSY_SECONDS = 2.0
 FAR = 1_000_000
 """Revisions that no test will ever see."""

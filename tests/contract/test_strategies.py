@@ -30,6 +30,8 @@ from watchslo.watch.messages import (
 )
 from watchslo.watch.strategy import CACHE, PAGED, PARALLEL, STRATEGIES, STREAM, TAIL, Strategy, StreamedLists
 
+pytestmark = pytest.mark.patient
+
 STREAMS_LISTS = only(lambda backend: backend.watch_list, "lists are streamed since 1.32, by default")
 EVERY_STRATEGY = pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=lambda strategy: strategy.name)
 PAGED_STRATEGIES = pytest.mark.parametrize("strategy", [PAGED, PARALLEL], ids=lambda strategy: strategy.name)

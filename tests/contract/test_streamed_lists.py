@@ -16,6 +16,8 @@ from watchslo.kube.representation import Representation
 from watchslo.watch.failure import Failure, Reason
 from watchslo.watch.messages import WatchRequest
 
+pytestmark = pytest.mark.patient
+
 ALL_FORMS = pytest.mark.parametrize("representation", list(Representation))
 STREAMS_LISTS = only(lambda backend: backend.watch_list, "lists are streamed since 1.32, by default")
 MOST_TRIES = 5

@@ -32,7 +32,7 @@ from watchslo.watch.messages import (
 )
 from watchslo.watch.strategy import TAIL, Strategy, StreamedLists
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 120.0
 LONGEST_WAIT_SECONDS = 0.2
 LONGEST_LINE_BYTES = 64 * 2**20
 EVERYTHING = Selectors()

@@ -18,6 +18,8 @@ from tests.support.control_plane import EVERYTHING_READABLE, ControlPlane
 from tests.support.names import apiserver_metrics, known, wrong_in_query
 from tests.support.writer import Writer, configmap
 
+pytestmark = pytest.mark.patient
+
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 PATIENCE_SECONDS = 60.0
 TYPE = re.compile(r"^# TYPE (\S+) (\S+)$", re.MULTILINE)

@@ -20,6 +20,8 @@ from tests.support.control_plane import EVERYTHING_READABLE, ControlPlane, Etcd,
 from tests.support.process import Process, eventually, group_members
 from tests.support.writer import StatusError, configmap
 
+pytestmark = pytest.mark.patient
+
 ROOT = Path(__file__).parents[2]
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 EVENTS = "/api/v1/namespaces/default/events"

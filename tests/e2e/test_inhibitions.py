@@ -12,6 +12,8 @@ from watchslo.config import Config
 from watchslo.rules.options import Options
 from watchslo.rules.pack import alertmanager, rule_groups
 
+pytestmark = pytest.mark.patient
+
 OPTIONS = Options(cluster_label="cluster")
 CLUSTERS, APISERVERS = ("east", "west"), ("10.0.0.7:6443", "10.0.0.8:6443")
 LATE = {"WatchLatencyBudgetBurn critical", "WatchLatencyBudgetBurn warning", "WatchLatencyBadMinutes critical"}

@@ -9,6 +9,8 @@ import pytest
 from tests.support.control_plane import HOST, ControlPlane
 from tests.support.daemon import config_file, outside, watchslo
 
+pytestmark = pytest.mark.patient
+
 
 def refusal(*arguments: str | Path) -> str:
     """The one line that a command says before it ends with 2."""

@@ -21,6 +21,8 @@ from watchslo.rules.options import Options
 from watchslo.rules.pack import plain, rule_groups
 from watchslo.rules.windows import LENGTHS
 
+pytestmark = pytest.mark.patient
+
 Expected = Mapping[int, set[str]]
 """The names of the alerts that fire, by minute."""
 CONFIG = Config()

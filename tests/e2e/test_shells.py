@@ -12,6 +12,8 @@ import pytest
 from tests.support.daemon import WATCHSLO, outside
 from tests.support.tmux import Tmux
 
+pytestmark = pytest.mark.patient
+
 PROMPT = "ready>"
 FISH_PROMPT = f"function fish_prompt; echo -n '{PROMPT} '; end"
 SHELLS: Mapping[str, tuple[str, str]] = {

@@ -36,6 +36,8 @@ from watchslo.watch.failure import Failure
 from watchslo.watch.messages import ListRequest, WatchRequest
 from watchslo.watch.strategy import PAGE_SIZE, PAGED, PARALLEL, STRATEGIES, TAIL
 
+pytestmark = pytest.mark.patient
+
 COUNT = 25_000
 PAGES = COUNT // PAGE_SIZE
 PUTS_AT_ONCE = 128  # etcd takes no more

@@ -19,8 +19,8 @@ import yaml
 from tests.support.control_plane import HOST, Port
 from tests.support.process import Process
 
-START_SECONDS = 30.0
-HTTP_SECONDS = 10.0
+START_SECONDS = 120.0
+HTTP_SECONDS = 30.0
 
 
 def program(name: str, package: str = "prometheus") -> str:
