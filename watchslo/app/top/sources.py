@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import os
 import ssl
 import threading
 from collections.abc import Mapping
@@ -129,8 +130,8 @@ def _failure(error: Exception) -> str:
             return "its name does not resolve; check the URL"
         case aiohttp.ClientConnectorError() if error.os_error.errno == errno.ECONNREFUSED:
             return "nobody listens there"
-        case OSError(strerror=str(reason)):
-            return f"the connection fails: {reason}"
+        case OSError(errno=int(number)):
+            return f"the connection fails: {os.strerror(number).lower()}"
         case _:
             return "the connection was cut, or what answers speaks no HTTP"
 

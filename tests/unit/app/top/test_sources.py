@@ -1,4 +1,5 @@
 import asyncio
+import errno
 import socket
 import ssl
 import threading
@@ -105,6 +106,11 @@ async def test_nobody_listens() -> None:
     async with Daemon(f"127.0.0.1:{free}", Credentials()) as daemon:
         with pytest.raises(ConnectError, match=r"^nobody listens there$"):
             await daemon.view()
+
+
+def test_a_connection_that_fails_otherwise() -> None:
+    unreachable = OSError(errno.EHOSTUNREACH, "Connect call failed ('10.0.0.1', 1)")
+    assert sources._failure(unreachable) == "the connection fails: no route to host"
 
 
 async def serves(
