@@ -27,7 +27,7 @@ echo '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential
 @contextlib.contextmanager
 def demo(folder: Path) -> Iterator[str]:
     """The URL of a demo in which watches of pods are late, after a while and for a while."""
-    command = [WATCHSLO, "demo", "--listen", f"{HOST}:0", "--fault", "slow-watch"]
+    command: list[str | Path] = [WATCHSLO, "demo", "--listen", f"{HOST}:0", "--fault", "slow-watch"]
     with Process(folder, "demo", command) as process:
         page = re.compile(r"^The page: (\S+)", re.MULTILINE)
         process.until(lambda: bool(page.search(process.out)), 30.0, "listening")
@@ -137,7 +137,7 @@ def test_it_measures_by_itself_without_a_url(control_plane: ControlPlane, home: 
     with contextlib.ExitStack() as stack:
         stack.enter_context(somebody_writes(control_plane))
         terminal = stack.enter_context(looking(home, KUBECONFIG=str(kubeconfig)))
-        command = [WATCHSLO, "top", "--once", "--kubeconfig", str(kubeconfig)]
+        command: list[str | Path] = [WATCHSLO, "top", "--once", "--kubeconfig", kubeconfig]
         once = stack.enter_context(Process(home, "once", command))
         terminal.until_shown("measured from here")
         terminal.until(lambda: bool(re.search(r" configmaps +\d+.* within", terminal.screen)), 60.0, "measured")
