@@ -8,7 +8,7 @@ PATIENTLY := $(shell command -v chrt > /dev/null && echo chrt --idle 0)
 GATED := watchslo/clock/*,watchslo/latency/*,watchslo/watch/*,watchslo/diagnose/*
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check assets e2e timed patient faults soak fidelity confusion bench footprint image sbom golden dashboards manifests pictures screens mutate lock clean
+.PHONY: help setup demo test check assets e2e timed patient faults soak fidelity confusion bench docs footprint image sbom golden dashboards manifests pictures screens mutate lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,6 +81,9 @@ sbom: setup ## Write dist/watchslo.cdx.json: what users install, with hashes, in
 	@$(BIN)/python -W ignore -m cyclonedx_py requirements --pyproject pyproject.toml --output-reproducible \
 	  --output-file dist/watchslo.cdx.json requirements.lock
 	@echo dist/watchslo.cdx.json
+
+docs: setup ## Write docs/reference and the drawings of docs from the code
+	$(BIN)/python -m tools.reference
 
 golden: setup ## Rewrite the golden files; look at the difference before you commit it
 	$(BIN)/pytest tests/unit --golden

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal, NoReturn
 
 import click
+from click.shell_completion import get_completion_class
 
 from watchslo import __version__
 from watchslo.errors import WatchsloError, whereabouts
@@ -24,7 +25,24 @@ output_option = click.option("-o", "--output", type=click.Choice(["table", "json
 listen_option = click.option("--listen", metavar="HOST:PORT", help="Where to serve; port 0 takes a free one.")
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class Command(click.Command):
+    """A command whose example calls the program as the reader did."""
+
+    def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        program = context.find_root().info_name or "watchslo"
+        if self.epilog:
+            formatter.write_paragraph()
+            with formatter.indentation():
+                formatter.write(f"{' ' * formatter.current_indent}{self.epilog.replace('watchslo', program, 1)}\n")
+
+
+class Commands(click.Group):
+    """The program."""
+
+    command_class = Command
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="watchslo")
 def commands() -> None:
     """How late are the watch events of a Kubernetes cluster?"""
@@ -92,6 +110,36 @@ def check(
 
     question = Question(duration=duration, threshold=threshold, resources=resources)
     sys.exit(check(config, kubeconfig, context, question, output))
+
+
+@commands.command(epilog="Example:  watchslo top http://127.0.0.1:9477")
+@click.argument("url", required=False)
+@kubeconfig_option
+@context_option
+@click.option("--token-file", type=click.Path(path_type=Path), help="File with the token that the daemon wants to see.")
+@click.option(
+    "--ca-file", type=click.Path(path_type=Path), help="CA of the daemon's certificate; default: the system's."
+)
+@click.option("--insecure", is_flag=True, help="Believe any certificate.")
+@click.option("--once", is_flag=True, help="Print one table, for scripts, and end.")
+def top(
+    url: str | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    token_file: Path | None,
+    ca_file: Path | None,
+    insecure: bool,  # noqa: FBT001 - a flag of the command line
+    once: bool,  # noqa: FBT001 - the same
+) -> None:
+    """Look at a daemon, or at a cluster, in a terminal.
+
+    With the URL of a daemon (watchslo run or demo) it shows what that measures; without, it measures the cluster of the
+    current kubeconfig itself, for as long as you look.
+    """
+    from watchslo.app.top import Question, top  # noqa: PLC0415 - each command imports only its own parts
+    from watchslo.app.top.sources import Credentials  # noqa: PLC0415 - the same
+
+    top(Question(url, Credentials(token_file, ca_file, insecure), kubeconfig, context, once))
 
 
 @commands.command(epilog="Example:  watchslo rehearse pods deployments.apps --repeat 3")
@@ -240,10 +288,28 @@ def healthy(config: Path | None, url: str | None) -> None:
         _give_up(str(error), EXIT_UNHEALTHY)
 
 
-def main() -> None:
+@commands.command(epilog="Example:  watchslo completion bash > ~/.local/share/bash-completion/completions/watchslo")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the script that lets a shell complete the commands and options of watchslo.
+
+    For zsh, put it into a file _watchslo in a folder of $fpath; for fish, into
+    ~/.config/fish/completions/watchslo.fish. Or source it where your shell starts.
+    """
+    made = get_completion_class(shell)
+    assert made is not None
+    click.echo(made(commands, {}, "watchslo", "_WATCHSLO_COMPLETE").source())
+
+
+def kubectl() -> None:
+    """The `kubectl-watchslo` program, by which `kubectl watchslo` is the same."""
+    main("kubectl watchslo")
+
+
+def main(program: str = "watchslo") -> None:
     """The `watchslo` program: whatever goes wrong is one sentence, never a traceback."""
     try:
-        commands()
+        commands(prog_name=program)
     except WatchsloError as error:
         _give_up(str(error))
     except Exception as error:  # noqa: BLE001 - nothing is beyond this

@@ -9,6 +9,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar, get_args
 from urllib.parse import urlsplit
@@ -193,20 +194,35 @@ def _apiserver_url(value: object) -> str:
     return url
 
 
-def _between(shortest: str, longest: str) -> AfterValidator:
-    lower, upper = parse_duration(shortest), parse_duration(longest)
+@dataclass(frozen=True, slots=True)
+class Between:
+    """Lets no other durations pass than from the shortest to the longest."""
 
-    def check(seconds: float) -> float:
-        if not lower <= seconds <= upper:
-            raise ValueError(f"{format_duration(seconds)} is out of range; write {shortest} to {longest}")
+    shortest: str
+    longest: str
+
+    def __call__(self, seconds: float) -> float:
+        if not parse_duration(self.shortest) <= seconds <= parse_duration(self.longest):
+            raise ValueError(f"{format_duration(seconds)} is out of range; write {self.shortest} to {self.longest}")
         return seconds
 
-    return AfterValidator(check)
+
+@dataclass(frozen=True, slots=True)
+class FromText:
+    """Parses what the file says; `parse` need not care for mappings and lists in the wrong place."""
+
+    parse: Callable[[str], object]
+
+    def __call__(self, value: object) -> object:
+        return self.parse(value) if isinstance(value, str) else value
+
+
+def _between(shortest: str, longest: str) -> AfterValidator:
+    return AfterValidator(Between(shortest, longest))
 
 
 def _from_text(parse: Callable[[str], object]) -> BeforeValidator:
-    """Parses what the file says; `parse` need not care for mappings and lists in the wrong place."""
-    return BeforeValidator(lambda value: parse(value) if isinstance(value, str) else value)
+    return BeforeValidator(FromText(parse))
 
 
 Duration = Annotated[float, _from_text(parse_duration)]

@@ -17,11 +17,10 @@ from typing import Self
 
 import pytest
 
+from tests.support.busy import somebody_writes
 from tests.support.control_plane import HOST, ControlPlane, write_kubeconfig
 from tests.support.daemon import WATCHSLO, Simulator, config_file, outside, watchslo
-from tests.support.writer import configmap
 
-CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 DEMO_SECONDS = 20
 END_SECONDS = 60.0  # whatever is asked here ends within
 RESOURCES = (
@@ -134,26 +133,6 @@ def under_way(demo_in_pipe: Command, demo_in_terminal: Terminal) -> None:
     """Starts what takes long before the first test."""
 
 
-@contextlib.contextmanager
-def somebody_writes(plane: ControlPlane) -> Iterator[None]:
-    """Config maps come and go, some forty times a second."""
-    over = threading.Event()
-
-    def write() -> None:
-        with plane.writer() as writer:
-            while not over.wait(0.05):
-                writer.create(CONFIGMAPS, configmap("checked"))
-                writer.delete(f"{CONFIGMAPS}/checked")
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-
-
 def test_check_answers_by_its_exit_code(control_plane: ControlPlane, tmp_path: Path) -> None:
     kubeconfig, late = control_plane.kubeconfig(), tmp_path / "late"
     duration = ("--duration", "5s")
@@ -172,7 +151,7 @@ def test_check_answers_by_its_exit_code(control_plane: ControlPlane, tmp_path: P
         )
 
         code, out, _ = within.end()
-        (answer,) = json.loads(out)
+        (answer,) = json.loads(out)["watches"]
         assert (code, answer["watch"], answer["verdict"], answer["state"]) == (0, "configmaps", "within", "watching")
         assert answer["events"] > 50
         assert answer["p99"]["lower"] <= answer["p99"]["estimate"] <= answer["p99"]["upper"]

@@ -13,8 +13,10 @@ from watchslo.app.rehearse import Question as Rehearsed
 from watchslo.app.rights import Question as Rights
 from watchslo.app.rules import Question as Rules
 from watchslo.app.run import Overrides
+from watchslo.app.top import Question as Looked
+from watchslo.app.top.sources import Credentials
 from watchslo.cli import STRATEGIES as OFFERED
-from watchslo.cli import commands, main
+from watchslo.cli import commands, kubectl, main
 from watchslo.errors import ServeError
 from watchslo.watch.strategy import STRATEGIES
 
@@ -43,7 +45,7 @@ def called(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         calls.append(arguments)
         return 1
 
-    for name in ("run.run", "demo.demo", "check.check", "rehearse.rehearse", "rules.rules", "rights.rbac"):
+    for name in ("run.run", "demo.demo", "check.check", "rehearse.rehearse", "rules.rules", "rights.rbac", "top.top"):
         monkeypatch.setattr(f"watchslo.app.{name}", note)
     return calls
 
@@ -126,6 +128,34 @@ def test_rbac_is_printed(watchslo: Watchslo, capsys: pytest.CaptureFixture[str],
     printed = capsys.readouterr()
     assert printed.out.startswith("# Written by `watchslo rbac`")
     assert printed.err.startswith("watchslo: secrets are watched by the configuration and left out here")
+
+
+def test_top(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
+    assert watchslo(*["top", "http://there", "--token-file", "t", "--ca-file", "a", "--insecure", "--once"]) == 0
+    assert watchslo("top", "--kubeconfig", "k", "--context", "c") == 0
+    assert called == [
+        (Looked("http://there", Credentials(Path("t"), Path("a"), insecure=True), once=True),),
+        (Looked(kubeconfig=Path("k"), context="c"),),
+    ]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(shell: str, watchslo: Watchslo, capsys: pytest.CaptureFixture[str]) -> None:
+    assert watchslo("completion", shell) == 0
+    assert f"_WATCHSLO_COMPLETE={shell}_complete" in capsys.readouterr().out
+
+
+def test_kubectl_knows_it_by_its_own_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], called: list[tuple[Any, ...]]
+) -> None:
+    for arguments in (["check", "--help"], ["check"]):
+        monkeypatch.setattr(sys, "argv", ["/somewhere/kubectl-watchslo", *arguments])
+        with pytest.raises(SystemExit):
+            kubectl()
+    told = capsys.readouterr().out
+    assert told.startswith("Usage: kubectl watchslo check ")
+    assert "Example:  kubectl watchslo check " in told
+    assert len(called) == 1
 
 
 def test_validate(watchslo: Watchslo, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

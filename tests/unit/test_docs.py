@@ -1,24 +1,25 @@
-"""The documentation holds what it says: its configurations load, and its links lead somewhere."""
+"""The documentation holds what it says: its configurations load, its links lead somewhere, and it is of this code."""
 
 import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
+from tests.support.newcomer import told_by
+from tools.reference.pages import PAGES as GENERATED
 from watchslo.config import load
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted(
-    [
-        *ROOT.glob("*.md"),
-        *ROOT.glob("docs/**/*.md"),
-        *ROOT.glob("dashboards/**/*.md"),
-        *ROOT.glob("deploy/**/*.md"),
-        *ROOT.glob("tests/**/*.md"),
-    ]
-)
+BUILT = re.compile(r"(?:^|/)(?:\.|node_modules/|mutants/|dist/)")
+PAGES = sorted(page for page in ROOT.glob("**/*.md") if not BUILT.search(str(page.relative_to(ROOT))))
 YAML = re.compile(r"```yaml\n(.*?)```", re.DOTALL)
-LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
+LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)")
+HEADING = re.compile(r"^#{1,6} (.+?)\s*$", re.MULTILINE)
+FENCE = re.compile(r"^( *)```.*?^\1```$", re.DOTALL | re.MULTILINE)
 
 
 def blocks() -> list[str]:
@@ -37,7 +38,65 @@ def test_configurations_are_shown() -> None:
     assert blocks()
 
 
+def prose(page: Path) -> str:
+    """A page without its blocks of code, whose `#` are no headings."""
+    return FENCE.sub("", page.read_text())
+
+
+def anchors(page: Path) -> Iterator[str]:
+    """What a link into a page may name, as repository pages make it of headings."""
+    seen: Counter[str] = Counter()
+    for heading in HEADING.findall(prose(page)):
+        shown = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading)
+        slug = re.sub(r"[^\w\- ]", "", shown.lower()).replace(" ", "-")
+        yield f"{slug}-{seen[slug]}" if seen[slug] else slug
+        seen[slug] += 1
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_to_files(page: Path) -> None:
-    missing = [link for link in LINK.findall(page.read_text()) if not (page.parent / link).exists()]
+def test_links_lead_somewhere(page: Path) -> None:
+    missing = []
+    for path, anchor in LINK.findall(prose(page)):
+        target = page.parent / path if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            missing.append(f"{path}#{anchor}")
     assert missing == []
+
+
+def test_links_that_lead_nowhere_are_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# One `x.y`\n## Two\n## Two\n```\n# no heading\n[no](link)\n```\n[a](#two-1) [b](page.md#one-xy)\n"
+    )
+    assert list(anchors(page)) == ["one-xy", "two", "two-1"]
+    assert LINK.findall(prose(page)) == [("", "two-1"), ("page.md", "one-xy")]
+
+
+def test_every_page_of_the_documentation_is_in_its_index() -> None:
+    index = ROOT / "docs/README.md"
+    linked = {(index.parent / path).resolve() for path, _ in LINK.findall(index.read_text())}
+    pages = {page for page in PAGES if page.is_relative_to(index.parent)} - set((ROOT / "docs/runbooks").iterdir())
+    assert pages - {index} - linked == set()
+
+
+@pytest.mark.parametrize("name", GENERATED)
+def test_what_is_generated_is_of_this_code(name: str) -> None:
+    assert (ROOT / name).read_text() == GENERATED[name](), "run `make docs` and look at the difference"
+
+
+def test_drawings_are_drawings() -> None:
+    drawings = [name for name in GENERATED if name.endswith(".svg")]
+    assert drawings
+    for name in drawings:
+        text = (ROOT / name).read_text()
+        assert ET.fromstring(text).tag == "{http://www.w3.org/2000/svg}svg"
+        assert "prefers-color-scheme: dark" in text
+
+
+def test_newcomers_are_told_commands_that_can_be_run() -> None:
+    """Those of the test in a fresh clone: at least the demo, the installation and a measurement."""
+    commands = [line for page in ("README.md", "docs/quickstart.md") for line in told_by(ROOT / page)]
+    programs = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert {"make demo", "make setup"} <= set(commands)
+    assert any(line.startswith(".venv/bin/watchslo check") for line in commands)
+    assert all(line.split()[0].removeprefix(".venv/bin/") in {"make", *programs} for line in commands)

@@ -3,31 +3,34 @@
 import asyncio
 import json
 import math
-from collections.abc import Sequence
+import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from watchslo.app import logs
+from watchslo.app.hints import Measured, hints
 from watchslo.app.session import run_on_loop, stop_signals, supervise
-from watchslo.app.table import Line, diagnosis, draw, judge, plain_console
+from watchslo.app.table import Line, diagnosis, draw, headline, judge, plain_console
 from watchslo.config import load, parse_duration
 from watchslo.errors import ConfigError
-from watchslo.history.judgement import P99, Verdict
+from watchslo.history.judgement import Verdict
+from watchslo.history.words import counted
 from watchslo.monitor.crew import Crew
 from watchslo.monitor.supervisor import Supervisor
-from watchslo.snapshot import Snapshot
+from watchslo.snapshot import CauseReading, QuantileReading, Snapshot
 
 WINDOWS = (("1m", 60.0), ("5m", 300.0))
 SHORTEST_SECONDS = 5.0
 START_SECONDS = 30.0  # until the clock ticks and every watch is open; else whatever is there is measured
 SEAL_SECONDS = 2.5  # for the last second to be sealed: it must end, and a tick must follow
 LOOK_SECONDS = 0.2
-EXIT_CODES = {Verdict.BEYOND: 1, Verdict.WITHIN: 0}
-EXIT_UNMEASURED = 2
+EXIT_CODES = {Verdict.BEYOND: 1, Verdict.WITHIN: 0, Verdict.NOT_MEASURED: 2}
+HEADLINE_STYLES = {0: "green", 1: "bold red", 2: "yellow"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,38 @@ class Question:
     resources: tuple[str, ...]
 
 
+@dataclass(slots=True)
+class Sitting:
+    """How long is to be measured, and since when that goes on; `complete` once it was long enough."""
+
+    seconds: float
+    began: float | None = None
+    complete: bool = False
+
+    def measured(self, now: float) -> float:
+        """For how many seconds it went on, at most those that were asked for."""
+        return 0.0 if self.began is None else min(self.seconds, now - self.began)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was measured, and for how long it was to be; `interrupted` says that somebody could not wait."""
+
+    measured: Measured
+    asked_seconds: float
+    interrupted: bool
+
+    @property
+    def verdict(self) -> Verdict:
+        """That on all watches: one that is beyond decides, then one that is within."""
+        verdicts = {line.verdict for line in self.measured.lines}
+        return next((verdict for verdict in EXIT_CODES if verdict in verdicts), Verdict.NOT_MEASURED)
+
+    @property
+    def exit_code(self) -> int:
+        return EXIT_CODES[self.verdict]
+
+
 def check(
     file: Path | None,
     kubeconfig: Path | None,
@@ -48,22 +83,24 @@ def check(
 ) -> int:
     """Measures, prints what was found, and returns the exit code; raises WatchsloError where it cannot begin."""
     logs.set_up("console", "error")
-    seconds = _seconds(question.duration)
+    sitting = Sitting(_seconds(question.duration))
     config = load(file)[0].narrowed(question.resources, question.threshold)
     if not config.judges_quantiles:
         raise ConfigError(f"{file}: metrics: proven has no P99 to judge; check without it, or with another file")
-    window = next(name for name, length in WINDOWS if seconds <= length)
+    window = next(name for name, length in WINDOWS if sitting.seconds <= length)
     try:
-        snapshot = run_on_loop(_measure(supervise(config, kubeconfig, context), seconds))
+        snapshot, seconds = run_on_loop(_measure(supervise(config, kubeconfig, context), sitting))
     except ConfigError as error:
         asked_by = "--resource" if question.resources else f"{file}: watch"
         raise ConfigError(f"{asked_by}: {error}") from None
-    lines = judge(snapshot, window, config.objective.minutes.min_events)
+    min_events = config.objective.minutes.min_events
+    lines = judge(snapshot, window, min_events)
+    answer = Answer(Measured(snapshot, lines, seconds, min_events), sitting.seconds, not sitting.complete)
     if output == "json":
-        print(json.dumps(_document(lines, snapshot), indent=2))  # noqa: T201 - the answer itself
+        print(json.dumps(_document(answer), indent=2))  # noqa: T201 - the answer itself
     else:
-        _print(lines, snapshot)
-    return _exit_code(lines)
+        _print(answer)
+    return answer.exit_code
 
 
 def _seconds(text: str) -> float:
@@ -77,87 +114,131 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-async def _measure(supervisor: Supervisor, seconds: float) -> Snapshot:
-    """Measures for so many seconds from when all is up, or until interrupted, and shows how far it is."""
+# Measuring
+
+
+async def _measure(supervisor: Supervisor, sitting: Sitting) -> tuple[Snapshot, float]:
+    """Measures from when all is up, or until interrupted, and shows how far it is; returns for how long that was."""
     stop = asyncio.Event()
     with stop_signals(stop), _progress() as progress:
         async with Crew(stop) as crew:
-            crew.hire("patience", partial(_wait, supervisor, seconds, progress, stop))
-            return await supervisor.run(stop)
+            crew.hire("patience", partial(_wait, supervisor, sitting, progress, stop))
+            snapshot = await supervisor.run(stop)
+            return snapshot, sitting.measured(time.monotonic())
 
 
-async def _wait(supervisor: Supervisor, seconds: float, progress: Progress, stop: asyncio.Event) -> None:
+async def _wait(supervisor: Supervisor, sitting: Sitting, progress: Progress, stop: asyncio.Event) -> None:
     """Sets `stop` when it is enough, or nothing to measure has come up."""
     starting = progress.add_task("starting", total=START_SECONDS)
     while supervisor.starting and not progress.finished:
-        await asyncio.sleep(LOOK_SECONDS)
-        progress.advance(starting, LOOK_SECONDS)
+        await _advance(progress, starting)
     progress.remove_task(starting)
     if any(stream.up for stream in supervisor.snapshot().streams):
-        measuring = progress.add_task("measuring", total=seconds + SEAL_SECONDS)
+        sitting.began = time.monotonic()
+        measuring = progress.add_task("measuring", total=sitting.seconds + SEAL_SECONDS)
         while not progress.finished:
-            await asyncio.sleep(LOOK_SECONDS)
-            progress.advance(measuring, LOOK_SECONDS)
+            await _advance(progress, measuring)
+            progress.update(measuring, description=_so_far(supervisor.snapshot()))
+    sitting.complete = True
     stop.set()
 
 
+async def _advance(progress: Progress, task: TaskID) -> None:
+    await asyncio.sleep(LOOK_SECONDS)
+    progress.advance(task, LOOK_SECONDS)
+
+
+def _so_far(snapshot: Snapshot) -> str:
+    """What has arrived, which is not the same as what will be measured, but tells that something does."""
+    events = sum(sum(stream.events.values()) for stream in snapshot.streams)
+    up = sum(stream.up for stream in snapshot.streams)
+    return f"measuring {counted(up, 'watch')}: {counted(events, 'event')}"
+
+
 def _progress() -> Progress:
+    console = plain_console(stderr=True)
+    console.quiet = not console.is_terminal  # else it would leave an empty line there
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         TimeRemainingColumn(),
-        console=plain_console(stderr=True),
+        console=console,
         transient=True,
     )
 
 
-def _print(lines: Sequence[Line], snapshot: Snapshot) -> None:
+# Answering
+
+
+def _print(answer: Answer) -> None:
     console = plain_console()
-    console.print(draw(lines))
-    for apiserver in snapshot.apiservers:
-        if apiserver.unproven:
-            console.print(f"Unproven: {apiserver.unproven}.", style="bold red")
-    for sentence in diagnosis(snapshot):
-        console.print(sentence, style="bold")
-    for reason in snapshot.monitor.not_ready:
+    measured = answer.measured
+    console.print(draw(measured.lines))
+    for reason in measured.snapshot.monitor.not_ready:
         console.print(reason, style="yellow")
+    for sentence in diagnosis(measured.snapshot):
+        console.print(sentence, style="bold")
+    for sentence in hints(measured):
+        console.print(sentence, style="yellow")
+    if answer.interrupted:
+        console.print(f"Interrupted: that is what was measured in {measured.seconds:.0f} s.", style="yellow")
+    console.print(headline(measured.lines), style=HEADLINE_STYLES[answer.exit_code])
 
 
-def _document(lines: Sequence[Line], snapshot: Snapshot) -> list[dict[str, object]]:
+def _document(answer: Answer) -> dict[str, object]:
     """The answer for machines; durations in seconds, null where there is none or no bound."""
+    measured, snapshot = answer.measured, answer.measured.snapshot
     unproven = {apiserver.name: apiserver.unproven for apiserver in snapshot.apiservers}
-    return [
-        {
-            "watch": line.stream.watch,
-            "apiserver": line.stream.apiserver,
-            "resource": line.stream.resource,
-            "group": line.stream.group,
-            "verdict": line.verdict,
-            "threshold": line.stream.track.objective.threshold,
-            "events": line.window.events,
-            "p50": _reading(line, 0.5),
-            "p99": _reading(line, P99),
-            "state": line.stream.state,
-            "stalled": line.stream.stalled_for,
-            "unproven": unproven[line.stream.apiserver],
-            "failure": line.stream.last_failure and line.stream.last_failure.message,
-        }
-        for line in lines
-    ]
-
-
-def _reading(line: Line, q: float) -> dict[str, object] | None:
-    if q not in line.quantiles:
-        return None
-    quantile = line.quantiles[q]
     return {
-        "estimate": quantile.estimate,
+        "apiVersion": "v1",
+        "at": datetime.fromtimestamp(snapshot.at_wall, UTC).isoformat(),
+        "verdict": answer.verdict,
+        "exitCode": answer.exit_code,
+        "asked": answer.asked_seconds,
+        "measured": round(measured.seconds, 3),
+        "interrupted": answer.interrupted,
+        "watches": [_watch(line, unproven[line.apiserver]) for line in measured.lines],
+        "causes": [_cause(cause) for cause in snapshot.causes],
+        "notReady": list(snapshot.monitor.not_ready),
+        "hints": hints(measured),
+    }
+
+
+def _watch(line: Line, unproven: str | None) -> dict[str, object]:
+    return {
+        "watch": line.watch,
+        "apiserver": line.apiserver,
+        "resource": line.resource,
+        "group": line.group,
+        "verdict": line.verdict,
+        "threshold": line.threshold,
+        "events": line.events,
+        "p50": _reading(line.quantiles.get(0.5)),
+        "p99": _reading(line.p99),
+        "state": line.state,
+        "stalled": line.stalled_for,
+        "unproven": unproven,
+        "failure": line.failure,
+    }
+
+
+def _reading(quantile: QuantileReading | None) -> dict[str, object] | None:
+    if quantile is None:
+        return None
+    return {
+        "estimate": quantile.estimate if math.isfinite(quantile.estimate) else None,
         "lower": quantile.lower,
         "upper": quantile.upper if math.isfinite(quantile.upper) else None,
         "resolved": quantile.resolved,
     }
 
 
-def _exit_code(lines: Sequence[Line]) -> int:
-    verdicts = {line.verdict for line in lines}
-    return next((code for verdict, code in EXIT_CODES.items() if verdict in verdicts), EXIT_UNMEASURED)
+def _cause(cause: CauseReading) -> dict[str, object]:
+    return {
+        "cause": cause.cause,
+        "apiserver": cause.apiserver,
+        "watch": cause.watch,
+        "confidence": cause.confidence,
+        "evidence": cause.evidence,
+        "next": cause.next,
+    }

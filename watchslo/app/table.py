@@ -1,17 +1,18 @@
 """What a snapshot says of each watch, judged, and drawn for a terminal."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
 from rich.table import Table
 
-from watchslo.history import judgement
-from watchslo.history.judgement import P99, Verdict, window_of
-from watchslo.history.words import ABSENT, duration
+from watchslo.history.judgement import P99, Verdict, verdict_on, window_of
+from watchslo.history.words import ABSENT, counted, duration
 from watchslo.model import SERVICE
-from watchslo.snapshot import QuantileReading, Snapshot, StreamReading, WindowReading
+from watchslo.snapshot import QuantileReading, Snapshot, StreamReading
 
+HEADINGS = ("WATCH", "EVENTS", "P50", "P99", "P99 SURELY IN", "")
+NAMED = 3  # watches in a headline, the latest ones
 ENDLESS_COLUMNS = 10_000  # of what is no terminal
 
 
@@ -25,18 +26,30 @@ STYLES = {
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One watch: its window, the quantiles in it by q, and the verdict on its P99."""
+    """One watch: the quantiles of its window by q, what keeps events away, and the verdict on its P99."""
 
-    stream: StreamReading
-    window: WindowReading
-    quantiles: dict[float, QuantileReading]
+    watch: str
+    apiserver: str
+    resource: str
+    group: str
+    state: str
+    up: bool
+    stalled_for: float | None
+    failure: str | None
+    threshold: float
+    events: int
+    quantiles: Mapping[float, QuantileReading]
     verdict: Verdict
 
     @property
     def name(self) -> str:
         """The watch, and where: that goes without saying where one apiserver answers for all."""
-        where = "" if self.stream.apiserver == SERVICE else f" at {self.stream.apiserver}"
-        return self.stream.watch + where
+        where = "" if self.apiserver == SERVICE else f" at {self.apiserver}"
+        return self.watch + where
+
+    @property
+    def p99(self) -> QuantileReading | None:
+        return self.quantiles.get(P99)
 
 
 def judge(snapshot: Snapshot, window: str, min_events: int) -> list[Line]:
@@ -51,7 +64,21 @@ def _line(stream: StreamReading, name: str, min_events: int) -> Line:
     window = window_of(stream, name)
     assert window is not None
     quantiles = {quantile.q: quantile for quantile in window.quantiles}
-    return Line(stream, window, quantiles, judgement.judge(stream, window, min_events))
+    threshold = stream.track.objective.threshold
+    return Line(
+        watch=stream.watch,
+        apiserver=stream.apiserver,
+        resource=stream.resource,
+        group=stream.group,
+        state=stream.state,
+        up=stream.up,
+        stalled_for=stream.stalled_for,
+        failure=stream.last_failure.message if stream.last_failure else None,
+        threshold=threshold,
+        events=window.events,
+        quantiles=quantiles,
+        verdict=verdict_on(quantiles.get(P99), window.events, threshold, stream.stalled_for, min_events),
+    )
 
 
 def plain_console(*, stderr: bool = False) -> Console:
@@ -65,8 +92,8 @@ def plain_console(*, stderr: bool = False) -> Console:
 def draw(lines: Iterable[Line]) -> Table:
     """A table of lines for `rich`."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("WATCH", overflow="fold")
-    for heading in ("EVENTS", "P50", "P99", "P99 SURELY IN"):
+    table.add_column(HEADINGS[0], overflow="fold")
+    for heading in HEADINGS[1:-1]:
         table.add_column(heading, justify="right")
     table.add_column("")
     for line in lines:
@@ -77,19 +104,39 @@ def draw(lines: Iterable[Line]) -> Table:
 
 def figures(line: Line) -> tuple[str, str, str, str]:
     """Events, P50, P99, and between what the P99 surely is."""
-    p99 = line.quantiles.get(P99)
+    p99 = line.p99
     bounds = f"{duration(p99.lower)} … {duration(p99.upper)}" if p99 else ABSENT
-    return f"{line.window.events:,}", _estimate(line.quantiles.get(0.5)), _estimate(p99), bounds
+    return f"{line.events:,}", _estimate(line.quantiles.get(0.5)), _estimate(p99), bounds
 
 
 def says(line: Line) -> str:
     """The verdict, and what is not as it should be."""
-    stream, said = line.stream, [str(line.verdict)]
-    if stream.stalled_for is not None:
-        said.append(f"stalled for {duration(stream.stalled_for)}")
-    if not stream.up and stream.last_failure is not None:
-        said.append(f"{stream.state}: {stream.last_failure.message}")
+    said = [str(line.verdict)]
+    if line.stalled_for is not None:
+        said.append(f"stalled for {duration(line.stalled_for)}")
+    if not line.up and line.failure is not None:
+        said.append(f"{line.state}: {line.failure}")
     return "; ".join(said)
+
+
+def headline(lines: Sequence[Line]) -> str:
+    """All watches in a sentence."""
+    beyond = [line for line in lines if line.verdict is Verdict.BEYOND]
+    within = sum(line.verdict is Verdict.WITHIN for line in lines)
+    unknown = len(lines) - len(beyond) - within
+    unsaid = f"; of {unknown} nothing can be said" if unknown else ""
+    if beyond:
+        worst = sorted(beyond, key=_lateness, reverse=True)
+        named = ", ".join(f"{line.name} (P99 {_estimate(line.p99)})" for line in worst[:NAMED])
+        more = f" and {len(worst) - NAMED} more" if len(worst) > NAMED else ""
+        return f"Beyond the objective: {named}{more}{unsaid}."
+    if within:
+        return f"Within the objective: {counted(within, 'watch')}{unsaid}."
+    return f"Nothing can be said of {counted(unknown, 'watch')}." if unknown else "Nothing is watched yet."
+
+
+def _lateness(line: Line) -> float:
+    return line.p99.estimate if line.p99 else 0.0
 
 
 def diagnosis(snapshot: Snapshot) -> list[str]:

@@ -77,9 +77,16 @@ def quantile_of(window: WindowReading, q: float) -> QuantileReading | None:
 def judge(stream: StreamReading, window: WindowReading, min_events: int) -> Verdict:
     """The verdict on the window's P99; an estimate counts from `min_events` events on."""
     threshold = stream.track.objective.threshold
-    verdict = _of_window(quantile_of(window, P99), window.events, threshold, min_events)
-    if (stream.stalled_for or 0.0) > threshold and verdict is not Verdict.BEYOND:
-        return Verdict.NOT_MEASURED  # what came before the stall says nothing of now
+    return verdict_on(quantile_of(window, P99), window.events, threshold, stream.stalled_for, min_events)
+
+
+def verdict_on(
+    p99: QuantileReading | None, events: int, threshold: float, stalled_for: float | None, min_events: int
+) -> Verdict:
+    """What is known of a watch. What came before a stall says nothing of now, unless it was late already."""
+    verdict = _of_window(p99, events, threshold, min_events)
+    if (stalled_for or 0.0) > threshold and verdict is not Verdict.BEYOND:
+        return Verdict.NOT_MEASURED
     return verdict
 
 

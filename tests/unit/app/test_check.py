@@ -1,6 +1,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Coroutine
@@ -23,6 +24,14 @@ from watchslo.watch.failure import Reason
 
 QUESTION = Question(duration="20s", threshold=None, resources=("pods",))
 Check = Callable[..., int]
+DOCUMENTED = [
+    *("apiVersion", "at", "verdict", "exitCode", "asked", "measured", "interrupted"),
+    *("watches", "causes", "notReady", "hints"),
+]
+DOCUMENTED_OF_A_WATCH = [
+    *("watch", "apiserver", "resource", "group", "verdict", "threshold", "events", "p50", "p99", "state", "stalled"),
+    *("unproven", "failure"),
+]
 
 
 @pytest.fixture
@@ -63,10 +72,11 @@ def test_what_leaves_out_quantiles_cannot_be_checked(ask: Check, tmp_path: Path)
 
 def test_within(ask: Check, capsys: pytest.CaptureFixture[str]) -> None:
     assert ask() == 0
-    heading, line = capsys.readouterr().out.splitlines()
+    heading, line, said = capsys.readouterr().out.splitlines()
     assert heading.split() == ["WATCH", "EVENTS", "P50", "P99", "P99", "SURELY", "IN"]
     assert line.split()[0] == "pods"
     assert line.rstrip().endswith("within")
+    assert said == "Within the objective: 1 watch."
 
 
 def test_beyond(ask: Check, cluster: Cluster) -> None:
@@ -80,7 +90,9 @@ def test_too_few_events_prove_nothing(ask: Check, tmp_path: Path) -> None:
     assert ask(replace(QUESTION, threshold="250ms"), file=path) == 2
 
 
-def test_until_interrupted(ask: Check, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_until_interrupted(
+    ask: Check, capsys: pytest.CaptureFixture[str], cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write = cluster.write
 
     def interrupt(resource: Resource) -> int:
@@ -91,6 +103,21 @@ def test_until_interrupted(ask: Check, cluster: Cluster, monkeypatch: pytest.Mon
     monkeypatch.setattr(cluster, "write", interrupt)
     assert ask(replace(QUESTION, duration="5m")) == 0
     assert cluster.revision < 450
+    said = capsys.readouterr().out.splitlines()
+    assert said[1].split()[0] == "pods"
+    assert re.fullmatch(r"Interrupted: that is what was measured in (2\d|3\d) s\.", said[-2]), said
+
+
+def test_json_says_what_it_takes_for_the_cause(
+    ask: Check, capsys: pytest.CaptureFixture[str], cluster: Cluster
+) -> None:
+    cluster.late = 2.0
+    assert ask(replace(QUESTION, duration="40s"), "json") == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["verdict"] == "beyond"
+    assert [set(cause) for cause in answer["causes"]] == [
+        {"cause", "apiserver", "watch", "confidence", "evidence", "next"}
+    ]
 
 
 def test_a_watch_that_is_stalled(
@@ -107,17 +134,26 @@ def test_a_watch_that_is_stalled(
 
     monkeypatch.setattr(cluster, "write", freeze)
     assert ask(replace(QUESTION, resources=("pods", "nodes")), "json") == 2
-    nodes, pods = json.loads(capsys.readouterr().out)
+    answer = json.loads(capsys.readouterr().out)
+    nodes, pods = answer["watches"]
     assert nodes["stalled"] is None
     assert pods["stalled"] > 1.0
-    assert pods["verdict"] == "not measured"
+    assert pods["verdict"] == answer["verdict"] == "not measured"
+    assert any(hint.startswith("pods has told nothing of what happened for") for hint in answer["hints"])
 
 
 def test_json(ask: Check, capsys: pytest.CaptureFixture[str], cluster: Cluster) -> None:
     cluster.git_version = "v1.30.0+k3s1"
     cluster.fail(Reason.FORBIDDEN, "list", "nodes")
     assert ask(replace(QUESTION, resources=("pods", "nodes"), threshold="500ms"), "json") == 0
-    nodes, pods = json.loads(capsys.readouterr().out)
+    answer = json.loads(capsys.readouterr().out)
+    assert list(answer) == DOCUMENTED
+    assert (answer["apiVersion"], answer["verdict"], answer["exitCode"]) == ("v1", "within", 0)
+    assert (answer["asked"], answer["measured"], answer["interrupted"]) == (20.0, 20.0, False)
+    assert answer["at"].endswith("+00:00")
+    assert any("may not list and watch nodes" in hint for hint in answer["hints"])
+    nodes, pods = answer["watches"]
+    assert list(pods) == DOCUMENTED_OF_A_WATCH
     assert pods["verdict"] == "within"
     assert pods["threshold"] == 0.5
     assert pods["events"] > 100

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.serve import readings
-from watchslo.app.table import Line, diagnosis, draw, figures, judge, plain_console, says
+from watchslo.app.table import Line, diagnosis, draw, figures, headline, judge, plain_console, says
 from watchslo.history.judgement import P99, Verdict
 from watchslo.snapshot import Cause, CauseReading, Confidence, QuantileReading, Snapshot, StreamReading, WindowReading
 
@@ -47,7 +47,7 @@ def test_without_events_nothing_is_measured() -> None:
 
 
 def test_lines_are_sorted() -> None:
-    names = [made.stream.watch for made in judge(readings.SNAPSHOT, "5m", 50)]
+    names = [made.watch for made in judge(readings.SNAPSHOT, "5m", 50)]
     assert names == sorted(names)
 
 
@@ -58,13 +58,13 @@ def test_what_is_unresolved_is_said_to_be() -> None:
 def test_says_what_is_wrong() -> None:
     made = line(0.0, 0.1, 0.9)
     assert says(made) == "within"
-    down = replace(made, stream=replace(made.stream, up=False, state="reopening"))
+    down = replace(made, up=False, state="reopening")
     assert says(down) == "within; reopening: the connection was reset"
 
 
 def test_says_that_a_watch_is_stalled() -> None:
     made = line(0.0, 0.1, 0.9)
-    stalled = replace(made, stream=replace(made.stream, stalled_for=12.0))
+    stalled = replace(made, stalled_for=12.0)
     assert says(stalled) == "within; stalled for 12 s"
 
 
@@ -80,7 +80,7 @@ def test_of_a_stalled_watch_only_what_is_beyond_is_known(lower: float, stalled_f
 
 def test_draws_what_is_said_as_it_is() -> None:
     made = line(0.0, 0.1, 0.9)
-    odd = replace(made, stream=replace(made.stream, watch="[/bold] :boom:"))
+    odd = replace(made, watch="[/bold] :boom:")
     console = plain_console()
     with console.capture() as captured:
         console.print(draw([odd]))
@@ -98,3 +98,16 @@ def test_says_why_with_what_speaks_for_it() -> None:
     cause = CauseReading(Cause.STORAGE_SLOW, None, None, Confidence.MEDIUM, 0.0, "Reads are slow.", "Look at etcd.")
     assert diagnosis(replace(snapshot(), causes=(cause,))) == ["Reads are slow. (storage_slow, medium confidence)"]
     assert diagnosis(replace(snapshot(), causes=())) == []
+
+
+def test_a_headline_names_what_is_beyond_the_latest_first() -> None:
+    within, none = line(0.0, 0.1, 0.9), replace(line(0.0, 0.1, 0.9), verdict=Verdict.NOT_MEASURED)
+    late = [
+        replace(line(1.5, late, 9.0), watch=name) for name, late in (("a", 2.0), ("b", 4.0), ("c", 3.0), ("d", 1.6))
+    ]
+    assert headline(late) == "Beyond the objective: b (P99 4 s), c (P99 3 s), a (P99 2 s) and 1 more."
+    assert headline([late[0], none, within]) == "Beyond the objective: a (P99 2 s); of 1 nothing can be said."
+    assert headline([within, within, none]) == "Within the objective: 2 watches; of 1 nothing can be said."
+    assert headline([within]) == "Within the objective: 1 watch."
+    assert headline([none]) == "Nothing can be said of 1 watch."
+    assert headline([]) == "Nothing is watched yet."

@@ -1,0 +1,147 @@
+"""`watchslo top` in a real terminal, against the demo, a real daemon, and a real cluster."""
+
+import contextlib
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.busy import somebody_writes
+from tests.support.control_plane import HOST, ControlPlane
+from tests.support.daemon import WATCHSLO, Daemon, config_file, outside, watchslo
+from tests.support.process import Process
+from tests.support.tmux import Tmux
+
+WATCHES = ["configmaps", "deployments.apps", "endpointslices.discovery.k8s.io", "leases.coordination.k8s.io"]
+WATCHES += ["nodes", "pods"]
+PROMPT = "ready>"
+SHELL = ("env", f"PS1={PROMPT} ", "sh")
+PLUGIN = """#!/bin/sh
+echo '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {{"token": "{token}"}}}}'
+"""
+
+
+@contextlib.contextmanager
+def demo(folder: Path) -> Iterator[str]:
+    """The URL of a demo in which watches of pods are late, after a while and for a while."""
+    command: list[str | Path] = [WATCHSLO, "demo", "--listen", f"{HOST}:0", "--fault", "slow-watch"]
+    with Process(folder, "demo", command) as process:
+        page = re.compile(r"^The page: (\S+)", re.MULTILINE)
+        process.until(lambda: bool(page.search(process.out)), 30.0, "listening")
+        found = page.search(process.out)
+        assert found
+        yield found[1]
+
+
+@contextlib.contextmanager
+def looking(folder: Path, *arguments: str | Path, **env: str) -> Iterator[Tmux]:
+    """A shell in a terminal, in which `watchslo top` was called."""
+    with Tmux(folder / "terminal", SHELL, outside(**env)) as terminal:
+        terminal.until_shown(PROMPT)
+        terminal.enter("stty -a > before; clear")
+        terminal.enter(f"'{WATCHSLO}' top {' '.join(map(str, arguments))}; echo left with $?")
+        yield terminal
+
+
+def watches(terminal: Tmux) -> list[str]:
+    """The first words of the rows that are shown."""
+    lines = terminal.lines
+    heads = [number for number, line in enumerate(lines) if line.lstrip().startswith("WATCH")]
+    return [line.split()[0] for line in lines[heads[0] + 1 : -1] if line.strip()] if heads else []
+
+
+def left(terminal: Tmux, folder: Path) -> None:
+    """The terminal is as it was before: its modes, its cursor, and what was on it."""
+    terminal.until_shown("left with 0")
+    assert terminal.asks("#{alternate_on} #{cursor_flag} #{mouse_any_flag} #{keypad_flag}") == "0 1 0 0"
+    terminal.enter("stty -a > after; clear; echo compared")
+    terminal.until(lambda: terminal.lines.count("compared") == 1, 10.0, "compared")
+    assert (folder / "before").read_text() == (folder / "after").read_text()
+
+
+def child_of(process: int) -> int:
+    """The one process that it started."""
+    (child,) = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    return int(child)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the shells of these tests are at home."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_demo_by_its_keys(home: Path) -> None:
+    with demo(home) as url, looking(home, url) as terminal:
+        terminal.until(lambda: sorted(watches(terminal)) == WATCHES, 30.0, "all watches shown")
+        terminal.until_shown("Beyond the objective: ", 60.0)
+        assert re.search(r"^ \S+ .* beyond", terminal.screen, re.MULTILINE), "the gravest stands above"
+
+        terminal.press("1")
+        terminal.until(lambda: watches(terminal) == WATCHES, 10.0, "sorted by name")
+        terminal.press("1")
+        terminal.until(lambda: watches(terminal) == WATCHES[::-1], 10.0, "and turned round")
+
+        terminal.type("/node")
+        terminal.until(lambda: watches(terminal) == ["nodes"], 10.0, "filtered")
+        terminal.press("Escape")
+        terminal.until(lambda: len(watches(terminal)) == len(WATCHES), 10.0, "all again")
+
+        terminal.press("q")
+        left(terminal, home)
+
+
+def test_a_daemon_that_goes_and_comes_back(control_plane: ControlPlane, home: Path) -> None:
+    config = config_file(home, watch=[{"resource": "configmaps"}, {"resource": "secrets"}])
+    arguments = ("--config", config, "--kubeconfig", control_plane.kubeconfig())
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(somebody_writes(control_plane))
+        daemon = stack.enter_context(Daemon(home / "first", *arguments))
+        address = daemon.url.removeprefix("http://")
+        terminal = stack.enter_context(looking(home, address))
+        daemon.until_measuring("configmaps")
+        daemon.until_samples("configmaps", 100)
+        terminal.until_shown("Within the objective: 1 watch; of 1 nothing can be said.")
+
+        once = watchslo("top", "--once", address)
+        (shown,) = (row for row in terminal.lines if row.startswith(" configmaps"))
+        (printed,) = (row for row in once.stdout.splitlines() if row.startswith("configmaps"))
+        assert printed.split()[-1] == shown.split()[-1] == "within"
+        assert re.fullmatch(r"configmaps +\d+ +[≲\d].* … .* within *", printed)
+        assert once.stdout.splitlines()[-1] == "Within the objective: 1 watch; of 1 nothing can be said."
+
+        daemon.stop()
+        terminal.until_shown("Disconnected since ")
+        assert "nobody listens there. What is shown is of " in terminal.screen
+        assert watches(terminal) == ["configmaps", "secrets"] or watches(terminal) == ["secrets", "configmaps"]
+        gone = watchslo("top", "--once", address)
+        assert (gone.returncode, gone.stderr) == (2, f"watchslo: http://{address}: nobody listens there\n")
+
+        stack.enter_context(Daemon(home / "second", *arguments, "--listen", address))
+        terminal.until(lambda: "Disconnected" not in terminal.screen, 30.0, "connected again")
+        terminal.press("C-c")
+        left(terminal, home)
+
+
+def test_it_measures_by_itself_without_a_url(control_plane: ControlPlane, home: Path) -> None:
+    """The token comes from a plugin, a process of a thread that is not the main one."""
+    plugin = home / "plugin"
+    plugin.write_text(PLUGIN.format(token=control_plane.token))
+    plugin.chmod(0o755)
+    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin)}}
+    kubeconfig = control_plane.kubeconfig("by-plugin", user)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(somebody_writes(control_plane))
+        terminal = stack.enter_context(looking(home, KUBECONFIG=str(kubeconfig)))
+        command: list[str | Path] = [WATCHSLO, "top", "--once", "--kubeconfig", kubeconfig]
+        once = stack.enter_context(Process(home, "once", command))
+        terminal.until_shown("measured from here")
+        terminal.until(lambda: bool(re.search(r" configmaps +\d+.* within", terminal.screen)), 60.0, "measured")
+        assert (once.wait(60.0), once.err) == (0, "")
+        assert re.search(r"^configmaps +\d+ .* within *$", once.out, re.MULTILINE), once.out
+        os.kill(child_of(int(terminal.asks("#{pane_pid}"))), signal.SIGTERM)
+        left(terminal, home)

@@ -1,0 +1,91 @@
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.unit.serve import readings
+from watchslo.app.hints import Measured, hints
+from watchslo.app.table import judge
+from watchslo.snapshot import FailureReading, QuantileReading, StreamReading, WindowReading
+
+GOOD = QuantileReading(0.99, 0.0, 0.1, 0.6, resolved=True)
+
+
+def stream(p99: QuantileReading | None = GOOD, events: int = 500, tainted: int = 0, **other: Any) -> StreamReading:
+    window = WindowReading("1m", 60.0, events, (p99,) if p99 else ())
+    track = replace(readings.TRACK, windows=(window,), unmeasured={"tainted": tainted})
+    return replace(readings.TAIL, track=track, **other)
+
+
+def found(*streams: StreamReading, seconds: float = 60.0, **parts: Any) -> list[str]:
+    monitor = replace(readings.MONITOR, tainted_seconds=0.0)
+    made: dict[str, Any] = {"monitor": monitor, "apiservers": (readings.SERVICE,), "streams": streams} | parts
+    snapshot = replace(readings.SNAPSHOT, **made)
+    return hints(Measured(snapshot, judge(snapshot, "1m", 100), seconds, 100))
+
+
+def failure(reason: str) -> FailureReading:
+    return FailureReading(reason, "no", 0.0)
+
+
+def test_all_is_well() -> None:
+    assert found(stream()) == []
+
+
+@pytest.mark.parametrize(
+    ("of", "said"),
+    [
+        (stream(tainted=100), "This machine was too busy for 0 ms, and what arrived then is left out: end what"),
+        (
+            stream(None, 0, up=False, last_failure=failure("forbidden")),
+            "This identity may not list and watch pods: grant it these two verbs",
+        ),
+        (stream(None, 0, up=False, last_failure=failure("unauthorized")), "The credentials were refused for pods:"),
+        (stream(stalled_for=12.0, audit="frozen"), "pods has told nothing of what happened for 12 s: the apiserver's"),
+        (stream(stalled_for=12.0, audit="stalled"), "pods has told nothing of what happened for 12 s: look at the con"),
+        (stream(membership="pending"), "It is not known yet whether the clock's revisions are those of pods"),
+        (stream(membership="unparsable"), "The revisions of pods are no numbers"),
+        (stream(None, 0), "Nothing happened to pods: name what changes, such as --resource leases.coordination.k8s.io"),
+        (
+            stream(QuantileReading(0.99, 0.0, 0.2, 1.4, resolved=True), 99),
+            "There were less than 100 events of pods, too few for a verdict: measure for longer",
+        ),
+        (
+            stream(QuantileReading(0.99, 0.0, 0.2, 1.4, resolved=True), 100),
+            "The verdict on pods is an estimate and no proof",
+        ),
+        (
+            stream(QuantileReading(0.99, 0.0, 0.001, 0.5, resolved=False)),
+            "The P99 of pods is less than the round trip of 1.7 ms to the apiserver",
+        ),
+    ],
+)
+def test_what_is_odd_is_said_with_a_remedy(of: StreamReading, said: str) -> None:
+    (sentence,) = found(of)
+    assert sentence.startswith(said)
+    assert sentence.endswith(".")
+
+
+def test_a_machine_that_was_late_for_a_tenth_of_the_time() -> None:
+    busy = replace(readings.MONITOR, tainted_seconds=6.5)
+    assert found(stream(), monitor=busy)[0].startswith("This machine was too busy for 6.5 s,")
+    assert found(stream(), monitor=busy, seconds=100.0) == []
+
+
+def test_an_apiserver_whose_revisions_cannot_be_trusted() -> None:
+    assert found(stream(), apiservers=(readings.OTHER,)) == ["Unproven: its storage is kine, not etcd."]
+
+
+def test_what_was_measured_for_five_minutes_needs_busier_watches() -> None:
+    few = stream(QuantileReading(0.99, 0.0, 0.2, 1.4, resolved=True), 9)
+    assert found(few, seconds=300.0)[0].endswith("too few for a verdict: name busier ones.")
+
+
+def test_quiet_ones_beside_busy_ones() -> None:
+    quiet = [stream(None, 0, watch=name) for name in ("d", "b")]
+    assert found(stream(), *quiet) == ["Nothing happened to b and d, and only what happens is measured."]
+
+
+def test_of_many_only_some_are_named() -> None:
+    quiet = [stream(None, 0, watch=name) for name in "abcdef"]
+    assert found(stream(), *quiet)[0].startswith("Nothing happened to a, b, c and 3 more,")

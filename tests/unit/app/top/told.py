@@ -1,0 +1,29 @@
+"""A source that says what a test tells it to."""
+
+from typing import Self
+
+from tests.unit.serve import readings
+from watchslo.app.top.view import View, read
+from watchslo.serve.status import encode
+
+VIEW = read(encode(readings.SNAPSHOT).body)
+
+
+class Told:
+    """Its `now` is the view, or what is raised instead."""
+
+    place = "http://there"
+
+    def __init__(self, now: View | Exception = VIEW) -> None:
+        self.now = now
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def view(self) -> View:
+        if isinstance(self.now, Exception):
+            raise self.now
+        return self.now

@@ -1,0 +1,1 @@
+"""Writes what the documentation can take from the code: the reference, and a drawing."""

@@ -1,0 +1,11 @@
+"""All that `make docs` writes, by where it stands."""
+
+from collections.abc import Callable, Mapping
+
+from tools.reference import clock, commands, keys
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "docs/reference/configuration.md": keys.page,
+    "docs/reference/cli.md": commands.page,
+    "docs/concepts/revision-clock.svg": clock.drawing,
+}
