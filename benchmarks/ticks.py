@@ -26,7 +26,6 @@ class Tick:
     path: str = "/api/v1/namespaces/default/events"
     more: tuple[tuple[str, str], ...] = ()
     accept: str = "application/json"
-    keeps_alive: bool = True
 
     def request(self, host: str, token: str) -> bytes:
         query = urlencode({**NOTHING.query, **dict(self.more)})
@@ -37,7 +36,6 @@ class Tick:
             "Accept-Encoding: identity",
             f"Authorization: Bearer {token}",
             f"Accept: {self.accept}",
-            *(() if self.keeps_alive else ("Connection: close",)),
         )
         return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
@@ -86,16 +84,13 @@ class Crowd:
         while at < end:
             await asyncio.sleep(at - loop.time())
             began = loop.time()
-            self.codes[await self._ask(number, request, renewed=not tick.keeps_alive)] += 1
+            self.codes[await self._ask(number, request)] += 1
             self.times.append(loop.time() - began)
             at += interval * (0.5 + self._random.random())
 
-    async def _ask(self, number: int, request: bytes, *, renewed: bool) -> str:
+    async def _ask(self, number: int, request: bytes) -> str:
+        """The status code of the answer, once it is read."""
         reader, writer = self._streams[number]
-        if renewed:
-            writer.transport.abort()
-            reader, writer = await asyncio.open_connection(self._host, self._port, ssl=self._context)
-            self._streams[number] = reader, writer
         writer.write(request)
         head = await reader.readuntil(b"\r\n\r\n")
         fields = head.decode().lower().split("\r\n")
