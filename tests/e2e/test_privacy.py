@@ -54,7 +54,7 @@ def metadata(number: int) -> dict[str, Any]:
 def contents() -> dict[str, dict[str, Any]]:
     """By the resource: what is said in an object beside its metadata."""
     encoded = base64.b64encode(CANARY.encode()).decode()
-    container = {"name": CANARY, "image": f"{CANARY}.invalid/{CANARY}:{CANARY}", "args": [CANARY]}
+    container: dict[str, Any] = {"name": CANARY, "image": f"{CANARY}.invalid/{CANARY}:{CANARY}", "args": [CANARY]}
     container |= {"env": [{"name": CANARY, "value": CANARY}], "workingDir": f"/{CANARY}"}
     involved = {"kind": CANARY, "namespace": CANARY, "name": CANARY, "uid": CANARY}
     return {
