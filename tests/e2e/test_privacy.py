@@ -144,7 +144,7 @@ def said_by_commands(folder: Path, kubeconfig: Path, config: Path) -> Iterator[t
     check = ("check", "--duration", "5s", "--config", config)
     commands = {
         "check": (*check, "-o", "json"),
-        "rehearse": ("rehearse", "pods", "secrets", THINGS),
+        "rehearse": ("rehearse", "pods", THINGS, "--strategy", "parallel", "--strategy", "stream"),
         "rehearse what is broken": ("rehearse", "configmaps", "--strategy", "paged", "-o", "json"),
     }
     with contextlib.ExitStack() as stack:
