@@ -142,7 +142,7 @@ def said_by(daemon: Daemon) -> dict[str, str]:
 def said_by_commands(folder: Path, kubeconfig: Path, config: Path) -> Iterator[tuple[str, str]]:
     """What the commands say that look at a cluster, all at once."""
     check = ("check", "--duration", "5s", "--config", config)
-    commands = {
+    commands: dict[str, tuple[str | Path, ...]] = {
         "check": (*check, "-o", "json"),
         "rehearse": ("rehearse", "pods", THINGS, "--strategy", "parallel", "--strategy", "stream"),
         "rehearse what is broken": ("rehearse", "configmaps", "--strategy", "paged", "-o", "json"),
