@@ -54,7 +54,7 @@ def metadata(number: int) -> dict[str, Any]:
 def contents() -> dict[str, dict[str, Any]]:
     """By the resource: what is said in an object beside its metadata."""
     encoded = base64.b64encode(CANARY.encode()).decode()
-    container = {"name": CANARY, "image": f"{CANARY}.invalid/{CANARY}:{CANARY}", "args": [CANARY]}
+    container: dict[str, Any] = {"name": CANARY, "image": f"{CANARY}.invalid/{CANARY}:{CANARY}", "args": [CANARY]}
     container |= {"env": [{"name": CANARY, "value": CANARY}], "workingDir": f"/{CANARY}"}
     involved = {"kind": CANARY, "namespace": CANARY, "name": CANARY, "uid": CANARY}
     return {
@@ -142,9 +142,9 @@ def said_by(daemon: Daemon) -> dict[str, str]:
 def said_by_commands(folder: Path, kubeconfig: Path, config: Path) -> Iterator[tuple[str, str]]:
     """What the commands say that look at a cluster, all at once."""
     check = ("check", "--duration", "5s", "--config", config)
-    commands = {
+    commands: dict[str, tuple[str | Path, ...]] = {
         "check": (*check, "-o", "json"),
-        "rehearse": ("rehearse", "pods", "secrets", THINGS),
+        "rehearse": ("rehearse", "pods", THINGS, "--strategy", "parallel", "--strategy", "stream"),
         "rehearse what is broken": ("rehearse", "configmaps", "--strategy", "paged", "-o", "json"),
     }
     with contextlib.ExitStack() as stack:

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from py_compile import PycInvalidationMode
 
@@ -112,7 +112,7 @@ def _copy(root: Path, paths: Iterable[Path]) -> None:
         shutil.copy2(path, place)
 
 
-def _copy_tree(root: Path, path: Path, ignore: "shutil._IgnoreFn") -> None:
+def _copy_tree(root: Path, path: Path, ignore: Callable[[str, list[str]], set[str]]) -> None:
     shutil.copytree(path, root / path.relative_to("/"), symlinks=True, ignore=ignore)
 
 
