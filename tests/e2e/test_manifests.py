@@ -229,8 +229,9 @@ class TestChart:
     @each_profile
     def test_makes_what_the_components_make(self, profile: str, tmp_path: Path) -> None:
         values = ("authorization=true", "flowSchema=true", "scraper.monitor=ServiceMonitor")
-        made = charted(f"profile={profile}", *values)
-        assert by_identity(made) == by_identity(overlay(tmp_path, profile, *COMPONENTS))
+        made = by_identity(charted(f"profile={profile}", *values))
+        assert made == by_identity(overlay(tmp_path, profile, *COMPONENTS))
+        assert made == by_identity(overlay(tmp_path, profile, *reversed(COMPONENTS))), "their order does not matter"
 
     def test_leaves_out_what_the_components_leave_out(self, tmp_path: Path) -> None:
         plain = charted("profile=node", "scraper.monitor=none")
@@ -285,7 +286,9 @@ class TestChart:
 def by_identity(objects: Objects) -> dict[tuple[str, ...], dict[str, Any]]:
     """By kind, namespace and name; a release's own namespace is Helm's to make."""
     found = [one for one in objects if one["kind"] != "Namespace"]
-    told = {(one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]): one for one in found}
+    told: dict[tuple[str, ...], dict[str, Any]] = {
+        (one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]): one for one in found
+    }
     assert len(told) == len(found), "one object twice"
     return told
 

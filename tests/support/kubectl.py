@@ -25,7 +25,7 @@ def kubectl(
     """Runs kubectl to its end; `given` is what it reads from `-f -`."""
     program = shutil.which("kubectl")
     assert program is not None, "there is no kubectl here"
-    access = [] if kubeconfig is None else ["--kubeconfig", kubeconfig]
+    access: list[str | Path] = [] if kubeconfig is None else ["--kubeconfig", kubeconfig]
     return subprocess.run(
         [program, *access, *arguments],
         input=given,
