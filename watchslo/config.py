@@ -707,6 +707,8 @@ _EXAMPLES = {  # of the keys without a default
     "resource": "resource: pods",
     "certFile": "certFile: /tls/tls.crt",
     "keyFile": "keyFile: /tls/tls.key",
+    "index": "index: ${POD_NAME}",
+    "count": "count: 3",
 }
 _SENTENCES = {  # by pydantic's type of error
     "value_error": "{error}",

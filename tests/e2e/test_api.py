@@ -14,6 +14,8 @@ import pytest
 from tests.support.daemon import WATCHSLO
 from tests.support.process import Process
 
+pytestmark = pytest.mark.patient
+
 SCHEMATHESIS = Path(sys.executable).with_name("schemathesis")
 FUZZED_SECONDS = 25
 START_SECONDS = 30.0

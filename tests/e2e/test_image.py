@@ -17,7 +17,7 @@ from tests.support.daemon import Daemon
 from tests.support.writer import configmap
 from tools.image.build import build, buildah, size, unpacked
 
-pytestmark = pytest.mark.timeout(600)  # the first one builds
+pytestmark = [pytest.mark.patient, pytest.mark.timeout(1200)]  # the first one builds
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 REVISION = "0123456789abcdef0123456789abcdef01234567"

@@ -9,6 +9,8 @@ from tests.support.control_plane import ControlPlane
 from tests.support.daemon import LOOK_SECONDS, Daemon, config_file, outside
 from tests.support.writer import pod
 
+pytestmark = pytest.mark.patient
+
 WATCHES = ("configmaps", "nodes", "pods", "services", "deployments.apps", "leases.coordination.k8s.io")
 PODS = "/api/v1/namespaces/default/pods"
 NODE = "instances-node"

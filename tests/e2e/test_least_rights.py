@@ -14,11 +14,21 @@ from tests.support.assets import Assets
 from tests.support.control_plane import ControlPlane, Etcd
 from tests.support.daemon import LOOK_SECONDS, Daemon, config_file
 from tests.support.writer import Writer, configmap
+from watchslo.config import Config
+from watchslo.rights.needs import needs
+from watchslo.rights.watched import watched
+
+pytestmark = pytest.mark.patient
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 WATCHED = ("configmaps", "pods", "deployments.apps")
-USED_SECONDS = 60.0  # the slices are watched once they have been read, and a quiet watch is audited
-SAID_SECONDS = 60.0
+CONFIGURED: dict[str, Any] = {
+    "watch": [{"resource": resource} for resource in WATCHED],
+    "kubernetes": {"apiservers": "each"},
+    "metrics": "full",
+}
+USED_SECONDS = 120.0  # the slices are watched once they have been read, and a quiet watch is audited
+SAID_SECONDS = 120.0
 NOBODY = "watchslo-reads-nothing"
 
 # Metadata of what our accounts ask, once it is answered.
@@ -59,14 +69,12 @@ class Right:
 
 
 def rights() -> list[Right]:
-    """What the README says that it may do, for what is watched here."""
-    watched = [name.partition(".") for name in WATCHED]
+    """What `watchslo rbac` writes for the configuration here, verb by verb."""
+    config = Config.model_validate(CONFIGURED)
     return [
-        *(Right(verb, group, resource) for resource, _, group in watched for verb in ("list", "watch")),
-        Right("list", "", "events", "default", NOBODY),
-        Right("list", "discovery.k8s.io", "endpointslices", "default"),
-        Right("watch", "discovery.k8s.io", "endpointslices", "default"),
-        Right("list", "coordination.k8s.io", "leases", "kube-system"),
+        Right(verb, need.target.group, need.target.resource, need.target.namespace or "", need.target.name or "")
+        for need in needs(config, watched(config, None))
+        for verb in sorted(need.verbs)
     ]
 
 
@@ -127,8 +135,7 @@ def audited(assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def daemon(audited: Audited, folder: Path, name: str, granted: Sequence[Right]) -> Daemon:
-    watches = [{"resource": resource} for resource in WATCHED]
-    config = config_file(folder, watch=watches, kubernetes={"apiservers": "each"}, metrics="full")
+    config = config_file(folder, **CONFIGURED)
     return Daemon(folder, "--config", config, "--kubeconfig", audited.account(name, granted))
 
 

@@ -22,6 +22,8 @@ from tests.support.kubectl import DEPLOY, ROOT, Objects, as_text, charted, helm,
 from tests.support.process import eventually
 from tests.support.writer import StatusError, crd
 
+pytestmark = pytest.mark.patient
+
 PROFILES = ("control-plane", "managed", "node", "sharded")
 COMPONENTS = ("authorization", "flow-schema", "service-monitor")
 WORKLOADS = ("DaemonSet", "Deployment", "StatefulSet")

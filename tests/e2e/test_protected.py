@@ -19,6 +19,8 @@ from tests.support.process import eventually
 from tests.support.reader import Answer, Reader
 from watchslo.serve.verdicts import ALLOWED_SECONDS
 
+pytestmark = pytest.mark.patient
+
 MAY_LOOK: dict[str, list[str]] = {"nonResourceURLs": ["/"], "verbs": ["get"]}
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
 WATCHED = ["configmaps", "leases.coordination.k8s.io"]

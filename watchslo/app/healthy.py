@@ -57,10 +57,12 @@ def _address(file: Path | None) -> str:
         return DEFAULT_URL
     from watchslo.config import load  # noqa: PLC0415 - only who names a file waits for what reads it
 
-    host, port = load(file)[0].server.listen
+    server = load(file)[0].server
+    host, port = server.listen
     if not port:
         raise ConfigError(f"{file}: server.listen: port 0 is a free one, which only its log names; name it with --url")
-    return f"http://{_LOCAL.get(host, f'[{host}]' if ':' in host else host)}:{port}"
+    scheme = "https" if server.tls else "http"
+    return f"{scheme}://{_LOCAL.get(host, f'[{host}]' if ':' in host else host)}:{port}"
 
 
 def _trusting() -> ssl.SSLContext:
