@@ -115,7 +115,7 @@ def _address(url: str) -> str:
 
 _REFUSALS: Mapping[int, str] = {
     HTTPStatus.UNAUTHORIZED: "it does not know who we are; name a file with a valid token as --token-file",
-    HTTPStatus.FORBIDDEN: f"this identity may not get {PATH}; grant it that",
+    HTTPStatus.FORBIDDEN: "this identity may not read there; grant it the verb get on the path /",
     HTTPStatus.NOT_FOUND: "what answers is no watchslo; check the URL",
 }
 

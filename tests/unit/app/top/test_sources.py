@@ -75,7 +75,7 @@ async def test_a_token_is_read_anew_and_kept_where_a_pipe_has_no_more(
     ("status", "body", "why"),
     [
         (401, b"secret", "it does not know who we are; name a file with a valid token as --token-file"),
-        (403, b"secret", f"this identity may not get {PATH}; grant it that"),
+        (403, b"secret", "this identity may not read there; grant it the verb get on the path /"),
         (404, b"secret", "what answers is no watchslo; check the URL"),
         (302, b"secret", "it answers 302"),
         (503, b"secret", "it answers 503"),
