@@ -49,11 +49,15 @@ class WindowReading:
 
 @dataclass(frozen=True, slots=True)
 class ObjectiveReading:
-    """The objective in force for one watch; `verdicts` counts events, `windows` judged windows."""
+    """The objective in force for one watch; `verdicts` counts events, `windows` judged windows.
+
+    Of fewer than `min_events` events in a window, only what is proven is judged.
+    """
 
     threshold: float
     events_target: float
     minutes_target: float
+    min_events: int
     verdicts: Mapping[str, int]
     windows: Mapping[str, int]
 

@@ -94,7 +94,7 @@ def check(
         asked_by = "--resource" if question.resources else f"{file}: watch"
         raise ConfigError(f"{asked_by}: {error}") from None
     min_events = config.objective.minutes.min_events
-    lines = judge(snapshot, window, min_events)
+    lines = judge(snapshot, window)
     answer = Answer(Measured(snapshot, lines, seconds, min_events), sitting.seconds, not sitting.complete)
     if output == "json":
         print(json.dumps(_document(answer), indent=2))  # noqa: T201 - the answer itself

@@ -22,7 +22,7 @@ from rich.text import Text
 from watchslo.app import logs
 from watchslo.app.session import open_listener, run_on_loop, serving, stop_signals
 from watchslo.app.table import diagnosis, draw, figures, judge, plain_console, says
-from watchslo.config import Config, Listen, WatchConfig
+from watchslo.config import Config, Listen, ObjectiveConfig, WatchConfig
 from watchslo.errors import ConfigError, WatchsloError
 from watchslo.kube.access import Access, Connection, Credentials
 from watchslo.monitor.crew import Crew
@@ -37,7 +37,7 @@ QUIET_SECONDS = 8.0  # before the first fault, and between two
 FAULT_SECONDS = 12.0
 LOOK_SECONDS = 1.0
 PLAIN_LOOK_SECONDS = 5.0  # without a terminal: as often as something is evaluated
-MIN_EVENTS = 50
+MIN_EVENTS = 50  # of a minute that is judged by its estimate: the demo is short, and its resources are not all busy
 
 WORKLOAD: list[dict[str, Any]] = [
     {"resource": "pods", "rate": 60},
@@ -131,7 +131,8 @@ def _in_cluster(name: str, resource: str) -> Trouble:
 async def _demo(listener: socket.socket, seconds: float | None, play: Play) -> None:
     names: list[str] = [plan["resource"] for plan in WORKLOAD]
     watches = tuple(WatchConfig(resource=name, **LISTED.get(name, {})) for name in names)
-    config = Config(cluster="simulated", watch=watches, metrics="full")
+    objective = ObjectiveConfig.model_validate({"minutes": {"minEvents": MIN_EVENTS}})
+    config = Config(cluster="simulated", watch=watches, objective=objective, metrics="full")
     scene, stop = Scene(), asyncio.Event()
     with stop_signals(stop):
         async with _stage(on_the_way=play.on_the_way) as stage:
@@ -217,7 +218,7 @@ async def _show(supervisor: Supervisor, scene: Scene, page: str) -> None:
             )
             happening = Text(f"\nIn the cluster now: {scene.words}.")
             snapshot = supervisor.snapshot()
-            table = draw(judge(snapshot, "1m", MIN_EVENTS))
+            table = draw(judge(snapshot, "1m"))
             causes = (Text(f"It says: {sentence}", "bold") for sentence in diagnosis(snapshot))
             live.update(Group(heading, table, happening, *causes), refresh=True)
             await asyncio.sleep(LOOK_SECONDS)
@@ -227,7 +228,7 @@ def _print(console: Console, scene: Scene, snapshot: Snapshot) -> None:
     console.print(f"--- in the cluster now: {scene.words}", soft_wrap=True)
     for sentence in diagnosis(snapshot):
         console.print(f"    it says: {sentence}", soft_wrap=True)
-    for line in judge(snapshot, "1m", MIN_EVENTS):
+    for line in judge(snapshot, "1m"):
         events, p50, p99, bounds = figures(line)
         text = f"{line.name:32} events {events:>6}  P50 {p50:>9}  P99 {p99:>9} in {bounds:>18}  {says(line)}"
         console.print(text, soft_wrap=True)

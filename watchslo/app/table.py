@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
-from watchslo.history.judgement import P99, Verdict, verdict_on, window_of
+from watchslo.history import judgement
+from watchslo.history.judgement import P99, Verdict, window_of
 from watchslo.history.words import ABSENT, counted, duration
 from watchslo.model import SERVICE
 from watchslo.snapshot import QuantileReading, Snapshot, StreamReading
@@ -52,15 +53,12 @@ class Line:
         return self.quantiles.get(P99)
 
 
-def judge(snapshot: Snapshot, window: str, min_events: int) -> list[Line]:
-    """A line for each watch, by the window of this name; an estimate counts from `min_events` events on."""
-    return [
-        _line(stream, window, min_events)
-        for stream in sorted(snapshot.streams, key=lambda one: (one.watch, one.apiserver))
-    ]
+def judge(snapshot: Snapshot, window: str) -> list[Line]:
+    """A line for each watch, by the window of this name."""
+    return [_line(stream, window) for stream in sorted(snapshot.streams, key=lambda one: (one.watch, one.apiserver))]
 
 
-def _line(stream: StreamReading, name: str, min_events: int) -> Line:
+def _line(stream: StreamReading, name: str) -> Line:
     window = window_of(stream, name)
     assert window is not None
     quantiles = {quantile.q: quantile for quantile in window.quantiles}
@@ -77,7 +75,7 @@ def _line(stream: StreamReading, name: str, min_events: int) -> Line:
         threshold=threshold,
         events=window.events,
         quantiles=quantiles,
-        verdict=verdict_on(quantiles.get(P99), window.events, threshold, stream.stalled_for, min_events),
+        verdict=judgement.judge(stream, window),
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from watchslo.history.judgement import MIN_EVENTS, Condition, Line
+from watchslo.history.judgement import Condition, Line
 from watchslo.history.words import NAMED, counted, duration, since, some_of
 from watchslo.snapshot import DomainReading, Snapshot
 
@@ -128,7 +128,7 @@ def _well(lines: Sequence[Line]) -> Headline:
     count = Counter(line.condition for line in lines)
     within, idle = count[Condition.WITHIN], count[Condition.IDLE]
     if not within and not (lines and idle == len(lines)):
-        return Headline(Level.UNKNOWN, f"Cannot tell: no watch has had {MIN_EVENTS} events in the last minute.")
+        return Headline(Level.UNKNOWN, "Cannot tell: no watch has had enough events in the last minute.")
     if not within:
         return Headline(Level.GOOD, f"Nothing happens: all {counted(len(lines), 'watch')} are proven idle.")
     thresholds = {line.stream.track.objective.threshold for line in lines}

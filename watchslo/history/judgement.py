@@ -8,7 +8,6 @@ from watchslo.snapshot import QuantileReading, StreamReading, WindowReading
 
 LAST_MINUTE = WindowReading("1m", 60.0, 0, ())  # until one has been evaluated
 P50, P99 = 0.5, 0.99
-MIN_EVENTS = 50  # of a minute whose P99 is estimated: of fewer, one event more makes it another
 FORGIVEN_SECONDS = 60.0  # lateness that is seen again within this has not ended: between, too few events came to tell
 IDLE = "idle"  # what an audit says of a watch that has nothing to deliver
 
@@ -74,16 +73,20 @@ def quantile_of(window: WindowReading, q: float) -> QuantileReading | None:
     return next((quantile for quantile in window.quantiles if quantile.q == q), None)
 
 
-def judge(stream: StreamReading, window: WindowReading, min_events: int) -> Verdict:
-    """The verdict on the window's P99; an estimate counts from `min_events` events on."""
-    threshold = stream.track.objective.threshold
-    return verdict_on(quantile_of(window, P99), window.events, threshold, stream.stalled_for, min_events)
+def judge(stream: StreamReading, window: WindowReading) -> Verdict:
+    """The verdict on the window's P99, by the objective of the watch."""
+    objective = stream.track.objective
+    p99 = quantile_of(window, P99)
+    return verdict_on(p99, window.events, objective.threshold, stream.stalled_for, objective.min_events)
 
 
 def verdict_on(
     p99: QuantileReading | None, events: int, threshold: float, stalled_for: float | None, min_events: int
 ) -> Verdict:
-    """What is known of a watch. What came before a stall says nothing of now, unless it was late already."""
+    """What is known of a watch; an estimate counts from `min_events` events on.
+
+    What came before a stall says nothing of now, unless it was late already.
+    """
     verdict = _of_window(p99, events, threshold, min_events)
     if (stalled_for or 0.0) > threshold and verdict is not Verdict.BEYOND:
         return Verdict.NOT_MEASURED
@@ -125,7 +128,7 @@ class Judge:
 def _condition(stream: StreamReading, window: WindowReading) -> Condition:
     if stream.stalled_for is not None:
         return Condition.STALLED
-    condition = _CONDITIONS[judge(stream, window, MIN_EVENTS)]
+    condition = _CONDITIONS[judge(stream, window)]
     if condition is Condition.LATE:
         return condition
     if not stream.up:

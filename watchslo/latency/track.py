@@ -179,6 +179,7 @@ class Track:
             threshold=self._objective.threshold,
             events_target=self._objective.events_target,
             minutes_target=self._objective.minutes_target,
+            min_events=self._objective.min_events,
             verdicts={str(verdict): count for verdict, count in self._verdicts.items()},
             windows={str(verdict): count for verdict, count in judged.items()},
         )

@@ -158,11 +158,12 @@ class Domain(Part):
 
 
 class Objective(Part):
-    """The objective in force; `verdicts` counts events, `windows` those judged."""
+    """The objective in force; `verdicts` counts events, `windows` those judged: by an estimate from `minEvents` on."""
 
     threshold: float
     events_target: float
     minutes_target: float
+    min_events: int
     verdicts: dict[str, int]
     windows: dict[str, int]
 

@@ -13,7 +13,8 @@ GOOD = QuantileReading(0.99, 0.0, 0.1, 0.6, resolved=True)
 
 def stream(p99: QuantileReading | None = GOOD, events: int = 500, tainted: int = 0, **other: Any) -> StreamReading:
     window = WindowReading("1m", 60.0, events, (p99,) if p99 else ())
-    track = replace(readings.TRACK, windows=(window,), unmeasured={"tainted": tainted})
+    objective = replace(readings.TRACK.objective, min_events=100)
+    track = replace(readings.TRACK, windows=(window,), objective=objective, unmeasured={"tainted": tainted})
     return replace(readings.TAIL, track=track, **other)
 
 
@@ -21,7 +22,7 @@ def found(*streams: StreamReading, seconds: float = 60.0, **parts: Any) -> list[
     monitor = replace(readings.MONITOR, tainted_seconds=0.0)
     made: dict[str, Any] = {"monitor": monitor, "apiservers": (readings.SERVICE,), "streams": streams} | parts
     snapshot = replace(readings.SNAPSHOT, **made)
-    return hints(Measured(snapshot, judge(snapshot, "1m", 100), seconds, 100))
+    return hints(Measured(snapshot, judge(snapshot, "1m"), seconds, 100))
 
 
 def failure(reason: str) -> FailureReading:

@@ -17,7 +17,7 @@ def stream(p99: QuantileReading | None, events: int = 100) -> StreamReading:
 
 def line(lower: float, estimate: float, upper: float, events: int = 100) -> Line:
     made = stream(QuantileReading(P99, lower, estimate, upper, resolved=True), events)
-    return judge(snapshot(made), "1m", 50)[0]
+    return judge(snapshot(made), "1m")[0]
 
 
 def snapshot(*streams: StreamReading) -> Snapshot:
@@ -41,13 +41,13 @@ def test_proof_needs_no_number_of_events_and_estimates_do(
 
 
 def test_without_events_nothing_is_measured() -> None:
-    (made,) = judge(snapshot(stream(None, 0)), "1m", 50)
+    (made,) = judge(snapshot(stream(None, 0)), "1m")
     assert made.verdict is Verdict.NOT_MEASURED
     assert figures(made) == ("0", "–", "–", "–")  # noqa: RUF001 - as people see it
 
 
 def test_lines_are_sorted() -> None:
-    names = [made.watch for made in judge(readings.SNAPSHOT, "5m", 50)]
+    names = [made.watch for made in judge(readings.SNAPSHOT, "5m")]
     assert names == sorted(names)
 
 
@@ -74,7 +74,7 @@ def test_says_that_a_watch_is_stalled() -> None:
 )
 def test_of_a_stalled_watch_only_what_is_beyond_is_known(lower: float, stalled_for: float, verdict: Verdict) -> None:
     made = stream(QuantileReading(P99, lower, lower, max(lower, 0.9), resolved=True))
-    (judged,) = judge(snapshot(replace(made, stalled_for=stalled_for)), "1m", 50)
+    (judged,) = judge(snapshot(replace(made, stalled_for=stalled_for)), "1m")
     assert judged.verdict is verdict
 
 
@@ -90,7 +90,7 @@ def test_draws_what_is_said_as_it_is() -> None:
 def test_says_where_a_watch_is_unless_one_apiserver_answers_for_all() -> None:
     made = stream(None, 0)
     elsewhere = [replace(made, apiserver=name) for name in ("10.0.0.2:6443", "10.0.0.1:6443")]
-    names = [line.name for line in judge(snapshot(*elsewhere, made), "1m", 50)]
+    names = [line.name for line in judge(snapshot(*elsewhere, made), "1m")]
     assert names == [f"{made.watch} at 10.0.0.1:6443", f"{made.watch} at 10.0.0.2:6443", made.watch]
 
 

@@ -86,6 +86,7 @@ class TestReading:
                 threshold=1.0,
                 events_target=0.99,
                 minutes_target=0.999,
+                min_events=100,
                 verdicts={"within": 0, "beyond": 0, "uncertain": 0},
                 windows={"good": 0, "bad": 0, "no_data": 0},
             ),

@@ -52,6 +52,7 @@ TRACK = TrackReading(
         threshold=1.0,
         events_target=0.99,
         minutes_target=0.999,
+        min_events=50,
         verdicts={"within": 390, "beyond": 1, "uncertain": 10},
         windows={"good": 3, "bad": 0, "no_data": 1},
     ),
@@ -76,7 +77,9 @@ TRANSPORT = TransportReading(round_trip=0.00075, retransmits=3, silent=0.25)
 IDLE_TRACK = TrackReading(
     timespan=HistogramReading(TIMESPAN_EDGES, (0,) * 14, 0.0),
     windows=(window("1m", 60.0, 0), window("5m", 300.0, 0)),
-    objective=ObjectiveReading(threshold=2.0, events_target=0.95, minutes_target=0.99, verdicts={}, windows={}),
+    objective=ObjectiveReading(
+        threshold=2.0, events_target=0.95, minutes_target=0.99, min_events=50, verdicts={}, windows={}
+    ),
     unresolved=0,
     unmeasured={},
     creation=HistogramReading((1.0, 2.5), (0, 0, 0), 0.0),

@@ -8,13 +8,11 @@ from datetime import datetime
 import msgspec
 
 from watchslo.app.table import Line
-from watchslo.config import MinutesObjective
 from watchslo.history.judgement import P99, Verdict, verdict_on
 from watchslo.history.words import counted
 from watchslo.snapshot import QuantileReading
 
 WINDOW = "1m"
-MIN_EVENTS = MinutesObjective().min_events  # from which on an estimate counts; a status does not say it
 GRAVITY = {Verdict.BEYOND: 3.0, Verdict.FEW_EVENTS: 2.0, Verdict.NOT_MEASURED: 1.0, Verdict.WITHIN: 0.0}
 
 
@@ -45,6 +43,7 @@ class _Window(_Part):
 
 class _Objective(_Part):
     threshold: float
+    min_events: int
 
 
 class _Latency(_Part):
@@ -133,7 +132,7 @@ def _printable(text: str) -> str:
 def _line(stream: _Stream) -> Line:
     window = next((one for one in stream.latency.windows if one.name == WINDOW), _Window(WINDOW, 0, []))
     quantiles = {one.q: _quantile(one) for one in window.quantiles}
-    threshold = stream.latency.objective.threshold
+    objective = stream.latency.objective
     return Line(
         watch=_printable(stream.watch),
         apiserver=_printable(stream.apiserver),
@@ -143,10 +142,12 @@ def _line(stream: _Stream) -> Line:
         up=stream.up,
         stalled_for=stream.stalled_for,
         failure=_printable(stream.last_failure.message) if stream.last_failure else None,
-        threshold=threshold,
+        threshold=objective.threshold,
         events=window.events,
         quantiles=quantiles,
-        verdict=verdict_on(quantiles.get(P99), window.events, threshold, stream.stalled_for, MIN_EVENTS),
+        verdict=verdict_on(
+            quantiles.get(P99), window.events, objective.threshold, stream.stalled_for, objective.min_events
+        ),
     )
 
 

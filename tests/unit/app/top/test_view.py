@@ -24,7 +24,7 @@ def view(**changed: Any) -> View:
 
 def test_a_status_says_what_the_snapshot_does() -> None:
     lines = sorted(view().lines, key=lambda line: (line.watch, line.apiserver))
-    assert lines == judge(readings.SNAPSHOT, "1m", 100)
+    assert lines == judge(readings.SNAPSHOT, "1m")
 
 
 def test_what_is_infinite_is_null_on_the_way() -> None:
