@@ -7,9 +7,9 @@ come back for the whole: nothing is kept for anybody.
 import asyncio
 import secrets
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -117,7 +117,7 @@ class Feed:
         """What history answers, in its own thread."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, question, self._chronicle)
 
-    async def follow(self, last_id: str) -> AsyncIterator[bytes]:
+    async def follow(self, last_id: str) -> AsyncGenerator[bytes, None]:
         """Events from the one after `last_id` on, or from a full one; it ends for who is too slow, and when closed."""
         yield b"retry: %d\n\n" % RETRY_MILLISECONDS
         with self._reading() as reader:
@@ -185,27 +185,34 @@ class EventStream(Response):
 
     media_type = MEDIA_TYPE
 
-    def __init__(self, events: AsyncIterator[bytes]) -> None:
+    def __init__(self, events: AsyncGenerator[bytes, None]) -> None:
         super().__init__(headers={"X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._events = events
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        if scope["method"] != "HEAD":
-            sending, leaving = asyncio.create_task(self._send(send)), asyncio.create_task(_left(receive))
-            try:
-                await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for task in (sending, leaving):
-                    task.cancel()
-                await asyncio.gather(sending, leaving, return_exceptions=True)
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        if scope["method"] == "HEAD":
+            await send({"type": "http.response.body", "body": b""})
+            return
+        sending, leaving = asyncio.create_task(self._send(send)), asyncio.create_task(_left(receive))
+        try:
+            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (sending, leaving):
+                task.cancel()
+            await asyncio.gather(sending, leaving, return_exceptions=True)
+        if not sending.cancelled():
+            with suppress(TimeoutError):  # what nobody takes is left as it is: the server closes the connection
+                sending.result()
 
     async def _send(self, send: Send) -> None:
-        async for event in self._events:
-            async with asyncio.timeout(SEND_SECONDS):
-                await send({"type": "http.response.body", "body": event, "more_body": True})
+        async with aclosing(self._events):
+            async for event in self._events:
+                async with asyncio.timeout(SEND_SECONDS):
+                    await send({"type": "http.response.body", "body": event, "more_body": True})
+        async with asyncio.timeout(SEND_SECONDS):
+            await send({"type": "http.response.body", "body": b""})
 
 
 async def _left(receive: Receive) -> None:

@@ -1,0 +1,106 @@
+"""A real browser, as an onlooker has one: nothing that it complains of, and nothing that it asks for, goes unseen."""
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = (
+    "--no-sandbox",  # which root has none of
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+Scheme = Literal["light", "dark"]
+SERIOUS = frozenset({"serious", "critical"})
+REFUSED = "net::ERR_"  # what a browser says of a server that is gone; everything else is ours
+
+
+@dataclass(slots=True)
+class Onlooker:
+    """One page that is looked at: what it asked for, and what the browser complained of meanwhile."""
+
+    page: Page
+    asked: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.page.on("request", self._asks)
+        self.page.on("console", self._says)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+
+    def _asks(self, request: Request) -> None:
+        self.asked.append(request.url)
+
+    def _says(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning") and REFUSED not in message.text:
+            self.complaints.append(message.text)
+
+    def text(self, selector: str) -> str:
+        return self.page.locator(selector).inner_text()
+
+    def until(self, expression: str, seconds: float) -> None:
+        """Waits until a JavaScript expression is true in the page."""
+        self.page.wait_for_function(f"() => {expression}", timeout=1000 * seconds)
+
+    def until_headline(self, words: str, seconds: float) -> None:
+        self.until(f"document.getElementById('headline').textContent.includes({words!r})", seconds)
+
+    def until_live(self, seconds: float = 20.0) -> None:
+        self.until("document.getElementById('link').textContent.startsWith('Live')", seconds)
+
+    def barriers(self) -> list[str]:
+        """What axe-core finds that keeps people from using the page, in a line each."""
+        return [
+            f"{one['id']}: {one['help']}: {[node['target'] for node in one['nodes']]}"
+            for one in Axe().run(self.page).response["violations"]
+            if one["impact"] in SERIOUS
+        ]
+
+    def elsewhere(self, origin: str) -> list[str]:
+        """What it asked of others."""
+        return [url for url in self.asked if not url.startswith((origin, "data:"))]
+
+
+@contextlib.contextmanager
+def browser() -> Iterator[Browser]:
+    """Chromium as the machine has it: `CHROMIUM_BIN` names another one."""
+    program = os.environ.get("CHROMIUM_BIN") or next(filter(None, map(shutil.which, NAMES)), None)
+    assert program, f"there is no browser here: install one of {', '.join(NAMES)}, or name one by CHROMIUM_BIN"
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=Path(program), args=[*FLAGS])
+        try:
+            yield started
+        finally:
+            started.close()
+
+
+@contextlib.contextmanager
+def onlooker(
+    browser: Browser,
+    url: str,
+    scheme: Scheme = "light",
+    width: int = 1280,
+    height: int = 900,
+    *,
+    scripts: bool = True,
+) -> Iterator[Onlooker]:
+    """Somebody who opens the page."""
+    with contextlib.closing(
+        browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=scheme, java_script_enabled=scripts
+        )
+    ) as context:
+        made = Onlooker(context.new_page())
+        made.page.goto(url)
+        yield made

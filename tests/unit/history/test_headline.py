@@ -1,0 +1,105 @@
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.history.test_judgement import FEW, LATE, SILENT, WITHIN
+from tests.unit.serve import readings
+from watchslo.history.headline import Headline, Level, headline
+from watchslo.history.judgement import Judge
+from watchslo.snapshot import DomainReading, Snapshot, StreamReading
+
+NOW = readings.SNAPSHOT.at_wall
+IDLE = replace(SILENT, audit="idle")
+STALLED = replace(SILENT, stalled_for=33.5)
+CLOSED = replace(WITHIN, up=False)
+
+
+def say(*streams: StreamReading, after: float = 0.0, **changes: object) -> Headline:
+    """What is said of these watches, each by another name, `after` seconds in which they were so."""
+    named = tuple(replace(stream, watch=f"w{number}") for number, stream in enumerate(streams, 1))
+    made: Snapshot = replace(readings.SNAPSHOT, streams=named, at_wall=NOW + after, **changes)  # type: ignore[arg-type]
+    judges = [Judge() for _ in named]
+    for judge, stream in zip(judges, named, strict=True):
+        judge.line(stream, NOW)
+    return headline(made, [judge.line(stream, NOW + after) for judge, stream in zip(judges, named, strict=True)])
+
+
+def silent(ago: float | None, failure: str | None) -> tuple[DomainReading, ...]:
+    ticker = replace(readings.TICKER, answered_ago=ago, failure=failure)
+    return (replace(readings.DOMAIN, tickers=(ticker,)),)
+
+
+@pytest.mark.parametrize(
+    ("streams", "level", "text", "figures"),
+    [
+        ([WITHIN], Level.GOOD, "w1 is within 1 s.", ""),
+        ([WITHIN, WITHIN], Level.GOOD, "All 2 watches are within 1 s.", ""),
+        ([WITHIN, IDLE, FEW, SILENT], Level.GOOD, "No watch is late.",
+         "1 within 1 s, 1 idle, 2 with too few events to tell"),
+        ([IDLE, IDLE], Level.GOOD, "Nothing happens: all 2 watches are proven idle.", ""),
+        ([IDLE, FEW], Level.UNKNOWN, "Cannot tell: no watch has had 50 events in the last minute.", ""),
+        ([], Level.UNKNOWN, "Cannot tell: no watch has had 50 events in the last minute.", ""),
+        ([WITHIN, LATE], Level.BAD, "w2: late since 22:13 UTC", "P99 2.3 s (1.5 s to 3 s), 100 events"),
+        ([LATE, LATE, WITHIN], Level.BAD, "w1, w2: late since 22:13 UTC",
+         "w1: P99 2.3 s (1.5 s to 3 s), 100 events; w2: P99 2.3 s (1.5 s to 3 s), 100 events"),
+        ([STALLED, WITHIN], Level.BAD, "w1: nothing is delivered since 22:13 UTC", "events are withheld for 33.5 s"),
+        ([STALLED, LATE], Level.BAD, "w2: late since 22:13 UTC; w1: nothing is delivered since 22:13 UTC",
+         "P99 2.3 s (1.5 s to 3 s), 100 events; events are withheld for 33.5 s"),
+    ],
+)  # fmt: skip
+def test_says_which_are_late_and_since_when(
+    streams: Sequence[StreamReading], level: Level, text: str, figures: str
+) -> None:
+    said = say(*streams)
+    assert (said.level, said.text, said.figures) == (level, text, figures)
+
+
+def test_many_are_counted() -> None:
+    assert say(*[LATE] * 4, WITHIN).text == "4 of 5 watches: late since 22:13 UTC"
+
+
+def test_the_figures_are_those_of_the_worst() -> None:
+    worst = replace(
+        LATE, track=replace(LATE.track, windows=(replace(LATE.track.windows[0], quantiles=(
+            replace(LATE.track.windows[0].quantiles[0], estimate=2.9),)),))
+    )  # fmt: skip
+    assert say(LATE, LATE, LATE, worst).figures.startswith("w4: P99 2.9 s")
+
+
+def test_goals_that_differ_are_not_named() -> None:
+    other = replace(WITHIN, track=replace(WITHIN.track, objective=replace(WITHIN.track.objective, threshold=2.0)))
+    assert say(WITHIN, other).text == "All 2 watches are within their thresholds."
+
+
+def test_a_watch_that_reopens_needs_no_word() -> None:
+    assert say(CLOSED, WITHIN, after=5).level is Level.GOOD
+    said = say(CLOSED, WITHIN, after=15)
+    assert said.text == "1 of 2 watches cannot be kept open since 22:13 UTC"
+    assert said.figures == "w1. the connection was reset"
+    assert say(replace(CLOSED, last_failure=None), after=15).figures == "w1."
+
+
+class TestWhatCannotBeTold:
+    def test_paused(self) -> None:
+        assert say(WITHIN, monitor=replace(readings.MONITOR, paused=True)).text == (
+            "Cannot tell: paused by the configuration."
+        )
+
+    def test_not_ready(self) -> None:
+        monitor = replace(readings.MONITOR, not_ready=("pods has not been opened yet",))
+        assert say(WITHIN, monitor=monitor).level is Level.UNKNOWN
+        assert say(LATE, monitor=monitor).level is Level.BAD, "what is late is known all the same"
+
+    def test_the_clock_stopped(self) -> None:
+        said = say(LATE, domains=silent(120.0, "The apiserver refuses the connection."))
+        assert said.text == "Cannot tell: the clock does not tick since 22:11 UTC."
+        assert (said.figures, said.level) == ("The apiserver refuses the connection.", Level.UNKNOWN)
+        assert said.since_wall == NOW - 120.0
+
+    def test_the_clock_never_ticked(self) -> None:
+        said = say(LATE, domains=silent(None, None))
+        assert said.text == "Cannot tell: the clock has not ticked yet."
+
+    def test_one_clock_of_two_stopped(self) -> None:
+        assert say(LATE, domains=(*silent(120.0, "no"), readings.DOMAIN)).level is Level.BAD
