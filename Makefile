@@ -7,7 +7,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 GATED := watchslo/clock/*,watchslo/latency/*,watchslo/watch/*,watchslo/diagnose/*
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check assets e2e faults soak fidelity confusion bench golden dashboards pictures mutate lock clean
+.PHONY: help setup demo test check assets e2e faults soak fidelity confusion bench golden dashboards pictures screens mutate lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ dashboards: setup ## Write dashboards/*.json from their code in tools/dashboards
 
 pictures: setup ## Draw the dashboards from a Prometheus' answers (PROMETHEUS=http://localhost:9090 MINUTES=15 SCRAPE=15)
 	$(BIN)/python -m tools.pictures $(or $(PROMETHEUS),http://localhost:9090) --minutes $(or $(MINUTES),15) --scrape-interval $(or $(SCRAPE),15)
+
+screens: setup ## Take the pictures of the page in docs/pictures, in an incident and a real browser
+	$(BIN)/pytest -k incident tests/e2e/test_page.py --golden
 
 mutate: setup ## Mutate clock, latency, watch and diagnose, and print how many mutants the tests kill
 	rm -rf mutants

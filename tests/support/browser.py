@@ -26,7 +26,7 @@ SERIOUS = frozenset({"serious", "critical"})
 REFUSED = "net::ERR_"  # what a browser says of a server that is gone; everything else is ours
 
 
-@dataclass(slots=True)
+@dataclass  # playwright hangs its handlers on it: no slots
 class Onlooker:
     """One page that is looked at: what it asked for, and what the browser complained of meanwhile."""
 

@@ -19,6 +19,7 @@ from watchslo.config import Config
 from watchslo.errors import ConfigError
 from watchslo.model import Resource
 from watchslo.monitor.supervisor import REFRESH_SECONDS
+from watchslo.snapshot import Snapshot
 from watchslo.watch.failure import Reason
 
 WIDGETS = Resource("", "v1", "widgets", namespaced=True)
@@ -48,6 +49,14 @@ class TestStart:
         minute = next(window for window in stream.track.windows if window.name == "1m")
         assert minute.events > 450
         assert minute.quantiles[0].upper < 1.0
+
+    async def test_each_evaluation_is_handed_on(self) -> None:
+        async with running(config("pods")) as run:
+            told: list[Snapshot] = []
+            run.supervisor.on_evaluation(told.append)
+            await asyncio.sleep(12)
+            assert [snapshot.at_wall - told[0].at_wall for snapshot in told] == [0.0, 5.0]
+        assert len(told) == 3  # the last one is made at the end
 
     async def test_steady_state_costs_two_ticks_a_second(self, cluster: Cluster) -> None:
         async with running(config("pods", "nodes", "configmaps", limits={"auditsPerSecond": 0})):

@@ -8,7 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import structlog
 from starlette.types import Message
+from structlog.testing import CapturingLogger
 
 from tests.unit.serve import readings
 from watchslo.serve import feed as feeding
@@ -124,10 +126,11 @@ async def test_ends_with_the_daemon(feed: Feed) -> None:
     feed.observe(at(0))  # one last evaluation hurts nobody
 
 
-async def test_a_failure_leaves_a_hole_and_is_said(feed: Feed, capsys: pytest.CaptureFixture[str]) -> None:
-    broken = replace(readings.SNAPSHOT, streams=None)  # type: ignore[arg-type]
-    await observed(feed, broken, at(0))
-    assert "history_failed" in capsys.readouterr().out
+async def test_a_failure_leaves_a_hole_and_is_said(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = CapturingLogger()
+    monkeypatch.setattr(structlog, "get_logger", lambda: log)
+    await observed(feed, replace(readings.SNAPSHOT, streams=None), at(0))  # type: ignore[arg-type]
+    assert [call.args for call in log.calls] == [("history_failed",)]
     assert feed.account is not None
 
 
