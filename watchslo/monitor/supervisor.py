@@ -45,6 +45,7 @@ REFRESH_SECONDS = 180.0  # a new CRD is found within this
 SNAPSHOT_SECONDS = 1.0
 ROTATION_SECONDS = 10.0  # over which watches are reopened with new credentials: not all are to be closed at once
 HISTORY_SHARE = 0.1  # of all probes: they are needed seldom
+EARLY_SECONDS = 0.01  # timers are rounded: what wakes so little before an evaluation is due is not to make it twice
 OVERLOADED_SECONDS = 0.5  # of lag between two evaluations: a tenth of the time, and the SLO is not judged by it
 
 
@@ -311,7 +312,8 @@ class Supervisor:
 
     async def _keep_evaluating(self) -> None:
         while True:
-            await asyncio.sleep(BLOCK_SECONDS - time.monotonic() % BLOCK_SECONDS)
+            reached = time.monotonic() + EARLY_SECONDS
+            await asyncio.sleep(BLOCK_SECONDS - reached % BLOCK_SECONDS + EARLY_SECONDS)
             await self._evaluate()
             give_back()
 

@@ -67,6 +67,7 @@ class Chart {
       height: this.plot.clientHeight,
       legend: { show: false },
       cursor: { show: false },
+      padding: [8, 8, 0, 0],
       tzDate: (seconds) => uPlot.tzDate(new Date(1000 * seconds), "Etc/UTC"),
       scales: {
         x: { range: (_, from, to) => [Math.min(from, to - LEAST_SECONDS), to] },
