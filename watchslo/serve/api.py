@@ -33,4 +33,4 @@ def routes(feed: Feed) -> Iterator[Route]:
         return Response(found.model_dump_json(by_alias=True), media_type="application/json")
 
     unknown = {404: {"description": "There is no such watch."}}
-    yield Route("/api/v1/series", series, {"response_model": update.Series, "responses": unknown})
+    yield Route("/api/v1/series", series, documented={"response_model": update.Series, "responses": unknown})

@@ -25,7 +25,7 @@ from watchslo.snapshot import Snapshot
 
 KEPT = 24  # deltas, two minutes of them: whoever was away for longer begins anew
 HEARTBEAT_SECONDS = 10.0  # else proxies end a connection that is silent
-SEND_SECONDS = 10.0  # a reader that does not take an event within this is dropped
+SEND_SECONDS = 30.0  # a reader that does not take an event within this is dropped, if the server has not done it
 READERS = 200
 RETRY_MILLISECONDS = 2000
 MEDIA_TYPE = "text/event-stream"
@@ -235,7 +235,7 @@ def routes(feed: Feed) -> Iterator[Route]:
     yield Route(
         "/api/v1/events",
         events,
-        {
+        documented={
             "response_model": update.Update,
             "response_class": EventStream,
             "status_code": 200,

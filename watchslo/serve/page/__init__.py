@@ -188,9 +188,9 @@ def routes(latest: Callable[[], Awaitable[Snapshot]], feed: Feed) -> Iterable[Ro
         return endpoint
 
     hidden = {"include_in_schema": False}
-    yield Route("/", index, hidden)
+    yield Route("/", index, documented=hidden)
     for name, document in static().items():
-        yield Route(f"/page/{name}", file(document), hidden)
+        yield Route(f"/page/{name}", file(document), documented=hidden)
 
 
 def _response(document: Document) -> Response:

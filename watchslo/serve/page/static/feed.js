@@ -13,6 +13,8 @@ export class Feed {
     this.connected = true;
     this.open();
     setInterval(() => this.look(), 1000);
+    // Browsers have six connections for one server: tabs that nobody looks at would leave none to the others.
+    document.addEventListener("visibilitychange", () => (document.hidden ? this.source.close() : this.open()));
   }
 
   open() {
@@ -33,10 +35,11 @@ export class Feed {
   // The browser tries again where it was cut off, but not where it was refused.
   lost() {
     this.say(false);
-    if (this.source.readyState === EventSource.CLOSED) setTimeout(() => this.open(), AGAIN_MS);
+    if (this.source.readyState === EventSource.CLOSED) setTimeout(() => document.hidden || this.open(), AGAIN_MS);
   }
 
   look() {
+    if (document.hidden) return;
     const silent = Date.now() - this.heard;
     if (silent > SILENT_MS) this.say(false);
     if (silent > DEAD_MS) this.open();

@@ -8,6 +8,7 @@ import { SIGNS, clock, element, moment, setText } from "./words.js";
 
 const HAPPENED = 100; // rows
 
+const title = document.title;
 const at = (id) => document.getElementById(id);
 const watches = new Map();
 let newest = null;
@@ -19,6 +20,7 @@ const apiservers = new Rows(at("apiservers"), APISERVERS);
 const day = new Day(at("day"), at("day-text"));
 
 function showVerdict({ level, text, figures }) {
+  document.title = `${SIGNS[level]} ${title}`;
   const headline = at("headline");
   if (headline.className !== level) headline.className = level;
   const [sign, words] = headline.children;

@@ -53,44 +53,71 @@ export const APISERVERS = [
   (a) => a.causes.join(", ") || ABSENT,
 ].map((text) => [text]);
 
+// A row with its cells and what stands in them: asking the document for it is slow.
+class Row {
+  constructor(row) {
+    this.row = row;
+    this.cells = [...row.cells];
+    this.texts = this.cells.map((cell) => cell.textContent);
+  }
+
+  set(texts) {
+    texts.forEach((text, number) => {
+      if (text === this.texts[number]) return;
+      this.cells[number].textContent = text;
+      this.texts[number] = text;
+    });
+  }
+
+  says(text) {
+    return this.texts.some((own) => own.toLowerCase().includes(text));
+  }
+}
+
 export class Rows {
-  // `dress` may change a row as a whole after its cells.
+  // `dress(row, value, isNew)` may change a row as a whole after its cells.
   constructor(table, columns, dress = () => {}) {
     this.body = table.tBodies[0];
     this.columns = columns;
     this.dress = dress;
-    this.rows = new Map([...this.body.rows].map((row) => [row.dataset.key, row]));
+    this.rows = new Map([...this.body.rows].map((row) => [row.dataset.key, new Row(row)]));
+    this.dressed = new Set();
   }
 
   set(key, value) {
-    let row = this.rows.get(key);
-    if (!row) {
-      row = element("tr", {}, element("th", { scope: "row" }), ...this.columns.slice(1).map(() => element("td")));
+    if (!this.rows.has(key)) {
+      const row = element("tr", {}, element("th", { scope: "row" }), ...this.columns.slice(1).map(() => element("td")));
       row.dataset.key = key;
-      this.rows.set(key, row);
+      this.rows.set(key, new Row(row));
       this.body.append(row);
     }
-    this.columns.forEach(([text], number) => {
-      const cell = row.cells[number];
-      setText(number ? cell : cell.firstElementChild ?? cell, text(value));
-    });
-    this.dress(row, value);
+    const row = this.rows.get(key);
+    row.set(this.columns.map(([text]) => text(value)));
+    this.dress(row, value, !this.dressed.has(key));
+    this.dressed.add(key);
   }
 
   keep(keys) {
-    for (const [key, row] of this.rows) {
+    for (const [key, { row }] of this.rows) {
       if (keys.has(key)) continue;
       row.remove();
       this.rows.delete(key);
+      this.dressed.delete(key);
     }
   }
 
   order(keys) {
-    if (keys.every((key, place) => this.body.rows[place]?.dataset.key === key)) return;
+    if (keys.join("\n") === [...this.body.rows].map((row) => row.dataset.key).join("\n")) return;
     const focused = document.activeElement;
-    this.body.append(...keys.map((key) => this.rows.get(key)));
+    this.body.append(...keys.map((key) => this.rows.get(key).row));
     if (focused !== document.activeElement) focused.focus({ preventScroll: true });
   }
+}
+
+// The name of a watch asks for its chart; its text never changes.
+function dress({ row, cells: [name] }, watch, isNew) {
+  row.classList.toggle("bad", isBad(watch));
+  if (isNew) name.replaceChildren(element("button", { type: "button", title: "Show its chart", textContent: watch.watch }));
 }
 
 // The table of watches: sorted by its headings, filtered by a form.
@@ -100,7 +127,7 @@ export class Watches {
     this.output = output;
     this.text = form.querySelector("[type=search]");
     this.bad = form.querySelector("[type=checkbox]");
-    this.rows = new Rows(table, WATCHES, (row, watch) => row.classList.toggle("bad", isBad(watch)));
+    this.rows = new Rows(table, WATCHES, dress);
     this.headings = [...table.tHead.rows[0].cells];
     this.column = 2;
     this.descending = false;
@@ -133,17 +160,8 @@ export class Watches {
   update(watches, changed) {
     this.watches = watches;
     this.rows.keep(watches);
-    for (const watch of changed) {
-      this.rows.set(watch.key, watch);
-      this.offerChart(this.rows.rows.get(watch.key), watch);
-    }
+    changed.forEach((watch) => this.rows.set(watch.key, watch));
     this.arrange();
-  }
-
-  offerChart(row, watch) {
-    const name = row.cells[0];
-    if (name.firstElementChild) return;
-    name.replaceChildren(element("button", { type: "button", title: "Show its chart", textContent: watch.watch }));
   }
 
   arrange() {
@@ -159,8 +177,9 @@ export class Watches {
     let shown = 0;
     for (const watch of sorted) {
       const row = this.rows.rows.get(watch.key);
-      row.hidden = (this.bad.checked && !isBad(watch)) || !row.textContent.toLowerCase().includes(wanted);
-      shown += !row.hidden;
+      const hidden = (this.bad.checked && !isBad(watch)) || !row.says(wanted);
+      if (row.row.hidden !== hidden) row.row.hidden = hidden;
+      shown += !hidden;
     }
     setText(this.output, `${count(shown)} of ${count(sorted.length)}`);
   }
