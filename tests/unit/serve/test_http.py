@@ -14,7 +14,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from tests.unit.serve import readings
 from watchslo.config import Listen
 from watchslo.errors import ServeError
-from watchslo.serve import status
+from watchslo.serve import feed, status
 from watchslo.serve.build import this_build
 from watchslo.serve.exposition import MetricsEncoder
 from watchslo.serve.feed import Feed
@@ -29,14 +29,14 @@ ANY_PORT = Listen("127.0.0.1", 0)
 async def serving(snapshot: Snapshot, heartbeat: float = 0.0) -> AsyncIterator[aiohttp.ClientSession]:
     """A client of a server that runs meanwhile."""
     listener = listen(ANY_PORT)
-    feed = Feed()
-    feed.observe(snapshot)
-    app = create_app(lambda: snapshot, lambda: heartbeat, MetricsEncoder(Detail.BASIC), feed)
+    history = Feed()
+    history.observe(snapshot)
+    app = create_app(lambda: snapshot, lambda: heartbeat, MetricsEncoder(Detail.BASIC), history)
     server = Server(app, listener)
     running = asyncio.create_task(server.run_until_stopped())
     async with aiohttp.ClientSession(url(listener)) as client:
         yield client
-    feed.close()
+    history.close()
     server.stop()
     await running
 
@@ -67,6 +67,37 @@ async def test_serves_status_and_page() -> None:
             assert answer.headers["Cache-Control"] == "no-store"
             assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
             assert "12.3 ms" in await answer.text()
+
+
+async def test_serves_what_was_and_what_changes() -> None:
+    async with serving(readings.SNAPSHOT) as client:
+        async with client.get("/api/v1/events") as answer:
+            assert answer.headers["Content-Type"].startswith("text/event-stream")
+            assert await answer.content.readline() == b"retry: 2000\n"
+            assert await answer.content.readline() == b"\n"
+            assert await answer.content.readline() == b"event: full\n"
+        async with client.get("/api/v1/series", params={"resource": "jobs", "window": "90s"}) as answer:
+            found = await answer.json()
+            assert (found["window"], [watch["watch"] for watch in found["watches"]]) == (90.0, ["jobs"])
+        async with client.get("/api/v1/series") as answer:
+            assert (await answer.json())["window"] == 3600.0
+        async with client.get("/page/uplot/LICENSE") as answer:
+            assert "MIT" in await answer.text()
+
+
+@pytest.mark.parametrize(
+    ("query", "status_code"),
+    [({"resource": "things"}, 404), ({"window": "90"}, 422), ({"window": "0s"}, 422), ({"resource": "x" * 254}, 422)],
+)
+async def test_says_what_series_there_are_not(query: dict[str, str], status_code: int) -> None:
+    async with serving(readings.SNAPSHOT) as client, client.get("/api/v1/series", params=query) as answer:
+        assert answer.status == status_code
+
+
+async def test_onlookers_have_room_for_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "READERS", 0)
+    async with serving(readings.SNAPSHOT) as client, client.get("/api/v1/events") as answer:
+        assert (answer.status, await answer.text()) == (503, "too many onlookers; try again later\n")
 
 
 async def test_tells_a_kubelet_that_all_is_well() -> None:
