@@ -175,6 +175,7 @@ def test_it_loses_the_daemon_and_finds_it_again(chromium: Browser, simulator: Si
 
 def test_it_says_it_all_without_scripts(chromium: Browser, simulator: Simulator, tmp_path: Path) -> None:
     with daemon(tmp_path, simulator, each_once()) as running:
+        running.until_measuring("pods")
         running.until_samples("pods", 100)
         with onlooker(chromium, running.url, scripts=False) as looking:
             assert sorted(names(looking)) == sorted(RESOURCES)

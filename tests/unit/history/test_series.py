@@ -32,7 +32,7 @@ def test_gives_what_was_asked_for() -> None:
     recent = series.figures(PODS, STEP)
     assert recent.at_wall.tolist() == [STEP, 2 * STEP]
     assert np.isnan(recent.values[0, 0])
-    assert recent.values[0, 1:].tolist() == np.float32([2.3, 1.5, 3.0, 100]).tolist()
+    assert recent.values[0, 1:].tolist() == np.array([2.3, 1.5, 3.0, 100], np.float32).tolist()
     assert np.isnan(recent.values[1, :4]).all()
     assert recent.values[1, 4] == 0
 

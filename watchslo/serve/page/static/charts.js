@@ -5,7 +5,7 @@ import { bounds, element, estimate, setText } from "./words.js";
 
 const SHOWN = 6;
 const HOUR_SECONDS = 3600;
-const LEAST_SECONDS = 600; // shown, however young it is
+const LEAST_SECONDS = 180; // shown, however young it is
 const LEAST = 0.001; // seconds: the scale is logarithmic, and nothing below a tick's round trip is known anyway
 const MOST = 60;
 
