@@ -215,7 +215,7 @@ def _watch(line: Line, round_trip: float | None, newest: int | None) -> WatchLin
         relists=sum(count for reason, count in stream.relists.items() if reason != "start"),
         expired=sum(stream.expired.values()),
         bookmark_age=stream.bookmark_age,
-        failure=f"{stream.last_failure.message}" if stream.last_failure else None,
+        failure=stream.last_failure.message if stream.last_failure else None,
     )
 
 
