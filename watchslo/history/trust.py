@@ -1,12 +1,13 @@
 """Can the figures be trusted? What the monitor knows of itself, in a sentence each: it must not blame others."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from watchslo.history.headline import Level, stopped_for
+from watchslo.history.series import Key
 from watchslo.history.words import counted, duration, moment, since
-from watchslo.snapshot import DomainReading, MonitorReading, Snapshot
+from watchslo.snapshot import DomainReading, MonitorReading, Snapshot, TrackReading
 
 MINUTE_POINTS = 12  # evaluations, one every five seconds
 ON_TIME_SECONDS = 0.025  # a heartbeat: later ones are seen in figures of that size
@@ -31,8 +32,7 @@ class _Sums:
     beats: int
     on_time: int
     tainted: float
-    measured: int
-    unmeasured: int
+    events: Mapping[Key, tuple[int, int]]  # measured and left out, of those watches whose clock is known
 
 
 class Trust:
@@ -56,15 +56,22 @@ class Trust:
 
 
 def _sums(snapshot: Snapshot) -> _Sums:
-    lag, tracks = snapshot.monitor.loop_lag, [stream.track for stream in snapshot.streams]
+    lag = snapshot.monitor.loop_lag
     on_time = max((n for edge, n in zip(lag.edges, lag.counts, strict=False) if edge <= ON_TIME_SECONDS), default=0)
     return _Sums(
         beats=lag.total,
         on_time=on_time,
         tainted=snapshot.monitor.tainted_seconds,
-        measured=sum(track.timespan.total for track in tracks),
-        unmeasured=sum(n for track in tracks for why, n in track.unmeasured.items() if why != "initial"),
+        events={
+            (stream.apiserver, stream.watch): _events(stream.track)
+            for stream in snapshot.streams
+            if stream.membership != "pending"
+        },
     )
+
+
+def _events(track: TrackReading) -> tuple[int, int]:
+    return track.timespan.total, sum(count for why, count in track.unmeasured.items() if why != "initial")
 
 
 def _clocks(snapshot: Snapshot) -> Iterator[Check]:
@@ -104,10 +111,12 @@ def _lag(before: _Sums, now: _Sums) -> Check:
 
 
 def _coverage(before: _Sums, now: _Sums) -> Check:
+    """Of those watches that were there a minute ago: at its start a watch has to wait for its clock."""
     name = "Coverage"
-    measured, left_out = now.measured - before.measured, now.unmeasured - before.unmeasured
-    if measured < 0 or left_out < 0 or measured + left_out == 0:  # a watch may have gone, with all that it counted
-        return Check(name, Level.UNKNOWN, "No event in the last minute.")
+    both = now.events.keys() & before.events.keys()
+    measured, left_out = (sum(now.events[key][i] - before.events[key][i] for key in both) for i in (0, 1))
+    if not both or measured + left_out <= 0:
+        return Check(name, Level.UNKNOWN, "No event in the last minute." if both else "Not known yet.")
     share = measured / (measured + left_out)
     text = f"{share:.1%} of {counted(measured + left_out, 'event')} of the last minute could be measured."
     return Check(name, Level.GOOD if share >= COVERED_SHARE else Level.BAD, text)

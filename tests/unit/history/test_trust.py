@@ -2,7 +2,7 @@ from dataclasses import replace
 
 from tests.unit.serve import readings
 from watchslo.history.headline import Level
-from watchslo.history.trust import Check, Trust
+from watchslo.history.trust import MINUTE_POINTS, Check, Trust
 from watchslo.snapshot import HistogramReading, Snapshot
 
 EDGES = (0.005, 0.025, 0.15)
@@ -80,7 +80,13 @@ class TestCoverage:
 
     def test_of_nothing_is_unknown(self) -> None:
         assert checked(unmeasured(5, 5), unmeasured(5, 5))["Coverage"].level is Level.UNKNOWN
-        assert checked(unmeasured(5, 5), unmeasured(2, 0))["Coverage"].level is Level.UNKNOWN
+
+    def test_waits_for_a_watch_to_have_a_clock(self) -> None:
+        pending = replace(SNAPSHOT, streams=(replace(readings.TAIL, membership="pending"),))
+        assert checked(pending, unmeasured(0, 900))["Coverage"].text == "Not known yet."
+        assert checked(pending, *[unmeasured(0, 900)] * MINUTE_POINTS, unmeasured(100, 900))["Coverage"].text == (
+            "100.0% of 100 events of the last minute could be measured."
+        )
 
 
 def test_silence_is_told_apart_only_by_audits() -> None:

@@ -74,7 +74,7 @@ class Chart {
         y: { distr: 3, range: () => [LEAST, MOST] },
       },
       axes: [
-        { ...axis, size: 24, values: "{HH}:{mm}" },
+        { ...axis, size: 24, incrs: [60, 120, 300, 600, 900, 1800], values: "{HH}:{mm}" },
         { ...axis, size: 54, splits: () => [0.001, 0.01, 0.1, 1, 10], filter: (_, splits) => splits,
           values: (_, splits) => splits.map(axisText) },
       ],
