@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 CLIENTGO := .cache/clientgo
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links
-GATED := watchslo/clock/*,watchslo/latency/*,watchslo/watch/*,watchslo/diagnose/*
+GATED := watchslo/clock/*,watchslo/latency/*,watchslo/watch/*,watchslo/diagnose/*,watchslo/history/*
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check assets e2e faults soak fidelity confusion bench golden dashboards pictures screens mutate lock clean
@@ -27,7 +27,7 @@ $(STAMP): requirements-dev.lock pyproject.toml
 demo: setup ## Watch a simulated cluster and see its latencies, until Ctrl-C (DURATION=20 seconds, FAULT=frozen-cache)
 	@$(BIN)/watchslo demo $(if $(DURATION),--duration $(DURATION)) $(if $(FAULT),--fault $(FAULT))
 
-test: setup ## Run the unit tests; clock, latency, watch and diagnose must be covered, every branch of them
+test: setup ## Run the unit tests; clock, latency, watch, diagnose and history must be covered, every branch of them
 	$(BIN)/pytest --numprocesses auto --cov --cov-report= tests/unit
 	$(BIN)/coverage report --include='$(GATED)' --fail-under=100 --skip-covered --show-missing
 

@@ -47,10 +47,6 @@ class Series:
             del self._rings[key], self._seen[key]
         self._count += 1
 
-    def keys(self) -> list[Key]:
-        """The watches that something is known of."""
-        return list(self._rings)
-
     def figures(self, key: Key, since_wall: float) -> Figures:
         """A copy of what is known of one watch since then."""
         newest = self._count % POINTS

@@ -57,6 +57,10 @@ def test_what_many_met_is_told_once() -> None:
     assert of(replace(before, streams=streams), before) == told
 
 
+def test_a_watch_that_begins_has_met_nothing() -> None:
+    assert of(replace(BEFORE, streams=(readings.TAIL, readings.STALLED))) == []
+
+
 def test_a_stall_that_ends() -> None:
     before = replace(BEFORE, streams=(readings.STALLED,))
     after = replace(BEFORE, streams=(replace(readings.STALLED, stalled_for=None),))
