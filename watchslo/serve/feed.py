@@ -23,7 +23,7 @@ from watchslo.serve import update
 from watchslo.serve.route import Route
 from watchslo.snapshot import Snapshot
 
-KEPT = 24  # deltas, two minutes of them: whoever was away for longer begins anew
+KEPT = 12  # deltas, a minute of them: whoever was away for longer begins anew
 HEARTBEAT_SECONDS = 10.0  # else proxies end a connection that is silent
 SEND_SECONDS = 30.0  # a reader that does not take an event within this is dropped, if the server has not done it
 READERS = 200
@@ -37,7 +37,7 @@ T = TypeVar("T")
 class Frame:
     """One evaluation, as it is sent to those who have had the one before."""
 
-    account: Account
+    number: int
     delta: bytes
 
 
@@ -53,19 +53,23 @@ class _Reader:
 
 
 class Feed:
-    """Observes snapshots, and tells of them. All of its history is touched by its one thread only."""
+    """Observes snapshots, and tells of them. All of its history is touched by its one thread only.
+
+    `account` is the newest one; None before the first evaluation.
+    """
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="history")
         self._observing: Future[None] | None = None
         self._chronicle = Chronicle()
         self._watches: dict[str, update.WatchLine] = {}
-        self._run = secrets.token_hex(4)  # numbers begin anew with each process
-        self._lock = threading.Lock()  # over what follows
-        self._frames: tuple[Frame, ...] = ()
         self._full: tuple[int, bytes] = (0, b"")
+        self._run = secrets.token_hex(4)  # numbers begin anew with each process
+        self._frames: tuple[Frame, ...] = ()
         self._readers: set[_Reader] = set()
+        self._lock = threading.Lock()  # over who reads
         self._closed = False
+        self.account: Account | None = None
 
     # What is observed
 
@@ -82,8 +86,12 @@ class Feed:
         changed = [watch for key, watch in self._watches.items() if before.get(key) != watch]
         gone = sorted(before.keys() - self._watches.keys())
         body = update.delta(self._chronicle, account, changed, gone, told)
+        self._frames = (*self._frames[-(KEPT - 1) :], Frame(account.number, self._event("delta", account, body)))
+        self.account = account
+        self._wake()
+
+    def _wake(self) -> None:
         with self._lock:
-            self._frames = (*self._frames[-(KEPT - 1) :], Frame(account, self._event("delta", account, body)))
             readers = tuple(self._readers)
         for reader in readers:
             reader.wake()
@@ -94,19 +102,9 @@ class Feed:
     def close(self) -> None:
         """Sends everybody away, and tells nothing more."""
         self._closed = True
-        with self._lock:
-            readers = tuple(self._readers)
-        for reader in readers:
-            reader.wake()
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._wake()
 
     # What is told
-
-    @property
-    def account(self) -> Account | None:
-        """The newest one; None before the first evaluation."""
-        frames = self._frames
-        return frames[-1].account if frames else None
 
     @property
     def crowded(self) -> bool:
@@ -124,26 +122,24 @@ class Feed:
             place = self._place(last_id)
             while not self._closed:
                 reader.news.clear()
-                missed = [frame for frame in self._frames if frame.account.number > (place or 0)]
+                missed = [frame for frame in self._frames if frame.number > (place or 0)]
                 if missed and place is None:
                     place, body = await self.ask(self._whole)
                     yield body
-                elif missed and place is not None and missed[0].account.number > place + 1:
+                elif missed and place is not None and missed[0].number > place + 1:
                     return  # some are gone already: it shall begin anew
                 else:
                     for frame in missed:
                         yield frame.delta
-                        place = frame.account.number
+                        place = frame.number
                     if not missed and not await _within(HEARTBEAT_SECONDS, reader.news):
                         yield b":\n\n"
 
     def _place(self, last_id: str) -> int | None:
         """The number of the event that a reader had last, if those after it are still there."""
         run, _, number = last_id.partition("-")
-        if run != self._run or not number.isdecimal():
-            return None
-        place = int(number)
-        return place if any(frame.account.number == place for frame in self._frames) else None
+        known = {str(frame.number) for frame in self._frames}
+        return int(number) if run == self._run and number in known else None
 
     def _whole(self, chronicle: Chronicle) -> tuple[int, bytes]:
         account = chronicle.account
