@@ -74,7 +74,7 @@ def test_the_series_of_a_watch_is_what_the_feed_told(demo: str) -> None:
     assert len(pods["minutes"]) == 1440
 
 
-def test_whatever_it_is_asked_it_answers_as_it_says(demo: str) -> None:
+def test_whatever_it_is_asked_it_answers_as_it_says(demo: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [
             SCHEMATHESIS,
@@ -88,6 +88,7 @@ def test_whatever_it_is_asked_it_answers_as_it_says(demo: str) -> None:
             "--seed=1",  # what is found today is found tomorrow
             "--no-color",
         ],
+        cwd=tmp_path,  # where it keeps what it finds
         capture_output=True,
         text=True,
         timeout=4 * FUZZED_SECONDS,
