@@ -28,8 +28,6 @@ from tests.support.daemon import Daemon, config_file, outside
 from tests.support.process import Process, eventually
 from tests.support.writer import Writer, configmap
 
-pytestmark = pytest.mark.patient
-
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 WRITES = 3

@@ -2,13 +2,9 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.support.control_plane import ControlPlane
 from tests.support.daemon import Daemon, config_file
 from tests.support.writer import configmap
-
-pytestmark = pytest.mark.patient
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 EVENTS = "/api/v1/namespaces/default/events"

@@ -29,6 +29,7 @@ CONFIGURED: dict[str, Any] = {
 }
 USED_SECONDS = 120.0  # the slices are watched once they have been read, and a quiet watch is audited
 SAID_SECONDS = 120.0
+WRITES = 10
 NOBODY = "watchslo-reads-nothing"
 
 # Metadata of what our accounts ask, once it is answered.
@@ -161,7 +162,8 @@ def test_every_right_is_used_and_none_is_missed(audited: Audited, tmp_path: Path
 
         least.process.until(lambda: not unused(), USED_SECONDS, "every right is used", every=1.0)
         with audited.plane.writer() as writer:
-            writer.create("/api/v1/namespaces/default/configmaps", configmap("least"))
+            for number in range(WRITES):
+                writer.create("/api/v1/namespaces/default/configmaps", configmap(f"least-{number}"))
         least.until_samples("configmaps", 1)
         assert least.log("list_failed") == least.log("watch_closed") == least.log("tick_failed") == []
     refused = [entry["objectRef"] for entry in audited.entries("least") if entry["responseStatus"]["code"] == 403]

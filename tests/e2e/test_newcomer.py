@@ -13,8 +13,6 @@ from tests.support.daemon import outside
 from tests.support.newcomer import told_by
 from tests.support.process import Process
 
-pytestmark = pytest.mark.patient
-
 ROOT = Path(__file__).parents[2]
 SETUP_SECONDS = 300.0  # where packages come from afar
 COMMAND_SECONDS = 90.0

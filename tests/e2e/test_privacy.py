@@ -203,8 +203,11 @@ def test_says_nothing_of_what_a_cluster_holds(plane: ControlPlane, etcd: Etcd, t
         daemon.until(lambda scrape: told(scrape, "watchslo_expired_total"), WAIT_SECONDS, "a 410")
         daemon.until_measuring(*WATCHES, timeout=WAIT_SECONDS)
         story.some_come_and_go()
-        for resource in COLLECTIONS:
-            daemon.until_samples(resource, ROUNDS)
+        daemon.until(
+            lambda scrape: all(told(scrape, "watchslo_watch_events_total", watch=watch) for watch in COLLECTIONS),
+            WAIT_SECONDS,
+            "something of each",
+        )
         everything |= said_by(daemon)
     everything["log to its end"] = daemon.said
 

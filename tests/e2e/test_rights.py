@@ -9,8 +9,6 @@ from tests.support.control_plane import ControlPlane
 from tests.support.daemon import Daemon, config_file
 from tests.support.writer import Writer, configmap, pod
 
-pytestmark = pytest.mark.patient
-
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 PODS = "/api/v1/namespaces/default/pods"
