@@ -81,6 +81,10 @@ def rights() -> list[Right]:
 
 MISSING = {  # without which right what is said, and about what
     Right("list", "", "configmaps"): ("list_failed", "configmaps", "may not list"),
+    Right("list", "", "pods"): ("list_failed", "pods", "may not list"),
+    Right("list", "apps", "deployments"): ("list_failed", "deployments.apps", "may not list"),
+    Right("watch", "", "configmaps"): ("watch_closed", "configmaps", "may not watch"),
+    Right("watch", "", "pods"): ("watch_closed", "pods", "may not watch"),
     Right("watch", "apps", "deployments"): ("watch_closed", "deployments.apps", "may not watch"),
     Right("list", "", "events", "default", NOBODY): ("tick_failed", "events", "may not list"),
     Right("list", "discovery.k8s.io", "endpointslices", "default"): ("apiservers_unknown", None, "endpointslices"),
@@ -150,6 +154,10 @@ def lacking(audited: Audited, tmp_path_factory: pytest.TempPathFactory) -> Itera
             folder = tmp_path_factory.mktemp(f"lacking-{number}")
             daemons[missing] = stack.enter_context(daemon(audited, folder, f"lacking-{number}", granted))
         yield daemons
+
+
+def test_no_right_is_left_out_of_what_follows() -> None:
+    assert set(MISSING) == set(rights())
 
 
 def test_every_right_is_used_and_none_is_missed(audited: Audited, tmp_path: Path) -> None:
