@@ -89,7 +89,7 @@ def demo(duration: float | None, fault: str | None, listen: str | None) -> None:
 @config_option
 @kubeconfig_option
 @context_option
-@click.option("--duration", default="60s", show_default=True, help="How long to measure.")
+@click.option("--duration", default="60s", show_default=True, help="How long to measure, 5s to 5m.")
 @click.option("--threshold", help="What P99 must stay within; default: the configuration's (1s).")
 @click.option("--resource", "resources", multiple=True, help="Measure only this resource; may be given again.")
 @output_option

@@ -45,6 +45,7 @@ ERRATIC_FACTOR = 5.0  # more than two neighbouring edges of the histogram of rou
 ERRATIC_SECONDS = 0.1
 SILENT_SECONDS = 6.0  # apiservers up to four tick more often than that, failures or not
 SILENT_GAPS = 2.5  # where ticks are seldom: the longest gap between two of them is 1.5 times the mean
+DENIALS = ("401", "403")
 
 MOST = 0.5  # of the time
 CLEARLY = 1.5  # times as much
@@ -252,7 +253,7 @@ class Memory:
             high=high,
             slow=tick is not None and self._is_slow(reading.name, tick, watches),
             silent_for=silent_for,
-            silent=silent_for > longest,
+            silent=silent_for > longest and not _is_denied(spanned),
             answers=sum(count for (_, code), count in recent.items() if code.isdigit()),
             cache_answers=recent.get(("probe_cache", "200"), 0),
             unanswered=sum(count for (_, code), count in spanned.items() if not code.isdigit()),
@@ -297,6 +298,11 @@ def _silent_for(ticker: TickerReading | None) -> float:
     if ticker.answered_ago is None:
         return math.inf if ticker.failure else 0.0
     return ticker.answered_ago
+
+
+def _is_denied(requests: Mapping[tuple[str, str], int]) -> bool:
+    """Whether its ticks are answered, by a refusal: for want of a right or of credentials, which is no silence."""
+    return any(requests.get(("tick", code)) for code in DENIALS)
 
 
 def _requests(moment: Moment, apiserver: str) -> Mapping[tuple[str, str], int]:

@@ -191,6 +191,13 @@ class TestStorageSlow:
             one.silence(20.0, ("probe_cache", "200"), ("tick", "504"))
         assert told(cluster) == [(Cause.STORAGE_SLOW, None, None, HIGH)]
 
+    @pytest.mark.parametrize("code", ["401", "403"])
+    @pytest.mark.parametrize("seconds", [20.0, -1.0])
+    def test_is_not_told_where_we_may_not_tick(self, code: str, seconds: float) -> None:
+        cluster = Cluster("service")
+        cluster.apiservers["service"].silence(seconds, ("tick", code))
+        assert told(cluster) == []
+
     def test_is_told_while_ticks_are_prompt(self) -> None:
         cluster = Cluster()
         for watch in cluster.watches.values():
