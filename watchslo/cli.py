@@ -42,6 +42,18 @@ class Commands(click.Group):
     command_class = Command
 
 
+def _seconds(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    """The seconds of `90`, `90s` or `1m30s`."""
+    from watchslo.config import parse_duration  # noqa: PLC0415 - only who names one waits for what reads it
+
+    if value is None:
+        return None
+    try:
+        return parse_duration(value if value[-1:].isalpha() else f"{value}s")
+    except ValueError as error:
+        raise click.BadParameter(str(error), context, parameter) from None
+
+
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="watchslo")
 def commands() -> None:
@@ -72,14 +84,17 @@ def run(
     )
 
 
-@commands.command(epilog="Example:  watchslo demo --duration 60")
-@click.option("--duration", type=float, metavar="SECONDS", help="Default: until Ctrl-C.")
-@click.option("--fault", metavar="NAME", help="Only this goes wrong, again and again; an unknown name lists all.")
-@listen_option
+@commands.command(epilog="Example:  watchslo demo --duration 60s")
+@click.option("--duration", callback=_seconds, help="For how long, such as 60s; default: until Ctrl-C.")
+@click.option("--fault", metavar="NAME", help="Only this goes wrong, again and again; `help` lists all there are.")
+@click.option("--listen", metavar="HOST:PORT", help="Where to serve; default: a free port of 127.0.0.1.")
 def demo(duration: float | None, fault: str | None, listen: str | None) -> None:
     """Watch a simulated cluster in which things go wrong, to see what watchslo shows."""
-    from watchslo.app.demo import demo  # noqa: PLC0415 - each command imports only its own parts
+    from watchslo.app.demo import demo, faults  # noqa: PLC0415 - each command imports only its own parts
 
+    if fault == "help":
+        click.echo(faults())
+        return
     demo(duration, listen, fault)
 
 
@@ -121,7 +136,7 @@ def check(
     "--ca-file", type=click.Path(path_type=Path), help="CA of the daemon's certificate; default: the system's."
 )
 @click.option("--insecure", is_flag=True, help="Believe any certificate.")
-@click.option("--once", is_flag=True, help="Print one table, for scripts, and end.")
+@click.option("--once", is_flag=True, help="Print one table and end; without a URL after measuring for 10 s.")
 def top(
     url: str | None,
     kubeconfig: Path | None,

@@ -71,7 +71,17 @@ def test_run(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
 def test_demo(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
     assert watchslo("demo", "--duration", "2.5", "--listen", ":0") == 0
     assert watchslo("demo", "--fault", "reset") == 0
-    assert called == [(2.5, ":0", None), (None, None, "reset")]
+    assert watchslo("demo", "--duration", "1m30s") == 0
+    assert called == [(2.5, ":0", None), (None, None, "reset"), (90.0, None, None)]
+
+
+def test_demo_lists_what_can_go_wrong(
+    watchslo: Watchslo, called: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert watchslo("demo", "--fault", "help") == 0
+    said = capsys.readouterr().out.splitlines()
+    assert "  slow-watch      events leave the watch cache late" in said
+    assert called == []
 
 
 def test_check_exits_with_its_answer(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:

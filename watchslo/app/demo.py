@@ -107,6 +107,14 @@ def demo(seconds: float | None, address: str | None, fault: str | None = None) -
         run_on_loop(_demo(listener, seconds, play))
 
 
+def faults() -> str:
+    """All that can go wrong, a line each."""
+    groups = (("In the cluster:", FAULTS), ("On the way to it:", LINK_FAULTS))
+    widest = max(len(name) for _, named in groups for name in named)
+    lines = [(head, *(f"  {name:{widest}}  {fault.words}" for name, fault in named.items())) for head, named in groups]
+    return "\n".join(line for group in lines for line in group)
+
+
 def play_of(fault: str) -> Play:
     """The play of a single fault.
 

@@ -20,7 +20,7 @@ from watchslo.app.advice import Advice, Outcome, advise, failing, outcomes, reme
 from watchslo.app.session import INTERRUPTED, run_on_loop, stop_signals
 from watchslo.app.table import plain_console
 from watchslo.errors import ConfigError, ConnectError
-from watchslo.history.words import ABSENT, duration
+from watchslo.history.words import ABSENT, counted, duration
 from watchslo.kube.access import Connection
 from watchslo.kube.connect import connect
 from watchslo.kube.discovery import Discovery
@@ -179,7 +179,7 @@ def _show(trials: Sequence[Trial], question: Question, output: Literal["table", 
         if number:
             console.print()
         found, advice = outcomes(trial.runs), _advice(trial, question)
-        console.print(f"{trial.resource.key}, {trial.objects:,} objects", style="bold")
+        console.print(f"{trial.resource.key}, {counted(trial.objects, 'object')}", style="bold")
         console.print(_draw(found, advice))
         for outcome in found.values():
             if not outcome.holds:

@@ -13,7 +13,8 @@ from watchslo.history.words import counted
 from watchslo.snapshot import QuantileReading
 
 WINDOW = "1m"
-GRAVITY = {Verdict.BEYOND: 3.0, Verdict.FEW_EVENTS: 2.0, Verdict.NOT_MEASURED: 1.0, Verdict.WITHIN: 0.0}
+GRAVITY = {Verdict.BEYOND: 4.0, Verdict.FEW_EVENTS: 2.0, Verdict.WITHIN: 1.0, Verdict.NOT_MEASURED: 0.0}
+BROKEN = 3.0  # what brings no events is worse than one of which nothing is known
 
 
 class UnreadableError(Exception):
@@ -167,6 +168,11 @@ def _p50(line: Line) -> float | None:
     return line.quantiles[0.5].estimate if 0.5 in line.quantiles else None  # noqa: PLR2004 - the median
 
 
+def _gravity(line: Line) -> float:
+    broken = line.stalled_for is not None or not line.up
+    return max(GRAVITY[line.verdict], BROKEN if broken else 0.0)
+
+
 def _p99(line: Line) -> float | None:
     return line.p99.estimate if line.p99 else None
 
@@ -181,7 +187,7 @@ KEYS: tuple[Callable[[Line], object], ...] = (
     _p50,
     _p99,
     _bounds,
-    lambda line: (GRAVITY[line.verdict], _p99(line) or 0.0),
+    lambda line: (_gravity(line), _p99(line) or 0.0),
 )
 """What each column of the table is sorted by; None where there is nothing to sort by."""
 BY_NAME, BY_VERDICT = 0, len(KEYS) - 1

@@ -84,9 +84,21 @@ def names(choice: Choice) -> list[str]:
     return [line.watch for line in choice.of(list(shown))]
 
 
+def test_what_brings_no_events_is_worse_than_what_is_well() -> None:
+    (line, *_) = view().lines
+    lines = [
+        replace(line, watch="well", verdict=Verdict.WITHIN),
+        replace(line, watch="closed", verdict=Verdict.NOT_MEASURED, up=False),
+        replace(line, watch="stalled", verdict=Verdict.WITHIN, stalled_for=40.0),
+        replace(line, watch="late", verdict=Verdict.BEYOND),
+    ]
+    shown = [one.watch for one in Choice().of(lines)]
+    assert (shown[0], shown[-1], set(shown[1:3])) == ("late", "well", {"closed", "stalled"})
+
+
 @pytest.mark.parametrize(
     ("column", "largest_first"),
-    [(EVENTS, "badc"), (P50, "dbac"), (P99, "dbac"), (BY_VERDICT, "dbca")],
+    [(EVENTS, "badc"), (P50, "dbac"), (P99, "dbac"), (BY_VERDICT, "dbac")],
 )
 def test_sorting_by_a_column_shows_its_largest_first(column: int, largest_first: str) -> None:
     other = Choice(column=BY_NAME)
@@ -105,7 +117,7 @@ def test_names_begin_at_a_and_the_same_key_turns_them_round() -> None:
     assert names(by_name.sorted_by(BY_NAME)) == ["d", "c", "b", "a"]
 
 
-@pytest.mark.parametrize(("wanted", "shown"), [("", "dbca"), ("B", "db"), ("beyond", "db"), ("not m", "c"), ("x", "")])
+@pytest.mark.parametrize(("wanted", "shown"), [("", "dbac"), ("B", "db"), ("beyond", "db"), ("not m", "c"), ("x", "")])
 def test_a_filter_looks_at_names_and_verdicts(wanted: str, shown: str) -> None:
     assert "".join(names(Choice().containing(wanted))) == shown
 
