@@ -104,7 +104,8 @@ def test_a_bad_file_is_refused_and_the_old_one_stays_in_force(reloaded: Reloaded
     reloaded.spoil("watch: [\n")
     daemon.process.until(lambda: bool(daemon.log("config_refused")), PATIENCE_SECONDS + 5, "the file is refused")
     assert "watchslo.yaml:2: not YAML" in daemon.log("config_refused")[0]["message"]
-    assert daemon.scrape().value("watchslo_config_last_reload_successful") == 0
+    # What a scrape says may be a second old.
+    daemon.until(lambda scrape: scrape.value("watchslo_config_last_reload_successful") == 0, PATIENCE_SECONDS, "known")
     assert daemon.status()["monitor"]["reloadSucceeded"] is False
     assert reloaded.named() == running
     assert daemon.ready()
@@ -130,7 +131,8 @@ def test_paused_means_that_nothing_is_asked(reloaded: Reloaded, writer: Writer) 
 def test_no_more_than_the_limit_is_watched(reloaded: Reloaded) -> None:
     reloaded.write({"resource": "configmaps"}, {"resource": "pods"}, {"resource": "nodes"}, limits={"watches": 2})
     reloaded.until_watching("configmaps", "pods")
-    assert reloaded.daemon.scrape().value("watchslo_config_last_reload_successful") == 1
+    successful = "watchslo_config_last_reload_successful"
+    reloaded.daemon.until(lambda scrape: scrape.value(successful) == 1, PATIENCE_SECONDS, "known")
     assert [entry["left_out"] for entry in reloaded.daemon.log("watches_limited")] == [1]
     reloaded.daemon.until_ready()
 
