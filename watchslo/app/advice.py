@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median_low
 
-from watchslo.history.words import duration
+from watchslo.history.words import counted, duration
 from watchslo.monitor.rehearsal import Headroom, Rehearsal
 from watchslo.watch import strategy
 from watchslo.watch.strategy import PAGE_SIZE
@@ -84,7 +84,7 @@ def remembers(headroom: Headroom, found: Mapping[str, Outcome]) -> str:
 
     Those need their first page's revision at the end; what holds for them holds for whoever resumes a watch.
     """
-    revisions = _counted(headroom.revisions, "revision")
+    revisions = counted(headroom.revisions, "revision")
     if headroom.complete:
         return (
             f"The apiserver dropped no change meanwhile: it remembers {_reach(headroom)} ({revisions}), and ever more."
@@ -213,15 +213,11 @@ def _took(outcome: Outcome) -> str:
 
 
 def _objects(outcome: Outcome) -> str:
-    return _counted(outcome.typical.objects, "object")
+    return counted(outcome.typical.objects, "object")
 
 
 def _pages(outcome: Outcome) -> str:
-    return _counted(outcome.typical.pages, "page")
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    return counted(outcome.typical.pages, "page")
 
 
 def _every_time(outcome: Outcome) -> str:
@@ -229,4 +225,4 @@ def _every_time(outcome: Outcome) -> str:
 
 
 def _runs(count: int, outcome: Outcome) -> str:
-    return f"{count} of {_counted(len(outcome.runs), 'run')}"
+    return f"{count} of {counted(len(outcome.runs), 'run')}"

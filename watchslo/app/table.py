@@ -7,13 +7,11 @@ from rich.console import Console
 from rich.table import Table
 
 from watchslo.history import judgement
-from watchslo.history.judgement import P99, Verdict, window_of
-from watchslo.history.words import ABSENT, counted, duration
-from watchslo.model import SERVICE
+from watchslo.history.judgement import P99, Verdict, placed, window_of
+from watchslo.history.words import ABSENT, counted, duration, some_of
 from watchslo.snapshot import QuantileReading, Snapshot, StreamReading
 
 HEADINGS = ("WATCH", "EVENTS", "P50", "P99", "P99 SURELY IN", "")
-NAMED = 3  # watches in a headline, the latest ones
 ENDLESS_COLUMNS = 10_000  # of what is no terminal
 
 
@@ -45,8 +43,7 @@ class Line:
     @property
     def name(self) -> str:
         """The watch, and where: that goes without saying where one apiserver answers for all."""
-        where = "" if self.apiserver == SERVICE else f" at {self.apiserver}"
-        return self.watch + where
+        return placed(self.watch, self.apiserver)
 
     @property
     def p99(self) -> QuantileReading | None:
@@ -125,9 +122,8 @@ def headline(lines: Sequence[Line]) -> str:
     unsaid = f"; of {unknown} nothing can be said" if unknown else ""
     if beyond:
         worst = sorted(beyond, key=_lateness, reverse=True)
-        named = ", ".join(f"{line.name} (P99 {_estimate(line.p99)})" for line in worst[:NAMED])
-        more = f" and {len(worst) - NAMED} more" if len(worst) > NAMED else ""
-        return f"Beyond the objective: {named}{more}{unsaid}."
+        named = some_of([f"{line.name} (P99 {_estimate(line.p99)})" for line in worst])
+        return f"Beyond the objective: {named}{unsaid}."
     if within:
         return f"Within the objective: {counted(within, 'watch')}{unsaid}."
     return f"Nothing can be said of {counted(unknown, 'watch')}." if unknown else "Nothing is watched yet."

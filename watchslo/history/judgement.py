@@ -60,7 +60,12 @@ class Line:
 
 def name_of(stream: StreamReading) -> str:
     """The watch, and where: that goes without saying where one apiserver answers for all."""
-    return stream.watch if stream.apiserver == SERVICE else f"{stream.watch} at {stream.apiserver}"
+    return placed(stream.watch, stream.apiserver)
+
+
+def placed(watch: str, apiserver: str) -> str:
+    """A watch, and where, by both their names."""
+    return watch if apiserver == SERVICE else f"{watch} at {apiserver}"
 
 
 def window_of(stream: StreamReading, name: str) -> WindowReading | None:
