@@ -164,7 +164,7 @@ def test_a_cluster_in_distress_is_asked_less(cluster: Cluster, fault: str) -> No
 def test_a_pause_closes_everything(cluster: Cluster) -> None:
     """Even while everything is being opened anew."""
     cluster.until_well()
-    assert cluster.connections() > len(WATCHES)
+    assert cluster.connections() >= len(WATCHES)  # that of the ticks may be gone: they backed off
     cluster.link.switch_on("reset")
     written = time.monotonic()
     cluster.configure(paused=True)
