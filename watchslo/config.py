@@ -5,6 +5,7 @@ Whatever is wrong with it becomes one sentence with file, line, key and remedy. 
 
 import difflib
 import hashlib
+import ipaddress
 import os
 import re
 from collections import Counter
@@ -469,7 +470,7 @@ class ServerLimitsConfig(_Section):
 class ServerConfig(_Section):
     """Where metrics and status are served, and to whom."""
 
-    listen: Annotated[Listen, _from_text(parse_listen)] = Listen("0.0.0.0", 9477)  # noqa: S104 - to be scraped
+    listen: Annotated[Listen, _from_text(parse_listen)] = Listen("", 9477)
     tls: TlsConfig | None = None
     authorization: Literal["none", "kubernetes"] = "none"
     limits: ServerLimitsConfig = ServerLimitsConfig()
@@ -677,7 +678,7 @@ class _Document:
                     if not environ.get(name):
                         # An empty one is refused too: `spec.nodeName=` would silently mean all unscheduled pods.
                         raise self._error(keys, f"${{{name}}} is not in the environment; set {name}, or write a value")
-                return _VARIABLE.sub(lambda match: environ[match[1]], value)
+                return _VARIABLE.sub(lambda match: _inserted(match, environ[match[1]]), value)
             case _:
                 return value
 
@@ -701,6 +702,16 @@ class _Document:
             place, node = found
             line = place.start_mark.line
         return line + 1
+
+
+def _inserted(place: re.Match[str], value: str) -> str:
+    """A variable's value as it must stand there: in a URL, addresses of IPv6 have brackets."""
+    if not place.string.endswith("//", 0, place.start()):
+        return value
+    try:
+        return f"[{ipaddress.IPv6Address(value)}]"
+    except ValueError:
+        return value
 
 
 _EXAMPLES = {  # of the keys without a default

@@ -84,7 +84,7 @@ def test_no_file_means_defaults() -> None:
     labels = [watch.label for watch in config.watch]
     assert {"pods", "leases.coordination.k8s.io"} <= set(labels)
     assert "secrets" not in labels
-    assert config.server.listen == Listen("0.0.0.0", 9477)
+    assert config.server.listen == Listen("", 9477), "all addresses of both families: a pod may have IPv6 only"
 
 
 def test_defaults_are_what_an_empty_mapping_gives(tmp_path: Path) -> None:
@@ -165,6 +165,28 @@ def test_everything(tmp_path: Path) -> None:
     assert (config.clock.interval, config.clock.storage) == (0.25, "etcd")
     assert config.server.listen == Listen("::1", 0)
     assert (config.paused, config.metrics) == (True, "full")
+
+
+@pytest.mark.parametrize(
+    ("written", "host", "meant"),
+    [
+        ("https://${HOST_IP}:6443", "192.0.2.7", "https://192.0.2.7:6443"),
+        ("https://${HOST_IP}:6443", "2001:db8::7", "https://[2001:db8::7]:6443"),
+        ("https://[${HOST_IP}]:6443", "2001:db8::7", "https://[2001:db8::7]:6443"),
+        ("https://${HOST_IP}", "192.0.2.7:6443", "https://192.0.2.7:6443"),
+    ],
+)
+def test_an_address_from_the_environment_stands_in_a_url_as_it_must(
+    tmp_path: Path, written: str, host: str, meant: str
+) -> None:
+    config = loaded(tmp_path, f"kubernetes: {{apiservers: ['{written}']}}", HOST_IP=host)
+    assert config.kubernetes.apiservers == (meant,)
+
+
+def test_an_address_from_the_environment_stays_what_it_is_elsewhere(tmp_path: Path) -> None:
+    text = "{watch: [{resource: pods, fieldSelector: 'status.podIP=${POD_IP}'}]}"
+    (watch,) = loaded(tmp_path, text, POD_IP="2001:db8::7").watch
+    assert watch.field_selector == "status.podIP=2001:db8::7"
 
 
 def test_watch_overrides_only_what_it_says(tmp_path: Path) -> None:
