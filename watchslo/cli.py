@@ -67,6 +67,17 @@ def commands() -> None:
 @listen_option
 @click.option("--log-format", type=click.Choice(["json", "console"]), help="Default: json.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="Default: info.")
+@click.option(
+    "--authorization",
+    type=click.Choice(["none", "kubernetes"]),
+    help="Whether readers must show a token; default: none.",
+)
+@click.option(
+    "--cert-dir",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Serve by TLS, with the tls.crt and tls.key in there; default: plain HTTP.",
+)
 def run(
     config: Path | None,
     kubeconfig: Path | None,
@@ -74,13 +85,23 @@ def run(
     listen: str | None,
     log_format: Literal["json", "console"] | None,
     log_level: str | None,
+    authorization: Literal["none", "kubernetes"] | None,
+    cert_dir: Path | None,
 ) -> None:
     """Watch a cluster and serve what is measured, until told to stop."""
     from watchslo.app.run import Overrides, run  # noqa: PLC0415 - each command imports only its own parts
 
     run(
         config,
-        Overrides(kubeconfig=kubeconfig, context=context, listen=listen, log_format=log_format, log_level=log_level),
+        Overrides(
+            kubeconfig=kubeconfig,
+            context=context,
+            listen=listen,
+            log_format=log_format,
+            log_level=log_level,
+            authorization=authorization,
+            cert_dir=cert_dir,
+        ),
     )
 
 

@@ -63,9 +63,13 @@ def test_help_has_an_example(name: str, watchslo: Watchslo, capsys: pytest.Captu
 
 def test_run(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
     line = "run --config f --kubeconfig k --context c --listen :0 --log-format console --log-level debug"
+    line += " --authorization kubernetes --cert-dir d"
     assert watchslo(*line.split()) == 0
     assert watchslo("run") == 0
-    assert called == [(Path("f"), Overrides(Path("k"), "c", ":0", "console", "debug")), (None, Overrides())]
+    assert called == [
+        (Path("f"), Overrides(Path("k"), "c", ":0", "console", "debug", "kubernetes", Path("d"))),
+        (None, Overrides()),
+    ]
 
 
 def test_demo(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:

@@ -13,7 +13,7 @@ from pydantic.alias_generators import to_camel
 
 from watchslo.app import logs
 from watchslo.app.session import open_listener, run_on_loop, serving, stop_signals, supervise
-from watchslo.config import Config, load
+from watchslo.config import Config, ServerConfig, TlsConfig, load
 from watchslo.errors import ConfigError
 from watchslo.monitor.crew import Crew
 from watchslo.monitor.supervisor import Supervisor
@@ -32,6 +32,16 @@ class Overrides:
     listen: str | None = None
     log_format: Literal["json", "console"] | None = None
     log_level: str | None = None
+    authorization: Literal["none", "kubernetes"] | None = None
+    cert_dir: Path | None = None
+
+    def server(self, told: ServerConfig) -> ServerConfig:
+        """What the configuration says of the server, but for what is said here: manifests can protect any of them."""
+        update: dict[str, object] = {} if self.authorization is None else {"authorization": self.authorization}
+        if self.cert_dir is not None:
+            files = {"certFile": str(self.cert_dir / "tls.crt"), "keyFile": str(self.cert_dir / "tls.key")}
+            update["tls"] = TlsConfig.model_validate(files)
+        return told.model_copy(update=update)
 
 
 def run(file: Path | None, overrides: Overrides) -> None:
@@ -41,14 +51,24 @@ def run(file: Path | None, overrides: Overrides) -> None:
     with open_listener(overrides.listen, config.server.listen) as listener:
         delay = config.start_delay * system_random()  # noqa: S311 - it hides nothing
         supervisor = supervise(config, overrides.kubeconfig, overrides.context, delay=delay)
-        run_on_loop(_run(supervisor, config, file, digest, listener))
+        run_on_loop(_run(supervisor, config, file, digest, listener, overrides.server(config.server)))
 
 
-async def _run(supervisor: Supervisor, config: Config, file: Path | None, digest: str, listener: socket.socket) -> None:
+async def _run(
+    supervisor: Supervisor,
+    config: Config,
+    file: Path | None,
+    digest: str,
+    listener: socket.socket,
+    server: ServerConfig,
+) -> None:
     log = structlog.get_logger()
     stop = asyncio.Event()
     with stop_signals(stop):
-        async with serving(supervisor, config, listener) as url, Crew(stop) as crew:
+        async with (
+            serving(supervisor, config.model_copy(update={"server": server}), listener) as url,
+            Crew(stop) as crew,
+        ):
             log.info("listening", url=url)
             if file:
                 crew.hire("reloads", partial(_follow, supervisor, config, file, digest))

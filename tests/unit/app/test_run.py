@@ -107,7 +107,7 @@ class TestFollow:
 async def daemon(config: Config, path: Path | None, digest: str = "") -> AsyncIterator[asyncio.Task[None]]:
     with open_listener(None, LOOPBACK) as listener:
         task = asyncio.create_task(
-            app._run(Supervisor(config, nowhere(), BUILD, lambda: 0.5), config, path, digest, listener)
+            app._run(Supervisor(config, nowhere(), BUILD, lambda: 0.5), config, path, digest, listener, config.server)
         )
         try:
             yield task
@@ -186,7 +186,7 @@ class TestCommand:
             return "supervisor"
 
         def begin(*arguments: Any) -> None:
-            facts["arguments"] = arguments[:4]
+            facts["arguments"], facts["server"] = arguments[:4], arguments[5]
 
         monkeypatch.setattr(app, "supervise", supervise)
         monkeypatch.setattr(app, "system_random", lambda: 0.25)
@@ -201,6 +201,20 @@ class TestCommand:
         app.run(path, Overrides(Path("k"), "c", "127.0.0.1:0", "json", "error"))
         assert (began["kubeconfig"], began["context"], began["log"]) == (Path("k"), "c", ("json", "error"))
         assert began["arguments"] == ("supervisor", *_loaded(path))
+
+    @pytest.mark.parametrize("told", ["", ", authorization: none, tls: {certFile: a, keyFile: b}"])
+    def test_the_command_line_protects_what_the_file_leaves_open(
+        self, began: dict[str, Any], tmp_path: Path, told: str
+    ) -> None:
+        path = tmp_path / "watchslo.yaml"
+        path.write_text(f"server: {{listen: '127.0.0.1:0', limits: {{connections: 8}}{told}}}")
+        app.run(path, Overrides(authorization="kubernetes", cert_dir=Path("/tls")))
+        server = began["server"]
+        assert server.authorization == "kubernetes"
+        assert (server.tls.cert_file, server.tls.key_file) == ("/tls/tls.crt", "/tls/tls.key")
+        assert server.limits.connections == 8
+        app.run(path, Overrides())
+        assert began["server"] == load(path)[0].server
 
     def test_a_random_part_of_the_delay_passes(self, began: dict[str, Any], tmp_path: Path) -> None:
         path = tmp_path / "watchslo.yaml"
