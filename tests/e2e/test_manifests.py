@@ -25,7 +25,7 @@ from tests.support.writer import StatusError, crd
 pytestmark = pytest.mark.patient
 
 PROFILES = ("control-plane", "managed", "node", "sharded")
-COMPONENTS = ("authorization", "flow-schema", "service-monitor")
+COMPONENTS = ("authorization", "flow-schema", "service-monitor", "tls")
 WORKLOADS = ("DaemonSet", "Deployment", "StatefulSet")
 RBAC = "rbac.authorization.k8s.io"
 RBAC_SECONDS = 30.0  # an apiserver takes new roles in within one
@@ -47,7 +47,16 @@ def several(item: dict[str, Any]) -> dict[str, Any]:
 
 RELABELLING = of(sourceLabels=several(TEXT), targetLabel=TEXT)
 CREDENTIALS = of(credentials=of(name=TEXT, key=TEXT))
-ENDPOINT = of(port=TEXT, path=TEXT, interval=TEXT, relabelings=several(RELABELLING), authorization=CREDENTIALS)
+TLS = of(serverName=TEXT, ca=of(secret=of(name=TEXT, key=TEXT)))
+ENDPOINT = of(
+    port=TEXT,
+    path=TEXT,
+    interval=TEXT,
+    relabelings=several(RELABELLING),
+    authorization=CREDENTIALS,
+    scheme=TEXT,
+    tlsConfig=TLS,
+)
 SELECTOR = of(matchLabels=TEXTS)
 RULE = of(record=TEXT, alert=TEXT, expr=TEXT, labels=TEXTS, annotations=TEXTS) | {"required": ["expr"]}
 RULE["properties"]["for"] = TEXT
@@ -166,6 +175,8 @@ class TestApiserver:
         objects = overlay(tmp_path, "managed", *COMPONENTS)
         try:
             assert cluster.apply(objects) == ""
+            (pod,) = pods(objects)
+            assert cluster.admit(pod) == ""
             with cluster.plane.writer() as writer, cluster.plane.writer(cluster.token("watchslo-managed")) as ours:
                 dispatched = (
                     'apiserver_flowcontrol_dispatched_requests_total{flow_schema="watchslo",priority_level="watchslo"}'
@@ -230,7 +241,7 @@ class TestChart:
 
     @each_profile
     def test_makes_what_the_components_make(self, profile: str, tmp_path: Path) -> None:
-        values = ("authorization=true", "flowSchema=true", "scraper.monitor=ServiceMonitor")
+        values = ("authorization=true", "flowSchema=true", "scraper.monitor=ServiceMonitor", "tlsSecret=watchslo-tls")
         made = by_identity(charted(f"profile={profile}", *values))
         assert made == by_identity(overlay(tmp_path, profile, *COMPONENTS))
         assert made == by_identity(overlay(tmp_path, profile, *reversed(COMPONENTS))), "their order does not matter"
@@ -257,6 +268,11 @@ class TestChart:
             "topologySpreadConstraints[0].maxSkew=2",
             "replicas=5",
             "shared=false",
+            "imagePullSecrets[0].name=registry",
+            "labels.team=platform",
+            "podAnnotations.mesh=none",
+            "priorityClassName=system-cluster-critical",
+            "egress[0].to[0].ipBlock.cidr=10.0.3.0/24",
         )
         made = by_identity(charted("profile=managed", *values))
         name = ("watchslo", "watchslo-managed")
@@ -269,10 +285,29 @@ class TestChart:
         assert made["PrometheusRule", *name]["metadata"]["labels"]["release"] == "prometheus"
         assert container["image"] == "registry.example.org/watchslo:1.2.3"
         assert container["resources"] == {"limits": {"memory": "1Gi"}}
-        assert (pod["nodeSelector"], pod["tolerations"]) == ({"disk": "fast"}, [{"operator": "Exists"}])
+        assert (pod["nodeSelector"], pod["tolerations"]) == (
+            {"kubernetes.io/os": "linux", "disk": "fast"},
+            [{"operator": "Exists"}],
+        )
         assert (pod["affinity"], pod["topologySpreadConstraints"]) == ({"nodeAffinity": {"x": "y"}}, [{"maxSkew": 2}])
         assert workload["replicas"] == 5
+        assert (pod["imagePullSecrets"], pod["priorityClassName"]) == (
+            [{"name": "registry"}],
+            "system-cluster-critical",
+        )
+        assert workload["template"]["metadata"]["annotations"] == {"mesh": "none"}
+        assert made["NetworkPolicy", *name]["spec"]["egress"] == [{"to": [{"ipBlock": {"cidr": "10.0.3.0/24"}}]}]
+        labelled = [*made.values(), workload["template"]]
+        assert {one["metadata"]["labels"]["team"] for one in labelled} == {"platform"}
+        assert "platform" not in as_text([workload["selector"], made["Service", *name]["spec"]])
         assert not {kind for kind, *_ in made} & {"PriorityClass"}
+
+    def test_a_second_release_makes_nothing_that_the_first_one_has(self) -> None:
+        protected = ("authorization=true", "flowSchema=true", "tlsSecret=watchslo-tls")
+        first = by_identity(charted("profile=managed", *protected))
+        second = by_identity(charted("profile=node", "shared=false", *protected))
+        assert first.keys().isdisjoint(second.keys())
+        assert "authorization" in second["PodMonitor", "watchslo", "watchslo-node"]["spec"]["podMetricsEndpoints"][0]
 
     @pytest.mark.parametrize("value", ["profile=nodes", "imge.tag=1", "replicas=0", "scraper.monitor=Probe"])
     def test_refuses_what_is_no_value(self, value: str) -> None:

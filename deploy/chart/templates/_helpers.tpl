@@ -7,11 +7,20 @@ app.kubernetes.io/name: watchslo
 app.kubernetes.io/instance: {{ include "watchslo.name" . }}
 {{- end }}
 
+{{- /* Also those that the user wants, which no selector may name. */}}
+{{- define "watchslo.allLabels" -}}
+{{- mergeOverwrite (dict) .Values.labels (include "watchslo.labels" . | fromYaml) | toYaml }}
+{{- end }}
+
+{{- define "watchslo.sharedLabels" -}}
+{{- mergeOverwrite (dict) .Values.labels (dict "app.kubernetes.io/name" "watchslo") | toYaml }}
+{{- end }}
+
 {{- define "watchslo.metadata" -}}
 name: {{ include "watchslo.name" . }}
 namespace: {{ .Release.Namespace }}
 labels:
-  {{- include "watchslo.labels" . | nindent 2 }}
+  {{- include "watchslo.allLabels" . | nindent 2 }}
 {{- end }}
 
 {{- /* What the profile's file holds, as a list of objects. */}}

@@ -76,6 +76,11 @@ def test_a_node_costs_little() -> None:
     assert watch.field_selector == "spec.nodeName=node"
 
 
+def test_no_pod_goes_to_a_node_that_cannot_run_it() -> None:
+    """A DaemonSet that tolerates every taint would otherwise wait for ever on nodes of Windows."""
+    assert document("base/pod.yaml")["spec"]["template"]["spec"]["nodeSelector"] == {"kubernetes.io/os": "linux"}
+
+
 def test_there_are_as_many_pods_as_shards() -> None:
     shard = config("sharded").shard
     assert shard is not None
