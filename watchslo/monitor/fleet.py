@@ -134,7 +134,7 @@ class Fleet:
             self.settled.set()
             if time.monotonic() >= self._count_at:
                 self._count_at = time.monotonic() + self._refresh * jitter
-                await self._count(None if isinstance(found, Failure) else len(found))
+                await self._count(() if isinstance(found, Failure) else found)
             if self._config.apiservers != "each" or (isinstance(found, Failure) and found.action is Action.WAIT):
                 await asyncio.sleep(self._refresh * jitter)
             elif isinstance(found, Failure):
@@ -201,23 +201,28 @@ class Fleet:
         server_name = self._config.tls_server_name or (TLS_NAME if self._config.apiservers == "each" else None)
         return Apiserver(urlsplit(url).netloc, self._connection, self._limiter, Address(url, server_name))
 
-    async def _count(self, addresses: int | None) -> None:
-        """Learns how many apiservers there are: by the leases that they keep, or else by their addresses."""
+    async def _count(self, announced: tuple[str, ...]) -> None:
+        """Learns how many apiservers there are: by the leases they keep, or else by their addresses."""
         leases = await _soon(count_apiservers(self.front.client))
         if isinstance(leases, Failure):
             self._leases.happened("apiservers_uncounted", leases)
             leases = None
         else:
             self._leases.over()
-        self.servers = max(leases or 0, addresses or 0) or None  # where none announces itself, none is known
+        self.servers = max(leases or 0, len(announced)) or None  # where none announces itself, none is known
         self.service.peers = self.servers
         each = {name: apiserver for name, apiserver in self.members.items() if name != SERVICE}
-        more = self.servers is not None and bool(each) and self.servers > len(each)
+        more = self.servers is not None and bool(each) and self.servers > len(each) and not self._is_of(announced)
         self._judge(more=more, addresses=len(each))
         mixed = self._hidden and self._config.apiservers == "each"  # else it may be that not all are listed
         for apiserver in each.values():
             apiserver.mixed = mixed
             apiserver.peers = self.servers if mixed and len(each) == 1 else None if more else self.servers and 1
+
+    def _is_of(self, announced: tuple[str, ...]) -> bool:
+        """Whether those that are listed are among several that are announced: then each is a single apiserver."""
+        urls = self._config.apiservers
+        return isinstance(urls, tuple) and len(announced) > 1 and {*urls} <= {*announced}
 
     def _judge(self, *, more: bool, addresses: int) -> None:
         """Says that addresses hide apiservers, unless that may be the lease of one that has left."""

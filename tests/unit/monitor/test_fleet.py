@@ -326,11 +326,23 @@ class TestListed:
     async def test_their_caches_are_read_though_others_are_not_listed(self, cluster: Cluster, log: Log) -> None:
         watch = [{"resource": "pods", "hops": True}]
         async with running(each(watch=watch, kubernetes={"apiservers": ["https://10.0.0.2:6443"]})) as run:
-            assert apiserver(run, TWO).peers is None
-            assert len(log.of("apiservers_hidden")) == 1
+            assert apiserver(run, TWO).peers == 1
             cluster.asked.clear()
             await asyncio.sleep(100)
             assert cluster.count("probe_cache")
+        assert log.of("apiservers_hidden") == [], "the cluster announces it as one of several"
+
+    @pytest.mark.parametrize("announced", [HOSTS, ("10.0.0.9",)])
+    async def test_one_that_may_be_a_load_balancer_is_said_to_hide_others(
+        self, cluster: Cluster, log: Log, announced: tuple[str, ...]
+    ) -> None:
+        cluster.announce(*announced)
+        cluster.leases = 3
+        urls = ["https://10.0.0.9:6443"]
+        async with running(each("pods", kubernetes={"apiservers": urls})) as run:
+            await asyncio.sleep(3 * REFRESH_SECONDS)
+            assert apiserver(run, "10.0.0.9:6443").peers is None
+        assert [(entry["addresses"], entry["apiservers"]) for entry in log.of("apiservers_hidden")] == [(1, 3)]
 
     async def test_the_first_one_need_not_live(self, cluster: Cluster) -> None:
         cluster.dead.add("10.0.0.2")
