@@ -161,6 +161,24 @@ class TestAlerts:
         world = World(30, THREE, {"c:9477": fault})
         assert promtool_test(tmp_path, RULES, {"input_series": world.series(), "promql_expr_test": [some]}) == ""
 
+    @pytest.mark.parametrize(("afflicted", "firing"), [(1, set()), (2, {"WatchsloOverloaded", "WatchsloTargetDown"})])
+    def test_of_many_nodes_one_is_always_down_and_one_overloaded(
+        self, tmp_path: Path, afflicted: int, firing: set[str]
+    ) -> None:
+        """A warning that never ends is read by nobody."""
+        series = [
+            {"series": f'{name}{{job="watchslo",instance="{number}"}}', "values": f"0+{step}x30"}
+            for number in range(150)
+            for name, step in (
+                ("up", 0 if number < afflicted else 1),
+                ("watchslo_tainted_seconds_total", 6 if number < afflicted else 0),
+            )
+        ]
+        of_ours = '{alertstate="firing",alertname=~"WatchsloTargetDown|WatchsloOverloaded"}'
+        samples = [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in sorted(firing)]
+        told = {"eval_time": "30m", "expr": f"group by (alertname) (ALERTS{of_ours})", "exp_samples": samples}
+        assert promtool_test(tmp_path, RULES, {"input_series": series, "promql_expr_test": [told]}) == ""
+
     def test_absent(self, tmp_path: Path) -> None:
         world = World(40, lives={"a:9477": Lives(ends=10)})
         assert complaints(tmp_path, world, {9: set(), 40: {"WatchsloAbsent"}}) == ""

@@ -41,6 +41,7 @@ EXPIRIES, EXPIRIES_SECONDS = 4, 30 * MINUTE
 PROOF_SECONDS = 15 * MINUTE  # how long what is proven keeps an alert firing
 REFUSALS, REFUSALS_SECONDS = 3, 10 * MINUTE
 UNMEASURED_SHARE, UNMEASURED_EVENTS = 0.25, 30  # in five minutes: of a few events a share says nothing
+SOME_INSTANCES = 0.01  # of them: of thousands of nodes, some are always down, or short of CPU
 TAINTED_SHARE, TAINTED_SECONDS = 0.05, 10 * MINUTE
 TICKS_SECONDS, FEWEST_TICKS = 2 * MINUTE, 20  # shared by all apiservers, of which there may be several
 SLOW_SHARE = 0.5  # of the threshold
@@ -409,12 +410,12 @@ def _monitor(config: Config, writer: Writer) -> Iterator[Alert]:
         yield _forbidden(writer)
     yield from _overloaded(writer)
     cluster = writer.kept.cluster
-    down = f"1 - {writer.raw('up', 'PLACE')}"
+    up, down = writer.raw("up"), f"1 - {writer.raw('up', 'PLACE')}"
     yield Alert(
         "WatchsloTargetDown",
         WARNING,
         MONITOR,
-        by("count", cluster, f"{writer.raw('up')} == 0"),
+        f"{by('count', cluster, f'{up} == 0')} > {SOME_INSTANCES} * {by('count', cluster, up)}",
         10 * MINUTE,
         f"Prometheus cannot scrape {{{{ $value }}}} instances of watchslo{writer.where}.",
         f"One of them is {writer.worst_instance(down)}. "
@@ -454,15 +455,15 @@ def _overloaded(writer: Writer) -> Iterator[Alert]:
     """Where most instances are overloaded, what they say of latency is to be silenced; where some are, it is not."""
     cluster, tainted = writer.kept.cluster, writer.raw("watchslo_tainted_seconds_total")
     busy = by("count", cluster, f"{writer.over('rate', tainted, TAINTED_SECONDS)} > {TAINTED_SHARE}")
-    half = f"0.5 * {by('count', cluster, tainted)}"
+    every = by("count", cluster, tainted)
     span = writer.options.span(TAINTED_SECONDS)
     worst = writer.worst_instance(f"rate(watchslo_tainted_seconds_total{{PLACE}}[{span}])")
-    for share, compared in (("most", ">"), ("some", "<=")):
+    for share, compared in (("most", f"> 0.5 * {every}"), ("some", f"> {SOME_INSTANCES} * {every} <= 0.5 * {every}")):
         yield Alert(
             "WatchsloOverloaded",
             WARNING,
             MONITOR,
-            f"{busy} {compared} {half}",
+            f"{busy} {compared}",
             10 * MINUTE,
             f"{{{{ $value }}}} instances of watchslo{writer.where} are too late themselves to blame anybody.",
             f"More than {TAINTED_SHARE:.0%} of the time they had no CPU, or a blocked loop; the worst is {worst}. "
