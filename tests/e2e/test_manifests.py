@@ -302,6 +302,13 @@ class TestChart:
         assert "platform" not in as_text([workload["selector"], made["Service", *name]["spec"]])
         assert not {kind for kind, *_ in made} & {"PriorityClass"}
 
+    def test_a_value_may_be_taken_away(self) -> None:
+        names = ("imagePullSecrets", "labels", "podAnnotations", "priorityClassName", "egress")
+        made = by_identity(charted("profile=managed", *(f"{name}=null" for name in names)))
+        pod = made["Deployment", "watchslo", "watchslo-managed"]["spec"]["template"]["spec"]
+        assert "priorityClassName" not in pod
+        assert "PriorityClass" not in {kind for kind, *_ in made}
+
     def test_a_second_release_makes_nothing_that_the_first_one_has(self) -> None:
         protected = ("authorization=true", "flowSchema=true", "tlsSecret=watchslo-tls")
         first = by_identity(charted("profile=managed", *protected))

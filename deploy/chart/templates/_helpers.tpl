@@ -9,11 +9,11 @@ app.kubernetes.io/instance: {{ include "watchslo.name" . }}
 
 {{- /* Also those that the user wants, which no selector may name. */}}
 {{- define "watchslo.allLabels" -}}
-{{- mergeOverwrite (dict) .Values.labels (include "watchslo.labels" . | fromYaml) | toYaml }}
+{{- mergeOverwrite (dict) (.Values.labels | default dict) (include "watchslo.labels" . | fromYaml) | toYaml }}
 {{- end }}
 
 {{- define "watchslo.sharedLabels" -}}
-{{- mergeOverwrite (dict) .Values.labels (dict "app.kubernetes.io/name" "watchslo") | toYaml }}
+{{- mergeOverwrite (dict) (.Values.labels | default dict) (dict "app.kubernetes.io/name" "watchslo") | toYaml }}
 {{- end }}
 
 {{- define "watchslo.metadata" -}}
