@@ -28,6 +28,7 @@ GUARDED = ["/metrics", "/", "/api/v1/status", "/openapi.json", "/nowhere"]
 RBAC_SECONDS = 10.0  # until an apiserver's own caches know what was granted
 TOKEN_CACHE_SECONDS = 10.0  # for which an apiserver remembers that a token was good
 RENEWAL_SECONDS = 15.0
+PROTECTED = ("--authorization", "kubernetes")  # as the manifests say it
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +194,7 @@ def test_without_the_right_to_review_it_says_so(
     folder = tmp_path_factory.mktemp("reviewless")
     token = mortal_plane.service_account("reviewless", EVERYTHING_READABLE)
     kubeconfig = mortal_plane.kubeconfig("reviewless", {"token": token})
-    file = config(folder, authorization="kubernetes")
-    with Daemon(folder, "--config", file, "--kubeconfig", kubeconfig) as daemon:
+    with Daemon(folder, "--config", config(folder), "--kubeconfig", kubeconfig, *PROTECTED) as daemon:
         admin = Reader(daemon.url, token=mortal_plane.token)
         daemon.until_ready()
         assert admin.status("/metrics") == 503

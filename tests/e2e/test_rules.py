@@ -179,6 +179,12 @@ class TestAlerts:
         told = {"eval_time": "30m", "expr": f"group by (alertname) (ALERTS{of_ours})", "exp_samples": samples}
         assert promtool_test(tmp_path, RULES, {"input_series": series, "promql_expr_test": [told]}) == ""
 
+    @pytest.mark.parametrize(("there", "firing"), [(3, set()), (2, {"WatchsloTargetDown"})])
+    def test_a_shard_that_is_not_even_a_target_is_missed(self, tmp_path: Path, there: int, firing: set[str]) -> None:
+        """A pod that cannot be scheduled has no address to scrape, and nobody else has its watches."""
+        rules = plain(Config.model_validate({"shard": {"index": 0, "count": 3}}), Options())
+        assert complaints(tmp_path, World(25, THREE[:there]), {25: firing}, rules=rules) == ""
+
     def test_absent(self, tmp_path: Path) -> None:
         world = World(40, lives={"a:9477": Lives(ends=10)})
         assert complaints(tmp_path, world, {9: set(), 40: {"WatchsloAbsent"}}) == ""

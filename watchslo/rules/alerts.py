@@ -409,13 +409,12 @@ def _monitor(config: Config, writer: Writer) -> Iterator[Alert]:
     if config.judges_quantiles:  # else requests are not told apart, and some rights are optional
         yield _forbidden(writer)
     yield from _overloaded(writer)
-    cluster = writer.kept.cluster
-    up, down = writer.raw("up"), f"1 - {writer.raw('up', 'PLACE')}"
+    cluster, down = writer.kept.cluster, f"{writer.raw('up', 'PLACE')} == 0"
     yield Alert(
         "WatchsloTargetDown",
         WARNING,
         MONITOR,
-        f"{by('count', cluster, f'{up} == 0')} > {SOME_INSTANCES} * {by('count', cluster, up)}",
+        _missing(config, writer),
         10 * MINUTE,
         f"Prometheus cannot scrape {{{{ $value }}}} instances of watchslo{writer.where}.",
         f"One of them is {writer.worst_instance(down)}. "
@@ -434,6 +433,14 @@ def _monitor(config: Config, writer: Writer) -> Iterator[Alert]:
         f"{{{{ $value }}}} instances, such as {writer.worst_instance(failed)}, go on with the one before it, so what "
         "has been changed is not watched, or held to the old objective. Their log says what is wrong.",
     )
+
+
+def _missing(config: Config, writer: Writer) -> str:
+    """Instances that are down. Of shards it is known how many there must be, also of those that are no targets."""
+    cluster, up = writer.kept.cluster, writer.raw("up")
+    if config.shard.count > 1:
+        return f"{config.shard.count} - {by('count', cluster, f'{up} == 1')} > 0"
+    return f"{by('count', cluster, f'{up} == 0')} > {SOME_INSTANCES} * {by('count', cluster, up)}"
 
 
 def _forbidden(writer: Writer) -> Alert:
