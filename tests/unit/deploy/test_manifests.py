@@ -81,6 +81,14 @@ def test_no_pod_goes_to_a_node_that_cannot_run_it() -> None:
     assert document("base/pod.yaml")["spec"]["template"]["spec"]["nodeSelector"] == {"kubernetes.io/os": "linux"}
 
 
+def test_control_plane_nodes_are_known_by_their_label_whatever_its_value() -> None:
+    """kubeadm leaves it empty, k3s writes `true`."""
+    pod = document("overlays/control-plane/instance/workload.yaml")["spec"]["template"]["spec"]
+    required = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    expression = {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}
+    assert required == {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+
+
 def test_there_are_as_many_pods_as_shards() -> None:
     shard = config("sharded").shard
     assert shard is not None
