@@ -302,6 +302,11 @@ class TestChart:
         assert "platform" not in as_text([workload["selector"], made["Service", *name]["spec"]])
         assert not {kind for kind, *_ in made} & {"PriorityClass"}
 
+    def test_pins_an_image_by_its_digest(self) -> None:
+        digest = "sha256:" + "0123456789abcdef" * 4
+        (pod,) = pods(charted("profile=managed", f"image.digest={digest}"))
+        assert pod["spec"]["containers"][0]["image"] == f"watchslo@{digest}"
+
     def test_a_value_may_be_taken_away(self) -> None:
         names = ("imagePullSecrets", "labels", "podAnnotations", "priorityClassName", "egress")
         made = by_identity(charted("profile=managed", *(f"{name}=null" for name in names)))
@@ -316,7 +321,9 @@ class TestChart:
         assert first.keys().isdisjoint(second.keys())
         assert "authorization" in second["PodMonitor", "watchslo", "watchslo-node"]["spec"]["podMetricsEndpoints"][0]
 
-    @pytest.mark.parametrize("value", ["profile=nodes", "imge.tag=1", "replicas=0", "scraper.monitor=Probe"])
+    @pytest.mark.parametrize(
+        "value", ["profile=nodes", "imge.tag=1", "replicas=0", "scraper.monitor=Probe", "image.digest=latest"]
+    )
     def test_refuses_what_is_no_value(self, value: str) -> None:
         done = helm("template", "--set", value)
         assert done.returncode != 0
