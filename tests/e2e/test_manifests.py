@@ -307,6 +307,14 @@ class TestChart:
         (pod,) = pods(charted("profile=managed", f"image.digest={digest}"))
         assert pod["spec"]["containers"][0]["image"] == f"watchslo@{digest}"
 
+    def test_gives_no_share_to_its_neighbours(self) -> None:
+        """A release may stand beside Prometheus, which is not to share what little watchslo needs."""
+        done = helm("template", "--namespace", "monitoring", "--set", "flowSchema=true")
+        (schema,) = (one for one in yaml.safe_load_all(done.stdout) if one and one["kind"] == "FlowSchema")
+        (rule,) = schema["spec"]["rules"]
+        accounts = [subject["serviceAccount"] for subject in rule["subjects"]]
+        assert accounts == [{"namespace": "monitoring", "name": f"watchslo-{profile}"} for profile in PROFILES]
+
     def test_a_value_may_be_taken_away(self) -> None:
         names = ("imagePullSecrets", "labels", "podAnnotations", "priorityClassName", "egress")
         made = by_identity(charted("profile=managed", *(f"{name}=null" for name in names)))
