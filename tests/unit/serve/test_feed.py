@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import structlog
+from starlette.requests import Request
 from starlette.types import Message
 from structlog.testing import CapturingLogger
 
@@ -16,6 +17,7 @@ from tests.unit.serve import readings
 from watchslo.serve import feed as feeding
 from watchslo.serve import update
 from watchslo.serve.feed import KEPT, EventStream, Feed
+from watchslo.serve.verdicts import Verdict
 from watchslo.snapshot import Snapshot
 
 RETRY = b"retry: 2000\n\n"
@@ -217,6 +219,26 @@ async def test_a_head_has_no_body(feed: Feed) -> None:
     await door.answer(feed, "HEAD")
     assert [message["type"] for message in door.sent] == ["http.response.start", "http.response.body"]
     assert dict(door.sent[0]["headers"])[b"content-type"] == b"text/event-stream; charset=utf-8"
+
+
+async def test_the_stream_ends_in_order_with_the_right_to_it(feed: Feed) -> None:
+    await observed(feed, at(0))
+    verdicts = [Verdict.ALLOWED, Verdict.FORBIDDEN]
+    asked: list[tuple[str, str]] = []
+
+    async def authorize(token: str, path: str) -> Verdict:
+        asked.append((token, path))
+        return verdicts.pop(0)
+
+    (route,) = feeding.routes(feed, authorize)
+    scope = {"type": "http", "method": "GET", "headers": [(b"authorization", b"Bearer secret")]}
+    door = Door()
+    stream = await route.endpoint(Request(scope))
+    await stream(scope, door.receive, door.send)
+    _, retry, full, end = door.sent
+    assert (retry["body"], parsed(full["body"])["event"]) == (RETRY, "full")
+    assert (end["body"], "more_body" in end) == (b"", False)
+    assert asked == [("secret", "/")] * 2
 
 
 async def test_there_is_room_for_so_many_only(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
