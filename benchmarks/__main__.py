@@ -11,6 +11,7 @@ import click
 from benchmarks.burst import burst
 from benchmarks.hundred import hundred
 from benchmarks.live import live
+from benchmarks.onlookers import onlookers
 
 
 @click.command()
@@ -19,6 +20,7 @@ def main(clientgo: Path) -> None:
     burst()
     live(clientgo)
     hundred()
+    onlookers()
 
 
 if __name__ == "__main__":

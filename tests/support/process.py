@@ -129,12 +129,22 @@ class Process:
 
     def cpu_seconds(self) -> float:
         """User and system time so far, of it alone."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return _cpu_seconds(Path(f"/proc/{self.pid}/stat"))
+
+    def cpu_seconds_beside(self) -> float:
+        """The same of its threads but the first one, which in a daemon is the one that measures."""
+        threads = Path(f"/proc/{self.pid}/task").iterdir()
+        return sum(_cpu_seconds(thread / "stat") for thread in threads if thread.name != str(self.pid))
 
     def resident_bytes(self) -> int:
         """The memory it holds now."""
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _cpu_seconds(stat: Path) -> float:
+    """User and system time, as /proc has it of a process or of a thread."""
+    fields = stat.read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def group_members(group: int) -> list[int]:

@@ -4,7 +4,7 @@ import contextlib
 import http.client
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -34,6 +34,13 @@ class Reader:
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
 
     def ask(self, path: str, method: str = "GET", **headers: str) -> Answer:
+        with self.asking(path, method, **headers) as answer:
+            text = answer.read().decode()
+            return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, text)
+
+    @contextlib.contextmanager
+    def asking(self, path: str, method: str = "GET", **headers: str) -> Iterator[http.client.HTTPResponse]:
+        """An answer that may last; waits for its head, and for each piece of it for `READ_SECONDS`."""
         host, port = self.address
         connection = (
             http.client.HTTPSConnection(host, port, timeout=READ_SECONDS, context=self._tls)
@@ -42,9 +49,7 @@ class Reader:
         )
         with contextlib.closing(connection):
             connection.request(method, path, headers=self._headers | headers)
-            answer = connection.getresponse()
-            text = answer.read().decode()
-            return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, text)
+            yield connection.getresponse()
 
     def status(self, path: str) -> int:
         return self.ask(path).status

@@ -13,7 +13,7 @@ from pydantic.alias_generators import to_camel
 
 from watchslo.app import logs
 from watchslo.app.session import open_listener, run_on_loop, serving, stop_signals, supervise
-from watchslo.config import Config, ServerConfig, TlsConfig, load
+from watchslo.config import Config, ServerConfig, TlsConfig, hash_of, load
 from watchslo.errors import ConfigError
 from watchslo.monitor.crew import Crew
 from watchslo.monitor.supervisor import Supervisor
@@ -86,8 +86,9 @@ async def _follow(supervisor: Supervisor, config: Config, file: Path, digest: st
     while True:
         await asyncio.sleep(RELOAD_SECONDS)
         try:
-            new, new_digest = await asyncio.to_thread(load, file)
+            new_digest = await asyncio.to_thread(hash_of, file)
             if new_digest != digest:
+                new, new_digest = await asyncio.to_thread(load, file)
                 _put_in_force(supervisor, config, new, file)
                 waiting = [to_camel(key) for key in FIXED if getattr(new, key) != getattr(config, key)]
                 log.info("config_reloaded", sha256=new_digest, needs_restart=waiting)

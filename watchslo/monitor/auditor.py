@@ -13,6 +13,7 @@ from watchslo.kube.client import Stream as Connection
 from watchslo.kube.representation import Representation
 from watchslo.model import Reading, Resource
 from watchslo.monitor.apiserver import Apiserver
+from watchslo.monitor.ticker import Pace
 from watchslo.watch.audit import (
     BUSY_INTERVAL_SECONDS,
     CONFIRM_SECONDS,
@@ -44,6 +45,7 @@ MOST_EVENTS = 5_000  # more would cost more than they tell
 GRACE_SECONDS = 1.0  # beyond the threshold: an event that is merely late is no stall
 STEP_SECONDS = 0.1  # of the grace, while we wait for the stream
 PATIENCE = 10.0  # times the grace: if we are late for so long, nothing can be said
+ANSWERS = (Action.WAIT, Action.START_OVER, Action.FALL_BACK)  # of what is asked for, and not of who is asked
 
 
 class Audited(Protocol):
@@ -87,8 +89,9 @@ class Auditor:
 
     At quiet ones it looks for stalls, at busy ones now and then for lost events.
 
-    `budget` says how many audits a second may begin, each of a nudge and a watch; none at zero. `ticks` are the latest
-    of all clocks. `late` says whether what arrives now may have waited for this process. `apiserver` counts the audits.
+    `budget` says how many audits a second may begin, each of a nudge and a watch; none at zero. While the apiserver is
+    in distress they begin as much more seldom as ticks do, and not before it allows. `ticks` are the latest of all
+    clocks. `late` says whether what arrives now may have waited for this process. `apiserver` counts the audits.
     """
 
     def __init__(
@@ -107,6 +110,8 @@ class Auditor:
         self._late = late
         self._random = random
         self._schedule = Schedule(random)
+        self._pace = Pace(lambda: slot_seconds(self._budget() or 1.0), random)
+        self._not_before = float("-inf")
         self._audited: set[int] = set()  # by number, those whose audit is under way
         self._stalled: dict[int, float] = {}  # and those said to be stalled, and since when
         self._forms: dict[Resource, Representation] = {}
@@ -141,11 +146,17 @@ class Auditor:
     def _next(self) -> Audited | None:
         now, every = time.monotonic(), list(self._streams())
         self._tell_ends(every, now)
+        if now < self._not_before:
+            return None
         streams = {stream.number: stream for stream in every}
         found = ((number, self._interval(stream, now)) for number, stream in streams.items())
         intervals = {number: interval for number, interval in found if interval is not None}
         chosen = self._schedule.choose(intervals, self._audited, now)
-        return None if chosen is None else streams[chosen]
+        if chosen is None:
+            return None
+        if self._pace.is_slowed:  # what hangs is known to have failed only after seconds
+            self._hold_back(now)
+        return streams[chosen]
 
     def _interval(self, stream: Audited, now: float) -> float | None:
         """Seconds between two audits; None unless it is open, and quiet or with something to be looked for again."""
@@ -188,7 +199,7 @@ class Auditor:
     async def _audit_quiet(self, stream: Audited) -> Verdict:
         """Is it idle, or what is wrong?"""
         began, look = time.monotonic(), _Look(stream)
-        freshness = await self._nudge(stream)
+        freshness = await self._nudge(look)
         if freshness in (Freshness.FRESH, Freshness.UNPROVEN):
             await self._look(look, look.newest, enough=1)
         return self._conclude(look, freshness, began)
@@ -199,30 +210,33 @@ class Auditor:
         await self._look(look, stream.health.search_from(), enough=MOST_EVENTS)
         return self._conclude(look, Freshness.UNPROVEN, began)
 
-    async def _nudge(self, stream: Audited) -> Freshness:
+    async def _nudge(self, look: "_Look") -> Freshness:
         """Asks for the resource's cache to be fresh; a slow answer proves nothing before there is a second one."""
-        nudged = await self._nudge_once(stream)
+        nudged = await self._nudge_once(look)
         if nudged is Nudged.SLOW:
             await asyncio.sleep(CONFIRM_SECONDS)
-            nudged = await self._nudge_once(stream)
+            nudged = await self._nudge_once(look)
         match nudged:
             case Nudged.PROMPT:
-                proven = lists_prove_cache(self._apiserver.version) or not stream.resource.cached
+                proven = lists_prove_cache(self._apiserver.version) or not look.stream.resource.cached
                 return Freshness.FRESH if proven and not self._apiserver.unproven else Freshness.UNPROVEN
             case Nudged.SLOW:
                 return Freshness.FROZEN
             case _:
                 return Freshness.UNKNOWN
 
-    async def _nudge_once(self, stream: Audited) -> Nudged:
+    async def _nudge_once(self, look: "_Look") -> Nudged:
         """A nudge that is slow while all else is slow, too, has failed: it says nothing of this one cache."""
         began = time.monotonic()
         async with asyncio.TaskGroup() as group:
-            nudge = group.create_task(self._read(stream))
+            nudge = group.create_task(self._read(look.stream))
             await asyncio.wait({nudge}, timeout=WITNESS_SECONDS)
-            all_is_well = not nudge.done() and await self._others_answer(stream.resource, began)
+            all_is_well = not nudge.done() and await self._others_answer(look.stream.resource, began)
         nudged = judge_nudge(nudge.result())
-        return Nudged.FAILED if nudged is Nudged.SLOW and not all_is_well else nudged
+        if nudged is Nudged.SLOW and all_is_well:
+            return nudged
+        look.answered(nudge.result())
+        return Nudged.FAILED if nudged is Nudged.SLOW else nudged
 
     async def _others_answer(self, resource: Resource, since: float) -> bool:
         """Whether reads of another resource are answered at once: by the ticks, or else by asking."""
@@ -239,9 +253,13 @@ class Auditor:
 
     async def _look(self, look: "_Look", after: int, enough: int) -> None:
         """Watches for a moment, until so many events were seen; then gives the stream a while to bring them too."""
+        ended: Failure | None = because(Reason.TIMEOUT)
         with suppress(TimeoutError):
             async with asyncio.timeout(AUDIT_SECONDS + OVERTIME_SECONDS):
-                look.ended = await self._watch(look, after, enough) in (None, ENDED)
+                ended = await self._watch(look, after, enough)
+        look.ended = ended in (None, ENDED)
+        if not look.ended:
+            look.answered(ended)
         look.in_time = await self._give_time(look)
 
     async def _watch(self, look: "_Look", after: int, enough: int) -> Failure | None:
@@ -275,6 +293,7 @@ class Auditor:
 
     def _conclude(self, look: "_Look", freshness: Freshness, began: float) -> Verdict:
         """Notes what was found, and reopens a watch that is stalled. What is lost is so whatever else is wrong."""
+        self._heed(look.refusal)
         health, now, findings = look.stream.health, time.monotonic(), look.findings
         verdict = judge(Evidence(freshness, look.complete, look.moved, findings)) if look.same else Verdict.FAILED
         if look.complete and (lost := health.lose(findings.lost)):
@@ -289,6 +308,18 @@ class Auditor:
             case _:
                 health.found(verdict)
         return verdict
+
+    def _heed(self, refusal: Failure | None) -> None:
+        """More questions only add to the distress of an apiserver that cannot answer these."""
+        if refusal is None:
+            self._pace.answered()
+            return
+        now = time.monotonic()
+        self._pace.failed(refusal.retry_after, now)
+        self._hold_back(now)
+
+    def _hold_back(self, now: float) -> None:
+        self._not_before = max(self._not_before, now + self._pace.gap(now))
 
     def _on_stalled(self, look: "_Look", withheld: Sequence[int], now: float) -> None:
         stream = look.stream
@@ -307,7 +338,7 @@ class _Look:
     """One audit of one stream: what its second watch saw, held against what the stream delivered.
 
     `seen` tells when each revision was seen; `ended` that the watch was not cut short, `in_time` that we were not too
-    late ourselves to tell.
+    late ourselves to tell. `refusal` is why the apiserver did not answer, if it did not.
     """
 
     def __init__(self, stream: Audited) -> None:
@@ -315,6 +346,7 @@ class _Look:
         self.seen: dict[int, float] = {}
         self.ended = False
         self.in_time = True
+        self.refusal: Failure | None = None
         self._began_at = self.newest
         self._epoch = stream.health.delivered.epoch
 
@@ -338,6 +370,11 @@ class _Look:
     @property
     def moved(self) -> bool:
         return self.newest > self._began_at or any(map(self.stream.health.delivered.has, self.seen))
+
+    def answered(self, answer: Reading | Failure | None) -> None:
+        """Notes how a request went."""
+        if isinstance(answer, Failure) and answer.action not in ANSWERS:
+            self.refusal = answer
 
     async def follow(self, connection: Connection, enough: int) -> Failure | None:
         """Notes what the watch brings, until it ends or that is enough."""

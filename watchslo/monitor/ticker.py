@@ -31,6 +31,10 @@ class Pace:
         self._slowdown = 1.0
         self._not_before = 0.0
 
+    @property
+    def is_slowed(self) -> bool:
+        return self._slowdown > 1.0
+
     def answered(self) -> None:
         self._slowdown = 1.0
 

@@ -7,10 +7,11 @@ come back for the whole: nothing is kept for anybody.
 import asyncio
 import secrets
 import threading
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 import structlog
@@ -20,6 +21,7 @@ from starlette.types import Receive, Scope, Send
 from watchslo.errors import whereabouts
 from watchslo.history.chronicle import Account, Chronicle
 from watchslo.serve import update
+from watchslo.serve.gate import Authorize, bearer_token, may_go_on
 from watchslo.serve.route import Route
 from watchslo.snapshot import Snapshot
 
@@ -115,12 +117,16 @@ class Feed:
         """What history answers, in its own thread."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, question, self._chronicle)
 
-    async def follow(self, last_id: str) -> AsyncGenerator[bytes, None]:
-        """Events from the one after `last_id` on, or from a full one; it ends for who is too slow, and when closed."""
+    async def follow(self, last_id: str, allowed: Callable[[], Awaitable[bool]]) -> AsyncGenerator[bytes, None]:
+        """Events from the one after `last_id` on, or from a full one.
+
+        It ends for who is too slow, for who is `allowed` no more, which is asked before anything is told, and when
+        closed.
+        """
         yield b"retry: %d\n\n" % RETRY_MILLISECONDS
         with self._reading() as reader:
             place = self._place(last_id)
-            while not self._closed:
+            while await allowed() and not self._closed:
                 reader.news.clear()
                 missed = [frame for frame in self._frames if frame.number > (place or 0)]
                 if missed and place is None:
@@ -128,12 +134,11 @@ class Feed:
                     yield body
                 elif missed and place is not None and missed[0].number > place + 1:
                     return  # some are gone already: it shall begin anew
-                else:
-                    for frame in missed:
-                        yield frame.delta
-                        place = frame.number
-                    if not missed and not await _within(HEARTBEAT_SECONDS, reader.news):
-                        yield b":\n\n"
+                elif missed:
+                    yield missed[0].delta
+                    place = missed[0].number
+                elif not await _within(HEARTBEAT_SECONDS, reader.news):
+                    yield b":\n\n"
 
     def _place(self, last_id: str) -> int | None:
         """The number of the event that a reader had last, if those after it are still there."""
@@ -216,17 +221,19 @@ async def _left(receive: Receive) -> None:
         pass
 
 
-def routes(feed: Feed) -> Iterator[Route]:
-    """What is answered from a feed as it goes on."""
+def routes(feed: Feed, authorize: Authorize | None) -> Iterator[Route]:
+    """What is answered from a feed as it goes on, and for as long as its reader may read."""
 
     async def events(request: Request) -> Response:
         """Everything that the page shows, as it changes: server-sent events, each of which is an `Update`.
 
-        `full` has all, `delta` what changed since. Whoever comes back with `Last-Event-ID` goes on from there.
+        `full` has all, `delta` what changed since. Whoever comes back with `Last-Event-ID` goes on from there. It
+        ends for who may read no more.
         """
         if feed.crowded:
             return Response("too many onlookers; try again later\n", 503, media_type="text/plain")
-        return EventStream(feed.follow(request.headers.get("last-event-id", "")))
+        allowed = partial(may_go_on, authorize, bearer_token(request.headers))
+        return EventStream(feed.follow(request.headers.get("last-event-id", ""), allowed))
 
     yield Route(
         "/api/v1/events",

@@ -62,6 +62,19 @@ class Gate:
                 return _refused(HTTPStatus.UNAUTHORIZED, {"WWW-Authenticate": "Bearer"})
 
 
+async def may_go_on(authorize: Authorize | None, token: str | None) -> bool:
+    """Whether somebody who was let in may still read what is not metrics; not while nobody can say.
+
+    To be asked again and again by an answer that lasts: a right may be taken away meanwhile.
+    """
+    if authorize is None:
+        return True
+    try:
+        return token is not None and await authorize(token, ALL_ELSE) is Verdict.ALLOWED
+    except UnavailableError:
+        return False
+
+
 def bearer_token(headers: Headers) -> str | None:
     """The token of a request, if it has one that can be one."""
     said = headers.getlist("authorization")

@@ -38,7 +38,7 @@ def create_app(
         *_readings(latest, metrics),
         *page.routes(latest, feed),
         *api.routes(feed),
-        *feeding.routes(feed),
+        *feeding.routes(feed, authorize),
     ]
     for route in routes:  # HEAD is not documented: the server leaves out the body
         app.add_api_route(route.path, route.endpoint, methods=["GET"], **route.documented)

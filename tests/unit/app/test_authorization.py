@@ -9,6 +9,7 @@ from watchslo.app import authorization
 from watchslo.app.authorization import Authorizer
 from watchslo.errors import UnavailableError
 from watchslo.kube.reviews import Review
+from watchslo.serve.gate import may_go_on
 from watchslo.serve.verdicts import ALLOWED_SECONDS, BURST, RETRY_SECONDS, TRUSTED_SECONDS, Verdict
 from watchslo.watch.failure import Failure, Reason, because
 
@@ -110,6 +111,26 @@ async def test_not_for_ever() -> None:
     apiserver.answer = DOWN
     apiserver.now += TRUSTED_SECONDS
     assert await apiserver.says() == NO_REVIEW
+
+
+async def test_who_lasts_is_reviewed_again_and_again() -> None:
+    """One who reads on is treated as one who asks anew: a minute by each review, a quarter of an hour without any."""
+    apiserver = Apiserver()
+
+    async def goes_on(after: float) -> bool:
+        apiserver.now += after
+        return await may_go_on(apiserver.authorize, "token")
+
+    assert [await goes_on(5.0) for _ in range(24)] == [True] * 24
+    assert len(apiserver.reviews) == 2
+    apiserver.answer = DOWN
+    assert [await goes_on(5.0) for _ in range(168)] == [True] * 168
+    assert not await goes_on(5.0)
+    apiserver.answer = Review.ALLOWED
+    assert await goes_on(5.0)
+    apiserver.answer = Review.FORBIDDEN
+    assert await goes_on(ALLOWED_SECONDS - 1.0)
+    assert not await goes_on(1.0)
 
 
 async def test_one_that_hangs_ends(log: Log) -> None:

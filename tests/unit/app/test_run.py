@@ -72,6 +72,21 @@ class TestFollow:
         await looks(3)
         assert not file.configured
 
+    async def test_what_has_not_changed_is_not_parsed(self, file: File, monkeypatch: pytest.MonkeyPatch) -> None:
+        """That of 300 watches takes 33 ms, which the thread that measures would have to share."""
+        loaded: list[Path] = []
+
+        def counted(path: Path) -> tuple[Config, str]:
+            loaded.append(path)
+            return load(path)
+
+        monkeypatch.setattr(app, "load", counted)
+        await looks(3)
+        assert not loaded
+        file.write("watch: [{resource: nodes}]")
+        await looks(3)
+        assert loaded == [file.path]
+
     async def test_a_bad_file_is_refused_and_said_once(self, file: File, log: Log) -> None:
         file.write("watch: [{resource: pods, lable: x}]")
         await looks(5)

@@ -18,6 +18,7 @@ from watchslo.kube.representation import Representation
 from watchslo.model import Reading, Resource
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.auditor import MOST_EVENTS, Auditor
+from watchslo.monitor.ticker import SLOWEST_SECONDS
 from watchslo.watch.audit import (
     BUSY_INTERVAL_SECONDS,
     DETECTION_SECONDS,
@@ -570,6 +571,65 @@ async def test_audits_that_fail_prove_nothing(kind: str, reason: Reason) -> None
         assert audits.found == {Verdict.FAILED}
         past.fail(None, kind)
         await audits.until(Verdict.STALLED)
+
+
+# An apiserver in distress
+
+
+@pytest.mark.parametrize("reason", [Reason.THROTTLED, Reason.SERVER_ERROR, Reason.REFUSED])
+@pytest.mark.parametrize("kind", ["nudge", "audit"])
+async def test_an_apiserver_in_distress_is_audited_less_often_by_all_together(kind: str, reason: Reason) -> None:
+    """At 2 a second it would be asked 240 times in two minutes: as many as while it was well."""
+    past = Past(*many(40))
+    past.fail(reason, kind)
+    async with Audits(past) as audits:
+        await asyncio.sleep(60.0)
+        before = past.count("nudge")
+        await asyncio.sleep(120.0)
+        assert (
+            120.0 / (1.5 * SLOWEST_SECONDS) - 1 <= past.count("nudge") - before <= 120.0 / (0.5 * SLOWEST_SECONDS) + 1
+        )
+        past.fail(None, kind)
+        await asyncio.sleep(2 * 1.5 * SLOWEST_SECONDS)
+        assert Verdict.IDLE in audits.found
+        before = past.count("nudge")
+        await asyncio.sleep(60.0)
+        assert past.count("nudge") - before >= 110
+
+
+async def test_audits_do_not_come_before_they_may() -> None:
+    past = Past(*many(40))
+    past.fail(Reason.THROTTLED, retry_after=60.0)
+    async with Audits(past):
+        await when(lambda: past.count("nudge") > 0)
+        await asyncio.sleep(59.0)
+        assert past.count("nudge") == 1
+        await asyncio.sleep(10.0)
+        assert past.count("nudge") == 2
+
+
+async def test_what_hangs_as_a_whole_is_asked_less_often() -> None:
+    """Even where it takes the connections: nobody else is answered at once, so it is no frozen cache."""
+    past = Past(*many(40))
+    past.ticking = False
+    for resource in many(40):
+        past.freeze(resource)
+    async with Audits(past) as audits:
+        await asyncio.sleep(60.0)
+        before = past.count("nudge")
+        await asyncio.sleep(120.0)
+        assert past.count("nudge") - before <= 2 * (120.0 / (0.5 * SLOWEST_SECONDS) + 1)  # each asks a witness too
+        assert audits.found == {Verdict.FAILED}
+
+
+@pytest.mark.parametrize("reason", [Reason.FORBIDDEN, Reason.NOT_FOUND, Reason.EXPIRED])
+async def test_a_resource_that_cannot_be_had_holds_up_no_other(reason: Reason) -> None:
+    past = Past(*many(39), PODS)
+    past.fail(reason, "*", PODS.key)
+    past.freeze(past.streams[0].resource)
+    async with Audits(past):
+        await asyncio.sleep(120.0)
+        assert past.count("nudge") >= 220
 
 
 @pytest.mark.parametrize("said", [GONE, b"", b"garbage\n", json.dumps({"type": "BOOKMARK"}).encode()])

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import structlog
+from starlette.requests import Request
 from starlette.types import Message
 from structlog.testing import CapturingLogger
 
@@ -16,6 +17,7 @@ from tests.unit.serve import readings
 from watchslo.serve import feed as feeding
 from watchslo.serve import update
 from watchslo.serve.feed import KEPT, EventStream, Feed
+from watchslo.serve.verdicts import Verdict
 from watchslo.snapshot import Snapshot
 
 RETRY = b"retry: 2000\n\n"
@@ -32,6 +34,10 @@ async def feed() -> AsyncIterator[Feed]:
     made.close()
 
 
+async def anybody() -> bool:
+    return True
+
+
 async def observed(feed: Feed, *snapshots: Snapshot) -> None:
     for snapshot in snapshots:
         feed.observe(snapshot)
@@ -45,14 +51,14 @@ def parsed(event: bytes) -> dict[str, Any]:
 
 async def following(feed: Feed, count: int, last_id: str = "") -> list[dict[str, Any]]:
     """The first events that somebody is told."""
-    async with aclosing(feed.follow(last_id)) as events:
+    async with aclosing(feed.follow(last_id, anybody)) as events:
         assert await anext(events) == RETRY
         return [parsed(await anext(events)) for _ in range(count)]
 
 
 async def test_tells_all_and_then_what_changes(feed: Feed) -> None:
     await observed(feed, at(0))
-    async with aclosing(feed.follow("")) as events:
+    async with aclosing(feed.follow("", anybody)) as events:
         await anext(events)
         whole = parsed(await anext(events))
         louder = replace(readings.TAIL, bookmarks=8, bookmark_age=1.0)
@@ -102,7 +108,7 @@ async def test_begins_anew_for_who_was_away_for_long(feed: Feed) -> None:
 
 async def test_sends_away_who_reads_too_slowly(feed: Feed) -> None:
     await observed(feed, at(0))
-    async with aclosing(feed.follow("")) as events:
+    async with aclosing(feed.follow("", anybody)) as events:
         await anext(events), await anext(events)
         await observed(feed, *(at(number) for number in range(1, KEPT + 2)))
         assert [event async for event in events] == []
@@ -110,14 +116,29 @@ async def test_sends_away_who_reads_too_slowly(feed: Feed) -> None:
 
 async def test_says_now_and_then_that_it_lives(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feeding, "HEARTBEAT_SECONDS", 0.0)
-    async with aclosing(feed.follow("")) as events:
+    async with aclosing(feed.follow("", anybody)) as events:
         await anext(events)
         assert await anext(events) == b":\n\n"
 
 
+async def test_asks_before_each_event_whether_it_may_be_told(feed: Feed) -> None:
+    await observed(feed, at(0), at(1))
+    (whole,) = await following(feed, 1)
+    await observed(feed, at(2), at(3), at(4))
+    verdicts = [True, True, False]
+
+    async def allowed() -> bool:
+        return verdicts.pop(0)
+
+    told = [event async for event in feed.follow(whole["id"], allowed)]
+    assert [parsed(event)["data"]["at"][17:19] for event in told[1:]] == ["31", "36"]
+    assert not verdicts
+    assert not feed._readers
+
+
 async def test_ends_with_the_daemon(feed: Feed) -> None:
     async def all_of_it() -> list[bytes]:
-        return [event async for event in feed.follow("")]
+        return [event async for event in feed.follow("", anybody)]
 
     reading = asyncio.create_task(all_of_it())
     await asyncio.sleep(0)
@@ -138,7 +159,7 @@ async def test_one_encoding_is_for_all(feed: Feed) -> None:
     await observed(feed, at(0))
     told = []
     for _ in range(2):
-        async with aclosing(feed.follow("")) as events:
+        async with aclosing(feed.follow("", anybody)) as events:
             await anext(events)
             told.append(await anext(events))
     assert told[0] is told[1]
@@ -164,7 +185,7 @@ class Door:
             self.begun.set()
 
     async def answer(self, feed: Feed, method: str = "GET") -> None:
-        await EventStream(feed.follow(""))({"type": "http", "method": method}, self.receive, self.send)
+        await EventStream(feed.follow("", anybody))({"type": "http", "method": method}, self.receive, self.send)
 
 
 async def test_the_stream_ends_when_its_reader_leaves(feed: Feed) -> None:
@@ -200,9 +221,29 @@ async def test_a_head_has_no_body(feed: Feed) -> None:
     assert dict(door.sent[0]["headers"])[b"content-type"] == b"text/event-stream; charset=utf-8"
 
 
+async def test_the_stream_ends_in_order_with_the_right_to_it(feed: Feed) -> None:
+    await observed(feed, at(0))
+    verdicts = [Verdict.ALLOWED, Verdict.FORBIDDEN]
+    asked: list[tuple[str, str]] = []
+
+    async def authorize(token: str, path: str) -> Verdict:
+        asked.append((token, path))
+        return verdicts.pop(0)
+
+    (route,) = feeding.routes(feed, authorize)
+    scope = {"type": "http", "method": "GET", "headers": [(b"authorization", b"Bearer secret")]}
+    door = Door()
+    stream = await route.endpoint(Request(scope))
+    await stream(scope, door.receive, door.send)
+    _, retry, full, end = door.sent
+    assert (retry["body"], parsed(full["body"])["event"]) == (RETRY, "full")
+    assert (end["body"], "more_body" in end) == (b"", False)
+    assert asked == [("secret", "/")] * 2
+
+
 async def test_there_is_room_for_so_many_only(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feeding, "READERS", 1)
-    async with aclosing(feed.follow("")) as events:
+    async with aclosing(feed.follow("", anybody)) as events:
         await anext(events)
         before = feed.crowded
         waiting = asyncio.ensure_future(anext(events))

@@ -8,7 +8,7 @@ from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 
 from watchslo.errors import UnavailableError
-from watchslo.serve.gate import LONGEST_TOKEN_CHARACTERS, Gate, bearer_token
+from watchslo.serve.gate import ALL_ELSE, LONGEST_TOKEN_CHARACTERS, Gate, bearer_token, may_go_on
 from watchslo.serve.verdicts import Verdict
 
 BEARER = ("Authorization", "Bearer secret")
@@ -122,6 +122,27 @@ def test_when_nobody_can_say() -> None:
     status, headers, body = inside.ask("/metrics", BEARER)
     assert (status, headers["retry-after"], body) == (503, "1", b'{"detail":"Not now."}')
     assert not inside.reached
+
+
+@pytest.mark.parametrize(
+    ("answer", "goes_on"),
+    [
+        (Verdict.ALLOWED, True),
+        (Verdict.FORBIDDEN, False),
+        (Verdict.UNKNOWN, False),
+        (UnavailableError("Not now."), False),
+    ],
+)
+async def test_who_may_go_on(answer: Verdict | UnavailableError, *, goes_on: bool) -> None:
+    async def authorize(token: str, path: str) -> Verdict:
+        assert (token, path) == ("secret", ALL_ELSE)
+        if isinstance(answer, UnavailableError):
+            raise answer
+        return answer
+
+    assert await may_go_on(authorize, "secret") is goes_on
+    assert not await may_go_on(authorize, None)
+    assert await may_go_on(None, None)
 
 
 @pytest.mark.parametrize(
