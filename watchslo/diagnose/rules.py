@@ -270,7 +270,7 @@ def _cache_behind(evidence: Evidence, open_: Collection[Key]) -> Iterator[Findin
             sure = Confidence.HIGH
         sentence = (
             f"{scope.apiserver} has {worst_of(scope.watches)} in its cache after storage"
-            f"{others_of(evidence, scope.watches)}; ticks take {ticks_of(_asked(evidence))}."
+            f"{others_of(evidence, scope.watches)}; {ticks_of(_asked(evidence))}."
         )
         yield Finding(Cause.CACHE_BEHIND, scope.apiserver, scope.watch, sure, sentence, scope.keys)
 
@@ -282,7 +282,7 @@ def _storage_late(evidence: Evidence, open_: Collection[Key]) -> Iterator[Findin
         if of_all and scope.place is Place.STORAGE:
             sentence = (
                 f"Everything reaches the caches late: {worst_of(scope.watches)}; "
-                f"ticks take {ticks_of(_asked(evidence))}."
+                f"{ticks_of(_asked(evidence))}."
             )
             yield Finding(Cause.STORAGE_SLOW, None, None, Confidence.MEDIUM, sentence, scope.keys)
 
@@ -304,7 +304,7 @@ def _apiserver_sending(evidence: Evidence, open_: Collection[Key]) -> Iterator[F
         late = worst_of(scope.watches)
         what = f"says everything late, {late}" if one.cache_slow else f"hands out {late} though its cache is fresh"
         sentence = (
-            f"{scope.apiserver} {what}{others_of(evidence, scope.watches)}; ticks take {ticks_of(_asked(evidence))}."
+            f"{scope.apiserver} {what}{others_of(evidence, scope.watches)}; {ticks_of(_asked(evidence))}."
         )
         yield Finding(Cause.APISERVER_SENDING, scope.apiserver, scope.watch, sure, sentence, scope.keys)
 
@@ -328,7 +328,7 @@ def _of_one_resource(cause: Cause, place: Place, words: str) -> Rule:
             sure = Confidence.HIGH if evidence.several and alone and prompt else Confidence.MEDIUM
             where = "all apiservers" if evidence.several else "the apiserver"
             rest = "; other resources are well" if alone else ""
-            sentence = f"{worst_of(scope.watches)} at {where}, {words}{rest}; ticks take {ticks_of(_asked(evidence))}."
+            sentence = f"{worst_of(scope.watches)} at {where}, {words}{rest}; {ticks_of(_asked(evidence))}."
             yield Finding(cause, scope.apiserver, scope.watch, sure, sentence, scope.keys)
 
     return rule
@@ -438,7 +438,7 @@ def _unknown(evidence: Evidence, open_: Collection[Key]) -> Iterator[Finding]:
     if late:
         where = names_of(watch.apiserver for watch in late)
         sentence = (
-            f"{worst_of(late)} at {where}, and no cause that has a name fits; ticks take {ticks_of(_asked(evidence))}."
+            f"{worst_of(late)} at {where}, and no cause that has a name fits; {ticks_of(_asked(evidence))}."
         )
         yield Finding(Cause.UNKNOWN, None, None, Confidence.LOW, sentence, frozenset(watch.key for watch in late))
 
