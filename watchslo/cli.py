@@ -273,7 +273,8 @@ def rbac(
 ) -> None:
     """Write the roles that a configuration needs, and no others.
 
-    With their bindings. Asks the cluster only where it has to: what "*" stands for, and the groups of names that are written without one.
+    With their bindings. Asks the cluster only where it has to: what "*" stands for, and the groups of names that are
+    written without one.
     """
     from watchslo.app.rights import Question, rbac  # noqa: PLC0415 - each command imports only its own parts
 
@@ -296,7 +297,8 @@ def validate(file: Path) -> None:
 def healthy(config: Path | None, url: str | None) -> None:
     """Ask a daemon beside this whether it is alive.
 
-    For probes of containers. A liveness probe should name the --url: a configuration that a running daemon refused is none of its faults.
+    For probes of containers. A liveness probe should name the --url: a configuration that a running daemon refused is
+    none of its faults.
 
     Exits with 0 if it is, 1 if not.
     """
