@@ -76,6 +76,11 @@ class View:
     tainted_seconds: float
     round_trip: float | None
 
+    @property
+    def starting(self) -> bool:
+        """Whether some watch is not open yet, or not yet known to belong to a clock."""
+        return bool(self.not_ready) or any(line.up and line.membership == "pending" for line in self.lines)
+
 
 # The part of /api/v1/status that is shown; what it says besides is passed over.
 

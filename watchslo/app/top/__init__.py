@@ -70,7 +70,7 @@ async def _once(source: Source) -> None:
 async def _until_up(source: Source) -> None:
     """Waits until all is measured that can be; some of it may never be."""
     waited = 0.0
-    while waited < START_SECONDS and (await source.view()).not_ready:
+    while waited < START_SECONDS and (await source.view()).starting:
         await asyncio.sleep(LOOK_SECONDS)
         waited += LOOK_SECONDS
 
