@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal, NoReturn
 
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import ShellComplete, get_completion_class
 
 from watchslo import __version__
 from watchslo.errors import WatchsloError, whereabouts
@@ -27,6 +27,11 @@ listen_option = click.option("--listen", metavar="HOST:PORT", help="Where to ser
 
 class Command(click.Command):
     """A command whose example calls the program as the reader did."""
+
+    def get_short_help_str(self, limit: int = 0) -> str:
+        """The first sentence, whole: lists of commands wrap it, and shells show it beside what they complete."""
+        del limit
+        return (self.help or "").partition("\n")[0]
 
     def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         program = context.find_root().info_name or "watchslo"
@@ -88,7 +93,7 @@ def run(
     authorization: Literal["none", "kubernetes"] | None,
     cert_dir: Path | None,
 ) -> None:
-    """Watch a cluster and serve what is measured, until told to stop."""
+    """Watch a cluster and serve what is measured."""
     from watchslo.app.run import Overrides, run  # noqa: PLC0415 - each command imports only its own parts
 
     run(
@@ -110,7 +115,7 @@ def run(
 @click.option("--fault", metavar="NAME", help="Only this goes wrong, again and again; `help` lists all there are.")
 @click.option("--listen", metavar="HOST:PORT", help="Where to serve; default: a free port of 127.0.0.1.")
 def demo(duration: float | None, fault: str | None, listen: str | None) -> None:
-    """Watch a simulated cluster in which things go wrong, to see what watchslo shows."""
+    """Watch a simulated cluster in which things go wrong."""
     from watchslo.app.demo import demo, faults  # noqa: PLC0415 - each command imports only its own parts
 
     if fault == "help":
@@ -211,7 +216,7 @@ def rehearse(
     max_objects: int,
     output: Literal["table", "json"],
 ) -> None:
-    """Find out which list strategy informers of these resources should use.
+    """Find out which list strategy your informers should use.
 
     Starts an informer by each strategy, one after the other: it lists whole objects, as JSON, until it knows them all
     and its watch is open, stays for a second, and goes. The strategies:
@@ -265,7 +270,7 @@ def rules(
     runbooks: str | None,
     shrink: int,
 ) -> None:
-    """Write recording rules and alerts for the objectives of a configuration."""
+    """Write the recording rules and alerts of a configuration."""
     from watchslo.app.rules import Question, rules  # noqa: PLC0415 - each command imports only its own parts
 
     rules(config, Question(form, cluster_label, job_selector, rule_labels, runbooks, shrink))
@@ -287,9 +292,10 @@ def rbac(
     *,
     include_secrets: bool,
 ) -> None:
-    """Write the roles that a configuration needs, and their bindings: the least rights that are enough.
+    """Write the roles that a configuration needs, and no others.
 
-    Asks the cluster only where it has to: what "*" stands for, and the groups of names that are written without one.
+    With their bindings. Asks the cluster only where it has to: what "*" stands for, and the groups of names that are
+    written without one.
     """
     from watchslo.app.rights import Question, rbac  # noqa: PLC0415 - each command imports only its own parts
 
@@ -310,9 +316,10 @@ def validate(file: Path) -> None:
 @config_option
 @click.option("--url", help="Where the daemon serves; default: where the configuration lets it listen.")
 def healthy(config: Path | None, url: str | None) -> None:
-    """Ask a daemon beside this whether it is alive, for probes of containers.
+    """Ask a daemon beside this whether it is alive.
 
-    A liveness probe should name the --url: a configuration that a running daemon refused is none of its faults.
+    For probes of containers. A liveness probe should name the --url: a configuration that a running daemon refused is
+    none of its faults.
 
     Exits with 0 if it is, 1 if not.
     """
@@ -327,7 +334,7 @@ def healthy(config: Path | None, url: str | None) -> None:
 @commands.command(epilog="Example:  watchslo completion bash > ~/.local/share/bash-completion/completions/watchslo")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print the script that lets a shell complete the commands and options of watchslo.
+    """Print the script that completes watchslo in your shell.
 
     For zsh, put it into a file _watchslo in a folder of $fpath; for fish, into
     ~/.config/fish/completions/watchslo.fish. Or source it where your shell starts.
@@ -340,6 +347,20 @@ def completion(shell: str) -> None:
 def kubectl() -> None:
     """The `kubectl-watchslo` program, by which `kubectl watchslo` is the same."""
     main("kubectl watchslo")
+
+
+def kubectl_complete() -> None:
+    """The `kubectl_complete-watchslo` program, which kubectl asks how the arguments after `kubectl watchslo` may go on.
+
+    It wants a candidate on each line, what it is for after a tab, and at the end `:4`, or `:0` where a file fits
+    (k8s.io/kubectl, plugin_completion.go; the numbers are cobra's ShellCompDirective).
+    """
+    *words, begun = sys.argv[1:] or [""]
+    found = ShellComplete(commands, {}, "kubectl watchslo", "").get_completions(words, begun)
+    for item in found:
+        if item.type == "plain":
+            click.echo(f"{item.value}\t{item.help or ''}")
+    click.echo(":0" if any(item.type == "file" for item in found) else ":4")
 
 
 def main(program: str = "watchslo") -> None:

@@ -17,7 +17,7 @@ from tests.support.onlookers import onlooking
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 SHOWN = ("light", "dark", "phone")  # in the documentation
-RESOURCES = ("pods", "configmaps", "nodes", "deployments.apps", "leases.coordination.k8s.io")
+RESOURCES = ("pods", "configmaps", "nodes", "deployments.apps", "endpointslices.discovery.k8s.io")
 RATES = (60, 20, 8, 5, 15)
 LATENCY = "lognormal 6ms 0.5"
 SEEN_SECONDS = 40.0  # two evaluations, and a machine that has other things to do
@@ -83,6 +83,7 @@ def test_an_incident(chromium: Browser, simulator: Simulator, tmp_path: Path, re
         running.until_measuring(*RESOURCES)
         looking.until_headline("All 5 watches are within 1 s.", SEEN_SECONDS)
         weighs_little(looking)
+        takes_a_line_for_each_watch(looking)
         simulator.control({"name": "slow-watch", "resource": "pods"}, "/faults")
         looking.until_headline("pods: late since", SEEN_SECONDS)
         assert re.search(r"P99 [\d.]+ s \([\d.]+ m?s to .+ s\), [\d,]+ events", looking.text("#figures"))
@@ -111,6 +112,14 @@ def weighs_little(looking: Onlooker) -> None:
     print(f"\nthe page weighs {sum(sizes.values()):,} bytes in {len(sizes)} files")
     assert len(sizes) > 5
     assert 0 < sum(sizes.values()) <= PAGE_BYTES
+
+
+def takes_a_line_for_each_watch(looking: Onlooker) -> None:
+    """The longest name that every cluster has is in it."""
+    heights = looking.page.evaluate(
+        "[...document.querySelectorAll('#watches tbody tr')].map((row) => row.offsetHeight)"
+    )
+    assert max(heights) < 1.5 * min(heights), heights
 
 
 def sorts_and_filters(looking: Onlooker) -> None:

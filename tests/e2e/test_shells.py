@@ -1,4 +1,4 @@
-"""Completion in the shells that people use, and kubectl's plugin."""
+"""Completion in the shells that people use and by kubectl, whose plugin it is."""
 
 import os
 import shutil
@@ -57,6 +57,22 @@ def ends_with(terminal: Tmux, line: str) -> bool:
 def last_line(terminal: Tmux) -> str:
     lines = terminal.screen.splitlines()
     return lines[-1] if lines else ""
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        (("ch",), ["check\tMeasure a cluster once.", ":4"]),
+        (("check", "--thr"), ["--threshold\tWhat P99 must stay within; default: the configuration's (1s).", ":4"]),
+        (("check", "--config", ""), [":0"]),
+    ],
+)
+def test_kubectl_completes_it(typed: tuple[str, ...], completed: list[str]) -> None:
+    """By what its own scripts for shells call; the number says whether they are to offer files too."""
+    done = subprocess.run(
+        ["kubectl", "__complete", "watchslo", *typed], env=named(), capture_output=True, text=True, check=False
+    )
+    assert done.stdout.splitlines() == completed, done.stderr
 
 
 def test_kubectl_has_it_as_a_plugin() -> None:

@@ -16,7 +16,7 @@ from watchslo.app.run import Overrides
 from watchslo.app.top import Question as Looked
 from watchslo.app.top.sources import Credentials
 from watchslo.cli import STRATEGIES as OFFERED
-from watchslo.cli import commands, kubectl, main
+from watchslo.cli import commands, kubectl, kubectl_complete, main
 from watchslo.errors import ServeError
 from watchslo.watch.strategy import STRATEGIES
 
@@ -59,6 +59,34 @@ def test_version(watchslo: Watchslo, capsys: pytest.CaptureFixture[str]) -> None
 def test_help_has_an_example(name: str, watchslo: Watchslo, capsys: pytest.CaptureFixture[str]) -> None:
     assert watchslo(name, "--help") == 0
     assert f"Example: watchslo {name} " in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_list_of_commands_cuts_no_sentence(
+    watchslo: Watchslo, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert watchslo("--help") == 0
+    listed = capsys.readouterr().out.partition("Commands:\n")[2].splitlines()
+    assert [line.split()[0] for line in listed] == sorted(commands.commands), "a line each"
+    assert all(line.endswith(".") and "..." not in line for line in listed)
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ([], [*sorted(commands.commands), ":4"]),
+        (["re"], ["rehearse", ":4"]),
+        (["rehearse", "--str"], ["--strategy", ":4"]),
+        (["rehearse", "--strategy", "p"], ["paged", "parallel", ":4"]),
+        (["validate", ""], [":0"]),
+    ],
+)
+def test_kubectl_is_told_how_to_go_on(
+    words: list[str], completed: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["kubectl_complete-watchslo", *words])
+    kubectl_complete()
+    assert [line.partition("\t")[0] for line in capsys.readouterr().out.splitlines()] == completed
 
 
 def test_run(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:

@@ -13,9 +13,10 @@ from typing import Literal
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from watchslo.app import logs
-from watchslo.app.hints import Measured, hints
+from watchslo.app.hints import hints, unready
 from watchslo.app.session import run_on_loop, stop_signals, supervise
-from watchslo.app.table import Line, diagnosis, draw, headline, judge, plain_console
+from watchslo.app.table import draw, headline, plain_console
+from watchslo.app.view import Line, View, view_of
 from watchslo.config import load, parse_duration
 from watchslo.errors import ConfigError
 from watchslo.history.judgement import Verdict
@@ -57,16 +58,18 @@ class Sitting:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was measured, and for how long it was to be; `interrupted` says that somebody could not wait."""
+    """What was measured, for how long, and for how long it was to be; `interrupted`: somebody could not wait."""
 
-    measured: Measured
+    snapshot: Snapshot
+    view: View
+    seconds: float
     asked_seconds: float
     interrupted: bool
 
     @property
     def verdict(self) -> Verdict:
         """That on all watches: one that is beyond decides, then one that is within."""
-        verdicts = {line.verdict for line in self.measured.lines}
+        verdicts = {line.verdict for line in self.view.lines}
         return next((verdict for verdict in EXIT_CODES if verdict in verdicts), Verdict.NOT_MEASURED)
 
     @property
@@ -93,9 +96,7 @@ def check(
     except ConfigError as error:
         asked_by = "--resource" if question.resources else f"{file}: watch"
         raise ConfigError(f"{asked_by}: {error}") from None
-    min_events = config.objective.minutes.min_events
-    lines = judge(snapshot, window)
-    answer = Answer(Measured(snapshot, lines, seconds, min_events), sitting.seconds, not sitting.complete)
+    answer = Answer(snapshot, view_of(snapshot, window), seconds, sitting.seconds, not sitting.complete)
     if output == "json":
         print(json.dumps(_document(answer), indent=2))  # noqa: T201 - the answer itself
     else:
@@ -171,23 +172,22 @@ def _progress() -> Progress:
 
 
 def _print(answer: Answer) -> None:
-    console = plain_console()
-    measured = answer.measured
-    console.print(draw(measured.lines))
-    for reason in measured.snapshot.monitor.not_ready:
-        console.print(reason, style="yellow")
-    for sentence in diagnosis(measured.snapshot):
+    console, view = plain_console(), answer.view
+    console.print(draw(view.lines))
+    for sentence in unready(view):
+        console.print(sentence, style="yellow")
+    for sentence in view.causes:
         console.print(sentence, style="bold")
-    for sentence in hints(measured):
+    for sentence in hints(view):
         console.print(sentence, style="yellow")
     if answer.interrupted:
-        console.print(f"Interrupted: that is what was measured in {measured.seconds:.0f} s.", style="yellow")
-    console.print(headline(measured.lines), style=HEADLINE_STYLES[answer.exit_code])
+        console.print(f"Interrupted: that is what was measured in {answer.seconds:.0f} s.", style="yellow")
+    console.print(headline(view.lines), style=HEADLINE_STYLES[answer.exit_code])
 
 
 def _document(answer: Answer) -> dict[str, object]:
     """The answer for machines; durations in seconds, null where there is none or no bound."""
-    measured, snapshot = answer.measured, answer.measured.snapshot
+    snapshot, view = answer.snapshot, answer.view
     unproven = {apiserver.name: apiserver.unproven for apiserver in snapshot.apiservers}
     return {
         "apiVersion": "v1",
@@ -195,12 +195,12 @@ def _document(answer: Answer) -> dict[str, object]:
         "verdict": answer.verdict,
         "exitCode": answer.exit_code,
         "asked": answer.asked_seconds,
-        "measured": round(measured.seconds, 3),
+        "measured": round(answer.seconds, 3),
         "interrupted": answer.interrupted,
-        "watches": [_watch(line, unproven[line.apiserver]) for line in measured.lines],
+        "watches": [_watch(line, unproven[line.apiserver]) for line in view.lines],
         "causes": [_cause(cause) for cause in snapshot.causes],
         "notReady": list(snapshot.monitor.not_ready),
-        "hints": hints(measured),
+        "hints": hints(view),
     }
 
 

@@ -9,8 +9,9 @@ import itertools
 import json
 import socket
 import sys
+import time
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -21,22 +22,24 @@ from rich.text import Text
 
 from watchslo.app import logs
 from watchslo.app.session import open_listener, run_on_loop, serving, stop_signals
-from watchslo.app.table import diagnosis, draw, figures, judge, plain_console, says
+from watchslo.app.table import draw, figures, plain_console, says
+from watchslo.app.view import View, view_of
 from watchslo.config import Config, Listen, ObjectiveConfig, WatchConfig
 from watchslo.errors import ConfigError, WatchsloError
 from watchslo.kube.access import Access, Connection, Credentials
+from watchslo.latency.distribution import BLOCK_SECONDS
 from watchslo.monitor.crew import Crew
 from watchslo.monitor.supervisor import Supervisor
 from watchslo.serve.build import this_build
 from watchslo.sim.faults import FAULTS
 from watchslo.sim.link_faults import LINK_FAULTS
-from watchslo.snapshot import Snapshot
 
 ANYWHERE = Listen("127.0.0.1", 0)
 QUIET_SECONDS = 8.0  # before the first fault, and between two
 FAULT_SECONDS = 12.0
 LOOK_SECONDS = 1.0
 PLAIN_LOOK_SECONDS = 5.0  # without a terminal: as often as something is evaluated
+FIGURES_SECONDS = 60.0 + BLOCK_SECONDS  # their window, and until the next evaluation
 MIN_EVENTS = 50  # of a minute that is judged by its estimate: the demo is short, and its resources are not all busy
 
 WORKLOAD: list[dict[str, Any]] = [
@@ -90,9 +93,14 @@ class Stage:
 
 @dataclass(slots=True)
 class Scene:
-    """What is wrong in the simulated cluster now, in words."""
+    """What is wrong in the simulated cluster now, in words, and when all that went before ended."""
 
     words: str = "nothing is wrong"
+    ended: dict[str, float] = field(default_factory=dict)
+
+    def seen_in_figures(self, now: float) -> str:
+        """What is over and still told by the figures, which are of the last minute: else they would seem wrong."""
+        return "; ".join(words for words, ended in self.ended.items() if now - ended < FIGURES_SECONDS)
 
 
 def demo(seconds: float | None, address: str | None, fault: str | None = None) -> None:
@@ -206,9 +214,11 @@ async def _play(faults: str, troubles: Sequence[Trouble], scene: Scene) -> None:
             await asyncio.sleep(QUIET_SECONDS)
             await (await control.post(faults, json=trouble.switch)).read()
             scene.words = trouble.words
+            scene.ended.pop(trouble.words, None)
             await asyncio.sleep(FAULT_SECONDS)
             await (await control.post(faults, json={**trouble.switch, "on": False})).read()
             scene.words = Scene().words
+            scene.ended[trouble.words] = time.monotonic()
 
 
 async def _show(supervisor: Supervisor, scene: Scene, page: str) -> None:
@@ -218,25 +228,27 @@ async def _show(supervisor: Supervisor, scene: Scene, page: str) -> None:
         console.print(f"The page: {page}   the metrics: {page}metrics", soft_wrap=True)
         while True:
             await asyncio.sleep(PLAIN_LOOK_SECONDS)
-            _print(console, scene, supervisor.snapshot())
+            _print(console, scene, view_of(supervisor.snapshot()))
     with Live(console=console, auto_refresh=False) as live:
         while True:
             heading = Text.assemble(
                 ("watchslo ", "bold"), "looks at a simulated cluster; the page: ", (page, "underline"), "\n"
             )
-            happening = Text(f"\nIn the cluster now: {scene.words}.")
-            snapshot = supervisor.snapshot()
-            table = draw(judge(snapshot, "1m"))
-            causes = (Text(f"It says: {sentence}", "bold") for sentence in diagnosis(snapshot))
-            live.update(Group(heading, table, happening, *causes), refresh=True)
+            view, over = view_of(supervisor.snapshot()), scene.seen_in_figures(time.monotonic())
+            happening = [Text(f"\nIn the cluster now: {scene.words}.")]
+            happening += [Text(f"In the last minute, and so in the figures: {over}.")] if over else []
+            causes = (Text(f"It says: {sentence}", "bold") for sentence in view.causes)
+            live.update(Group(heading, draw(view.lines), *happening, *causes), refresh=True)
             await asyncio.sleep(LOOK_SECONDS)
 
 
-def _print(console: Console, scene: Scene, snapshot: Snapshot) -> None:
+def _print(console: Console, scene: Scene, view: View) -> None:
     console.print(f"--- in the cluster now: {scene.words}", soft_wrap=True)
-    for sentence in diagnosis(snapshot):
+    if over := scene.seen_in_figures(time.monotonic()):
+        console.print(f"    in the last minute, and so in the figures: {over}", soft_wrap=True)
+    for sentence in view.causes:
         console.print(f"    it says: {sentence}", soft_wrap=True)
-    for line in judge(snapshot, "1m"):
+    for line in view.lines:
         events, p50, p99, bounds = figures(line)
         text = f"{line.name:32} events {events:>6}  P50 {p50:>9}  P99 {p99:>9} in {bounds:>18}  {says(line)}"
         console.print(text, soft_wrap=True)

@@ -1,136 +1,132 @@
 """What looks odd about a measurement, and what to do about it: sentences for people, none where all is well."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 
-from watchslo.app.table import Line
+from watchslo.app.view import Line, View
 from watchslo.history.judgement import Verdict
-from watchslo.history.words import duration
-from watchslo.snapshot import Snapshot, StreamReading
+from watchslo.history.words import duration, some_of
 from watchslo.watch.audit import Verdict as Audit
 from watchslo.watch.failure import Reason
 
 TAINTED_SHARE = 0.1  # of the events of a watch, or of the time: more than a hiccup
-NAMED = 4  # watches in one sentence
 LONGEST_SECONDS = 300.0  # that `check` may be told to measure
 ALWAYS_BUSY = "leases.coordination.k8s.io"  # beats on every cluster that has nodes
+CREDENTIALS = (Reason.FORBIDDEN, Reason.UNAUTHORIZED)
+
+Look = Callable[[View], Iterator[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """One measurement: all readings at its end, the lines made of them, and for how many seconds it went on."""
-
-    snapshot: Snapshot
-    lines: Sequence[Line]
-    seconds: float
-    min_events: int
+def unready(view: View) -> list[str]:
+    """Why nothing can be said of all watches yet; what keeps a single one away is a trouble."""
+    named = tuple(f"{line.name} " for line in view.lines if _is_away(line))
+    return [sentence for sentence in view.not_ready if not sentence.startswith(named)]
 
 
-def hints(measured: Measured) -> list[str]:
-    """A sentence for each thing that is odd."""
-    return [sentence for look in LOOKS for sentence in look(measured)]
+def troubles(view: View) -> list[str]:
+    """A sentence for each thing that is wrong."""
+    return [sentence for look in TROUBLES for sentence in look(view)]
 
 
-def overloaded(measured: Measured) -> Iterator[str]:
-    """This machine, not the apiserver, was late."""
-    tainted = measured.snapshot.monitor.tainted_seconds
-    if tainted > TAINTED_SHARE * measured.seconds or any(map(_is_tainted, measured.snapshot.streams)):
+def hints(view: View) -> list[str]:
+    """The same, and a sentence for each thing that makes a verdict weak, or keeps it from being made."""
+    return [*troubles(view), *(sentence for look in DOUBTS for sentence in look(view))]
+
+
+def overloaded(view: View) -> Iterator[str]:
+    """The machine of watchslo, not the apiserver, was late."""
+    if view.tainted_seconds > TAINTED_SHARE * view.seconds or any(line.tainted > TAINTED_SHARE for line in view.lines):
         yield (
-            f"This machine was too busy for {duration(tainted)}, and what arrived then is left out: "
-            "end what keeps its processor busy, or measure from another one."
+            f"The machine that measures was too busy for {duration(view.tainted_seconds)}, and what arrived then is "
+            "left out: end what keeps its processor busy, or measure from another one."
         )
 
 
-def _is_tainted(stream: StreamReading) -> bool:
-    return stream.track.unmeasured.get("tainted", 0) > TAINTED_SHARE * max(1, sum(stream.events.values()))
-
-
-def forbidden(measured: Measured) -> Iterator[str]:
+def forbidden(view: View) -> Iterator[str]:
     """Rights are missing, or nobody knows who we are."""
-    refused = [stream for stream in measured.snapshot.streams if not stream.up and stream.last_failure]
-    if names := _of(refused, Reason.FORBIDDEN):
-        yield f"This identity may not list and watch {names}: grant it these two verbs, or name others by --resource."
-    if names := _of(refused, Reason.UNAUTHORIZED):
+    if names := _named(line for line in view.lines if _is_away(line) and line.reason == Reason.FORBIDDEN):
+        yield f"This identity may not list and watch {names}: grant it these two verbs, or leave these resources out."
+    if names := _named(line for line in view.lines if _is_away(line) and line.reason == Reason.UNAUTHORIZED):
         yield f"The credentials were refused for {names}: renew them, as kubectl would need it too."
 
 
-def _of(streams: Iterable[StreamReading], reason: Reason) -> str:
-    return _named(stream.watch for stream in streams if stream.last_failure and stream.last_failure.reason == reason)
+def closed(view: View) -> Iterator[str]:
+    """Anything else keeps watches from being open; what they have in common is said once."""
+    why = defaultdict(list)
+    for line in view.lines:
+        if _is_away(line) and line.reason not in CREDENTIALS:
+            why[line.failure].append(line)
+    for failure, lines in why.items():
+        yield f"Not open: {_named(lines)}. {failure}"
 
 
-def stalled(measured: Measured) -> Iterator[str]:
+def stalled(view: View) -> Iterator[str]:
     """Events are withheld, so what was measured says nothing of now."""
-    for stream in measured.snapshot.streams:
-        if stream.stalled_for is None:
+    for line in view.lines:
+        if line.stalled_for is None:
             continue
         where = (
             "the apiserver's cache of it is stuck"
-            if stream.audit == Audit.FROZEN
+            if line.audit == Audit.FROZEN
             else "look at the connection, and what is between here and the apiserver"
         )
-        yield f"{stream.watch} has told nothing of what happened for {duration(stream.stalled_for)}: {where}."
+        yield f"{line.name} has told nothing of what happened for {duration(line.stalled_for)}: {where}."
 
 
-def unclocked(measured: Measured) -> Iterator[str]:
+def unclocked(view: View) -> Iterator[str]:
     """Revisions say nothing, or not yet, of when a change was committed."""
-    for apiserver in measured.snapshot.apiservers:
-        if apiserver.unproven:
-            yield f"Unproven: {apiserver.unproven}."
-    open_ones = [stream for stream in measured.snapshot.streams if stream.up]
-    if names := _named(stream.watch for stream in open_ones if stream.membership == "pending"):
+    yield from view.unproven
+    if names := _named(line for line in view.lines if line.up and line.membership == "pending"):
         yield f"It is not known yet whether the clock's revisions are those of {names}: measure for longer."
-    if names := _named(stream.watch for stream in open_ones if stream.membership == "unparsable"):
+    if names := _named(line for line in view.lines if line.up and line.membership == "unparsable"):
         yield f"The revisions of {names} are no numbers, so nobody can tell when they were committed."
 
 
-def quiet(measured: Measured) -> Iterator[str]:
+def quiet(view: View) -> Iterator[str]:
     """Where nothing changes, nothing is late."""
-    names = _named(line.watch for line in measured.lines if line.up and not line.events and line.stalled_for is None)
-    if names and any(line.events for line in measured.lines):
+    names = _named(line for line in view.lines if line.up and not line.events and line.stalled_for is None)
+    if names and any(line.events for line in view.lines):
         yield f"Nothing happened to {names}, and only what happens is measured."
     elif names:
-        yield f"Nothing happened to {names}: name what changes, such as --resource {ALWAYS_BUSY}."
+        yield f"Nothing happened to {names}: watch what changes, such as {ALWAYS_BUSY}."
 
 
-def few_events(measured: Measured) -> Iterator[str]:
+def few_events(view: View) -> Iterator[str]:
     """Neither proof nor enough events for an estimate."""
-    if names := _named(line.watch for line in measured.lines if line.verdict is Verdict.FEW_EVENTS):
-        remedy = "measure for longer, up to --duration 5m" if measured.seconds < LONGEST_SECONDS else "name busier ones"
-        yield f"There were less than {measured.min_events} events of {names}, too few for a verdict: {remedy}."
+    few = [line for line in view.lines if line.verdict is Verdict.FEW_EVENTS]
+    if few:
+        fewest = max(line.min_events for line in few)
+        longer = view.seconds < LONGEST_SECONDS
+        remedy = "measure for longer, up to 5 minutes by check --duration 5m" if longer else "watch busier ones"
+        yield f"There were fewer than {fewest} events of {_named(few)}, too few for a verdict: {remedy}."
 
 
-def uncertain(measured: Measured) -> Iterator[str]:
+def uncertain(view: View) -> Iterator[str]:
     """The threshold lies within the proven bounds, or the figure below what can be told apart."""
-    judged = [line for line in measured.lines if line.verdict in (Verdict.WITHIN, Verdict.BEYOND) and line.p99]
-    if names := _named(line.watch for line in judged if line.p99 and line.p99.lower <= line.threshold < line.p99.upper):
+    judged = [line for line in view.lines if line.verdict in (Verdict.WITHIN, Verdict.BEYOND)]
+    if names := _named(line for line in judged if line.p99 and line.p99.lower <= line.threshold < line.p99.upper):
         yield (
             f"The verdict on {names} is an estimate and no proof, because the threshold lies between the bounds: "
             "more events, or a shorter clock.interval, bring them together."
         )
-    trips = [domain.median_round_trip for domain in measured.snapshot.domains if domain.median_round_trip]
-    if names := _named(line.watch for line in judged if line.p99 and not line.p99.resolved):
-        trip = f" of {duration(max(trips))}" if trips else ""
+    if names := _named(line for line in judged if line.p99 and not line.p99.resolved):
+        trip = f" of {duration(view.round_trip)}" if view.round_trip else ""
         yield (
             f"The P99 of {names} is less than the round trip{trip} to the apiserver, which is all that can be seen "
             "from here: measure from within the cluster to know it better."
         )
 
 
-LOOKS: tuple[Callable[[Measured], Iterator[str]], ...] = (
-    overloaded,
-    forbidden,
-    stalled,
-    unclocked,
-    quiet,
-    few_events,
-    uncertain,
-)
+TROUBLES: tuple[Look, ...] = (overloaded, forbidden, closed, stalled, unclocked)
+DOUBTS: tuple[Look, ...] = (quiet, few_events, uncertain)
 """Each finds one kind of thing; the gravest first."""
 
 
-def _named(watches: Iterable[str]) -> str:
-    """The watches, each once; of many only some."""
-    names = sorted(dict.fromkeys(watches))
-    if len(names) > NAMED:
-        return f"{', '.join(names[: NAMED - 1])} and {len(names) - NAMED + 1} more"
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+def _is_away(line: Line) -> bool:
+    return not line.up and line.failure is not None
+
+
+def _named(lines: Iterable[Line]) -> str:
+    """Each once; of many only some; empty for none."""
+    names = dict.fromkeys(line.name for line in lines)
+    return some_of([*names]) if names else ""

@@ -1,6 +1,6 @@
 """`watchslo rbac`: the least rights of a configuration, as YAML that can be applied."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,10 +55,10 @@ def manifests(config: Config, catalogue: Catalogue | None, question: Question) -
     reads = list(watched(config, catalogue))
     kept = [need for need in reads if question.include_secrets or not is_secret(need)]
     left_out = len(kept) < len(reads)
-    documents = [
-        text for role in roles(needs(config, kept)) for text in (_role(role, question), _binding(role, question))
-    ]
-    return HEADER + (f"# {LEFT_OUT}\n" if left_out else "") + "---\n".join(documents), left_out
+    made = roles(needs(config, kept))
+    documents = [text for role in made for text in (_role(role, question), _binding(role, question))]
+    head = HEADER + (f"# {LEFT_OUT}\n" if left_out else "") + "".join(_legend(made))
+    return head + "---\n".join(documents), left_out
 
 
 async def _discover(connection: Connection, config: Config) -> Catalogue:
@@ -69,6 +69,14 @@ async def _discover(connection: Connection, config: Config) -> Catalogue:
     if isinstance(catalogue, Failure):
         raise ConnectError(catalogue.message)
     return catalogue
+
+
+def _legend(made: Iterable[Role]) -> Iterator[str]:
+    """What the names beside the rules mean."""
+    features = sorted({feature for role in made for rule in role.rules for feature in rule.features})
+    widest = max(len(feature.name) for feature in features)
+    yield "# The rules are for:\n"
+    yield from (f"#   {feature.name:{widest}}  {feature.words}\n" for feature in features)
 
 
 def _role(role: Role, question: Question) -> str:
@@ -96,7 +104,7 @@ def _head(kind: str, role: Role, question: Question) -> dict[str, Any]:
 
 def _rule(rule: Rule) -> Iterator[str]:
     """What it is for, and after that the rule itself, as an entry of a list."""
-    yield from (f"  # {feature}\n" for feature in rule.features)
+    yield f"  # {', '.join(feature.name for feature in rule.features)}\n"
     told = {"apiGroups": [rule.group], "resources": [*rule.resources]}
     named = {} if rule.name is None else {"resourceNames": [rule.name]}
     text = _yaml({**told, **named, "verbs": [*rule.verbs]})

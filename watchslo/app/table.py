@@ -1,19 +1,17 @@
-"""What a snapshot says of each watch, judged, and drawn for a terminal."""
+"""Watches as a table, and in a sentence, for a terminal."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.table import Table
 
-from watchslo.history import judgement
-from watchslo.history.judgement import P99, Verdict, placed, window_of
+from watchslo.app.view import Line
+from watchslo.history.judgement import P50, Verdict
 from watchslo.history.words import ABSENT, counted, duration, some_of
-from watchslo.snapshot import QuantileReading, Snapshot, StreamReading
+from watchslo.snapshot import QuantileReading
 
 HEADINGS = ("WATCH", "EVENTS", "P50", "P99", "P99 SURELY IN", "")
 ENDLESS_COLUMNS = 10_000  # of what is no terminal
-
 
 STYLES = {
     Verdict.WITHIN: "green",
@@ -21,59 +19,6 @@ STYLES = {
     Verdict.FEW_EVENTS: "yellow",
     Verdict.NOT_MEASURED: "dim",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One watch: the quantiles of its window by q, what keeps events away, and the verdict on its P99."""
-
-    watch: str
-    apiserver: str
-    resource: str
-    group: str
-    state: str
-    up: bool
-    stalled_for: float | None
-    failure: str | None
-    threshold: float
-    events: int
-    quantiles: Mapping[float, QuantileReading]
-    verdict: Verdict
-
-    @property
-    def name(self) -> str:
-        """The watch, and where: that goes without saying where one apiserver answers for all."""
-        return placed(self.watch, self.apiserver)
-
-    @property
-    def p99(self) -> QuantileReading | None:
-        return self.quantiles.get(P99)
-
-
-def judge(snapshot: Snapshot, window: str) -> list[Line]:
-    """A line for each watch, by the window of this name."""
-    return [_line(stream, window) for stream in sorted(snapshot.streams, key=lambda one: (one.watch, one.apiserver))]
-
-
-def _line(stream: StreamReading, name: str) -> Line:
-    window = window_of(stream, name)
-    assert window is not None
-    quantiles = {quantile.q: quantile for quantile in window.quantiles}
-    threshold = stream.track.objective.threshold
-    return Line(
-        watch=stream.watch,
-        apiserver=stream.apiserver,
-        resource=stream.resource,
-        group=stream.group,
-        state=stream.state,
-        up=stream.up,
-        stalled_for=stream.stalled_for,
-        failure=stream.last_failure.message if stream.last_failure else None,
-        threshold=threshold,
-        events=window.events,
-        quantiles=quantiles,
-        verdict=judgement.judge(stream, window),
-    )
 
 
 def plain_console(*, stderr: bool = False) -> Console:
@@ -101,16 +46,16 @@ def figures(line: Line) -> tuple[str, str, str, str]:
     """Events, P50, P99, and between what the P99 surely is."""
     p99 = line.p99
     bounds = f"{duration(p99.lower)} … {duration(p99.upper)}" if p99 else ABSENT
-    return f"{line.events:,}", _estimate(line.quantiles.get(0.5)), _estimate(p99), bounds
+    return f"{line.events:,}", _estimate(line.quantiles.get(P50)), _estimate(p99), bounds
 
 
 def says(line: Line) -> str:
-    """The verdict, and what is not as it should be."""
+    """The verdict, and what is not as it should be; why that is so would make the table too wide."""
     said = [str(line.verdict)]
     if line.stalled_for is not None:
-        said.append(f"stalled for {duration(line.stalled_for)}")
+        said.append("stalled")
     if not line.up and line.failure is not None:
-        said.append(f"{line.state}: {line.failure}")
+        said.append(line.state)
     return "; ".join(said)
 
 
@@ -131,11 +76,6 @@ def headline(lines: Sequence[Line]) -> str:
 
 def _lateness(line: Line) -> float:
     return line.p99.estimate if line.p99 else 0.0
-
-
-def diagnosis(snapshot: Snapshot) -> list[str]:
-    """Why watches are late, a sentence a cause, the surest first."""
-    return [f"{cause.evidence} ({cause.cause}, {cause.confidence} confidence)" for cause in snapshot.causes]
 
 
 def _estimate(quantile: QuantileReading | None) -> str:

@@ -270,7 +270,7 @@ def _cache_behind(evidence: Evidence, open_: Collection[Key]) -> Iterator[Findin
             sure = Confidence.HIGH
         sentence = (
             f"{scope.apiserver} has {worst_of(scope.watches)} in its cache after storage"
-            f"{others_of(evidence, scope.watches)}; ticks take {ticks_of(_asked(evidence))}."
+            f"{others_of(evidence, scope.watches)}; {ticks_of(_asked(evidence))}."
         )
         yield Finding(Cause.CACHE_BEHIND, scope.apiserver, scope.watch, sure, sentence, scope.keys)
 
@@ -280,10 +280,7 @@ def _storage_late(evidence: Evidence, open_: Collection[Key]) -> Iterator[Findin
     for scope in scopes(evidence, open_):
         of_all = scope.watch is None and (scope.apiserver is None or not evidence.several)
         if of_all and scope.place is Place.STORAGE:
-            sentence = (
-                f"Everything reaches the caches late: {worst_of(scope.watches)}; "
-                f"ticks take {ticks_of(_asked(evidence))}."
-            )
+            sentence = f"Everything reaches the caches late: {worst_of(scope.watches)}; {ticks_of(_asked(evidence))}."
             yield Finding(Cause.STORAGE_SLOW, None, None, Confidence.MEDIUM, sentence, scope.keys)
 
 
@@ -303,9 +300,7 @@ def _apiserver_sending(evidence: Evidence, open_: Collection[Key]) -> Iterator[F
             sure = Confidence.HIGH
         late = worst_of(scope.watches)
         what = f"says everything late, {late}" if one.cache_slow else f"hands out {late} though its cache is fresh"
-        sentence = (
-            f"{scope.apiserver} {what}{others_of(evidence, scope.watches)}; ticks take {ticks_of(_asked(evidence))}."
-        )
+        sentence = f"{scope.apiserver} {what}{others_of(evidence, scope.watches)}; {ticks_of(_asked(evidence))}."
         yield Finding(Cause.APISERVER_SENDING, scope.apiserver, scope.watch, sure, sentence, scope.keys)
 
 
@@ -328,7 +323,7 @@ def _of_one_resource(cause: Cause, place: Place, words: str) -> Rule:
             sure = Confidence.HIGH if evidence.several and alone and prompt else Confidence.MEDIUM
             where = "all apiservers" if evidence.several else "the apiserver"
             rest = "; other resources are well" if alone else ""
-            sentence = f"{worst_of(scope.watches)} at {where}, {words}{rest}; ticks take {ticks_of(_asked(evidence))}."
+            sentence = f"{worst_of(scope.watches)} at {where}, {words}{rest}; {ticks_of(_asked(evidence))}."
             yield Finding(cause, scope.apiserver, scope.watch, sure, sentence, scope.keys)
 
     return rule
@@ -437,9 +432,7 @@ def _unknown(evidence: Evidence, open_: Collection[Key]) -> Iterator[Finding]:
     ]
     if late:
         where = names_of(watch.apiserver for watch in late)
-        sentence = (
-            f"{worst_of(late)} at {where}, and no cause that has a name fits; ticks take {ticks_of(_asked(evidence))}."
-        )
+        sentence = f"{worst_of(late)} at {where}, and no cause that has a name fits; {ticks_of(_asked(evidence))}."
         yield Finding(Cause.UNKNOWN, None, None, Confidence.LOW, sentence, frozenset(watch.key for watch in late))
 
 

@@ -8,7 +8,9 @@ from watchslo.diagnose.evidence import Apiserver, Evidence, Watch
 
 
 def seconds(value: float) -> str:
-    """Two digits: `0.31 s`, `0.004 s`, `12 s`."""
+    """Two digits: `4 ms`, `0.31 s`, `12 s`."""
+    if value < 0.095:  # noqa: PLR2004 - below a tenth of a second nobody speaks of seconds
+        return f"{1000 * value:.2g} ms"
     return f"{value:.2g} s" if value < 10 else f"{value:.0f} s"  # noqa: PLR2004 - from here on .2g writes 1e+02
 
 
@@ -37,6 +39,7 @@ def silence_of(apiserver: Apiserver) -> str:
 
 
 def ticks_of(apiservers: Iterable[Apiserver]) -> str:
-    """How long ticks through each of them take."""
+    """How long ticks take, and through whom: `ticks take 1.8 ms (a:1), 0.31 s (b:1)`."""
     known = {one.name: one.tick for one in apiservers if one.tick is not None}
-    return ", ".join(f"{name} {seconds(tick)}" for name, tick in sorted(known.items())) or "without an answer"
+    took = ", ".join(f"{seconds(tick)} ({name})" for name, tick in sorted(known.items()))
+    return f"ticks take {took}" if took else "no tick is answered"

@@ -37,6 +37,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def some_of(names: Sequence[str]) -> str:
-    """The first of them, and how many more there are."""
-    shown, more = ", ".join(names[:NAMED]), len(names) - NAMED
-    return f"{shown} and {more:,} more" if more > 0 else shown
+    """`a, b and c`; of more than that the first, and how many more there are: `a, b, c and 2 more`."""
+    more = len(names) - NAMED
+    *first, last = names if more <= 0 else (*names[:NAMED], f"{more:,} more")
+    return f"{', '.join(first)} and {last}" if first else last

@@ -46,6 +46,7 @@ class Homes:
         self._streams: dict[int, Stream] = {}
         self._own: dict[str, Timekeeper] = {}
         self._plan: TickPlan | None = None
+        self._told: TickPlan | None = None
         self._planned = asyncio.Event()
         self._plan_needed = asyncio.Event()
         self._plan_needed.set()
@@ -76,7 +77,7 @@ class Homes:
     def join(self, apiserver: Apiserver) -> None:
         """Ticks through one more apiserver."""
         self._apiservers[apiserver.name] = apiserver
-        ticker = self._ticker(self.main, apiserver, self._clock.namespace)
+        ticker = self.main.join(apiserver.name, partial(self._tick, apiserver))
         self._crew.hire(("ticks", MAIN, apiserver.name), partial(self._tick_main, ticker))
 
     async def leave(self, apiserver: Apiserver) -> None:
@@ -109,8 +110,14 @@ class Homes:
             name, self._bins, self._clock.interval, self._random, self._log, self._on_foreign, self._on_reset
         )
 
-    def _ticker(self, home: Timekeeper, apiserver: Apiserver, namespace: str) -> Ticker:
-        return home.join(apiserver.name, partial(_read, apiserver, kind="tick", namespace=namespace))
+    async def _tick(self, apiserver: Apiserver, resource: Resource) -> Reading | Failure:
+        """One tick of the main clock; what that ticks on is said when it is true."""
+        answer = await _read(apiserver, resource, kind="tick", namespace=self._clock.namespace)
+        if isinstance(answer, Reading) and self._plan and self._told != self._plan and resource in self._plan.resources:
+            self._told = self._plan
+            keys = [resource.key for resource in self._plan.resources]
+            self._log.info("ticking", domain=MAIN, on=keys, blind=self._plan.blind)
+        return answer
 
     async def _tick_main(self, ticker: Ticker) -> None:
         """Ticks on what is planned; there has to be a new plan once that can be read no more through any apiserver."""
@@ -134,9 +141,6 @@ class Homes:
             self._plan_needed.clear()
             plan = await self._choose()
             self.main.blind = plan.blind
-            if self._plan is None or plan.resources != self._plan.resources:
-                keys = [resource.key for resource in plan.resources]
-                self._log.info("ticking", domain=MAIN, on=keys, blind=plan.blind)
             self._plan = plan
             self._planned.set()
             await asyncio.sleep(backoff.next(time.monotonic()))
@@ -244,7 +248,8 @@ class Homes:
             self._own[key].blind = True
         home = self._own[key]
         if apiserver.name not in home.tickers:
-            ticker = self._ticker(home, apiserver, stream.nudged_in)
+            read = partial(_read, apiserver, kind="tick", namespace=stream.nudged_in)
+            ticker = home.join(apiserver.name, read)
             self._crew.hire(("ticks", key, apiserver.name), partial(self._tick_own, ticker, stream.resource))
         return home
 

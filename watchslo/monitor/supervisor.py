@@ -15,6 +15,7 @@ import structlog
 from watchslo.config import Config, format_duration
 from watchslo.diagnose.diagnosis import Diagnosis
 from watchslo.errors import ConfigError
+from watchslo.history.judgement import placed
 from watchslo.kube.access import Connection
 from watchslo.kube.discovery import Catalogue, Discovery
 from watchslo.kube.limiter import Limiter
@@ -22,7 +23,7 @@ from watchslo.kube.reviews import Review, review
 from watchslo.latency.bins import LES, Bins
 from watchslo.latency.distribution import BLOCK_SECONDS
 from watchslo.latency.track import Track
-from watchslo.model import SERVICE, Reading
+from watchslo.model import Reading
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.auditor import Auditor
 from watchslo.monitor.crew import Crew
@@ -481,8 +482,7 @@ class Supervisor:
         opened = {label for (_, label), (_, stream) in self._streams.items() if stream.started}
         for (name, label), (_, stream) in self._streams.items():
             if not stream.started and not (stream.trouble and label in opened):  # another apiserver has it
-                where = "" if name == SERVICE else f" at {name}"
-                yield f"{label} has not been opened yet{where}: {stream.trouble or stream.state}"
+                yield f"{placed(label, name)} has not been opened yet: {stream.trouble or stream.state}"
 
 
 class _Subject(NamedTuple):

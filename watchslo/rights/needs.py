@@ -28,22 +28,32 @@ class Target:
         )
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Feature:
+    """What a right is for: the name that stands beside it, and the words that explain that once."""
+
+    name: str
+    words: str
+
+
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a feature does to its target; `feature` is in the words that people read beside the right."""
+    """What a feature does to its target."""
 
     target: Target
     verbs: frozenset[str]
-    feature: str
+    feature: Feature
 
 
-WATCHES = "watches, and the reads that prove them alive and find where they are late"
-ALL_THERE_IS = 'watches of "*": what the cluster served when this was written; write it anew when that changes'
-TICKS = "ticks: lists of one name that no object has"
-APISERVERS_EACH = "apiservers: each, to find and to follow their addresses"
-APISERVERS_COUNTED = "how many apiservers there are, before creation timestamps are trusted"
-APISERVERS_ANNOUNCED = "how many apiservers there are, where an address may hide several"
-REVIEWS = "server.authorization: kubernetes, to ask who a reader is and what they may read"
+WATCHES = Feature("watches", "themselves, and the reads that prove them alive and find where they are late")
+ALL_THERE_IS = Feature(
+    'watches of "*"', "what the cluster served when this was written; write it anew when that changes"
+)
+TICKS = Feature("ticks", "lists of one name that no object has")
+APISERVERS_EACH = Feature("apiservers: each", "to find and to follow their addresses")
+APISERVERS_COUNTED = Feature("creation timestamps", "trusted only while it is known how many apiservers there are")
+APISERVERS_ANNOUNCED = Feature("hidden apiservers", "how many there are, where an address may hide several")
+REVIEWS = Feature("server.authorization: kubernetes", "to ask who a reader is and what they may read")
 
 
 def needs(config: Config, watched: Iterable[Need]) -> Iterator[Need]:

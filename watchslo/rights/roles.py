@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from watchslo.rights.needs import Need, Target
+from watchslo.rights.needs import Feature, Need, Target
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -14,7 +14,7 @@ class Rule:
     group: str
     resources: tuple[str, ...]
     verbs: tuple[str, ...]
-    features: tuple[str, ...]
+    features: tuple[Feature, ...]
     name: str | None = None
 
 
@@ -28,7 +28,7 @@ class Role:
 
 def roles(needs: Iterable[Need]) -> tuple[Role, ...]:
     """The roles that permit what is needed and nothing else; that of the cluster comes first."""
-    wanted: dict[Target, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    wanted: dict[Target, dict[str, set[Feature]]] = defaultdict(lambda: defaultdict(set))
     found = list(needs)
     for need in found:
         for verb in need.verbs:

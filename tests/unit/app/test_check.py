@@ -172,7 +172,7 @@ def test_what_is_unproven_and_what_is_not_ready_is_said(
     assert ask(replace(QUESTION, resources=("pods", "nodes"))) == 0
     said = capsys.readouterr().out
     assert "Unproven: k3s keeps its objects in kine" in said
-    assert "nodes has not been opened yet: The apiserver is too busy, or its cache is not ready." in said
+    assert "Not open: nodes. The apiserver is too busy, or its cache is not ready." in said
 
 
 @pytest.mark.parametrize("said", ["[/red] [bold]", ":boom:"])

@@ -79,6 +79,7 @@ class TestDemo:
         assert first.startswith("The page: http://127.0.0.1:")
         assert len([line for line in lines if line.startswith("---")]) == 6
         assert f"--- in the cluster now: pods: {FAULTS['slow-watch'].words}" in lines
+        assert f"    in the last minute, and so in the figures: pods: {FAULTS['slow-watch'].words}" in lines
         assert [line.split()[2] for line in lines if line.startswith("pods ")][-1] != "0"
         assert not simulated.is_open
 
@@ -128,6 +129,13 @@ def test_an_unknown_fault_is_refused_with_all_that_there_are() -> None:
 
 def test_no_two_faults_have_one_name() -> None:
     assert not set(FAULTS) & set(LINK_FAULTS)
+
+
+def test_figures_tell_of_what_ended_in_the_last_minute() -> None:
+    scene = Scene(ended={"late": 100.0, "cut": 130.0})
+    assert scene.seen_in_figures(131.0) == "late; cut"
+    assert scene.seen_in_figures(166.0) == "cut"
+    assert scene.seen_in_figures(200.0) == ""
 
 
 async def test_plays_one_fault_after_the_other(control: Control) -> None:

@@ -41,7 +41,7 @@ def silent(ago: float | None, failure: str | None) -> tuple[DomainReading, ...]:
         ([IDLE, FEW], Level.UNKNOWN, "Cannot tell: no watch has had enough events in the last minute.", ""),
         ([], Level.UNKNOWN, "Cannot tell: no watch has had enough events in the last minute.", ""),
         ([WITHIN, LATE], Level.BAD, "w2: late since 22:13 UTC", "P99 2.3 s (1.5 s to 3 s), 100 events"),
-        ([LATE, LATE, WITHIN], Level.BAD, "w1, w2: late since 22:13 UTC",
+        ([LATE, LATE, WITHIN], Level.BAD, "w1 and w2: late since 22:13 UTC",
          "w1: P99 2.3 s (1.5 s to 3 s), 100 events; w2: P99 2.3 s (1.5 s to 3 s), 100 events"),
         ([STALLED, WITHIN], Level.BAD, "w1: nothing is delivered since 22:13 UTC", "events are withheld for 33.5 s"),
         ([STALLED, LATE], Level.BAD, "w2: late since 22:13 UTC; w1: nothing is delivered since 22:13 UTC",

@@ -93,5 +93,6 @@ class TestWords:
         ]
 
     def test_only_some_are_named(self) -> None:
-        assert some_of(["a", "b", "c"]) == "a, b, c"
+        assert some_of(["a", "b", "c"]) == "a, b and c"
+        assert some_of(["a"]) == "a"
         assert some_of(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"

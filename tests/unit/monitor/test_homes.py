@@ -81,10 +81,14 @@ class TestChoice:
             assert run.not_ready() == ()
         assert len(log.of("tick_failed")) == len(log.of("recovered")) == 1
 
-    async def test_is_not_made_again_and_again_where_nothing_can_be_read(self, cluster: Cluster) -> None:
+    async def test_is_not_made_again_and_again_where_nothing_can_be_read(self, cluster: Cluster, log: Log) -> None:
         cluster.fail(Reason.FORBIDDEN, "tick")
         async with running(config("pods", "nodes"), start=600):
             assert 30 < cluster.count("tick") < 90
+            assert not log.of("ticking"), "it does not"
+            cluster.failures.clear()
+            await asyncio.sleep(120)
+            assert [entry["on"] for entry in log.of("ticking")] == [["events"]]
 
     async def test_knows_new_watches(self, cluster: Cluster) -> None:
         cluster.fail(Reason.FORBIDDEN, "tick", "events")

@@ -97,7 +97,7 @@ class TestNeeds:
             "* list,watch leases.coordination.k8s.io",
             "* list,watch endpointslices.discovery.k8s.io",
         }
-        assert "# ticks: " in text(**told), "and yet it is said what it is for"
+        assert "# ticks, watches" in text(**told), "and yet it is said what it is for"
 
     def test_one_verb_of_two_may_be_there_already(self) -> None:
         told = EACH | watching("pods") | {"clock": {"namespace": "quiet"}}

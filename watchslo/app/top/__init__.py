@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from watchslo.app import logs
+from watchslo.app.hints import hints, unready
 from watchslo.app.table import draw, headline, plain_console
+from watchslo.app.top.choice import Choice
 from watchslo.app.top.sources import Credentials, Daemon, Measurement, Source
-from watchslo.app.top.view import Choice, View
+from watchslo.app.view import View
 from watchslo.errors import ConfigError, ConnectError
 
 START_SECONDS = 30.0  # until a measurement of our own is up
@@ -68,7 +70,7 @@ async def _once(source: Source) -> None:
 async def _until_up(source: Source) -> None:
     """Waits until all is measured that can be; some of it may never be."""
     waited = 0.0
-    while waited < START_SECONDS and not (await source.view()).ready:
+    while waited < START_SECONDS and (await source.view()).starting:
         await asyncio.sleep(LOOK_SECONDS)
         waited += LOOK_SECONDS
 
@@ -77,6 +79,6 @@ def _print(view: View) -> None:
     console = plain_console()
     lines = Choice().of(view.lines)
     console.print(draw(lines))
-    for note in (*view.notes, *view.causes):
-        console.print(note)
+    for sentence in (*unready(view), *view.causes, *hints(view)):
+        console.print(sentence)
     console.print(headline(lines))

@@ -12,9 +12,11 @@ from textual.binding import Binding, BindingType
 from textual.coordinate import Coordinate
 from textual.widgets import DataTable, Input, Static
 
-from watchslo.app.table import HEADINGS, STYLES, Line, figures, headline, says
+from watchslo.app.hints import troubles, unready
+from watchslo.app.table import HEADINGS, STYLES, figures, headline, says
+from watchslo.app.top.choice import Choice, Link, clock
 from watchslo.app.top.sources import Source
-from watchslo.app.top.view import Choice, Link, View, clock
+from watchslo.app.view import Line, View
 from watchslo.errors import ConnectError
 
 LOOK_SECONDS = 1.0
@@ -24,8 +26,8 @@ NAME_COLUMN, VERDICT_COLUMN = 0, len(COLUMNS) - 1
 KEYS_HELP = f"1-{len(COLUMNS)} sort by that column, again to turn it round   / filter   ↑↓ scroll   q quit"
 
 
-def some_of(notes: Sequence[str]) -> list[str]:
-    """The first of them, and how many more there are."""
+def first_of(notes: Sequence[str]) -> list[str]:
+    """The gravest sentences, and how many more there are."""
     if len(notes) <= MOST_NOTES:
         return list(notes)
     return [*notes[: MOST_NOTES - 1], f"… and {len(notes) - MOST_NOTES + 1} more such."]
@@ -161,7 +163,7 @@ class Top(App[None]):
         self._tell("place", [f"watchslo top: {self._place(view)}"])
         self._tell("link", [self._link.says(view, now)])
         self._tell("headline", [headline(view.lines)] if view else [])
-        self._tell("notes", some_of((*view.causes, *view.notes)) if view else [])
+        self._tell("notes", first_of((*view.causes, *unready(view), *troubles(view))) if view else [])
         self._fill(lines)
 
     def _place(self, view: View | None) -> str:

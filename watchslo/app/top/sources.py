@@ -17,13 +17,12 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from watchslo.app.session import run_on_loop, supervise
-from watchslo.app.top.view import UnreadableError, View, read
+from watchslo.app.view import UnreadableError, View, read, view_of
 from watchslo.config import Config
 from watchslo.errors import ConfigError, ConnectError
 from watchslo.kube.access import clean_token, read_text, tls_context
 from watchslo.monitor.crew import Crew
 from watchslo.monitor.supervisor import Supervisor
-from watchslo.serve.status import encode
 from watchslo.snapshot import Snapshot
 
 PATH = "/api/v1/status"
@@ -171,7 +170,7 @@ class Measurement:
 
     async def view(self) -> View:
         self._raise_what_ended_it()
-        return read(encode(self._latest).body)
+        return view_of(self._latest)
 
     def _raise_what_ended_it(self) -> None:
         if self._done.done():

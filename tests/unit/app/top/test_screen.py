@@ -85,7 +85,7 @@ async def test_a_filter_takes_what_is_typed_and_escape_takes_it_away(shown: Pilo
 
 
 async def test_watches_come_and_go(shown: Pilot[None], source: Told) -> None:
-    source.now = replace(VIEW, lines=VIEW.lines[:1])
+    source.now = replace(VIEW, lines=VIEW.lines[-1:])
     await until(shown, lambda: rows(shown) == ["pods"])
     source.now = VIEW
     await until(shown, lambda: len(rows(shown)) == len(VIEW.lines))
@@ -102,7 +102,13 @@ async def test_the_whole_row_of_a_watch_that_becomes_late_is_coloured(shown: Pil
 
 
 async def test_notes_leave_room_for_the_table(shown: Pilot[None], source: Told) -> None:
-    source.now = replace(VIEW, causes=(), notes=tuple(f"{number} has not been opened yet" for number in range(16)))
+    source.now = replace(
+        VIEW,
+        causes=(),
+        lines=(),
+        unproven=(),
+        not_ready=tuple(f"{number} has not been opened yet" for number in range(16)),
+    )
     await until(shown, lambda: said(shown, "notes").endswith("\n… and 12 more such."))
     assert len(said(shown, "notes").splitlines()) == 5
 

@@ -7,7 +7,7 @@ from tests.unit.app.top.told import VIEW, Told
 from watchslo.app import top as command
 from watchslo.app.top import Question, top
 from watchslo.app.top.sources import Credentials
-from watchslo.app.top.view import View
+from watchslo.app.view import View
 from watchslo.errors import ConfigError, ConnectError
 
 
@@ -28,6 +28,7 @@ def test_once_prints_one_table(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     assert said[0].split()[:2] == ["WATCH", "EVENTS"]
     assert any(line.startswith("pods ") for line in said)
     assert "Unproven: its storage is kine, not etcd." in said
+    assert any(line.startswith("This identity may not list and watch ") for line in said), "as check does"
     assert said[-1] == "Within the objective: 1 watch; of 2 nothing can be said."
 
 

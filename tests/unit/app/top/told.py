@@ -3,7 +3,7 @@
 from typing import Self
 
 from tests.unit.serve import readings
-from watchslo.app.top.view import View, read
+from watchslo.app.view import View, read
 from watchslo.serve.status import encode
 
 VIEW = read(encode(readings.SNAPSHOT).body)

@@ -1,78 +1,18 @@
-import json
-import math
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from tests.unit.serve import readings
-from watchslo.app.table import judge
-from watchslo.app.top.view import BY_NAME, BY_VERDICT, Choice, Link, UnreadableError, View, clock, read
+from tests.unit.app.top.told import VIEW
+from watchslo.app.top.choice import BY_NAME, BY_VERDICT, Choice, Link, clock
 from watchslo.history.judgement import Verdict
-from watchslo.serve.status import encode
 
 EVENTS, P50, P99, BOUNDS = 1, 2, 3, 4
-
-
-def status(**changed: Any) -> Any:
-    return json.loads(encode(replace(readings.SNAPSHOT, **changed)).body)
-
-
-def view(**changed: Any) -> View:
-    return read(encode(replace(readings.SNAPSHOT, **changed)).body)
-
-
-def test_a_status_says_what_the_snapshot_does() -> None:
-    lines = sorted(view().lines, key=lambda line: (line.watch, line.apiserver))
-    assert lines == judge(readings.SNAPSHOT, "1m")
-
-
-def test_what_is_infinite_is_null_on_the_way() -> None:
-    (pods,) = (line for line in view().lines if line.watch == "pods")
-    assert pods.p99 is not None
-    assert pods.p99.upper == math.inf
-
-
-def test_a_watch_that_was_not_evaluated_yet_has_no_events() -> None:
-    young = replace(readings.TAIL, track=replace(readings.TRACK, windows=()))
-    (line,) = view(streams=(young,)).lines
-    assert (line.events, line.verdict) == (0, Verdict.NOT_MEASURED)
-
-
-def test_causes_and_notes_are_sentences() -> None:
-    seen = view()
-    assert (seen.at_wall, seen.cluster, seen.ready) == (readings.SNAPSHOT.at_wall, "prod-eu", True)
-    assert seen.causes[1] == (
-        "The watch of jobs has said nothing for 33.5 s. (stalled_stream, medium confidence) "
-        "Look at what is between here and service."
-    )
-    assert seen.notes == ("Unproven: its storage is kine, not etcd.",)
-    starting = read(encode(readings.EMPTY).body)
-    assert not starting.ready
-    assert starting.notes == ("the clock has not ticked yet", "no stream has started")
-
-
-def test_a_terminal_is_given_no_orders() -> None:
-    evil = replace(readings.TAIL, watch="pods\x1b]0;owned\x07")
-    assert [line.watch for line in view(streams=(evil,)).lines] == ["pods?]0;owned?"]
-
-
-def test_what_a_newer_daemon_says_besides_is_passed_over() -> None:
-    document = status()
-    document["streams"][0]["new"] = {"b": 1}
-    assert read(json.dumps(document).encode()) == view()
-
-
-@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}", b'{"at": 3}', b'"\xff"'])
-def test_what_is_no_status(body: bytes) -> None:
-    with pytest.raises(UnreadableError):
-        read(body)
 
 
 def names(choice: Choice) -> list[str]:
     shown = (
         replace(line, watch=watch, verdict=verdict, events=events, quantiles=quantiles if late else {})
-        for line in view().lines[:1]
+        for line in VIEW.lines[:1]
         for watch, verdict, events, late in (
             ("a", Verdict.WITHIN, 20, 0.2),
             ("b", Verdict.BEYOND, 30, 2.0),
@@ -85,7 +25,7 @@ def names(choice: Choice) -> list[str]:
 
 
 def test_what_brings_no_events_is_worse_than_what_is_well() -> None:
-    (line, *_) = view().lines
+    (line, *_) = VIEW.lines
     lines = [
         replace(line, watch="well", verdict=Verdict.WITHIN),
         replace(line, watch="closed", verdict=Verdict.NOT_MEASURED, up=False),
@@ -123,7 +63,7 @@ def test_a_filter_looks_at_names_and_verdicts(wanted: str, shown: str) -> None:
 
 
 def test_an_outage_begins_with_its_first_failure() -> None:
-    seen = replace(view(), at_wall=990.0)
+    seen = replace(VIEW, at_wall=990.0)
     link = Link().failed("nobody listens there", 1000.0).failed("no answer within 5 s", 1060.0)
     assert link.says(seen, 1061.0) == (
         f"Disconnected since {clock(1000.0)} (61 seconds): no answer within 5 s. What is shown is of {clock(990.0)}."
