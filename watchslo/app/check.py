@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Column
 
 from watchslo.app import logs
 from watchslo.app.hints import hints, unready
@@ -30,6 +31,7 @@ SHORTEST_SECONDS = 5.0
 START_SECONDS = 30.0  # until the clock ticks and every watch is open; else whatever is there is measured
 SEAL_SECONDS = 2.5  # for the last second to be sealed: it must end, and a tick must follow
 LOOK_SECONDS = 0.2
+BAR_CHARACTERS = 20
 EXIT_CODES = {Verdict.BEYOND: 1, Verdict.WITHIN: 0, Verdict.NOT_MEASURED: 2}
 HEADLINE_STYLES = {0: "green", 1: "bold red", 2: "yellow"}
 
@@ -133,6 +135,7 @@ async def _wait(supervisor: Supervisor, sitting: Sitting, progress: Progress, st
     starting = progress.add_task("starting", total=START_SECONDS)
     while supervisor.starting and not progress.finished:
         await _advance(progress, starting)
+        progress.update(starting, description=_awaited(supervisor.snapshot()))
     progress.remove_task(starting)
     if any(stream.up for stream in supervisor.snapshot().streams):
         sitting.began = time.monotonic()
@@ -149,6 +152,11 @@ async def _advance(progress: Progress, task: TaskID) -> None:
     progress.advance(task, LOOK_SECONDS)
 
 
+def _awaited(snapshot: Snapshot) -> str:
+    """What the start waits for: who could mend it need not wait with it."""
+    return next(iter(snapshot.monitor.not_ready), "starting")
+
+
 def _so_far(snapshot: Snapshot) -> str:
     """What has arrived, which is not the same as what will be measured, but tells that something does."""
     events = sum(sum(stream.events.values()) for stream in snapshot.streams)
@@ -160,9 +168,10 @@ def _progress() -> Progress:
     console = plain_console(stderr=True)
     console.quiet = not console.is_terminal  # else it would leave an empty line there
     return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn(BAR_CHARACTERS),
         TimeRemainingColumn(),
+        TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, ratio=1)),
+        expand=True,  # what has no room is the end of the words
         console=console,
         transient=True,
     )

@@ -9,7 +9,7 @@ from watchslo.history.happenings import Happening, Kind, compare
 from watchslo.history.headline import Headline, Level, headline
 from watchslo.history.judgement import Condition, Judge, Line
 from watchslo.history.series import Key, Series
-from watchslo.history.trust import Check, Trust
+from watchslo.history.trust import Check, Trust, summary
 from watchslo.history.words import some_of
 from watchslo.snapshot import Snapshot
 
@@ -29,6 +29,11 @@ class Account:
     lines: tuple[Line, ...]
     checks: tuple[Check, ...]
     happened: tuple[Happening, ...]
+
+    @property
+    def trust(self) -> Check:
+        """What the checks come to."""
+        return summary(self.checks)
 
 
 class Chronicle:

@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from watchslo.history.judgement import Condition, Line
-from watchslo.history.words import NAMED, counted, duration, since, some_of
+from watchslo.history.words import MINUTE, NAMED, counted, duration, lasting, since, some_of
 from watchslo.snapshot import DomainReading, Snapshot
 
 STOPPED_SECONDS = 5.0  # without a tick: ten have failed
@@ -32,7 +32,16 @@ class Headline:
 
 
 def headline(snapshot: Snapshot, lines: Sequence[Line]) -> Headline:
-    """The verdict on all watches: what cannot be measured is said before what is measured."""
+    """The verdict on all watches, and for how long it has been so."""
+    found = _verdict(snapshot, lines)
+    if found.since_wall is None or snapshot.at_wall - found.since_wall < MINUTE:
+        return found
+    lasts = f"for {lasting(snapshot.at_wall - found.since_wall)}"
+    return replace(found, figures="; ".join(filter(None, (lasts, found.figures))))
+
+
+def _verdict(snapshot: Snapshot, lines: Sequence[Line]) -> Headline:
+    """What cannot be measured is said before what is measured."""
     if snapshot.monitor.paused:
         return Headline(Level.UNKNOWN, "Cannot tell: paused by the configuration.")
     if stopped := _stopped(snapshot):
@@ -68,6 +77,8 @@ def _stopped(snapshot: Snapshot) -> Headline | None:
         return None
     age = min(age for age in ages if age is not None)
     why = next((t.failure for domain in snapshot.domains for t in domain.tickers if t.failure), None) or ""
+    if any(why in reason for reason in snapshot.monitor.not_ready):
+        why = ""  # it stands beside the headline anyway
     if age == float("inf"):
         return Headline(Level.UNKNOWN, "Cannot tell: the clock has not ticked yet.", why)
     wall = snapshot.at_wall - age
@@ -87,7 +98,7 @@ def _late(late: Sequence[Line], lines: Sequence[Line], now_wall: float) -> Headl
     began = late[0].since_wall
     worst = sorted(late, key=_estimate, reverse=True)[:NAMED]
     figures = [_figures(late[0])] if len(late) == 1 else [f"{line.name}: {_figures(line)}" for line in worst]
-    text = f"{_named(late, lines)}: late {since(began, now_wall)}"
+    text = f"{_named(late, lines)}: late{_since(late, now_wall)}"
     return Headline(Level.BAD, text, "; ".join(figures), began)
 
 
@@ -96,6 +107,12 @@ def _named(some: Sequence[Line], lines: Sequence[Line]) -> str:
     if len(some) <= NAMED:
         return some_of([line.name for line in some])
     return f"{len(some):,} of {counted(len(lines), 'watch')}"
+
+
+def _since(some: Sequence[Line], now_wall: float) -> str:
+    """Since when: where they did not begin together, that of the first, who stands first."""
+    first, *others = (since(line.since_wall, now_wall) for line in some)
+    return f", the first {first}" if any(other != first for other in others) else f" {first}"
 
 
 def _estimate(line: Line) -> float:
@@ -111,14 +128,14 @@ def _figures(line: Line) -> str:
 def _stalled(stalled: Sequence[Line], lines: Sequence[Line], now_wall: float) -> Headline:
     began = stalled[0].since_wall
     longest = max(line.stream.stalled_for or 0.0 for line in stalled)
-    text = f"{_named(stalled, lines)}: nothing is delivered {since(began, now_wall)}"
+    text = f"{_named(stalled, lines)}: nothing is delivered{_since(stalled, now_wall)}"
     return Headline(Level.BAD, text, f"events are withheld for {duration(longest)}", began)
 
 
 def _closed(closed: Sequence[Line], lines: Sequence[Line], now_wall: float) -> Headline:
     names = some_of([line.name for line in closed])
     began = closed[0].since_wall
-    text = f"{len(closed)} of {counted(len(lines), 'watch')} cannot be kept open {since(began, now_wall)}"
+    text = f"{len(closed)} of {counted(len(lines), 'watch')} cannot be kept open{_since(closed, now_wall)}"
     failure = closed[0].stream.last_failure
     return Headline(Level.BAD, text, f"{names}. {failure.message if failure else ''}".rstrip(), began)
 

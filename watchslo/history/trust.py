@@ -1,7 +1,7 @@
 """Can the figures be trusted? What the monitor knows of itself, in a sentence each: it must not blame others."""
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from watchslo.history.headline import Level, stopped_for
@@ -9,6 +9,7 @@ from watchslo.history.series import Key
 from watchslo.history.words import counted, duration, moment, since
 from watchslo.snapshot import DomainReading, MonitorReading, Snapshot, TrackReading
 
+QUESTION = "Can I trust this?"
 MINUTE_POINTS = 12  # evaluations, one every five seconds
 ON_TIME_SECONDS = 0.025  # a heartbeat: later ones are seen in figures of that size
 ON_TIME_SHARE = 0.99
@@ -33,6 +34,18 @@ class _Sums:
     on_time: int
     tainted: float
     events: Mapping[Key, tuple[int, int]]  # measured and left out, of those watches whose clock is known
+
+
+def summary(checks: Sequence[Check]) -> Check:
+    """All checks in one, for the verdict: before others are blamed it has to be known that it is not us."""
+    failed, unknown = (
+        ", ".join(check.name for check in checks if check.level is level) for level in (Level.BAD, Level.UNKNOWN)
+    )
+    if failed:
+        return Check(QUESTION, Level.BAD, f"Look at us first: {failed}.")
+    if unknown:
+        return Check(QUESTION, Level.UNKNOWN, f"Yes, but not all is known: {unknown}.")
+    return Check(QUESTION, Level.GOOD, "Yes, watchslo itself is well.")
 
 
 class Trust:

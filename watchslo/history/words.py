@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 ABSENT = "–"  # noqa: RUF001 - typography: this is for people
 ROUNDED_TO_SECONDS = 0.9995  # from here on three digits would write 1000 ms
 WHOLE_SECONDS = 99.95
+MINUTE = 60.0  # seconds
 NAMED = 3  # in one sentence; the table has all of them
 
 
@@ -28,6 +29,16 @@ def since(wall: float, now_wall: float) -> str:
     """`since 14:02 UTC`, with the date where that is another day."""
     then, now = datetime.fromtimestamp(wall, UTC), datetime.fromtimestamp(now_wall, UTC)
     return f"since {then:%H:%M} UTC" if then.date() == now.date() else f"since {then:%Y-%m-%d %H:%M} UTC"
+
+
+def lasting(seconds: float) -> str:
+    """How long something goes on, as people say it: `40 s`, `12 min`, `3 h 5 min`, `2 d 4 h`."""
+    if seconds < MINUTE:
+        return f"{seconds:.0f} s"
+    minutes = int(seconds // MINUTE)
+    (days, hours), minutes = divmod(minutes // 60, 24), minutes % 60
+    parts = [f"{days} d", f"{hours} h"] if days else [f"{hours} h", f"{minutes} min"]
+    return " ".join(part for part in parts if not part.startswith("0 "))
 
 
 def counted(count: int, noun: str) -> str:

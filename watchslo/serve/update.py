@@ -138,6 +138,7 @@ class Update(Part):
     verdict: Verdict
     not_ready: list[str]
     causes: list[Diagnosed]
+    trust: Check
     checks: list[Check]
     apiservers: list[ApiserverLine]
     watches: list[WatchLine]
@@ -296,6 +297,7 @@ def _encode(
         verdict=Verdict.model_validate(account.headline),
         not_ready=list(snapshot.monitor.not_ready),
         causes=[Diagnosed.model_validate(cause) for cause in snapshot.causes],
+        trust=Check.model_validate(account.trust),
         checks=[Check.model_validate(check) for check in account.checks],
         apiservers=apiservers(snapshot),
         watches=some_watches,

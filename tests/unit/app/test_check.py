@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.progress import Progress
 
 from tests.support.loop import START_SECONDS as BEGINNING
 from tests.unit.app.conftest import Run
@@ -182,6 +183,25 @@ def test_what_apiservers_say_is_no_markup(
     cluster.failures["*", "*"] = replace(_refused(), message=said)
     assert ask() == 2
     assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("said", ["[/red] [bold]", "Connection refused by http://10.0.0.1"])
+def test_what_the_start_waits_for_is_shown(
+    ask: Check, capsys: pytest.CaptureFixture[str], cluster: Cluster, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    """In half a minute somebody may well mend it."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr("watchslo.app.check.Progress", AtOnce)
+    cluster.failures["*", "*"] = replace(_refused(), message=said)
+    assert ask() == 2
+    assert f"The cluster is being discovered. {said}" in capsys.readouterr().err
+
+
+class AtOnce(Progress):
+    """Shows each change, though no time passes."""
+
+    def update(self, *given: Any, **changes: Any) -> None:
+        super().update(*given, **changes, refresh=True)
 
 
 def test_a_cluster_that_cannot_be_reached_is_not_measured(ask: Check, cluster: Cluster) -> None:

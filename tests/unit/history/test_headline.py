@@ -59,6 +59,22 @@ def test_many_are_counted() -> None:
     assert say(*[LATE] * 4, WITHIN).text == "4 of 5 watches: late since 22:13 UTC"
 
 
+@pytest.mark.parametrize(("seconds", "figures"), [(59.0, "P99 2.3 s"), (60.0, "for 1 min; P99 2.3 s")])
+def test_says_for_how_long(seconds: float, figures: str) -> None:
+    """Who is woken by night need not reckon with UTC."""
+    assert say(LATE, after=seconds).figures.startswith(figures)
+
+
+def test_blames_none_for_the_time_of_another() -> None:
+    first, second = Judge(), Judge()
+    first.line(LATE, NOW)
+    said = headline(
+        replace(readings.SNAPSHOT, streams=(LATE, LATE), at_wall=NOW + 300),
+        [first.line(LATE, NOW + 59), replace(second.line(LATE, NOW + 300), since_wall=NOW + 240)],
+    )
+    assert said.text == "pods, pods: late, the first since 22:13 UTC"
+
+
 def test_the_figures_are_those_of_the_worst() -> None:
     worst = replace(
         LATE, track=replace(LATE.track, windows=(replace(LATE.track.windows[0], quantiles=(
@@ -94,8 +110,12 @@ class TestWhatCannotBeTold:
     def test_the_clock_stopped(self) -> None:
         said = say(LATE, domains=silent(120.0, "The apiserver refuses the connection."))
         assert said.text == "Cannot tell: the clock does not tick since 22:11 UTC."
-        assert (said.figures, said.level) == ("The apiserver refuses the connection.", Level.UNKNOWN)
+        assert (said.figures, said.level) == ("for 2 min; The apiserver refuses the connection.", Level.UNKNOWN)
         assert said.since_wall == NOW - 120.0
+
+    def test_why_is_said_once(self) -> None:
+        monitor = replace(readings.MONITOR, not_ready=("The revision clock does not tick: No answer.",))
+        assert say(LATE, domains=silent(None, "No answer."), monitor=monitor).figures == ""
 
     def test_the_clock_never_ticked(self) -> None:
         said = say(LATE, domains=silent(None, None))

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 from tests.unit.serve import readings
 from watchslo.history.judgement import FORGIVEN_SECONDS, P99, Condition, Judge, Line, name_of
-from watchslo.history.words import counted, duration, since, some_of
+from watchslo.history.words import counted, duration, lasting, since, some_of
 from watchslo.snapshot import QuantileReading, StreamReading, WindowReading
 
 NOW = 1_700_000_000.0
@@ -80,6 +80,10 @@ class TestWords:
     def test_durations_have_three_digits(self) -> None:
         said = [duration(one) for one in (0.0, 0.00085, 0.0123, 0.99949, 0.9995, 1.25, 99.94, 128.0, math.inf)]
         assert said == ["0 ms", "0.85 ms", "12.3 ms", "999 ms", "1 s", "1.25 s", "99.9 s", "128 s", "∞"]
+
+    def test_what_lasts_is_said_as_people_do(self) -> None:
+        said = [lasting(one) for one in (0.0, 59.0, 60.0, 3599.0, 3600.0, 11_100.0, 86_400.0, 187_200.0)]
+        assert said == ["0 s", "59 s", "1 min", "59 min", "1 h", "3 h 5 min", "1 d", "2 d 4 h"]
 
     def test_another_day_is_named(self) -> None:
         assert since(NOW, NOW + 60) == "since 22:13 UTC"

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 from tests.unit.serve import readings
 from watchslo.history.headline import Level
-from watchslo.history.trust import MINUTE_POINTS, Check, Trust
+from watchslo.history.trust import MINUTE_POINTS, QUESTION, Check, Trust, summary
 from watchslo.snapshot import HistogramReading, Snapshot
 
 EDGES = (0.005, 0.025, 0.15)
@@ -101,3 +101,18 @@ def test_a_refused_configuration_is_said() -> None:
 
 def test_unproven_revisions_are_said() -> None:
     assert checked(SNAPSHOT)["Revisions of 10.0.0.1:6443"].text == "Unproven: its storage is kine, not etcd"
+
+
+class TestSummary:
+    GOOD, UNKNOWN, BAD = (Check(level.name.title(), level, "…") for level in (Level.GOOD, Level.UNKNOWN, Level.BAD))
+
+    def test_all_is_well(self) -> None:
+        assert summary([self.GOOD]) == Check(QUESTION, Level.GOOD, "Yes, watchslo itself is well.")
+
+    def test_something_is_not_known(self) -> None:
+        found = summary([self.GOOD, self.UNKNOWN])
+        assert (found.level, found.text) == (Level.UNKNOWN, "Yes, but not all is known: Unknown.")
+
+    def test_what_failed_goes_first(self) -> None:
+        found = summary([self.UNKNOWN, self.BAD, self.GOOD, self.BAD])
+        assert (found.level, found.text) == (Level.BAD, "Look at us first: Bad, Bad.")

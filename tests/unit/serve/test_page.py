@@ -147,6 +147,13 @@ def test_the_headline_is_the_verdict() -> None:
     assert '<p id="figures">events are withheld for 33.5 s</p>' in text
 
 
+def test_whether_it_may_be_us_stands_beside_the_verdict() -> None:
+    """Who is on call must not have to look for it."""
+    verdict = html(readings.SNAPSHOT).partition('<section id="verdict"')[2].partition("</section>")[0]
+    assert '<p id="trust" class="bad"><span aria-hidden="true">✗</span> <a href="#trust-title">' in verdict
+    assert "<span>Look at us first: Clock of jobs.batch.</span>" in verdict
+
+
 def test_causes_stand_below_it_with_what_to_look_at() -> None:
     causes = html(readings.SNAPSHOT).partition('<ul id="causes"')[2].partition("</ul>")[0]
     first, second = causes.split("<li>")[1:]

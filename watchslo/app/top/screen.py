@@ -23,7 +23,9 @@ LOOK_SECONDS = 1.0
 MOST_NOTES = 5  # or they would leave no room for the table
 COLUMNS = (*HEADINGS[:-1], "VERDICT")
 NAME_COLUMN, VERDICT_COLUMN = 0, len(COLUMNS) - 1
-KEYS_HELP = f"1-{len(COLUMNS)} sort by that column, again to turn it round   / filter   ↑↓ scroll   q quit"
+FIGURES_WIDTH = 64  # of all columns but the names, with what is between them
+LEAST_NAME = 20  # characters; where there is no room even for these, figures have to be scrolled to
+KEYS_HELP = f"q quit   / filter   ↑↓ scroll   1-{len(COLUMNS)} sort by that column, again to turn it round"
 
 
 def first_of(notes: Sequence[str]) -> list[str]:
@@ -31,6 +33,14 @@ def first_of(notes: Sequence[str]) -> list[str]:
     if len(notes) <= MOST_NOTES:
         return list(notes)
     return [*notes[: MOST_NOTES - 1], f"… and {len(notes) - MOST_NOTES + 1} more such."]
+
+
+def shortened(name: str, room: int) -> str:
+    """A name as long as there is room: it begins with the resource, and ends with the apiserver."""
+    if len(name) <= room:
+        return name
+    end = (room - 1) // 3
+    return f"{name[: room - 1 - end]}…{name[-end:]}"
 
 
 async def show(source: Source) -> None:
@@ -55,6 +65,7 @@ class Top(App[None]):
     #place { text-style: dim; height: 1; }
     #link { color: $text-error; text-style: bold; }
     #headline { text-style: bold; }
+    #notes { max-height: 30%; }
     #keys { dock: bottom; height: 1; text-style: dim; }
     DataTable { height: 1fr; background: transparent; }
     Input { dock: bottom; height: 1; border: none; padding: 0; }
@@ -74,6 +85,7 @@ class Top(App[None]):
         self._choice = Choice()
         self._link = Link()
         self._view: View | None = None
+        self._room = 0  # for names, in characters
 
     def compose(self) -> ComposeResult:
         yield Static(id="place", markup=False)
@@ -180,13 +192,16 @@ class Top(App[None]):
 
     def _fill(self, lines: list[Line]) -> None:
         """Brings the rows up to date where they stand, so that nothing scrolls away from under somebody's eyes."""
-        table = self._table
+        table, room = self._table, max(LEAST_NAME, self.size.width - FIGURES_WIDTH)
+        if room != self._room:
+            self._room = room
+            self._head()  # with columns that may be narrower
         for number in range(table.row_count, len(lines)):
             table.add_row(*(Text() for _ in COLUMNS), key=str(number))
         for number in range(len(lines), table.row_count):
             table.remove_row(str(number))
         for row, line in enumerate(lines):
-            for column, text in enumerate((line.name, *figures(line), says(line))):
+            for column, text in enumerate((shortened(line.name, room), *figures(line), says(line))):
                 left = column in (NAME_COLUMN, VERDICT_COLUMN)
                 self._write(row, column, Text(text, STYLES[line.verdict], justify="left" if left else "right"))
 

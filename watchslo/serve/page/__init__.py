@@ -14,6 +14,7 @@ from fastapi import Response
 from watchslo.history.chronicle import Account, Chronicle
 from watchslo.history.headline import Headline, Level
 from watchslo.history.judgement import BAD, Condition
+from watchslo.history.trust import Check
 from watchslo.history.words import ABSENT, counted, duration, moment
 from watchslo.serve import update
 from watchslo.serve.feed import Feed
@@ -42,6 +43,7 @@ def encode(account: Account) -> Document:
     html = _INDEX.substitute(
         title=escape(f"watchslo: {cluster}" if cluster else "watchslo"),
         verdict=_verdict(account.headline),
+        trust=_trust(account.trust),
         causes="".join(f"<li>{_cause(cause)}" for cause in snapshot.causes),
         readiness=_readiness(snapshot.monitor),
         checks="".join(
@@ -63,6 +65,13 @@ def _verdict(headline: Headline) -> str:
         f'<p id="headline" class="{headline.level}" aria-live="polite" aria-atomic="true">'
         f'<span aria-hidden="true">{SIGNS[headline.level]}</span> <span>{escape(headline.text)}</span></p>'
         f'<p id="figures">{escape(headline.figures)}</p>'
+    )
+
+
+def _trust(check: Check) -> str:
+    return (
+        f'<p id="trust" class="{check.level}"><span aria-hidden="true">{SIGNS[check.level]}</span> '
+        f'<a href="#trust-title">{escape(check.name)}</a> <span>{escape(check.text)}</span></p>'
     )
 
 

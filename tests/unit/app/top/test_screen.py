@@ -113,6 +113,22 @@ async def test_notes_leave_room_for_the_table(shown: Pilot[None], source: Told) 
     assert len(said(shown, "notes").splitlines()) == 5
 
 
+async def test_a_small_terminal_shows_the_figures_of_long_names(source: Told) -> None:
+    long = replace(VIEW.lines[0], watch="horizontalrunners.infrastructure.example.com", apiserver="10.0.0.1:6443")
+    short, whole = "horizontalrun…1:6443", "horizontalrunners.infrastructure.example.com at 10.0.0.1:6443"
+    source.now = replace(VIEW, lines=(long,), causes=("late, " * 60,) * 3)
+    async with Top(source).run_test(size=(80, 16)) as pilot:
+        await until(pilot, lambda: bool(rows(pilot)))
+        assert rows(pilot) == [short]
+        table = pilot.app.query_one(DataTable)
+        assert table.size.height > 3, "room for some watches"
+        await pilot.resize_terminal(140, 30)
+        await until(pilot, lambda: rows(pilot) == [whole])
+        await pilot.resize_terminal(80, 16)
+        await until(pilot, lambda: rows(pilot) == [short])
+        await until(pilot, lambda: table.ordered_columns[0].content_width == len(short))  # figures are seen again
+
+
 async def test_an_outage_is_said_and_ends(shown: Pilot[None], source: Told) -> None:
     source.now = ConnectError("nobody listens there")
     await until(shown, lambda: said(shown, "link").startswith("Disconnected since "))

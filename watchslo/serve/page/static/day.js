@@ -3,6 +3,7 @@
 import { count, minute, setText } from "./words.js";
 
 const NO_DATA = "0";
+const GOOD = "1";
 const BAD = "2";
 const MINUTE = 60000;
 
@@ -12,6 +13,7 @@ export class Day {
     this.text = text;
     this.day = null;
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+    new ResizeObserver(() => this.draw()).observe(canvas);
   }
 
   update(day) {
@@ -29,18 +31,24 @@ export class Day {
     return minute(new Date(until - MINUTE * (this.day.minutes.length - 1 - place)).toISOString());
   }
 
+  // In pixels of the screen, bad minutes last: where a minute is narrower than one, none of them may get lost.
   draw() {
     if (!this.day) return;
-    const context = this.canvas.getContext("2d");
-    const { width, height } = this.canvas;
+    const { canvas, day: { minutes } } = this;
+    const context = canvas.getContext("2d");
+    canvas.width = Math.round(canvas.clientWidth * devicePixelRatio);
+    canvas.height = Math.round(canvas.clientHeight * devicePixelRatio);
+    const { width, height } = canvas;
     const style = getComputedStyle(document.documentElement);
     const [good, bad] = ["--good", "--bad"].map((name) => style.getPropertyValue(name));
-    context.clearRect(0, 0, width, height);
-    [...this.day.minutes].forEach((digit, place) => {
-      if (digit === NO_DATA) return;
-      const high = digit === BAD ? height : height / 3;
-      context.fillStyle = digit === BAD ? bad : good;
-      context.fillRect(place, height - high, 1, high);
-    });
+    for (const [wanted, high, colour] of [[GOOD, height / 3, good], [BAD, height, bad]]) {
+      context.fillStyle = colour;
+      [...minutes].forEach((digit, place) => {
+        if (digit !== wanted) return;
+        const left = Math.floor(place * width / minutes.length);
+        const right = Math.floor((place + 1) * width / minutes.length);
+        context.fillRect(left, height - high, Math.max(1, right - left), high);
+      });
+    }
   }
 }

@@ -4,6 +4,9 @@ const SILENT_MS = 12000; // two evaluations and a bit: what stands here is old
 const DEAD_MS = 30000; // three heartbeats: a connection that looks open
 const AGAIN_MS = 2000;
 
+// A clock that was set back must not make silence look young.
+const since = (then) => Math.abs(Date.now() - then);
+
 export class Feed {
   // `told(update, whole)` for all that comes, `state(connected)` whenever that changes.
   constructor(url, told, state) {
@@ -11,6 +14,7 @@ export class Feed {
     this.told = told;
     this.state = state;
     this.connected = true;
+    this.heard = Date.now();
     this.open();
     setInterval(() => this.look(), 1000);
     // Browsers have six connections for one server: tabs that nobody looks at would leave none to the others.
@@ -19,7 +23,7 @@ export class Feed {
 
   open() {
     this.source?.close();
-    this.heard = Date.now();
+    this.opened = Date.now();
     this.source = new EventSource(this.url);
     this.source.addEventListener("full", (event) => this.take(event, true));
     this.source.addEventListener("delta", (event) => this.take(event, false));
@@ -40,9 +44,8 @@ export class Feed {
 
   look() {
     if (document.hidden) return;
-    const silent = Date.now() - this.heard;
-    if (silent > SILENT_MS) this.say(false);
-    if (silent > DEAD_MS) this.open();
+    if (since(this.heard) > SILENT_MS) this.say(false);
+    if (Math.min(since(this.heard), since(this.opened)) > DEAD_MS) this.open();
   }
 
   say(connected) {

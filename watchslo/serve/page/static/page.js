@@ -29,6 +29,14 @@ function showVerdict({ level, text, figures }) {
   setText(at("figures"), figures);
 }
 
+function showTrust({ level, text }) {
+  const line = at("trust");
+  if (line.className !== level) line.className = level;
+  const [sign, , words] = line.children;
+  setText(sign, SIGNS[level]);
+  setText(words, text);
+}
+
 // Lists that are short: written anew, but only when they have changed.
 const written = new Map();
 function showList(id, items, make) {
@@ -70,6 +78,7 @@ function show(update, whole) {
   update.gone.forEach((key) => watches.delete(key));
   update.watches.forEach((watch) => watches.set(watch.key, watch));
   showVerdict(update.verdict);
+  showTrust(update.trust);
   showList("readiness", update.notReady, (reason) => element("li", {}, reason));
   showList("causes", update.causes, cause);
   showList("checks", update.checks, check);
