@@ -47,7 +47,7 @@ e2e: assets ## Run the contract and the whole daemon against real apiservers; wh
 	@$(MAKE) --jobs=2 --output-sync=target --keep-going timed patient
 
 timed: assets ## The part of e2e that asks when something comes
-	$(BIN)/pytest -m "not patient" tests/contract tests/e2e
+	$(BIN)/pytest -m "not patient" --timeout=300 tests/contract tests/e2e
 
 patient: assets ## The part of e2e that asks only whether it comes, as idle work
 	$(PATIENTLY) $(BIN)/pytest -m patient --timeout=600 tests/contract tests/e2e

@@ -150,7 +150,9 @@ def webhook_slow(stage: Stage, random: Random) -> Iterator[Struck]:
 def stream_stalled(stage: Stage, random: Random) -> Iterator[Struck]:
     """One watch's connection dies without a word; it is never mended, but the watch may be opened anew."""
     member = random.choice(stage.lab.members)
-    number = random.choice(_busy_connections(member.client))
+    while not (busy := _busy_connections(member.client)):
+        time.sleep(LOOK_BACK_SECONDS)  # this machine stood still
+    number = random.choice(busy)
     member.client.control({"name": "hole-to-client", "connections": number}, "/faults")
     try:
         yield Struck("connection lost", (Truth(Cause.STALLED_STREAM, member.name),))

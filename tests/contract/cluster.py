@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tests.contract.backend import Backend
-from tests.support.control_plane import ControlPlane
+from tests.support.control_plane import END_SECONDS, ControlPlane
 from tests.support.daemon import Proxy, Simulator
 from tests.support.writer import Write, Writer, configmap
 from watchslo.kube.access import Access, Connection, Credentials, tls_context
@@ -90,7 +90,7 @@ class RealCluster:
 
     async def restart(self) -> None:
         apiserver = self._plane.apiservers[0]
-        await asyncio.to_thread(apiserver.process.stop)
+        await asyncio.to_thread(apiserver.process.stop, END_SECONDS)
         apiserver.start()
 
     async def until_ready(self) -> None:
@@ -104,6 +104,16 @@ class RealCluster:
             yield
         finally:
             await asyncio.to_thread(self._link.control, {"law": "none"})
+
+    @contextlib.asynccontextmanager
+    async def frozen(self) -> AsyncIterator[None]:
+        """Lets nothing come of what etcd says, but of leases; all of it comes afterwards."""
+        assert self._link is not None
+        await asyncio.to_thread(self._link.switch_on, "hole-to-client")
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(self._link.switch_off, "hole-to-client")
 
     @contextlib.asynccontextmanager
     async def without_rights(self, resource: Resource) -> AsyncIterator[Access]:

@@ -24,10 +24,12 @@ from tests.contract.cluster import (
     new_namespace,
     simulator,
 )
+from tests.contract.watch import PATIENCE_SECONDS
 from tests.support.assets import Assets
 from tests.support.control_plane import ControlPlane, Etcd, override
 from tests.support.daemon import Proxy
 from tests.support.writer import Writer
+from watchslo.kube import client as kube_client
 from watchslo.kube.client import Client
 from watchslo.watch import machine
 
@@ -170,6 +172,13 @@ async def split_client(split_cluster: Cluster) -> AsyncIterator[Client]:
 
 
 # Who writes and who reads
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets our client wait as long as an apiserver needs that is idle work: that is no failure of it."""
+    for name in ("CONNECT_SECONDS", "TICK_SECONDS"):
+        monkeypatch.setattr(kube_client, name, PATIENCE_SECONDS)
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.contract.cluster import DEFINITIONS, Author
-from tests.contract.watch import Event, Watch, starting
+from tests.contract.watch import PATIENCE_SECONDS, Event, Watch, starting
 from tests.support.writer import Writer, crd
 from watchslo.kube.client import Client
 from watchslo.kube.discovery import Catalogue, Discovery
@@ -33,8 +33,10 @@ class Definition:
         await asyncio.to_thread(self._writer.create, DEFINITIONS.path(), definition)
 
     async def change(self) -> None:
-        change = {"spec": {"names": {"shortNames": ["wdg"]}}}
-        await asyncio.to_thread(self._writer.patch, self._path, change)
+        """Not its names: once these are accepted, apiservers begin with a new cache for the second time."""
+        (version,) = crd("widgets", "Widget", self.resource.group)["spec"]["versions"]
+        version["schema"]["openAPIV3Schema"]["description"] = "Changed."
+        await asyncio.to_thread(self._writer.patch, self._path, {"spec": {"versions": [version]}})
 
     async def delete(self) -> None:
         await asyncio.to_thread(self._writer.delete, self._path)
@@ -84,7 +86,7 @@ async def test_discovery_finds_what_is_defined_and_forgets_what_is_not_any_more(
     discovery = Discovery(lambda: client)
 
     async def until_served(*, served: bool) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while True:
                 catalogue = await discovery.refresh()
                 assert isinstance(catalogue, Catalogue)

@@ -12,7 +12,7 @@ import pytest
 from tests.contract.backend import BACKENDS, Backend
 from tests.contract.cluster import CONFIGMAPS, DEFINITIONS, EVENTS, Author, Cluster, client_of, event, new_namespace
 from tests.contract.judge import get
-from tests.contract.watch import EVERYTHING, Event, Watch, event_of, now, opened, up_to, watching
+from tests.contract.watch import EVERYTHING, PATIENCE_SECONDS, Event, Watch, event_of, now, opened, up_to, watching
 from tests.support.writer import StatusError, Writer, configmap, crd
 from watchslo.kube.client import Client, Page, Selectors
 from watchslo.kube.representation import Representation
@@ -98,7 +98,7 @@ async def define(client: Client, writer: Writer) -> None:
     """Defines widgets, if nobody has, and waits until they are served."""
     with contextlib.suppress(StatusError):
         await asyncio.to_thread(writer.create, DEFINITIONS.path(), crd("widgets", "Widget", WIDGETS.group))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while isinstance(await client.read_nothing(WIDGETS, "default", "tick"), Failure):  # noqa: ASYNC110 - it is not said
             await asyncio.sleep(0.05)
 
@@ -136,7 +136,7 @@ async def observe(client: Client, author: Author, steps: list[Step]) -> Outcome:
 
 async def replay(client: Client, author: Author, start: int, end: int, scope: str, form: Representation) -> list[Event]:
     """What a watch from `start` brings that is opened when all is over."""
-    async with opened(client, author, start, timeout=20, representation=form, selectors=SCOPES[scope]) as stream:
+    async with opened(client, author, start, timeout=120, representation=form, selectors=SCOPES[scope]) as stream:
         return [event_of(frame) async for _, frame in up_to(end, stream)]
 
 

@@ -4,6 +4,8 @@ import asyncio
 import time
 from collections.abc import Callable
 
+import pytest
+
 from tests.contract.backend import only
 from tests.contract.cluster import (
     CONFIGMAPS,
@@ -29,6 +31,7 @@ from watchslo.watch.strategy import CACHE, PAGED, PARALLEL, STRATEGIES, TAIL, St
 
 PROBE_SECONDS = 0.25
 LATE_SECONDS = 0.6
+MOST_TRIES = 5
 
 
 async def judged(client: Client, tick: Resource, resources: list[Resource], author: Author) -> dict[str, Membership]:
@@ -88,11 +91,15 @@ async def test_consistent_read_of_a_late_cache_waits_for_it_while_others_are_pro
     split_cluster: Cluster, split_client: Client, beside_author: Author
 ) -> None:
     async with split_cluster.late(LATE_SECONDS):
+        began = time.monotonic()
         created = await beside_author.create("object")
-        late, prompt = await asyncio.gather(read(split_client, CONFIGMAPS), read(split_client, LEASES))
-    assert late.revision >= created
-    assert prompt.revision >= created
-    assert late.round_trip > 0.7 * LATE_SECONDS > prompt.round_trip
+        waiting = asyncio.create_task(read(split_client, CONFIGMAPS))
+        prompt = [await read(split_client, LEASES) for _ in range(3)]
+        late = await waiting
+    assert all(reading.revision >= created for reading in (late, *prompt))
+    assert late.answered - began > 0.7 * LATE_SECONDS
+    # This machine may hold up one of them, and not all.
+    assert min(reading.round_trip for reading in prompt) < 0.7 * LATE_SECONDS
 
 
 async def test_any_revision_of_a_late_cache_comes_at_once_and_is_old(
@@ -101,12 +108,15 @@ async def test_any_revision_of_a_late_cache_comes_at_once_and_is_old(
     path = CONFIGMAPS.path(beside_author.namespace)
     with split_cluster.writer() as reader:
         async with split_cluster.late(LATE_SECONDS):
-            created = await beside_author.create("object")
-            began = time.monotonic()
-            answer = await get(reader, path, resourceVersion="0")
-            took = time.monotonic() - began
+            for number in range(MOST_TRIES):
+                began = time.monotonic()
+                created = await beside_author.create(f"object-{number}")
+                answer = await get(reader, path, resourceVersion="0")
+                if time.monotonic() - began < 0.7 * LATE_SECONDS:  # before the cache can have heard of it
+                    break
+            else:
+                pytest.fail(f"none of {MOST_TRIES} answers came at once")
     assert int(answer["metadata"]["resourceVersion"]) < created
-    assert took < 0.7 * LATE_SECONDS
 
 
 async def test_events_of_a_late_cache_are_late(
@@ -114,10 +124,10 @@ async def test_events_of_a_late_cache_are_late(
 ) -> None:
     watch = Watch(split_client, CONFIGMAPS, beside_author.namespace)
     async with watching(watch), split_cluster.late(LATE_SECONDS):
+        began = time.monotonic()
         created = await beside_author.create("object")
-        written = time.monotonic()
         await watch.until_seen(created)
-        assert time.monotonic() - written > 0.7 * LATE_SECONDS
+        assert time.monotonic() - began > 0.7 * LATE_SECONDS
 
 
 # A cache that is not ready, because its resource is new and etcd is slow to fill it
@@ -154,7 +164,10 @@ def refused(watch: Watch) -> list[Failure]:
 async def test_list_of_nothing_is_refused_while_the_cache_is_not_ready_but_not_a_list_of_one(
     split_cluster: Cluster, split_client: Client, beside: Cluster, fresh_name: Callable[[], str]
 ) -> None:
-    watches = await watches_of_an_unready_cache(split_cluster, split_client, beside, fresh_name)
+    for _ in range(MOST_TRIES):
+        watches = await watches_of_an_unready_cache(split_cluster, split_client, beside, fresh_name)
+        if refused(watches[TAIL]) and refused(watches[CACHE]):
+            break  # else this machine stood still until the cache was ready
     (failure,) = refused(watches[TAIL])
     assert (failure.status, failure.reason, failure.retry_after) == (429, Reason.THROTTLED, 1.0)
     assert ListRequest(limit=1) in watches[TAIL].requests

@@ -1,6 +1,8 @@
 """410: how it comes to revisions that are history, and what comes after it."""
 
+import itertools
 import re
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,7 +14,7 @@ from watchslo.kube.client import Client
 from watchslo.watch.decode import Error
 from watchslo.watch.failure import Phase, Reason, classify_stream_error
 from watchslo.watch.machine import State
-from watchslo.watch.messages import BookmarkSeen, Expired, Relisted, RelistReason
+from watchslo.watch.messages import BookmarkSeen, Expired, Fact, Relisted, RelistReason, WatchClosed
 from watchslo.watch.strategy import STRATEGIES
 
 pytestmark = pytest.mark.patient
@@ -25,7 +27,7 @@ async def test_watch_of_a_compacted_revision_without_a_cache_expires_in_the_stre
     await reporter.change("object")
     await reporter.change("object")
     await cluster.compact()
-    async with opened(client, reporter, old, timeout=10) as stream:
+    async with opened(client, reporter, old, timeout=60) as stream:
         ((_, error),) = [arrived async for arrived in frames(stream)]
     assert isinstance(error, Error)
     assert (error.object.code, error.object.reason) == (410, "Expired")
@@ -122,7 +124,7 @@ async def test_restart_of_the_apiserver_ends_watches_cleanly_and_forgets_what_ca
         await uncached.until_seen(revisions[-1])
     for watch in cached:
         assert watch.closed()[0] is Reason.FORCED
-        assert not watch.said(BookmarkSeen)
+        assert not any(isinstance(fact, BookmarkSeen) for fact in until_closed(watch))
         assert watch.said(Expired) == [Expired(Phase.STREAM)]
         assert watch.events == [Event("ADDED", before), Event("MODIFIED", after)]
     assert uncached.closed()[0] is Reason.FORCED
@@ -131,9 +133,14 @@ async def test_restart_of_the_apiserver_ends_watches_cleanly_and_forgets_what_ca
     await expect_oldest_to_be_named(client, author, before)
 
 
+def until_closed(watch: Watch) -> Iterator[Fact]:
+    """What was said until its first watch ended."""
+    return itertools.takewhile(lambda fact: not isinstance(fact, WatchClosed), watch.facts)
+
+
 async def expect_oldest_to_be_named(client: Client, author: Author, old: int) -> None:
     """A watch from `old` ends in an error that names the oldest revision to watch from."""
-    async with opened(client, author, old, timeout=10) as stream:
+    async with opened(client, author, old, timeout=60) as stream:
         ((_, error),) = [arrived async for arrived in frames(stream)]
     assert isinstance(error, Error)
     assert (error.object.code, error.object.reason) == (410, "Expired")
@@ -143,7 +150,7 @@ async def expect_oldest_to_be_named(client: Client, author: Author, old: int) ->
     oldest = int(named[1])
     assert old < oldest <= await now(client)
     created = await author.create("another")
-    async with opened(client, author, oldest, timeout=10) as stream:
+    async with opened(client, author, oldest, timeout=60) as stream:
         assert [revision_of(frame) async for _, frame in up_to(created, stream)][-1] == created
-    async with opened(client, author, oldest - 1, timeout=10) as stream:
+    async with opened(client, author, oldest - 1, timeout=60) as stream:
         assert [type(frame) async for _, frame in frames(stream)] == [Error]

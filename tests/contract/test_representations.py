@@ -89,7 +89,7 @@ async def test_objects_that_begin_or_cease_to_match_are_added_or_deleted_at_the_
         modified = [Event("MODIFIED", revision) for revision in (begun, stayed, ceased, again)]
         assert watch.events == [Event("ADDED", created), *modified, Event("DELETED", deleted)]
     for form in Representation:
-        async with opened(client, scribe, start, timeout=20, representation=form, selectors=LABELLED) as stream:
+        async with opened(client, scribe, start, timeout=120, representation=form, selectors=LABELLED) as stream:
             assert [event_of(frame) async for _, frame in up_to(other, stream)] == matching
 
 

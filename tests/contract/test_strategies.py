@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.contract.backend import only
-from tests.contract.cluster import CONFIGMAPS, EVENTS, Author, Cluster, SimulatedCluster, connection
+from tests.contract.cluster import CONFIGMAPS, EVENTS, Author, Cluster, RealCluster, SimulatedCluster, connection
 from tests.contract.watch import Event, Interrupted, Watch, starting, synced
 from watchslo.kube.client import Client, Page, Stream
 from watchslo.kube.limiter import Limiter
@@ -331,14 +331,17 @@ class Balanced(Client):
 async def test_list_from_a_cache_that_is_behind_is_time_travel_and_nothing_to_watch_from(
     split_cluster: Cluster, split_client: Client, beside_client: Client, beside_author: Author
 ) -> None:
+    assert isinstance(split_cluster, RealCluster)
     client = Balanced(lists=split_client, watches=beside_client)
     watch = Watch(client, CONFIGMAPS, beside_author.namespace, strategy=CACHE)
-    async with synced(watch), split_cluster.late(1.5):
-        created = await beside_author.create("object")
-        await watch.until_seen(created)
-        client.forgets = True
-        with watch.closed_meanwhile():
-            pass
+    async with synced(watch):
+        async with split_cluster.frozen():
+            created = await beside_author.create("object")
+            await watch.until_seen(created)
+            client.forgets = True
+            with watch.closed_meanwhile():
+                pass
+            await watch.until_said(TimeTravel)
         await watch.until_said(ListDone, times=2)
         await watch.until_watching()
         changed = await beside_author.change("object")

@@ -31,6 +31,7 @@ INCIDENT_SECONDS = 20.0
 NAMED_SECONDS = 30.0
 CLEARED_SECONDS = 60.0
 AFTERWARDS_SECONDS = 10.0  # in which nothing is named any more
+OURS = {"monitor_overloaded"}  # true wherever this machine stands still, whoever is hurt
 LATE_SECONDS = 0.3  # the P50 of nobody who is healthy
 SETTLE_SECONDS = 8.0  # until what came last is sealed and evaluated
 UNTOUCHED = ("closed", "relists", "expired", "gapRevisions", "stalls", "lostEvents", "orderViolations")
@@ -88,9 +89,13 @@ def test_the_service_is_watched_as_one(lab: HighAvailability, writing: Writing, 
     with daemon(tmp_path, lab.kubeconfig()) as running:
         until_watched(running, "service")
         until_measured(running, 1)
-        (apiserver,) = running.status()["apiservers"]
-        assert apiserver["peers"] == len(lab.members)
-        assert apiserver["alone"] is None
+
+        def all_counted() -> bool:
+            (apiserver,) = running.status()["apiservers"]
+            assert apiserver["alone"] is None
+            return bool(apiserver["peers"] == len(lab.members))
+
+        running.process.until(all_counted, CALM_SECONDS, "all are counted", LOOK_SECONDS)
     assert writing.writes()
 
 
@@ -99,6 +104,7 @@ def test_listed_urls_are_watched_each(lab: HighAvailability, writing: Writing, t
     with daemon(tmp_path, lab.kubeconfig(), apiservers=urls, tlsServerName=SERVICE_NAME) as running:
         until_watched(running, *(member.name for member in lab.members[:2]))
         until_measured(running, 2)
+        running.until_said("apiservers_hidden")
         assert len(running.log("apiservers_hidden")) == 1, "there is a third one"
     assert writing.writes()
 
@@ -115,6 +121,7 @@ def test_without_the_right_to_find_them_the_service_is_watched(
         until_watched(running, "service")
         until_measured(running, 1)
         for said in ("apiservers_unknown", "apiservers_uncounted"):
+            running.until_said(said)
             (entry,) = running.log(said)
             assert entry["reason"] == "forbidden"
             assert "may not list the resource" in entry["message"], entry
@@ -129,6 +136,7 @@ def test_without_the_right_to_count_them_each_is_watched(
         until_watched(running, *(member.name for member in lab.members))
         until_measured(running, len(lab.members))
         assert running.log("apiservers_unknown") == []
+        running.until_said("apiservers_uncounted")
         assert len(running.log("apiservers_uncounted")) == 1
     assert writing.writes()
 
@@ -231,9 +239,10 @@ class Watcher:
         self.daemon.process.until(condition, timeout, what, LOOK_SECONDS)
 
     def counted(self) -> dict[tuple[str, str], Any]:
-        """The counters of the healthy, by apiserver and watch."""
+        """The counters of the healthy, by apiserver and watch; that a watch has run its full time is nobody's fault."""
         return {
             (stream["apiserver"], stream["watch"]): {name: stream[name] for name in UNTOUCHED}
+            | {"closed": [row for row in stream["closed"] if row["class"] != "deadline"]}
             for stream in self._healthy(self.daemon.status())
         }
 
@@ -260,7 +269,7 @@ INCIDENTS = {
 }
 
 
-@pytest.mark.timeout(360)
+@pytest.mark.timeout(480)
 @pytest.mark.parametrize("name", INCIDENTS)
 def test_who_is_hurt_is_named_and_the_others_are_not(
     lab: HighAvailability, writing: Writing, tmp_path: Path, name: str
@@ -275,7 +284,7 @@ def test_who_is_hurt_is_named_and_the_others_are_not(
         assert watcher.counted() == before
 
 
-@pytest.mark.timeout(360)
+@pytest.mark.timeout(480)
 def test_who_is_killed_is_named_and_the_one_in_its_place_is_followed(
     lab: HighAvailability, writing: Writing, tmp_path: Path
 ) -> None:
@@ -292,7 +301,11 @@ def test_who_is_killed_is_named_and_the_one_in_its_place_is_followed(
         until_watched(watcher.daemon, added.name, *(member.name for member in others))
         names = {apiserver["name"] for apiserver in watcher.daemon.status()["apiservers"]}
         assert killed.name not in names
-        assert f'apiserver="{killed.name}"' not in watcher.daemon.scrape().text
+        watcher.daemon.until(
+            lambda scrape: f'apiserver="{killed.name}"' not in scrape.text,
+            CALM_SECONDS,
+            "nothing is told of who is gone",
+        )
 
 
 @contextlib.contextmanager
@@ -306,6 +319,7 @@ def watching(lab: HighAvailability, folder: Path, healthy: Sequence[Member]) -> 
         watcher.look_for(STEADY_SECONDS)
         watcher.until(lambda: not watcher.look(), CALM_SECONDS, "all is well")
         watcher.named.clear()
+        watcher.worst = 0.0
         yield watcher
 
 
@@ -324,7 +338,7 @@ def verify(watcher: Watcher, writing: Writing, hurt: Member, causes: frozenset[s
     assert first - began <= NAMED_SECONDS
     assert {each.apiserver for each in watcher.named} <= {hurt.name, None}, "another was blamed"
     sure = {each.cause for each in watcher.named if each.confidence == "high"}
-    assert sure <= causes, "it was sure, and wrong"
+    assert sure <= causes | OURS, "it was sure, and wrong"
     assert watcher.worst < LATE_SECONDS
     checked, wrong = watcher.daemon.contradictions(writing.writes())
     assert checked > 0

@@ -9,8 +9,6 @@ import os
 import re
 import shutil
 import signal
-import socket
-import ssl
 import subprocess
 import sys
 import time
@@ -22,10 +20,10 @@ import pytest
 import yaml
 
 from tests.support.assets import Assets
-from tests.support.certs import Authority, Pair
+from tests.support.certs import Authority
 from tests.support.control_plane import EVERYTHING_READABLE, HOST, ControlPlane, Etcd, write_kubeconfig
-from tests.support.daemon import Daemon, config_file, outside
-from tests.support.process import Process, eventually
+from tests.support.daemon import LOOK_SECONDS, START_SECONDS, Daemon, config_file, outside
+from tests.support.process import Process
 from tests.support.writer import Writer, configmap
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
@@ -34,7 +32,7 @@ WRITES = 3
 REJECTED_SECONDS = 90.0  # an apiserver believes in a token that it knows for 10 s more
 
 ROTATED_SECONDS = 60.0
-RELOADED_SECONDS = 70.0  # an apiserver looks at its certificate once a minute, if nothing tells it to
+SEEN_SECONDS = 60.0
 HALF_SECONDS = 1.5  # three ticks
 LIFETIME_SECONDS = 10  # of all tokens of a plugin but the last
 
@@ -107,7 +105,7 @@ def kubectl_proxy(control_plane: ControlPlane, tmp_path_factory: pytest.TempPath
     assert kubectl is not None, "there is no kubectl here"
     command: list[str | Path] = [kubectl, "--kubeconfig", control_plane.kubeconfig(), "proxy", "--port=0"]
     with Process(tmp_path_factory.mktemp("proxy"), "kubectl", command) as proxy:
-        proxy.until(lambda: "\n" in proxy.out, 15, "serving")
+        proxy.until(lambda: "\n" in proxy.out, START_SECONDS, "serving")
         found = re.search(rf"{re.escape(HOST)}:\d+", proxy.out)
         assert found is not None, proxy.out
         yield f"http://{found[0]}"
@@ -124,7 +122,7 @@ class Ways:
 
     def start(self, name: str, *arguments: str | Path, wrapper: Sequence[str] = (), **env: str) -> None:
         home = self.home(name)
-        config = config_file(home, watch=[{"resource": "configmaps"}], metrics="full")
+        config = config_file(home, watch=[{"resource": "configmaps", "namespace": "default"}], metrics="full")
         environment = outside(HOME=str(home), **env)
         self.daemons[name] = Daemon(home, "--config", config, *arguments, env=environment, wrapper=wrapper)
         self.daemons[name].process.start()
@@ -207,12 +205,13 @@ def kubeconfig_of(daemon: Daemon) -> Path:
     return Path(arguments[arguments.index("--kubeconfig") + 1])
 
 
-@pytest.mark.parametrize("way", ["token", "certificate", "plugin", "insecure", "http", "context", "pod", "token-file"])
+# The first one's account is gone already, which it would miss when it discovers again.
+@pytest.mark.parametrize("way", ["token-file", "token", "certificate", "plugin", "insecure", "http", "context", "pod"])
 def test_sees_what_is_written(daemons: Mapping[str, Daemon], way: str) -> None:
     daemon = daemons[way]
-    daemon.until_samples("configmaps", WRITES)
+    until_seen(daemon, WRITES)
     assert daemon.log("discovery_failed") == []
-    assert daemon.scrape().value("watchslo_watch_events_total", watch="configmaps", type="added") == WRITES
+    assert count(daemon) == WRITES
 
 
 def test_a_plugin_is_asked_once_while_its_token_is_good(daemons: Mapping[str, Daemon]) -> None:
@@ -239,7 +238,7 @@ def test_a_token_that_is_revoked_is_missed_and_a_new_one_found(
     until_reopened(daemon)
     with control_plane.writer() as writer:
         writer.create(CONFIGMAPS, configmap("credentials-renewed"))
-    daemon.until_samples("configmaps", WRITES + 1)
+    until_seen(daemon, WRITES + 1)
     assert_nothing_lost(daemon, WRITES + 1)
 
 
@@ -305,18 +304,23 @@ def count(daemon: Daemon) -> float:
     return daemon.scrape().total("watchslo_watch_events_total", watch="configmaps", type="added")
 
 
+def until_seen(daemon: Daemon, writes: int) -> None:
+    """Waits for events, and not for samples: what is received while this machine is busy is none."""
+    daemon.process.until(lambda: count(daemon) >= writes, SEEN_SECONDS, f"{writes} seen", LOOK_SECONDS)
+
+
 @contextlib.contextmanager
 def written(daemon: Daemon, writer: Writer, later: Writer, name: str) -> Iterator[None]:
     """Writes before and after a rotation: all of it must arrive, also what was written as the watch was reopened."""
-    known = count(daemon)
+    known = len(writer.get(CONFIGMAPS)["items"])  # nobody deletes any, and the daemon was there before them
     for number in range(WRITES):
         writer.create(CONFIGMAPS, configmap(f"{name}-before-{number}"))
     yield
     for number in range(WRITES):
         later.create(CONFIGMAPS, configmap(f"{name}-after-{number}"))
     until_reopened(daemon)
-    daemon.process.until(lambda: count(daemon) == known + 2 * WRITES, ROTATED_SECONDS, "all seen")
-    assert_nothing_lost(daemon, int(known) + 2 * WRITES)
+    until_seen(daemon, known + 2 * WRITES)
+    assert_nothing_lost(daemon, known + 2 * WRITES)
 
 
 def test_a_token_that_is_replaced(rotated: Mapping[str, Daemon], plane: ControlPlane) -> None:
@@ -355,23 +359,6 @@ def test_an_authority_that_is_replaced(rotated: Mapping[str, Daemon], plane: Con
         old = stack.enter_context(plane.writer())
         new = stack.enter_context(Writer(plane.url, authority.ca, plane.token))
         stack.enter_context(written(daemon, old, new, "authority"))
-        serve_as(plane, authority.server("kube-apiserver"), authority.ca)
-        assert daemon.ready()  # what is open stays open
+        plane.serve_as(authority.server("kube-apiserver"), authority.ca)
+        assert daemon.streams()["configmaps"]["up"]  # what is open stays open
         renew(kubeconfig_of(daemon).with_name("ca.crt"), authority.ca.read_bytes())
-
-
-def serve_as(plane: ControlPlane, pair: Pair, ca: Path) -> None:
-    """Gives the apiserver another certificate, and waits until it has noticed."""
-    certs = plane.ca.parent
-    renew(certs / "kube-apiserver.key", pair.key.read_bytes())
-    renew(certs / "kube-apiserver.crt", pair.certificate.read_bytes())
-    context = ssl.create_default_context(cafile=ca)
-    port = int(plane.url.rpartition(":")[2])
-
-    def shows_it() -> bool:
-        with contextlib.suppress(ssl.SSLCertVerificationError), socket.create_connection((HOST, port)) as plain:
-            context.wrap_socket(plain, server_hostname=HOST).close()
-            return True
-        return False
-
-    eventually(shows_it, RELOADED_SECONDS, "the apiserver shows its new certificate")

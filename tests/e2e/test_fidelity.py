@@ -10,7 +10,7 @@ import pytest
 
 from tests.fidelity import real, simulated
 from tests.fidelity.cases import Case, Traffic
-from tests.fidelity.outcome import Outcome
+from tests.fidelity.outcome import P99, Outcome, allowed
 from tests.fidelity.running import Plan, Run
 from tests.support.assets import Assets
 
@@ -20,10 +20,16 @@ JUDGED_EVENTS = 1000
 MOST_RUNS = 3
 
 
+def error(outcome: Outcome) -> float:
+    """Of the P99, as a multiple of what may be: the goal, and by how much this machine held up the daemon."""
+    true = outcome.true[P99]
+    return abs(outcome.said[P99].estimate - true) / (allowed(true) + outcome.lag)
+
+
 def outcomes(measure: Callable[[Plan], Run], folder: Path) -> list[Outcome]:
     """One run; more of them if that one's P99 missed its goal, which is one of medians."""
     found: list[Outcome] = []
-    while not found or (found[0].error > 1 and len(found) < MOST_RUNS):
+    while not found or (error(found[0]) > 1 and len(found) < MOST_RUNS):
         place = folder / f"run-{len(found)}"
         place.mkdir()
         seed = Random(os.urandom(8)).getrandbits(32)
@@ -36,13 +42,13 @@ def outcomes(measure: Callable[[Plan], Run], folder: Path) -> list[Outcome]:
     return found
 
 
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(400)
 def test_simulated_latencies_are_measured_right(tmp_path: Path) -> None:
-    assert median(outcome.error for outcome in outcomes(simulated.run, tmp_path)) <= 1
+    assert median(map(error, outcomes(simulated.run, tmp_path))) <= 1
 
 
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(400)
 def test_latencies_of_a_real_apiserver_are_measured_right(tmp_path: Path, assets: Assets) -> None:
     with real.cluster(tmp_path, assets, (CASE,)) as plane:
         found = outcomes(lambda plan: real.run(plan, plane), tmp_path)
-    assert median(outcome.error for outcome in found) <= 1
+    assert median(map(error, found)) <= 1

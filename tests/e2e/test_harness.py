@@ -23,6 +23,7 @@ from tests.support.writer import StatusError, configmap
 pytestmark = pytest.mark.patient
 
 ROOT = Path(__file__).parents[2]
+PATIENCE_SECONDS = 60.0
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 EVENTS = "/api/v1/namespaces/default/events"
 
@@ -31,9 +32,9 @@ def first_line(plane: ControlPlane, path: str, revision: int) -> tuple[dict[str,
     """The first line of a watch, and when it was read."""
     parts = urlsplit(plane.url)
     context = ssl.create_default_context(cafile=plane.ca)
-    connection = HTTPSConnection(str(parts.hostname), parts.port, timeout=20, context=context)
+    connection = HTTPSConnection(str(parts.hostname), parts.port, timeout=PATIENCE_SECONDS, context=context)
     with contextlib.closing(connection):
-        query = f"watch=1&resourceVersion={revision}&timeoutSeconds=20"
+        query = f"watch=1&resourceVersion={revision}&timeoutSeconds=60"
         connection.request("GET", f"{path}?{query}", headers={"Authorization": f"Bearer {plane.token}"})
         with connection.getresponse() as response:
             line = response.readline()
@@ -103,14 +104,14 @@ def test_nothing_stays_when_the_tests_are_killed(tmp_path: Path) -> None:
     script = (
         "import pathlib, sys, time\n"
         "from tests.support.process import Process\n"
-        "with Process(pathlib.Path(sys.argv[1]), 'sleep', ['/bin/sleep', '60']) as sleeper:\n"
+        "with Process(pathlib.Path(sys.argv[1]), 'sleep', ['/bin/sleep', '600']) as sleeper:\n"
         "    pathlib.Path(sys.argv[2]).write_text(str(sleeper.pid))\n"
-        "    time.sleep(60)\n"
+        "    time.sleep(600)\n"
     )
     command: list[str | Path] = [sys.executable, "-c", script, tmp_path, child]
     with Process(tmp_path, "tests", command, env=os.environ | {"PYTHONPATH": str(ROOT)}) as killed:
-        killed.until(lambda: child.exists() and child.read_text() != "", 10.0, "the child's start")
+        killed.until(lambda: child.exists() and child.read_text() != "", PATIENCE_SECONDS, "the child's start")
         group = int(child.read_text())
         assert group_members(group)
         os.kill(killed.pid, signal.SIGKILL)
-        eventually(lambda: not group_members(group), 10.0, "the child's end")
+        eventually(lambda: not group_members(group), PATIENCE_SECONDS, "the child's end")

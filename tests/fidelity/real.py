@@ -21,7 +21,7 @@ from tests.support.process import Process
 from tests.support.writer import Write
 
 WATCH_PROXY = Path(__file__).with_name("watch_proxy.py")
-START_SECONDS = 30.0
+START_SECONDS = 90.0
 SLOW_WRITERS = 24  # a write through the slow link takes as long as the link
 
 

@@ -15,21 +15,25 @@ import contextlib
 import json
 import secrets
 import socket
+import ssl
 import urllib.request
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 import yaml
 
 from tests.support.certs import Authority, Pair
-from tests.support.process import Process
+from tests.support.process import Process, eventually
 from tests.support.writer import StatusError, Writer
 
 HOST = "127.0.0.1"
 SERVICE_NAME = "kubernetes.default.svc"  # every apiserver's certificate is valid for it
 READY_SECONDS = 180.0  # 3 s when the machine is ours alone
-RPC_SECONDS = 10.0
+RPC_SECONDS = 60.0  # etcd may be idle work
+RELOADED_SECONDS = 120.0  # an apiserver looks at its certificate once a minute, if nothing tells it to
+END_SECONDS = 60.0  # an end in peace takes seconds: one by force looks different to clients
 EVERYTHING_READABLE: dict[str, list[str]] = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}
 REVIEWS: dict[str, list[str]] = {
     "apiGroups": ["authentication.k8s.io", "authorization.k8s.io"],
@@ -138,12 +142,12 @@ class Apiserver:
         self.process.start()
 
     def wait_ready(self) -> None:
-        """Waits until `/readyz` is ok and the `default` namespace is there; an async test awaits it in a thread."""
+        """Waits until it says so, and answers; an async test awaits it in a thread."""
         self.process.until(self._ready, READY_SECONDS, "ready")
 
     def restart(self) -> None:
         """Ends it cleanly, starts it again on the same port and waits until it is ready."""
-        self.process.stop()
+        self.process.stop(END_SECONDS)
         self.start()
         self.wait_ready()
 
@@ -155,10 +159,19 @@ class Apiserver:
         """A new client of this apiserver, as the bearer of `token`."""
         return Writer(self.url, self._ca, token)
 
+    def is_trusted_by(self, ca: Path) -> bool:
+        """Whether the certificate that it shows is of this authority."""
+        context = ssl.create_default_context(cafile=ca)
+        with contextlib.suppress(ssl.SSLError), socket.create_connection((HOST, self._port.number)) as plain:
+            context.wrap_socket(plain, server_hostname=HOST).close()
+            return True
+        return False
+
     def _ready(self) -> bool:
         with contextlib.suppress(OSError, StatusError), self.writer(self._token) as writer:
             writer.text("/readyz")
             writer.get("/api/v1/namespaces/default")
+            writer.revision("/api/v1/namespaces/default/configmaps")  # 429 while its cache is filled, ready or not
             return True
         return False
 
@@ -226,6 +239,13 @@ class ControlPlane:
         """A new client of the first apiserver: the administrator's, or the bearer's of `token`."""
         return self.apiservers[0].writer(token or self.token)
 
+    def serve_as(self, pair: Pair, ca: Path) -> None:
+        """Gives the apiservers another certificate, of the authority `ca`, and waits until they have noticed."""
+        pair.key.replace(self.serving.key)
+        pair.certificate.replace(self.serving.certificate)
+        for apiserver in self.apiservers:
+            eventually(partial(apiserver.is_trusted_by, ca), RELOADED_SECONDS, "the new certificate is shown")
+
     def service_account(self, name: str, *rules: dict[str, list[str]], namespace: str = "default") -> str:
         """Makes a service account with the given ClusterRole rules and returns a token of it."""
         account = {"metadata": {"name": name}}
@@ -270,6 +290,7 @@ class ControlPlane:
             "authorization-mode": "RBAC",
             "service-cluster-ip-range": "10.0.0.0/24",
             "disable-admission-plugins": "ServiceAccount",
+            "event-ttl": "24h",  # else what tests wrote an hour ago is deleted while others count
             "shutdown-watch-termination-grace-period": "5s",  # else open watches hold up its end for a minute
         }
         return _as_flags(flags)

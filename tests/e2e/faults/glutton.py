@@ -14,7 +14,8 @@ FLOW_CONTROL = "/apis/flowcontrol.apiserver.k8s.io/v1"
 MUCH = "/api/v1/namespaces/kube-system/configmaps"
 OBJECTS, OBJECT_BYTES = 8, 900_000  # more than the sockets on the way can hold
 READ_AHEAD_BYTES = 4096
-TIMEOUT_SECONDS = 10.0
+HEAD_BYTES = 2048
+TIMEOUT_SECONDS = 30.0
 
 
 @contextlib.contextmanager
@@ -29,7 +30,8 @@ def seats_taken(plane: ControlPlane, account: str) -> Iterator[None]:
             writer.create(MUCH, configmap(f"much-{number}", OBJECT_BYTES))
         writer.create(f"{FLOW_CONTROL}/prioritylevelconfigurations", _level(account))
         writer.create(f"{FLOW_CONTROL}/flowschemas", _schema(account))
-        with contextlib.closing(_seated(plane, token)):
+        level = writer.get(f"{FLOW_CONTROL}/prioritylevelconfigurations/{account}")["metadata"]["uid"]
+        with contextlib.closing(_seated(plane, token, level)):
             yield
         writer.delete(f"{FLOW_CONTROL}/flowschemas/{account}")
 
@@ -52,11 +54,15 @@ def _schema(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": spec}
 
 
-def _seated(plane: ControlPlane, token: str) -> ssl.SSLSocket:
-    """A connection on which an answer has begun, and is not read."""
+def _seated(plane: ControlPlane, token: str, level: str) -> ssl.SSLSocket:
+    """A connection on which an answer has begun, and is not read.
+
+    Its head says by which level it was admitted: what was written just now is in force a moment later.
+    """
     while True:
         connection = _ask(plane, token)
-        if b" 200 " in connection.recv(20):
+        head = connection.recv(HEAD_BYTES)
+        if b" 200 " in head[:20] and level.encode() in head:
             return connection
         connection.close()
 

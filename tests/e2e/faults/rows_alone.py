@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.faults.row import Row, Scene
+from tests.e2e.faults.row import LOOK_SECONDS, Row, Scene
 from tests.support.certs import Authority
 from tests.support.control_plane import Apiserver, ControlPlane
 
@@ -45,21 +45,22 @@ def ca_rotated(scene: Scene) -> None:
     """The apiserver's certificate is another authority's, and only later do we hear of that."""
     plane = scene.plane
     authority = Authority(scene.folder / "authority")
-    serving, used = authority.server("kube-apiserver"), plane.serving
-    for new, old in ((serving.key, used.key), (serving.certificate, used.certificate)):
-        new.replace(old)
+    plane.serve_as(authority.server("kube-apiserver"), authority.ca)
     scene.link.switch_on("reset")
     scene.until_counted("closed network/tls")
     time.sleep(WITHOUT_CA_SECONDS)
-    shutil.copy(authority.ca, plane.ca)
+    renewed = plane.ca.with_suffix(".new")
+    shutil.copy(authority.ca, renewed)
+    renewed.replace(plane.ca)  # the scribe reads it, too
 
 
 def one_of_two_killed(scene: Scene) -> None:
     """The one that has the watch, whichever that is; the scribe goes on with the other."""
     plane = scene.plane
-    (watched,) = (apiserver for apiserver in plane.apiservers if _watches(apiserver, plane.token))
+    while len(watched := [apiserver for apiserver in plane.apiservers if _watches(apiserver, plane.token)]) != 1:
+        time.sleep(LOOK_SECONDS)  # there may be an audit
     scene.begins()
-    watched.process.kill()
+    watched[0].process.kill()
 
 
 def _watches(apiserver: Apiserver, token: str) -> bool:
@@ -76,6 +77,7 @@ def etcd_restored(scene: Scene) -> None:
     plane, data = scene.plane, scene.plane.etcd.data
     with scene.scribe.resting():  # nothing that will be undone is on its way
         time.sleep(DELIVERED_SECONDS)
+        scene.until_delivered()
         scene.begins()
         for apiserver in plane.apiservers:
             apiserver.process.kill()

@@ -18,7 +18,7 @@ from tests.support.assets import Assets
 ROWS = (*ALONE, *LINKED, *SIMULATED_ROWS)
 Stage = TypeVar("Stage", Linked, Simulated)
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 
 def wanted(request: pytest.FixtureRequest, rows: tuple[Row, ...]) -> list[Row]:
