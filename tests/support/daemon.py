@@ -1,6 +1,7 @@
 """watchslo's own processes, started as a user starts them: the daemon, the simulated cluster, and the slow link."""
 
 import contextlib
+import itertools
 import json
 import os
 import subprocess
@@ -22,6 +23,7 @@ START_SECONDS = 120.0  # 2 s when the machine is ours alone
 HTTP_SECONDS = 30.0
 COMMAND_SECONDS = 180.0
 SAMPLE_SECONDS = 60.0  # an event is one after a tick has sealed it, and all are evaluated; 7 s when nothing is wrong
+WRITE_SECONDS = 0.5
 LOOK_SECONDS = 0.1  # it has news once a second; who asks all the time only keeps it from work
 
 
@@ -205,6 +207,16 @@ class Daemon:
     def until_samples(self, watch: str, least: float, timeout: float = SAMPLE_SECONDS) -> None:
         """Waits until at least so many events of a watch have been measured."""
         self.process.until(lambda: self.samples(watch) >= least, timeout, f"{least} of {watch} measured", LOOK_SECONDS)
+
+    def until_sampled(self, watch: str, least: float, write: Callable[[int], object]) -> None:
+        """The same, while `write(number)` makes events: one alone may meet a late loop, and be no sample."""
+        numbers = itertools.count()
+
+        def sampled() -> bool:
+            write(next(numbers))
+            return self.samples(watch) >= least
+
+        self.process.until(sampled, SAMPLE_SECONDS, f"{least} of {watch} measured", WRITE_SECONDS)
 
     def stop(self, timeout: float = 10.0) -> int:
         """Ends it by SIGTERM and returns its exit code; SIGKILL after `timeout` seconds."""
