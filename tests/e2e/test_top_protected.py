@@ -29,7 +29,7 @@ def test_a_protected_daemon_is_shown_a_token(control_plane: ControlPlane, tmp_pa
 
     with Daemon(tmp_path / "daemon", "--config", config, "--kubeconfig", control_plane.kubeconfig()) as daemon:
         once = ("top", "--once", daemon.url)
-        eventually(may_read, 30.0, "known to the apiserver what was granted", every=1.0)
+        eventually(may_read, 180.0, "known to the apiserver what was granted", every=1.0)
         told = {
             "reader": watchslo(*once, *trusted, "--token-file", tokens["top-reader"]),
             "believer": watchslo(*once, "--insecure", "--token-file", tokens["top-reader"]),
