@@ -120,7 +120,8 @@ def served(stage: Stage, number: int) -> float:
 def is_late(stream: dict[str, Any]) -> bool:
     """Whether a watch is late by so much that it is looked into where."""
     shortest = min(stream["latency"]["windows"], key=lambda window: float(window["length"]))
-    slowest = max((quantile["estimate"] or math.inf for quantile in shortest["quantiles"]), default=0.0)
+    estimates = (quantile["estimate"] for quantile in shortest["quantiles"])
+    slowest = max((math.inf if estimate is None else estimate for estimate in estimates), default=0.0)
     return max(slowest, stream["behindPeers"] or 0.0) > LATE_SECONDS or stream["stalledFor"] is not None
 
 
