@@ -21,7 +21,7 @@ from tests.support.writer import Writer, configmap
 pytestmark = pytest.mark.patient
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 240.0
 TYPE = re.compile(r"^# TYPE (\S+) (\S+)$", re.MULTILINE)
 SAMPLE = re.compile(r"^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? \S+$", re.MULTILINE)
 LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')

@@ -28,8 +28,8 @@ PROFILES = ("control-plane", "managed", "node", "sharded")
 COMPONENTS = ("authorization", "flow-schema", "service-monitor", "tls")
 WORKLOADS = ("DaemonSet", "Deployment", "StatefulSet")
 RBAC = "rbac.authorization.k8s.io"
-RBAC_SECONDS = 30.0  # an apiserver takes new roles in within one
-AUDIT_SECONDS = 60.0  # a watch is audited when it was quiet for some
+RBAC_SECONDS = 120.0  # an apiserver takes new roles, priorities and resources in within one second
+AUDIT_SECONDS = 240.0  # a watch is audited when it was quiet for some
 ASKED = "watchslo_api_requests_total"
 each_profile = pytest.mark.parametrize("profile", PROFILES)
 
@@ -91,8 +91,16 @@ class Cluster:
         return self.kubectl("apply", *options, "-f", "-", given=as_text(objects))
 
     def admit(self, pod: dict[str, Any]) -> str:
-        """Asks for a pod, which is not made."""
-        return self.kubectl("create", "--dry-run=server", "--validate=strict", "-f", "-", given=as_text([pod]))
+        """Asks for a pod, which is not made; of the priority that it has the apiserver may not have heard yet."""
+        said: list[str] = []
+
+        def asked() -> bool:
+            options = ("--dry-run=server", "--validate=strict")
+            said.append(self.kubectl("create", *options, "-f", "-", given=as_text([pod])))
+            return "no PriorityClass" not in said[-1]
+
+        eventually(asked, RBAC_SECONDS, "its priority is known")
+        return said[-1]
 
     def token(self, account: str) -> str:
         """A fresh one of a service account of ours."""
@@ -122,7 +130,9 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     namespace = yaml.safe_load((DEPLOY / "shared/namespace.yaml").read_text())
     assert cluster.apply([*crds, namespace]) == ""
     names = [f"crd/{one['metadata']['name']}" for one in crds]
-    assert cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names) == ""
+    assert cluster.kubectl("wait", "--for=condition=Established", "--timeout=120s", *names) == ""
+    kinds = ",".join(one["metadata"]["name"] for one in crds)
+    eventually(lambda: cluster.kubectl("get", kinds) == "", RBAC_SECONDS, "discovery tells of them")
     yield cluster
     cluster.delete(crds)
     with cluster.plane.writer() as writer:
@@ -184,7 +194,7 @@ class TestApiserver:
                 ours.get("/version")
                 eventually(
                     lambda: bool(ours.get("/version")) and dispatched in writer.text("/metrics"),
-                    30,
+                    RBAC_SECONDS,
                     "its own share",
                     0.2,
                 )
@@ -407,6 +417,8 @@ def assert_enough(cluster: Cluster, rights: Objects, config: Path, folder: Path)
             daemon.until_ready()
             daemon.until(lambda scrape: scrape.total(ASKED, kind="audit") > 0, AUDIT_SECONDS, "audited")
             assert daemon.scrape().total(ASKED, code="403") == 0
-            assert all(stream["up"] for stream in daemon.streams().values())
+            daemon.process.until(
+                lambda: all(stream["up"] for stream in daemon.streams().values()), AUDIT_SECONDS, "all are up", 0.5
+            )
     finally:
         cluster.delete(rights)

@@ -1,7 +1,6 @@
 """The apiserver goes away and comes back: the daemon says so meanwhile, resumes, and loses no counter."""
 
 import signal
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -15,7 +14,11 @@ CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 EVENTS = "/api/v1/namespaces/default/events"
 SECRETS = "/api/v1/namespaces/default/secrets"
 WATCHES = ("configmaps", "events", "pods")
-BACK_SECONDS = 40.0  # the backoff of a daemon that was away for so few seconds, doubled a few times
+SOON_SECONDS = 60.0
+BACK_SECONDS = 120.0  # an apiserver may take a while to start, and the backoff has come to its end by then
+THAWED_SECONDS = 30.0  # until the next tick: 15 s at most, where all that were under way had been given up
+
+pytestmark = pytest.mark.timeout(400)
 
 Totals = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -71,6 +74,11 @@ def received(scrape: Scrape, watch: str) -> float:
     return scrape.value("watchslo_watch_events_total", watch=watch, type="added")
 
 
+def until_received(watched: Watched, watch: str, events: float) -> None:
+    """Waits until so many have come, and no more."""
+    watched.until(lambda scrape: received(scrape, watch) == events, SOON_SECONDS, f"{events} {watch} received")
+
+
 def samples(scrape: Scrape, watch: str) -> float:
     return scrape.value("watchslo_apiserver_timespan_seconds_count", watch=watch)
 
@@ -78,13 +86,14 @@ def samples(scrape: Scrape, watch: str) -> float:
 def test_a_killed_apiserver_is_missed_and_found_again(mortal_plane: ControlPlane, watched: Watched) -> None:
     apiserver = mortal_plane.apiservers[0]
     write(mortal_plane, "before")
-    watched.until(lambda scrape: samples(scrape, "configmaps") >= 20, 20, "samples before the outage")
+    until_received(watched, "configmaps", 20)
+    watched.until(lambda scrape: samples(scrape, "configmaps") > 0, SOON_SECONDS, "samples before the outage")
     with mortal_plane.writer() as writer:
         # So that the cache begins beyond what the watch has seen, even if it is there before the apiserver writes.
         writer.create(SECRETS, {"metadata": {"name": "unwatched"}})
 
     apiserver.process.kill()
-    watched.until(lambda scrape: scrape.total("watchslo_watch_up") == 0, 10, "all watches are closed")
+    watched.until(lambda scrape: scrape.total("watchslo_watch_up") == 0, SOON_SECONDS, "all watches are closed")
     watched.daemon.until_said("tick_failed", reason="refused")
 
     apiserver.start()
@@ -92,9 +101,11 @@ def test_a_killed_apiserver_is_missed_and_found_again(mortal_plane: ControlPlane
     watched.until(lambda scrape: scrape.total("watchslo_watch_up") == len(WATCHES), BACK_SECONDS, "all watches resume")
     watched.daemon.until_ready()
     write(mortal_plane, "after")
-    watched.until(lambda scrape: samples(scrape, "configmaps") >= 40, 20, "samples after the outage")
+    for watch in ("configmaps", "events"):
+        until_received(watched, watch, 40)
+    # Not as many as were written: what a late loop receives is no sample.
+    watched.until(lambda scrape: samples(scrape, "configmaps") > 20, SOON_SECONDS, "samples after the outage")
     scrape = watched.scrape()
-    assert received(scrape, "configmaps") == received(scrape, "events") == 40
     # Its watch cache begins anew with the restart: older revisions have expired. What has no cache resumes.
     assert scrape.total("watchslo_expired_total", watch="configmaps") == 1
     assert scrape.value("watchslo_relists_total", watch="configmaps", reason="expired") == 1
@@ -114,14 +125,13 @@ def test_a_frozen_apiserver_is_missed_and_loses_no_event(mortal_plane: ControlPl
         assert watched.scrape().total("watchslo_watch_up") == len(WATCHES), "nobody closed the connections"
     finally:
         apiserver.process.signal(signal.SIGCONT)
-    thawed = time.monotonic()
-    watched.daemon.until_ready()
-    assert time.monotonic() - thawed < 15
+    watched.daemon.until_ready(THAWED_SECONDS)
     write(mortal_plane, "thawed")
-    watched.until(lambda scrape: samples(scrape, "events") >= samples(before, "events") + 20, 20, "new samples")
+    for watch in ("configmaps", "events"):
+        until_received(watched, watch, received(before, watch) + 20)
+    watched.until(lambda scrape: samples(scrape, "events") > samples(before, "events"), SOON_SECONDS, "new samples")
     scrape = watched.scrape()
     for watch in ("configmaps", "events"):
-        assert received(scrape, watch) == received(before, watch) + 20
         assert scrape.total("watchslo_relists_total", watch=watch) == before.total(
             "watchslo_relists_total", watch=watch
         )
@@ -134,7 +144,10 @@ def test_trouble_is_said_once_and_so_is_its_end(watched: Watched) -> None:
         return [(entry["watch"], entry["reason"]) for entry in daemon.log(event) if "watch" in entry]
 
     daemon.process.until(
-        lambda: {watch for watch, _ in said("recovered")} == {*WATCHES}, 30, "all recover, and stay so", LOOK_SECONDS
+        lambda: {watch for watch, _ in said("recovered")} == {*WATCHES},
+        SOON_SECONDS,
+        "all recover, and stay so",
+        LOOK_SECONDS,
     )
     closed = said("watch_closed")
     assert len(closed) == len(set(closed)), closed

@@ -21,10 +21,10 @@ from tests.support.daemon import WATCHSLO, Daemon, Scrape, config_file
 from tests.support.process import Process, eventually
 from tests.support.writer import StatusError, Writer, crd
 
-pytestmark = pytest.mark.patient
+pytestmark = [pytest.mark.patient, pytest.mark.timeout(1200)]
 
-COMMAND_SECONDS = 120.0
-WAIT_SECONDS = 120.0
+COMMAND_SECONDS = 200.0
+WAIT_SECONDS = 200.0  # the backoff may have come to its end, and all of it is idle work
 FEED = "/api/v1/events"
 ROUNDS = 3
 THINGS = "things.privacy.watchslo.invalid"

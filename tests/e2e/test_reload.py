@@ -17,7 +17,8 @@ CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GROUP = "tests.watchslo.invalid"
 GADGETS = f"/apis/{GROUP}/v1/namespaces/default/gadgets"
-PATIENCE_SECONDS = 5.0  # until the file is looked at
+PATIENCE_SECONDS = 60.0  # the file is looked at every five seconds
+SERVED_SECONDS = 60.0
 PAUSED_SECONDS = 5.0  # from when the file is read until nothing is open any more
 
 
@@ -33,13 +34,15 @@ class Reloaded:
         config_file(self._folder, watch=list(watches), **keys)
 
     def spoil(self, text: str) -> None:
-        (self._folder / "watchslo.yaml").write_text(text)
+        draft = self._folder / "spoilt"
+        draft.write_text(text)
+        draft.replace(self._folder / "watchslo.yaml")
 
     def until_watching(self, *watches: str) -> None:
         """Waits until exactly these are watched."""
         self.daemon.process.until(
             lambda: {name for name, one in self.daemon.streams().items() if one["up"]} == {*watches} == {*self.named()},
-            PATIENCE_SECONDS + 15,
+            PATIENCE_SECONDS,
             f"exactly {watches}",
             every=0.1,
         )
@@ -81,8 +84,7 @@ def open_watches(writer: Writer, resource: str) -> int:
 
 def test_what_a_new_configuration_leaves_alone_runs_on(reloaded: Reloaded, writer: Writer) -> None:
     daemon = reloaded.daemon
-    writer.create(CONFIGMAPS, configmap("reload-before"))
-    daemon.until_samples("configmaps", 1)
+    daemon.until_sampled("configmaps", 1, lambda n: writer.create(CONFIGMAPS, configmap(f"reload-before-{n}")))
     events = reloaded.events("configmaps")
 
     objective = {"threshold": "500ms", "events": {"target": 0.95}}
@@ -90,7 +92,7 @@ def test_what_a_new_configuration_leaves_alone_runs_on(reloaded: Reloaded, write
     reloaded.until_watching("configmaps", "nodes")
     # Another objective begins a new track, whose counters know nothing of the old threshold; the stream lives.
     assert daemon.samples("configmaps") == 0
-    assert reloaded.events("configmaps") == events
+    assert reloaded.events("configmaps") >= events
     stream = daemon.streams()["configmaps"]
     assert stream["relists"]["start"] == 1
     assert stream["closed"] == []
@@ -99,23 +101,24 @@ def test_what_a_new_configuration_leaves_alone_runs_on(reloaded: Reloaded, write
 
 
 def test_a_bad_file_is_refused_and_the_old_one_stays_in_force(reloaded: Reloaded, writer: Writer) -> None:
-    daemon, running = reloaded.daemon, reloaded.named()
-    writer.create(CONFIGMAPS, configmap("reload-after"))
+    daemon, running, refused = reloaded.daemon, reloaded.named(), len(reloaded.daemon.log("config_refused"))
+    samples = daemon.samples("configmaps")
     reloaded.spoil("watch: [\n")
-    daemon.process.until(lambda: bool(daemon.log("config_refused")), PATIENCE_SECONDS + 5, "the file is refused")
-    assert "watchslo.yaml:2: not YAML" in daemon.log("config_refused")[0]["message"]
+    daemon.process.until(lambda: len(daemon.log("config_refused")) > refused, PATIENCE_SECONDS, "the file is refused")
+    assert "watchslo.yaml:2: not YAML" in daemon.log("config_refused")[refused]["message"]
     # What a scrape says may be a second old.
     daemon.until(lambda scrape: scrape.value("watchslo_config_last_reload_successful") == 0, PATIENCE_SECONDS, "known")
     assert daemon.status()["monitor"]["reloadSucceeded"] is False
     assert reloaded.named() == running
     assert daemon.ready()
-    daemon.until_samples("configmaps", 1)
+    daemon.until_sampled("configmaps", samples + 1, lambda n: writer.create(CONFIGMAPS, configmap(f"reload-after-{n}")))
 
 
 def test_paused_means_that_nothing_is_asked(reloaded: Reloaded, writer: Writer) -> None:
     daemon, before = reloaded.daemon, open_watches(writer, "nodes")
+    reloads, refused = (len(daemon.log(event)) for event in ("config_reloaded", "config_refused"))
     reloaded.write({"resource": "configmaps"}, {"resource": "nodes"}, paused=True)
-    daemon.process.until(lambda: len(daemon.log("config_reloaded")) == 2, PATIENCE_SECONDS + 5, "the file is read")
+    daemon.process.until(lambda: len(daemon.log("config_reloaded")) > reloads, PATIENCE_SECONDS, "the file is read")
     began = time.monotonic()
     eventually(lambda: open_watches(writer, "nodes") < before, PAUSED_SECONDS, "the apiserver sees the watch closed")
     daemon.process.until(lambda: reloaded.named() == [], PAUSED_SECONDS, "nothing is watched", every=0.1)
@@ -125,7 +128,7 @@ def test_paused_means_that_nothing_is_asked(reloaded: Reloaded, writer: Writer) 
     asked = daemon.scrape().total("watchslo_api_requests_total")
     time.sleep(SNAPSHOT_SECONDS + 1.5)  # three ticks would fit
     assert daemon.scrape().total("watchslo_api_requests_total") == asked
-    assert len(daemon.log("config_refused")) == 1
+    assert len(daemon.log("config_refused")) == refused
 
 
 def test_no_more_than_the_limit_is_watched(reloaded: Reloaded) -> None:
@@ -148,25 +151,28 @@ def test_a_new_custom_resource_is_watched_and_one_that_is_gone_is_not(reloaded: 
     assert not {gadgets, "secrets", "events", "events.events.k8s.io"} & streams.keys()
 
     writer.create(CRDS, crd("gadgets", "Gadget"))
-    eventually(lambda: is_served(writer, GADGETS), 15, "the custom resource is served")
+    eventually(lambda: is_served(writer) and GROUP in writer.served(), SERVED_SECONDS, "gadgets are served")
     # Discovery is asked every few minutes, and for each new configuration.
     reloaded.write(everything, exclude=["secrets", "events", "pods"], limits=limits)
     daemon.until_measuring(gadgets)
     assert "pods" not in reloaded.named()
-    writer.create(GADGETS, {"apiVersion": f"{GROUP}/v1", "kind": "Gadget", "metadata": {"name": "first"}})
-    daemon.until_samples(gadgets, 1)
+    daemon.until_sampled(gadgets, 1, lambda n: writer.create(GADGETS, gadget(f"gadget-{n}")))
 
     writer.delete(f"{CRDS}/{gadgets}")
-    eventually(lambda: not is_served(writer, GADGETS), 15, "the custom resource is gone")
+    eventually(lambda: not (is_served(writer) or GROUP in writer.served()), SERVED_SECONDS, "gadgets are gone")
     reloaded.write(everything, exclude=["secrets", "events"], limits=limits)
-    daemon.process.until(lambda: gadgets not in reloaded.named(), PATIENCE_SECONDS + 15, "it is dropped", every=0.1)
+    daemon.process.until(lambda: gadgets not in reloaded.named(), PATIENCE_SECONDS, "it is dropped", every=0.1)
     assert daemon.scrape().values("watchslo_watch_up", watch=gadgets) == []
     daemon.until_ready()
 
 
-def is_served(writer: Writer, collection: str) -> bool:
+def gadget(name: str) -> dict[str, Any]:
+    return {"apiVersion": f"{GROUP}/v1", "kind": "Gadget", "metadata": {"name": name}}
+
+
+def is_served(writer: Writer) -> bool:
     try:
-        writer.revision(collection)
+        writer.revision(GADGETS)
     except StatusError:
         return False
     return True

@@ -15,7 +15,9 @@ from tests.support.writer import Writer, configmap
 CORE = "/api/v1/namespaces/default"
 SECRETS, CONFIGMAPS = f"{CORE}/secrets", f"{CORE}/configmaps"
 PROMISED_SECONDS = 30.0
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 90.0
+
+pytestmark = pytest.mark.timeout(400)
 WRITES = 20
 
 

@@ -43,8 +43,8 @@ PAGES = COUNT // PAGE_SIZE
 PUTS_AT_ONCE = 128  # etcd takes no more
 MEMORY_SECONDS = 75.0
 WRITE_EVERY_SECONDS = 0.194  # of the sizes that a cache can have, 100 times a power of two, 400 are then 77.6 s
-"""Seldom enough for a streamed list: more than ten events in its first second would end it, the apiserver being new."""
 
+LEAST_EVENTS = 100  # that a cache remembers, whatever their age
 LOOK_SECONDS = 0.5
 COLLECTION = PODS.path("default")
 
@@ -98,26 +98,28 @@ def encoded(value: bytes) -> str:
     return base64.b64encode(value).decode()
 
 
-@pytest.fixture
+@contextlib.contextmanager
 def writing(plane: ControlPlane) -> Iterator[None]:
-    """Somebody changes a pod now and then."""
+    """Somebody changes a pod now and then, and never catches up."""
     over = threading.Event()
 
     def write() -> None:
         random = Random(COUNT)
-        began = time.monotonic()
         with plane.writer() as writer:
             for version in itertools.count():
-                if over.wait(max(0.0, began + version * WRITE_EVERY_SECONDS - time.monotonic())):
-                    return
+                began = time.monotonic()
                 change = {"metadata": {"annotations": {"version": str(version)}}}
                 writer.patch(f"{COLLECTION}/{name(random.randrange(COUNT))}", change)
+                if over.wait(max(0.0, began + WRITE_EVERY_SECONDS - time.monotonic())):
+                    return
 
     thread = threading.Thread(target=write)
     thread.start()
-    yield
-    over.set()
-    thread.join()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 class SlowReader(Client):
@@ -146,7 +148,7 @@ class SlowReader(Client):
 
     async def _forgotten(self) -> bool:
         """Whether a watch from the first page's revision gets a 410."""
-        request = WatchRequest(self._first, timeout=1)
+        request = WatchRequest(self._first, timeout=60)
         async with self.watch(PODS, None, Selectors(), request, Representation.TABLE) as stream:
             assert isinstance(stream, Stream), stream
             async with contextlib.aclosing(frames(stream)) as arriving:
@@ -179,11 +181,14 @@ def table(runs: list[Rehearsal]) -> str:
     return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
 
 
-@pytest.mark.timeout(300)
-@pytest.mark.usefixtures("writing")
+@pytest.mark.timeout(1200)
 async def test_only_paged_starts_its_watch_too_late(plane: ControlPlane, capsys: pytest.CaptureFixture[str]) -> None:
     async with asyncio.TaskGroup() as tasks:
         rehearsing = {strategy: tasks.create_task(rehearse(plane, strategy)) for strategy in STRATEGIES}
+        # A new apiserver ends a streamed list where ten events come before it has been sent, however slow the machine.
+        await asyncio.wait([task for name, task in rehearsing.items() if name not in (PAGED.name, PARALLEL.name)])
+        with writing(plane):
+            await asyncio.wait([rehearsing[PAGED.name], rehearsing[PARALLEL.name]])
     runs = {strategy: task.result() for strategy, task in rehearsing.items()}
     with capsys.disabled():
         print(f"\n{COUNT:,} pods on a real apiserver, whose cache turns over meanwhile:\n{table([*runs.values()])}")
@@ -194,4 +199,4 @@ async def test_only_paged_starts_its_watch_too_late(plane: ControlPlane, capsys:
     paged, parallel = runs[PAGED.name], runs[PARALLEL.name]
     assert paged.expired_watches == 1
     assert (paged.pages, parallel.pages) == (2 * PAGES, PAGES)
-    assert parallel.events > MEMORY_SECONDS / WRITE_EVERY_SECONDS
+    assert parallel.events >= LEAST_EVENTS

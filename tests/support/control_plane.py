@@ -33,6 +33,7 @@ SERVICE_NAME = "kubernetes.default.svc"  # every apiserver's certificate is vali
 READY_SECONDS = 180.0  # 3 s when the machine is ours alone
 RPC_SECONDS = 60.0  # etcd may be idle work
 RELOADED_SECONDS = 120.0  # an apiserver looks at its certificate once a minute, if nothing tells it to
+RBAC_SECONDS = 60.0  # until an apiserver knows a role; milliseconds when nothing is wrong
 END_SECONDS = 60.0  # an end in peace takes seconds: one by force looks different to clients
 EVERYTHING_READABLE: dict[str, list[str]] = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}
 REVIEWS: dict[str, list[str]] = {
@@ -40,6 +41,14 @@ REVIEWS: dict[str, list[str]] = {
     "resources": ["tokenreviews", "subjectaccessreviews"],
     "verbs": ["create"],
 }
+ATTRIBUTES = {
+    "apiGroups": "group",
+    "resources": "resource",
+    "resourceNames": "name",
+    "verbs": "verb",
+    "nonResourceURLs": "path",
+}
+"""What a review calls the keys of a rule."""
 MAY_SCRAPE: dict[str, list[str]] = {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}
 
 
@@ -247,7 +256,7 @@ class ControlPlane:
             eventually(partial(apiserver.is_trusted_by, ca), RELOADED_SECONDS, "the new certificate is shown")
 
     def service_account(self, name: str, *rules: dict[str, list[str]], namespace: str = "default") -> str:
-        """Makes a service account with the given ClusterRole rules and returns a token of it."""
+        """Makes a service account with the given ClusterRole rules, and returns its token when they are in force."""
         account = {"metadata": {"name": name}}
         role = {"metadata": {"name": name}, "rules": rules}
         subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
@@ -258,7 +267,24 @@ class ControlPlane:
             writer.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", account)
             writer.create(f"{rbac}/clusterroles", role)
             writer.create(f"{rbac}/clusterrolebindings", binding)
+            for rule in rules[:1]:  # all of a role are in force at once
+                self.until_permitted(namespace, name, rule)
             return writer.service_account_token(namespace, name)
+
+    def until_permitted(
+        self, namespace: str, name: str, rule: dict[str, list[str]], within: str = "", *, permitted: bool = True
+    ) -> None:
+        """Waits until a service account may do what a rule says, or may not: an apiserver learns of roles by a watch.
+
+        `within` is the namespace of a Role.
+        """
+        user = f"system:serviceaccount:{namespace}:{name}"
+        first = {attribute: rule[key][0] for key, attribute in ATTRIBUTES.items() if key in rule}
+        attributes = first | ({"namespace": within} if within else {})
+        with self.writer() as writer:
+            eventually(
+                lambda: writer.permits(user, **attributes) is permitted, RBAC_SECONDS, f"{permitted=}: {attributes}"
+            )
 
     def client_certificate(self, user: str) -> Pair:
         """A certificate by which a client is `user` of `system:masters`."""

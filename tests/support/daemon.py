@@ -1,6 +1,7 @@
 """watchslo's own processes, started as a user starts them: the daemon, the simulated cluster, and the slow link."""
 
 import contextlib
+import itertools
 import json
 import os
 import subprocess
@@ -15,13 +16,14 @@ from urllib.parse import urlsplit
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.process import Process
+from tests.support.process import Process, eventually
 
 WATCHSLO = Path(sys.executable).with_name("watchslo")
 START_SECONDS = 120.0  # 2 s when the machine is ours alone
-HTTP_SECONDS = 30.0
+HTTP_SECONDS = 90.0
 COMMAND_SECONDS = 180.0
 SAMPLE_SECONDS = 60.0  # an event is one after a tick has sealed it, and all are evaluated; 7 s when nothing is wrong
+WRITE_SECONDS = 0.5
 LOOK_SECONDS = 0.1  # it has news once a second; who asks all the time only keeps it from work
 
 
@@ -140,15 +142,11 @@ class Daemon:
                 return error.code, error.read().decode()
 
     def scrape(self) -> Scrape:
-        status, text = self.get("/metrics")
-        assert status == 200, text
-        return Scrape(text)
+        return Scrape(self._told("/metrics"))
 
     def status(self) -> Any:
         """What `/api/v1/status` says."""
-        status, text = self.get("/api/v1/status")
-        assert status == 200, text
-        return json.loads(text)
+        return json.loads(self._told("/api/v1/status"))
 
     def ready(self) -> bool:
         return self.get("/readyz")[0] == 200
@@ -206,12 +204,35 @@ class Daemon:
         """Waits until at least so many events of a watch have been measured."""
         self.process.until(lambda: self.samples(watch) >= least, timeout, f"{least} of {watch} measured", LOOK_SECONDS)
 
+    def until_sampled(self, watch: str, least: float, write: Callable[[int], object]) -> None:
+        """The same, while `write(number)` makes events: one alone may meet a late loop, and be no sample."""
+        numbers = itertools.count()
+
+        def sampled() -> bool:
+            write(next(numbers))
+            return self.samples(watch) >= least
+
+        self.process.until(sampled, SAMPLE_SECONDS, f"{least} of {watch} measured", WRITE_SECONDS)
+
     def stop(self, timeout: float = 10.0) -> int:
         """Ends it by SIGTERM and returns its exit code; SIGKILL after `timeout` seconds."""
         self.process.stop(timeout)
         code = self.process.exit_code
         assert code is not None
         return code
+
+    def _told(self, path: str) -> str:
+        """What a path says, once the loop that knows it answers: where that is late, 503 is the right answer."""
+        answers: list[tuple[int, str]] = []
+
+        def is_told() -> bool:
+            answers.append(self.get(path))
+            return answers[-1][0] != 503
+
+        eventually(is_told, HTTP_SECONDS, f"{path} answered", LOOK_SECONDS)
+        status, text = answers[-1]
+        assert status == 200, text
+        return text
 
     def _listening(self) -> list[dict[str, Any]]:
         return self.log("listening")

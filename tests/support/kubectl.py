@@ -13,7 +13,7 @@ from tests.support.assets import HELM, find
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
-COMMAND_SECONDS = 90.0
+COMMAND_SECONDS = 300.0  # 1 s when the machine is ours alone
 CHARTED_FOR = "1.36"  # Helm asks no cluster here
 
 Objects = list[dict[str, Any]]

@@ -10,7 +10,7 @@ T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
 
 START_SECONDS = 1000.0
-THREADS_SECONDS = 10.0  # real ones, for threads to answer
+THREADS_SECONDS = 60.0  # real ones, for threads to answer
 
 
 class _Selector(selectors.DefaultSelector):

@@ -106,7 +106,7 @@ class Process:
             return
         with contextlib.suppress(ProcessLookupError):  # nobody of the group is left
             self.signal(signal.SIGKILL)
-        self.wait(timeout=60.0)
+        self.wait(timeout=60.0)  # what runs as idle work ends as such
 
     def until(self, condition: Callable[[], bool], timeout: float, what: str, every: float = POLL_SECONDS) -> None:
         """Like `eventually`, but fails at once with the log when the process ends meanwhile."""

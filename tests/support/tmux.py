@@ -9,7 +9,8 @@ from typing import Self
 from tests.support.process import Process, eventually
 
 LOOK_SECONDS = 0.1
-START_SECONDS = 30.0
+START_SECONDS = 120.0  # 1 s when the machine is ours alone
+TELL_SECONDS = 60.0
 COLUMNS, ROWS = 120, 30
 
 
@@ -81,7 +82,7 @@ class Tmux:
 
     def _tell(self, *arguments: str) -> str:
         done = subprocess.run(
-            [*self._tmux, *arguments], env=self._env, capture_output=True, text=True, timeout=10.0, check=False
+            [*self._tmux, *arguments], env=self._env, capture_output=True, text=True, timeout=TELL_SECONDS, check=False
         )
         assert done.returncode == 0, f"tmux {arguments[0]}: {done.stderr}"
         return done.stdout

@@ -16,6 +16,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 TIMEOUT_SECONDS = 30.0
 MERGE_PATCH = "application/merge-patch+json"
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,11 @@ class Writer:
         _, _, answer = self._request("GET", path, query=query)
         return json.loads(answer)
 
+    def served(self) -> set[str]:
+        """The groups that discovery lists, in its aggregated form; it learns of custom resources last of all."""
+        _, _, answer = self._request("GET", "/apis", accept=AGGREGATED)
+        return {group["metadata"]["name"] for group in json.loads(answer)["items"]}
+
     def text(self, path: str) -> str:
         """GET anything, as text: `/metrics`, `/readyz`."""
         _, _, answer = self._request("GET", path)
@@ -105,6 +111,18 @@ class Writer:
         _, _, answer = self._request("POST", path, b"{}", "application/json")
         return str(json.loads(answer)["status"]["token"])
 
+    def permits(self, user: str, **attributes: str) -> bool:
+        """Whether the apiserver would let a user do something now, by SubjectAccessReview.
+
+        `verb`, `group`, `resource`, `namespace` and `name` say what, or `verb` and `path`.
+        """
+        kind = "nonResourceAttributes" if "path" in attributes else "resourceAttributes"
+        review = json.dumps({"spec": {"user": user, kind: attributes}}).encode()
+        _, _, answer = self._request(
+            "POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review, "application/json"
+        )
+        return bool(json.loads(answer)["status"]["allowed"])
+
     def _write(self, verb: str, path: str, body: dict[str, Any], form: str) -> Write:
         before, after, answer = self._request(verb, path, json.dumps(body).encode(), form)
         metadata = json.loads(answer).get("metadata", {})
@@ -112,10 +130,16 @@ class Writer:
         return Write(verb, path, before, after, revision)
 
     def _request(
-        self, verb: str, path: str, body: bytes | None = None, form: str = "", query: dict[str, str] | None = None
+        self,
+        verb: str,
+        path: str,
+        body: bytes | None = None,
+        form: str = "",
+        query: dict[str, str] | None = None,
+        accept: str = "*/*",
     ) -> tuple[float, float, bytes]:
         target = quote(path) + (f"?{urlencode(query)}" if query else "")
-        headers = self._headers | ({"Content-Type": form} if form else {})
+        headers = self._headers | {"Accept": accept} | ({"Content-Type": form} if form else {})
         self._connect()
         before = time.monotonic()
         try:

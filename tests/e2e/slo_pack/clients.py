@@ -21,7 +21,7 @@ WRITE_SECONDS, CREATE_SECONDS, START_SECONDS = 0.05, 1.0, 3.0
 OBJECTS = 50
 STREAMED = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
 READ_AHEAD_BYTES = 4096
-TIMEOUT_SECONDS = 10.0
+TIMEOUT_SECONDS = 60.0
 LARGE_OBJECTS, LARGE_BYTES = 200, 100_000  # more than sockets and the apiserver's own queues can hold
 
 

@@ -18,7 +18,6 @@ from tests.e2e.slo_pack.place import FROZEN_RESOURCE, LATE_RESOURCE, Place
 from tests.support.control_plane import EVERYTHING_READABLE
 
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
-RIGHTS_SECONDS = 2.0  # RBAC has a cache, too
 STARVED_SECONDS, FED_SECONDS = 0.4, 0.4
 LATE, SLOW = "constant 2s", "constant 700ms"
 SLOW_BYTES_A_SECOND = 40_000  # 20 changes a second fit, and a list of 1,000 objects takes several seconds
@@ -107,11 +106,11 @@ def slow_link(place: Place) -> AbstractContextManager[None]:
 
 @contextlib.contextmanager
 def rights_taken(place: Place) -> Iterator[None]:
-    """Open watches outlive their rights; so the daemon is told to open others."""
+    """Open watches outlive their rights; so the daemon is told to open others, when the apiserver has heard of it."""
     role = f"{ROLES}/{place.cluster}"
     with place.ground.plane.writer() as writer:
         writer.patch(role, {"rules": []})
-    time.sleep(RIGHTS_SECONDS)
+    place.ground.plane.until_permitted("default", place.cluster, EVERYTHING_READABLE, permitted=False)
     place.configure(*({**watch, "namespace": "kube-system"} for watch in place.watches))
     try:
         yield

@@ -33,8 +33,8 @@ from tests.support.prometheus import Prometheus
 
 HOURS_SHRINK, DAYS_SHRINK = 30, 180
 DEMO, REAL = "demo", "late"  # clusters: that of the demo, and the real one that Prometheus scrapes itself
-START_SECONDS = 90.0
-SCRAPED_SECONDS = 60.0
+START_SECONDS = 180.0
+SCRAPED_SECONDS = 180.0
 PAGE = re.compile(r"The page: (http://\S+)/ ")
 
 OPERATOR: Sequence[Mapping[str, Any]] = (

@@ -1,11 +1,13 @@
 """What the client makes of each way in which a server can answer, or fail to."""
 
 import asyncio
+import itertools
 import socket
 import struct
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,7 +16,7 @@ from watchslo import __version__
 from watchslo.errors import ConnectError
 from watchslo.kube import client as client_module
 from watchslo.kube.access import Access, Address, Connection, Credentials, stamps
-from watchslo.kube.client import Client, Page, Selectors, Stream
+from watchslo.kube.client import RENEW_SECONDS, Client, Page, Selectors, Stream
 from watchslo.kube.limiter import Limiter
 from watchslo.kube.representation import Representation
 from watchslo.model import Reading, Resource
@@ -28,6 +30,7 @@ EMPTY = b'{"metadata":{"resourceVersion":"42"},"items":[]}'
 EXPIRED = b'{"kind":"Status","code":410,"reason":"Expired","message":"too old resource version: 5 (236)"}'
 EVENT = b'{"type":"ADDED","object":{"metadata":{"resourceVersion":"43"}}}\n'
 LOGIN = b"<html><body>Please log in</body></html>"
+SOME_SECONDS = 0.5  # for which nobody answers: enough to be connected
 
 
 def target(server: Server) -> str:
@@ -263,7 +266,7 @@ class TestFailures:
         assert failure.message == f"The answer of {server.url} is no HTTP; check the address."
 
     async def test_slow(self, server: Server, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(client_module, "TICK_SECONDS", 0.05)
+        monkeypatch.setattr(client_module, "TICK_SECONDS", SOME_SECONDS)
         server.script = [b""]
         failure = await failed_tick(client)
         assert failure.reason is Reason.TIMEOUT
@@ -272,7 +275,8 @@ class TestFailures:
     @pytest.mark.parametrize("kind", ["nudge", "audit", "probe_cache", "history"])
     async def test_looks_let_all_else_go_first(self, server: Server, known: Known, kind: str) -> None:
         server.script = [answer(EMPTY)] * 3
-        async with Client(connection_to(server.url, known), Limiter(20), known.observe) as client:
+        ticks = itertools.count(0.0, 0.01)  # seconds, however long it takes to ask for both
+        async with Client(connection_to(server.url, known), Limiter(20, ticks.__next__), known.observe) as client:
             await tick(client)
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(client.read_nothing(PODS, "default", kind))
@@ -283,7 +287,7 @@ class TestFailures:
         ]
 
     async def test_never_reached(self, server: Server, known: Known, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(client_module, "TICK_SECONDS", 0.1)
+        monkeypatch.setattr(client_module, "TICK_SECONDS", SOME_SECONDS)
         url = server.url.replace("http:", "https:")  # nobody there shakes hands
         async with Client(connection_to(url, known), Limiter(100), known.observe) as client:
             failure = await failed_tick(client)
@@ -291,7 +295,7 @@ class TestFailures:
         assert failure.message == f"No connection to {url} in time; check the way there."
 
     async def test_slow_body(self, server: Server, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(client_module, "TICK_SECONDS", 0.05)
+        monkeypatch.setattr(client_module, "TICK_SECONDS", SOME_SECONDS)
         server.script = [answer(EMPTY)[:-1]]
         assert (await failed_tick(client)).reason is Reason.TIMEOUT
 
@@ -349,12 +353,11 @@ class TestConnections:
     async def test_are_renewed_from_time_to_time(
         self, server: Server, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(client_module, "RENEW_SECONDS", 0.05)
         server.script = [answer(EMPTY)] * 4
-        client._pool.renew()  # the first ones last for the three minutes that they were made for
-        client._pool._renew_at = 0.0
-        for wait in (0.0, 0.0, 0.06, 0.0):
-            await asyncio.sleep(wait)
+        now = time.monotonic()
+        for later in (0.0, 0.5, 1.1, 1.6):
+            at = now + later * RENEW_SECONDS
+            monkeypatch.setattr(client_module, "time", SimpleNamespace(monotonic=lambda at=at: at))
             assert isinstance(await tick(client), Reading)
         assert server.connections == 2
 
@@ -439,7 +442,7 @@ class TestTransport:
             assert stream.transport() is None
         assert at_once is not None
         assert later is not None
-        assert 0.0 < at_once.round_trip == later.round_trip < 0.1
+        assert 0.0 < at_once.round_trip == later.round_trip < 10.0
         assert at_once.retransmits == later.retransmits == 0
         assert 0.0 <= at_once.silent < later.silent
         assert 0.04 <= later.silent < 10.0
@@ -741,7 +744,7 @@ class TestWatch:
         assert (await end_of_watch(client)).reason is Reason.TIMEOUT
 
     async def test_no_headers(self, server: Server, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(client_module, "OPEN_SECONDS", 0.05)
+        monkeypatch.setattr(client_module, "OPEN_SECONDS", SOME_SECONDS)
         server.script = [b""]
         assert (await end_of_watch(client)).reason is Reason.TIMEOUT
         assert client.requests == {("watch", "timeout"): 1}

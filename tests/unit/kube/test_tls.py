@@ -19,7 +19,7 @@ from watchslo.watch.failure import Failure, Reason
 from watchslo.watch.messages import WatchRequest
 
 PODS = Resource("", "v1", "pods", namespaced=True)
-SOON = 5.0
+SOON = 60.0
 EMPTY = answer(b'{"metadata":{"resourceVersion":"42"}}')
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
-TIMEOUT = aiohttp.ClientTimeout(total=20)
+TIMEOUT = aiohttp.ClientTimeout(total=60)
 
 
 @dataclass(frozen=True)

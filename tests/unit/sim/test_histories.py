@@ -11,9 +11,10 @@ from watchslo.sim.faults import FAULTS
 EVENTS = "/api/v1/namespaces/default/events"
 
 
-async def resumed(api: Api, collection: str, revision: int) -> list[str]:
+async def resumed(api: Api, collection: str, revision: int, seconds: int = 1) -> list[str]:
     """The types of the events of a watch that goes on from a revision, for a moment."""
-    return await (await api.watch(f"{collection}?watch=1&timeoutSeconds=1&resourceVersion={revision}")).rest()
+    watch = await api.watch(f"{collection}?watch=1&timeoutSeconds={seconds}&resourceVersion={revision}")
+    return await watch.rest()
 
 
 async def switch(api: Api, name: str, *, on: bool = True) -> None:
@@ -28,7 +29,7 @@ async def test_a_stale_revision_ends_cleanly_and_empty(simulate: Simulate, colle
     await switch(api, "stale-close")
     assert await watch.rest() == []
     for _ in range(2):
-        assert await asyncio.wait_for(resumed(api, collection, revision), 0.5) == []
+        assert await asyncio.wait_for(resumed(api, collection, revision, seconds=300), 60) == []
     fresh = await api.watch(f"{collection}?watch=1&resourceVersion={await api.newest(collection)}")
     added = await api.configmap("b", collection)
     assert await fresh.revision() == added

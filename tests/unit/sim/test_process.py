@@ -19,6 +19,8 @@ from watchslo.sim.cluster import Settings
 from watchslo.sim.control import Config
 from watchslo.sim.simulation import simulated
 
+SOON = 60.0
+
 
 @asynccontextmanager
 async def started(*arguments: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, Any]]:
@@ -42,7 +44,7 @@ async def test_it_says_where_it_is_and_ends_when_it_is_told(stop: signal.Signals
         assert line["control"] == f"{line['url']}/sim"
         async with session.get(f"{line['url']}/api/v1/pods?watch=1&resourceVersion=5"):
             process.send_signal(stop)
-            assert await asyncio.wait_for(process.wait(), 5.0) == 0
+            assert await asyncio.wait_for(process.wait(), SOON) == 0
 
 
 async def test_it_ends_when_its_parent_has_gone() -> None:
@@ -55,7 +57,7 @@ async def test_it_ends_when_its_parent_has_gone() -> None:
     await parent.stdout.readline()
     parent.kill()
     await parent.wait()
-    assert await asyncio.wait_for(parent.stdout.read(), 5.0) == b""  # the pipe ends when the last writer has gone
+    assert await asyncio.wait_for(parent.stdout.read(), SOON) == b""  # the pipe ends when the last writer has gone
 
 
 @pytest.mark.parametrize(
@@ -108,7 +110,7 @@ async def test_the_proxy_delays_what_the_server_says() -> None:
                 (chunk,) = (await response.json())["chunks"]
             assert chunk["forwarded"] - chunk["received"] >= 0.03
             os.kill(process.pid, signal.SIGTERM)
-            assert await asyncio.wait_for(process.wait(), 5.0) == 0
+            assert await asyncio.wait_for(process.wait(), SOON) == 0
 
 
 @pytest.mark.parametrize("arguments", [("--to", "nowhere"), ("--to", "a:1", "--delay-to-client", "soon")])

@@ -19,7 +19,7 @@ from watchslo.sim.forward import Proxy
 from watchslo.sim.link_faults import LINK_FAULTS, Connections
 from watchslo.sim.proxy import control
 
-SOON = 5.0
+SOON = 30.0
 SILENCE = 0.05
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -37,10 +37,15 @@ async def _echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 @asynccontextmanager
 async def before_echo(law: str = "none") -> AsyncIterator[Proxy]:
-    server = await asyncio.start_server(_echo, "127.0.0.1", 0)
+    echoing: list[asyncio.Future[None]] = []
+
+    def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        echoing.append(asyncio.ensure_future(_echo(reader, writer)))
+
+    server = await asyncio.start_server(echo, "127.0.0.1", 0)
     async with server, Proxy([server.sockets[0].getsockname()], parse_law(law), Random(7)) as proxy:
         yield proxy
-    await asyncio.sleep(0.01)  # until the server has noticed
+    await asyncio.gather(*echoing)  # the server notices
 
 
 @asynccontextmanager
@@ -100,16 +105,13 @@ async def test_the_end_is_late_too() -> None:
 async def test_a_link_can_be_late_for_some_connections_only() -> None:
     async with before_echo() as proxy, client(proxy) as old:
         assert await says_back(old)
-        proxy.switch_on("late-link", "constant 40ms", Connections.NEW)
-        async with client(proxy) as new:
-            started = time.monotonic()
+        proxy.switch_on("late-link", "constant 3600s", Connections.NEW)
+        async with client(proxy) as late, client(proxy) as new:
+            late[1].write(b"hello\n")
+            assert await is_silent(late)
             assert await says_back(old)
-            between = time.monotonic()
-            assert await says_back(new)
-            assert time.monotonic() - between >= 0.04 > between - started
             proxy.switch_off("late-link")
             assert await says_back(new)
-            assert proxy.chunks[-1].forwarded - proxy.chunks[-1].received < 0.04
 
 
 # What lasts
@@ -181,7 +183,7 @@ async def test_a_thin_link_lets_so_many_bytes_pass_a_second() -> None:
         started = time.monotonic()
         writer.write(b"x" * 3999 + b"\n")
         await reader.readline()
-        assert 0.1 <= time.monotonic() - started < 1.0  # the last portion comes before its time is over
+        assert time.monotonic() - started >= 0.1  # the last portion comes before its time is over
         proxy.switch_off("thin-link")
         assert await says_back((reader, writer))
 
@@ -200,13 +202,14 @@ async def test_a_held_link_reads_little_ahead() -> None:
 async def test_idle_connections_are_cut_and_busy_ones_are_not() -> None:
     async with before_echo() as proxy, client(proxy) as idle, client(proxy) as busy:
         assert await says_back(idle)
-        proxy.switch_on("idle-timeout", 0.1)
-        for _ in range(8):
+        proxy.switch_on("idle-timeout", 0.5)
+        ended = asyncio.create_task(end_of(idle))
+        while not ended.done():
             assert await says_back(busy)
-            await asyncio.sleep(0.03)
-        assert await end_of(idle) == b""
+            await asyncio.sleep(0.01)
+        assert await ended == b""
         proxy.switch_off("idle-timeout")
-        await asyncio.sleep(0.15)
+        await asyncio.sleep(0.6)
         assert await says_back(busy)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import time
+from datetime import datetime
 from email.utils import parsedate_to_datetime
 
 import pytest
@@ -224,8 +225,8 @@ async def test_events_come_late_by_the_law_and_the_truth_says_how_late(simulate:
     truth = (await api.get(f"/sim/truth?resource=configmaps&since={before}")).json
     assert truth["commits"]["revision"] == truth["sends"]["revision"] == [revision]
     (commit,), (send,) = truth["commits"]["at"], truth["sends"]["at"]
-    assert before <= commit <= committed_by <= send <= received
-    assert send - commit >= 0.05
+    assert before <= commit <= committed_by
+    assert commit + 0.05 <= send <= received
     assert truth["sends"]["stream"] == (await api.state())["resources"]["configmaps"]["streams"]
 
 
@@ -252,12 +253,12 @@ async def test_a_client_that_has_gone_is_forgotten(simulate: Simulate) -> None:
 async def test_the_clock_may_be_wrong(simulate: Simulate) -> None:
     api = await simulate(clock_offset=-7200.0)
     answer = await api.get(CONFIGMAPS)
-    assert parsedate_to_datetime(answer.headers["Date"]).timestamp() == pytest.approx(time.time() - 7200, abs=2)
+    assert parsedate_to_datetime(answer.headers["Date"]).timestamp() == pytest.approx(time.time() - 7200, abs=60)
     await api.control("faults", {"name": "clock-step"})
     created = await api.write("POST", CONFIGMAPS, {"metadata": {"name": "a"}})
-    assert parsedate_to_datetime(created.headers["Date"]).timestamp() == pytest.approx(time.time() - 3600, abs=2)
-    stamp = created.json["metadata"]["creationTimestamp"]
-    assert stamp[:13] == time.strftime("%Y-%m-%dT%H", time.gmtime(time.time() - 3600))
+    stamp = datetime.fromisoformat(created.json["metadata"]["creationTimestamp"])
+    for at in (parsedate_to_datetime(created.headers["Date"]), stamp):
+        assert at.timestamp() == pytest.approx(time.time() - 3600, abs=60)
 
 
 async def ready(api: Api, path: str) -> int:

@@ -32,7 +32,7 @@ async def shown(source: Told) -> AsyncIterator[Pilot[None]]:
 
 async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
     """Waits until the screen has caught up with its source."""
-    async with asyncio.timeout(10.0):
+    async with asyncio.timeout(60.0):
         while not condition():
             await pilot.pause(0.02)
 
