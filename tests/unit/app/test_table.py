@@ -9,8 +9,11 @@ from watchslo.snapshot import QuantileReading, WindowReading
 
 def line(*p99: float, events: int = 100) -> Line:
     """A watch with this lower bound, estimate and upper bound, or without any."""
-    median = QuantileReading(P50, 0.0, 0.002, 0.4, resolved=False)
-    quantiles = (median, QuantileReading(P99, *p99, resolved=True)) if p99 else ()
+    quantiles: tuple[QuantileReading, ...] = ()
+    if p99:
+        lower, estimate, upper = p99
+        median = QuantileReading(P50, 0.0, 0.002, 0.4, resolved=False)
+        quantiles = (median, QuantileReading(P99, lower, estimate, upper, resolved=True))
     track = replace(readings.TRACK, windows=(WindowReading("1m", 60.0, events, quantiles),))
     (made,) = view_of(replace(readings.SNAPSHOT, streams=(replace(readings.TAIL, track=track),))).lines
     return made
