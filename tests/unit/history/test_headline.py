@@ -72,7 +72,7 @@ def test_blames_none_for_the_time_of_another() -> None:
         replace(readings.SNAPSHOT, streams=(LATE, LATE), at_wall=NOW + 300),
         [first.line(LATE, NOW + 59), replace(second.line(LATE, NOW + 300), since_wall=NOW + 240)],
     )
-    assert said.text == "pods, pods: late, the first since 22:13 UTC"
+    assert said.text == "pods and pods: late, the first since 22:13 UTC"
 
 
 def test_the_figures_are_those_of_the_worst() -> None:
