@@ -16,6 +16,7 @@ import pytest
 
 from tests.e2e.faults import rows_alone, rows_linked
 from tests.e2e.faults.daemon import Observed
+from tests.e2e.faults.harness import until_settled
 from tests.e2e.faults.notes import judge
 from tests.e2e.faults.row import Row, Scene
 from tests.e2e.faults.scribe import Scribe
@@ -163,7 +164,8 @@ def until_up(daemon: Observed) -> None:
 def judge_all(daemon: Observed, scribes: Mapping[str, Scribe], since: float, until: float) -> None:
     """Every revision in the writers' logs is either seen or inside a gap that was reported as one."""
     for watch, scribe in scribes.items():
-        judgement = judge(daemon.notes(), watch, scribe.writes(since, until), until)
+        writes = until_settled(daemon, watch, scribe, since, until)
+        judgement = judge(daemon.notes(), watch, writes, until)
         print(f"{watch}: {judgement.writes} written, {judgement.in_gaps} in gaps, {judgement.samples} samples")
         assert judgement.lost == ()
         assert judgement.wrong == ()

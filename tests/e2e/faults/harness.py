@@ -7,6 +7,7 @@ from math import inf
 from tests.e2e.faults.daemon import Observed
 from tests.e2e.faults.notes import judge
 from tests.e2e.faults.row import LOOK_SECONDS, Outcome, Row, Scene
+from tests.e2e.faults.scribe import Scribe
 from tests.support.writer import Write
 
 START_SECONDS = 180.0  # many start at once
@@ -40,7 +41,7 @@ def play(row: Row, scene: Scene) -> Outcome:
     first = _until_whole(scene, ended)
     time.sleep(EXPLAINED_SECONDS)
     until = time.monotonic()
-    writes = _until_settled(scene, since, until)
+    writes = until_settled(daemon, daemon.watches[0], scene.scribe, since, until)
     _until_measured(scene, until)
     _until_counted(scene, before)
     time.sleep(EVALUATED_SECONDS)
@@ -80,12 +81,15 @@ def _until_seen(scene: Scene, since: float, timeout: float) -> float:
     return first()
 
 
-def _until_settled(scene: Scene, since: float, until: float) -> list[Write]:
-    """Waits until every write of this time came or was reported as missed; what never comes is lost."""
-    watch, writes = scene.daemon.watches[0], scene.scribe.writes(since, until)
+def until_settled(daemon: Observed, watch: str, scribe: Scribe, since: float, until: float) -> list[Write]:
+    """Waits until every write of this time came or was reported as missed; what never comes is lost.
+
+    That all watches are up says nothing of it: one whose connection is dead is, until an audit has found that out.
+    """
+    writes = scribe.writes(since, until)
     deadline = time.monotonic() + CAUGHT_UP_SECONDS
     while time.monotonic() < deadline:
-        notes = scene.daemon.notes()
+        notes = daemon.notes()
         if all(notes.saw(watch, write) or notes.reported(watch, write) for write in writes):
             break
         time.sleep(LOOK_SECONDS)
