@@ -10,6 +10,7 @@ from datetime import datetime
 
 import msgspec
 
+from watchslo.history.chronicle import Account
 from watchslo.history.judgement import P99, Verdict, placed, verdict_on
 from watchslo.serve.status import encode
 from watchslo.snapshot import QuantileReading, Snapshot
@@ -61,12 +62,15 @@ class Line:
 class View:
     """One status: `at_wall` is when it was taken, `seconds` for how long it had been measured by then.
 
-    `lines` are in the order of their names. Sentences are `causes`, the surest first, `unproven`: which revisions
-    cannot be trusted, and `not_ready`. We were late for `tainted_seconds` in all; an answer takes `round_trip` seconds
-    at worst.
+    `verdict` and `trust` say whether watches are late, since when, and whether that may be watchslo itself; None where
+    nothing is remembered yet. `lines` are in the order of their names. Sentences are `causes`, the surest first,
+    `unproven`: which revisions cannot be trusted, and `not_ready`. We were late for `tainted_seconds` in all; an answer
+    takes `round_trip` seconds at worst.
     """
 
     at_wall: float
+    verdict: str | None
+    trust: str | None
     seconds: float
     cluster: str | None
     lines: tuple[Line, ...]
@@ -149,6 +153,16 @@ class _Domain(_Part):
     median_round_trip: float | None
 
 
+class _Verdict(_Part):
+    text: str
+    figures: str
+
+
+class _Check(_Part):
+    name: str
+    text: str
+
+
 class _Monitor(_Part):
     cluster: str | None
     started_at: datetime
@@ -163,11 +177,13 @@ class _Status(_Part):
     apiservers: list[_Apiserver]
     domains: list[_Domain]
     streams: list[_Stream]
+    verdict: _Verdict | None = None
+    trust: _Check | None = None
 
 
-def view_of(snapshot: Snapshot, window: str = WINDOW) -> View:
+def view_of(snapshot: Snapshot, window: str = WINDOW, account: Account | None = None) -> View:
     """The view of a measurement of our own."""
-    return read(encode(snapshot).body, window)
+    return read(encode(snapshot, account).body, window)
 
 
 def read(body: bytes, window: str = WINDOW) -> View:
@@ -180,6 +196,8 @@ def read(body: bytes, window: str = WINDOW) -> View:
     trips = (one.median_round_trip for one in status.domains if one.median_round_trip)
     return View(
         at_wall=status.at.timestamp(),
+        verdict=_printable(_sentence(status.verdict)) if status.verdict else None,
+        trust=_printable(f"{status.trust.name} {status.trust.text}") if status.trust else None,
         seconds=max(0.0, (status.at - status.monitor.started_at).total_seconds()),  # the wall clock may be set
         cluster=status.monitor.cluster and _printable(status.monitor.cluster),
         lines=tuple(sorted((_line(one, window) for one in status.streams), key=lambda one: (one.watch, one.apiserver))),
@@ -189,6 +207,11 @@ def read(body: bytes, window: str = WINDOW) -> View:
         tainted_seconds=status.monitor.tainted_seconds,
         round_trip=max(trips, default=None),
     )
+
+
+def _sentence(verdict: _Verdict) -> str:
+    parts = (part.rstrip(".") for part in (verdict.text, verdict.figures) if part)
+    return f"{'; '.join(parts)}."
 
 
 def _printable(text: str) -> str:

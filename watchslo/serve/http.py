@@ -35,7 +35,7 @@ def create_app(
     app = FastAPI(title="watchslo", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
     routes = [
         *_probes(latest, heartbeat),
-        *_readings(latest, metrics),
+        *_readings(latest, metrics, feed),
         *page.routes(latest, feed),
         *api.routes(feed),
         *feeding.routes(feed, authorize),
@@ -74,7 +74,7 @@ def _probes(latest: Latest, heartbeat: Callable[[], float]) -> list[Route]:
     ]
 
 
-def _readings(latest: Latest, metrics: MetricsEncoder) -> list[Route]:
+def _readings(latest: Latest, metrics: MetricsEncoder, feed: Feed) -> list[Route]:
     renderer = Renderer()
 
     async def scrape(request: Request) -> Response:
@@ -84,7 +84,8 @@ def _readings(latest: Latest, metrics: MetricsEncoder) -> list[Route]:
 
     async def read_status() -> Response:
         """Everything watchslo knows at this moment."""
-        return _response(await renderer.render(await latest(), status, status.encode))
+        document = await renderer.render(await latest(), status, lambda snapshot: status.encode(snapshot, feed.account))
+        return _response(document)
 
     return [
         Route("/metrics", scrape, documented={"include_in_schema": False}),

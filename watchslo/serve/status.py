@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasGenerator, AliasPath, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from watchslo.history.chronicle import Account
+from watchslo.history.headline import Level
 from watchslo.serve.rendering import Document
 from watchslo.snapshot import Cause, Confidence, Hop, Snapshot
 
@@ -299,14 +301,34 @@ class Diagnosed(Part):
     next: str
 
 
+class Verdict(Part):
+    """What there is to say first; `text` stays while nothing changes, `figures` are those of now, or empty."""
+
+    level: Level
+    text: str
+    figures: str
+    since: datetime | None = Field(validation_alias="since_wall")
+
+
+class Check(Part):
+    """One thing that has to be so for the figures to be right."""
+
+    name: str
+    level: Level
+    text: str
+
+
 class Status(Part):
     """Everything watchslo knows at one moment. Fields may be added; none changes its meaning within `v1`.
 
-    `causes` has the surest first.
+    `verdict` is that on all watches, and `trust` whether it may be watchslo itself that is late: both of the newest
+    evaluation, null before the first. `causes` has the surest first.
     """
 
     api_version: Literal["v1"] = "v1"
     at: datetime = Field(validation_alias="at_wall")
+    verdict: Verdict | None = None
+    trust: Check | None = None
     monitor: Monitor
     causes: list[Diagnosed]
     apiservers: list[Apiserver]
@@ -314,7 +336,10 @@ class Status(Part):
     streams: list[Stream]
 
 
-def encode(snapshot: Snapshot) -> Document:
-    """The snapshot as JSON."""
+def encode(snapshot: Snapshot, account: Account | None = None) -> Document:
+    """The snapshot as JSON, with what the newest account says of it."""
     status = Status.model_validate(snapshot)
+    if account:
+        said = {"verdict": Verdict.model_validate(account.headline), "trust": Check.model_validate(account.trust)}
+        status = status.model_copy(update=said)
     return Document(status.model_dump_json(by_alias=True).encode(), "application/json")

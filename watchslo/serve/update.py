@@ -19,27 +19,10 @@ from watchslo.history.happenings import Kind
 from watchslo.history.headline import Level
 from watchslo.history.judgement import Condition, Line
 from watchslo.history.series import COLUMNS, Key
-from watchslo.serve.status import Diagnosed, Part
+from watchslo.serve.status import Check, Diagnosed, Part, Verdict
 from watchslo.snapshot import ApiserverReading, QuantileReading, Snapshot, TickerReading, WindowReading
 
 DIGITS = 4  # significant ones, of what is drawn
-
-
-class Verdict(Part):
-    """What there is to say first; `text` stays while nothing changes, `figures` are those of now, or empty."""
-
-    level: Level
-    text: str
-    figures: str
-    since: datetime | None = Field(validation_alias="since_wall")
-
-
-class Check(Part):
-    """One thing that has to be so for the figures to be right."""
-
-    name: str
-    level: Level
-    text: str
 
 
 class Happening(Part):

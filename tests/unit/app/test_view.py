@@ -7,6 +7,8 @@ import pytest
 
 from tests.unit.serve import readings
 from watchslo.app.view import UnreadableError, View, read, view_of
+from watchslo.history.chronicle import Chronicle
+from watchslo.history.headline import Headline, Level
 from watchslo.history.judgement import P99, Verdict
 from watchslo.serve.status import encode
 from watchslo.snapshot import QuantileReading, StreamReading, WindowReading
@@ -33,6 +35,21 @@ def test_a_line_says_what_the_snapshot_does() -> None:
     assert (line.reason, line.failure) == ("reset", "the connection was reset")
     assert (line.events, line.threshold) == (window.events, readings.TRACK.objective.threshold)
     assert line.quantiles == {quantile.q: quantile for quantile in window.quantiles}
+
+
+def test_the_verdict_is_that_of_the_page_in_a_sentence_and_whether_it_may_be_us() -> None:
+    account = Chronicle().observe(readings.SNAPSHOT)
+    told = replace(account, headline=Headline(Level.BAD, "pods: late since 14:02 UTC", "for 4 min; P99 2.3 s"))
+    seen = view_of(readings.SNAPSHOT, account=told)
+    assert seen.verdict == "pods: late since 14:02 UTC; for 4 min; P99 2.3 s."
+    assert seen.trust == f"Can I trust this? {account.trust.text}"
+    whole = replace(account, headline=Headline(Level.GOOD, "All 3 watches are within 1 s."))
+    assert view_of(readings.SNAPSHOT, account=whole).verdict == "All 3 watches are within 1 s."
+
+
+def test_without_a_history_there_is_no_verdict_yet() -> None:
+    seen = view_of(readings.SNAPSHOT)
+    assert (seen.verdict, seen.trust) == (None, None)
 
 
 def test_lines_are_sorted_by_their_names_and_of_the_window_that_is_named() -> None:

@@ -13,6 +13,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from tests.unit.serve import readings
 from watchslo.config import Listen, ServerLimitsConfig
 from watchslo.errors import ServeError, UnavailableError
+from watchslo.history.chronicle import Chronicle
 from watchslo.serve import feed, status
 from watchslo.serve.build import this_build
 from watchslo.serve.exposition import MetricsEncoder
@@ -22,6 +23,7 @@ from watchslo.serve.metrics import Detail
 from watchslo.serve.server import Server, listen, url
 from watchslo.snapshot import Snapshot
 
+ACCOUNT = Chronicle().observe(readings.SNAPSHOT)
 ANY_PORT = Listen("127.0.0.1", 0)
 
 
@@ -32,6 +34,7 @@ async def serving(snapshot: Snapshot | None, heartbeat: float = 0.0) -> AsyncIte
     history = Feed()
     if snapshot is not None:
         history.observe(snapshot)
+        await history.ask(lambda _: None)  # when it has been observed
 
     async def latest() -> Snapshot:
         if snapshot is None:
@@ -66,7 +69,7 @@ async def test_serves_status_and_page() -> None:
     async with serving(readings.SNAPSHOT) as client:
         async with client.get("/api/v1/status") as answer:
             assert answer.headers["Content-Type"] == "application/json"
-            assert await answer.read() == status.encode(readings.SNAPSHOT).body
+            assert await answer.read() == status.encode(readings.SNAPSHOT, ACCOUNT).body
         async with client.get("/") as answer:
             assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
             assert answer.headers["X-Content-Type-Options"] == "nosniff"

@@ -5,19 +5,20 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.unit.serve import readings
+from watchslo.history.chronicle import Account, Chronicle
 from watchslo.serve.status import encode
 from watchslo.snapshot import Snapshot
 
 
-def shown(snapshot: Snapshot) -> Any:
+def shown(snapshot: Snapshot, account: Account | None = None) -> Any:
     def refuse(constant: str) -> None:
         raise AssertionError(f"{constant} is no JSON")
 
-    return json.loads(encode(snapshot).body, parse_constant=refuse)
+    return json.loads(encode(snapshot, account).body, parse_constant=refuse)
 
 
 def test_is_what_programs_expect(golden: Callable[[str, str], None]) -> None:
-    golden("status.json", json.dumps(shown(readings.SNAPSHOT), indent=2) + "\n")
+    golden("status.json", json.dumps(shown(readings.SNAPSHOT, Chronicle().observe(readings.SNAPSHOT)), indent=2) + "\n")
 
 
 def test_an_infinite_bound_is_null() -> None:

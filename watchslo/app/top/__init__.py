@@ -81,4 +81,6 @@ def _print(view: View) -> None:
     console.print(draw(lines))
     for sentence in (*unready(view), *view.causes, *hints(view)):
         console.print(sentence)
-    console.print(headline(lines))
+    if view.trust:
+        console.print(view.trust)
+    console.print(view.verdict or headline(lines))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 from watchslo.app.view import Line, View
 from watchslo.history.judgement import Verdict
@@ -93,5 +93,5 @@ class Link:
 
 
 def clock(wall: float) -> str:
-    """The time of day, here."""
-    return datetime.fromtimestamp(wall).astimezone().strftime("%H:%M:%S")
+    """The time of day."""
+    return f"{datetime.fromtimestamp(wall, UTC):%H:%M:%S} UTC"

@@ -91,6 +91,7 @@ class Top(App[None]):
         yield Static(id="place", markup=False)
         yield Static(id="link", markup=False)
         yield Static(id="headline", markup=False)
+        yield Static(id="trust", markup=False)
         yield Static(id="notes", markup=False)
         yield DataTable[Text](id="watches", show_cursor=False, zebra_stripes=False)
         yield Static(KEYS_HELP, id="keys", markup=False)
@@ -174,7 +175,8 @@ class Top(App[None]):
         lines = self._choice.of(view.lines) if view else []
         self._tell("place", [f"watchslo top: {self._place(view)}"])
         self._tell("link", [self._link.says(view, now)])
-        self._tell("headline", [headline(view.lines)] if view else [])
+        self._tell("headline", [view.verdict or headline(view.lines)] if view else [])
+        self._tell("trust", [view.trust] if view and view.trust else [])
         self._tell("notes", first_of((*view.causes, *unready(view), *troubles(view))) if view else [])
         self._fill(lines)
 

@@ -20,6 +20,7 @@ from watchslo.app.session import run_on_loop, supervise
 from watchslo.app.view import UnreadableError, View, read, view_of
 from watchslo.config import Config
 from watchslo.errors import ConfigError, ConnectError
+from watchslo.history.chronicle import Chronicle
 from watchslo.kube.access import clean_token, read_text, tls_context
 from watchslo.monitor.crew import Crew
 from watchslo.monitor.supervisor import Supervisor
@@ -151,6 +152,7 @@ class Measurement:
         self._supervise = partial(supervise, Config(), kubeconfig, context)
         self._over = threading.Event()
         self._first = Future[None]()
+        self._chronicle = Chronicle()
         self._latest: Snapshot
         self._done: asyncio.Future[None]
 
@@ -170,7 +172,7 @@ class Measurement:
 
     async def view(self) -> View:
         self._raise_what_ended_it()
-        return view_of(self._latest)
+        return view_of(self._latest, account=self._chronicle.account)
 
     def _raise_what_ended_it(self) -> None:
         if self._done.done():
@@ -179,9 +181,14 @@ class Measurement:
     async def _measure(self) -> None:
         """Goes on in the other thread until `_over` is set; threads share nothing but frozen snapshots."""
         supervisor, stop = self._supervise(), asyncio.Event()
+        supervisor.on_evaluation(self._remember)
         async with Crew(stop) as crew:
             crew.hire("snapshots", partial(self._keep_showing, supervisor, stop))
             await supervisor.run(stop)
+
+    def _remember(self, snapshot: Snapshot) -> None:
+        """Costs the thread that measures little: there are few watches here."""
+        self._chronicle.observe(snapshot)
 
     async def _keep_showing(self, supervisor: Supervisor, stop: asyncio.Event) -> None:
         self._latest = supervisor.snapshot()

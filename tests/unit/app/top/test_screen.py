@@ -59,7 +59,15 @@ async def test_what_is_shown(shown: Pilot[None]) -> None:
     assert said(shown, "headline") == "Within the objective: 1 watch; of 2 nothing can be said."
     assert said(shown, "notes").splitlines()[-1] == "Unproven: its storage is kine, not etcd."
     assert said(shown, "link") == ""
+    assert said(shown, "trust") == ""
     assert len(rows(shown)) == len(readings.SNAPSHOT.streams)
+
+
+async def test_what_the_daemon_says_first_stands_first(source: Told, shown: Pilot[None]) -> None:
+    verdict, trust = "pods: late since 14:02 UTC.", "Can I trust this? Yes, watchslo itself is well."
+    source.now = replace(VIEW, verdict=verdict, trust=trust)
+    await until(shown, lambda: said(shown, "headline") == verdict)
+    assert said(shown, "trust") == trust
 
 
 async def test_keys_sort(shown: Pilot[None]) -> None:

@@ -1,4 +1,5 @@
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,14 @@ def test_once_prints_one_table(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     assert "Unproven: its storage is kine, not etcd." in said
     assert any(line.startswith("This identity may not list and watch ") for line in said), "as check does"
     assert said[-1] == "Within the objective: 1 watch; of 2 nothing can be said."
+
+
+def test_once_ends_with_the_verdict_of_the_daemon(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told(monkeypatch, replace(VIEW, verdict="pods: late since 14:02 UTC.", trust="Can I trust this? Yes."))
+    top(Question("x", once=True))
+    assert capsys.readouterr().out.splitlines()[-2:] == ["Can I trust this? Yes.", "pods: late since 14:02 UTC."]
 
 
 def test_once_fails_where_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
