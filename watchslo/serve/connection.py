@@ -9,6 +9,7 @@ from http import HTTPStatus
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+ARRIVAL_SECONDS = 0.25  # for which what a new connection asks may still be on its way
 LINGER_SECONDS = 0.5  # before a refused connection is closed: what comes in late would reset it, and the answer with it
 _WHY = {
     HTTPStatus.BAD_REQUEST: "This is no HTTP request.",
@@ -113,9 +114,9 @@ def _answer(status: HTTPStatus) -> bytes:
 def least_needed(visitors: Iterable[Visitor], now: float, patience: float) -> Visitor | None:
     """Who makes room for somebody else: who has been silent for the longest, or else has been answered for long.
 
-    None if everybody has asked something just now.
+    None if everybody has come or asked something just now.
     """
     visitors = list(visitors)
-    silent = [visitor for visitor in visitors if visitor.stage is not Stage.ANSWERED]
+    silent = [one for one in visitors if one.stage is not Stage.ANSWERED and now - one.since > ARRIVAL_SECONDS]
     lasting = [visitor for visitor in visitors if now - visitor.since > patience]
     return min(silent or lasting, key=lambda visitor: visitor.since, default=None)

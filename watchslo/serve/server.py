@@ -15,7 +15,7 @@ from fastapi import FastAPI
 
 from watchslo.config import Listen, ServerLimitsConfig
 from watchslo.errors import ServeError, whereabouts
-from watchslo.serve.connection import Visitor, least_needed
+from watchslo.serve.connection import ARRIVAL_SECONDS, Visitor, least_needed
 from watchslo.serve.tls import Certificate
 
 GRACE_SECONDS = 2  # for answers under way at shutdown, which has five seconds in all
@@ -98,7 +98,7 @@ class Server(uvicorn.Server):
         self._listener = listener
         self._limits = limits
         self._certificate = certificate
-        self._arriving: dict[asyncio.Task[None], None] = {}  # in the order in which they came
+        self._arriving: dict[asyncio.Task[None], float] = {}  # in the order in which they came, and since when
         self._thread = threading.Thread(target=self._run, name="serve", daemon=True)
         self._failure: BaseException | None = None
         self._log = structlog.get_logger()
@@ -167,7 +167,7 @@ class Server(uvicorn.Server):
             is_exhausted = False
             await self._room(connected)
             task = asyncio.create_task(self._welcome(connected))
-            self._arriving[task] = None
+            self._arriving[task] = asyncio.get_running_loop().time()
             task.add_done_callback(self._arriving.pop)
             await asyncio.sleep(PACE_SECONDS)
 
@@ -191,11 +191,12 @@ class Server(uvicorn.Server):
         now = asyncio.get_running_loop().time()
         if dropped := least_needed(visitors, now, self._limits.request_timeout):
             dropped.drop()
-        elif self._arriving:
-            next(iter(self._arriving)).cancel()
-        else:
-            return False
-        return True
+            return True
+        first, since = next(iter(self._arriving.items()), (None, now))
+        if first and now - since > ARRIVAL_SECONDS:
+            first.cancel()
+            return True
+        return False
 
     async def _welcome(self, connected: socket.socket) -> None:
         """Makes a connection of what was accepted; TLS has as long as a request."""

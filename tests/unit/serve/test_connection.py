@@ -10,7 +10,7 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from watchslo.serve.connection import Stage, Visitor, least_needed
+from watchslo.serve.connection import ARRIVAL_SECONDS, Stage, Visitor, least_needed
 
 PATIENCE = 10.0
 LIMIT = 4096
@@ -266,6 +266,7 @@ async def test_who_makes_room() -> None:
         peer.visitor.since = NOW + number
     visitors = [peer.visitor for peer in peers]
     assert least_needed(reversed(visitors), NOW + 3, PATIENCE) is visitors[0]
+    assert least_needed(visitors, NOW + ARRIVAL_SECONDS, PATIENCE) is None, "what they ask may be on its way"
     for peer in peers[:2]:
         peer.says(REQUEST)
     assert least_needed(visitors, NOW + 100, PATIENCE) is visitors[2]

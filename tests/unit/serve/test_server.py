@@ -19,6 +19,7 @@ from structlog.testing import CapturingLogger
 from tests.support.certs import Authority
 from watchslo.config import Listen, ServerLimitsConfig, TlsConfig
 from watchslo.serve import server as module
+from watchslo.serve.connection import Stage, Visitor
 from watchslo.serve.server import Server, listen
 from watchslo.serve.tls import Certificate
 
@@ -40,6 +41,11 @@ class Place:
         told = ServerLimitsConfig.model_validate({"connections": CONNECTIONS, **limits})
         self.server = Server(app, self.listener, told, certificate)
         self.thread = ""
+
+    @property
+    def being_answered(self) -> int:
+        visitors = self.server.server_state.connections.copy()  # at once: they come and go in another thread
+        return sum(isinstance(visitor, Visitor) and visitor.stage is Stage.ANSWERED for visitor in visitors)
 
     async def _index(self) -> PlainTextResponse:
         self.thread = threading.current_thread().name
@@ -107,12 +113,19 @@ async def test_who_says_nothing_makes_room() -> None:
 async def test_who_is_answered_keeps_the_room_and_the_next_one_waits() -> None:
     async with serving() as place:
         place.gate.clear()
-        asking = [asyncio.create_task(place.ask()) for _ in range(2 * CONNECTIONS)]
-        while len(place.server.server_state.connections) < CONNECTIONS:  # noqa: ASYNC110 - of another thread
+        asking = [asyncio.create_task(place.ask()) for _ in range(CONNECTIONS)]
+        while place.being_answered < CONNECTIONS:  # noqa: ASYNC110 - of another thread
             await asyncio.sleep(0)
+        waiting = [await place.connect() for _ in range(CONNECTIONS)]
+        for _, writer in waiting:
+            writer.write(REQUEST)
+        await asyncio.sleep(0)
         assert not any(task.done() for task in asking)
         place.gate.set()
         assert await asyncio.gather(*asking) == [b"HTTP/1.1 200 OK"] * len(asking)
+        for reader, writer in waiting:
+            assert (await reader.read()).startswith(b"HTTP/1.1 200 OK")
+            writer.close()
 
 
 async def test_who_never_speaks_tls_makes_room(certificate: Certificate, authority: Authority) -> None:
