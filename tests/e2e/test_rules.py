@@ -185,6 +185,11 @@ class TestAlerts:
         rules = plain(Config.model_validate({"shard": {"index": 0, "count": 3}}), Options())
         assert complaints(tmp_path, World(25, THREE[:there]), {25: firing}, rules=rules) == ""
 
+    def test_shards_that_are_all_down_are_missed(self, tmp_path: Path) -> None:
+        rules = plain(Config.model_validate({"shard": {"index": 0, "count": 3}}), Options())
+        world = World(25, THREE, faults=dict.fromkeys(THREE, gauge("up", 0.0)))
+        assert complaints(tmp_path, world, {25: {"WatchsloTargetDown"}}, rules=rules) == ""
+
     def test_absent(self, tmp_path: Path) -> None:
         world = World(40, lives={"a:9477": Lives(ends=10)})
         assert complaints(tmp_path, world, {9: set(), 40: {"WatchsloAbsent"}}) == ""

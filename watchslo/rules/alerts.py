@@ -439,7 +439,7 @@ def _missing(config: Config, writer: Writer) -> str:
     """Instances that are down. Of shards it is known how many there must be, also of those that are no targets."""
     cluster, up = writer.kept.cluster, writer.raw("up")
     if config.shard.count > 1:
-        return f"{config.shard.count} - {by('count', cluster, f'{up} == 1')} > 0"
+        return f"{config.shard.count} - {by('sum', cluster, up)} > 0"
     return f"{by('count', cluster, f'{up} == 0')} > {SOME_INSTANCES} * {by('count', cluster, up)}"
 
 
