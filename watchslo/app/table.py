@@ -1,6 +1,6 @@
 """Watches as a table, and in a sentence, for a terminal."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -29,9 +29,9 @@ def plain_console(*, stderr: bool = False) -> Console:
     return console
 
 
-def draw(lines: Iterable[Line]) -> Table:
-    """A table of lines for `rich`."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
+def draw(lines: Sequence[Line]) -> Table:
+    """A table of lines for `rich`; nothing at all of none."""
+    table = Table(box=None, pad_edge=False, header_style="bold", show_header=bool(lines))
     table.add_column(HEADINGS[0], overflow="fold")
     for heading in HEADINGS[1:-1]:
         table.add_column(heading, justify="right")

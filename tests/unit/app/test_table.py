@@ -1,5 +1,7 @@
 from dataclasses import replace
 
+import pytest
+
 from tests.unit.serve import readings
 from watchslo.app.table import draw, figures, headline, plain_console, says
 from watchslo.app.view import Line, view_of
@@ -59,6 +61,11 @@ def test_draws_what_is_said_as_it_is() -> None:
     made = line(0.0, 0.1, 0.9)
     odd = replace(made, watch="[/bold] :boom:")
     assert "[/bold] :boom:" in drawn(odd)
+
+
+def test_without_watches_there_is_no_table(capsys: pytest.CaptureFixture[str]) -> None:
+    plain_console().print(draw([]))
+    assert capsys.readouterr().out == ""
 
 
 def test_a_headline_names_what_is_beyond_the_latest_first() -> None:
