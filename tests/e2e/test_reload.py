@@ -17,7 +17,7 @@ CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GROUP = "tests.watchslo.invalid"
 GADGETS = f"/apis/{GROUP}/v1/namespaces/default/gadgets"
-PATIENCE_SECONDS = 60.0  # the file is looked at every five seconds
+PATIENCE_SECONDS = 60.0  # the file is looked at every two seconds
 SERVED_SECONDS = 60.0
 PAUSED_SECONDS = 5.0  # from when the file is read until nothing is open any more
 

@@ -18,7 +18,7 @@ from watchslo.errors import ConfigError
 from watchslo.monitor.crew import Crew
 from watchslo.monitor.supervisor import Supervisor
 
-RELOAD_SECONDS = 5.0  # between two looks at the file; kubelet takes a minute to bring a changed ConfigMap anyway
+RELOAD_SECONDS = 2.0  # between two looks at the file, so that a pause has closed everything within five
 FIXED = ("cluster", "kubernetes", "clock", "start_delay", "metrics", "server", "log")
 """What is settled at start: a change of these is said, and waits for the next start."""
 
