@@ -101,6 +101,7 @@ def test_whatever_it_is_asked_it_answers_as_it_says(demo: str, tmp_path: Path) -
             "--seed=1",  # what is found today is found tomorrow
             "--suppress-health-check=too_slow",  # that is the machine
             f"--request-timeout={PATIENCE_SECONDS}",
+            f"--max-response-time={PATIENCE_SECONDS}",  # 10 s by itself
             "--no-color",
         ],
         cwd=tmp_path,  # where it keeps what it finds
