@@ -69,6 +69,11 @@ def watched(daemon: Daemon) -> set[str]:
     }
 
 
+def peers(daemon: Daemon) -> list[int | None]:
+    """How many apiservers each address stands for that is watched."""
+    return [apiserver["peers"] for apiserver in daemon.status()["apiservers"] if apiserver["watched"]]
+
+
 def until_watched(daemon: Daemon, *names: str) -> None:
     daemon.process.until(lambda: watched(daemon) == {*names}, CALM_SECONDS, f"{names} are watched", LOOK_SECONDS)
 
@@ -93,7 +98,7 @@ def test_the_service_is_watched_as_one(lab: HighAvailability, writing: Writing, 
         def all_counted() -> bool:
             (apiserver,) = running.status()["apiservers"]
             assert apiserver["alone"] is None
-            return bool(apiserver["peers"] == len(lab.members))
+            return peers(running) == [len(lab.members)]
 
         running.process.until(all_counted, CALM_SECONDS, "all are counted", LOOK_SECONDS)
     assert writing.writes()
@@ -107,11 +112,6 @@ def test_listed_urls_are_watched_each(lab: HighAvailability, writing: Writing, t
         running.process.until(lambda: peers(running) == [1, 1], CLEARED_SECONDS, "counted", LOOK_SECONDS)
         assert running.log("apiservers_hidden") == [], "the third one is announced too, and behind neither of them"
     assert writing.writes()
-
-
-def peers(running: Daemon) -> list[int | None]:
-    """How many apiservers each address stands for that is watched."""
-    return [apiserver["peers"] for apiserver in running.status()["apiservers"] if apiserver["watched"]]
 
 
 WATCH: Rule = {"apiGroups": [""], "resources": ["configmaps", "events"], "verbs": ["list", "watch"]}
