@@ -13,7 +13,6 @@ from tests.support.control_plane import Apiserver, ControlPlane
 APISERVER_FROZEN_SECONDS = 40.0
 ETCD_FROZEN_SECONDS = 10.0
 WITHOUT_CA_SECONDS = 3.0
-DELIVERED_SECONDS = 1.0
 
 
 def apiserver_sigterm(scene: Scene) -> None:
@@ -76,7 +75,6 @@ def etcd_restored(scene: Scene) -> None:
     """To what it was before the daemon has started."""
     plane, data = scene.plane, scene.plane.etcd.data
     with scene.scribe.resting():  # nothing that will be undone is on its way
-        time.sleep(DELIVERED_SECONDS)
         scene.until_delivered()
         scene.begins()
         for apiserver in plane.apiservers:

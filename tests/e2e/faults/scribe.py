@@ -32,25 +32,28 @@ class Scribe(Background):
         self._collection = collection
         self._make = make
         self._name = name
-        self._rests = threading.Event()
+        self._under_way = threading.Lock()  # held while one is: what it gave, or that it has no answer, is known then
         self._writes: list[Write] = []
         self._doubtful: list[tuple[str, float]] = []
 
     @contextlib.contextmanager
     def resting(self) -> Iterator[None]:
-        """Writes nothing while the context lasts."""
-        self._rests.set()
-        yield
-        self._rests.clear()
+        """Writes nothing while the context lasts; what was under way is done when it begins."""
+        with self._under_way:
+            yield
 
     def answered(self) -> list[Write]:
         """The writes that were answered so far."""
         return list(self._writes)
 
     def writes(self, since: float, until: float) -> list[Write]:
-        """All writes that began in this time, those without an answer too; the apiserver is asked about these."""
-        doubtful = [(name, before) for name, before in tuple(self._doubtful) if since <= before < until]
-        found = [write for write in tuple(self._writes) if since <= write.before < until]
+        """All writes that began in this time, those without an answer too; the apiserver is asked about these.
+
+        One that is under way is waited for: its event may have come before its answer does.
+        """
+        with self._under_way:
+            doubtful = [(name, before) for name, before in self._doubtful if since <= before < until]
+            found = [write for write in self._writes if since <= write.before < until]
         if doubtful:
             with self._open_writer() as writer:
                 found.extend(write for name, before in doubtful if (write := self._look_up(writer, name, before)))
@@ -73,16 +76,17 @@ class Scribe(Background):
 
     def _write_while_answered(self, writer: Writer, random: Random, numbers: Iterator[int]) -> None:
         while not self._over.wait(random.uniform(SHORTEST_GAP_SECONDS, LONGEST_GAP_SECONDS)):
-            if not self._rests.is_set() and not self._write(writer, f"{self._name}-{next(numbers)}"):
+            if not self._write(writer, f"{self._name}-{next(numbers)}"):
+                self._over.wait(REFUSED_PAUSE_SECONDS)
                 return
 
     def _write(self, writer: Writer, name: str) -> bool:
         """Whether it was answered that it is done."""
-        before = time.monotonic()
-        try:
-            self._writes.append(writer.create(self._collection, self._make(name)))
-        except (OSError, http.client.HTTPException, StatusError):
-            self._doubtful.append((name, before))
-            self._over.wait(REFUSED_PAUSE_SECONDS)
-            return False
+        with self._under_way:
+            before = time.monotonic()
+            try:
+                self._writes.append(writer.create(self._collection, self._make(name)))
+            except (OSError, http.client.HTTPException, StatusError):
+                self._doubtful.append((name, before))
+                return False
         return True
