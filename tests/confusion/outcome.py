@@ -8,7 +8,7 @@ from random import Random
 from tests.confusion.answers import Answer, Truth
 from tests.confusion.faults import Fault
 from tests.confusion.stage import Stage
-from watchslo.snapshot import Confidence
+from watchslo.snapshot import Cause, Confidence
 
 NAMED_SECONDS = 30.0  # within which a cause has to be named
 HELD_SECONDS = 10.0  # for which a fault goes on after that: the answer has to last
@@ -26,6 +26,7 @@ class Outcome:
     """What came of one fault; times are seconds from its beginning, and from its end.
 
     `answer` is the surest when the fault ended, `wrong` the answers at high confidence that were none of the truths.
+    `overloaded` is whether this machine held up the daemon, which makes it doubt all else.
     """
 
     fault: Fault
@@ -36,6 +37,7 @@ class Outcome:
     named_after: float | None
     cleared_after: float | None
     wrong: tuple[Answer, ...]
+    overloaded: bool
 
     @property
     def right(self) -> bool:
@@ -64,14 +66,18 @@ class _Witness:
         self._stage = stage
         self._truths = truths
         self.wrong: dict[Answer, None] = {}
+        self.overloaded = False
         self.answers: list[Answer] = []
 
     def look(self) -> None:
         time.sleep(LOOK_SECONDS)
         self.answers = self._stage.said()
         for answer in self.answers:
-            if answer.confidence is Confidence.HIGH and not any(truth.fits(answer) for truth in self._truths):
+            if any(truth.fits(answer) for truth in self._truths):
+                continue
+            if answer.confidence is Confidence.HIGH:
                 self.wrong[answer] = None
+            self.overloaded |= answer.cause is Cause.MONITOR_OVERLOADED
 
     @property
     def surest(self) -> Answer | None:
@@ -95,7 +101,15 @@ def play(stage: Stage, fault: Fault, seed: int, say: Said = lambda _: None) -> O
     ended = time.monotonic()
     cleared_after = _until_cleared(witness, ended)
     return Outcome(
-        fault, seed, struck.strength, struck.truths, answer, named_after, cleared_after, tuple(witness.wrong)
+        fault,
+        seed,
+        struck.strength,
+        struck.truths,
+        answer,
+        named_after,
+        cleared_after,
+        tuple(witness.wrong),
+        witness.overloaded,
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from tests.contract.backend import Backend
 from tests.support.control_plane import END_SECONDS, ControlPlane
 from tests.support.daemon import Proxy, Simulator
-from tests.support.writer import Write, Writer, configmap
+from tests.support.writer import StatusError, Write, Writer, configmap
 from watchslo.kube.access import Access, Connection, Credentials, tls_context
 from watchslo.kube.client import Client, ObserveDate
 from watchslo.kube.limiter import Limiter
@@ -211,7 +211,14 @@ class Author:
 
     async def until_cached(self, revision: int) -> None:
         """Waits until the apiserver's own cache, where it has one, is as new as that."""
-        await asyncio.to_thread(lambda: self.writer.get(self._collection, resourceVersion=str(revision)))
+        while True:
+            try:
+                await asyncio.to_thread(lambda: self.writer.get(self._collection, resourceVersion=str(revision)))
+            except StatusError as error:
+                if error.code != 504:  # it has waited for three seconds: not yet
+                    raise
+            else:
+                return
 
     @property
     def _collection(self) -> str:

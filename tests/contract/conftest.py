@@ -177,7 +177,7 @@ async def split_client(split_cluster: Cluster) -> AsyncIterator[Client]:
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets our client wait as long as an apiserver needs that is idle work: that is no failure of it."""
-    for name in ("CONNECT_SECONDS", "TICK_SECONDS"):
+    for name in ("CONNECT_SECONDS", "TICK_SECONDS", "OPEN_SECONDS", "OVERTIME_SECONDS"):
         monkeypatch.setattr(kube_client, name, PATIENCE_SECONDS)
 
 

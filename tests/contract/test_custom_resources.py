@@ -14,7 +14,7 @@ from watchslo.kube.representation import Representation
 from watchslo.model import Resource
 from watchslo.watch.failure import Phase, Reason
 from watchslo.watch.machine import State
-from watchslo.watch.messages import Expired, GaveUp
+from watchslo.watch.messages import Expired, GaveUp, WatchClosed
 
 pytestmark = pytest.mark.patient
 
@@ -76,7 +76,8 @@ async def test_stream_follows_its_resource_through_the_life_of_the_definition(
         deleted = watch.events[-1].revision
         assert deleted > changed
         assert watch.events == [Event("ADDED", created), Event("MODIFIED", changed), Event("DELETED", deleted)]
-        assert watch.closed()[0] is Reason.FORCED  # when the definition changed
+        opened = [fact.failure.reason for fact in watch.said(WatchClosed) if fact.lived is not None]
+        assert opened[0] is Reason.FORCED  # when the definition changed
         assert watch.said(Expired) == [Expired(Phase.STREAM)]
 
 

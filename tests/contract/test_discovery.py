@@ -68,10 +68,9 @@ async def test_everything_that_star_stands_for_can_be_watched_at_once(
     client: Client, author: Author, reporter: Author
 ) -> None:
     resources = (await discovered(client)).expand()
-    before = client.requests.total()
     watches = {resource: Watch(client, resource) for resource in resources}
     async with watching(*watches.values()):
-        assert client.requests.total() == before + 2 * len(resources)
+        assert client.requests["list", "200"] == client.requests["watch", "200"] == len(resources)
         created = {one.resource: await one.create("object") for one in (author, reporter)}
         for resource, revision in created.items():
             await watches[resource].until_seen(revision)

@@ -63,10 +63,10 @@ async def test_pages_follow_each_other_to_the_end_and_are_of_one_moment(
 
 @ALL_FORMS
 async def test_list_from_the_cache_comes_at_once_and_whole(
-    client: Client, scribe: Author, writer: Writer, representation: Representation
+    client: Client, scribe: Author, representation: Representation
 ) -> None:
     newest = await create(scribe, 5)
-    await get(writer, scribe.resource.path(scribe.namespace), resourceVersion=str(newest))  # now the cache has them
+    await scribe.until_cached(newest)
     request = ListRequest(from_cache=True)
     answer = await page(client, scribe.resource, scribe.namespace, request, representation)
     assert isinstance(answer, Page)
@@ -137,7 +137,7 @@ async def continued_after_compaction(client: Client, cluster: Cluster, author: A
     """The first page of a list, and the rest of it, asked for when its revision is history."""
     await create(author, 5)
     first = await first_page(client, author.resource, author.namespace)
-    await author.create("zzz-later")
+    await author.until_cached(await author.create("zzz-later"))
     await cluster.compact()
     request = ListRequest(continue_token=first.continue_token)
     return first, await page(client, author.resource, author.namespace, request)

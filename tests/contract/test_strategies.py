@@ -211,7 +211,7 @@ async def test_streamed_list_is_no_news(client: Client, scribe: Author) -> None:
     async with synced(watch):
         changed = await scribe.change("object-0")
         await watch.until_seen(changed)
-    assert [fact.count for fact in watch.said(InitialEvents)] == [THERE]
+    assert sum(fact.count for fact in watch.said(InitialEvents)) == THERE  # noted as they come
     (done,) = watch.said(ListDone)
     assert (done.strategy, done.items) == (STREAM.name, THERE)
     assert newest <= done.revision < changed
@@ -256,35 +256,42 @@ async def test_stream_falls_back_to_pages_where_the_gate_is_off_by_default(clien
 
 
 class Half(Stream):
-    """A watch that breaks off after two lines."""
+    """A watch that breaks off after two objects; `cut` once it has. If it brings an error instead, that is all."""
 
     def __init__(self, whole: Stream) -> None:
-        self._whole: Stream | None = whole
+        self.cut = False
+        self._whole = whole
 
     async def read(self) -> tuple[float, bytes] | Failure:
-        whole, self._whole = self._whole, None
-        if whole is None:
+        if self.cut:
             return because(Reason.RESET)
         brought = b""
         while brought.count(b"\n") < 2:
-            arrived = await whole.read()
-            assert not isinstance(arrived, Failure)
+            arrived = await self._whole.read()
+            if isinstance(arrived, Failure):
+                return arrived
             received, chunk = arrived
+            if b'"type":"ERROR"' in chunk:
+                return arrived
             brought += chunk
+        self.cut = True
         return received, b"".join(brought.splitlines(keepends=True)[:2])
 
 
 class Interrupting(Client):
-    """Its first streamed list breaks off."""
+    """Its first streamed list that brings objects breaks off."""
 
     broken = False
 
     @contextlib.asynccontextmanager
     async def watch(self, *question: Any, **how: Any) -> AsyncIterator[Stream | Failure]:
         async with super().watch(*question, **how) as stream:
-            assert isinstance(stream, Stream)
-            yield stream if self.broken else Half(stream)
-            self.broken = True
+            if self.broken or isinstance(stream, Failure):
+                yield stream
+                return
+            half = Half(stream)
+            yield half
+            self.broken = half.cut
 
 
 @STREAMS_LISTS
@@ -296,11 +303,13 @@ async def test_streamed_list_that_is_cut_starts_again(cluster: Cluster, scribe: 
         async with synced(watch):
             changed = await scribe.change("object-0")
             await watch.until_seen(changed)
-    assert [fact.failure.reason for fact in watch.said(ListFailed)] == [Reason.RESET]
+    failed = [fact.failure.reason for fact in watch.said(ListFailed)]
+    # Where the apiserver's cache is late for longer than it waits for it, it says so, and is asked again.
+    assert [reason for reason in failed if reason is not Reason.FUTURE_REVISION] == [Reason.RESET]
     (done,) = watch.said(ListDone)
     assert (done.strategy, done.items) == (STREAM.name, THERE)
     assert watch.events == [Event("MODIFIED", changed)]
-    assert asks_for_streamed_lists(watch) == 2
+    assert asks_for_streamed_lists(watch) == len(failed) + 1
 
 
 # Lists from a cache
@@ -351,6 +360,12 @@ async def test_list_from_a_cache_that_is_behind_is_time_travel_and_nothing_to_wa
     assert watch.events == [Event("ADDED", created), Event("MODIFIED", changed)]
 
 
+async def expire(cluster: SimulatedCluster) -> None:
+    """Ends the watches of config maps in a 410, once: it strikes at once, and again every five seconds."""
+    async with cluster.fault("expired", CONFIGMAPS):
+        pass
+
+
 @only(lambda backend: backend.simulated, "caches freeze in simulated clusters only")
 async def test_list_from_a_frozen_cache_is_time_travel_and_nothing_to_watch_from(
     client: Client, cluster: Cluster, author: Author
@@ -360,12 +375,12 @@ async def test_list_from_a_frozen_cache_is_time_travel_and_nothing_to_watch_from
     async with synced(watch):
         async with cluster.fault("frozen-cache", CONFIGMAPS):
             created = await author.create("object")
-            async with cluster.fault("expired", CONFIGMAPS):
-                await watch.until_said(ListDone, times=2)  # in pages, as nobody can watch from the cache's revision
+            await expire(cluster)
+            await watch.until_said(ListDone, times=2)  # in pages, as nobody can watch from the cache's revision
             await watch.until_watching()
             await author.change("object")
-            async with cluster.fault("expired", CONFIGMAPS):
-                await watch.until_said(TimeTravel)
+            await expire(cluster)
+            await watch.until_said(TimeTravel)
         await watch.until_said(ListDone, times=3)
         await watch.until_watching()
         changed = await author.change("object")

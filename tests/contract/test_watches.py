@@ -133,7 +133,7 @@ async def test_hundreds_of_watches_of_one_client_are_open_at_once(client: Client
 async def test_bookmark_comes_two_seconds_before_the_deadline_where_the_cache_has_news(
     client: Client, author: Author, reporter: Author, backend: Backend, watches_end_after: Callable[[int], None]
 ) -> None:
-    watches_end_after(4)
+    watches_end_after(10)
     busy = [Watch(client, CONFIGMAPS, author.namespace, representation=form) for form in Representation]
     uncached = Watch(client, EVENTS, reporter.namespace)
     idle, asked = Watch(client, NODES), Watch(client, JOBS)

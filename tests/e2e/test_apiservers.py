@@ -32,6 +32,7 @@ NAMED_SECONDS = 30.0
 CLEARED_SECONDS = 60.0
 AFTERWARDS_SECONDS = 10.0  # in which nothing is named any more
 OURS = {"monitor_overloaded"}  # true wherever this machine stands still, whoever is hurt
+MANY_EVENTS = 100
 LATE_SECONDS = 0.3  # the P50 of nobody who is healthy
 SETTLE_SECONDS = 8.0  # until what came last is sealed and evaluated
 UNTOUCHED = ("closed", "relists", "expired", "gapRevisions", "stalls", "lostEvents", "orderViolations")
@@ -226,9 +227,14 @@ class Watcher:
         return named
 
     def calm(self) -> float:
-        """For how many seconds nothing has been named: what a stalled watch withheld may be found only afterwards."""
+        """For how many seconds nobody has been blamed: what a stalled watch withheld may be found only afterwards."""
         self.look()
-        return time.monotonic() - (self.named[-1].at if self.named else 0.0)
+        return time.monotonic() - (self.last_blamed or 0.0)
+
+    @property
+    def last_blamed(self) -> float | None:
+        """When an apiserver was named last; that this machine holds us up may be true at any time."""
+        return max((each.at for each in self.named if each.cause not in OURS), default=None)
 
     def look_for(self, seconds: float) -> None:
         end = time.monotonic() + seconds
@@ -256,7 +262,9 @@ class Watcher:
 
 
 def _p50s(windows: Sequence[Any]) -> list[float]:
-    return [0.0, *(found["estimate"] for window in windows for found in window["quantiles"] if found["q"] == 0.5)]
+    """Of windows with events enough: of a few, half may well be late where a healthy one stands still for a moment."""
+    large = [window for window in windows if window["events"] >= MANY_EVENTS]
+    return [0.0, *(found["estimate"] for window in large for found in window["quantiles"] if found["q"] == 0.5)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,7 +341,7 @@ def verify(watcher: Watcher, writing: Writing, hurt: Member, causes: frozenset[s
     ended = time.monotonic()
     calm = CLEARED_SECONDS + AFTERWARDS_SECONDS
     eventually(lambda: watcher.calm() >= AFTERWARDS_SECONDS, calm, f"cleared: {watcher.named[-1:]}", LOOK_SECONDS)
-    cleared = watcher.named[-1].at if watcher.named else ended
+    cleared = watcher.last_blamed or ended
     named = {(each.cause, each.apiserver, each.watch, each.confidence): each for each in reversed(watcher.named)}
     for each in named.values():
         print(f"{each.at - began:.1f} s: {each}")

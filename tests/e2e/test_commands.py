@@ -143,7 +143,8 @@ def test_check_answers_by_its_exit_code(control_plane: ControlPlane, tmp_path: P
         write_kubeconfig(late, {"server": simulator.url}, {})
         stack.enter_context(somebody_writes(control_plane))
         real = (*duration, "--kubeconfig", kubeconfig)
-        within = stack.enter_context(Command("check", *real, "--resource", "configmaps", "-o", "json"))
+        longer = ("--duration", "15s", "--kubeconfig", kubeconfig)  # of few events, a moment's standstill decides
+        within = stack.enter_context(Command("check", *longer, "--resource", "configmaps", "-o", "json"))
         beyond = stack.enter_context(Command("check", *duration, "--kubeconfig", late, "--resource", "pods"))
         unmeasured = stack.enter_context(
             Command("check", *real, *(word for name in QUIET for word in ("--resource", name)))

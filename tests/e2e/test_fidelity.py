@@ -15,7 +15,7 @@ from tests.fidelity.running import Plan, Run
 from tests.support.assets import Assets
 
 CASE = Case("20 ms", Traffic("busy", rate=80.0), "lognormal 20ms 0.25")  # narrow: there are few ticks in this time
-SECONDS = 15.0
+SECONDS = 25.0
 JUDGED_EVENTS = 1000
 MOST_RUNS = 3
 

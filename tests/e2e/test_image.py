@@ -27,6 +27,7 @@ LARGEST = 300e6  # bytes
 STOP_SECONDS = 60.0  # as idle work
 RUN_SECONDS = 300.0
 HEALTHY_SECONDS = 120.0
+SAMPLED_SECONDS = 240.0
 UNWANTED = ("sh", "bash", "dash", "busybox", "pip", "pip3", "gcc", "cc", "ld", "as", "apt", "dpkg", "perl", "ensurepip")
 ENTER = (  # the root, where the service account is mounted, where it is; then a command
     'root=$1 secrets=$2; shift 2; "$MOUNT" --make-rprivate / && "$MOUNT" --bind "$root" "$root" && '
@@ -144,7 +145,7 @@ def test_keeps_nothing_of_the_machine_that_built_it(container: Container) -> Non
 
 def test_measures(container: Container, daemon: Daemon, control_plane: ControlPlane) -> None:
     with somebody_writes(control_plane):  # all the while: what a late loop receives is no sample
-        daemon.until_samples("configmaps", 1)
+        daemon.until_samples("configmaps", 1, SAMPLED_SECONDS)
     python = container.run(
         Path("/"), "python", "-c", "import platform; print(platform.python_version())"
     ).stdout.strip()

@@ -1,5 +1,6 @@
 """Many instances: shards that together watch everything once, one on each node, and none that begins at once."""
 
+import contextlib
 import itertools
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ STOP_SECONDS = 60.0
 PROVEN_SECONDS = 240.0  # three probes, each between two ticks
 JUDGED_SECONDS = 180.0
 CALM_SECONDS = 180.0
+LONG_SECONDS = 600.0
 OURS = "monitor_overloaded"  # true wherever this machine is late
 
 
@@ -55,7 +57,7 @@ def test_shards_watch_everything_once_and_one_may_take_over(control_plane: Contr
         sharded(folders[0], index=0, count=1)
         first.until_measuring(*WATCHES, timeout=2 * RELOAD_SECONDS)
         assert all(first.streams()[name]["relists"]["start"] == 1 for name in mine)
-        assert all(first.streams()[name]["closed"] == [] for name in mine)
+        assert not any(close["class"] == "own" for name in mine for close in first.streams()[name]["closed"])
 
 
 @pytest.fixture
@@ -101,7 +103,17 @@ def test_one_on_a_node_tells_what_is_proven_and_no_more(
 
 def test_what_waits_for_its_start_is_well_and_ends_at_once(control_plane: ControlPlane, tmp_path: Path) -> None:
     config = config_file(tmp_path, startDelay="1h")
-    with Daemon(tmp_path, "--config", config, "--kubeconfig", control_plane.kubeconfig()) as daemon:
+
+    def started(number: int) -> Daemon:
+        options = ("--config", config, "--kubeconfig", control_plane.kubeconfig())
+        daemon = stack.enter_context(Daemon(tmp_path / f"{number}", *options))
+        daemon.until_said("start_delayed")
+        return daemon
+
+    with contextlib.ExitStack() as stack:
+        # By chance it may wait no longer than this test takes: another one then waits for longer.
+        daemons = map(started, itertools.count())
+        daemon = next(one for one in daemons if one.log("start_delayed")[0]["seconds"] > LONG_SECONDS)
         daemon.process.until(
             lambda: "The first request waits for" in daemon.get("/readyz")[1], RELOAD_SECONDS, "it waits", LOOK_SECONDS
         )

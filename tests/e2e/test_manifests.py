@@ -83,7 +83,7 @@ class Cluster:
     def kubectl(self, *arguments: str, given: str | None = None) -> str:
         """Empty if all was well, else what it complains of."""
         done = kubectl(*arguments, kubeconfig=self._kubeconfig, given=given)
-        return "" if done.returncode == 0 else done.stderr
+        return "" if done.returncode == 0 else done.stderr or done.stdout
 
     def apply(self, objects: Objects) -> str:
         """By server-side apply; the apiserver refuses fields that its version does not know."""

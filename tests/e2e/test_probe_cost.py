@@ -139,6 +139,7 @@ def measured(stage: Stage, what: str) -> tuple[Counted, bool]:
     first = look(stage)
     was_late = until_over(stage, SECONDS)
     last = look(stage)
+    was_late |= any(map(is_late, stage.daemon.status()["streams"]))  # it stays so for five seconds
     cost, theirs = last.before.since(first.before), last.theirs - first.theirs
     rates = ", ".join(f"{kind} {count / cost.seconds:.2f}" for kind, count in sorted(cost.kinds.items()))
     counts = f"{cost.of_nothing:.0f} of nothing and {cost.lists:.0f} of objects by our count, {theirs:.0f} by theirs"

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tests.e2e.slo_pack.lookout import Lookout
 from tests.e2e.slo_pack.place import Place
 from tests.e2e.slo_pack.stage import DAYS_SHRINK, HOURS_SHRINK, Stage
 from tests.support.assets import Assets
+from tests.support.process import eventually
 from tests.support.prometheus import program
 from tools.dashboards.queries import queries, variables
 
@@ -130,15 +132,17 @@ def play(lane: Lane, place: Place, hours: Lookout, days: Lookout, outcomes: dict
     place.daemon.until_measuring(*(str(watch["resource"]) for watch in lane.watches), timeout=MEASURING_SECONDS)
     for fault in lane.faults:
         told = {alert.id: (days if alert.slow else hours, alert.told_by(lane.cluster)) for alert in fault.alerts}
-        await_all(told, time.monotonic(), QUIET_SECONDS, fires=False)
-        early = [name for name, (lookout, labels) in told.items() if lookout.fires(labels)]
-        assert not early, f"fire before there is a fault: {early}"
+        eventually(partial(none_fires, told), QUIET_SECONDS, f"without a fault none fires of {[*told]}", WAIT_SECONDS)
         began = time.monotonic()
         with fault.strike(place):
             fired = await_all(told, began, FIRES_SECONDS, fires=True)
         resolved = await_all(told, time.monotonic(), RESOLVES_SECONDS, fires=False)
         for name in told:
             outcomes[lane.cluster, name] = Outcome(fired[name], resolved[name])
+
+
+def none_fires(told: Mapping[str, tuple[Lookout, dict[str, str]]]) -> bool:
+    return not any(lookout.fires(labels) for lookout, labels in told.values())
 
 
 def await_all(

@@ -8,6 +8,7 @@ import pytest
 from tests.support.control_plane import ControlPlane
 from tests.support.daemon import Daemon, config_file, watchslo
 from tests.support.process import eventually
+from tests.support.reader import Reader
 
 pytestmark = pytest.mark.patient
 
@@ -21,7 +22,7 @@ def reviewed(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
     def has_answered() -> bool:
         done.append(watchslo(*arguments))
-        return "it answers 503" not in done[-1].stderr
+        return not any(late in done[-1].stderr for late in ("it answers 503", "no answer within"))
 
     eventually(has_answered, REVIEW_SECONDS, "a review", every=1.0)
     return done[-1]
@@ -39,6 +40,8 @@ def test_a_protected_daemon_is_shown_a_token(control_plane: ControlPlane, tmp_pa
     trusted = ("--ca-file", control_plane.ca)
 
     with Daemon(tmp_path / "daemon", "--config", config, "--kubeconfig", control_plane.kubeconfig()) as daemon:
+        reader = Reader(daemon.url, control_plane.ca)
+        eventually(lambda: reader.status("/readyz") == 200, REVIEW_SECONDS, "ready", every=1.0)
         once = ("top", "--once", daemon.url)
         told = {
             "reader": reviewed(*once, *trusted, "--token-file", tokens["top-reader"]),

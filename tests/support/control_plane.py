@@ -281,10 +281,13 @@ class ControlPlane:
         user = f"system:serviceaccount:{namespace}:{name}"
         first = {attribute: rule[key][0] for key, attribute in ATTRIBUTES.items() if key in rule}
         attributes = first | ({"namespace": within} if within else {})
-        with self.writer() as writer:
-            eventually(
-                lambda: writer.permits(user, **attributes) is permitted, RBAC_SECONDS, f"{permitted=}: {attributes}"
-            )
+        for apiserver in (one for one in self.apiservers if one.process.exit_code is None):
+            with apiserver.writer(self.token) as writer:
+                eventually(
+                    lambda: writer.permits(user, **attributes) is permitted,
+                    RBAC_SECONDS,
+                    f"{permitted=}: {attributes}",
+                )
 
     def client_certificate(self, user: str) -> Pair:
         """A certificate by which a client is `user` of `system:masters`."""

@@ -20,7 +20,7 @@ from tests.support.control_plane import HOST, Port
 from tests.support.process import Process
 
 START_SECONDS = 120.0
-HTTP_SECONDS = 30.0
+HTTP_SECONDS = 90.0
 
 
 def program(name: str, package: str = "prometheus") -> str:

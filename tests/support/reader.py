@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-READ_SECONDS = 20.0
+READ_SECONDS = 90.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote, urlencode, urlsplit
 
-TIMEOUT_SECONDS = 30.0
+TIMEOUT_SECONDS = 90.0  # an apiserver that is idle work may stand still
 MERGE_PATCH = "application/merge-patch+json"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 

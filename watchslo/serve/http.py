@@ -87,9 +87,10 @@ def _readings(latest: Latest, metrics: MetricsEncoder, feed: Feed) -> list[Route
         document = await renderer.render(await latest(), status, lambda snapshot: status.encode(snapshot, feed.account))
         return _response(document)
 
+    hangs = {503: {"description": "The loop that measures does not answer."}}
     return [
         Route("/metrics", scrape, documented={"include_in_schema": False}),
-        Route("/api/v1/status", read_status, documented={"response_model": status.Status}),
+        Route("/api/v1/status", read_status, documented={"response_model": status.Status, "responses": hangs}),
     ]
 
 

@@ -79,14 +79,13 @@ def etcd_restored(scene: Scene) -> None:
         scene.begins()
         for apiserver in plane.apiservers:
             apiserver.process.kill()
-    plane.etcd.process.stop()
-    shutil.rmtree(data)
-    shutil.copytree(scene.folder / "backup", data)
-    plane.etcd.start()
-    for apiserver in plane.apiservers:
-        apiserver.start()
-    for apiserver in plane.apiservers:
-        apiserver.wait_ready()
+        plane.etcd.process.stop()
+        shutil.rmtree(data)
+        shutil.copytree(scene.folder / "backup", data)
+        plane.etcd.start()
+        for apiserver in plane.apiservers:
+            apiserver.start()
+        scene.until_counted("clock reset")  # before so much is written anew that nothing seems to have gone back
 
 
 def backup(plane: ControlPlane, folder: Path) -> dict[str, Any]:

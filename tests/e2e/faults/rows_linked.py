@@ -36,8 +36,8 @@ def reset(scene: Scene) -> None:
 
 
 def fin_inside_a_chunk(scene: Scene) -> None:
-    with scene.link.fault("truncated"):
-        time.sleep(1.0)  # they end when something comes
+    with scene.link.fault("truncated"):  # they end when something comes
+        scene.until_counted("closed network/early_eof")
 
 
 def idle_cut(scene: Scene) -> None:

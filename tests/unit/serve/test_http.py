@@ -159,6 +159,7 @@ async def test_documents_its_interface() -> None:
     paths = {"/healthz", "/readyz", "/api/v1/status", "/api/v1/series", "/api/v1/events"}
     assert set(document["paths"]) == paths
     assert "Quantile" in document["components"]["schemas"]
+    assert all("503" in document["paths"][path]["get"]["responses"] for path in paths - {"/api/v1/series"})
 
 
 async def test_leaves_signals_to_the_process() -> None:
