@@ -53,6 +53,12 @@ async def streamed(
         assert is_late(initial), initial
 
 
+async def whole_list(client: Client, author: Author, **how: Any) -> tuple[list[Line], Line]:
+    """The same, for who does not stay for what comes then."""
+    async with streamed(client, author, **how) as (initial, end, _):
+        return initial, end
+
+
 def is_late(brought: list[Line]) -> bool:
     """Whether nothing came but that the apiserver's cache is late, by more than it waits for it."""
     return [line["object"].get("code") for line in brought] == [504]
@@ -83,16 +89,14 @@ async def test_streamed_list_is_what_is_there_then_a_bookmark_that_says_so_then_
 @STREAMS_LISTS
 async def test_streamed_list_comes_in_the_order_of_names_not_of_revisions(client: Client, scribe: Author) -> None:
     names = [await scribe.create(f"object-{number}") for number in (2, 0, 1)]
-    async with streamed(client, scribe) as (initial, _, _):
-        pass
+    initial, _ = await whole_list(client, scribe)
     assert [revision_of(line) for line in initial] == [names[1], names[2], names[0]]
 
 
 @STREAMS_LISTS
 async def test_streamed_list_of_nothing_is_a_bookmark_of_this_moment(client: Client, scribe: Author) -> None:
     before = await now(client)
-    async with streamed(client, scribe) as (initial, end, _):
-        pass
+    initial, end = await whole_list(client, scribe)
     assert initial == []
     assert before <= revision_of(end) <= await now(client)
 
@@ -101,8 +105,7 @@ async def test_streamed_list_of_nothing_is_a_bookmark_of_this_moment(client: Cli
 async def test_streamed_list_follows_selectors(client: Client, scribe: Author) -> None:
     await scribe.create("off", stage="off")
     chosen = await scribe.create("on", stage="on")
-    async with streamed(client, scribe, selectors=Selectors(labels="stage=on")) as (initial, end, _):
-        pass
+    initial, end = await whole_list(client, scribe, selectors=Selectors(labels="stage=on"))
     assert [revision_of(line) for line in initial] == [chosen]
     assert revision_of(end) >= chosen
 
@@ -111,8 +114,7 @@ async def test_streamed_list_follows_selectors(client: Client, scribe: Author) -
 async def test_streamed_list_has_all_that_was_written_before_it_was_asked_for(client: Client, author: Author) -> None:
     for number in range(20):
         created = await author.create(f"object-{number:02}")
-        async with streamed(client, author) as (initial, end, _):
-            pass
+        initial, end = await whole_list(client, author)
         assert revision_of(initial[-1]) == created
         assert revision_of(end) >= created
 

@@ -36,7 +36,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     try:
         process.until(lambda: "The page: " in process.out, START_SECONDS, "listening")
         url = process.out.split("The page: ")[1].split()[0].rstrip("/")
-        process.until(lambda: figures(url) is not None, START_SECONDS, "measuring")
+        process.until(lambda: figures(url), START_SECONDS, "measuring")
         yield url
     finally:
         process.stop()
@@ -80,14 +80,7 @@ def test_the_feed_goes_on_where_it_was_left(demo: str) -> None:
 
 
 def test_the_series_of_a_watch_is_what_the_feed_told(demo: str) -> None:
-    found: list[Any] = []
-
-    def has_figures() -> bool:
-        found.append(figures(demo))
-        return found[-1] is not None
-
-    eventually(has_figures, START_SECONDS, "measured", LOOK_SECONDS)
-    whole = found[-1]
+    whole = eventually(lambda: figures(demo), START_SECONDS, "measured", LOOK_SECONDS)
     with urllib.request.urlopen(f"{demo}/api/v1/series?resource=pods&window=10m", timeout=PATIENCE_SECONDS) as answer:
         (pods,) = json.load(answer)["watches"]
     lengths = {len(pods[name]) for name in ("at", "p50", "p99", "lower", "upper", "events")}

@@ -88,7 +88,9 @@ def test_one_on_a_node_tells_what_is_proven_and_no_more(
             return daemon.scrape().total("watchslo_slo_events_total", watch="my-node") >= 20
 
         daemon.process.until(are_judged, JUDGED_SECONDS, "20 events are judged", LOOK_SECONDS)
-        ours = [line for line in daemon.scrape().text.splitlines() if line.startswith("watchslo_")]
+        scrape = daemon.scrape()
+        assert scrape.value("watchslo_slo_events_total", watch="my-node", verdict="beyond") == 0
+        ours = [line for line in scrape.text.splitlines() if line.startswith("watchslo_")]
         assert len(ours) <= MOST_SERIES
         stream = daemon.streams()["my-node"]
         assert (stream["latency"]["windows"], stream["latency"]["objective"]["windows"]) == ([], {})

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Self
@@ -223,18 +224,15 @@ def test_prometheus_answers_the_queries_of_the_readme(prometheus: Prometheus, me
     # A scrape that took longer than a second was none.
     prometheus.process.until(lambda: prometheus.target()["health"] == "up", SEALED_SECONDS, "up")
     for query in queries:
-        found: list[float] = []
-
-        def answered() -> bool:
-            found[:] = (  # noqa: B023 - used at once
-                float(element["value"][1])
-                for element in prometheus.query(query)  # noqa: B023
-                if element["metric"].get("resource") == "configmaps"
-            )
-            return bool(found) and not any(map(math.isnan, found))  # noqa: B023
-
-        prometheus.process.until(answered, SEALED_SECONDS, f"{query} answered")
+        found = prometheus.process.until(partial(figures, prometheus, query), SEALED_SECONDS, f"{query} answered")
         assert 0 <= min(found) < 1, f"{query} gives {found}"  # an upper bound may be more
+
+
+def figures(prometheus: Prometheus, query: str) -> list[float]:
+    """What it answers of config maps, if anything."""
+    elements = [one for one in prometheus.query(query) if one["metric"].get("resource") == "configmaps"]
+    found = [float(one["value"][1]) for one in elements]
+    return [] if any(map(math.isnan, found)) else found
 
 
 def test_events_are_counted_exactly(measured: Measured) -> None:

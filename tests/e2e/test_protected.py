@@ -2,7 +2,6 @@
 
 import contextlib
 import secrets
-import shutil
 import signal
 import socket
 import time
@@ -46,17 +45,6 @@ class Place:
         return Reader(self.daemon.url, self.authority.ca, self.tokens.get(token, token) if token else None)
 
 
-def replace(new: Path, where: Path) -> None:
-    """As a mounted Secret is: nobody sees half a file."""
-    shutil.copy(new, draft := where.with_suffix(".draft"))
-    draft.replace(where)
-
-
-def put(new: Pair, where: Pair) -> None:
-    replace(new.certificate, where.certificate)
-    replace(new.key, where.key)
-
-
 def config(folder: Path, **server: object) -> Path:
     return config_file(folder, watch=[{"resource": name} for name in WATCHED], server=server)
 
@@ -65,7 +53,7 @@ def config(folder: Path, **server: object) -> Path:
 def place(mortal_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     plane, folder = mortal_plane, tmp_path_factory.mktemp("protected")
     authority, pair = Authority(folder / "ca"), Pair(folder / "tls.crt", folder / "tls.key")
-    put(authority.server("watchslo"), pair)
+    authority.server("watchslo").replace(pair)
     tokens = {
         "scraper": plane.service_account("protected-scraper", MAY_SCRAPE),
         "steady": plane.service_account("protected-steady", MAY_SCRAPE),
@@ -87,14 +75,12 @@ def place(mortal_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) 
 
 def reviewed(reader: Reader, path: str) -> Answer:
     """What is answered when a review was had: of strangers there are few a second, and an apiserver may be slow."""
-    answers: list[Answer] = []
 
-    def had() -> bool:
-        answers.append(reader.ask(path))
-        return answers[-1].status != 503
+    def had() -> Answer | None:
+        answer = reader.ask(path)
+        return None if answer.status == 503 else answer
 
-    eventually(had, WAIT_SECONDS, f"a review for {path}", 0.5)
-    return answers[-1]
+    return eventually(had, WAIT_SECONDS, f"a review for {path}", 0.5)
 
 
 def assert_leaks_nothing(answer: Answer, detail: str) -> None:
@@ -158,17 +144,17 @@ def test_reviews_are_few_and_counted(place: Place) -> None:
 def test_a_new_certificate_is_shown_and_half_a_one_is_not(place: Place) -> None:
     reader, daemon = place.reader(), place.daemon
     first, second, third = reader.certificate(), place.authority.server("second"), place.authority.server("third")
-    put(second, place.pair)
+    second.replace(place.pair)
     daemon.process.until(lambda: reader.certificate() != first, RENEWAL_SECONDS, "the second certificate shown")
     shown = reader.certificate()
     # The second one may have been half there, too, when it was looked at.
     refused, renewed = (len(daemon.log(event)) for event in ("certificate_refused", "certificate_renewed"))
-    replace(third.certificate, place.pair.certificate)
+    third.certificate.replace(place.pair.certificate)
     daemon.process.until(
         lambda: len(daemon.log("certificate_refused")) == refused + 1, RENEWAL_SECONDS, "half a one is refused"
     )
     assert reader.certificate() == shown
-    replace(third.key, place.pair.key)
+    third.key.replace(place.pair.key)
     daemon.process.until(lambda: reader.certificate() != shown, RENEWAL_SECONDS, "the third certificate shown")
     counts = [len(daemon.log(event)) for event in ("certificate_refused", "certificate_renewed")]
     assert counts == [refused + 1, renewed + 1]

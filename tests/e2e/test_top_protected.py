@@ -18,14 +18,12 @@ READ = {"nonResourceURLs": ["/"], "verbs": ["get"]}
 
 def reviewed(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """What a command says when the daemon could find out who may read, which takes an apiserver that has the time."""
-    done: list[subprocess.CompletedProcess[str]] = []
 
-    def has_answered() -> bool:
-        done.append(watchslo(*arguments))
-        return not any(late in done[-1].stderr for late in ("it answers 503", "no answer within"))
+    def had() -> subprocess.CompletedProcess[str] | None:
+        done = watchslo(*arguments)
+        return None if any(late in done.stderr for late in ("it answers 503", "no answer within")) else done
 
-    eventually(has_answered, REVIEW_SECONDS, "a review", every=1.0)
-    return done[-1]
+    return eventually(had, REVIEW_SECONDS, "a review", every=1.0)
 
 
 def test_a_protected_daemon_is_shown_a_token(control_plane: ControlPlane, tmp_path: Path) -> None:

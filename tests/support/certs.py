@@ -14,6 +14,11 @@ class Pair:
     certificate: Path
     key: Path
 
+    def replace(self, other: "Pair") -> None:
+        """Takes the place of the other, as a mounted Secret does: nobody sees half a file."""
+        self.key.replace(other.key)
+        self.certificate.replace(other.certificate)
+
 
 class Authority:
     """Issues certificates for servers and clients; `ca` is the file that verifies them."""

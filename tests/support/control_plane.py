@@ -250,8 +250,7 @@ class ControlPlane:
 
     def serve_as(self, pair: Pair, ca: Path) -> None:
         """Gives the apiservers another certificate, of the authority `ca`, and waits until they have noticed."""
-        pair.key.replace(self.serving.key)
-        pair.certificate.replace(self.serving.certificate)
+        pair.replace(self.serving)
         for apiserver in self.apiservers:
             eventually(partial(apiserver.is_trusted_by, ca), RELOADED_SECONDS, "the new certificate is shown")
 

@@ -223,14 +223,12 @@ class Daemon:
 
     def _told(self, path: str) -> str:
         """What a path says, once the loop that knows it answers: where that is late, 503 is the right answer."""
-        answers: list[tuple[int, str]] = []
 
-        def is_told() -> bool:
-            answers.append(self.get(path))
-            return answers[-1][0] != 503
+        def told() -> tuple[int, str] | None:
+            answer = self.get(path)
+            return None if answer[0] == 503 else answer
 
-        eventually(is_told, HTTP_SECONDS, f"{path} answered", LOOK_SECONDS)
-        status, text = answers[-1]
+        status, text = eventually(told, HTTP_SECONDS, f"{path} answered", LOOK_SECONDS)
         assert status == 200, text
         return text
 

@@ -9,20 +9,23 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 LAUNCH = Path(__file__).with_name("launch.py")
 POLL_SECONDS = 0.02
 LOG_TAIL_CHARACTERS = 4000
 
+T = TypeVar("T")
 
-def eventually(condition: Callable[[], bool], timeout: float, what: str, every: float = POLL_SECONDS) -> None:
-    """Waits until `condition` holds, at most `timeout` seconds; then fails saying `what` did not happen."""
+
+def eventually(condition: Callable[[], T | None], timeout: float, what: str, every: float = POLL_SECONDS) -> T:
+    """Waits until `condition` holds, and returns what it gave; fails after `timeout` seconds, saying `what` did not."""
     deadline = time.monotonic() + timeout
-    while not condition():
+    while not (given := condition()):
         if time.monotonic() > deadline:
             raise AssertionError(f"after {timeout:g} s still not: {what}")
         time.sleep(every)
+    return given
 
 
 class Process:
@@ -108,17 +111,17 @@ class Process:
             self.signal(signal.SIGKILL)
         self.wait(timeout=60.0)  # what runs as idle work ends as such
 
-    def until(self, condition: Callable[[], bool], timeout: float, what: str, every: float = POLL_SECONDS) -> None:
+    def until(self, condition: Callable[[], T | None], timeout: float, what: str, every: float = POLL_SECONDS) -> T:
         """Like `eventually`, but fails at once with the log when the process ends meanwhile."""
 
-        def holds() -> bool:
-            if condition():
-                return True
+        def holds() -> T | None:
+            if given := condition():
+                return given
             assert self.exit_code is None, f"{self.name} ended with {self.exit_code} before {what}:\n{self.tail()}"
-            return False
+            return None
 
         try:
-            eventually(holds, timeout, f"{self.name}: {what}", every)
+            return eventually(holds, timeout, f"{self.name}: {what}", every)
         except AssertionError as error:
             error.add_note(self.tail())
             raise

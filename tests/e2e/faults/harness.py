@@ -16,9 +16,6 @@ STEADY_SECONDS = EVALUATED_SECONDS  # then what came while it started is counted
 EXPLAINED_SECONDS = 4.0  # an early close is explained once more is known
 CAUGHT_UP_SECONDS = 60.0
 
-INSTEAD = {"beyond the threshold": "unmeasured tainted"}
-"""What is counted in its place where the daemon itself was late when all that was withheld came."""
-
 USUAL = frozenset(
     {
         "relist start",
@@ -121,7 +118,7 @@ def _rising(daemon: Observed, before: Mapping[str, float]) -> frozenset[str]:
 
 
 def _missing(row: Row, counted: frozenset[str]) -> list[str]:
-    return [name for name in row.counted if not any(_named(counted, one) for one in (name, INSTEAD.get(name, name)))]
+    return [name for name in row.counted if not _named(counted, name)]
 
 
 def _all_up(daemon: Observed) -> bool:

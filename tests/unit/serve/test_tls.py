@@ -1,6 +1,5 @@
 """The server's certificate, and how it is replaced."""
 
-import shutil
 import ssl
 from pathlib import Path
 
@@ -22,18 +21,13 @@ def pair(tmp_path: Path) -> Pair:
     return Pair(tmp_path / "tls.crt", tmp_path / "tls.key")
 
 
-def put(new: Pair, where: Pair) -> None:
-    shutil.copy(new.certificate, where.certificate)
-    shutil.copy(new.key, where.key)
-
-
 def config(pair: Pair) -> TlsConfig:
     return TlsConfig.model_validate({"certFile": str(pair.certificate), "keyFile": str(pair.key)})
 
 
 @pytest.fixture
 def certificate(authority: Authority, pair: Pair) -> Certificate:
-    put(authority.server("first"), pair)
+    authority.server("first").replace(pair)
     return Certificate(config(pair))
 
 
@@ -51,7 +45,7 @@ def test_the_same_stays(certificate: Certificate, pair: Pair) -> None:
 
 def test_a_new_pair_is_taken(certificate: Certificate, authority: Authority, pair: Pair) -> None:
     context = certificate.context
-    put(authority.server("second"), pair)
+    authority.server("second").replace(pair)
     assert certificate.refresh()
     assert certificate.context is not context
     assert not certificate.refresh()
@@ -59,7 +53,7 @@ def test_a_new_pair_is_taken(certificate: Certificate, authority: Authority, pai
 
 def test_half_a_pair_is_refused_once(certificate: Certificate, authority: Authority, pair: Pair) -> None:
     context, new = certificate.context, authority.server("third")
-    shutil.copy(new.certificate, pair.certificate)
+    new.certificate.replace(pair.certificate)
     with pytest.raises(ServeError) as refused:
         certificate.refresh()
     assert str(refused.value) == (
@@ -68,7 +62,7 @@ def test_half_a_pair_is_refused_once(certificate: Certificate, authority: Author
     )
     assert certificate.context is context
     assert not certificate.refresh()
-    shutil.copy(new.key, pair.key)
+    new.key.replace(pair.key)
     assert certificate.refresh()
 
 
