@@ -1,10 +1,10 @@
-# watchslo as it is in this checkout, from its locks, and nothing else: no shell, no pip, nothing to write to.
-# Any BASE will do that has glibc, python3 with venv, and CA certificates. See docs/image.md.
+# Builds watchslo from this checkout and its locks, and nothing else: no shell, no pip, no writable path.
+# BASE may be any image that has glibc, python3 with venv, and CA certificates. See docs/image.md.
 ARG BASE=python:3.13-slim
 
 FROM ${BASE} AS build
 WORKDIR /src
-# The secrets are for those who need their own package index or CA; neither is there by default, or left behind.
+# The optional secrets are for users with a package index or CA of their own; the image does not contain them.
 COPY requirements.lock requirements-build.lock ./
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf --mount=type=secret,id=ca,target=/run/secrets/ca \
     python3 -m venv /build && python3 -m venv --without-pip /opt/watchslo \

@@ -1,7 +1,7 @@
-"""`python -m benchmarks --clientgo PATH`: what watchslo costs, beside client-go and kubernetes_asyncio in one run.
+"""`python -m benchmarks --clientgo PATH` measures the cost of watchslo, client-go and kubernetes_asyncio in one run.
 
-The figures are those of the daemon as users start it, a process of its own; servers and the other clients are
-processes of their own as well. Nothing is asserted: machines differ; read the ratios.
+The daemon runs as users start it, in a process of its own. Servers and the other clients are also processes of their
+own. The benchmarks assert nothing, because machines differ: read the ratios.
 """
 
 from pathlib import Path
@@ -9,17 +9,17 @@ from pathlib import Path
 import click
 
 from benchmarks.burst import burst
-from benchmarks.hundred import hundred
+from benchmarks.hundred_watches import hundred_watches
 from benchmarks.live import live
 from benchmarks.onlookers import onlookers
 
 
 @click.command()
-@click.option("--clientgo", type=Path, required=True, help="The program made of benchmarks/clientgo.")
+@click.option("--clientgo", type=Path, required=True, help="The program built from benchmarks/clientgo.")
 def main(clientgo: Path) -> None:
     burst()
     live(clientgo)
-    hundred()
+    hundred_watches()
     onlookers()
 
 

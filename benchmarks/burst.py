@@ -1,4 +1,4 @@
-"""20,000 pods at once: what an event costs from the socket to the evaluated slot, and in `kubernetes_asyncio.Watch`."""
+"""20,000 pods at once: the cost of an event from socket to evaluated slot, and in `kubernetes_asyncio.Watch`."""
 
 import json
 import sys
@@ -7,15 +7,15 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from benchmarks.measure import PATIENCE_SECONDS, Server, by_kubeconfig, cpu_seconds, figure, serving, until_evaluated
+from benchmarks.measure import PATIENCE_SECONDS, Server, cpu_seconds, figure, serving, until_evaluated, with_kubeconfig
 from tests.support.daemon import Daemon
 from tests.support.process import Process
 
 BURST = 20_000
 ROUNDS = 3
 WARM_UP = 2_000
-SETTLE_SECONDS = 7.0  # a second is sealed after its end, and all is evaluated every five
-THEIRS = 5_000  # of the last burst, for a client that takes half a millisecond for each
+SETTLE_SECONDS = 7.0  # a past second is sealed after its end, and evaluations run every 5 s
+THEIRS = 5_000  # events of the last burst for kubernetes_asyncio, which takes half a millisecond each
 
 
 def burst() -> None:
@@ -26,13 +26,13 @@ def burst() -> None:
         figure("watchslo, metadata with creation timestamps", _ours(server, "metadata"), "us/event", "<= 35")
         theirs = _theirs(server)
         figure("kubernetes_asyncio.Watch", theirs, "us/event")
-        figure("  … against the Table", theirs / table, "times", ">= 50")
+        figure("  … compared with the Table", theirs / table, "times", ">= 50")
 
 
 def _ours(server: Server, representation: str) -> float:
-    """The median over some bursts, less what the daemon takes when idle."""
+    """Return the median cost over some bursts, minus the idle cost, in microseconds per event."""
     watch = {"resource": "pods", "name": "pods", "representation": representation}
-    with by_kubeconfig(server.kubeconfig, [watch]) as daemon:
+    with with_kubeconfig(server.kubeconfig, [watch]) as daemon:
         server.post(f"/burst/{WARM_UP}")
         until_evaluated(daemon, WARM_UP)
         idle = _spent(daemon)
@@ -45,15 +45,15 @@ def _ours(server: Server, representation: str) -> float:
 
 
 def _spent(daemon: Daemon) -> float:
-    """CPU seconds of the next seconds. Nobody looks meanwhile: a scrape would cost as much as ten thousand events."""
+    """Return the CPU seconds of the next seconds, without scrapes: one costs as much as ten thousand events."""
     before = cpu_seconds(daemon.process)
     time.sleep(SETTLE_SECONDS)
     return cpu_seconds(daemon.process) - before
 
 
 def _theirs(server: Server) -> float:
-    command = [sys.executable, "-m", "benchmarks.reference", str(server.kubeconfig), str(THEIRS)]
-    with TemporaryDirectory() as name, Process(Path(name), "reference", command) as process:
+    command = [sys.executable, "-m", "benchmarks.kubernetes_asyncio_watch", str(server.kubeconfig), str(THEIRS)]
+    with TemporaryDirectory() as name, Process(Path(name), "kubernetes-asyncio", command) as process:
         process.until(lambda: "watching" in process.out, PATIENCE_SECONDS, "a watch")
         server.post(f"/burst/{BURST}")
         process.until(lambda: "cpu_us_per_event" in process.out, PATIENCE_SECONDS, "a figure")

@@ -1,8 +1,8 @@
-"""`python -m benchmarks.footprint`: what watchslo costs the control plane, on a real apiserver and its etcd.
+"""`python -m benchmarks.footprint` measures what watchslo costs a real apiserver and its etcd.
 
-CPU is that of both processes, less what they take when nobody asks anything, measured in the same run. What a tick
-costs is measured at the rate of 5,000 nodes: at two a second, idle wake-ups and what runs anyway come with it, and it
-seems to cost several times as much. Nothing is asserted; the tables are for docs/operations.md.
+The CPU is that of both processes, minus their CPU without any requests, measured in the same run. The cost of a tick is
+measured at the rate of 5,000 nodes: at two ticks per second, idle wake-ups and background work are part of the figure,
+and a tick seems to cost several times as much. Nothing is asserted; the tables are for docs/operations.md.
 """
 
 import asyncio
@@ -28,22 +28,22 @@ from tests.support import assets
 from tests.support.control_plane import EVERYTHING_READABLE, ControlPlane, Etcd
 from tests.support.daemon import Daemon, config_file
 from tests.support.writer import configmap
-from watchslo.config import ClockConfig
+from watchslo.config.model import ClockConfig
 from watchslo.kube.client import RENEW_SECONDS
 
 NODES = 5_000
-INTERVALS = (10.0, 30.0, 60.0)  # of a node's ticks, in seconds
-RATE = 500.0  # ticks a second: those of all nodes, at the shortest interval
+INTERVALS = (10.0, 30.0, 60.0)  # seconds between the ticks of a node
+RATE = 500.0  # ticks per second of all nodes, at the shortest interval
 DAY_SECONDS = 86_400.0
-SETTLE_SECONDS = 8.0  # after a start: memberships are proven, and the garbage of it is collected
-STARTED_SECONDS = 30.0  # until all default watches are open and proven, at ten requests a second
-WATCHES, EVENTS = 100, 1_000  # how many look on while so much is written
+SETTLE_SECONDS = 8.0  # after a start, to prove memberships and to collect the garbage of the start
+STARTED_SECONDS = 30.0  # until all default watches are open and proven, at ten requests per second
+WATCHES, EVENTS = 100, 1_000  # watches that are open during so many writes
 WRITERS = 8
-WATCH_SECONDS = 450.0  # that a watch lives, on average
-SILENT = "silent"  # an account whose requests the policy leaves out
+WATCH_SECONDS = 450.0  # the average lifetime of a watch
+SILENT = "silent"  # an account with requests that the audit policy leaves out
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 
-# The usual policy for reads, and the rule that takes watchslo out of it.
+# The usual audit policy for reads, and the rule that excludes watchslo.
 POLICY = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
@@ -60,7 +60,7 @@ NODE: Mapping[str, Any] = {
     "limits": {"requestsPerSecond": 1, "auditsPerSecond": 0.01},
     "metrics": "proven",
 }
-AS_IT_IS = {"events, JSON: as it is": Tick()}
+DEFAULT = {"events, JSON: the default": Tick()}
 VARIANTS = {
     "events, PartialObjectMetadata": Tick(accept="application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"),
     "events, Table": Tick(accept="application/json;as=Table;g=meta.k8s.io;v=v1"),
@@ -74,7 +74,7 @@ VARIANTS = {
 
 @dataclass(frozen=True, slots=True)
 class Cpu:
-    """CPU seconds, or cores, of an apiserver and of its etcd."""
+    """The CPU of an apiserver and of its etcd, in seconds or in cores."""
 
     apiserver: float
     etcd: float
@@ -91,7 +91,7 @@ class Cpu:
 
 
 class Plane:
-    """A control plane, what it takes when it is left alone (`idle`, in cores), and the log of what it is asked."""
+    """A control plane, its idle CPU (`idle`, in cores), and its audit log."""
 
     def __init__(self, plane: ControlPlane, log: Path, seconds: float) -> None:
         self.plane = plane
@@ -100,26 +100,26 @@ class Plane:
         began = self.spent()
         time.sleep(seconds)
         self.idle = (self.spent() - began) * (1 / seconds)
-        self.tick = self.connection = Cpu(0.0, 0.0)  # of one, once that is measured
+        self.tick = self.connection = Cpu(0.0, 0.0)  # CPU seconds of one, when measured
 
     def spent(self) -> Cpu:
         return Cpu(cpu_seconds(self.plane.apiservers[0].process), cpu_seconds(self.plane.etcd.process))
 
     @contextmanager
     def measured(self) -> Iterator[list[Cpu]]:
-        """Brings what was spent within the context, beyond idling."""
+        """Append the CPU seconds spent in the context, minus the idle CPU, to the yielded list."""
         found: list[Cpu] = []
         before, began = self.spent(), time.monotonic()
         yield found
         found.append(self.spent() - before - self.idle * (time.monotonic() - began))
 
     def lines(self, accounts: Sequence[str]) -> list[str]:
-        """What the audit log says of them."""
+        """Return the lines of the audit log on these accounts."""
         users = [f"system:serviceaccount:default:{account}" for account in accounts]
         return [line for line in self._log.read_text().splitlines() if any(f'"{user}"' in line for user in users)]
 
     def tokens(self, account: str, number: int) -> list[str]:
-        """So many tokens of an account that may read everything: nodes have one each."""
+        """Return `number` tokens of an account that may read everything: each node has its own."""
         first = self.plane.service_account(account, EVERYTHING_READABLE)
 
         def some(share: int) -> list[str]:
@@ -168,7 +168,7 @@ def head(*cells: str) -> None:
 
 @dataclass(slots=True)
 class Count:
-    """Requests of daemons from now on."""
+    """Counts the requests of daemons from its creation on."""
 
     daemons: Sequence[Daemon]
     began: float = field(default_factory=time.monotonic)
@@ -179,7 +179,7 @@ class Count:
 
     @property
     def rates(self) -> tuple[float, float]:
-        """Of all requests and of ticks, a second."""
+        """The rates of all requests and of ticks, per second."""
         lasted = time.monotonic() - self.began
         requests, ticks = (now - before for now, before in zip(self._counted(), self.before, strict=True))
         return requests / lasted, ticks / lasted
@@ -193,7 +193,7 @@ class Count:
 
 
 def profile(on: Plane, name: str, accounts: Sequence[str], seconds: float) -> None:
-    """The defaults, on a cluster in which nothing else happens."""
+    """Print the cost of daemons with the default configuration, on an otherwise idle cluster."""
     with ExitStack() as stack:
         daemons = [stack.enter_context(on.daemon(account, on.tokens(account, 1)[0])) for account in accounts]
         time.sleep(STARTED_SECONDS)
@@ -210,7 +210,7 @@ def profile(on: Plane, name: str, accounts: Sequence[str], seconds: float) -> No
 
 
 def watches(on: Plane, seconds: float) -> None:
-    """What an open watch costs, and an event for each watch that wants it."""
+    """Print the cost of an open watch, and of an event for each watch that receives it."""
     named = [{"resource": "configmaps", "name": f"w{number}", "representation": "table"} for number in range(WATCHES)]
     limits = {"requestsPerSecond": 200, "auditsPerSecond": 0, "probesPerSecond": 0}
     _write(on, 0)
@@ -227,14 +227,14 @@ def watches(on: Plane, seconds: float) -> None:
             _write(on, 2)
     ticking = on.tick * (seconds / ClockConfig().interval)
     head("", "CPU, apiserver and etcd")
-    row("to start one watch: its requests, its connection", f"{1000 * opening.both / WATCHES:.1f} ms")
+    row("start of one watch: its requests and its connection", f"{1000 * opening.both / WATCHES:.1f} ms")
     row("an open watch", f"{100 * (open_[0] - ticking).both / seconds / WATCHES:.4f}% of a core")
     per_event = (watched[0] - unwatched[0]).both / EVENTS / WATCHES
     row("an event of a configmap for each watch, Table", f"{1e6 * per_event:.0f} µs")
 
 
 def _write(on: Plane, change: int) -> None:
-    """As many changes, at a pace at which nothing waits."""
+    """Write EVENTS changes one after the other; `change` 0 creates the object instead."""
     with on.plane.writer() as writer:
         if not change:
             writer.create(CONFIGMAPS, configmap("footprint", 3_000))
@@ -248,7 +248,7 @@ def _write(on: Plane, change: int) -> None:
 
 @asynccontextmanager
 async def crowd(on: Plane, tokens: Sequence[str]) -> AsyncIterator[Crowd]:
-    """All nodes, connected."""
+    """Connect all nodes, and yield them."""
     made = Crowd(on.plane.url, ssl.create_default_context(cafile=on.plane.ca), tokens)
     with on.measured() as cost:
         await made.connect()
@@ -259,8 +259,8 @@ async def crowd(on: Plane, tokens: Sequence[str]) -> AsyncIterator[Crowd]:
 
 
 async def ticks(on: Plane, tokens: Sequence[str], seconds: float, variants: Mapping[str, Tick]) -> None:
-    """Ticks of thousands of nodes, at their rate, in each of these ways."""
-    head("a tick", "apiserver", "etcd", f"at {RATE:g} a second", "round trip P50", "P99")
+    """Print the cost of each variant of a tick, at the rate of thousands of nodes."""
+    head("a tick", "apiserver", "etcd", f"at {RATE:g} per second", "round trip P50", "P99")
     async with crowd(on, tokens) as nodes:
         for name, tick in variants.items():
             with on.measured() as cost:
@@ -280,12 +280,12 @@ async def ticks(on: Plane, tokens: Sequence[str], seconds: float, variants: Mapp
             )
 
 
-def total(on: Plane, besides: float) -> None:
-    """All nodes together; `besides` are a node's requests a second that are no ticks, which cost as much as these."""
+def total(on: Plane, others: float) -> None:
+    """Print the cost of all nodes; `others` are other requests per second and node, each at the cost of a tick."""
     connections = NODES * (1 / RENEW_SECONDS + 1 / WATCH_SECONDS)
-    head(f"{NODES:,} nodes, a tick every", "ticks a second", "ticks", "other requests", "TLS", "all together")
+    head(f"{NODES:,} nodes, a tick every", "ticks per second", "ticks", "other requests", "TLS", "total")
     for interval in INTERVALS:
-        parts = [NODES / interval * on.tick.both, NODES * besides * on.tick.both, connections * on.connection.both]
+        parts = [NODES / interval * on.tick.both, NODES * others * on.tick.both, connections * on.connection.both]
         row(
             f"{interval:g} s",
             f"{NODES / interval:.0f}",
@@ -295,13 +295,15 @@ def total(on: Plane, besides: float) -> None:
 
 
 def of_a_node(on: Plane, count: Count) -> None:
-    """What one of them asks, over all this time, and what all of them cost."""
+    """Print the requests of one node during the whole run, and the cost of all nodes."""
     requests, ticks = count.rates
     lines = len(on.lines(["node"])) / (time.monotonic() - count.began) * DAY_SECONDS
     share = f"{100 * requests * on.tick.both:.2f}%"
     row("node: its pods, ticks every 10 s", f"{requests:.3f}", f"{ticks:.3f}", share, f"{lines:,.0f}")
     (node,) = count.daemons
-    busy = cpu_seconds(node.process) / (time.monotonic() - count.began)  # with its start, so a little too much
+    busy = cpu_seconds(node.process) / (
+        time.monotonic() - count.began
+    )  # includes its start, so it is slightly too high
     head("an instance on a node, itself", "")
     row("memory, by kubeconfig", f"{node.process.resident_bytes() / MIB:.0f} MiB")
     row("CPU", f"{100 * busy:.1f}% of a core")
@@ -309,21 +311,21 @@ def of_a_node(on: Plane, count: Count) -> None:
 
 
 @click.command()
-@click.option("--seconds", default=60.0, help="How long each figure is measured.")
-@click.option("--nodes", default=NODES, help="How many connections tick, each with a token of its own.")
-@click.option("--variants", is_flag=True, help="Also measure other ways to tick.")
+@click.option("--seconds", default=60.0, help="The duration of each measurement.")
+@click.option("--nodes", default=NODES, help="The number of ticking connections, each with its own token.")
+@click.option("--variants", is_flag=True, help="Also measure other variants of a tick.")
 def main(*, seconds: float, nodes: int, variants: bool) -> None:
     print(f"{os.cpu_count()} cores")
     with control_plane(seconds) as on:
         tokens = on.tokens("nodes", nodes)
         with on.daemon("node", on.tokens("node", 1)[0], **NODE) as node:
             count = Count([node])
-            uvloop.run(ticks(on, tokens, seconds, AS_IT_IS))
+            uvloop.run(ticks(on, tokens, seconds, DEFAULT))
             watches(on, seconds)
-            head("profile", "requests a second", "of these ticks", "control plane's CPU", "audit lines a day")
-            profile(on, "control-plane: the defaults", ["one"], seconds)
+            head("profile", "requests per second", "ticks among them", "control plane's CPU", "audit lines per day")
+            profile(on, "control-plane: the defaults, idle cluster", ["one"], seconds)
             profile(on, "the same, with `level: None`", [SILENT], seconds)
-            profile(on, "managed: two of them", ["two", "three"], seconds)
+            profile(on, "managed: two instances", ["two", "three"], seconds)
             of_a_node(on, count)
         if variants:
             uvloop.run(ticks(on, tokens, seconds, VARIANTS))

@@ -1,4 +1,4 @@
-"""What the benchmarks have in common: servers and daemons as processes of their own, and what those cost."""
+"""Shared parts of the benchmarks: servers and daemons as processes of their own, and their CPU and memory."""
 
 import json
 import ssl
@@ -20,21 +20,21 @@ from tests.support.process import Process
 
 MIB = 2**20
 PATIENCE_SECONDS = 120.0
-BLOCK_SECONDS = 5.0  # so often everything is evaluated
-STARTS = {"requestsPerSecond": 200}  # so that a hundred watches need not be waited for
+BLOCK_SECONDS = 5.0  # the time between two evaluations of all watches
+STARTS = {"requestsPerSecond": 200}  # so that a hundred watches open quickly
 
 Watches = Sequence[Mapping[str, Any]]
 
 
 def figure(what: str, value: float, unit: str, goal: str = "") -> None:
-    """Prints one line of the report; `goal` is what the value should be."""
+    """Print one line of the report; `goal` describes the expected value."""
     number = f"{value:10.1f}" if value < 100 else f"{value:10,.0f}"
     print(f"  {what:<58}{number} {unit:<18}{goal}", flush=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """An apiserver of sorts, over TLS: a kubeconfig for it, and the folder of a service account."""
+    """A simulated apiserver over TLS, with a kubeconfig for it and the folder of a service account."""
 
     url: str
     kubeconfig: Path
@@ -49,7 +49,7 @@ class Server:
 
 @contextmanager
 def serving(module: str, *arguments: str) -> Iterator[Server]:
-    """Runs a server module with a certificate of its own; it prints a line with its URL."""
+    """Run a server module with its own certificate, and yield the server when it has printed its URL."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         authority = Authority(folder / "certificates")
@@ -67,8 +67,8 @@ def serving(module: str, *arguments: str) -> Iterator[Server]:
 
 
 @contextmanager
-def by_kubeconfig(kubeconfig: Path, watches: Watches) -> Iterator[Daemon]:
-    """The daemon, once all its watches are open and their revisions dated."""
+def with_kubeconfig(kubeconfig: Path, watches: Watches) -> Iterator[Daemon]:
+    """Run the daemon with a kubeconfig, and yield it when all its watches are open and measured."""
     with TemporaryDirectory() as name:
         config = config_file(Path(name), watch=list(watches), limits=STARTS)
         with Daemon(Path(name), "--config", config, "--kubeconfig", kubeconfig) as daemon:
@@ -77,7 +77,7 @@ def by_kubeconfig(kubeconfig: Path, watches: Watches) -> Iterator[Daemon]:
 
 @contextmanager
 def in_pod(server: Server, watches: Watches) -> Iterator[Daemon]:
-    """The same, with no other credentials than those of a pod."""
+    """Do the same as `with_kubeconfig`, with only the credentials of a pod."""
     address = urlsplit(server.url)
     env = outside(KUBERNETES_SERVICE_HOST=str(address.hostname), KUBERNETES_SERVICE_PORT=str(address.port))
     env["PYTHONPATH"] = str(Path.cwd())
@@ -95,17 +95,17 @@ def _measuring(daemon: Daemon, watches: Watches) -> Daemon:
 
 
 def cpu_seconds(process: Process) -> float:
-    """What all its threads have used so far, to the nanosecond: /proc/PID/stat only knows hundredths of a second."""
-    return time.clock_gettime(~process.pid << 3 | 2)  # as glibc's clock_getcpuclockid makes it
+    """Return the CPU time of all its threads, to the nanosecond: /proc/PID/stat has only hundredths of a second."""
+    return time.clock_gettime(~process.pid << 3 | 2)  # the clock id that glibc's clock_getcpuclockid returns
 
 
 def memory(daemon: Daemon) -> float:
-    """MiB that are resident."""
+    """Return the resident memory in MiB."""
     return daemon.process.resident_bytes() / MIB
 
 
 def until_evaluated(daemon: Daemon, events: int) -> None:
-    """Waits until so many events have been counted since the start, as samples or as none."""
+    """Wait until this many events since the start are evaluated, as samples or as unmeasured."""
 
     def evaluated() -> bool:
         scrape = daemon.scrape()

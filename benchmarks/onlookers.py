@@ -1,7 +1,8 @@
-"""`python -m benchmarks.onlookers`: what a daemon pays for those who look on while all its watches change.
+"""`python -m benchmarks.onlookers` measures the cost of onlookers (readers of the event feed) to a daemon.
 
-The evaluations of busy watches vary by more than onlookers cost. So the thread that measures is told apart from those
-that encode and serve, and there are onlookers in every other phase only, each of which has as many evaluations.
+All watches change at every evaluation. The evaluations of busy watches vary by more than the cost of onlookers. So the
+CPU of the thread that measures is separated from the threads that encode and serve. Phases with and without onlookers
+alternate, with the same number of evaluations in each.
 """
 
 import time
@@ -18,16 +19,16 @@ from tests.support.control_plane import write_kubeconfig
 from tests.support.daemon import Daemon, Simulator, config_file
 from tests.support.onlookers import onlooking
 
-RESOURCE, RATE = "deployments.apps", 5  # events a second: enough for each watch to change at every evaluation
+RESOURCE, RATE = "deployments.apps", 5  # events per second, so that each watch changes at every evaluation
 WATCHES, ONLOOKERS = 300, 50
-SETTLE_SECONDS = 2.0  # after they have come: what each is told first is no update
+SETTLE_SECONDS = 2.0  # after onlookers connect: the first message to each is not an update
 PHASE_SECONDS = 4 * BLOCK_SECONDS
 ROUNDS = 5
 
 
 @contextmanager
 def busy_daemon(watches: int) -> Iterator[Daemon]:
-    """A daemon so many watches of which are of one busy resource."""
+    """Run a daemon with this many watches of one busy resource."""
     named = [{"resource": RESOURCE, "name": f"w{number}"} for number in range(watches)]
     with TemporaryDirectory() as name, Simulator(Path(name)) as simulator:
         simulator.control({"resource": RESOURCE, "rate": RATE}, "/workload")
@@ -40,16 +41,17 @@ def busy_daemon(watches: int) -> Iterator[Daemon]:
 
 
 def _spent(daemon: Daemon) -> tuple[float, float]:
-    """Shares of a core for a while: of the threads that encode and serve, and of the one that measures."""
-    beside, all_ = daemon.process.cpu_seconds_beside(), cpu_seconds(daemon.process)
+    """Return the shares of a core used by the threads that encode and serve, and by the thread that measures."""
+    before, all_before = daemon.process.cpu_seconds_of_other_threads(), cpu_seconds(daemon.process)
     time.sleep(PHASE_SECONDS)
-    beside, all_ = daemon.process.cpu_seconds_beside() - beside, cpu_seconds(daemon.process) - all_
-    return beside / PHASE_SECONDS, (all_ - beside) / PHASE_SECONDS
+    serving = daemon.process.cpu_seconds_of_other_threads() - before
+    measuring = cpu_seconds(daemon.process) - all_before - serving
+    return serving / PHASE_SECONDS, measuring / PHASE_SECONDS
 
 
 def onlookers(watches: int = WATCHES, count: int = ONLOOKERS) -> None:
-    print(f"\n{count} onlookers of {watches} watches, all of which change at every evaluation")
-    alone, watched, told = [], [], []
+    print(f"\n{count} onlookers of {watches} watches that all change at every evaluation")
+    alone, watched, sent = [], [], []
     with busy_daemon(watches) as daemon:
         for _ in range(ROUNDS):
             alone.append(_spent(daemon))
@@ -57,12 +59,12 @@ def onlookers(watches: int = WATCHES, count: int = ONLOOKERS) -> None:
                 time.sleep(SETTLE_SECONDS)
                 before = sum(one.size for one in those)
                 watched.append(_spent(daemon))
-                told.append(sum(one.size for one in those) - before)
+                sent.append(sum(one.size for one in those) - before)
     for thread, what in enumerate(("threads that encode and serve", "the thread that measures")):
         without, with_ = (100 * median(phase[thread] for phase in phases) for phases in (alone, watched))
-        figure(f"{what}, nobody looks on", without, "% of a core")
+        figure(f"{what}, without onlookers", without, "% of a core")
         figure(f"{what}, with onlookers", with_, "% of a core")
-    figure("told to each of them", median(told) / count / PHASE_SECONDS / 1000, "kB a second")
+    figure("sent to each of them", median(sent) / count / PHASE_SECONDS / 1000, "kB per second")
 
 
 @click.command()

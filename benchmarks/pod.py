@@ -1,4 +1,4 @@
-"""`python -m benchmarks.pod FOLDER watchslo run …`: watchslo, in a pod whose service account is mounted in FOLDER."""
+"""`python -m benchmarks.pod FOLDER watchslo run …` runs watchslo as in a pod, with the service account in FOLDER."""
 
 import sys
 from functools import partial
@@ -10,5 +10,7 @@ from watchslo.kube.connect import connect
 
 if __name__ == "__main__":
     folder, *sys.argv = sys.argv[1:]
-    vars(session)["connect"] = partial(connect, service_account=Path(folder))  # only a kubelet can mount it for us
+    vars(session)["connect"] = partial(
+        connect, service_account=Path(folder)
+    )  # only a kubelet can mount the usual folder
     cli.main()

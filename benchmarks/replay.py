@@ -1,10 +1,10 @@
-"""`python -m benchmarks.replay --tls-cert F --tls-key F`: an apiserver over TLS that has its bursts of pods ready.
+"""`python -m benchmarks.replay --tls-cert F --tls-key F` serves an apiserver over TLS with prepared bursts of pods.
 
-All it says is what the simulator would say, byte for byte; but here a burst is made before it is asked for, so that
-nothing but the client is slow. It leaves as Go's HTTP server sends it: chunks of 2 KiB, two to a TLS record. A watch
-gets every burst after its revision; a list of whatever resource is empty, and says the revision of now.
+Its answers equal the simulator's, byte for byte. But it encodes a burst before sending it, so that only the client
+takes time. It sends like Go's HTTP server: chunks of 2 KiB, two per TLS record. A watch gets every burst after its
+revision. A list of any resource is empty and has the current revision.
 
-POST /burst/N makes N pods; the answer goes first, so that whoever asked can look at the clock.
+POST /burst/N creates N pods. The server answers before it sends the burst, so that the caller can read the clock.
 """
 
 import json
@@ -20,22 +20,22 @@ from urllib.parse import parse_qs, urlsplit
 import click
 
 from watchslo.sim import discovery
+from watchslo.sim.encoding import dump, negotiate
 from watchslo.sim.kinds import BUILT_IN
 from watchslo.sim.registry import Registry
-from watchslo.sim.wire import dump, negotiate
 from watchslo.sim.workload import sample
 
-FIRST = 10_000_000  # all revisions have eight digits,
-NINES = b"99999999"  # as what stands for them has
+FIRST = 10_000_000  # so that all revisions have eight digits,
+NINES = b"99999999"  # like their placeholder
 HEADSTART_SECONDS = 0.1
-GO_CHUNK_BYTES = 2048  # net/http gathers so much of a body before it makes a chunk of it,
-GO_RECORD_BYTES = 4096  # and so much of an answer before it writes
+GO_CHUNK_BYTES = 2048  # net/http buffers this much of a body for one chunk,
+GO_RECORD_BYTES = 4096  # and this much of an answer for one write
 ROOTS = {"/api": True, "/apis": False}
 ENDPOINTS = {"addressType": "IPv4", "endpoints": [{"addresses": ["127.0.0.1"]}]}
 
 
 class Storage:
-    """A revision, and the bursts up to it."""
+    """The current revision, and the ends of the bursts up to it."""
 
     def __init__(self) -> None:
         self.revision = FIRST
@@ -49,19 +49,19 @@ class Storage:
             self._grown.notify_all()
 
     def next_end(self, revision: int) -> int:
-        """Where the burst after `revision` ends; waits until there is one."""
+        """Wait for a burst after `revision`, and return its last revision."""
         with self._grown:
             self._grown.wait_for(lambda: self.revision > revision)
             return next(end for end in self._ends if end > revision)
 
 
 STORAGE = Storage()
-ASKED: set[str] = set()  # how watches want their events: bursts are made before they are asked for
+ACCEPTED: set[str] = set()  # the Accept headers of the watches: bursts are encoded for each in advance
 
 
 @cache
 def _template(accept: str) -> bytes:
-    """The event of a pod of 3.7 KB, with nines in its name and for its revision."""
+    """Return the event of a pod of 3.7 KB, with nines as placeholder in its name and for its revision."""
     kind = BUILT_IN["pods"]
     pod = Registry(Random(1)).create(
         kind, "default", sample(kind, "full", f"web-7d4b9c5f6-{NINES.decode()}"), time.time()
@@ -72,7 +72,7 @@ def _template(accept: str) -> bytes:
 
 @cache
 def _records(accept: str, after: int, end: int) -> list[bytes]:
-    """The events after one revision up to another, cut into what is written at once."""
+    """Return the events after one revision up to another, as the blocks of single writes."""
     template = _template(accept)
     body = b"".join(template.replace(NINES, b"%d" % revision) for revision in range(after + 1, end + 1))
     framed = b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in _cut(body, GO_CHUNK_BYTES))
@@ -91,7 +91,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         events = int(self.path.rpartition("/")[2])
-        for accept in tuple(ASKED):
+        for accept in tuple(ACCEPTED):
             _records(accept, STORAGE.revision, STORAGE.revision + events)
         self._answer({})
         time.sleep(HEADSTART_SECONDS)
@@ -124,7 +124,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         accept = self.headers["Accept"]
-        ASKED.add(accept)
+        ACCEPTED.add(accept)
         while True:
             end = STORAGE.next_end(revision)
             for record in _records(accept, revision, end):
@@ -137,7 +137,7 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 128
 
     def handle_error(self, *_: object) -> None:
-        """A client has left: that is how watches end here."""
+        """Ignore clients that disconnect: watches end that way here."""
 
 
 @click.command()

@@ -1,6 +1,6 @@
-"""`python -m benchmarks.rules`: series that an instance exposes, and how long Prometheus evaluates all rules once.
+"""`python -m benchmarks.rules` counts the series of an instance, and times one evaluation of all rules in Prometheus.
 
-Both are figures to plan a Prometheus by; nothing is asserted.
+Both figures are for planning a Prometheus; nothing is asserted.
 """
 
 from collections.abc import Iterator
@@ -13,9 +13,9 @@ from benchmarks.measure import cpu_seconds
 from tests.support.prometheus import Prometheus
 from tests.support.synthetic import UNTIL, block
 from tests.unit.serve import readings
-from watchslo.config import Config
-from watchslo.rules.options import Options
+from watchslo.config.model import Config
 from watchslo.rules.pack import rule_groups
+from watchslo.rules.settings import RuleSettings
 from watchslo.serve.exposition import SnapshotCollector
 from watchslo.serve.metrics import Detail
 from watchslo.snapshot import Snapshot, StreamReading
@@ -26,8 +26,8 @@ WATCHES, APISERVERS = (10, 100, 500), (1, 3)
 
 
 def main() -> None:
-    print("\nSeries that an instance exposes: of one watch at one apiserver, and of everything, but for its process\n")
-    print("| watches | apiservers | basic: a watch | all | full: a watch | all |")
+    print("\nSeries of an instance: of one watch at one apiserver, and all, without those of its process\n")
+    print("| watches | apiservers | basic: one watch | all | full: one watch | all |")
     print("|---|---|---|---|---|---|")
     for watches in WATCHES:
         for apiservers in APISERVERS:
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def installation(watches: int, apiservers: int) -> Snapshot:
-    """Healthy watches that tail, of resources with a history, at each of the apiservers."""
+    """Return healthy watches with `list: tail` of resources with a measured headroom, at each apiserver."""
     servers = tuple(f"10.0.0.{number}:6443" for number in range(apiservers))
     every = tuple(
         replace(readings.SERVICE, name=server, alone=readings.SERVICE.combined if apiservers > 1 else None)
@@ -58,7 +58,7 @@ def _streams(watches: int, server: str) -> Iterator[StreamReading]:
 
 
 def series(snapshot: Snapshot, detail: Detail) -> tuple[int, int]:
-    """How many the first watch has, and how many there are in all."""
+    """Return the number of series of the first watch, and of all watches."""
     first = snapshot.streams[0]
     samples = [sample for metric in SnapshotCollector(snapshot, detail).collect() for sample in metric.samples]
     of_first = {"watch": first.watch, "apiserver": first.apiserver}.items()
@@ -66,18 +66,16 @@ def series(snapshot: Snapshot, detail: Detail) -> tuple[int, int]:
 
 
 def evaluate(folder: Path, instances: int = INSTANCES, resources: int = RESOURCES) -> float:
-    """Prints how long each group of rules takes, and returns the seconds of all of them.
+    """Print how long each group of rules takes, and return the elapsed seconds of all of them.
 
-    Seconds of the clock are at best what they are on this machine now; those of the CPU hold on a busy one as well.
+    Elapsed seconds depend on the current load of this machine; CPU seconds are also valid on a busy one.
     """
-    print(
-        f"\n{instances} instances with {resources} resources each: every rule once, on data that was made", flush=True
-    )
+    print(f"\n{instances} instances with {resources} resources each: every rule once, on synthetic data", flush=True)
     print(f"({block(folder, instances, resources):,} samples; medians of {REPEATS})\n")
     print("| group | rules | seconds | of CPU |\n|---|---|---|---|")
     every = (0.0, 0.0)
     with Prometheus(folder, "http://127.0.0.1:1") as prometheus:
-        for group in rule_groups(Config(), Options()):
+        for group in rule_groups(Config(), RuleSettings()):
             each = [_took(prometheus, rule.expression) for rule in group.rules]
             seconds, cpu = (sum(column) for column in zip(*each, strict=True))
             print(f"| {group.name}, every {group.interval:g} s | {len(group.rules)} | {seconds:.3f} | {cpu:.3f} |")
@@ -87,7 +85,7 @@ def evaluate(folder: Path, instances: int = INSTANCES, resources: int = RESOURCE
 
 
 def _took(prometheus: Prometheus, expression: str) -> tuple[float, float]:
-    """Seconds, and those of the CPU; what is counted only is no long answer to be written."""
+    """Return the elapsed seconds and the CPU seconds. `count` keeps the answer short."""
     took, spent = [], []
     for _ in range(REPEATS):
         before = cpu_seconds(prometheus.process)

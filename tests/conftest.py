@@ -18,12 +18,12 @@ from tests.support.control_plane import ControlPlane, Etcd
 
 GOLDEN = Path(__file__).parent / "golden"
 YOUNG_GENERATIONS = (
-    1  # what a test left behind is young; a full collection after each test would cost more than the tests
+    1  # the objects of a test are young; a full collection after each test would cost more than the tests
 )
 
 CLOCKS = {name: getattr(time, name) for name in ("time", "monotonic", "thread_time")}
 
-# Nothing is asserted by the clock, and CI must find today what it found yesterday.
+# No example has a deadline, and CI must run the same examples each time.
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.register_profile(
@@ -61,7 +61,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown() -> Generator[None, None, None]:
-    """Fails a test that leaves a clock set for those after it."""
+    """Fail a test that leaves a patched clock behind."""
     yield
     left = [name for name, clock in CLOCKS.items() if getattr(time, name) is not clock]
     for name in left:
@@ -71,14 +71,14 @@ def pytest_runtest_teardown() -> Generator[None, None, None]:
 
 @pytest.fixture
 async def no_leaks() -> AsyncIterator[None]:
-    """Fails a coroutine test that leaves a task behind or an exception unseen. Set up first, so it looks last."""
+    """Fail a coroutine test that leaves a task or an unhandled exception. Set up first, it is torn down last."""
     loop = asyncio.get_running_loop()
     lost: list[dict[str, Any]] = []
     loop.set_exception_handler(lambda _, context: lost.append(context))
     before = asyncio.all_tasks()
     yield
-    await asyncio.sleep(0)  # a task that was cancelled last ends now
-    gc.collect(YOUNG_GENERATIONS)  # a task reports an unseen exception when it is collected
+    await asyncio.sleep(0)  # a task that was just cancelled ends now
+    gc.collect(YOUNG_GENERATIONS)  # a task reports an unhandled exception when it is collected
     leaked = asyncio.all_tasks() - before - {asyncio.current_task()}
     assert not leaked, f"tasks left behind: {leaked}"
     assert not lost, f"exceptions lost: {lost}"
@@ -96,13 +96,13 @@ def old_assets() -> Assets:
 
 @pytest.fixture(scope="session")
 def control_plane(tmp_path_factory: pytest.TempPathFactory, assets: Assets) -> Iterator[ControlPlane]:
-    """The current apiserver, shared by all tests: leave it as it was, with objects of your own names."""
+    """The current apiserver, shared by all tests of a process: use unique names and restore what you change."""
     yield from _running(tmp_path_factory.mktemp("current"), assets)
 
 
 @pytest.fixture(scope="session")
 def old_control_plane(tmp_path_factory: pytest.TempPathFactory, old_assets: Assets) -> Iterator[ControlPlane]:
-    """The old apiserver, shared likewise."""
+    """The old apiserver, shared in the same way."""
     yield from _running(tmp_path_factory.mktemp("old"), old_assets)
 
 

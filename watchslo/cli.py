@@ -1,4 +1,4 @@
-"""The commands: parse arguments, call the app, turn its answer into an exit code."""
+"""The commands: each parses its arguments, calls the app, and turns the result into an exit code."""
 
 import sys
 from pathlib import Path
@@ -8,28 +8,30 @@ import click
 from click.shell_completion import ShellComplete, get_completion_class
 
 from watchslo import __version__
-from watchslo.errors import WatchsloError, whereabouts
+from watchslo.errors import WatchsloError, error_location
 
 STRATEGIES = ("tail", "paged", "parallel", "stream", "cache")
 EXIT_UNHEALTHY = 1
 EXIT_UNUSABLE = 2  # also click's own code for bad arguments
 
 config_option = click.option(
-    "--config", type=click.Path(path_type=Path), help="Configuration file; without one, sensible defaults."
+    "--config", type=click.Path(path_type=Path), help="Configuration file; default: built-in defaults."
 )
 kubeconfig_option = click.option(
-    "--kubeconfig", type=click.Path(path_type=Path), help="Kubeconfig file; default: in-cluster, then $KUBECONFIG."
+    "--kubeconfig",
+    type=click.Path(path_type=Path),
+    help="Kubeconfig file; default: the service account in a pod, else $KUBECONFIG.",
 )
 context_option = click.option("--context", help="Context of the kubeconfig.")
 output_option = click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
-listen_option = click.option("--listen", metavar="HOST:PORT", help="Where to serve; port 0 takes a free one.")
+listen_option = click.option("--listen", metavar="HOST:PORT", help="Address to serve at; port 0 takes a free port.")
 
 
 class Command(click.Command):
-    """A command whose example calls the program as the reader did."""
+    """A command whose example names the program as it was called."""
 
     def get_short_help_str(self, limit: int = 0) -> str:
-        """The first sentence, whole: lists of commands wrap it, and shells show it beside what they complete."""
+        """Return the whole first sentence: lists of commands wrap it, and shells show it next to completions."""
         del limit
         return (self.help or "").partition("\n")[0]
 
@@ -42,14 +44,14 @@ class Command(click.Command):
 
 
 class Commands(click.Group):
-    """The program."""
+    """The group of all commands."""
 
     command_class = Command
 
 
 def _seconds(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
-    """The seconds of `90`, `90s` or `1m30s`."""
-    from watchslo.config import parse_duration  # noqa: PLC0415 - only who names one waits for what reads it
+    """Return the seconds of `90`, `90s` or `1m30s`."""
+    from watchslo.config.values import parse_duration  # noqa: PLC0415 - it imports slowly, and few options need it
 
     if value is None:
         return None
@@ -62,7 +64,7 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="watchslo")
 def commands() -> None:
-    """How late are the watch events of a Kubernetes cluster?"""
+    """Measure how late the watch events of a Kubernetes cluster are."""
 
 
 @commands.command(epilog="Example:  watchslo run --context prod --listen 127.0.0.1:9477")
@@ -75,13 +77,13 @@ def commands() -> None:
 @click.option(
     "--authorization",
     type=click.Choice(["none", "kubernetes"]),
-    help="Whether readers must show a token; default: none.",
+    help="Whether HTTP clients need a token that the cluster authorizes; default: none.",
 )
 @click.option(
     "--cert-dir",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="Serve by TLS, with the tls.crt and tls.key in there; default: plain HTTP.",
+    help="Serve TLS with the files tls.crt and tls.key of this directory; default: plain HTTP.",
 )
 def run(
     config: Path | None,
@@ -93,7 +95,7 @@ def run(
     authorization: Literal["none", "kubernetes"] | None,
     cert_dir: Path | None,
 ) -> None:
-    """Watch a cluster and serve what is measured."""
+    """Run the daemon: measure a cluster and serve the figures."""
     from watchslo.app.run import Overrides, run  # noqa: PLC0415 - each command imports only its own parts
 
     run(
@@ -111,11 +113,11 @@ def run(
 
 
 @commands.command(epilog="Example:  watchslo demo --duration 60s")
-@click.option("--duration", callback=_seconds, help="For how long, such as 60s; default: until Ctrl-C.")
-@click.option("--fault", metavar="NAME", help="Only this goes wrong, again and again; `help` lists all there are.")
-@click.option("--listen", metavar="HOST:PORT", help="Where to serve; default: a free port of 127.0.0.1.")
+@click.option("--duration", callback=_seconds, help="How long to run, such as 60s; default: until Ctrl-C.")
+@click.option("--fault", metavar="NAME", help="Inject only this fault, repeatedly; `help` lists all faults.")
+@click.option("--listen", metavar="HOST:PORT", help="Address to serve at; default: a free port of 127.0.0.1.")
 def demo(duration: float | None, fault: str | None, listen: str | None) -> None:
-    """Watch a simulated cluster in which things go wrong."""
+    """Measure a simulated cluster with changing faults."""
     from watchslo.app.demo import demo, faults  # noqa: PLC0415 - each command imports only its own parts
 
     if fault == "help":
@@ -131,8 +133,8 @@ def demo(duration: float | None, fault: str | None, listen: str | None) -> None:
 @kubeconfig_option
 @context_option
 @click.option("--duration", default="60s", show_default=True, help="How long to measure, 5s to 5m.")
-@click.option("--threshold", help="What P99 must stay within; default: the configuration's (1s).")
-@click.option("--resource", "resources", multiple=True, help="Measure only this resource; may be given again.")
+@click.option("--threshold", help="Threshold for the P99; default: that of the configuration (1s).")
+@click.option("--resource", "resources", multiple=True, help="Measure only this resource; can be repeated.")
 @output_option
 def check(
     config: Path | None,
@@ -143,26 +145,26 @@ def check(
     resources: tuple[str, ...],
     output: Literal["table", "json"],
 ) -> None:
-    """Measure a cluster once.
+    """Measure a cluster once and print the result.
 
     Exits with 0 if every measured watch is within the objective, 1 if one is beyond it, 2 if none could be measured.
     """
-    from watchslo.app.check import Question, check  # noqa: PLC0415 - each command imports only its own parts
+    from watchslo.app.check import CheckOptions, check  # noqa: PLC0415 - each command imports only its own parts
 
-    question = Question(duration=duration, threshold=threshold, resources=resources)
-    sys.exit(check(config, kubeconfig, context, question, output))
+    options = CheckOptions(duration=duration, threshold=threshold, resources=resources)
+    sys.exit(check(config, kubeconfig, context, options, output))
 
 
 @commands.command(epilog="Example:  watchslo top http://127.0.0.1:9477")
 @click.argument("url", required=False)
 @kubeconfig_option
 @context_option
-@click.option("--token-file", type=click.Path(path_type=Path), help="File with the token that the daemon wants to see.")
+@click.option("--token-file", type=click.Path(path_type=Path), help="File with a token for the daemon.")
 @click.option(
-    "--ca-file", type=click.Path(path_type=Path), help="CA of the daemon's certificate; default: the system's."
+    "--ca-file", type=click.Path(path_type=Path), help="CA of the daemon's certificate; default: the system's CAs."
 )
-@click.option("--insecure", is_flag=True, help="Believe any certificate.")
-@click.option("--once", is_flag=True, help="Print one table and end; without a URL after measuring for 10 s.")
+@click.option("--insecure", is_flag=True, help="Do not verify the daemon's certificate.")
+@click.option("--once", is_flag=True, help="Print one table and exit; without a URL, after measuring for 10 s.")
 def top(
     url: str | None,
     kubeconfig: Path | None,
@@ -172,22 +174,22 @@ def top(
     insecure: bool,  # noqa: FBT001 - a flag of the command line
     once: bool,  # noqa: FBT001 - the same
 ) -> None:
-    """Look at a daemon, or at a cluster, in a terminal.
+    """Show live figures of a daemon or a cluster in a terminal.
 
-    With the URL of a daemon (watchslo run or demo) it shows what that measures; without, it measures the cluster of the
-    current kubeconfig itself, for as long as you look.
+    With the URL of a daemon (watchslo run or demo), it shows the figures of that daemon. Without a URL, it measures the
+    cluster of the current kubeconfig itself until you quit.
     """
-    from watchslo.app.top import Question, top  # noqa: PLC0415 - each command imports only its own parts
-    from watchslo.app.top.sources import Credentials  # noqa: PLC0415 - the same
+    from watchslo.app.top import TopOptions, top  # noqa: PLC0415 - each command imports only its own parts
+    from watchslo.app.top.sources import DaemonCredentials  # noqa: PLC0415 - the same
 
-    top(Question(url, Credentials(token_file, ca_file, insecure), kubeconfig, context, once))
+    top(TopOptions(url, DaemonCredentials(token_file, ca_file, insecure), kubeconfig, context, once))
 
 
 @commands.command(epilog="Example:  watchslo rehearse pods deployments.apps --repeat 3")
 @click.argument("resources", metavar="RESOURCE...", nargs=-1, required=True)
 @kubeconfig_option
 @context_option
-@click.option("-n", "--namespace", help="Only the objects of this namespace; default: all.")
+@click.option("-n", "--namespace", help="List only objects of this namespace; default: all namespaces.")
 @click.option(
     "--strategy",
     "strategies",
@@ -195,15 +197,17 @@ def top(
     multiple=True,
     default=["all"],
     show_default=True,
-    help="May be given again.",
+    help="List strategy; can be repeated.",
 )
-@click.option("--repeat", type=click.IntRange(min=1), default=1, show_default=True, help="How often, in turns.")
+@click.option(
+    "--repeat", type=click.IntRange(min=1), default=1, show_default=True, help="Runs of each strategy, in turns."
+)
 @click.option(
     "--max-objects",
     type=click.IntRange(min=1),
     default=25_000,
     show_default=True,
-    help="Refuse to list more than this.",
+    help="Refuse a resource with more objects.",
 )
 @output_option
 def rehearse(
@@ -218,25 +222,25 @@ def rehearse(
 ) -> None:
     """Find out which list strategy your informers should use.
 
-    Starts an informer by each strategy, one after the other: it lists whole objects, as JSON, until it knows them all
-    and its watch is open, stays for a second, and goes. The strategies:
+    Starts an informer with each strategy, one after the other. It lists whole objects as JSON, opens a watch, keeps it
+    open for a second, and stops. The strategies:
 
     \b
-    tail      lists nothing and watches: for those who keep no objects
+    tail      lists nothing and watches: for clients that keep no objects
     paged     lists in pages of 500, then watches from the list's revision
-    parallel  opens the watch with the first page, while the others come
-    stream    lets the watch bring the objects (WatchList)
-    cache     lists all at once from the apiserver's cache (resourceVersion=0)
+    parallel  opens the watch with the first page, and lists the other pages at the same time
+    stream    receives the objects in the watch (WatchList)
+    cache     lists all objects at once from the apiserver's cache (resourceVersion=0)
 
-    It only reads. A run of any strategy but tail costs the apiserver what the start of one controller does: every
-    object is listed, as fast as it answers.
+    It only reads. A run of any strategy except tail costs the apiserver what the start of one controller costs: it
+    lists every object, as fast as the apiserver answers.
 
-    Exits with 0 if all was rehearsed, whatever the verdict, 2 if something could not be, 130 when interrupted.
-    """  # noqa: D301 - it is the character that tells click to keep the lines
-    from watchslo.app.rehearse import Question, rehearse  # noqa: PLC0415 - each command imports only its own parts
+    Exits with 0 if all runs were done, whatever their results, 2 if one was impossible, 130 if interrupted.
+    """  # noqa: D301 - click keeps the lines after this character
+    from watchslo.app.rehearse import RehearseOptions, rehearse  # noqa: PLC0415 - as above
 
-    question = Question(resources, namespace, strategies, repeat, max_objects)
-    sys.exit(rehearse(kubeconfig, context, question, output))
+    options = RehearseOptions(resources, namespace, strategies, repeat, max_objects)
+    sys.exit(rehearse(kubeconfig, context, options, output))
 
 
 @commands.command(
@@ -251,15 +255,15 @@ def rehearse(
     show_default=True,
     help="For the Prometheus operator, for rule_files of Prometheus, or for the configuration of Alertmanager.",
 )
-@click.option("--cluster-label", metavar="L", help="Label that tells clusters apart, where Prometheus scrapes several.")
+@click.option("--cluster-label", metavar="L", help="Label that names the cluster, if Prometheus scrapes several.")
 @click.option("--job-selector", metavar="S", help='Matchers of the targets; default: job="watchslo".')
-@click.option("--rule-labels", metavar="K=V", multiple=True, help="Label of the PrometheusRule; may be given again.")
-@click.option("--runbooks", metavar="URL", help="Where the runbooks are; default: docs/runbooks.")
+@click.option("--rule-labels", metavar="K=V", multiple=True, help="Label of the PrometheusRule; can be repeated.")
+@click.option("--runbooks", metavar="URL", help="Base URL of the runbooks; default: docs/runbooks.")
 @click.option(
     "--shrink",
     type=click.IntRange(min=1),
     default=1,
-    help="Divide all windows, waits and intervals by this, to see alerts fire in a trial.",
+    help="Divide all windows, waits and intervals by this number, to see alerts fire in a trial.",
 )
 def rules(
     config: Path | None,
@@ -270,19 +274,21 @@ def rules(
     runbooks: str | None,
     shrink: int,
 ) -> None:
-    """Write the recording rules and alerts of a configuration."""
-    from watchslo.app.rules import Question, rules  # noqa: PLC0415 - each command imports only its own parts
+    """Print the recording rules and alerts for a configuration."""
+    from watchslo.app.rules import RulesOptions, rules  # noqa: PLC0415 - each command imports only its own parts
 
-    rules(config, Question(form, cluster_label, job_selector, rule_labels, runbooks, shrink))
+    rules(config, RulesOptions(form, cluster_label, job_selector, rule_labels, runbooks, shrink))
 
 
 @commands.command(epilog="Example:  watchslo rbac --config watchslo.yaml | kubectl apply -f -")
 @config_option
 @kubeconfig_option
 @context_option
-@click.option("--namespace", default="watchslo", show_default=True, help="Where the service account is.")
-@click.option("--service-account", default="watchslo", show_default=True, help="Its name, and that of its roles.")
-@click.option("--include-secrets", is_flag=True, help="Let it read secrets too, if the configuration watches them.")
+@click.option("--namespace", default="watchslo", show_default=True, help="Namespace of the service account.")
+@click.option(
+    "--service-account", default="watchslo", show_default=True, help="Name of the service account and of its roles."
+)
+@click.option("--include-secrets", is_flag=True, help="Allow reading secrets, if the configuration watches them.")
 def rbac(
     config: Path | None,
     kubeconfig: Path | None,
@@ -292,21 +298,21 @@ def rbac(
     *,
     include_secrets: bool,
 ) -> None:
-    """Write the roles that a configuration needs, and no others.
+    """Print the RBAC roles and bindings that a configuration needs.
 
-    With their bindings. Asks the cluster only where it has to: what "*" stands for, and the groups of names that are
-    written without one.
+    They grant nothing else. The command asks the cluster only if it must: to expand "*", and to find the API groups of
+    resources that are configured without one.
     """
-    from watchslo.app.rights import Question, rbac  # noqa: PLC0415 - each command imports only its own parts
+    from watchslo.app.rbac import RbacOptions, rbac  # noqa: PLC0415 - each command imports only its own parts
 
-    rbac(config, kubeconfig, context, Question(namespace, service_account, include_secrets))
+    rbac(config, kubeconfig, context, RbacOptions(namespace, service_account, include_secrets))
 
 
 @commands.command(epilog="Example:  watchslo validate watchslo.yaml")
 @click.argument("file", type=click.Path(path_type=Path))
 def validate(file: Path) -> None:
     """Check a configuration file."""
-    from watchslo.config import load  # noqa: PLC0415 - each command imports only its own parts
+    from watchslo.config.loading import load  # noqa: PLC0415 - each command imports only its own parts
 
     load(file)
     click.echo(f"{file}: valid")
@@ -314,14 +320,14 @@ def validate(file: Path) -> None:
 
 @commands.command(epilog="Example:  watchslo healthy --url http://127.0.0.1:9477")
 @config_option
-@click.option("--url", help="Where the daemon serves; default: where the configuration lets it listen.")
+@click.option("--url", help="URL of the daemon; default: the address in the configuration.")
 def healthy(config: Path | None, url: str | None) -> None:
-    """Ask a daemon beside this whether it is alive.
+    """Check the health of a local daemon.
 
-    For probes of containers. A liveness probe should name the --url: a configuration that a running daemon refused is
-    none of its faults.
+    For probes of containers. A liveness probe should pass --url: then an edited configuration that the running daemon
+    refuses does not make the probe fail.
 
-    Exits with 0 if it is, 1 if not.
+    Exits with 0 if the daemon is healthy, 1 if not.
     """
     from watchslo.app.healthy import healthy  # noqa: PLC0415 - each command imports only its own parts
 
@@ -334,10 +340,10 @@ def healthy(config: Path | None, url: str | None) -> None:
 @commands.command(epilog="Example:  watchslo completion bash > ~/.local/share/bash-completion/completions/watchslo")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print the script that completes watchslo in your shell.
+    """Print the completion script for your shell.
 
-    For zsh, put it into a file _watchslo in a folder of $fpath; for fish, into
-    ~/.config/fish/completions/watchslo.fish. Or source it where your shell starts.
+    For zsh, save it as _watchslo in a folder of $fpath; for fish, as ~/.config/fish/completions/watchslo.fish. Or
+    source it in the startup file of your shell.
     """
     made = get_completion_class(shell)
     assert made is not None
@@ -345,14 +351,14 @@ def completion(shell: str) -> None:
 
 
 def kubectl() -> None:
-    """The `kubectl-watchslo` program, by which `kubectl watchslo` is the same."""
+    """Run the `kubectl-watchslo` program, the plugin behind `kubectl watchslo`."""
     main("kubectl watchslo")
 
 
 def kubectl_complete() -> None:
-    """The `kubectl_complete-watchslo` program, which kubectl asks how the arguments after `kubectl watchslo` may go on.
+    """Run the `kubectl_complete-watchslo` program, which completes arguments after `kubectl watchslo`.
 
-    It wants a candidate on each line, what it is for after a tab, and at the end `:4`, or `:0` where a file fits
+    kubectl expects one candidate per line, its description after a tab, and a last line `:4`, or `:0` if files fit
     (k8s.io/kubectl, plugin_completion.go; the numbers are cobra's ShellCompDirective).
     """
     *words, begun = sys.argv[1:] or [""]
@@ -364,13 +370,13 @@ def kubectl_complete() -> None:
 
 
 def main(program: str = "watchslo") -> None:
-    """The `watchslo` program: whatever goes wrong is one sentence, never a traceback."""
+    """Run the `watchslo` program; any error is printed as one sentence, never as a traceback."""
     try:
         commands(prog_name=program)
     except WatchsloError as error:
         _give_up(str(error))
-    except Exception as error:  # noqa: BLE001 - nothing is beyond this
-        _give_up(f"a mistake of its own: {whereabouts(error)}; please report it")
+    except Exception as error:  # noqa: BLE001 - the outermost handler
+        _give_up(f"internal error: {error_location(error)}; please report it")
 
 
 def _give_up(message: str, code: int = EXIT_UNUSABLE) -> NoReturn:

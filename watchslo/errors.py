@@ -1,8 +1,8 @@
-"""The errors a user may see: each message is one sentence with what, where and what to do."""
+"""The errors that users see. Each message is one sentence: what is wrong, where, and what to do."""
 
 
 class WatchsloError(Exception):
-    """Something the user can mend; its text is all they are shown."""
+    """An error that the user can correct; only its text is shown."""
 
 
 class ConfigError(WatchsloError):
@@ -14,15 +14,15 @@ class ConnectError(WatchsloError):
 
 
 class ServeError(WatchsloError):
-    """An address that cannot be listened on, or a certificate that cannot be shown there."""
+    """An address that cannot be listened on, or a certificate that cannot be used there."""
 
 
 class UnavailableError(WatchsloError):
-    """An answer that cannot be given at this moment; whoever asked may try again."""
+    """An answer that is not available at this moment; the client may try again."""
 
 
-def whereabouts(error: BaseException) -> str:
-    """The kind of a mistake of ours and where it was raised: no values, which could be data of the cluster."""
+def error_location(error: BaseException) -> str:
+    """Return the type of an internal error and where it was raised, without values, which could be cluster data."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     trace = error.__traceback__

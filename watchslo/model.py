@@ -1,4 +1,4 @@
-"""The few values that every part of watchslo speaks of."""
+"""Values that all parts of watchslo share: resources, readings, and bounds of latencies."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 SERVICE = "service"
-"""The name of whichever apiserver answers at the address of the credentials; others are named by host:port."""
+"""The name of the apiserver at the address of the credentials; other apiservers are named by host:port."""
 
 Source = tuple[str, str]
 """Where a revision was read: the apiserver's name, and the key of the resource."""
@@ -53,21 +53,21 @@ class Resource:
 
     @property
     def key(self) -> str:
-        """The name kubectl takes: `pods`, `deployments.apps`."""
+        """The name that kubectl accepts: `pods`, `deployments.apps`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
     def cached(self) -> bool:
-        """Whether the apiserver keeps a watch cache of it: by default all resources but events."""
+        """Return True if the apiserver has a watch cache of the resource: by default all resources except events."""
         return self.plural != "events" or self.group not in ("", "events.k8s.io")
 
     @property
     def custom(self) -> bool:
-        """Whether a CRD, or an aggregated API, defines the resource."""
+        """Return True if a CRD or an aggregated API defines the resource."""
         return "." in self.group and self.group not in _BUILT_IN_GROUPS
 
     def path(self, namespace: str | None = None) -> str:
-        """The collection's URL path, of one namespace or of the whole cluster."""
+        """Return the URL path of the collection, in one namespace or in the whole cluster."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         scope = f"/namespaces/{namespace}" if namespace and self.namespaced else ""
         return f"{root}{scope}/{self.plural}"
@@ -87,11 +87,11 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One read that returned nothing but the revision of its moment, by the apiserver of that name.
+    """One read that returned only a revision, by the apiserver of this name.
 
     `sent` and `answered` are monotonic seconds: just before the request was written, and when its answer was read.
-    Of a consistent read every revision up to `revision` was committed before `answered`, every later one after `sent`.
-    Of a read from a watch cache the same is true of what had reached that cache.
+    For a consistent read, every revision up to `revision` was committed before `answered`, every later one after
+    `sent`. For a read from a watch cache, the same holds for the arrival of revisions in that cache.
     """
 
     resource: str
@@ -115,7 +115,7 @@ class Bounds:
 
     `[lower, upper]` is the interval that ticks alone cut: its ends do not depend on any latency, so the distribution is
     estimated from it. `[proven, upper]` lies within it and uses all evidence: it is for bounds and verdicts. `upper` is
-    infinite where no tick is old enough. Where `measurable` is false nothing is known, and the ends mean nothing.
+    infinite if no tick is old enough. If `measurable` is False, nothing is known and the ends have no meaning.
     """
 
     lower: FloatArray
@@ -124,7 +124,7 @@ class Bounds:
     measurable: BoolArray
 
     def at(self, chosen: IntArray | BoolArray) -> "Bounds":
-        """Those of some of the events, told by their places or by whether they are meant."""
+        """Return the bounds of some events, chosen by indexes or by a mask."""
         return Bounds(self.lower[chosen], self.upper[chosen], self.proven[chosen], self.measurable[chosen])
 
 

@@ -1,6 +1,6 @@
-"""Frozen readings of everything that is shown: metrics, status and terminal read these and nothing else.
+"""Immutable readings of the daemon: metrics, status, page and terminal show these and nothing else.
 
-Durations are seconds. Times end in `_wall` and are Unix seconds, because they are for people.
+Durations are seconds. Names of times end in `_wall`; they are Unix seconds.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from watchslo.model import Interval
 
 @dataclass(frozen=True, slots=True)
 class HistogramReading:
-    """Cumulative: `counts[k]` observations were at most `edges[k]`; the last count has no edge and is the total."""
+    """A cumulative histogram: `counts[k]` observations were at most `edges[k]`; the last count is the total."""
 
     edges: tuple[float, ...]
     counts: tuple[int, ...]
@@ -25,9 +25,9 @@ class HistogramReading:
 
 @dataclass(frozen=True, slots=True)
 class QuantileReading:
-    """A quantile of one window: the estimate, and the ends between which the window's true sample quantile lies.
+    """A quantile of one window: the estimate, and proven bounds of the window's true sample quantile.
 
-    `resolved` is false where the estimate is below the median round trip of the ticks: then it is no measurement.
+    `resolved` is false if the estimate is below the median round trip of the ticks: it is then not a measurement.
     """
 
     q: float
@@ -39,7 +39,7 @@ class QuantileReading:
 
 @dataclass(frozen=True, slots=True)
 class WindowReading:
-    """A rolling window (`length` seconds, named as in the metrics: `1m`): its number of events and their quantiles."""
+    """A rolling window of `length` seconds: its name as in metrics (`1m`), its number of events, their quantiles."""
 
     name: str
     length: float
@@ -49,9 +49,9 @@ class WindowReading:
 
 @dataclass(frozen=True, slots=True)
 class ObjectiveReading:
-    """The objective in force for one watch; `verdicts` counts events, `windows` judged windows.
+    """The objective in force for one watch; `verdicts` counts judged events, `windows` counts judged windows.
 
-    Of fewer than `min_events` events in a window, only what is proven is judged.
+    A window with fewer than `min_events` events is judged by its proven bounds only.
     """
 
     threshold: float
@@ -63,7 +63,7 @@ class ObjectiveReading:
 
 
 class Hop(StrEnum):
-    """The parts of an event's way: to its commit, from there into the apiserver's cache, from there to us."""
+    """The parts of an event's way: to its commit, then into the apiserver's cache, then to watchslo."""
 
     CREATION_TO_STORAGE = "creation_to_storage"
     STORAGE_TO_CACHE = "storage_to_cache"
@@ -72,7 +72,7 @@ class Hop(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HopReading:
-    """How long one part of the way took, of those events of a watch for which that is known."""
+    """The durations of one hop, of the events of one watch whose hop could be measured."""
 
     hop: Hop
     histogram: HistogramReading
@@ -81,9 +81,10 @@ class HopReading:
 
 @dataclass(frozen=True, slots=True)
 class TrackReading:
-    """The statistics of one watch. `creation` is absent where creation timestamps are not asked for.
+    """The statistics of one watch. `creation` is None unless the configuration asks for creation timestamps.
 
-    `hops` has those that were measured at least once. There are no `windows` where ticks are too slow for quantiles.
+    `unresolved` counts samples below the round trip of the ticks, `unmeasured` events that are no samples, by reason.
+    `hops` has the hops that were measured at least once. `windows` is empty if ticks are too slow for quantiles.
     """
 
     timespan: HistogramReading
@@ -96,14 +97,14 @@ class TrackReading:
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryReading:
-    """How long a client of one resource may be away before its revision has expired.
+class HeadroomReading:
+    """How far back a watch of one resource may begin before the apiserver answers 410.
 
-    `oldest` is the oldest revision that a watch may begin from, `revisions` how far that is behind the newest one,
-    `seconds` how long ago it was; `upper` is infinite where our clock does not reach back so far. `complete` says that
-    nothing has been dropped since the cache began, or of late: then it grows, and is longer than this. `list_seconds`
-    is how long a full list takes, `list_measured` whether it was seen or reckoned from one page; None where nobody
-    knows.
+    `oldest` is the oldest revision that a watch may begin from, `revisions` its distance from the newest revision and
+    `seconds` its age; `upper` is infinite where our clock does not reach back that far. `complete` is true if the cache
+    has dropped nothing since it started, or nothing lately: the headroom then still grows and is longer than this.
+    `list_seconds` is how long a full list takes, None if unknown; `list_measured` is false if it was computed from one
+    page.
     """
 
     oldest: int
@@ -116,7 +117,7 @@ class HistoryReading:
 
     @property
     def fits(self) -> bool | None:
-        """Whether the history outlasts a list, so that a watch can follow it; None where nobody knows."""
+        """True if the headroom outlasts a full list, so that a watch can follow the list; None if unknown."""
         if self.list_seconds is None or self.complete:
             return True if self.complete else None
         if self.seconds.upper < self.list_seconds:
@@ -126,10 +127,10 @@ class HistoryReading:
 
 @dataclass(frozen=True, slots=True)
 class TransportReading:
-    """What the kernel knows of the connection of an open watch: smoothed round trip in seconds, segments sent anew.
+    """The kernel's figures for the connection of an open watch; times in seconds.
 
-    `retransmits` are ours; what the apiserver sends anew its kernel knows. `silent` is for how long nothing at all, not
-    even an acknowledgement, has come from the peer.
+    `round_trip` is smoothed. `retransmits` counts segments that we sent again; the apiserver's kernel counts its own.
+    `silent` is the time since anything came from the peer, acknowledgements included.
     """
 
     round_trip: float
@@ -139,7 +140,7 @@ class TransportReading:
 
 @dataclass(frozen=True, slots=True)
 class FailureReading:
-    """The last thing that went wrong with a stream, in one sentence."""
+    """The last failure of a watch: its reason in one word and a message in one sentence."""
 
     reason: str
     message: str
@@ -147,74 +148,139 @@ class FailureReading:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionReading:
+    """The protocol session of one watch: its state, and how its connections ended.
+
+    `closed` counts ended watches by (class, reason). `transport` is None unless the watch is open.
+    """
+
+    state: str
+    strategy: str
+    representation: str
+    closed: Mapping[tuple[str, str], int]
+    transport: TransportReading | None
+    last_failure: FailureReading | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedReading:
+    """Everything received on one watch since it was configured; `events` counts by type.
+
+    `last_wall` is when the last byte arrived, `bookmark_age` the seconds since the newest bookmark. `order_violations`
+    counts events whose revision was not newer than the previous one.
+    """
+
+    revision: int | None
+    last_wall: float | None
+    events: Mapping[str, int]
+    bytes: int
+    bookmarks: int
+    bookmark_age: float | None
+    order_violations: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListReading:
+    """The lists of one watch: why they were needed and what they returned.
+
+    `relists` counts by reason, `expired` counts 410 answers by phase. `fallbacks` counts lists that were paged because
+    the apiserver does not stream lists; `initial_events` counts the events of streamed lists.
+    """
+
+    relists: Mapping[str, int]
+    expired: Mapping[str, int]
+    items: int = 0
+    bytes: int = 0
+    pages: int = 0
+    fallbacks: int = 0
+    initial_events: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GapReading:
+    """Revisions and seconds that a watch skipped when it started over.
+
+    `unseen` counts by kind the objects whose changes the gaps hid, and `objects` the objects in the inventory; both are
+    None without an inventory.
+    """
+
+    revisions: int = 0
+    seconds: float = 0.0
+    unseen: Mapping[str, int] | None = None
+    objects: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReading:
+    """Findings of the audits of one watch; `result` is that of the last audit.
+
+    `stalled_for` is the age of the oldest event that the watch withholds, or the seconds since the cache froze: None
+    unless the watch is stalled. `lost` counts events that the watch skipped permanently.
+    """
+
+    result: str | None = None
+    stalls: int = 0
+    stalled_for: float | None = None
+    lost: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CacheReading:
+    """The age of the apiserver's cache behind one watch, in seconds.
+
+    `probed` is true while the cache is read regularly to tell the hops apart; `behind` is then its highest age in the
+    last seconds and `round_trip` the median duration of these reads. `behind_peers` is how long the same watch at
+    another apiserver has had an event that this watch lacks: 0 if there is no such event, None without such a watch.
+    """
+
+    probed: bool = False
+    behind: Interval | None = None
+    round_trip: float | None = None
+    behind_peers: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DurationReading:
+    """Durations of requests: lists by the strategy that succeeded, openings of watches, lifetimes of watches."""
+
+    lists: Mapping[str, HistogramReading]
+    opens: HistogramReading
+    lifetimes: HistogramReading
+
+
+@dataclass(frozen=True, slots=True)
 class StreamReading:
-    """The protocol side of one watch.
+    """One watch of one resource at one apiserver.
 
-    `closed` counts by (class, reason); `membership` says how its revisions relate to the clock: `pending` (not known
-    yet), `member`, `foreign` (a clock of its own), `unparsable` (revisions that are no numbers). `unseen` counts by
-    kind what gaps hid from the inventory, which holds so many `objects`; both are absent without one. `audit` is what
-    the last audit found. `stalled_for` is the age of the oldest event that is withheld, or for how long the cache has
-    been frozen: absent while nothing is stalled. `list_duration` is by the strategy that was used in the end.
-
-    `probed` says whether the apiserver's cache is read now and then, to tell the hops apart; `cache_behind` how old
-    that cache was, at worst, in the last seconds of it, `cache_round_trip` how long these reads took. `behind_peers` is
-    for how long the same resource's watch at another apiserver has had an event that this one has not: absent without
-    such a peer, 0 where it has none.
+    `membership` relates its revisions to the clock of `domain`: `pending` (not known yet), `member`, `foreign` (needs a
+    clock of its own) or `unparsable` (the revisions are not numbers). `headroom` is None until it was measured.
     """
 
     watch: str
     group: str
     resource: str
     apiserver: str
-    state: str
-    strategy: str
-    representation: str
     domain: str
     membership: str
     up: bool
-    revision: int | None
-    last_received_wall: float | None
-    events: Mapping[str, int]
-    bytes: int
-    bookmarks: int
-    bookmark_age: float | None
-    order_violations: int
-    closed: Mapping[tuple[str, str], int]
-    relists: Mapping[str, int]
-    expired: Mapping[str, int]
-    list_items: int
-    list_bytes: int
-    list_pages: int
-    list_fallbacks: int
-    initial_events: int
-    gap_revisions: int
-    gap_seconds: float
-    unseen: Mapping[str, int] | None
-    objects: int | None
-    audit: str | None
-    stalls: int
-    stalled_for: float | None
-    lost: int
-    probed: bool
-    cache_behind: Interval | None
-    behind_peers: float | None
-    history: HistoryReading | None
-    transport: TransportReading | None
-    list_duration: Mapping[str, HistogramReading]
-    watch_open: HistogramReading
-    watch_duration: HistogramReading
-    last_failure: FailureReading | None
+    session: SessionReading
+    received: ReceivedReading
+    lists: ListReading
+    gaps: GapReading
+    audit: AuditReading
+    cache: CacheReading
+    durations: DurationReading
+    headroom: HeadroomReading | None
     track: TrackReading
-    cache_round_trip: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TickerReading:
-    """The ticks of one clock through one apiserver: how many ended how, and how long they took.
+    """The ticks of one clock through one apiserver: `ticks` counts by result, `round_trips` in seconds.
 
-    `answered_ago` is for how many seconds none was answered, `failure` why not, in a sentence, while they fail;
-    `vouched` whether they are known to be of this clock's storage: only then they count. `gap` is the mean time between
-    two of them, in seconds.
+    `answered_ago` is the seconds since the last answer, `failure` the reason in a sentence while ticks fail.
+    `confirmed` is true once the ticks are known to read this clock's storage: only then they count. `gap` is the mean
+    time between two ticks, in seconds.
     """
 
     apiserver: str
@@ -223,13 +289,13 @@ class TickerReading:
     median_round_trip: float | None
     answered_ago: float | None
     failure: str | None
-    vouched: bool
+    confirmed: bool
     gap: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class DomainReading:
-    """One revision clock: what it ticks on, the newest revision, the width of the newest commit interval."""
+    """One revision clock: the resources it ticks on, the newest revision, the width of the newest commit interval."""
 
     name: str
     ticks_on: tuple[str, ...]
@@ -241,14 +307,23 @@ class DomainReading:
 
 
 @dataclass(frozen=True, slots=True)
-class ApiserverReading:
-    """What one apiserver is like and what it was asked: `requests` counts by (kind, code), `list_duration` by strategy.
+class TimeTravelReading:
+    """Answers of an apiserver that were older than an earlier answer: how many, and how far back in total."""
 
-    `audits` counts them by what they found. `unproven` says why its revisions cannot be trusted to be etcd's, or is
-    absent. `watched` is whether its resources are watched: not so of the service where each apiserver is. `peers` is
-    how many apiservers its address stands for, where that is known. `time_travel_revisions` and `_seconds` are how far
-    its answers went back, in all. `combined` is the last minute of all its watches, by the ticks of all apiservers,
-    `alone` the same by its own ticks only; both are absent unless several apiservers tick.
+    count: int = 0
+    revisions: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ApiserverReading:
+    """One apiserver and the requests to it: `requests` counts by (kind, code), `audits` by result.
+
+    `unproven` says why its revisions cannot be trusted to be etcd's; None if they can. `watched` is false for the
+    service if each apiserver behind it is watched by itself. `peers` is how many apiservers its address stands for,
+    None if unknown. `offset` is its wall clock minus ours, `offset_steps` how often that jumped. `combined` is the last
+    minute of all its watches measured by the ticks of all apiservers, `alone` by its own ticks only; both are None
+    unless several apiservers tick.
     """
 
     name: str
@@ -258,21 +333,17 @@ class ApiserverReading:
     unproven: str | None
     offset: Interval | None
     offset_steps: int
-    time_travel: int
-    time_travel_revisions: int
-    time_travel_seconds: float
+    time_travel: TimeTravelReading
     combined: WindowReading | None
     alone: WindowReading | None
     requests: Mapping[tuple[str, str], int]
     audits: Mapping[str, int]
-    list_duration: Mapping[str, HistogramReading]
-    watch_open: HistogramReading
-    watch_duration: HistogramReading
+    durations: DurationReading
 
 
 @dataclass(frozen=True, slots=True)
 class BuildReading:
-    """Which code runs: its version, its source's revision (`unknown` outside of an image), and the Python under it."""
+    """The running code: its version, the revision of its source (`unknown` outside an image), Python's version."""
 
     version: str
     revision: str
@@ -281,7 +352,7 @@ class BuildReading:
 
 @dataclass(frozen=True, slots=True)
 class ShardReading:
-    """Which share of the watches runs here, of how many, and how many watches are left to the others."""
+    """The shard of this instance: shard `index` of `count`; `elsewhere` counts the watches of the other shards."""
 
     index: int
     count: int
@@ -290,10 +361,11 @@ class ShardReading:
 
 @dataclass(frozen=True, slots=True)
 class MonitorReading:
-    """The daemon itself: its lag, its configuration, and whether it is of use (`not_ready`: the reasons why not).
+    """The daemon itself: its lag, its configuration and its readiness; `not_ready` has the reasons, in sentences.
 
-    `stall_detection` is within how many seconds a stalled watch is found; absent where audits are off. `threshold`,
-    `events_target` and `minutes_target` are those of the common objective, which watches may override.
+    A stalled watch is found within `stall_detection` seconds; None if audits are off. `tainted_seconds` is the total
+    time in which the daemon was late itself. `threshold`, `events_target` and `minutes_target` are those of the common
+    objective, which a watch may override.
     """
 
     build: BuildReading
@@ -313,7 +385,7 @@ class MonitorReading:
 
 
 class Cause(StrEnum):
-    """Why watches are late, as far as that has a name."""
+    """The named reasons for lateness."""
 
     MONITOR_OVERLOADED = "monitor_overloaded"
     STORAGE_SLOW = "storage_slow"
@@ -330,7 +402,7 @@ class Cause(StrEnum):
 
 
 class Confidence(StrEnum):
-    """How sure a diagnosis is: `high` where nothing else that has a name fits."""
+    """How certain a cause is: `high` if no other named cause fits."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -339,9 +411,9 @@ class Confidence(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CauseReading:
-    """A diagnosis: of one apiserver and one watch where these are named, else of all.
+    """An active cause. `apiserver` and `watch` name the one affected; None means all.
 
-    `evidence` and `next` are sentences: what speaks for it, and what to look at.
+    `evidence` states the facts behind it, `next` what to look at; both are sentences.
     """
 
     cause: Cause
@@ -355,7 +427,7 @@ class CauseReading:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All readings of one moment; `causes` are the newest diagnosis, the surest first."""
+    """All readings of one moment; `causes` has the active causes, the most certain first."""
 
     at_wall: float
     monitor: MonitorReading

@@ -1,11 +1,11 @@
-// Command clientgo watches one resource's metadata as a Go controller would, and prints what an event cost.
+// Command clientgo watches one resource's metadata like a Go controller, and prints the CPU cost per event.
 //
-//	clientgo --kubeconfig F --resource configmaps --events 20000            the objects that are there, then live events
+//	clientgo --kubeconfig F --resource configmaps --events 20000            the existing objects, then live events
 //	clientgo --kubeconfig F --resource configmaps --events 5000 --live      live events only
 //
-// It prints {"watching":true} once the watch is open, and after the last event one line
+// It prints {"watching":true} when the watch is open, and after the last event one line
 // {"events":…,"cpu_seconds":…,"wall_seconds":…,"cpu_us_per_event":…}: user and system time of the whole process since
-// the watch was about to open (burst), or since the first event (live).
+// just before the request of the watch (burst), or since the first event (live).
 package main
 
 import (
@@ -43,8 +43,8 @@ func main() {
 	flag.StringVar(&gvr.Version, "version", "v1", "API version")
 	flag.StringVar(&gvr.Resource, "resource", "configmaps", "resource, plural")
 	namespace := flag.String("namespace", "", "namespace; empty for all")
-	events := flag.Int("events", 1, "stop after so many events")
-	live := flag.Bool("live", false, "leave out the objects that are there")
+	events := flag.Int("events", 1, "number of events to count")
+	live := flag.Bool("live", false, "skip the existing objects")
 	flag.Parse()
 
 	if err := run(*kubeconfig, gvr, *namespace, *events, *live); err != nil {
@@ -92,26 +92,26 @@ func run(kubeconfig string, gvr schema.GroupVersionResource, namespace string, e
 	return json.NewEncoder(os.Stdout).Encode(since(start, events))
 }
 
-// count reads events until it has seen n changes of objects; bookmarks are none.
+// count reads events until it has seen n changes of objects. Bookmarks do not count.
 func count(stream watch.Interface, n int) error {
 	for event := range stream.ResultChan() {
 		switch event.Type {
 		case watch.Added, watch.Modified, watch.Deleted:
 			n--
 		case watch.Error:
-			return fmt.Errorf("the watch ended in %v", event.Object)
+			return fmt.Errorf("the watch ended with %v", event.Object)
 		}
 		if n == 0 {
 			return nil
 		}
 	}
-	return fmt.Errorf("the watch closed with %d events to come", n)
+	return fmt.Errorf("the watch closed %d events too early", n)
 }
 
 func now() usage {
 	var spent syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &spent); err != nil {
-		panic(err) // it cannot fail for the process itself
+		panic(err) // cannot fail for RUSAGE_SELF
 	}
 	return usage{time.Duration(spent.Utime.Nano() + spent.Stime.Nano()), time.Now()}
 }

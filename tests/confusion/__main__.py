@@ -1,7 +1,7 @@
-"""`python -m tests.confusion`: is the cause that watchslo names the one that it is?
+"""`python -m tests.confusion` checks whether watchslo names the right causes, and prints the confusion matrix.
 
-It makes faults on a real control plane of three apiservers, one after the other, each with a strength at random, and
-asks for their cause; it prints what was called what, and fails if that is wrong too often: see docs/causes.md.
+It injects faults into a real control plane of three apiservers, one after the other, each with a random strength. It
+fails if the named causes are wrong too often: docs/causes.md has the goals.
 """
 
 import os
@@ -23,11 +23,11 @@ from tests.support import assets
 
 
 @click.command()
-@click.option("--repeats", default=10, show_default=True, help="How often each fault is made.")
-@click.option("--only", multiple=True, help="Only the faults whose name begins like this; may be given again.")
-@click.option("--seed", type=int, help="Makes the very same faults again; a fresh one if not given.")
+@click.option("--repeats", default=10, show_default=True, help="How often each fault is injected.")
+@click.option("--only", multiple=True, help="Only faults with a name that begins with this; may be repeated.")
+@click.option("--seed", type=int, help="The seed of an earlier run, to repeat its faults; random by default.")
 def main(repeats: int, only: tuple[str, ...], seed: int | None) -> None:
-    """Make faults, and compare what is called their cause with what it is."""
+    """Inject faults, and compare the named causes with the true ones."""
     faults = [fault for fault in FAULTS if not only or fault.name.startswith(only)]
     if not faults:
         raise click.UsageError(f"no such fault; there are {', '.join(fault.name for fault in FAULTS)}")
@@ -42,7 +42,7 @@ def main(repeats: int, only: tuple[str, ...], seed: int | None) -> None:
 
 
 def _play(faults: Sequence[Fault], repeats: int, seed: int) -> Iterator[Outcome]:
-    """Every fault so often, in an order at random: none always follows the same one."""
+    """Play every fault `repeats` times, in random order, so that no fault always follows the same one."""
     random = Random(seed)
     runs = [(fault, random.getrandbits(32)) for fault in faults for _ in range(repeats)]
     random.shuffle(runs)

@@ -1,4 +1,4 @@
-"""What the diagnosis answers, and what it should have."""
+"""The answers of the diagnosis, and the right ones."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from watchslo.snapshot import Cause, Confidence
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A cause, of an apiserver and a watch where these are named."""
+    """A named cause; apiserver and watch are None if it names none."""
 
     cause: Cause
     apiserver: str | None
@@ -17,7 +17,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """A right answer; an apiserver or a watch that is None here is not asked for."""
+    """A right answer; None for the apiserver or the watch accepts any."""
 
     cause: Cause
     apiserver: str | None = None

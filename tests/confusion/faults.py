@@ -1,6 +1,6 @@
-"""What goes wrong, how strongly, and what a diagnosis should say of it.
+"""The faults of the confusion matrix, with their random strengths and the right diagnoses.
 
-Each fault is a context: it begins and ends with it. `FAULTS` is the table.
+Each fault is a context manager that injects the fault on entry and removes it on exit. `FAULTS` is the table.
 """
 
 import contextlib
@@ -21,14 +21,14 @@ from tests.support.daemon import Proxy
 from tests.support.process import Process
 from watchslo.snapshot import Cause
 
-WATCHED_CHUNKS = 5.0  # a second: more than any connection has but that of a busy watch
+WATCHED_CHUNKS = 5.0  # per second: only the connection of a busy watch has more
 LOOK_BACK_SECONDS = 3.0
-UNSEEN_SECONDS = 0.5  # in which something is written
+UNSEEN_SECONDS = 0.5  # long enough for some writes
 
 
 @dataclass(frozen=True, slots=True)
-class Struck:
-    """What was done, and the right answers to it, any of which will do; none where nothing may be blamed."""
+class InjectedFault:
+    """The strength of an injected fault, and the accepted answers; without answers, no cause may be named."""
 
     strength: str
     truths: tuple[Truth, ...]
@@ -39,14 +39,14 @@ class Fault:
     """One row of the matrix."""
 
     name: str
-    strike: Callable[[Stage, Random], AbstractContextManager[Struck]]
+    inject: Callable[[Stage, Random], AbstractContextManager[InjectedFault]]
 
 
 @contextlib.contextmanager
-def own_loop_blocked(stage: Stage, random: Random) -> Iterator[Struck]:
+def own_loop_blocked(stage: Stage, random: Random) -> Iterator[InjectedFault]:
     blocked, free = random.uniform(0.2, 1.0), random.uniform(0.3, 1.0)
-    with _again_and_again(free, lambda: _stop(stage.daemon.process, blocked)):
-        yield Struck(f"{blocked:.2f} s of {blocked + free:.2f} s", (Truth(Cause.MONITOR_OVERLOADED),))
+    with _repeated(free, lambda: _stop(stage.daemon.process, blocked)):
+        yield InjectedFault(f"{blocked:.2f} s of {blocked + free:.2f} s", (Truth(Cause.MONITOR_OVERLOADED),))
 
 
 def _stop(process: Process, seconds: float) -> None:
@@ -56,63 +56,63 @@ def _stop(process: Process, seconds: float) -> None:
 
 
 @contextlib.contextmanager
-def etcd_slow(stage: Stage, random: Random) -> Iterator[Struck]:
+def etcd_slow(stage: Stage, random: Random) -> Iterator[InjectedFault]:
     law = _law(random, 0.3, 1.0)
     links = [*(member.storage for member in stage.lab.members), *stage.lab.overrides.values()]
     with contextlib.ExitStack() as stack:
         for link in links:
             stack.enter_context(link.late(law))
-        yield Struck(law, (Truth(Cause.STORAGE_SLOW),))
+        yield InjectedFault(law, (Truth(Cause.STORAGE_SLOW),))
 
 
 @contextlib.contextmanager
-def one_etcd_link_slow(stage: Stage, random: Random) -> Iterator[Struck]:
+def one_etcd_link_slow(stage: Stage, random: Random) -> Iterator[InjectedFault]:
     law, member = _law(random, 0.3, 1.2), random.choice(stage.lab.members)
     with member.storage.late(law):
-        yield Struck(law, (Truth(Cause.CACHE_BEHIND, member.name),))
+        yield InjectedFault(law, (Truth(Cause.CACHE_BEHIND, member.name),))
 
 
 @contextlib.contextmanager
-def one_resource_slow(stage: Stage, random: Random) -> Iterator[Struck]:
+def one_resource_slow(stage: Stage, random: Random) -> Iterator[InjectedFault]:
     law = _law(random, 0.3, 1.2)
     with stage.lab.overrides[f"/{OVERRIDDEN}"].late(law):
-        yield Struck(law, (Truth(Cause.RESOURCE_DECODING, watch=OVERRIDDEN),))
+        yield InjectedFault(law, (Truth(Cause.RESOURCE_DECODING, watch=OVERRIDDEN),))
 
 
 @contextlib.contextmanager
-def one_client_side_slow(stage: Stage, random: Random) -> Iterator[Struck]:
+def one_client_side_slow(stage: Stage, random: Random) -> Iterator[InjectedFault]:
     law, member = _law(random, 0.3, 1.2), random.choice(stage.lab.members)
     with member.client.late(law):
-        yield Struck(law, (Truth(Cause.APISERVER_SENDING, member.name),))
+        yield InjectedFault(law, (Truth(Cause.APISERVER_SENDING, member.name),))
 
 
 @contextlib.contextmanager
-def throttled(stage: Stage, random: Random) -> Iterator[Struck]:
+def throttled(stage: Stage, random: Random) -> Iterator[InjectedFault]:
     rate, member = random.uniform(1500.0, 3500.0), random.choice(stage.lab.members)
     with member.client.fault("thin-link", rate):
-        yield Struck(f"{rate:.0f} bytes/s", (Truth(Cause.BANDWIDTH, member.name),))
+        yield InjectedFault(f"{rate:.0f} bytes/s", (Truth(Cause.BANDWIDTH, member.name),))
 
 
 @contextlib.contextmanager
-def relist_storm(stage: Stage, random: Random) -> Iterator[Struck]:
+def relist_storm(stage: Stage, random: Random) -> Iterator[InjectedFault]:
     clients, pause, member = random.randint(80, 120), random.uniform(0.1, 0.5), random.choice(stage.lab.members)
     with stage.storm(member, clients, pause):
-        yield Struck(f"{clients} clients, {pause:.2f} s apart", (Truth(Cause.RELIST_STORM),))
+        yield InjectedFault(f"{clients} clients, {pause:.2f} s apart", (Truth(Cause.RELIST_STORM),))
 
 
 @contextlib.contextmanager
-def history_short(stage: Stage, random: Random) -> Iterator[Struck]:
-    """One resource's caches forget: each time they lose etcd and cannot catch up, they begin with what is there now.
+def headroom_short(stage: Stage, random: Random) -> Iterator[InjectedFault]:
+    """Make the caches of one resource lose their revisions: they lose etcd, cannot resume, and start empty.
 
-    A list in small pages takes longer than that, so that its watch cannot follow it.
+    A list in small pages takes longer than the time between two losses, so the watch after it gets a 410.
     """
     seconds = random.uniform(3.0, 5.0)
-    with _again_and_again(seconds, lambda: _forget(stage)):
-        yield Struck(f"every {seconds:.1f} s", (Truth(Cause.HISTORY_SHORT, watch=OVERRIDDEN),))
+    with _repeated(seconds, lambda: _lose_revisions(stage)):
+        yield InjectedFault(f"every {seconds:.1f} s", (Truth(Cause.HISTORY_SHORT, watch=OVERRIDDEN),))
 
 
-def _forget(stage: Stage) -> None:
-    """Compacts away what the caches of one resource have not yet seen."""
+def _lose_revisions(stage: Stage) -> None:
+    """Compact revisions that the caches of one resource have not yet received."""
     link, etcd = stage.lab.overrides[f"/{OVERRIDDEN}"], stage.lab.etcd
     with link.fault("reset", connections="new"):
         link.switch_on("reset", connections="open")
@@ -121,7 +121,7 @@ def _forget(stage: Stage) -> None:
 
 
 @contextlib.contextmanager
-def _again_and_again(seconds: float, act: Callable[[], None]) -> Iterator[None]:
+def _repeated(seconds: float, act: Callable[[], None]) -> Iterator[None]:
     over = threading.Event()
 
     def run() -> None:
@@ -140,45 +140,45 @@ def _again_and_again(seconds: float, act: Callable[[], None]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def webhook_slow(stage: Stage, random: Random) -> Iterator[Struck]:
+def webhook_slow(stage: Stage, random: Random) -> Iterator[InjectedFault]:
     seconds = random.uniform(0.8, 3.0)
-    with stage.hooked(seconds):
-        yield Struck(f"{seconds:.2f} s", (Truth(Cause.WRITE_PATH, watch="pods"),))
+    with stage.slow_webhook(seconds):
+        yield InjectedFault(f"{seconds:.2f} s", (Truth(Cause.WRITE_PATH, watch="pods"),))
 
 
 @contextlib.contextmanager
-def stream_stalled(stage: Stage, random: Random) -> Iterator[Struck]:
-    """One watch's connection dies without a word; it is never mended, but the watch may be opened anew."""
+def watch_stalled(stage: Stage, random: Random) -> Iterator[InjectedFault]:
+    """Let the connection of one watch die silently. The connection stays dead, but the watch may be reopened."""
     member = random.choice(stage.lab.members)
     while not (busy := _busy_connections(member.client)):
-        time.sleep(LOOK_BACK_SECONDS)  # this machine stood still
+        time.sleep(LOOK_BACK_SECONDS)  # this machine was paused
     number = random.choice(busy)
     member.client.control({"name": "hole-to-client", "connections": number}, "/faults")
     try:
-        yield Struck("connection lost", (Truth(Cause.STALLED_STREAM, member.name),))
+        yield InjectedFault("connection lost", (Truth(Cause.STALLED_STREAM, member.name),))
     finally:
         member.client.switch_off("hole-to-client")
 
 
 def _busy_connections(proxy: Proxy) -> list[int]:
-    """Those that carry much more than the answers to single requests: watches."""
+    """Return the connections with many more chunks than answers to single requests have: watches."""
     control = proxy.announced["control"]
     with urllib.request.urlopen(f"{control}/chunks", timeout=HTTP_SECONDS) as answer:
-        told = json.load(answer)
-    recent = (chunk for chunk in told["chunks"] if chunk["forwarded"] > told["now"] - LOOK_BACK_SECONDS)
+        log = json.load(answer)
+    recent = (chunk for chunk in log["chunks"] if chunk["forwarded"] > log["now"] - LOOK_BACK_SECONDS)
     busy = Counter(chunk["connection"] for chunk in recent)
     return [number for number, chunks in busy.items() if chunks > WATCHED_CHUNKS * LOOK_BACK_SECONDS]
 
 
 @contextlib.contextmanager
-def cache_frozen(stage: Stage, _random: Random) -> Iterator[Struck]:
+def cache_frozen(stage: Stage, _random: Random) -> Iterator[InjectedFault]:
     with stage.lab.overrides[f"/{OVERRIDDEN}"].fault("hole-to-client"):
-        yield Struck("nothing passes", (Truth(Cause.STALLED_STREAM, watch=OVERRIDDEN),))
+        yield InjectedFault("nothing passes", (Truth(Cause.STALLED_STREAM, watch=OVERRIDDEN),))
 
 
 @contextlib.contextmanager
-def nothing(_stage: Stage, _random: Random) -> Iterator[Struck]:
-    yield Struck("none", ())
+def no_fault(_stage: Stage, _random: Random) -> Iterator[InjectedFault]:
+    yield InjectedFault("none", ())
 
 
 def _law(random: Random, least: float, most: float) -> str:
@@ -194,9 +194,9 @@ FAULTS = (
     Fault("one client side slow", one_client_side_slow),
     Fault("throttled", throttled),
     Fault("relist storm", relist_storm),
-    Fault("history too short", history_short),
+    Fault("headroom too short", headroom_short),
     Fault("webhook slow", webhook_slow),
-    Fault("stream stalled", stream_stalled),
+    Fault("watch stalled", watch_stalled),
     Fault("cache frozen", cache_frozen),
-    Fault("nothing", nothing),
+    Fault("no fault", no_fault),
 )

@@ -1,4 +1,4 @@
-"""Makes a fault, asks for its cause, and says how that went."""
+"""Injects a fault, reads the diagnosis, and returns the outcome."""
 
 import time
 from collections.abc import Callable
@@ -11,22 +11,24 @@ from tests.confusion.stage import Stage
 from watchslo.snapshot import Cause, Confidence
 
 NAMED_SECONDS = 30.0  # within which a cause has to be named
-HELD_SECONDS = 10.0  # for which a fault goes on after that: the answer has to last
-CLEARED_SECONDS = 60.0  # within which nothing is blamed any more
+HELD_SECONDS = 10.0  # for which the fault continues after that: the answer must not change
+CLEARED_SECONDS = 60.0  # within which all causes have to be cleared
 REST_SECONDS = 6.0  # without any cause, before the next fault
 PATIENCE_SECONDS = 120.0
 LOOK_SECONDS = 0.5
 NONE = "none"
 
-Said = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one fault; times are seconds from its beginning, and from its end.
+    """The result of one fault.
 
-    `answer` is the surest when the fault ended, `wrong` the answers at high confidence that were none of the truths.
-    `overloaded` is whether this machine held up the daemon, which makes it doubt all else.
+    `answer` is the most certain answer when the fault ended, `wrong` holds the answers of high confidence that match
+    no truth. `named_after` is in seconds from the beginning of the fault, `cleared_after` from its end; None if that
+    did not happen in time. `overloaded` is whether this machine delayed the daemon, which lowers the confidence of all
+    causes.
     """
 
     fault: Fault
@@ -46,8 +48,8 @@ class Outcome:
         return self.named_after is not None and self._true(self.answer)
 
     @property
-    def told(self) -> str:
-        """What the matrix counts it as."""
+    def named_cause(self) -> str:
+        """The column of the matrix that counts this outcome."""
         if self.answer is None:
             return NONE
         return self.answer.cause.value + ("" if self.right or not self._same_cause() else " of another")
@@ -60,7 +62,7 @@ class Outcome:
 
 
 class _Witness:
-    """Looks at the diagnosis again and again."""
+    """Reads the diagnosis repeatedly."""
 
     def __init__(self, stage: Stage, truths: tuple[Truth, ...]) -> None:
         self._stage = stage
@@ -71,7 +73,7 @@ class _Witness:
 
     def look(self) -> None:
         time.sleep(LOOK_SECONDS)
-        self.answers = self._stage.said()
+        self.answers = self._stage.diagnosis()
         for answer in self.answers:
             if any(truth.fits(answer) for truth in self._truths):
                 continue
@@ -80,31 +82,31 @@ class _Witness:
             self.overloaded |= answer.cause is Cause.MONITOR_OVERLOADED
 
     @property
-    def surest(self) -> Answer | None:
+    def most_certain(self) -> Answer | None:
         return self.answers[0] if self.answers else None
 
     @property
     def right(self) -> bool:
-        return self.surest is not None and any(truth.fits(self.surest) for truth in self._truths)
+        return self.most_certain is not None and any(truth.fits(self.most_certain) for truth in self._truths)
 
 
-def play(stage: Stage, fault: Fault, seed: int, say: Said = lambda _: None) -> Outcome:
-    """Makes the fault with the strength that comes of the seed."""
+def play(stage: Stage, fault: Fault, seed: int, report: Report = lambda _: None) -> Outcome:
+    """Inject the fault with the strength that the seed gives, and return the outcome."""
     until_quiet(stage)
     random = Random(f"{fault.name} {seed}")
-    with fault.strike(stage, random) as struck:
-        witness, began = _Witness(stage, struck.truths), time.monotonic()
+    with fault.inject(stage, random) as injected:
+        witness, began = _Witness(stage, injected.truths), time.monotonic()
         named_after = _until_named(witness, began)
-        answer = witness.surest
+        answer = witness.most_certain
         for sentence in stage.evidence():
-            say(f"    {sentence}")
+            report(f"    {sentence}")
     ended = time.monotonic()
     cleared_after = _until_cleared(witness, ended)
     return Outcome(
         fault,
         seed,
-        struck.strength,
-        struck.truths,
+        injected.strength,
+        injected.truths,
         answer,
         named_after,
         cleared_after,
@@ -114,18 +116,18 @@ def play(stage: Stage, fault: Fault, seed: int, say: Said = lambda _: None) -> O
 
 
 def until_quiet(stage: Stage) -> None:
-    """Waits until nothing has been blamed for a while."""
+    """Wait until no cause has been named for some seconds."""
     deadline, quiet = time.monotonic() + PATIENCE_SECONDS, time.monotonic()
     while time.monotonic() < quiet + REST_SECONDS:
         time.sleep(LOOK_SECONDS)
-        if stage.said():
+        if stage.diagnosis():
             quiet = time.monotonic()
         if time.monotonic() > deadline:
-            raise AssertionError(f"without a fault something is blamed: {stage.evidence()}")
+            raise AssertionError(f"a cause is named without a fault: {stage.evidence()}")
 
 
 def _until_named(witness: _Witness, began: float) -> float | None:
-    """Looks until the surest answer has been right for a while; returns when it first was and stayed so."""
+    """Read until the most certain answer stays right; return the seconds until it became right, or None."""
     named: float | None = None
     while time.monotonic() < (began + NAMED_SECONDS if named is None else named + HELD_SECONDS):
         witness.look()

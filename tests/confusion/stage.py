@@ -1,7 +1,7 @@
-"""Where faults are made: three apiservers, sixty writes a second, and a daemon that says what it thinks of them.
+"""The stage of the faults: three apiservers, sixty writes per second, and a daemon that diagnoses them.
 
-Two cores carry all of this. So that the daemon is not the first to suffer when an apiserver has much to do, as it would
-not on a machine of its own, apiservers and the clients of a storm yield to it.
+All of this shares two cores. Apiservers and the clients of a storm run with lower priority than the daemon, so that a
+busy apiserver does not delay the daemon. On a machine of its own the daemon would not be delayed either.
 """
 
 import base64
@@ -25,12 +25,18 @@ from tests.support.process import Process
 from watchslo.snapshot import Cause, Confidence
 
 HERE = Path(__file__).parent
-START_SECONDS = 180.0  # two cores carry all of this
-STEADY_SECONDS = 60.0  # within which nothing is to be blamed any more
+START_SECONDS = 180.0  # all of this shares two cores
+STEADY_SECONDS = 60.0  # within which all causes have to be cleared
 HTTP_SECONDS = 30.0
 APISERVERS_NICE, STORM_NICE = 5, 15
-FILLED, FILLING, FILLING_BYTES = "kube-public", 1500, 1000  # a namespace, its secrets, their size: what a storm lists
-LISTED = 300  # config maps that are never changed: with small pages, and few requests a second, a list takes a while
+FILLED, FILLING, FILLING_BYTES = (
+    "kube-public",
+    1500,
+    1000,
+)  # what a storm lists: a namespace, the number of its secrets, their size in bytes
+LISTED = (
+    300  # config maps that never change: with small pages and few requests per second, a list takes several seconds
+)
 OVERRIDDEN = "configmaps"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 WATCHES: tuple[dict[str, Any], ...] = (
@@ -42,7 +48,7 @@ WATCHES: tuple[dict[str, Any], ...] = (
 
 
 class Script(Process):
-    """One of the programs beside this file: it says in a line of JSON that it has begun."""
+    """A program in this folder, which prints a line of JSON when it has started."""
 
     def __init__(self, folder: Path, name: str, *arguments: str | Path) -> None:
         super().__init__(folder, name, [sys.executable, HERE / f"{name}.py", *arguments])
@@ -62,7 +68,7 @@ class Script(Process):
 
 
 class Stage:
-    """The lab, its writers, a webhook that is not asked yet, and the daemon."""
+    """The control plane, its writers, a webhook that is not registered yet, and the daemon."""
 
     def __init__(self, folder: Path, assets: Assets, watches: Sequence[Mapping[str, Any]] = WATCHES) -> None:
         self.folder = folder
@@ -78,7 +84,7 @@ class Stage:
                 os.setpriority(os.PRIO_PGRP, member.apiserver.process.pid, APISERVERS_NICE)
             self._fill()
             self.token = lab.plane.service_account("watchslo", EVERYTHING_READABLE)
-            self._stranger = lab.plane.service_account("storm", EVERYTHING_READABLE)
+            self._storm_token = lab.plane.service_account("storm", EVERYTHING_READABLE)
             self.webhook = stack.enter_context(self._webhook())
             stack.enter_context(self._traffic())
             self.daemon = stack.enter_context(self._daemon())
@@ -90,19 +96,19 @@ class Stage:
         self._stack.close()
 
     def until_measuring(self) -> None:
-        """Waits until all watches of all apiservers are dated."""
-        wanted = len(self.watches) * len(self.lab.members)
-        self.daemon.process.until(lambda: self._measured() >= wanted, START_SECONDS, f"{wanted} watches measured", 0.5)
+        """Wait until all watches of all apiservers are measured."""
+        count = len(self.watches) * len(self.lab.members)
+        self.daemon.process.until(lambda: self._measured() >= count, START_SECONDS, f"{count} watches measured", 0.5)
 
-    def said(self) -> list[Answer]:
-        """The diagnosis now, the surest first."""
+    def diagnosis(self) -> list[Answer]:
+        """Return the causes that the daemon names now, the most certain first."""
         return [
             Answer(Cause(cause["cause"]), cause["apiserver"], cause["watch"], Confidence(cause["confidence"]))
             for cause in self.daemon.status()["causes"]
         ]
 
     def evidence(self) -> list[str]:
-        """The diagnosis now in its own words, for whoever wants to know why."""
+        """Return the evidence of the causes that the daemon names now, for the report."""
         status = self.daemon.status()
         now = datetime.fromisoformat(status["at"])
         return [
@@ -112,8 +118,8 @@ class Stage:
         ]
 
     @contextlib.contextmanager
-    def hooked(self, seconds: float) -> Iterator[None]:
-        """Lets creations of pods wait for the webhook, which takes so long."""
+    def slow_webhook(self, seconds: float) -> Iterator[None]:
+        """Let creations of pods wait for the webhook, which answers after `seconds`."""
         request = urllib.request.Request(f"{self.webhook.announced['control']}/late", str(seconds).encode())
         urllib.request.urlopen(request, timeout=HTTP_SECONDS).close()
         with self.lab.writer() as writer:
@@ -126,16 +132,16 @@ class Stage:
 
     @contextlib.contextmanager
     def storm(self, member: Member, clients: int, pause: float) -> Iterator[None]:
-        """So many clients of an apiserver list again and again."""
-        wanted = {
+        """Let `clients` clients of an apiserver list repeatedly."""
+        settings = {
             "url": member.apiserver.url,
             "ca": str(self.lab.plane.ca),
-            "token": self._stranger,
+            "token": self._storm_token,
             "paths": [f"/api/v1/namespaces/{FILLED}/secrets"],
             "clients": clients,
             "pause": pause,
         }
-        with Script(self.folder, "storm", json.dumps(wanted)) as storm:
+        with Script(self.folder, "storm", json.dumps(settings)) as storm:
             os.setpriority(os.PRIO_PGRP, storm.pid, STORM_NICE)
             yield
 
@@ -173,13 +179,13 @@ class Stage:
         return Daemon(self.folder / "daemon", "--config", config, "--kubeconfig", kubeconfig)
 
     def _traffic(self) -> Script:
-        where = {
+        settings = {
             "etcd": self.lab.etcd.url,
             "apiservers": [member.apiserver.url for member in self.lab.members],
             "ca": str(self.lab.plane.ca),
             "token": self.lab.plane.token,
         }
-        return Script(self.folder, "traffic", json.dumps(where))
+        return Script(self.folder, "traffic", json.dumps(settings))
 
     def _webhook(self) -> Script:
         pair = self.lab.plane.authority.server("webhook")

@@ -1,8 +1,8 @@
-"""Clients that list everything again and again, as informers do that get a 410 each time: a relist storm.
+"""A relist storm: clients that list everything repeatedly, like informers that get a 410 after each list.
 
     python storm.py '{"url": …, "ca": …, "token": …, "paths": […], "clients": 100, "pause": 0.5}'
 
-It prints a line of JSON when all of them have begun, and goes on until SIGTERM.
+It prints a line of JSON when all clients have started, and runs until SIGTERM.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ READ_AT_ONCE = 1 << 20
 
 
 class Storm(msgspec.Struct):
-    """`clients` of the apiserver at `url`, which rest for about `pause` seconds between two lists."""
+    """`clients` clients of the apiserver at `url`; each waits for about `pause` seconds between two lists."""
 
     url: str
     ca: str

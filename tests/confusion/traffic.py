@@ -1,10 +1,10 @@
-"""Who writes while faults are made: about sixty changes a second, whatever happens to the apiservers.
+"""The writer during the faults: about sixty changes per second, whatever happens to the apiservers.
 
     python traffic.py '{"etcd": …, "apiservers": […], "ca": …, "token": …}'
 
-Config maps, secrets and service accounts are put into etcd itself, as JSON, which apiservers read as well as their own
-form: no slow apiserver slows these writes. Pods are created and deleted by the apiservers in turn, because an admission
-must see them. It prints a line of JSON when it begins, and goes on until SIGTERM.
+It writes config maps, secrets and service accounts directly to etcd, so that a slow apiserver does not delay them. They
+are JSON, which apiservers read in addition to their own format. It creates and deletes pods through the apiservers in
+turn, because these writes must pass admission. It prints a line of JSON when it starts, and runs until SIGTERM.
 """
 
 import asyncio
@@ -27,19 +27,19 @@ import uvloop
 from watchslo.sim import process
 
 PUT_RATES = {"ConfigMap": 15.0, "Secret": 15.0, "ServiceAccount": 10.0}
-"""Changes a second of each kind."""
+"""Changes per second of each kind."""
 POD_RATE = 10.0
-"""Pods created a second; as many are deleted."""
+"""Pods created per second; as many are deleted."""
 OBJECTS = 20
 LIVING = 40
 AT_ONCE = 300
-"""Writes that may be under way: more is not begun."""
+"""Writes that may be in flight; further writes are skipped."""
 TIMEOUT_SECONDS = 15.0
 PODS = "/api/v1/namespaces/default/pods"
 
 
-class Where(msgspec.Struct):
-    """Where to write."""
+class Settings(msgspec.Struct):
+    """The addresses to write to, and the credentials."""
 
     etcd: str
     apiservers: list[str]
@@ -50,18 +50,18 @@ class Where(msgspec.Struct):
 class Traffic:
     """Writes at random times."""
 
-    def __init__(self, session: aiohttp.ClientSession, where: Where) -> None:
+    def __init__(self, session: aiohttp.ClientSession, settings: Settings) -> None:
         self._session = session
-        self._etcd = where.etcd
-        self._apiservers = cycle(where.apiservers)
-        self._headers = {"Authorization": f"Bearer {where.token}"}
+        self._etcd = settings.etcd
+        self._apiservers = cycle(settings.apiservers)
+        self._headers = {"Authorization": f"Bearer {settings.token}"}
         self._tasks: set[asyncio.Task[None]] = set()
         self._numbers = count()
         self._run = uuid.uuid4().hex[:8]
         self._living: list[str] = []
 
     async def forever(self) -> None:
-        """Until it is cancelled."""
+        """Write until cancelled."""
         makers = [self._at(rate, partial(self._put, kind)) for kind, rate in PUT_RATES.items()]
         makers += [self._at(POD_RATE, self._create_pod), self._at(POD_RATE, self._delete_pod)]
         await asyncio.gather(*makers)
@@ -117,15 +117,15 @@ def _object(kind: str, name: str, number: int) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": kind, "metadata": metadata}
 
 
-async def main(where: Where) -> None:
+async def main(settings: Settings) -> None:
     timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
-    connector = aiohttp.TCPConnector(limit=0, ssl=ssl.create_default_context(cafile=where.ca))
+    connector = aiohttp.TCPConnector(limit=0, ssl=ssl.create_default_context(cafile=settings.ca))
     async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
-        writing = asyncio.create_task(Traffic(session, where).forever())
+        writing = asyncio.create_task(Traffic(session, settings).forever())
         process.announce(writes=True)
         await process.stopped()
         writing.cancel()
 
 
 if __name__ == "__main__":
-    uvloop.run(main(msgspec.json.decode(sys.argv[1], type=Where)))
+    uvloop.run(main(msgspec.json.decode(sys.argv[1], type=Settings)))

@@ -1,6 +1,6 @@
-"""A validating webhook that allows everything, as late as it is told to: `python webhook.py CERTIFICATE KEY`.
+"""A validating webhook that allows all requests after a delay: `python webhook.py CERTIFICATE KEY`.
 
-It prints where it listens in a line of JSON, and is told by `POST /late` with the seconds as the body.
+It prints its addresses in a line of JSON. `POST /late` sets the delay, with the seconds as the body.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from watchslo.sim import process
 
 
 class Webhook:
-    """Answers reviews."""
+    """Answers reviews after the configured delay."""
 
     def __init__(self) -> None:
         self._late = 0.0
@@ -37,12 +37,12 @@ async def main(certificate: str, key: str) -> None:
     reviews.add_routes([web.post("/", webhook.review)])
     control.add_routes([web.post("/late", webhook.late)])
     served = await process.listen(reviews, "127.0.0.1", 0, context)
-    told = await process.listen(control, "127.0.0.1", 0)
+    controlled = await process.listen(control, "127.0.0.1", 0)
     process.announce(
-        url=f"https://127.0.0.1:{served.addresses[0][1]}/", control=f"http://127.0.0.1:{told.addresses[0][1]}"
+        url=f"https://127.0.0.1:{served.addresses[0][1]}/", control=f"http://127.0.0.1:{controlled.addresses[0][1]}"
     )
     await process.stopped()
-    for runner in (served, told):
+    for runner in (served, controlled):
         await runner.cleanup()
 
 

@@ -1,4 +1,4 @@
-"""The apiservers that the contract holds for, and what each does its own way: data, so that tests need no version."""
+"""The apiservers that the contract holds for, and their differences as data, so that no test compares versions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -12,16 +12,16 @@ class Backend:
 
     name: str
     version: str
-    """How that begins which it says of itself."""
+    """The beginning of the version that it reports."""
     control_plane: str
-    """The fixture that runs it, where it is real."""
+    """The fixture that runs it, if it is real."""
     simulated: bool
     watch_list: bool
-    """`sendInitialEvents` is known: beta and on since 1.32."""
+    """It supports `sendInitialEvents`: beta and on by default since 1.32."""
     serves_from_cache: bool
-    """Consistent lists, pages and exact revisions come from the watch cache: since 1.31, and 1.34 for all of it."""
+    """Consistent lists (since 1.31), pages and exact revisions (since 1.34) come from the watch cache."""
     refuses_unready: bool
-    """A cache that is being filled means 429: since 1.31. Before, such requests wait or go to etcd."""
+    """It answers 429 while a cache is being filled (since 1.31). Before, such requests wait or go to etcd."""
 
     def __str__(self) -> str:
         return self.name
@@ -51,5 +51,5 @@ BACKENDS = (SIMULATED, SIMULATED_OLD, CURRENT, OLD)
 
 
 def only(where: Callable[[Backend], bool], reason: str) -> pytest.MarkDecorator:
-    """Marks a test that holds for some backends; for the others the end of the run says `reason`."""
+    """Mark a test that holds for some backends; the summary gives `reason` for the others."""
     return pytest.mark.only(where, reason)

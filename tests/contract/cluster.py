@@ -1,4 +1,4 @@
-"""A cluster under test, real or simulated: how to reach it, to write to it, and to make it forget."""
+"""A cluster under test, real or simulated: access, writers, compaction, restarts and faults."""
 
 import asyncio
 import contextlib
@@ -14,8 +14,8 @@ from tests.contract.backend import Backend
 from tests.support.control_plane import END_SECONDS, ControlPlane
 from tests.support.daemon import Proxy, Simulator
 from tests.support.writer import StatusError, Write, Writer, configmap
-from watchslo.kube.access import Access, Connection, Credentials, tls_context
 from watchslo.kube.client import Client, ObserveDate
+from watchslo.kube.credentials import Access, Credentials, CredentialSource, tls_context
 from watchslo.kube.limiter import Limiter
 from watchslo.model import Resource
 
@@ -27,51 +27,53 @@ LEASES = Resource("coordination.k8s.io", "v1", "leases", namespaced=True)
 NAMESPACES = Resource("", "v1", "namespaces", namespaced=False)
 NODES = Resource("", "v1", "nodes", namespaced=False)
 PODS = Resource("", "v1", "pods", namespaced=True)
+REPLICASETS = Resource("apps", "v1", "replicasets", namespaced=True)
+"""Only one test may use these: it needs a cache that has seen no read and no event."""
 SECRETS = Resource("", "v1", "secrets", namespaced=True)
 
 SIMULATED_TOKEN = "simulated-administrator"
 
 
 class Cluster(Protocol):
-    """What the tests need of a cluster."""
+    """The operations that the tests need."""
 
     backend: Backend
 
     def access(self) -> Access:
-        """An administrator's access."""
+        """Return the access of an administrator."""
 
     def writer(self) -> Writer:
-        """A new client that writes as an administrator."""
+        """Return a new writer with the rights of an administrator."""
 
     async def compact(self) -> None:
-        """Makes etcd forget everything but the newest revision."""
+        """Compact etcd to the newest revision."""
 
     async def restart(self) -> None:
-        """Ends the apiserver cleanly, and starts it again at the same address, without waiting for it."""
+        """End the apiserver cleanly and start it again at the same address, without waiting until it is ready."""
 
     async def until_ready(self) -> None:
-        """Waits until it is as ready as it says."""
+        """Wait until the apiserver says that it is ready."""
 
     def late(self, seconds: float) -> contextlib.AbstractAsyncContextManager[None]:
-        """Lets what etcd says come later, at least of config maps, and not of leases. Only for split clusters."""
+        """Delay data from etcd, at least that of config maps and not that of leases; for split clusters only."""
 
     def without_rights(self, resource: Resource) -> contextlib.AbstractAsyncContextManager[Access]:
-        """The access of somebody who may not read `resource`."""
+        """Give the access of a user without the right to read `resource`."""
 
 
-def connection(*accesses: Access) -> Connection:
-    """The way to a cluster; each renewal of the credentials brings the next access, the last one for ever."""
+def connection(*accesses: Access) -> CredentialSource:
+    """Return a credential source: each renewal gives the next access, and the last one from then on."""
     left = list(accesses)
-    hours = itertools.count(0.0, 3600.0)  # as if nobody ever asked twice within the time between two renewals
+    hours = itertools.count(0.0, 3600.0)  # every request comes after the time of a renewal
 
     async def load() -> Credentials:
         return Credentials(left.pop(0) if left[1:] else left[0], {})
 
-    return Connection(load, clock=lambda: next(hours))
+    return CredentialSource(load, clock=lambda: next(hours))
 
 
 class RealCluster:
-    """A kube-apiserver and its etcd; `link` is what lies between them, if anything does."""
+    """A kube-apiserver and its etcd; `link` is the proxy between them, if there is one."""
 
     def __init__(self, backend: Backend, plane: ControlPlane, link: Proxy | None = None) -> None:
         self.backend = backend
@@ -107,7 +109,7 @@ class RealCluster:
 
     @contextlib.asynccontextmanager
     async def frozen(self) -> AsyncIterator[None]:
-        """Lets nothing come of what etcd says, but of leases; all of it comes afterwards."""
+        """Hold back all data from etcd but that of leases, until the context ends."""
         assert self._link is not None
         await asyncio.to_thread(self._link.switch_on, "hole-to-client")
         try:
@@ -146,7 +148,7 @@ class SimulatedCluster:
         await self._control("restart", {})
 
     async def until_ready(self) -> None:
-        """It says so from the first moment on."""
+        """Returns at once: it is ready from the start."""
 
     @contextlib.asynccontextmanager
     async def late(self, seconds: float) -> AsyncIterator[None]:
@@ -163,7 +165,7 @@ class SimulatedCluster:
 
     @contextlib.asynccontextmanager
     async def fault(self, name: str, resource: Resource) -> AsyncIterator[None]:
-        """Lets something go wrong with a resource."""
+        """Switch on a fault of a resource while the context is open."""
         switch = {"name": name, "resource": resource.key}
         await self._control("faults", switch)
         try:
@@ -176,19 +178,19 @@ class SimulatedCluster:
 
 
 def client_of(*accesses: Access, observe: ObserveDate = lambda *_: None) -> Client:
-    """A client with this access, or with these one after the other, and no limit to its requests."""
+    """Return a client without a request limit, with this access, or with several that follow each other."""
     return Client(connection(*accesses), Limiter(1e6), observe)
 
 
 def simulator(folder: Path, backend: Backend, **settings: Any) -> Simulator:
-    """A simulator that does as `backend` does, yet to be started."""
+    """Return a simulator that behaves like `backend`, without starting it."""
     own = {"version": backend.version.removeprefix("v").rstrip("."), "token": SIMULATED_TOKEN}
     return Simulator(folder, "--config", json.dumps({"cluster": own | settings}))
 
 
 @dataclass(slots=True)
 class Author:
-    """Writes objects of one resource into one namespace, without holding up the loop."""
+    """Writes objects of one resource into one namespace, without blocking the event loop."""
 
     writer: Writer
     resource: Resource
@@ -197,12 +199,12 @@ class Author:
     _versions: Iterator[int] = field(default_factory=itertools.count)
 
     async def create(self, name: str, **labels: str) -> int:
-        """Creates an object and returns its revision."""
+        """Create an object and return its revision."""
         metadata = {"name": name, "labels": labels}
         return _revision(await self._write("create", self._collection, self.body | {"metadata": metadata}))
 
     async def change(self, name: str, **labels: str | None) -> int:
-        """Changes an object, and the labels that are named, and returns its revision."""
+        """Change an object and the given labels, and return its revision."""
         metadata = {"labels": labels, "annotations": {"version": str(next(self._versions))}}
         return _revision(await self._write("patch", f"{self._collection}/{name}", {"metadata": metadata}))
 
@@ -210,12 +212,12 @@ class Author:
         await self._write("delete", f"{self._collection}/{name}")
 
     async def until_cached(self, revision: int) -> None:
-        """Waits until the apiserver's own cache, where it has one, is as new as that."""
+        """Wait until the watch cache of the apiserver, if there is one, has reached a revision."""
         while True:
             try:
                 await asyncio.to_thread(lambda: self.writer.get(self._collection, resourceVersion=str(revision)))
             except StatusError as error:
-                if error.code != 504:  # it has waited for three seconds: not yet
+                if error.code != 504:  # the cache has not reached it within three seconds
                     raise
             else:
                 return
@@ -235,7 +237,7 @@ def new_namespace(writer: Writer, name: str) -> str:
 
 
 def event(namespace: str) -> dict[str, Any]:
-    """An event about a pod that is not there."""
+    """Return an event about a pod that does not exist."""
     pod = {"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": "absent"}
     return {"apiVersion": "v1", "kind": "Event", "involvedObject": pod, "reason": "Tested", "type": "Normal"}
 

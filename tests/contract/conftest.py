@@ -1,4 +1,4 @@
-"""One suite, several apiservers: what differs between them is data, and what is left out is said at the end."""
+"""One suite for several apiservers: their differences are data, and the summary lists the tests left out."""
 
 import asyncio
 import contextlib
@@ -71,7 +71,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.fixture(scope="session")
 def simulators(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Backend, bool], Cluster]]:
-    """Simulated clusters, started when they are first asked for: whole, or split as below."""
+    """Simulated clusters, started at their first use: whole, or split as described below."""
     with contextlib.ExitStack() as running:
 
         @functools.cache
@@ -105,8 +105,8 @@ def cluster(backend: Backend, clusters: Callable[[Backend], Cluster]) -> Cluster
     return clusters(backend)
 
 
-# A split cluster: events are in an etcd of their own, what etcd says of all but leases can be late, WatchList is off.
-# A simulated one is a cluster of its own; a real one is a second apiserver before the etcd of the first one.
+# A split cluster keeps events in a separate etcd, has a link to etcd that can be late for everything but leases, and
+# has WatchList off. A simulated one is a separate simulator; a real one is a second apiserver of the first one's etcd.
 
 Split = tuple[ControlPlane, Proxy]
 
@@ -146,22 +146,22 @@ def split_cluster(
 
 
 @pytest.fixture
-def beside(split_cluster: Cluster, request: pytest.FixtureRequest) -> Cluster:
-    """An apiserver before the same etcd that is not late; of a simulated cluster the only one."""
+def prompt_cluster(split_cluster: Cluster, request: pytest.FixtureRequest) -> Cluster:
+    """The apiserver of the same etcd that is never late; a simulated cluster has only one."""
     found: Cluster = split_cluster if split_cluster.backend.simulated else request.getfixturevalue("cluster")
     return found
 
 
 @pytest.fixture
-def beside_author(beside: Cluster, fresh_name: Callable[[], str]) -> Iterator[Author]:
-    """Writes config maps there."""
-    with beside.writer() as writer:
+def prompt_author(prompt_cluster: Cluster, fresh_name: Callable[[], str]) -> Iterator[Author]:
+    """Writes config maps through the prompt apiserver."""
+    with prompt_cluster.writer() as writer:
         yield Author(writer, CONFIGMAPS, new_namespace(writer, fresh_name()))
 
 
 @pytest.fixture
-async def beside_client(beside: Cluster) -> AsyncIterator[Client]:
-    async with client_of(beside.access()) as client:
+async def prompt_client(prompt_cluster: Cluster) -> AsyncIterator[Client]:
+    async with client_of(prompt_cluster.access()) as client:
         yield client
 
 
@@ -171,19 +171,19 @@ async def split_client(split_cluster: Cluster) -> AsyncIterator[Client]:
         yield client
 
 
-# Who writes and who reads
+# Writers and clients
 
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets our client wait as long as an apiserver needs that is idle work: that is no failure of it."""
+    """Lengthens the timeouts of the client: an apiserver with idle priority may be slow without a failure."""
     for name in ("CONNECT_SECONDS", "TICK_SECONDS", "OPEN_SECONDS", "OVERTIME_SECONDS"):
         monkeypatch.setattr(kube_client, name, PATIENCE_SECONDS)
 
 
 @pytest.fixture(scope="session")
 def fresh_name() -> Callable[[], str]:
-    """Names that nobody else uses."""
+    """Return a function that makes names which are unique in this session."""
     numbers = itertools.count(1)
     return lambda: f"contract-{next(numbers)}"
 
@@ -196,25 +196,25 @@ def writer(cluster: Cluster) -> Iterator[Writer]:
 
 @pytest.fixture
 def namespace(writer: Writer, fresh_name: Callable[[], str]) -> str:
-    """A namespace of the test's own."""
+    """A new namespace for the test."""
     return new_namespace(writer, fresh_name())
 
 
 @pytest.fixture
 def author(writer: Writer, namespace: str) -> Author:
-    """Writes config maps into the test's own namespace."""
+    """Writes config maps into the namespace of the test."""
     return Author(writer, CONFIGMAPS, namespace)
 
 
 @pytest.fixture
-def reporter(writer: Writer, namespace: str) -> Author:
-    """Writes events there: they have no watch cache."""
+def event_author(writer: Writer, namespace: str) -> Author:
+    """Writes events into the namespace of the test: events have no watch cache."""
     return Author(writer, EVENTS, namespace, event(namespace))
 
 
-@pytest.fixture(params=["author", "reporter"], ids=["cached", "uncached"])
-def scribe(request: pytest.FixtureRequest) -> Author:
-    """The one, then the other: what they write is watched alike."""
+@pytest.fixture(params=["author", "event_author"], ids=["cached", "uncached"])
+def any_author(request: pytest.FixtureRequest) -> Author:
+    """Writes config maps, then events: the test holds for cached and for uncached resources."""
     chosen: Author = request.getfixturevalue(request.param)
     return chosen
 
@@ -224,7 +224,7 @@ Dates = list[tuple[float, float, float]]
 
 @pytest.fixture
 def dates() -> Dates:
-    """`Date`, and when its request was sent and answered, of each answer that `client` got."""
+    """The `Date` of each answer that `client` got, and when its request was sent and answered."""
     return []
 
 
@@ -236,7 +236,7 @@ async def client(cluster: Cluster, dates: Dates) -> AsyncIterator[Client]:
 
 @pytest.fixture
 def watches_end_after(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """Makes machines ask for watches of so many seconds, instead of minutes."""
+    """Makes machines request watches of so many seconds, instead of minutes."""
 
     def shorten(seconds: int) -> None:
         monkeypatch.setattr(machine, "SHORTEST_WATCH_SECONDS", seconds)

@@ -1,4 +1,4 @@
-"""Requests that our client does not send, answered as the server likes, and judged as our client would judge them."""
+"""Requests that watchslo does not send, with their answers classified as watchslo would classify them."""
 
 import asyncio
 import json
@@ -10,12 +10,12 @@ from watchslo.watch.failure import Failure, Phase, classify_status
 
 
 async def get(writer: Writer, path: str, **query: str) -> Any:
-    """The JSON that a GET brings; raises StatusError."""
+    """Return the JSON of a GET; raises StatusError."""
     return await asyncio.to_thread(lambda: writer.get(path, **query))
 
 
 async def refusal(writer: Writer, path: str, phase: Phase = Phase.LIST, **query: str) -> Failure:
-    """What our client makes of the refusal of a GET."""
+    """Return the failure that watchslo makes of a refused GET."""
     try:
         answer = await get(writer, path, **query)
     except StatusError as error:

@@ -1,4 +1,4 @@
-"""How apiservers say that they are there: the EndpointSlices of their service, and their leases."""
+"""Discovery of apiservers: the EndpointSlices of their service, and their leases."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from watchslo.watch.failure import Failure
 
 pytestmark = [
     pytest.mark.patient,
-    only(lambda backend: not backend.simulated, "a simulated apiserver does not say where it is"),
+    only(lambda backend: not backend.simulated, "a simulated apiserver has no EndpointSlice"),
 ]
 
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
@@ -33,7 +33,7 @@ def endpoint_slice(name: str, address: str, kind: str = "IPv4") -> dict[str, Any
 
 @pytest.fixture
 def announced(writer: Writer, fresh_name: Callable[[], str]) -> Iterator[str]:
-    """The name of a slice beside the apiserver's own one, and of another one for IPv6."""
+    """The name of a second slice for IPv4, next to the apiserver's own; a third slice is for IPv6."""
     name = fresh_name()
     writer.create(SLICES, endpoint_slice(name, "10.9.0.1"))
     writer.create(SLICES, endpoint_slice(f"{name}-6", "fd00::1", "IPv6"))
@@ -48,14 +48,14 @@ async def addresses(client: Client) -> tuple[str, ...]:
     return found
 
 
-async def test_each_slice_has_a_port_of_its_own(client: Client, announced: str) -> None:
+async def test_each_slice_has_its_own_port(client: Client, announced: str) -> None:
     assert announced
     found = await addresses(client)
     assert "https://10.9.0.1:7443" in found
     assert not [url for url in found if "[" in url]
 
 
-async def test_slices_can_be_watched(client: Client, writer: Writer, announced: str) -> None:
+async def test_watch_of_slices_shows_moved_address(client: Client, writer: Writer, announced: str) -> None:
     known = await addresses(client)
     moved = asyncio.create_task(
         asyncio.to_thread(writer.patch, f"{SLICES}/{announced}", {"endpoints": [{"addresses": ["10.9.0.2"]}]})
@@ -73,11 +73,11 @@ def test_loopback_addresses_are_refused(writer: Writer, fresh_name: Callable[[],
         writer.create(SLICES, endpoint_slice(fresh_name(), "127.0.0.1"))
 
 
-async def test_apiservers_of_one_host_share_a_lease(client: Client) -> None:
+async def test_apiservers_on_one_host_count_as_one(client: Client) -> None:
     async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
             count = await count_apiservers(client)
-            if isinstance(count, int) and count:  # it is ready before it has one
+            if isinstance(count, int) and count:  # an apiserver is ready before it has a lease
                 break
             await asyncio.sleep(LOOK_SECONDS)
     assert count == 1

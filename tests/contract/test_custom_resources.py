@@ -1,4 +1,4 @@
-"""Custom resources: defined, changed and done away with while they are watched."""
+"""Custom resources: defined, changed and deleted while they are watched."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,14 +13,14 @@ from watchslo.kube.discovery import Catalogue, Discovery
 from watchslo.kube.representation import Representation
 from watchslo.model import Resource
 from watchslo.watch.failure import Phase, Reason
-from watchslo.watch.machine import State
 from watchslo.watch.messages import Expired, GaveUp, WatchClosed
+from watchslo.watch.transitions import State
 
 pytestmark = pytest.mark.patient
 
 
 class Definition:
-    """A custom resource of the test's own."""
+    """A custom resource for one test."""
 
     def __init__(self, writer: Writer, group: str) -> None:
         self.resource = Resource(group, "v1", "widgets", namespaced=True)
@@ -33,7 +33,7 @@ class Definition:
         await asyncio.to_thread(self._writer.create, DEFINITIONS.path(), definition)
 
     async def change(self) -> None:
-        """Not its names: once these are accepted, apiservers begin with a new cache for the second time."""
+        """Change the schema. Changed names would give the resource a second new cache when they are accepted."""
         (version,) = crd("widgets", "Widget", self.resource.group)["spec"]["versions"]
         version["schema"]["openAPIV3Schema"]["description"] = "Changed."
         await asyncio.to_thread(self._writer.patch, self._path, {"spec": {"versions": [version]}})
@@ -47,7 +47,7 @@ def definition(writer: Writer, fresh_name: Callable[[], str]) -> Definition:
     return Definition(writer, f"{fresh_name()}.watchslo.invalid")
 
 
-async def test_stream_follows_its_resource_through_the_life_of_the_definition(
+async def test_watch_follows_a_crd_through_creation_change_and_deletion(
     client: Client, writer: Writer, namespace: str, definition: Definition
 ) -> None:
     author = Author(writer, definition.resource, namespace, definition.body)
@@ -81,9 +81,7 @@ async def test_stream_follows_its_resource_through_the_life_of_the_definition(
         assert watch.said(Expired) == [Expired(Phase.STREAM)]
 
 
-async def test_discovery_finds_what_is_defined_and_forgets_what_is_not_any_more(
-    client: Client, definition: Definition
-) -> None:
+async def test_discovery_adds_created_and_removes_deleted_crds(client: Client, definition: Definition) -> None:
     discovery = Discovery(lambda: client)
 
     async def until_served(*, served: bool) -> None:

@@ -1,4 +1,4 @@
-"""What an apiserver says it serves, and what it serves."""
+"""Discovery: the resources that an apiserver announces, and those that it serves."""
 
 import pytest
 
@@ -20,35 +20,35 @@ UNWATCHABLE = {"componentstatuses", "tokenreviews.authentication.k8s.io", "confi
 
 
 async def discovered(client: Client) -> Catalogue:
-    """What is served, but for what other tests have defined, which may be on its way out."""
+    """Return the served resources without those of other tests, which may be in deletion."""
     found = await Discovery(lambda: client).refresh()
     assert isinstance(found, Catalogue), found
     return Catalogue(version for version in found.versions if not version.group.endswith(".watchslo.invalid"))
 
 
-class OldFashioned(Client):
-    """Does not know aggregated discovery."""
+class Unaggregated(Client):
+    """A client without aggregated discovery."""
 
-    async def document(self, path: str, accept: str = "") -> bytes | Failure:  # noqa: ARG002 - that is the point
+    async def document(self, path: str, accept: str = "") -> bytes | Failure:  # noqa: ARG002 - the accepted type is ignored on purpose
         return await super().document(path)
 
 
-async def test_version_is_told(client: Client, backend: Backend) -> None:
+async def test_version_of_backend(client: Client, backend: Backend) -> None:
     version = await client.version()
     assert isinstance(version, str)
     assert version.startswith(backend.version)
 
 
-async def test_discovery_takes_two_documents(client: Client) -> None:
+async def test_discovery_takes_two_requests(client: Client) -> None:
     await discovered(client)
     assert client.requests == {("discovery", "200"): 2}
 
 
-async def test_documents_one_by_one_say_what_the_aggregated_ones_say(client: Client, cluster: Cluster) -> None:
+async def test_single_discovery_documents_agree_with_aggregated_ones(client: Client, cluster: Cluster) -> None:
     aggregated = await discovered(client)
-    async with OldFashioned(connection(cluster.access()), Limiter(1e6), lambda *_: None) as old_fashioned:
-        one_by_one = await discovered(old_fashioned)
-        assert old_fashioned.requests.total() >= 2 + len(one_by_one.versions)
+    async with Unaggregated(connection(cluster.access()), Limiter(1e6), lambda *_: None) as unaggregated:
+        one_by_one = await discovered(unaggregated)
+        assert unaggregated.requests.total() >= 2 + len(one_by_one.versions)
     assert {version.name: set(version.offers) for version in one_by_one.versions} == {
         version.name: set(version.offers) for version in aggregated.versions
     }
@@ -56,7 +56,7 @@ async def test_documents_one_by_one_say_what_the_aggregated_ones_say(client: Cli
     assert not aggregated.stale
 
 
-async def test_star_is_everything_that_can_be_listed_and_watched_but_no_twin(client: Client) -> None:
+async def test_star_expands_to_every_watchable_resource_once(client: Client) -> None:
     resources = (await discovered(client)).expand()
     assert {CONFIGMAPS, EVENTS, LEASES, NODES, PODS} < set(resources)
     assert EVENTS_TWIN not in resources
@@ -64,14 +64,14 @@ async def test_star_is_everything_that_can_be_listed_and_watched_but_no_twin(cli
     assert len({resource.key for resource in resources}) == len(resources)
 
 
-async def test_everything_that_star_stands_for_can_be_watched_at_once(
-    client: Client, author: Author, reporter: Author
+async def test_all_resources_of_star_can_be_watched_at_once(
+    client: Client, author: Author, event_author: Author
 ) -> None:
     resources = (await discovered(client)).expand()
     watches = {resource: Watch(client, resource) for resource in resources}
     async with watching(*watches.values()):
         assert client.requests["list", "200"] == client.requests["watch", "200"] == len(resources)
-        created = {one.resource: await one.create("object") for one in (author, reporter)}
+        created = {one.resource: await one.create("object") for one in (author, event_author)}
         for resource, revision in created.items():
             await watches[resource].until_seen(revision)
     for resource, revision in created.items():
@@ -79,7 +79,7 @@ async def test_everything_that_star_stands_for_can_be_watched_at_once(
     assert not any(watch.said(OutOfOrder) for watch in watches.values())
 
 
-async def test_names_are_resolved_as_kubectl_takes_them(client: Client) -> None:
+async def test_resource_names_resolve_as_in_kubectl(client: Client) -> None:
     catalogue = await discovered(client)
     assert catalogue.resolve("configmaps") == CONFIGMAPS
     assert catalogue.resolve("leases.coordination.k8s.io") == LEASES

@@ -1,4 +1,4 @@
-"""Who shares a revision sequence, and whose lateness hides behind which read."""
+"""Domains: the resources that share a revision sequence, and the reads that wait for a late cache."""
 
 import asyncio
 import time
@@ -35,7 +35,7 @@ MOST_TRIES = 5
 
 
 async def judged(client: Client, tick: Resource, resources: list[Resource], author: Author) -> dict[str, Membership]:
-    """What the domain of a tick says of resources, while somebody writes."""
+    """Return the membership of resources in the domain of a tick, found while objects are written."""
     domain = Domain("tested")
     await author.create("object")
     sources = {resource: (client.name, resource.key) for resource in resources}
@@ -50,7 +50,7 @@ async def judged(client: Client, tick: Resource, resources: list[Resource], auth
 
 
 async def choice(client: Client, candidates: list[Resource]) -> TickPlan:
-    """What the ticker decides to tick on."""
+    """Return the resources that the ticker chooses for its ticks."""
     choice = TickChoice(candidates)
     while choice.next:
         choice.observe(await read(client, choice.next))
@@ -59,9 +59,7 @@ async def choice(client: Client, candidates: list[Resource]) -> TickPlan:
     return choice.plan
 
 
-async def test_all_resources_of_one_etcd_are_members_of_one_domain_and_the_ticks_are_on_events(
-    client: Client, author: Author
-) -> None:
+async def test_resources_of_one_etcd_form_one_domain_with_ticks_on_events(client: Client, author: Author) -> None:
     resources = [CONFIGMAPS, LEASES, NAMESPACES, NODES, PODS, SECRETS, DEFINITIONS]
     found, plan = await asyncio.gather(
         judged(client, EVENTS, resources, author), choice(client, [LEASES, CONFIGMAPS, EVENTS])
@@ -70,11 +68,11 @@ async def test_all_resources_of_one_etcd_are_members_of_one_domain_and_the_ticks
     assert plan == TickPlan((EVENTS,), blind=False)
 
 
-async def test_events_in_an_etcd_of_their_own_are_foreign_and_the_ticks_are_on_two_cached_resources(
-    split_client: Client, beside_author: Author
+async def test_events_in_a_separate_etcd_are_foreign_and_ticks_use_two_cached_resources(
+    split_client: Client, prompt_author: Author
 ) -> None:
     found, plan = await asyncio.gather(
-        judged(split_client, LEASES, [EVENTS, CONFIGMAPS, NODES], beside_author),
+        judged(split_client, LEASES, [EVENTS, CONFIGMAPS, NODES], prompt_author),
         choice(split_client, [LEASES, CONFIGMAPS, EVENTS]),
     )
     foreign = found.pop(EVENTS.key)
@@ -83,49 +81,49 @@ async def test_events_in_an_etcd_of_their_own_are_foreign_and_the_ticks_are_on_t
     assert plan == TickPlan((LEASES, CONFIGMAPS), blind=False)
 
 
-# One resource whose way from etcd is long
+# One resource with a late link from etcd
 
 
 @only(lambda backend: backend.serves_from_cache, "consistent lists come from the watch cache since 1.31")
-async def test_consistent_read_of_a_late_cache_waits_for_it_while_others_are_prompt(
-    split_cluster: Cluster, split_client: Client, beside_author: Author
+async def test_consistent_read_waits_for_a_late_cache_while_other_reads_are_prompt(
+    split_cluster: Cluster, split_client: Client, prompt_author: Author
 ) -> None:
     async with split_cluster.late(LATE_SECONDS):
         began = time.monotonic()
-        created = await beside_author.create("object")
+        created = await prompt_author.create("object")
         waiting = asyncio.create_task(read(split_client, CONFIGMAPS))
         prompt = [await read(split_client, LEASES) for _ in range(3)]
         late = await waiting
     assert all(reading.revision >= created for reading in (late, *prompt))
     assert late.answered - began > 0.7 * LATE_SECONDS
-    # This machine may hold up one of them, and not all.
+    # This machine may delay one of them, but not all.
     assert min(reading.round_trip for reading in prompt) < 0.7 * LATE_SECONDS
 
 
-async def test_any_revision_of_a_late_cache_comes_at_once_and_is_old(
-    split_cluster: Cluster, beside_author: Author
+async def test_read_of_any_revision_from_a_late_cache_is_prompt_and_old(
+    split_cluster: Cluster, prompt_author: Author
 ) -> None:
-    path = CONFIGMAPS.path(beside_author.namespace)
+    path = CONFIGMAPS.path(prompt_author.namespace)
     with split_cluster.writer() as reader:
         async with split_cluster.late(LATE_SECONDS):
             for number in range(MOST_TRIES):
                 began = time.monotonic()
-                created = await beside_author.create(f"object-{number}")
+                created = await prompt_author.create(f"object-{number}")
                 answer = await get(reader, path, resourceVersion="0")
-                if time.monotonic() - began < 0.7 * LATE_SECONDS:  # before the cache can have heard of it
+                if time.monotonic() - began < 0.7 * LATE_SECONDS:  # before the event can have reached the cache
                     break
             else:
-                pytest.fail(f"none of {MOST_TRIES} answers came at once")
+                pytest.fail(f"none of {MOST_TRIES} answers was prompt")
     assert int(answer["metadata"]["resourceVersion"]) < created
 
 
 async def test_events_of_a_late_cache_are_late(
-    split_cluster: Cluster, split_client: Client, beside_author: Author
+    split_cluster: Cluster, split_client: Client, prompt_author: Author
 ) -> None:
-    watch = Watch(split_client, CONFIGMAPS, beside_author.namespace)
+    watch = Watch(split_client, CONFIGMAPS, prompt_author.namespace)
     async with watching(watch), split_cluster.late(LATE_SECONDS):
         began = time.monotonic()
-        created = await beside_author.create("object")
+        created = await prompt_author.create("object")
         await watch.until_seen(created)
         assert time.monotonic() - began > 0.7 * LATE_SECONDS
 
@@ -134,13 +132,13 @@ async def test_events_of_a_late_cache_are_late(
 
 
 async def watches_of_an_unready_cache(
-    cluster: Cluster, client: Client, beside: Cluster, fresh_name: Callable[[], str]
+    cluster: Cluster, client: Client, prompt_cluster: Cluster, fresh_name: Callable[[], str]
 ) -> dict[Strategy, Watch]:
-    """Watches of a resource that is just being defined, and what they did until they saw an event."""
+    """Return watches of a resource that is being defined, after each has received an event."""
     group = f"{fresh_name()}.watchslo.invalid"
     widgets = Resource(group, "v1", "widgets", namespaced=True)
     watches = {strategy: Watch(client, widgets, strategy=strategy) for strategy in STRATEGIES.values()}
-    with beside.writer() as writer:
+    with prompt_cluster.writer() as writer:
         author = Author(writer, widgets, "default", {"apiVersion": f"{group}/v1", "kind": "Widget"})
         async with starting(*watches.values()), cluster.late(1.0):
             await asyncio.to_thread(writer.create, DEFINITIONS.path(), crd("widgets", "Widget", group))
@@ -155,31 +153,31 @@ async def watches_of_an_unready_cache(
 
 
 def refused(watch: Watch) -> list[Failure]:
-    """Why lists failed after the resource was found."""
+    """Return the failures of lists after the resource was found."""
     failures = [fact.failure for fact in watch.said(ListFailed)]
     return [failure for failure in failures if failure.reason is not Reason.NOT_FOUND]
 
 
 @only(lambda backend: backend.refuses_unready, "unready caches refuse since 1.31")
-async def test_list_of_nothing_is_refused_while_the_cache_is_not_ready_but_not_a_list_of_one(
-    split_cluster: Cluster, split_client: Client, beside: Cluster, fresh_name: Callable[[], str]
+async def test_empty_list_of_an_unready_cache_is_refused_but_a_list_of_one_is_not(
+    split_cluster: Cluster, split_client: Client, prompt_cluster: Cluster, fresh_name: Callable[[], str]
 ) -> None:
     for _ in range(MOST_TRIES):
-        watches = await watches_of_an_unready_cache(split_cluster, split_client, beside, fresh_name)
+        watches = await watches_of_an_unready_cache(split_cluster, split_client, prompt_cluster, fresh_name)
         if refused(watches[TAIL]) and refused(watches[CACHE]):
-            break  # else this machine stood still until the cache was ready
+            break  # else this machine was paused until the cache was ready
     (failure,) = refused(watches[TAIL])
     assert (failure.status, failure.reason, failure.retry_after) == (429, Reason.THROTTLED, 1.0)
     assert ListRequest(limit=1) in watches[TAIL].requests
     assert {failure.reason for failure in refused(watches[CACHE])} == {Reason.THROTTLED}
-    assert refused(watches[PAGED]) == refused(watches[PARALLEL]) == []  # so it is with pages
+    assert refused(watches[PAGED]) == refused(watches[PARALLEL]) == []  # a paged list begins with a limit
 
 
 @only(lambda backend: not backend.refuses_unready, "unready caches let watches wait before 1.31")
-async def test_watch_waits_while_the_cache_is_not_ready(
-    split_cluster: Cluster, split_client: Client, beside: Cluster, fresh_name: Callable[[], str]
+async def test_watch_of_an_unready_cache_waits(
+    split_cluster: Cluster, split_client: Client, prompt_cluster: Cluster, fresh_name: Callable[[], str]
 ) -> None:
-    watches = await watches_of_an_unready_cache(split_cluster, split_client, beside, fresh_name)
+    watches = await watches_of_an_unready_cache(split_cluster, split_client, prompt_cluster, fresh_name)
     for strategy in (TAIL, PAGED, PARALLEL, CACHE):
         assert refused(watches[strategy]) == []
     assert ListRequest(limit=1) not in watches[TAIL].requests

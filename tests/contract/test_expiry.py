@@ -1,4 +1,4 @@
-"""410: how it comes to revisions that are history, and what comes after it."""
+"""410: when a revision is too old, and how a watch continues."""
 
 import itertools
 import re
@@ -13,33 +13,33 @@ from tests.support.writer import Writer
 from watchslo.kube.client import Client
 from watchslo.watch.decode import Error
 from watchslo.watch.failure import Phase, Reason, classify_stream_error
-from watchslo.watch.machine import State
 from watchslo.watch.messages import BookmarkSeen, Expired, Fact, Relisted, RelistReason, WatchClosed
 from watchslo.watch.strategy import STRATEGIES
+from watchslo.watch.transitions import State
 
 pytestmark = pytest.mark.patient
 
 
-async def test_watch_of_a_compacted_revision_without_a_cache_expires_in_the_stream(
-    client: Client, cluster: Cluster, reporter: Author
+async def test_uncached_watch_from_a_compacted_revision_gets_410_as_an_event(
+    client: Client, cluster: Cluster, event_author: Author
 ) -> None:
-    old = await reporter.create("object")
-    await reporter.change("object")
-    await reporter.change("object")
+    old = await event_author.create("object")
+    await event_author.change("object")
+    await event_author.change("object")
     await cluster.compact()
-    async with opened(client, reporter, old, timeout=60) as stream:
+    async with opened(client, event_author, old, timeout=60) as stream:
         ((_, error),) = [arrived async for arrived in frames(stream)]
     assert isinstance(error, Error)
     assert (error.object.code, error.object.reason) == (410, "Expired")
     assert classify_stream_error(error.object).reason is Reason.EXPIRED
 
 
-async def test_cached_watch_outlives_a_compaction(client: Client, cluster: Cluster, author: Author) -> None:
+async def test_cached_watch_resumes_after_a_compaction(client: Client, cluster: Cluster, author: Author) -> None:
     watch = Watch(client, CONFIGMAPS, author.namespace)
     async with watching(watch):
         written = [await author.create("object")]
         await watch.until_seen(written[0])
-        with watch.closed_meanwhile():
+        with watch.while_closed():
             written += [await author.change("object") for _ in range(3)]
             await cluster.compact()
         await watch.until_seen(written[-1])
@@ -47,20 +47,20 @@ async def test_cached_watch_outlives_a_compaction(client: Client, cluster: Clust
     assert not watch.said(Expired)
 
 
-async def test_uncached_watch_starts_over_after_a_compaction(
-    client: Client, cluster: Cluster, reporter: Author
+async def test_uncached_watch_relists_after_a_compaction(
+    client: Client, cluster: Cluster, event_author: Author
 ) -> None:
-    watch = Watch(client, EVENTS, reporter.namespace)
+    watch = Watch(client, EVENTS, event_author.namespace)
     async with watching(watch):
-        created = await reporter.create("object")
+        created = await event_author.create("object")
         await watch.until_seen(created)
-        with watch.closed_meanwhile():
-            await reporter.change("object")
-            await reporter.change("object")
+        with watch.while_closed():
+            await event_author.change("object")
+            await event_author.change("object")
             await cluster.compact()
         await watch.until_said(Relisted, times=2)
         await watch.until_watching()
-        changed = await reporter.change("object")
+        changed = await event_author.change("object")
         await watch.until_seen(changed)
     assert watch.said(Expired) == [Expired(Phase.STREAM)]
     assert [fact.reason for fact in watch.said(Relisted)] == [RelistReason.START, RelistReason.EXPIRED]
@@ -68,17 +68,17 @@ async def test_uncached_watch_starts_over_after_a_compaction(
 
 
 @only(lambda backend: backend.simulated, "these apiservers refuse no watch with HTTP 410, but others may")
-async def test_watch_that_is_refused_as_expired_starts_over(client: Client, cluster: Cluster, author: Author) -> None:
+async def test_watch_refused_with_http_410_relists(client: Client, cluster: Cluster, author: Author) -> None:
     assert isinstance(cluster, SimulatedCluster)
     watch = Watch(client, CONFIGMAPS, author.namespace)
     async with watching(watch):
         async with cluster.fault("gone", CONFIGMAPS):
             await author.create("object")
-            while not watch.said(Expired):  # every other watch is refused, more or less
-                with watch.closed_meanwhile():
+            while not watch.said(Expired):  # about every other watch is refused
+                with watch.while_closed():
                     await author.change("object")
                 while watch.state is not State.WATCHING:
-                    await author.change("object")  # what has expired has to be history: a list must be newer
+                    await author.change("object")  # the list must be newer than the expired revision
         changed = await author.change("object")
         await watch.until_seen(changed)
     assert {fact.phase for fact in watch.said(Expired)} == {Phase.OPEN}
@@ -86,46 +86,46 @@ async def test_watch_that_is_refused_as_expired_starts_over(client: Client, clus
     assert watch.events[-1] == Event("MODIFIED", changed)
 
 
-async def test_open_watches_live_through_a_compaction(
-    client: Client, cluster: Cluster, author: Author, reporter: Author
+async def test_open_watches_survive_a_compaction(
+    client: Client, cluster: Cluster, author: Author, event_author: Author
 ) -> None:
-    cached, uncached = (Watch(client, one.resource, one.namespace) for one in (author, reporter))
+    cached, uncached = (Watch(client, one.resource, one.namespace) for one in (author, event_author))
     async with watching(cached, uncached):
         await cached.until_seen(await author.create("object"))
-        await uncached.until_seen(await reporter.create("object"))  # else etcd may not have caught up with it
+        await uncached.until_seen(await event_author.create("object"))  # else etcd may not have delivered it yet
         await cluster.compact()
         await cached.until_seen(await author.change("object"))
-        await uncached.until_seen(await reporter.change("object"))
+        await uncached.until_seen(await event_author.change("object"))
         assert cached.closed() == uncached.closed() == []
 
 
-async def test_restart_of_the_apiserver_ends_watches_cleanly_and_forgets_what_caches_had(
-    client: Client, cluster: Cluster, author: Author, reporter: Author, writer: Writer
+async def test_restart_of_the_apiserver_closes_watches_cleanly_and_empties_caches(
+    client: Client, cluster: Cluster, author: Author, event_author: Author, writer: Writer
 ) -> None:
     cached = [Watch(client, CONFIGMAPS, author.namespace, strategy=strategy) for strategy in STRATEGIES.values()]
-    uncached = Watch(client, EVENTS, reporter.namespace)
+    uncached = Watch(client, EVENTS, event_author.namespace)
     async with watching(*cached, uncached):
         before = await author.create("object")
         for watch in cached:
             await watch.until_seen(before)
-        revisions = [await reporter.create("object")]  # newer than what the first watches have seen
+        revisions = [await event_author.create("object")]  # newer than what the first watches have seen
         await uncached.until_seen(revisions[0])
-        told = {watch: len(watch.facts) for watch in cached}
+        known = {watch: len(watch.facts) for watch in cached}
         await cluster.restart()
         await cluster.until_ready()
-        writer.close()  # it speaks to the apiserver that was
+        writer.close()  # its connection is to the old process
         for watch in cached:
             await watch.until_said(Expired)
         for watch in (*cached, uncached):
             await watch.until_watching()
         after = await author.change("object")
-        revisions.append(await reporter.change("object"))
+        revisions.append(await event_author.change("object"))
         for watch in cached:
             await watch.until_seen(after)
         await uncached.until_seen(revisions[-1])
     for watch in cached:
         assert watch.closed()[0] is Reason.FORCED
-        assert not any(isinstance(fact, BookmarkSeen) for fact in until_closed(watch.facts[told[watch] :]))
+        assert not any(isinstance(fact, BookmarkSeen) for fact in until_closed(watch.facts[known[watch] :]))
         assert watch.said(Expired) == [Expired(Phase.STREAM)]
         assert watch.events == [Event("ADDED", before), Event("MODIFIED", after)]
     assert uncached.closed()[0] is Reason.FORCED
@@ -135,12 +135,12 @@ async def test_restart_of_the_apiserver_ends_watches_cleanly_and_forgets_what_ca
 
 
 def until_closed(facts: Sequence[Fact]) -> Iterator[Fact]:
-    """What was said until a watch ended."""
+    """Return the facts up to the end of a watch."""
     return itertools.takewhile(lambda fact: not isinstance(fact, WatchClosed), facts)
 
 
 async def expect_oldest_to_be_named(client: Client, author: Author, old: int) -> None:
-    """A watch from `old` ends in an error that names the oldest revision to watch from."""
+    """Expect that a watch from `old` ends with an error that names the oldest acceptable revision."""
     async with opened(client, author, old, timeout=60) as stream:
         ((_, error),) = [arrived async for arrived in frames(stream)]
     assert isinstance(error, Error)

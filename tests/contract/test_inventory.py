@@ -1,4 +1,4 @@
-"""What the inventory says is there is there; and what it says a gap has hid is what was written meanwhile."""
+"""The inventory agrees with the objects that exist, and with the writes inside a gap."""
 
 from typing import Any
 
@@ -19,124 +19,126 @@ pytestmark = pytest.mark.patient
 LISTING = [strategy for strategy in STRATEGIES.values() if strategy is not TAIL]
 EVERY_LISTING_STRATEGY = pytest.mark.parametrize("strategy", LISTING, ids=lambda strategy: strategy.name)
 PAGED_STRATEGIES = pytest.mark.parametrize("strategy", [PAGED, PARALLEL], ids=lambda strategy: strategy.name)
-HOW: dict[str, Any] = {"representation": Representation.METADATA}  # a Table does not say which objects there are
+HOW: dict[str, Any] = {"representation": Representation.METADATA}  # a Table does not identify its objects
 
 
 async def create(author: Author, *names: str) -> int:
-    """Creates objects, and returns the revision of the last once a list from the cache would have it."""
+    """Create objects, and return the revision of the last one when the watch cache has reached it."""
     newest = [await author.create(name) for name in names][-1]
     await author.until_cached(newest)
     return newest
 
 
 async def uids(writer: Writer, author: Author) -> dict[str, str]:
-    """Of what is there, by name."""
+    """Return the UIDs of all objects by name."""
     items = (await get(writer, author.resource.path(author.namespace)))["items"]
     return {item["metadata"]["name"]: item["metadata"]["uid"] for item in items}
 
 
-def expect_just(inventory: Inventory, there: dict[str, str]) -> None:
+def expect_exactly(inventory: Inventory, existing: dict[str, str]) -> None:
     assert inventory.synced
-    assert len(inventory) == len(there)
-    assert {name for name, uid in there.items() if uid in inventory} == there.keys()
+    assert len(inventory) == len(existing)
+    assert {name for name, uid in existing.items() if uid in inventory} == existing.keys()
 
 
 @EVERY_LISTING_STRATEGY
-async def test_inventory_is_what_is_there_whatever_is_created_changed_and_deleted(
-    client: Client, scribe: Author, writer: Writer, strategy: Strategy
+async def test_inventory_agrees_with_a_list_after_creations_changes_and_deletions(
+    client: Client, any_author: Author, writer: Writer, strategy: Strategy
 ) -> None:
-    await create(scribe, "a", "b", "c", "d", "e")
+    await create(any_author, "a", "b", "c", "d", "e")
     inventory = Inventory()
-    watch = Watch(client, scribe.resource, scribe.namespace, strategy=strategy, page_size=2, inventory=inventory, **HOW)
+    watch = Watch(
+        client, any_author.resource, any_author.namespace, strategy=strategy, page_size=2, inventory=inventory, **HOW
+    )
     async with synced(watch):
         await watch.until_in_stock()
-        expect_just(inventory, await uids(writer, scribe))
-        await scribe.change("b")
-        await scribe.delete("c")
-        await create(scribe, "f", "g")
-        await scribe.delete("f")
-        await scribe.delete("a")
-        last = await create(scribe, "a")
+        expect_exactly(inventory, await uids(writer, any_author))
+        await any_author.change("b")
+        await any_author.delete("c")
+        await create(any_author, "f", "g")
+        await any_author.delete("f")
+        await any_author.delete("a")
+        last = await create(any_author, "a")
         await watch.until_seen(last)
-        there = await uids(writer, scribe)
-    assert there.keys() == {"a", "b", "d", "e", "g"}
-    expect_just(inventory, there)
+        existing = await uids(writer, any_author)
+    assert existing.keys() == {"a", "b", "d", "e", "g"}
+    expect_exactly(inventory, existing)
     assert not watch.said(Unseen)
 
 
 @EVERY_LISTING_STRATEGY
-async def test_inventory_tells_what_a_gap_has_hid(
-    client: Client, cluster: Cluster, reporter: Author, writer: Writer, strategy: Strategy
+async def test_inventory_counts_the_changes_inside_a_gap(
+    client: Client, cluster: Cluster, event_author: Author, writer: Writer, strategy: Strategy
 ) -> None:
-    await create(reporter, "a", "b", "c", "d", "e")
+    await create(event_author, "a", "b", "c", "d", "e")
     inventory = Inventory()
-    watch = Watch(client, EVENTS, reporter.namespace, strategy=strategy, page_size=2, inventory=inventory, **HOW)
+    watch = Watch(client, EVENTS, event_author.namespace, strategy=strategy, page_size=2, inventory=inventory, **HOW)
     async with synced(watch):
         await watch.until_in_stock()
-        seen = await reporter.change("a")
+        seen = await event_author.change("a")
         await watch.until_seen(seen)
-        with watch.closed_meanwhile():
-            await reporter.change("a")
-            await reporter.change("b")
-            await reporter.change("b")
-            await reporter.delete("c")
-            await create(reporter, "f", "g", "h", "i")
-            await reporter.delete("i")  # nobody will ever know
-            await reporter.delete("d")
-            await create(reporter, "d")  # another one of the same name
+        with watch.while_closed():
+            await event_author.change("a")
+            await event_author.change("b")
+            await event_author.change("b")
+            await event_author.delete("c")
+            await create(event_author, "f", "g", "h", "i")
+            await event_author.delete("i")  # neither event is visible after the gap
+            await event_author.delete("d")
+            await create(event_author, "d")  # another object of the same name
             await cluster.compact()
         await watch.until_said(Unseen)
         await watch.until_watching()
-        live = await reporter.change("e")
+        live = await event_author.change("e")
         await watch.until_seen(live)
-        there = await uids(writer, reporter)
+        existing = await uids(writer, event_author)
     assert len(watch.said(Expired)) == len(watch.said(Gap)) == 1
     assert watch.said(Unseen) == [Unseen(changed=2, created=4, deleted=2)]
-    assert there.keys() == {"a", "b", "d", "e", "f", "g", "h"}
-    expect_just(inventory, there)
+    assert existing.keys() == {"a", "b", "d", "e", "f", "g", "h"}
+    expect_exactly(inventory, existing)
 
 
-async def test_parallel_applies_what_happened_during_its_list_after_it(
-    client: Client, scribe: Author, writer: Writer
+async def test_parallel_list_applies_concurrent_events_after_its_last_page(
+    client: Client, any_author: Author, writer: Writer
 ) -> None:
-    await create(scribe, "a", "b", "c", "d", "e")
+    await create(any_author, "a", "b", "c", "d", "e")
     inventory = Inventory()
-    watch = Interrupted(client, scribe, PARALLEL, inventory=inventory, **HOW)
+    watch = Interrupted(client, any_author, PARALLEL, inventory=inventory, **HOW)
     async with starting(watch):
         await watch.interruption.wait()
-        await scribe.delete("a")  # it was on the first page
-        await scribe.delete("e")  # it will be on the last
-        await scribe.change("d")
-        meanwhile = await create(scribe, "f")
-        await watch.until_seen(meanwhile)
+        await any_author.delete("a")  # it was on the first page
+        await any_author.delete("e")  # it will be on the last
+        await any_author.change("d")
+        concurrent = await create(any_author, "f")
+        await watch.until_seen(concurrent)
         assert not inventory.synced
-        watch.go_on.set()
+        watch.resume.set()
         await watch.until_in_stock()
-        there = await uids(writer, scribe)
-    assert there.keys() == {"b", "c", "d", "f"}
-    expect_just(inventory, there)
+        existing = await uids(writer, any_author)
+    assert existing.keys() == {"b", "c", "d", "f"}
+    expect_exactly(inventory, existing)
     assert [done.items for done in watch.said(ListDone)] == [5]
     assert not watch.said(Unseen)
 
 
 @PAGED_STRATEGIES
-async def test_inventory_does_not_trust_the_rest_of_an_expired_list(
-    client: Client, cluster: Cluster, reporter: Author, writer: Writer, strategy: Strategy
+async def test_inventory_ignores_the_rest_of_an_expired_list(
+    client: Client, cluster: Cluster, event_author: Author, writer: Writer, strategy: Strategy
 ) -> None:
-    await create(reporter, "a", "b", "c", "d", "e")
+    await create(event_author, "a", "b", "c", "d", "e")
     inventory = Inventory()
-    watch = Interrupted(client, reporter, strategy, inventory=inventory, **HOW)
+    watch = Interrupted(client, event_author, strategy, inventory=inventory, **HOW)
     async with starting(watch):
         await watch.interruption.wait()
-        await reporter.delete("a")  # of which the rest of the list could not tell
-        await create(reporter, "f")
+        await event_author.delete("a")  # the rest of the list cannot show this
+        await create(event_author, "f")
         await cluster.compact()
-        watch.go_on.set()
+        watch.resume.set()
         await watch.until_in_stock()
         await watch.until_watching()
-        live = await reporter.change("b")
+        live = await event_author.change("b")
         await watch.until_seen(live)
-        there = await uids(writer, reporter)
-    assert there.keys() == {"b", "c", "d", "e", "f"}
-    expect_just(inventory, there)
+        existing = await uids(writer, event_author)
+    assert existing.keys() == {"b", "c", "d", "e", "f"}
+    expect_exactly(inventory, existing)
     assert not watch.said(Unseen)

@@ -1,4 +1,4 @@
-"""Lists in pages, from their first to their last, while the world goes on and history is forgotten."""
+"""Lists in pages, during writes and compactions."""
 
 import pytest
 
@@ -37,12 +37,12 @@ async def first_page(client: Client, resource: Resource, namespace: str) -> Page
 
 
 async def create(author: Author, count: int) -> int:
-    """Creates so many objects and returns the revision of the last."""
+    """Create `count` objects and return the revision of the last one."""
     return [await author.create(f"object-{number}") for number in range(count)][-1]
 
 
 @ALL_FORMS
-async def test_pages_follow_each_other_to_the_end_and_are_of_one_moment(
+async def test_all_pages_of_a_list_have_one_revision(
     client: Client, author: Author, representation: Representation
 ) -> None:
     newest = await create(author, 5)
@@ -62,55 +62,53 @@ async def test_pages_follow_each_other_to_the_end_and_are_of_one_moment(
 
 
 @ALL_FORMS
-async def test_list_from_the_cache_comes_at_once_and_whole(
-    client: Client, scribe: Author, representation: Representation
+async def test_list_from_the_cache_is_a_single_page(
+    client: Client, any_author: Author, representation: Representation
 ) -> None:
-    newest = await create(scribe, 5)
-    await scribe.until_cached(newest)
+    newest = await create(any_author, 5)
+    await any_author.until_cached(newest)
     request = ListRequest(from_cache=True)
-    answer = await page(client, scribe.resource, scribe.namespace, request, representation)
+    answer = await page(client, any_author.resource, any_author.namespace, request, representation)
     assert isinstance(answer, Page)
     assert (answer.items, answer.continue_token) == (5, None)
     assert answer.revision is not None
     assert answer.revision >= newest
 
 
-async def test_list_of_any_revision_comes_in_pages_where_there_is_no_cache(client: Client, reporter: Author) -> None:
-    newest = await create(reporter, 5)
-    answer = await page(client, EVENTS, reporter.namespace, ListRequest(limit=2, from_cache=True))
+async def test_list_of_any_revision_without_a_cache_comes_in_pages(client: Client, event_author: Author) -> None:
+    newest = await create(event_author, 5)
+    answer = await page(client, EVENTS, event_author.namespace, ListRequest(limit=2, from_cache=True))
     assert isinstance(answer, Page)
     assert answer.revision is not None
     assert answer.revision >= newest
     assert answer.items == 2
     request = ListRequest(limit=2, continue_token=answer.continue_token)
-    following = await page(client, EVENTS, reporter.namespace, request)
+    following = await page(client, EVENTS, event_author.namespace, request)
     assert isinstance(following, Page)
     assert (following.items, following.revision) == (2, answer.revision)
 
 
 @ALL_FORMS
-async def test_page_says_which_objects_it_lists_but_in_a_table(
-    client: Client, scribe: Author, writer: Writer, representation: Representation
+async def test_page_names_its_objects_except_as_a_table(
+    client: Client, any_author: Author, writer: Writer, representation: Representation
 ) -> None:
-    await create(scribe, 3)
+    await create(any_author, 3)
     answer = await client.list_page(
-        scribe.resource, scribe.namespace, EVERYTHING, ListRequest(limit=2), representation, with_objects=True
+        any_author.resource, any_author.namespace, EVERYTHING, ListRequest(limit=2), representation, with_objects=True
     )
     assert isinstance(answer, Page)
     assert answer.items == 2
     if representation is Representation.TABLE:
         assert answer.objects is None
         return
-    there = (await get(writer, scribe.resource.path(scribe.namespace)))["items"][:2]
+    there = (await get(writer, any_author.resource.path(any_author.namespace)))["items"][:2]
     assert answer.objects is not None
     assert answer.objects.uids == [item["metadata"]["uid"] for item in there]
     assert answer.objects.revisions == [item["metadata"]["resourceVersion"] for item in there]
 
 
 @ALL_FORMS
-async def test_list_of_nothing_has_a_revision_and_no_object(
-    client: Client, author: Author, representation: Representation
-) -> None:
+async def test_empty_list_has_a_revision(client: Client, author: Author, representation: Representation) -> None:
     newest = await create(author, 2)
     answer = await page(client, CONFIGMAPS, author.namespace, ListRequest(absent_name=True), representation)
     assert isinstance(answer, Page)
@@ -119,22 +117,22 @@ async def test_list_of_nothing_has_a_revision_and_no_object(
     assert answer.revision >= newest
 
 
-async def test_paged_start_watches_from_the_moment_of_its_first_page(client: Client, author: Author) -> None:
+async def test_paged_start_watches_from_the_revision_of_its_first_page(client: Client, author: Author) -> None:
     newest = await create(author, 5)
     watch = Interrupted(client, author, PAGED)
     async with starting(watch):
         await watch.interruption.wait()
-        meanwhile = await author.create("zzz-meanwhile")
-        watch.go_on.set()
-        await watch.until_seen(meanwhile)
+        concurrent = await author.create("zzz-concurrent")
+        watch.resume.set()
+        await watch.until_seen(concurrent)
         (done,) = watch.said(ListDone)
-        assert newest <= done.revision < meanwhile
+        assert newest <= done.revision < concurrent
         assert (done.items, done.pages) == (5, 3)
-        assert watch.events == [Event("ADDED", meanwhile)]
+        assert watch.events == [Event("ADDED", concurrent)]
 
 
 async def continued_after_compaction(client: Client, cluster: Cluster, author: Author) -> tuple[Page, Page | Failure]:
-    """The first page of a list, and the rest of it, asked for when its revision is history."""
+    """Return the first page of a list, and its rest, which is requested after the revision was compacted."""
     await create(author, 5)
     first = await first_page(client, author.resource, author.namespace)
     await author.until_cached(await author.create("zzz-later"))
@@ -144,7 +142,7 @@ async def continued_after_compaction(client: Client, cluster: Cluster, author: A
 
 
 @only(lambda backend: backend.serves_from_cache, "pages come from the watch cache since 1.34")
-async def test_continue_token_of_a_cached_resource_outlives_a_compaction(
+async def test_continue_token_of_a_cached_resource_survives_a_compaction(
     client: Client, cluster: Cluster, author: Author
 ) -> None:
     first, rest = await continued_after_compaction(client, cluster, author)
@@ -162,41 +160,41 @@ async def test_continue_token_of_a_cached_resource_expires_with_its_revision(
 
 
 async def test_continue_token_of_an_uncached_resource_expires_with_its_revision(
-    client: Client, cluster: Cluster, reporter: Author
+    client: Client, cluster: Cluster, event_author: Author
 ) -> None:
-    _, rest = await continued_after_compaction(client, cluster, reporter)
+    _, rest = await continued_after_compaction(client, cluster, event_author)
     assert isinstance(rest, Failure)
     assert (rest.status, rest.reason) == (410, Reason.EXPIRED)
 
 
-async def test_expired_continue_token_comes_with_one_for_the_rest_as_it_is_by_now(
-    client: Client, cluster: Cluster, reporter: Author
+async def test_expired_continue_token_is_refused_with_a_token_for_the_remaining_objects_at_the_current_revision(
+    client: Client, cluster: Cluster, event_author: Author
 ) -> None:
-    first, expired = await continued_after_compaction(client, cluster, reporter)
+    first, expired = await continued_after_compaction(client, cluster, event_author)
     assert isinstance(expired, Failure)
     assert expired.continue_token
-    newest = await reporter.create("zzz-latest")
+    newest = await event_author.create("zzz-latest")
     request = ListRequest(limit=3, continue_token=expired.continue_token)
-    rest = await page(client, EVENTS, reporter.namespace, request)
+    rest = await page(client, EVENTS, event_author.namespace, request)
     assert isinstance(rest, Page)
     assert rest.items == 3
     assert rest.revision is not None
-    assert rest.revision >= newest  # apiservers write of their own accord, too
+    assert rest.revision >= newest  # apiservers write, too
     assert first.revision is not None
     assert first.revision < newest
-    await reporter.create("zzz-too-late")
+    await event_author.create("zzz-too-late")
     request = ListRequest(limit=3, continue_token=rest.continue_token)
-    last = await page(client, EVENTS, reporter.namespace, request)
+    last = await page(client, EVENTS, event_author.namespace, request)
     assert isinstance(last, Page)
-    assert (last.items, last.revision) == (2, rest.revision)  # from here on it is of one moment again
+    assert (last.items, last.revision) == (2, rest.revision)  # from here on, all pages have one revision again
 
 
 async def test_exact_revision_of_an_uncached_resource_expires(
-    cluster: Cluster, writer: Writer, reporter: Author
+    cluster: Cluster, writer: Writer, event_author: Author
 ) -> None:
-    old = await create(reporter, 2)
-    await reporter.create("zzz-later")
+    old = await create(event_author, 2)
+    await event_author.create("zzz-later")
     await cluster.compact()
-    path = EVENTS.path(reporter.namespace)
+    path = EVENTS.path(event_author.namespace)
     failure = await refusal(writer, path, resourceVersion=str(old), resourceVersionMatch="Exact")
     assert (failure.status, failure.reason) == (410, Reason.EXPIRED)

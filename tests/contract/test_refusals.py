@@ -1,4 +1,4 @@
-"""What an apiserver says when it does not do what it is asked, and what our client makes of it."""
+"""Refusals of an apiserver, and how watchslo classifies them."""
 
 import time
 
@@ -9,13 +9,13 @@ from tests.contract.cluster import CONFIGMAPS, EVENTS, NODES, SECRETS, Author, C
 from tests.contract.judge import refusal
 from tests.contract.watch import EVERYTHING, Watch, now, starting
 from tests.support.writer import Writer
-from watchslo.kube.access import Access
-from watchslo.kube.client import Client, Page, Stream
+from watchslo.kube.client import Client, Page, WatchResponse
+from watchslo.kube.credentials import Access
 from watchslo.kube.representation import Representation
 from watchslo.model import Reading, Resource
 from watchslo.watch.failure import Action, Failure, Phase, Reason
-from watchslo.watch.machine import State
 from watchslo.watch.messages import GaveUp, ListRequest, WatchRequest
+from watchslo.watch.transitions import State
 
 pytestmark = pytest.mark.patient
 
@@ -23,26 +23,26 @@ UNKNOWN_GROUP = Resource("nowhere.invalid", "v1", "things", namespaced=True)
 UNKNOWN_RESOURCE = Resource("", "v1", "things", namespaced=True)
 UNLISTABLE = Resource("authentication.k8s.io", "v1", "tokenreviews", namespaced=False)
 UNWATCHABLE = Resource("", "v1", "componentstatuses", namespaced=False)
-NOBODY = (("Authorization", "Bearer nobody"),)
+UNKNOWN_TOKEN = (("Authorization", "Bearer unknown"),)
 
 
 async def listed(client: Client, resource: Resource) -> Page | Failure:
     return await client.list_page(resource, None, EVERYTHING, ListRequest(absent_name=True), Representation.TABLE)
 
 
-async def watched(client: Client, resource: Resource, revision: int = 1) -> Stream | Failure:
+async def watched(client: Client, resource: Resource, revision: int = 1) -> WatchResponse | Failure:
     async with client.watch(resource, None, EVERYTHING, WatchRequest(revision, 1), Representation.TABLE) as answer:
         return answer
 
 
 @pytest.mark.parametrize("resource", [UNKNOWN_GROUP, UNKNOWN_RESOURCE], ids=["group", "resource"])
-async def test_what_is_not_served_is_not_found(client: Client, resource: Resource) -> None:
+async def test_unserved_resource_is_not_found(client: Client, resource: Resource) -> None:
     for answer in (await listed(client, resource), await watched(client, resource)):
         assert isinstance(answer, Failure)
         assert (answer.status, answer.reason) == (404, Reason.NOT_FOUND)
 
 
-async def test_path_that_nobody_serves_is_refused_in_plain_text(client: Client) -> None:
+async def test_unserved_path_is_refused_in_plain_text(client: Client) -> None:
     answer = await listed(client, UNKNOWN_GROUP)
     assert isinstance(answer, Failure)
     assert answer.message.endswith("It says: 404 page not found")
@@ -67,9 +67,9 @@ async def test_reader_without_rights_is_forbidden(client: Client, cluster: Clust
         assert isinstance(await listed(confined, NODES), Page)
 
 
-async def test_unknown_token_is_unauthorized_and_the_next_one_is_tried(cluster: Cluster) -> None:
+async def test_unknown_token_is_unauthorized_and_the_next_token_is_tried(cluster: Cluster) -> None:
     access = cluster.access()
-    stranger = Access(access.url, NOBODY, access.tls)
+    stranger = Access(access.url, UNKNOWN_TOKEN, access.tls)
     async with client_of(stranger, access) as client:
         refused = await client.read_nothing(CONFIGMAPS, "default", "tick")
         assert isinstance(refused, Failure)
@@ -79,13 +79,13 @@ async def test_unknown_token_is_unauthorized_and_the_next_one_is_tried(cluster: 
 
 async def test_unknown_token_opens_no_watch(cluster: Cluster) -> None:
     access = cluster.access()
-    async with client_of(Access(access.url, NOBODY, access.tls)) as stranger:
+    async with client_of(Access(access.url, UNKNOWN_TOKEN, access.tls)) as stranger:
         answer = await watched(stranger, CONFIGMAPS)
     assert isinstance(answer, Failure)
     assert (answer.status, answer.reason) == (401, Reason.UNAUTHORIZED)
 
 
-async def test_stream_of_what_is_not_served_waits_for_it(client: Client) -> None:
+async def test_watch_of_an_unserved_resource_waits_for_it(client: Client) -> None:
     watch = Watch(client, UNKNOWN_GROUP)
     async with starting(watch):
         await watch.until_state(State.AWAY)
@@ -93,30 +93,30 @@ async def test_stream_of_what_is_not_served_waits_for_it(client: Client) -> None
     assert gave_up.failure.reason is Reason.NOT_FOUND
 
 
-async def test_list_of_a_revision_that_is_no_number_is_a_bad_request(writer: Writer) -> None:
+async def test_uncached_list_with_an_invalid_revision_is_a_bad_request(writer: Writer) -> None:
     failure = await refusal(writer, EVENTS.path("default"), resourceVersion="abc")
     assert (failure.status, failure.reason) == (400, Reason.BAD_REQUEST)
 
 
-async def test_list_from_a_cache_of_a_revision_that_is_no_number(writer: Writer, backend: Backend) -> None:
+async def test_cached_list_with_an_invalid_revision_is_refused(writer: Writer, backend: Backend) -> None:
     failure = await refusal(writer, CONFIGMAPS.path("default"), resourceVersion="abc")
     assert failure.status == (400 if backend.serves_from_cache else 500)
 
 
-async def test_watch_of_a_revision_that_is_no_number_is_an_internal_error(writer: Writer) -> None:
+async def test_watch_with_an_invalid_revision_is_an_internal_error(writer: Writer) -> None:
     failure = await refusal(writer, CONFIGMAPS.path("default"), Phase.OPEN, watch="1", resourceVersion="abc")
     assert (failure.status, failure.reason) == (500, Reason.SERVER_ERROR)
 
 
-async def test_every_answer_says_what_the_time_is_there(
-    client: Client, dates: list[tuple[float, float, float]], scribe: Author
+async def test_every_answer_has_the_time_of_the_apiserver(
+    client: Client, dates: list[tuple[float, float, float]], any_author: Author
 ) -> None:
     began = int(time.time())
-    await listed(client, scribe.resource)
+    await listed(client, any_author.resource)
     await listed(client, UNKNOWN_GROUP)
-    await watched(client, scribe.resource, await now(client))
+    await watched(client, any_author.resource, await now(client))
     assert len(dates) == client.requests.total()
-    wall = time.time() - time.monotonic()  # both are of this machine, and nobody sets it
+    wall = time.time() - time.monotonic()  # both clocks are of this machine, and are not set during the test
     for date, sent, answered in dates:
         assert date.is_integer()
         assert began <= date <= time.time()

@@ -20,13 +20,13 @@ def in_every_form(client: Client, author: Author, selectors: Selectors = EVERYTH
     return [Watch(client, author.resource, author.namespace, selectors, form) for form in Representation]
 
 
-async def test_events_carry_the_revision_of_their_change_in_every_form(client: Client, scribe: Author) -> None:
-    watches = in_every_form(client, scribe)
+async def test_events_carry_the_revision_of_their_change_in_every_form(client: Client, any_author: Author) -> None:
+    watches = in_every_form(client, any_author)
     async with watching(*watches):
-        created = await scribe.create("object")
-        changed = await scribe.change("object")
-        await scribe.delete("object")
-        again = await scribe.create("object")
+        created = await any_author.create("object")
+        changed = await any_author.change("object")
+        await any_author.delete("object")
+        again = await any_author.create("object")
         for watch in watches:
             await watch.until_seen(again)
     (deleted,) = {watch.events[2].revision for watch in watches}
@@ -40,11 +40,11 @@ async def test_events_carry_the_revision_of_their_change_in_every_form(client: C
         ]
 
 
-async def test_all_forms_but_the_table_tell_when_the_object_was_created(client: Client, scribe: Author) -> None:
-    watches = in_every_form(client, scribe)
+async def test_all_forms_except_the_table_have_creation_times(client: Client, any_author: Author) -> None:
+    watches = in_every_form(client, any_author)
     async with watching(*watches):
-        await scribe.create("object")
-        changed = await scribe.change("object")
+        await any_author.create("object")
+        changed = await any_author.change("object")
         for watch in watches:
             await watch.until_seen(changed)
     created = {watch.representation: set(watch.created) for watch in watches}
@@ -55,20 +55,20 @@ async def test_all_forms_but_the_table_tell_when_the_object_was_created(client: 
     assert stamp.endswith("Z")
 
 
-async def test_objects_that_begin_or_cease_to_match_are_added_or_deleted_at_the_revision_of_that_change(
-    client: Client, scribe: Author
+async def test_object_that_begins_or_ceases_to_match_is_added_or_deleted_at_that_revision(
+    client: Client, any_author: Author
 ) -> None:
     start = await now(client)
-    labelled = in_every_form(client, scribe, LABELLED)
-    named = in_every_form(client, scribe, NAMED)
+    labelled = in_every_form(client, any_author, LABELLED)
+    named = in_every_form(client, any_author, NAMED)
     async with watching(*labelled, *named):
-        created = await scribe.create("object", stage="off")
-        begun = await scribe.change("object", stage="on")
-        stayed = await scribe.change("object", stage="on")
-        ceased = await scribe.change("object", stage="off")
-        again = await scribe.change("object", stage="on")
-        await scribe.delete("object")
-        other = await scribe.create("other", stage="on")
+        created = await any_author.create("object", stage="off")
+        begun = await any_author.change("object", stage="on")
+        stayed = await any_author.change("object", stage="on")
+        ceased = await any_author.change("object", stage="off")
+        again = await any_author.change("object", stage="on")
+        await any_author.delete("object")
+        other = await any_author.create("other", stage="on")
         for watch in labelled:
             await watch.until_seen(other)
         for watch in named:
@@ -89,17 +89,17 @@ async def test_objects_that_begin_or_cease_to_match_are_added_or_deleted_at_the_
         modified = [Event("MODIFIED", revision) for revision in (begun, stayed, ceased, again)]
         assert watch.events == [Event("ADDED", created), *modified, Event("DELETED", deleted)]
     for form in Representation:
-        async with opened(client, scribe, start, timeout=120, representation=form, selectors=LABELLED) as stream:
+        async with opened(client, any_author, start, timeout=120, representation=form, selectors=LABELLED) as stream:
             assert [event_of(frame) async for _, frame in up_to(other, stream)] == matching
 
 
-async def test_form_that_the_server_does_not_know_is_not_acceptable_and_the_next_simpler_one_is_taken(
-    client: Client, scribe: Author, monkeypatch: pytest.MonkeyPatch
+async def test_unknown_form_is_not_acceptable_and_the_next_simpler_form_is_used(
+    client: Client, any_author: Author, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(forms, "_TABLE", forms._TABLE.replace("v=v1", "v=v0"))
-    watch = Watch(client, scribe.resource, scribe.namespace, representation=Representation.TABLE)
+    watch = Watch(client, any_author.resource, any_author.namespace, representation=Representation.TABLE)
     async with watching(watch):
-        created = await scribe.create("object")
+        created = await any_author.create("object")
         await watch.until_seen(created)
     (failed,) = watch.said(ListFailed)
     assert (failed.failure.status, failed.failure.reason) == (406, Reason.NOT_ACCEPTABLE)

@@ -1,4 +1,4 @@
-"""What revisions mean. The revision clock stands on this file."""
+"""What revisions mean: the facts that the revision clock relies on."""
 
 import asyncio
 import itertools
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.patient
 BUSY_SECONDS = 2.0
 ENOUGH = 50  # reads, and writes: a busy machine takes longer
 FAR = 1_000_000
-"""Revisions that no test will ever see."""
+"""More revisions than all tests write."""
 
 
 async def listed(client: Client, request: ListRequest, representation: Representation) -> int:
@@ -35,7 +35,7 @@ async def listed(client: Client, request: ListRequest, representation: Represent
 
 
 class Typewriter:
-    """Writes as fast as the apiserver takes it, in a thread of its own, and notes every write."""
+    """Writes as fast as the apiserver accepts it, in its own thread, and records every write."""
 
     def __init__(self, writer: Writer, collection: str) -> None:
         self.writes: list[Write] = []
@@ -66,8 +66,8 @@ def typewriter(cluster: Cluster, namespace: str) -> Iterator[Typewriter]:
         yield Typewriter(writer, CONFIGMAPS.path(namespace))
 
 
-async def readings_meanwhile(client: Client, typewriter: Typewriter, *resources: Resource) -> list[Reading]:
-    """Consistent reads of resources, one after the other of each, while the typewriter runs."""
+async def read_while_writing(client: Client, typewriter: Typewriter, *resources: Resource) -> list[Reading]:
+    """Return consistent reads of resources, made while the typewriter writes."""
     readings: list[Reading] = []
 
     async def keep_reading(resource: Resource) -> None:
@@ -81,29 +81,29 @@ async def readings_meanwhile(client: Client, typewriter: Typewriter, *resources:
 
 
 def expect_all_finished_and_none_not_begun(readings: list[Reading], writes: list[Write]) -> None:
-    """Each reading has every write that had finished before it, and none that had not begun after it."""
+    """Expect that each reading covers every write that finished before it, and none that began after it."""
     for reading in readings:
         finished = [write.revision or 0 for write in writes if write.after < reading.sent]
         not_begun = [write.revision or 0 for write in writes if write.before > reading.answered]
         assert max(finished, default=0) <= reading.revision < min(not_begun, default=2**63)
 
 
-async def test_consistent_read_has_every_write_that_had_finished_and_none_that_had_not_begun(
+async def test_consistent_read_covers_every_finished_write_and_no_later_one(
     client: Client, typewriter: Typewriter
 ) -> None:
-    readings = await readings_meanwhile(client, typewriter, EVENTS, CONFIGMAPS, LEASES, NODES)
+    readings = await read_while_writing(client, typewriter, EVENTS, CONFIGMAPS, LEASES, NODES)
     expect_all_finished_and_none_not_begun(readings, typewriter.writes)
 
 
 @only(lambda backend: not backend.simulated, "a simulated cluster has one apiserver")
-async def test_so_it_is_when_it_was_written_through_another_apiserver(
+async def test_consistent_read_covers_every_finished_write_through_another_apiserver(
     split_client: Client, typewriter: Typewriter
 ) -> None:
-    readings = await readings_meanwhile(split_client, typewriter, CONFIGMAPS, LEASES, NODES)
+    readings = await read_while_writing(split_client, typewriter, CONFIGMAPS, LEASES, NODES)
     expect_all_finished_and_none_not_begun(readings, typewriter.writes)
 
 
-async def test_consistent_reads_never_go_backwards_whatever_they_read(client: Client, typewriter: Typewriter) -> None:
+async def test_consistent_reads_of_all_resources_never_go_backwards(client: Client, typewriter: Typewriter) -> None:
     with typewriter:
         for _ in range(20):
             readings = [await read(client, resource) for resource in (EVENTS, CONFIGMAPS, LEASES, NODES, PODS)]
@@ -111,7 +111,7 @@ async def test_consistent_reads_never_go_backwards_whatever_they_read(client: Cl
             assert revisions == sorted(revisions)
 
 
-async def test_revision_of_a_consistent_read_depends_neither_on_the_place_nor_on_the_form(
+async def test_revision_of_a_consistent_read_is_the_same_for_all_resources_and_forms(
     client: Client, author: Author
 ) -> None:
     await author.create("one")
@@ -124,12 +124,14 @@ async def test_revision_of_a_consistent_read_depends_neither_on_the_place_nor_on
             *((read(client, resource, namespace)) for resource, namespace in (*places, (NAMESPACES, ""))),
         )
         after = await read(client, EVENTS)
-        if before.revision == after.revision:  # nobody wrote in between
+        if before.revision == after.revision:  # nothing was written in between
             assert {getattr(one, "revision", one) for one in same} == {before.revision}
             return
 
 
-async def test_any_revision_is_one_that_was_there(client: Client, writer: Writer, author: Author) -> None:
+async def test_read_of_any_revision_returns_a_past_or_current_revision(
+    client: Client, writer: Writer, author: Author
+) -> None:
     created = await author.create("one")
     any_revision = await get(writer, CONFIGMAPS.path(author.namespace), resourceVersion="0")
     newest = await read(client, CONFIGMAPS)
@@ -137,7 +139,7 @@ async def test_any_revision_is_one_that_was_there(client: Client, writer: Writer
     assert created <= newest.revision
 
 
-async def test_limit_is_ignored_where_any_revision_will_do(writer: Writer, author: Author) -> None:
+async def test_limit_is_ignored_in_a_list_of_any_revision(writer: Writer, author: Author) -> None:
     for number in range(3):
         newest = await author.create(f"object-{number}")
     path = CONFIGMAPS.path(author.namespace)
@@ -148,16 +150,16 @@ async def test_limit_is_ignored_where_any_revision_will_do(writer: Writer, autho
 
 
 @pytest.mark.parametrize("resource", [CONFIGMAPS, EVENTS], ids=["cached", "uncached"])
-async def test_list_not_older_than_a_revision_is_not_older(writer: Writer, author: Author, resource: Resource) -> None:
+async def test_list_not_older_than_returns_that_revision_or_a_newer_one(
+    writer: Writer, author: Author, resource: Resource
+) -> None:
     for number in range(5):
         created = await author.create(f"object-{number}")
         found = await get(writer, resource.path(), resourceVersion=str(created), resourceVersionMatch="NotOlderThan")
         assert int(found["metadata"]["resourceVersion"]) >= created
 
 
-async def test_list_of_a_future_revision_waits_for_the_cache_and_then_is_too_large(
-    client: Client, writer: Writer
-) -> None:
+async def test_cached_list_of_a_future_revision_waits_and_is_then_refused(client: Client, writer: Writer) -> None:
     future = str((await read(client, EVENTS)).revision + FAR)
     began = time.monotonic()
     failure = await refusal(writer, CONFIGMAPS.path("default"), resourceVersion=future)
@@ -165,7 +167,7 @@ async def test_list_of_a_future_revision_waits_for_the_cache_and_then_is_too_lar
     assert (failure.status, failure.reason, failure.retry_after) == (504, Reason.FUTURE_REVISION, 1)
 
 
-async def test_list_of_a_future_revision_without_a_cache_is_too_large_at_once(client: Client, writer: Writer) -> None:
+async def test_uncached_list_of_a_future_revision_is_refused_at_once(client: Client, writer: Writer) -> None:
     future = str((await read(client, EVENTS)).revision + FAR)
     failure = await refusal(writer, EVENTS.path("default"), resourceVersion=future)
     assert (failure.status, failure.reason, failure.retry_after) == (504, Reason.FUTURE_REVISION, None)

@@ -1,4 +1,4 @@
-"""Every strategy, from its first request to its next list: what is written arrives once, in order, and as news."""
+"""Every strategy, from its first request to its next list: each write arrives once, in order and live."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ import pytest
 from tests.contract.backend import only
 from tests.contract.cluster import CONFIGMAPS, EVENTS, Author, Cluster, RealCluster, SimulatedCluster, connection
 from tests.contract.watch import Event, Interrupted, Watch, starting, synced
-from watchslo.kube.client import Client, Page, Stream
+from watchslo.kube.client import Client, Page, WatchResponse
 from watchslo.kube.limiter import Limiter
 from watchslo.watch.failure import Failure, Phase, Reason, because
 from watchslo.watch.messages import (
@@ -39,7 +39,7 @@ THERE = 5
 
 
 class Busy:
-    """An author who never rests. `written` are the revisions of all that was ever there, in their order."""
+    """An author that writes all the time. `written` are the revisions of all writes, in order."""
 
     def __init__(self, author: Author) -> None:
         self.written: list[int] = []
@@ -60,7 +60,7 @@ class Busy:
             await working
 
     async def more(self, _: ListRequest | None = None) -> None:
-        """Waits until some more has been written."""
+        """Wait for four more writes."""
         goal = len(self.written) + 4
         while len(self.written) < goal:
             self._changed.clear()
@@ -73,16 +73,16 @@ class Busy:
 
 
 @EVERY_STRATEGY
-async def test_all_that_is_written_after_the_list_arrives_once_and_in_order(
-    client: Client, scribe: Author, strategy: Strategy
+async def test_all_writes_after_the_list_arrive_once_and_in_order(
+    client: Client, any_author: Author, strategy: Strategy
 ) -> None:
-    busy = Busy(scribe)
-    watch = Watch(client, scribe.resource, scribe.namespace, strategy=strategy, page_size=2, delay=busy.more)
+    busy = Busy(any_author)
+    watch = Watch(client, any_author.resource, any_author.namespace, strategy=strategy, page_size=2, delay=busy.more)
     async with busy.at_work(), starting(watch):
         await watch.until_said(ListDone)
         await watch.until_watching()
         await busy.more()
-        with watch.closed_meanwhile():
+        with watch.while_closed():
             await busy.more()
         await watch.until_watching()
         await busy.more()
@@ -99,21 +99,21 @@ async def test_all_that_is_written_after_the_list_arrives_once_and_in_order(
 
 
 @EVERY_STRATEGY
-async def test_strategy_lists_anew_when_its_revision_is_history_and_says_how_much_it_missed(
-    client: Client, cluster: Cluster, reporter: Author, strategy: Strategy
+async def test_strategy_relists_after_a_410_and_reports_the_gap(
+    client: Client, cluster: Cluster, event_author: Author, strategy: Strategy
 ) -> None:
-    await reporter.create("object")
-    watch = Watch(client, EVENTS, reporter.namespace, strategy=strategy)
+    await event_author.create("object")
+    watch = Watch(client, EVENTS, event_author.namespace, strategy=strategy)
     async with synced(watch):
-        seen = await reporter.change("object")
+        seen = await event_author.change("object")
         await watch.until_seen(seen)
-        with watch.closed_meanwhile():
-            await reporter.change("object")
-            missed = await reporter.change("object")
+        with watch.while_closed():
+            await event_author.change("object")
+            missed = await event_author.change("object")
             await cluster.compact()
         await watch.until_said(ListDone, times=2)
         await watch.until_watching()
-        live = await reporter.change("object")
+        live = await event_author.change("object")
         await watch.until_seen(live)
     assert watch.said(Expired) == [Expired(Phase.STREAM)]
     assert [fact.reason for fact in watch.said(Relisted)] == [RelistReason.START, RelistReason.EXPIRED]
@@ -123,11 +123,11 @@ async def test_strategy_lists_anew_when_its_revision_is_history_and_says_how_muc
     assert watch.events == [Event("MODIFIED", seen), Event("MODIFIED", live)]
 
 
-# Lists whose history is forgotten between two pages
+# Lists with a compaction between two pages
 
 
 class WithoutOffer(Client):
-    """Its apiserver offers nothing to go on with when a continue token has expired."""
+    """A client of an apiserver that offers no new token when a continue token has expired."""
 
     async def list_page(self, *question: Any, **how: Any) -> Page | Failure:
         answer = await super().list_page(*question, **how)
@@ -135,68 +135,68 @@ class WithoutOffer(Client):
 
 
 async def interrupted_by_a_compaction(
-    client: Client, cluster: Cluster, reporter: Author, strategy: Strategy
+    client: Client, cluster: Cluster, event_author: Author, strategy: Strategy
 ) -> tuple[Watch, list[Event]]:
-    """A watch whose list was under way when its history was forgotten, and what happened after the first page."""
+    """Return a watch with a compaction during its list, and the events after its first page."""
     for number in range(THERE):
-        await reporter.create(f"object-{number}")
-    watch = Interrupted(client, reporter, strategy)
+        await event_author.create(f"object-{number}")
+    watch = Interrupted(client, event_author, strategy)
     async with starting(watch):
         await watch.interruption.wait()
-        meanwhile = await reporter.create("zzz-meanwhile")
-        if strategy is PARALLEL:  # the watch beside the list brings it, but has to be there before it is forgotten
-            await watch.until_seen(meanwhile)
+        concurrent = await event_author.create("zzz-concurrent")
+        if strategy is PARALLEL:  # the parallel watch must bring it before the compaction
+            await watch.until_seen(concurrent)
         await cluster.compact()
-        watch.go_on.set()
+        watch.resume.set()
         await watch.until_said(ListDone)
         await watch.until_watching()
-        live = await reporter.create("zzz-live")
+        live = await event_author.create("zzz-live")
         await watch.until_seen(live)
     assert watch.said(Expired) == [Expired(Phase.LIST)]
     assert [fact.reason for fact in watch.said(Relisted)] == [RelistReason.START]
     (done,) = watch.said(ListDone)
     assert (done.items, done.pages) == (THERE + 1, 3)
-    assert meanwhile <= done.revision < live
-    return watch, [Event("ADDED", meanwhile), Event("ADDED", live)]
+    assert concurrent <= done.revision < live
+    return watch, [Event("ADDED", concurrent), Event("ADDED", live)]
 
 
 @PAGED_STRATEGIES
-async def test_list_whose_token_has_expired_goes_on_from_there_where_it_may(
-    client: Client, cluster: Cluster, reporter: Author, strategy: Strategy
+async def test_list_with_an_expired_token_continues_with_the_offered_token(
+    client: Client, cluster: Cluster, event_author: Author, strategy: Strategy
 ) -> None:
-    watch, happened = await interrupted_by_a_compaction(client, cluster, reporter, strategy)
+    watch, happened = await interrupted_by_a_compaction(client, cluster, event_author, strategy)
     assert watch.events == (happened if strategy is PARALLEL else happened[1:])
     assert sum(isinstance(request, ListRequest) for request in watch.requests) == 4
 
 
 @PAGED_STRATEGIES
-async def test_list_whose_token_has_expired_begins_again_where_nothing_is_offered(
-    cluster: Cluster, reporter: Author, strategy: Strategy
+async def test_list_with_an_expired_token_starts_again_without_an_offered_token(
+    cluster: Cluster, event_author: Author, strategy: Strategy
 ) -> None:
     async with WithoutOffer(connection(cluster.access()), Limiter(1e6), lambda *_: None) as client:
-        watch, happened = await interrupted_by_a_compaction(client, cluster, reporter, strategy)
+        watch, happened = await interrupted_by_a_compaction(client, cluster, event_author, strategy)
     assert watch.events == (happened if strategy is PARALLEL else happened[1:])
     assert sum(isinstance(request, ListRequest) for request in watch.requests) == 5
 
 
-async def test_parallel_emits_what_happens_during_its_list_as_it_happens(client: Client, scribe: Author) -> None:
+async def test_parallel_list_emits_concurrent_events_at_once(client: Client, any_author: Author) -> None:
     for number in range(THERE):
-        await scribe.create(f"object-{number}")
-    watch = Interrupted(client, scribe, PARALLEL)
+        await any_author.create(f"object-{number}")
+    watch = Interrupted(client, any_author, PARALLEL)
     async with starting(watch):
         await watch.interruption.wait()
-        meanwhile = [await scribe.change("object-4"), await scribe.create("zzz")]
-        await watch.until_seen(meanwhile[-1])
-        assert watch.events == [Event("MODIFIED", meanwhile[0]), Event("ADDED", meanwhile[1])]
+        concurrent = [await any_author.change("object-4"), await any_author.create("zzz")]
+        await watch.until_seen(concurrent[-1])
+        assert watch.events == [Event("MODIFIED", concurrent[0]), Event("ADDED", concurrent[1])]
         assert not watch.said(ListDone)
-        watch.go_on.set()
+        watch.resume.set()
         await watch.until_said(ListDone)
-        after = await scribe.change("zzz")
+        after = await any_author.change("zzz")
         await watch.until_seen(after)
     (done,) = watch.said(ListDone)
-    assert done.revision < meanwhile[0]
+    assert done.revision < concurrent[0]
     assert done.items == THERE
-    assert [event.revision for event in watch.events] == [*meanwhile, after]
+    assert [event.revision for event in watch.events] == [*concurrent, after]
     assert not watch.said(OutOfOrder)
 
 
@@ -204,14 +204,14 @@ async def test_parallel_emits_what_happens_during_its_list_as_it_happens(client:
 
 
 @STREAMS_LISTS
-async def test_streamed_list_is_no_news(client: Client, scribe: Author) -> None:
+async def test_streamed_list_emits_no_live_events(client: Client, any_author: Author) -> None:
     for number in range(THERE):
-        newest = await scribe.create(f"object-{number}")
-    watch = Watch(client, scribe.resource, scribe.namespace, strategy=STREAM)
+        newest = await any_author.create(f"object-{number}")
+    watch = Watch(client, any_author.resource, any_author.namespace, strategy=STREAM)
     async with synced(watch):
-        changed = await scribe.change("object-0")
+        changed = await any_author.change("object-0")
         await watch.until_seen(changed)
-    assert sum(fact.count for fact in watch.said(InitialEvents)) == THERE  # noted as they come
+    assert sum(fact.count for fact in watch.said(InitialEvents)) == THERE  # reported in parts
     (done,) = watch.said(ListDone)
     assert (done.strategy, done.items) == (STREAM.name, THERE)
     assert newest <= done.revision < changed
@@ -220,7 +220,7 @@ async def test_streamed_list_is_no_news(client: Client, scribe: Author) -> None:
 
 
 async def fall_back(client: Client, author: Author) -> None:
-    """Two watches of an apiserver that streams no lists."""
+    """Expect that the first of two watches falls back to pages, and the second one starts with pages."""
     known = StreamedLists()
     created = await author.create("object")
     first, second = (
@@ -244,21 +244,23 @@ def asks_for_streamed_lists(watch: Watch) -> int:
     return sum(isinstance(request, WatchRequest) and request.revision is None for request in watch.requests)
 
 
-async def test_stream_falls_back_to_pages_where_the_gate_is_off_and_remembers_it(
-    split_client: Client, beside_author: Author
+async def test_streamed_list_falls_back_to_pages_once_where_the_gate_is_off(
+    split_client: Client, prompt_author: Author
 ) -> None:
-    await fall_back(split_client, beside_author)
+    await fall_back(split_client, prompt_author)
 
 
 @only(lambda backend: not backend.watch_list, "lists are not streamed before 1.32, by default")
-async def test_stream_falls_back_to_pages_where_the_gate_is_off_by_default(client: Client, scribe: Author) -> None:
-    await fall_back(client, scribe)
+async def test_streamed_list_falls_back_to_pages_once_where_the_gate_is_off_by_default(
+    client: Client, any_author: Author
+) -> None:
+    await fall_back(client, any_author)
 
 
-class Half(Stream):
-    """A watch that breaks off after two objects; `cut` once it has. If it brings an error instead, that is all."""
+class Half(WatchResponse):
+    """A watch that breaks off after two objects, and is `cut` then; an error is passed on as it is."""
 
-    def __init__(self, whole: Stream) -> None:
+    def __init__(self, whole: WatchResponse) -> None:
         self.cut = False
         self._whole = whole
 
@@ -279,12 +281,12 @@ class Half(Stream):
 
 
 class Interrupting(Client):
-    """Its first streamed list that brings objects breaks off."""
+    """A client whose first streamed list with objects breaks off."""
 
     broken = False
 
     @contextlib.asynccontextmanager
-    async def watch(self, *question: Any, **how: Any) -> AsyncIterator[Stream | Failure]:
+    async def watch(self, *question: Any, **how: Any) -> AsyncIterator[WatchResponse | Failure]:
         async with super().watch(*question, **how) as stream:
             if self.broken or isinstance(stream, Failure):
                 yield stream
@@ -295,16 +297,16 @@ class Interrupting(Client):
 
 
 @STREAMS_LISTS
-async def test_streamed_list_that_is_cut_starts_again(cluster: Cluster, scribe: Author) -> None:
+async def test_interrupted_streamed_list_starts_again(cluster: Cluster, any_author: Author) -> None:
     for number in range(THERE):
-        await scribe.create(f"object-{number}")
+        await any_author.create(f"object-{number}")
     async with Interrupting(connection(cluster.access()), Limiter(1e6), lambda *_: None) as client:
-        watch = Watch(client, scribe.resource, scribe.namespace, strategy=STREAM)
+        watch = Watch(client, any_author.resource, any_author.namespace, strategy=STREAM)
         async with synced(watch):
-            changed = await scribe.change("object-0")
+            changed = await any_author.change("object-0")
             await watch.until_seen(changed)
     failed = [fact.failure.reason for fact in watch.said(ListFailed)]
-    # Where the apiserver's cache is late for longer than it waits for it, it says so, and is asked again.
+    # If its cache is late for too long, the apiserver refuses the list, and the list is requested again.
     assert [reason for reason in failed if reason is not Reason.FUTURE_REVISION] == [Reason.RESET]
     (done,) = watch.said(ListDone)
     assert (done.strategy, done.items) == (STREAM.name, THERE)
@@ -316,7 +318,7 @@ async def test_streamed_list_that_is_cut_starts_again(cluster: Cluster, scribe: 
 
 
 class Balanced(Client):
-    """Behind its load balancer, lists come to one apiserver and watches to another, which may forget everything."""
+    """A client behind a load balancer: lists go to one apiserver and watches to another, which can answer 410."""
 
     def __init__(self, lists: Client, watches: Client) -> None:
         self.forgets = False
@@ -327,7 +329,7 @@ class Balanced(Client):
         return await self._for_lists.list_page(*question, **how)
 
     @contextlib.asynccontextmanager
-    async def watch(self, *question: Any, **how: Any) -> AsyncIterator[Stream | Failure]:
+    async def watch(self, *question: Any, **how: Any) -> AsyncIterator[WatchResponse | Failure]:
         if self.forgets:
             self.forgets = False
             yield because(Reason.EXPIRED, phase=Phase.OPEN)
@@ -337,23 +339,23 @@ class Balanced(Client):
 
 
 @only(lambda backend: not backend.simulated, "a simulated cluster has one apiserver")
-async def test_list_from_a_cache_that_is_behind_is_time_travel_and_nothing_to_watch_from(
-    split_cluster: Cluster, split_client: Client, beside_client: Client, beside_author: Author
+async def test_list_from_an_older_cache_is_time_travel_and_is_repeated_in_pages(
+    split_cluster: Cluster, split_client: Client, prompt_client: Client, prompt_author: Author
 ) -> None:
     assert isinstance(split_cluster, RealCluster)
-    client = Balanced(lists=split_client, watches=beside_client)
-    watch = Watch(client, CONFIGMAPS, beside_author.namespace, strategy=CACHE)
+    client = Balanced(lists=split_client, watches=prompt_client)
+    watch = Watch(client, CONFIGMAPS, prompt_author.namespace, strategy=CACHE)
     async with synced(watch):
         async with split_cluster.frozen():
-            created = await beside_author.create("object")
+            created = await prompt_author.create("object")
             await watch.until_seen(created)
             client.forgets = True
-            with watch.closed_meanwhile():
+            with watch.while_closed():
                 pass
             await watch.until_said(TimeTravel)
         await watch.until_said(ListDone, times=2)
         await watch.until_watching()
-        changed = await beside_author.change("object")
+        changed = await prompt_author.change("object")
         await watch.until_seen(changed)
     assert [fact.back > 0 for fact in watch.said(TimeTravel)] == [True]
     assert [fact.strategy for fact in watch.said(ListDone)] == [CACHE.name, PAGED.name]
@@ -361,13 +363,13 @@ async def test_list_from_a_cache_that_is_behind_is_time_travel_and_nothing_to_wa
 
 
 async def expire(cluster: SimulatedCluster) -> None:
-    """Ends the watches of config maps in a 410, once: it strikes at once, and again every five seconds."""
+    """End the watches of config maps with 410, once: the fault acts at once, and again every five seconds."""
     async with cluster.fault("expired", CONFIGMAPS):
         pass
 
 
 @only(lambda backend: backend.simulated, "caches freeze in simulated clusters only")
-async def test_list_from_a_frozen_cache_is_time_travel_and_nothing_to_watch_from(
+async def test_list_from_a_frozen_cache_is_time_travel_and_is_repeated_in_pages(
     client: Client, cluster: Cluster, author: Author
 ) -> None:
     assert isinstance(cluster, SimulatedCluster)
@@ -376,7 +378,8 @@ async def test_list_from_a_frozen_cache_is_time_travel_and_nothing_to_watch_from
         async with cluster.fault("frozen-cache", CONFIGMAPS):
             created = await author.create("object")
             await expire(cluster)
-            await watch.until_said(ListDone, times=2)  # in pages, as nobody can watch from the cache's revision
+            # The second list is in pages, because a watch from the revision of the cache is impossible.
+            await watch.until_said(ListDone, times=2)
             await watch.until_watching()
             await author.change("object")
             await expire(cluster)

@@ -1,4 +1,4 @@
-"""Watches that begin with all objects there are (WatchList): what they bring, how that ends, and who refuses it."""
+"""Streamed lists (WatchList): their events, their end, and the apiservers that refuse them."""
 
 import contextlib
 import json
@@ -12,7 +12,7 @@ from tests.contract.cluster import SECRETS, Author, Cluster, client_of
 from tests.contract.watch import EVERYTHING, narrow_socket, now, opened
 from tests.support.writer import Writer
 from watchslo.kube import client as kube_client
-from watchslo.kube.client import Client, Selectors, Stream
+from watchslo.kube.client import Client, Selectors, WatchResponse
 from watchslo.kube.representation import Representation
 from watchslo.watch.failure import Failure, Reason
 from watchslo.watch.messages import WatchRequest
@@ -27,8 +27,8 @@ END = {"k8s.io/initial-events-end": "true"}
 Line = dict[str, Any]
 
 
-async def lines(stream: Stream) -> AsyncIterator[Line]:
-    """What a watch brings, as it stands there."""
+async def lines(stream: WatchResponse) -> AsyncIterator[Line]:
+    """Yield the lines of a watch as JSON."""
     rest = b""
     while not isinstance(arrived := await stream.read(), Failure):
         *whole, rest = (rest + arrived[1]).split(b"\n")
@@ -40,7 +40,7 @@ async def lines(stream: Stream) -> AsyncIterator[Line]:
 async def streamed(
     client: Client, author: Author, **how: Any
 ) -> AsyncIterator[tuple[list[Line], Line, AsyncIterator[Line]]]:
-    """The initial events, the bookmark behind them, and what comes then."""
+    """Give the initial events, the bookmark after them, and the lines that follow."""
     while True:
         async with opened(client, author, None, timeout=120, **how) as stream:
             arriving = lines(stream)
@@ -54,13 +54,13 @@ async def streamed(
 
 
 async def whole_list(client: Client, author: Author, **how: Any) -> tuple[list[Line], Line]:
-    """The same, for who does not stay for what comes then."""
+    """Return the initial events and the bookmark after them."""
     async with streamed(client, author, **how) as (initial, end, _):
         return initial, end
 
 
 def is_late(brought: list[Line]) -> bool:
-    """Whether nothing came but that the apiserver's cache is late, by more than it waits for it."""
+    """Return whether the only line is a 504: the cache of the apiserver was late for too long."""
     return [line["object"].get("code") for line in brought] == [504]
 
 
@@ -70,13 +70,13 @@ def revision_of(line: Line) -> int:
 
 @STREAMS_LISTS
 @ALL_FORMS
-async def test_streamed_list_is_what_is_there_then_a_bookmark_that_says_so_then_what_comes(
-    client: Client, scribe: Author, representation: Representation
+async def test_streamed_list_brings_objects_then_a_bookmark_then_live_events(
+    client: Client, any_author: Author, representation: Representation
 ) -> None:
-    created = [await scribe.create(f"object-{number}") for number in range(4)]
-    changed = await scribe.change("object-0")
-    async with streamed(client, scribe, representation=representation) as (initial, end, arriving):
-        live = [await scribe.change("object-1"), await scribe.create("another")]
+    created = [await any_author.create(f"object-{number}") for number in range(4)]
+    changed = await any_author.change("object-0")
+    async with streamed(client, any_author, representation=representation) as (initial, end, arriving):
+        live = [await any_author.change("object-1"), await any_author.create("another")]
         after = [await anext(arriving) for _ in live]
     assert {line["type"] for line in initial} == {"ADDED"}
     assert sorted(map(revision_of, initial)) == [*created[1:], changed]
@@ -87,31 +87,31 @@ async def test_streamed_list_is_what_is_there_then_a_bookmark_that_says_so_then_
 
 
 @STREAMS_LISTS
-async def test_streamed_list_comes_in_the_order_of_names_not_of_revisions(client: Client, scribe: Author) -> None:
-    names = [await scribe.create(f"object-{number}") for number in (2, 0, 1)]
-    initial, _ = await whole_list(client, scribe)
+async def test_streamed_list_is_ordered_by_name_not_by_revision(client: Client, any_author: Author) -> None:
+    names = [await any_author.create(f"object-{number}") for number in (2, 0, 1)]
+    initial, _ = await whole_list(client, any_author)
     assert [revision_of(line) for line in initial] == [names[1], names[2], names[0]]
 
 
 @STREAMS_LISTS
-async def test_streamed_list_of_nothing_is_a_bookmark_of_this_moment(client: Client, scribe: Author) -> None:
+async def test_empty_streamed_list_is_a_bookmark_of_the_current_revision(client: Client, any_author: Author) -> None:
     before = await now(client)
-    initial, end = await whole_list(client, scribe)
+    initial, end = await whole_list(client, any_author)
     assert initial == []
     assert before <= revision_of(end) <= await now(client)
 
 
 @STREAMS_LISTS
-async def test_streamed_list_follows_selectors(client: Client, scribe: Author) -> None:
-    await scribe.create("off", stage="off")
-    chosen = await scribe.create("on", stage="on")
-    initial, end = await whole_list(client, scribe, selectors=Selectors(labels="stage=on"))
+async def test_streamed_list_follows_selectors(client: Client, any_author: Author) -> None:
+    await any_author.create("off", stage="off")
+    chosen = await any_author.create("on", stage="on")
+    initial, end = await whole_list(client, any_author, selectors=Selectors(labels="stage=on"))
     assert [revision_of(line) for line in initial] == [chosen]
     assert revision_of(end) >= chosen
 
 
 @STREAMS_LISTS
-async def test_streamed_list_has_all_that_was_written_before_it_was_asked_for(client: Client, author: Author) -> None:
+async def test_streamed_list_has_all_writes_from_before_its_request(client: Client, author: Author) -> None:
     for number in range(20):
         created = await author.create(f"object-{number:02}")
         initial, end = await whole_list(client, author)
@@ -121,13 +121,13 @@ async def test_streamed_list_has_all_that_was_written_before_it_was_asked_for(cl
 
 @only(
     lambda backend: backend.watch_list and not backend.simulated,
-    "lists are streamed since 1.32, by default, and simulated watches have room for bytes, not for events",
+    "lists are streamed since 1.32, by default, and simulated watches limit bytes, not events",
 )
-async def test_streamed_list_can_end_early_when_more_happens_meanwhile_than_a_watch_has_room_for(
+async def test_streamed_list_ends_early_when_concurrent_events_overflow_its_queue(
     cluster: Cluster, writer: Writer, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Apiservers send the objects first, and until then give a watch room for a second of events, ten at least. With the
-    # bookmark among these, which comes within a second or so, the list is sent to its end: not at each of these tries.
+    # Apiservers send the objects first, and queue at least ten events, or those of a second, in the meantime. If the
+    # bookmark comes before the queue is full, within about a second, the list is sent to its end: hence several tries.
     large = Author(writer, SECRETS, namespace, {"data": {"filling": "eHh4" * 50_000}})
     small = Author(writer, SECRETS, namespace, {"data": {}})
     monkeypatch.setattr(kube_client, "_socket", narrow_socket)
@@ -142,7 +142,7 @@ async def test_streamed_list_can_end_early_when_more_happens_meanwhile_than_a_wa
             if len(brought) < len(there) and not is_late(brought):
                 assert {*map(revision_of, brought)} < {*there}
                 return
-    pytest.fail(f"{MOST_TRIES} lists came to their end")
+    pytest.fail(f"{MOST_TRIES} lists were complete")
 
 
 async def refused(client: Client, author: Author, representation: Representation) -> Failure:
@@ -154,16 +154,16 @@ async def refused(client: Client, author: Author, representation: Representation
 
 @ALL_FORMS
 async def test_streamed_list_is_invalid_where_the_gate_is_off(
-    split_client: Client, beside_author: Author, representation: Representation
+    split_client: Client, prompt_author: Author, representation: Representation
 ) -> None:
-    failure = await refused(split_client, beside_author, representation)
+    failure = await refused(split_client, prompt_author, representation)
     assert (failure.status, failure.reason) == (422, Reason.NO_STREAMED_LISTS)
 
 
 @only(lambda backend: not backend.watch_list, "lists are not streamed before 1.32, by default")
 @ALL_FORMS
-async def test_streamed_list_is_invalid_where_it_is_off_by_default(
-    client: Client, scribe: Author, representation: Representation
+async def test_streamed_list_is_invalid_where_the_gate_is_off_by_default(
+    client: Client, any_author: Author, representation: Representation
 ) -> None:
-    failure = await refused(client, scribe, representation)
+    failure = await refused(client, any_author, representation)
     assert (failure.status, failure.reason) == (422, Reason.NO_STREAMED_LISTS)

@@ -1,4 +1,4 @@
-"""Watches: how they start, what they bring, how they end, and that nothing is lost from one to the next."""
+"""Watches: their start, their events, their end, and that no event is lost between two of them."""
 
 import asyncio
 import time
@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.contract.backend import Backend
-from tests.contract.cluster import CONFIGMAPS, EVENTS, JOBS, NODES, SECRETS, Author, Cluster, client_of
+from tests.contract.cluster import CONFIGMAPS, EVENTS, JOBS, REPLICASETS, SECRETS, Author, Cluster, client_of
 from tests.contract.watch import Event, Watch, frames, narrow_socket, now, opened, read, revision_of, up_to, watching
 from tests.support.writer import Writer, configmap
 from watchslo.kube import client as kube_client
@@ -30,44 +30,42 @@ ALL_FORMS = pytest.mark.parametrize("representation", list(Representation))
 
 
 def started_once(watch: Watch) -> bool:
-    """Whether it never had to start over, and was never told anything twice."""
+    """Return whether it never relisted, and never received an event twice."""
     return [fact.reason for fact in watch.said(Relisted)] == [RelistReason.START] and not watch.said(OutOfOrder)
 
 
 @ALL_FORMS
-async def test_tail_lists_nothing_and_watches_what_comes(
-    client: Client, scribe: Author, representation: Representation
-) -> None:
-    await scribe.create("old")
-    watch = Watch(client, scribe.resource, scribe.namespace, representation=representation)
+async def test_tail_brings_only_new_events(client: Client, any_author: Author, representation: Representation) -> None:
+    await any_author.create("old")
+    watch = Watch(client, any_author.resource, any_author.namespace, representation=representation)
     async with watching(watch):
-        created = await scribe.create("new")
-        changed = await scribe.change("old")
+        created = await any_author.create("new")
+        changed = await any_author.change("old")
         await watch.until_seen(changed)
     assert [done.items for done in watch.said(ListDone)] == [0]
     assert watch.events == [Event("ADDED", created), Event("MODIFIED", changed)]
 
 
-async def test_paged_lists_what_is_there_and_watches_what_comes(client: Client, scribe: Author) -> None:
-    await scribe.create("old")
-    watch = Watch(client, scribe.resource, scribe.namespace, strategy=PAGED)
+async def test_paged_lists_existing_objects_and_brings_new_events(client: Client, any_author: Author) -> None:
+    await any_author.create("old")
+    watch = Watch(client, any_author.resource, any_author.namespace, strategy=PAGED)
     async with watching(watch):
-        created = await scribe.create("new")
+        created = await any_author.create("new")
         await watch.until_seen(created)
     assert [done.items for done in watch.said(ListDone)] == [1]
     assert watch.events == [Event("ADDED", created)]
 
 
-async def test_every_change_comes_once_and_in_order(client: Client, scribe: Author) -> None:
-    watch = Watch(client, scribe.resource, scribe.namespace)
+async def test_every_change_arrives_once_and_in_order(client: Client, any_author: Author) -> None:
+    watch = Watch(client, any_author.resource, any_author.namespace)
     async with watching(watch):
-        revisions = [await scribe.create("object")] + [await scribe.change("object") for _ in range(100)]
+        revisions = [await any_author.create("object")] + [await any_author.change("object") for _ in range(100)]
         await watch.until_seen(revisions[-1])
     assert [event.revision for event in watch.events] == revisions
     assert started_once(watch)
 
 
-async def test_write_that_changes_nothing_is_no_event(client: Client, author: Author, writer: Writer) -> None:
+async def test_write_without_a_change_causes_no_event(client: Client, author: Author, writer: Writer) -> None:
     watch = Watch(client, CONFIGMAPS, author.namespace)
     async with watching(watch):
         created = await author.create("object")
@@ -79,13 +77,13 @@ async def test_write_that_changes_nothing_is_no_event(client: Client, author: Au
     assert watch.events == [Event("ADDED", created), Event("MODIFIED", changed)]
 
 
-async def test_reopened_watch_brings_what_was_missed(client: Client, scribe: Author) -> None:
-    watch = Watch(client, scribe.resource, scribe.namespace)
+async def test_reopened_watch_brings_the_missed_events(client: Client, any_author: Author) -> None:
+    watch = Watch(client, any_author.resource, any_author.namespace)
     async with watching(watch):
-        revisions = [await scribe.create("object")]
+        revisions = [await any_author.create("object")]
         await watch.until_seen(revisions[0])
-        with watch.closed_meanwhile():
-            revisions += [await scribe.change("object") for _ in range(5)]
+        with watch.while_closed():
+            revisions += [await any_author.change("object") for _ in range(5)]
         await watch.until_seen(revisions[-1])
     assert [event.revision for event in watch.events] == revisions
     assert len(watch.said(WatchOpened)) == 2
@@ -93,14 +91,14 @@ async def test_reopened_watch_brings_what_was_missed(client: Client, scribe: Aut
 
 
 async def test_watch_ends_at_its_deadline_and_the_next_one_continues(
-    client: Client, author: Author, reporter: Author, watches_end_after: Callable[[int], None]
+    client: Client, author: Author, event_author: Author, watches_end_after: Callable[[int], None]
 ) -> None:
     watches_end_after(2)
-    watches = {one.resource: Watch(client, one.resource, one.namespace) for one in (author, reporter)}
-    written: dict[Resource, list[int]] = {one.resource: [await one.create("object")] for one in (author, reporter)}
+    watches = {one.resource: Watch(client, one.resource, one.namespace) for one in (author, event_author)}
+    written: dict[Resource, list[int]] = {one.resource: [await one.create("object")] for one in (author, event_author)}
     async with watching(*watches.values()):
         while not all(Reason.DEADLINE in watch.closed() for watch in watches.values()):
-            for one in (author, reporter):
+            for one in (author, event_author):
                 written[one.resource].append(await one.change("object"))
         for resource, watch in watches.items():
             await watch.until_watching()
@@ -130,13 +128,13 @@ async def test_hundreds_of_watches_of_one_client_are_open_at_once(client: Client
     assert all(watch.events == [Event("ADDED", created)] for watch in watches)
 
 
-async def test_bookmark_comes_two_seconds_before_the_deadline_where_the_cache_has_news(
-    client: Client, author: Author, reporter: Author, backend: Backend, watches_end_after: Callable[[int], None]
+async def test_bookmark_comes_two_seconds_before_the_deadline_if_the_cache_has_a_newer_revision(
+    client: Client, author: Author, event_author: Author, backend: Backend, watches_end_after: Callable[[int], None]
 ) -> None:
     watches_end_after(10)
     busy = [Watch(client, CONFIGMAPS, author.namespace, representation=form) for form in Representation]
-    uncached = Watch(client, EVENTS, reporter.namespace)
-    idle, asked = Watch(client, NODES), Watch(client, JOBS)
+    uncached = Watch(client, EVENTS, event_author.namespace)
+    idle, asked = Watch(client, REPLICASETS), Watch(client, JOBS)
 
     async def bookmarked(watch: Watch) -> float:
         await watch.until_said(BookmarkSeen)
@@ -144,9 +142,9 @@ async def test_bookmark_comes_two_seconds_before_the_deadline_where_the_cache_ha
 
     began = time.monotonic()
     async with watching(*busy, uncached, idle, asked):
-        await reporter.create("object")
+        await event_author.create("object")
         created = await author.create("object")
-        await read(client, JOBS)  # it waits until the cache has reached this revision
+        await read(client, JOBS)  # the answer waits until the cache has reached this revision
         for at in await asyncio.gather(*map(bookmarked, busy)):
             assert at - began > 1.0
         for watch in (*busy, uncached, idle, asked):
@@ -166,41 +164,41 @@ async def test_bookmark_comes_two_seconds_before_the_deadline_where_the_cache_ha
     assert bool(asked.said(BookmarkSeen)) is backend.serves_from_cache
 
 
-async def test_bookmark_never_repeats_what_was_replayed(client: Client, author: Author) -> None:
+async def test_bookmark_never_repeats_a_replayed_revision(client: Client, author: Author) -> None:
     revision = await now(client)
     created = await author.create("object")
     async with opened(client, author, revision, timeout=3) as stream:
         assert [revision_of(frame) async for _, frame in frames(stream)] == [created]
 
 
-# How a watch that we ask for directly looks from its first byte to its last
+# The bytes of single watches
 
 
-async def test_watch_opens_at_once_however_quiet_the_resource_is(client: Client, scribe: Author) -> None:
+async def test_watch_of_a_quiet_resource_opens_at_once(client: Client, any_author: Author) -> None:
     revision = await now(client)
     began = time.monotonic()
-    async with opened(client, scribe, revision, timeout=1) as stream:
+    async with opened(client, any_author, revision, timeout=1) as stream:
         assert [frame async for frame in frames(stream)] == []
     assert time.monotonic() - began > 0.9
-    async with opened(client, scribe, revision, timeout=60) as stream:
-        created = await scribe.create("object")  # nothing had happened before it was open, and it was no minute's wait
+    async with opened(client, any_author, revision, timeout=60) as stream:
+        created = await any_author.create("object")  # the first event ever: the watch opened without one
         assert [revision_of(frame) async for _, frame in up_to(created, stream)] == [created]
 
 
-async def test_watch_of_a_future_revision_is_silent_until_the_server_catches_up(client: Client, scribe: Author) -> None:
-    await scribe.create("object")
+async def test_watch_from_a_future_revision_is_silent_until_that_revision(client: Client, any_author: Author) -> None:
+    await any_author.create("object")
     future = await now(client) + 20
-    async with opened(client, scribe, future, timeout=60) as stream:
-        revisions = [await scribe.change("object") for _ in range(25)]
+    async with opened(client, any_author, future, timeout=60) as stream:
+        revisions = [await any_author.change("object") for _ in range(25)]
         seen = [revision_of(frame) async for _, frame in up_to(revisions[-1], stream)]
     assert seen == [revision for revision in revisions if revision > future]
     assert 0 < len(seen) < len(revisions)
 
 
-async def test_slow_consumer_is_closed_by_force_and_resumes_where_it_was(
+async def test_watch_of_a_slow_consumer_is_closed_and_resumes_without_loss(
     cluster: Cluster, writer: Writer, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A resource that is seldom written to: apiservers give each watch a queue for a second of its events.
+    # A resource with few writes: apiservers give each watch a queue for the events of a second.
     author = Author(writer, SECRETS, namespace, {"data": {"filling": "eHh4" * 50_000}})
     monkeypatch.setattr(kube_client, "_socket", narrow_socket)
     async with client_of(cluster.access()) as client:

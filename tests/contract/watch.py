@@ -1,4 +1,4 @@
-"""A machine at work, driven as in the daemon, but for its waits, which are cut short; all that it says is kept."""
+"""A watch as in the daemon, but with short waits, and a record of its events and facts."""
 
 import asyncio
 import contextlib
@@ -7,15 +7,15 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from typing import Any, NamedTuple, TypeVar
 
 from tests.contract.cluster import EVENTS, Author
-from watchslo.kube.client import Client, Selectors, Stream
+from watchslo.kube.client import Client, Selectors, WatchResponse
 from watchslo.kube.representation import Representation
 from watchslo.model import Reading, Resource
-from watchslo.monitor.driver import Driver, Question
-from watchslo.watch.decode import Change, Frame, decode
+from watchslo.monitor.driver import Driver, WatchTarget
+from watchslo.watch.decode import Frame, ObjectChange, decode
 from watchslo.watch.failure import ENDED, Failure, Reason
 from watchslo.watch.inventory import Inventory
 from watchslo.watch.lines import LineSplitter
-from watchslo.watch.machine import Machine, State
+from watchslo.watch.machine import Machine
 from watchslo.watch.messages import (
     Batch,
     Fact,
@@ -31,6 +31,7 @@ from watchslo.watch.messages import (
     Woken,
 )
 from watchslo.watch.strategy import TAIL, Strategy, StreamedLists
+from watchslo.watch.transitions import State
 
 PATIENCE_SECONDS = 120.0
 LONGEST_WAIT_SECONDS = 0.2
@@ -41,14 +42,14 @@ F = TypeVar("F", bound=Fact)
 
 
 class Event(NamedTuple):
-    """A live event, as the machine emitted it."""
+    """A live event that the machine emitted."""
 
     type: str
     revision: int
 
 
 class Hasty(Machine):
-    """A machine whose clock jumps over its waits; while `suspended` they have no end. `requests` is what it asked."""
+    """A machine whose clock skips its waits, or never ends them while `suspended`; `requests` are all that it made."""
 
     def __init__(
         self, strategy: Strategy, page_size: int, streaming: StreamedLists | None, inventory: Inventory | None
@@ -74,11 +75,11 @@ class Hasty(Machine):
 
 
 async def at_once(_: ListRequest) -> None:
-    """Lets a list be asked for without a delay."""
+    """Request a list without a delay."""
 
 
 class Patient(Driver):
-    """Asks for no list before `delay` is over; `changed` is set whenever something has happened to its machine."""
+    """A driver that requests a list only after `delay`; each input of its machine sets `changed`."""
 
     changed: asyncio.Event
     delay: Callable[[ListRequest], Awaitable[None]]
@@ -93,7 +94,7 @@ class Patient(Driver):
 
 
 class Watch:
-    """One stream; `events` and `facts` are what its machine emitted and noted. `delay` is awaited before each list."""
+    """A watch; `events` and `facts` are the outputs of its machine. `delay` is awaited before each list."""
 
     def __init__(
         self,
@@ -116,7 +117,7 @@ class Watch:
         self._driver = Patient(
             self._machine,
             client,
-            Question(resource, namespace, selectors, LONGEST_LINE_BYTES),
+            WatchTarget(resource, namespace, selectors, LONGEST_LINE_BYTES),
             representation,
             emit=self._emit,
             note=self.facts.append,
@@ -135,7 +136,7 @@ class Watch:
 
     @property
     def requests(self) -> list[ListRequest | WatchRequest]:
-        """All that it ever asked for."""
+        """All requests so far."""
         return self._machine.requests
 
     @property
@@ -143,11 +144,11 @@ class Watch:
         return self._machine.state
 
     def said(self, kind: type[F]) -> list[F]:
-        """The facts of one kind."""
+        """Return the facts of one kind."""
         return [fact for fact in self.facts if isinstance(fact, kind)]
 
     def closed(self) -> list[Reason]:
-        """Why its watches ended."""
+        """Return the reasons for which its watches ended."""
         return [fact.failure.reason for fact in self.said(WatchClosed)]
 
     async def until_state(self, state: State) -> None:
@@ -157,22 +158,22 @@ class Watch:
         await self.until_state(State.WATCHING)
 
     async def until_said(self, kind: type[Fact], times: int = 1) -> None:
-        """Waits for a fact, or for so many of them."""
+        """Wait for a number of facts of one kind."""
         await self._until(lambda: len(self.said(kind)) >= times)
 
     async def until_events(self, count: int) -> None:
         await self._until(lambda: len(self.events) >= count)
 
     async def until_in_stock(self) -> None:
-        """Waits until its inventory knows what is there."""
+        """Wait until its inventory is complete."""
         await self._until(lambda: self._machine.inventory is not None and self._machine.inventory.synced)
 
     async def until_seen(self, revision: int) -> None:
-        """Waits for an event, or a bookmark, of this revision or a later one."""
+        """Wait for an event, or a bookmark, of this revision or a later one."""
         await self._until(lambda: (self._machine.revision or 0) >= revision)
 
     async def _until(self, condition: Callable[[], object]) -> None:
-        """Waits until something that happens to the machine makes `condition` true."""
+        """Wait until an input of the machine makes `condition` true."""
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 while not condition():
@@ -183,7 +184,7 @@ class Watch:
             raise AssertionError(f"after {PATIENCE_SECONDS:g} s: {self}") from None
 
     async def run(self) -> None:
-        """Watches until halted."""
+        """Watch until `halt` is called."""
         try:
             await self._driver.run()
         except BaseException:
@@ -195,8 +196,8 @@ class Watch:
         self._driver.halt(Reason.SHUTDOWN)
 
     @contextlib.contextmanager
-    def closed_meanwhile(self) -> Iterator[None]:
-        """Closes the watch, which is resumed after the block."""
+    def while_closed(self) -> Iterator[None]:
+        """Close the watch and resume it after the block."""
         self._machine.suspended = True
         self._driver.feed(Reopen())
         yield
@@ -209,24 +210,24 @@ class Watch:
 
 
 class Interrupted(Watch):
-    """A watch whose list, in pages of two, stops after the first page until `go_on`."""
+    """A watch with a list in pages of two, which stops after the first page until `resume` is set."""
 
     def __init__(self, client: Client, author: Author, strategy: Strategy, **more: Any) -> None:
         super().__init__(
             client, author.resource, author.namespace, strategy=strategy, page_size=2, delay=self._wait, **more
         )
         self.interruption = asyncio.Event()
-        self.go_on = asyncio.Event()
+        self.resume = asyncio.Event()
 
     async def _wait(self, request: ListRequest) -> None:
-        if request.continue_token and not self.go_on.is_set():
+        if request.continue_token and not self.resume.is_set():
             self.interruption.set()
-            await self.go_on.wait()
+            await self.resume.wait()
 
 
 @contextlib.asynccontextmanager
 async def synced(watch: Watch) -> AsyncIterator[None]:
-    """Runs a watch, once it is open and its list is done, until the block ends."""
+    """Run a watch until the block ends; the block begins when its list is done and it is open."""
     async with starting(watch):
         await watch.until_said(ListDone)
         await watch.until_watching()
@@ -235,7 +236,7 @@ async def synced(watch: Watch) -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def watching(*watches: Watch) -> AsyncIterator[None]:
-    """Runs watches, once all of them are open, until the block ends."""
+    """Run watches until the block ends; the block begins when all of them are open."""
     async with starting(*watches):
         for watch in watches:
             await watch.until_watching()
@@ -244,7 +245,7 @@ async def watching(*watches: Watch) -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def starting(*watches: Watch) -> AsyncIterator[None]:
-    """Runs watches until the block ends, whether they open or not."""
+    """Run watches until the block ends, without waiting until they are open."""
     running = [asyncio.create_task(watch.run()) for watch in watches]
     await asyncio.sleep(0)
     try:
@@ -256,14 +257,14 @@ async def starting(*watches: Watch) -> AsyncIterator[None]:
 
 
 async def read(client: Client, resource: Resource, namespace: str = "default") -> Reading:
-    """A consistent read of nothing."""
+    """Return a consistent empty read."""
     reading = await client.read_nothing(resource, namespace, "tick")
     assert isinstance(reading, Reading), reading
     return reading
 
 
 async def now(client: Client) -> int:
-    """The newest revision."""
+    """Return the newest revision."""
     return (await read(client, EVENTS)).revision
 
 
@@ -272,19 +273,19 @@ async def opened(
     client: Client,
     author: Author,
     revision: int | None,
-    timeout: int,  # noqa: ASYNC109 - the server's
+    timeout: int,  # noqa: ASYNC109 - the timeout of the server
     representation: Representation = Representation.TABLE,
     selectors: Selectors = EVERYTHING,
-) -> AsyncIterator[Stream]:
-    """One watch of where `author` writes."""
+) -> AsyncIterator[WatchResponse]:
+    """Open a watch of the resource and namespace of `author`."""
     request = WatchRequest(revision, timeout)
     async with client.watch(author.resource, author.namespace, selectors, request, representation) as stream:
-        assert isinstance(stream, Stream), stream
+        assert isinstance(stream, WatchResponse), stream
         yield stream
 
 
-async def frames(stream: Stream) -> AsyncGenerator[tuple[float, Frame]]:
-    """What a watch brings until it ends cleanly, and when."""
+async def frames(stream: WatchResponse) -> AsyncGenerator[tuple[float, Frame]]:
+    """Yield the frames of a watch until it ends cleanly, with the time of each."""
     lines = LineSplitter()
     while not isinstance(arrived := await stream.read(), Failure):
         received, chunk = arrived
@@ -296,8 +297,8 @@ async def frames(stream: Stream) -> AsyncGenerator[tuple[float, Frame]]:
     assert not lines.partial
 
 
-async def up_to(revision: int, stream: Stream) -> AsyncIterator[tuple[float, Frame]]:
-    """What a watch brings up to a revision."""
+async def up_to(revision: int, stream: WatchResponse) -> AsyncIterator[tuple[float, Frame]]:
+    """Yield the frames of a watch up to a revision."""
     async with contextlib.aclosing(frames(stream)) as arriving:
         async for received, frame in arriving:
             yield received, frame
@@ -306,7 +307,7 @@ async def up_to(revision: int, stream: Stream) -> AsyncIterator[tuple[float, Fra
 
 
 def narrow_socket(info: tuple[int, int, int, str, tuple[object, ...]]) -> socket.socket:
-    """A socket that buffers little: otherwise the kernel may take what the client does not read."""
+    """Return a socket with a small buffer: otherwise the kernel may accept data that the client does not read."""
     made = socket.socket(info[0], info[1], info[2])
     made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 2**10)
     return made
@@ -317,5 +318,5 @@ def event_of(frame: Frame) -> Event:
 
 
 def revision_of(frame: Frame) -> int:
-    assert isinstance(frame, Change), frame
+    assert isinstance(frame, ObjectChange), frame
     return int(frame.object.metadata.resource_version or 0)

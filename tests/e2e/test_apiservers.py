@@ -1,4 +1,4 @@
-"""Three apiservers, of which one is hurt: it is named, and why; the others are left alone; all that is said is true."""
+"""Three apiservers, one of which fails: the daemon names it and the cause, and blames no other."""
 
 import contextlib
 import time
@@ -13,7 +13,7 @@ import pytest
 from tests.fidelity.cases import Traffic
 from tests.fidelity.writing import Writing
 from tests.support.assets import Assets
-from tests.support.control_plane import SERVICE_NAME, Port
+from tests.support.control_plane import SERVICE_NAME
 from tests.support.daemon import LOOK_SECONDS, Daemon, config_file
 from tests.support.high_availability import HighAvailability, Member
 from tests.support.process import eventually
@@ -25,20 +25,18 @@ CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 TRAFFIC = Traffic("incident", rate=40.0)
 EACH = {"apiservers": "each"}
 
-CALM_SECONDS = 90.0  # until nothing has a cause any more: it all starts at once, on two cores
-STEADY_SECONDS = 20.0  # of figures before something happens
+CALM_SECONDS = 150.0  # until no cause is active: all programs start at once, on two cores
+STEADY_SECONDS = 20.0  # of figures before the incident
 INCIDENT_SECONDS = 20.0
 NAMED_SECONDS = 30.0
 CLEARED_SECONDS = 60.0
-AFTERWARDS_SECONDS = 10.0  # in which nothing is named any more
-OURS = {"monitor_overloaded"}  # true wherever this machine stands still, whoever is hurt
+AFTERWARDS_SECONDS = 10.0  # without any active cause
+OURS = {"monitor_overloaded"}  # true whenever this machine stands still, whichever apiserver fails
 MANY_EVENTS = 100
-LATE_SECONDS = 0.3  # the P50 of nobody who is healthy
-SETTLE_SECONDS = 8.0  # until what came last is sealed and evaluated
+LATE_SECONDS = 0.3  # above the P50 of each healthy apiserver
+SETTLE_SECONDS = 8.0  # until the last events are sealed and evaluated
 UNTOUCHED = ("closed", "relists", "expired", "gapRevisions", "stalls", "lostEvents", "orderViolations")
-"""What of a stream does not change while another apiserver is hurt."""
-
-Rule = dict[str, list[str]]
+"""Counters of a watch that do not change while another apiserver fails."""
 
 
 @pytest.fixture(scope="module")
@@ -49,21 +47,21 @@ def lab(assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hi
 
 @pytest.fixture(scope="module")
 def writing(lab: HighAvailability) -> Iterator[Writing]:
-    """By the last apiserver, which nobody hurts."""
+    """Steady writes by the last apiserver, which no test breaks."""
     with Writing(partial(lab.writer, lab.members[-1]), CONFIGMAPS, configmap, TRAFFIC, seed=5) as writing:
         yield writing
 
 
 @contextlib.contextmanager
 def daemon(folder: Path, kubeconfig: Path, **kubernetes: Any) -> Iterator[Daemon]:
-    """One that watches configmaps."""
+    """Run a daemon that watches configmaps."""
     config = config_file(folder, kubernetes=kubernetes, watch=[{"resource": "configmaps"}])
     with Daemon(folder, "--config", config, "--kubeconfig", kubeconfig) as running:
         yield running
 
 
 def watched(daemon: Daemon) -> set[str]:
-    """The apiservers that have a stream, each of which is open and dated."""
+    """Return the apiservers whose watches are open and dated."""
     return {
         stream["apiserver"] if stream["up"] and stream["membership"] == "member" else "not yet"
         for stream in daemon.status()["streams"]
@@ -71,7 +69,7 @@ def watched(daemon: Daemon) -> set[str]:
 
 
 def peers(daemon: Daemon) -> list[int | None]:
-    """How many apiservers each address stands for that is watched."""
+    """Return the number of apiservers behind each watched address."""
     return [apiserver["peers"] for apiserver in daemon.status()["apiservers"] if apiserver["watched"]]
 
 
@@ -80,7 +78,7 @@ def until_watched(daemon: Daemon, *names: str) -> None:
 
 
 def until_measured(daemon: Daemon, count: int) -> None:
-    """Waits until so many streams have samples."""
+    """Wait until `count` watches have samples."""
 
     def measured() -> bool:
         return [stream["latency"]["events"] > 0 for stream in daemon.status()["streams"]] == [True] * count
@@ -91,7 +89,7 @@ def until_measured(daemon: Daemon, count: int) -> None:
 # How they are found
 
 
-def test_the_service_is_watched_as_one(lab: HighAvailability, writing: Writing, tmp_path: Path) -> None:
+def test_service_is_watched_as_one_apiserver(lab: HighAvailability, writing: Writing, tmp_path: Path) -> None:
     with daemon(tmp_path, lab.kubeconfig()) as running:
         until_watched(running, "service")
         until_measured(running, 1)
@@ -105,7 +103,7 @@ def test_the_service_is_watched_as_one(lab: HighAvailability, writing: Writing, 
     assert writing.writes()
 
 
-def test_listed_urls_are_watched_each(lab: HighAvailability, writing: Writing, tmp_path: Path) -> None:
+def test_each_listed_url_is_watched(lab: HighAvailability, writing: Writing, tmp_path: Path) -> None:
     urls = [member.url for member in lab.members[:2]]
     with daemon(tmp_path, lab.kubeconfig(), apiservers=urls, tlsServerName=SERVICE_NAME) as running:
         until_watched(running, *(member.name for member in lab.members[:2]))
@@ -115,55 +113,10 @@ def test_listed_urls_are_watched_each(lab: HighAvailability, writing: Writing, t
     assert writing.writes()
 
 
-WATCH: Rule = {"apiGroups": [""], "resources": ["configmaps", "events"], "verbs": ["list", "watch"]}
-SLICES: Rule = {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]}
-
-
-def test_without_the_right_to_find_them_the_service_is_watched(
+def test_load_balancer_address_is_reported_as_hiding_apiservers(
     lab: HighAvailability, writing: Writing, tmp_path: Path
 ) -> None:
-    token = lab.plane.service_account("least", WATCH)
-    with daemon(tmp_path, lab.kubeconfig("least", {"token": token}), **EACH) as running:
-        until_watched(running, "service")
-        until_measured(running, 1)
-        for said in ("apiservers_unknown", "apiservers_uncounted"):
-            running.until_said(said)
-            (entry,) = running.log(said)
-            assert entry["reason"] == "forbidden"
-            assert "may not list the resource" in entry["message"], entry
-    assert writing.writes()
-
-
-def test_without_the_right_to_count_them_each_is_watched(
-    lab: HighAvailability, writing: Writing, tmp_path: Path
-) -> None:
-    token = lab.plane.service_account("uncounted", WATCH, SLICES)
-    with daemon(tmp_path, lab.kubeconfig("uncounted", {"token": token}), **EACH) as running:
-        until_watched(running, *(member.name for member in lab.members))
-        until_measured(running, len(lab.members))
-        assert running.log("apiservers_unknown") == []
-        running.until_said("apiservers_uncounted")
-        assert len(running.log("apiservers_uncounted")) == 1
-    assert writing.writes()
-
-
-def test_addresses_that_cannot_be_reached_leave_the_service(
-    lab: HighAvailability, writing: Writing, tmp_path: Path
-) -> None:
-    nobody = Port()
-    with announced(lab, f"https://127.0.0.1:{nobody.number}"), daemon(tmp_path, lab.kubeconfig(), **EACH) as running:
-        until_watched(running, "service")
-        until_measured(running, 1)
-        assert len(running.log("apiservers_unreachable")) == 1
-        assert running.log("apiservers") == []
-    nobody.release()
-    assert writing.writes()
-
-
-def test_an_address_that_is_not_one_apiserver_is_said_to_be_none(
-    lab: HighAvailability, writing: Writing, tmp_path: Path
-) -> None:
-    """As where a load balancer stands behind the only address that is announced."""
+    """A load balancer is the only announced address."""
     with announced(lab, lab.service.url):
         for number in range(2):
             lab.lease(f"apiserver-more-{number}")
@@ -177,7 +130,7 @@ def test_an_address_that_is_not_one_apiserver_is_said_to_be_none(
 
 @contextlib.contextmanager
 def announced(lab: HighAvailability, url: str) -> Iterator[None]:
-    """This URL only, instead of the members' own."""
+    """Announce only this URL instead of those of the members."""
     for member in lab.members:
         lab.withdraw(member.url)
     lab.announce(url)
@@ -194,7 +147,7 @@ def announced(lab: HighAvailability, url: str) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A cause at a moment (monotonic seconds)."""
+    """An active cause at a moment (monotonic seconds)."""
 
     at: float
     cause: str
@@ -206,7 +159,7 @@ class Named:
 
 @dataclass
 class Watcher:
-    """What a daemon names over time, and what it says of those whom nobody hurts."""
+    """Records the causes that a daemon names, and its figures of the healthy apiservers."""
 
     daemon: Sampled
     healthy: frozenset[str]
@@ -214,7 +167,7 @@ class Watcher:
     worst: float = 0.0
 
     def look(self) -> list[Named]:
-        """What is named now."""
+        """Record and return the active causes."""
         status, now = self.daemon.status(), time.monotonic()
         named = [
             Named(now, *(cause[key] for key in ("cause", "apiserver", "watch", "confidence", "evidence")))
@@ -227,13 +180,13 @@ class Watcher:
         return named
 
     def calm(self) -> float:
-        """For how many seconds nobody has been blamed: what a stalled watch withheld may be found only afterwards."""
+        """Return the seconds since an apiserver was last blamed; a stalled watch may be found only after its end."""
         self.look()
         return time.monotonic() - (self.last_blamed or 0.0)
 
     @property
     def last_blamed(self) -> float | None:
-        """When an apiserver was named last; that this machine holds us up may be true at any time."""
+        """When an apiserver was last named, not counting the overload of this machine."""
         return max((each.at for each in self.named if each.cause not in OURS), default=None)
 
     def look_for(self, seconds: float) -> None:
@@ -243,14 +196,14 @@ class Watcher:
             time.sleep(LOOK_SECONDS)
 
     def first(self, name: str, causes: frozenset[str]) -> float | None:
-        """When one of these causes was first named for an apiserver."""
+        """Return when one of these causes was first named for an apiserver."""
         return next((each.at for each in self.named if each.apiserver == name and each.cause in causes), None)
 
     def until(self, condition: Callable[[], bool], timeout: float, what: str) -> None:
         self.daemon.process.until(condition, timeout, what, LOOK_SECONDS)
 
     def counted(self) -> dict[tuple[str, str], Any]:
-        """The counters of the healthy, by apiserver and watch; that a watch has run its full time is nobody's fault."""
+        """Return the counters of healthy apiservers by apiserver and watch, without closes at the deadline."""
         return {
             (stream["apiserver"], stream["watch"]): {name: stream[name] for name in UNTOUCHED}
             | {"closed": [row for row in stream["closed"] if row["class"] != "deadline"]}
@@ -262,14 +215,14 @@ class Watcher:
 
 
 def _p50s(windows: Sequence[Any]) -> list[float]:
-    """Of windows with events enough: of a few, half may well be late where a healthy one stands still for a moment."""
+    """Return the P50s of windows with many events; a short stall makes half of a few events late."""
     large = [window for window in windows if window["events"] >= MANY_EVENTS]
     return [0.0, *(found["estimate"] for window in large for found in window["quantiles"] if found["q"] == 0.5)]
 
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """What happens to one apiserver, and which causes may be named for it."""
+    """A fault of one apiserver, and the causes that may be named for it."""
 
     strike: Callable[[Member], contextlib.AbstractContextManager[None]]
     causes: frozenset[str]
@@ -284,7 +237,7 @@ INCIDENTS = {
 
 @pytest.mark.timeout(480)
 @pytest.mark.parametrize("name", INCIDENTS)
-def test_who_is_hurt_is_named_and_the_others_are_not(
+def test_failing_apiserver_is_named_and_the_others_are_not(
     lab: HighAvailability, writing: Writing, tmp_path: Path, name: str
 ) -> None:
     incident, (hurt, *others) = INCIDENTS[name], lab.members
@@ -298,7 +251,7 @@ def test_who_is_hurt_is_named_and_the_others_are_not(
 
 
 @pytest.mark.timeout(480)
-def test_who_is_killed_is_named_and_the_one_in_its_place_is_followed(
+def test_killed_apiserver_is_named_and_its_replacement_is_watched(
     lab: HighAvailability, writing: Writing, tmp_path: Path
 ) -> None:
     killed, *others = lab.members
@@ -317,13 +270,13 @@ def test_who_is_killed_is_named_and_the_one_in_its_place_is_followed(
         watcher.daemon.until(
             lambda scrape: f'apiserver="{killed.name}"' not in scrape.text,
             CALM_SECONDS,
-            "nothing is told of who is gone",
+            "no series of the killed apiserver is left",
         )
 
 
 @contextlib.contextmanager
 def watching(lab: HighAvailability, folder: Path, healthy: Sequence[Member]) -> Iterator[Watcher]:
-    """A daemon that watches all apiservers, and has measured them long enough to know them well."""
+    """Run a daemon that has measured all apiservers for `STEADY_SECONDS`."""
     watch = [{"resource": resource} for resource in WATCHES]
     with Sampled(folder, lab.kubeconfig(), kubernetes=EACH, watch=watch) as running:
         until_watched(running, *(member.name for member in lab.members))
@@ -337,7 +290,7 @@ def watching(lab: HighAvailability, folder: Path, healthy: Sequence[Member]) -> 
 
 
 def verify(watcher: Watcher, writing: Writing, hurt: Member, causes: frozenset[str], began: float) -> None:
-    """What was said of an incident that is over now: who, why, from when, until when, and whether it is true."""
+    """Check the causes named for an incident that is over: which apiserver, when, and the samples."""
     ended = time.monotonic()
     calm = CLEARED_SECONDS + AFTERWARDS_SECONDS
     eventually(lambda: watcher.calm() >= AFTERWARDS_SECONDS, calm, f"cleared: {watcher.named[-1:]}", LOOK_SECONDS)
@@ -347,7 +300,7 @@ def verify(watcher: Watcher, writing: Writing, hurt: Member, causes: frozenset[s
         print(f"{each.at - began:.1f} s: {each}")
     first = watcher.first(hurt.name, causes)
     print(f"named after {(first or time.monotonic()) - began:.1f} s, cleared after {cleared - ended:.1f} s")
-    assert first is not None, f"{hurt.name} was never said to have any of {sorted(causes)}"
+    assert first is not None, f"{hurt.name} was never named with any of {sorted(causes)}"
     assert first - began <= NAMED_SECONDS
     assert {each.apiserver for each in watcher.named} <= {hurt.name, None}, "another was blamed"
     sure = {each.cause for each in watcher.named if each.confidence == "high"}

@@ -1,4 +1,4 @@
-"""The commands that answer and end: check, demo, help. The slow ones run beside each other."""
+"""The commands that answer and end: check, demo, help, refused input, and completion in shells."""
 
 import contextlib
 import fcntl
@@ -6,25 +6,30 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
+import socket
 import struct
 import subprocess
 import termios
 import threading
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Self
 
 import pytest
 
-from tests.support.busy import somebody_writes
+from tests.support.busy import steady_writes
 from tests.support.control_plane import HOST, ControlPlane, write_kubeconfig
 from tests.support.daemon import WATCHSLO, Simulator, config_file, outside, watchslo
-
-DEMO_SECONDS = 30
-END_SECONDS = 100.0  # whatever is asked here ends within
+from tests.support.tmux import Tmux
 
 pytestmark = pytest.mark.timeout(400)
+
+DEMO_SECONDS = 30
+END_SECONDS = 100.0  # each command ends within
+
 RESOURCES = (
     "configmaps",
     "deployments.apps",
@@ -42,7 +47,7 @@ ROWS, COLUMNS = 40, 140
 
 
 class Command:
-    """A command of watchslo under way, with pipes at its outputs."""
+    """A running command of watchslo, with its output in pipes."""
 
     def __init__(self, *arguments: str | Path, env: Mapping[str, str] | None = None) -> None:
         self._popen = subprocess.Popen(
@@ -71,14 +76,14 @@ class Command:
         self._popen.send_signal(signal.SIGINT)
 
     def end(self) -> tuple[int, str, str]:
-        """Waits for its end: the exit code and what it said; that is never a traceback."""
+        """Wait for its end; return the exit code, stdout and stderr, which must hold no traceback."""
         out, err = self._popen.communicate(timeout=END_SECONDS)
         assert "Traceback" not in out + err, err
         return self._popen.returncode, out, err
 
 
 class Terminal:
-    """A command of watchslo under way in a terminal."""
+    """A running command of watchslo in a terminal."""
 
     def __init__(self, *arguments: str) -> None:
         self._master, slave = pty.openpty()
@@ -107,13 +112,13 @@ class Terminal:
         os.close(self._master)
 
     def end(self) -> tuple[int, str]:
-        """Waits for its end: the exit code and what was shown."""
+        """Wait for its end; return the exit code and the output."""
         code = self._popen.wait(END_SECONDS)
         self._reader.join()
         return code, self._said.decode()
 
     def _read(self) -> None:
-        with contextlib.suppress(OSError):  # how a terminal says that nobody is left on the other side
+        with contextlib.suppress(OSError):  # how a terminal reports that the other side is closed
             while chunk := os.read(self._master, 65536):
                 self._said += chunk
 
@@ -132,18 +137,18 @@ def demo_in_terminal() -> Iterator[Terminal]:
 
 @pytest.fixture(scope="module", autouse=True)
 def under_way(demo_in_pipe: Command, demo_in_terminal: Terminal) -> None:
-    """Starts what takes long before the first test."""
+    """Start both demos before the first test."""
 
 
-def test_check_answers_by_its_exit_code(control_plane: ControlPlane, tmp_path: Path) -> None:
+def test_check_exits_with_its_verdict(control_plane: ControlPlane, tmp_path: Path) -> None:
     kubeconfig, late = control_plane.kubeconfig(), tmp_path / "late"
     duration = ("--duration", "5s")
     with contextlib.ExitStack() as stack:
         simulator = stack.enter_context(Simulator(tmp_path, "--config", json.dumps(LATE)))
         write_kubeconfig(late, {"server": simulator.url}, {})
-        stack.enter_context(somebody_writes(control_plane))
+        stack.enter_context(steady_writes(control_plane))
         real = (*duration, "--kubeconfig", kubeconfig)
-        longer = ("--duration", "15s", "--kubeconfig", kubeconfig)  # of few events, a moment's standstill decides
+        longer = ("--duration", "15s", "--kubeconfig", kubeconfig)  # a short stall decides the verdict of few events
         within = stack.enter_context(Command("check", *longer, "--resource", "configmaps", "-o", "json"))
         beyond = stack.enter_context(Command("check", *duration, "--kubeconfig", late, "--resource", "pods"))
         unmeasured = stack.enter_context(
@@ -165,16 +170,16 @@ def test_check_answers_by_its_exit_code(control_plane: ControlPlane, tmp_path: P
 
         code, out, _ = unmeasured.end()
         assert code == 2, out
-        for name in QUIET:  # as long as they are, scripts can read them
+        for name in QUIET:  # long names are not cut, so scripts can read them
             assert re.search(rf"^{re.escape(name)} .* not measured", out, re.MULTILINE), out
 
         interrupted.interrupt()
         code, out, _ = interrupted.end()
-        assert code in (0, 2), out  # what was measured by then is judged
+        assert code in (0, 2), out  # the verdict is of the time until then
         assert "configmaps" in out
 
 
-def test_check_of_a_resource_that_is_not_there(control_plane: ControlPlane, tmp_path: Path) -> None:
+def test_check_of_an_unknown_resource_suggests_another(control_plane: ControlPlane, tmp_path: Path) -> None:
     done = watchslo("check", "--kubeconfig", control_plane.kubeconfig(), "--resource", "podz")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines()[-1].endswith(
@@ -187,19 +192,12 @@ def test_check_of_a_resource_that_is_not_there(control_plane: ControlPlane, tmp_
     )
 
 
-@pytest.mark.parametrize("command", ["run", "check", "demo", "validate"])
-def test_help_shows_an_example(command: str) -> None:
-    done = watchslo(command, "--help")
-    assert done.returncode == 0
-    assert f"Example:  watchslo {command} " in done.stdout
-
-
-def test_demo_in_a_pipe(demo_in_pipe: Command) -> None:
+def test_demo_in_a_pipe_prints_all_watches(demo_in_pipe: Command) -> None:
     code, out, err = demo_in_pipe.end()
     assert (code, err) == (0, "")
     assert f"The page: http://{HOST}:" in out
-    last = out.rpartition("--- in the cluster now: ")[2].splitlines()
-    watches = [line for line in last[1:] if not line.startswith("    ")]  # else of the cause, and of what is over
+    last = out.rpartition("--- injected fault: ")[2].splitlines()
+    watches = [line for line in last[1:] if not line.startswith("    ")]  # other lines are causes and ended events
     assert tuple(line.split(maxsplit=1)[0] for line in watches) == RESOURCES
     assert all(re.search(r" P99 +[≲\d]", line) for line in watches), out
 
@@ -212,10 +210,158 @@ def test_demo_ends_with_ctrl_c() -> None:
     assert (code, err) == (0, "")
 
 
-def test_demo_in_a_terminal(demo_in_terminal: Terminal) -> None:
+def test_demo_in_a_terminal_shows_all_watches(demo_in_terminal: Terminal) -> None:
     code, shown = demo_in_terminal.end()
     assert code == 0
     assert "Traceback" not in shown
-    assert "In the cluster now: " in shown
+    assert "Injected fault: " in shown
     for resource in RESOURCES:
         assert resource in shown
+
+
+# What cannot work is refused
+
+
+def refusal(*arguments: str | Path) -> str:
+    """Run a command that must exit with 2; return its only line of output."""
+    done = watchslo(*arguments, env=outside(HOME="/nonexistent"))
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1, done.stderr
+    return lines[0].removeprefix("watchslo: ")
+
+
+@pytest.mark.patient
+def test_run_with_an_invalid_configuration_names_the_line_and_the_remedy(tmp_path: Path) -> None:
+    path = tmp_path / "watchslo.yaml"
+    path.write_text("watch:\n  - resorce: pods\n")
+    assert refusal("run", "--config", path) == f"{path}:2: watch[0].resorce: unknown key; did you mean resource?"
+
+
+@pytest.mark.patient
+def test_validate_prints_the_same_error_as_check(tmp_path: Path) -> None:
+    path = config_file(tmp_path, metrics="some")
+    assert refusal("validate", path) == refusal("check", "--config", path)
+
+
+@pytest.mark.patient
+def test_run_with_unknown_resources_is_refused(control_plane: ControlPlane, tmp_path: Path) -> None:
+    for resource, remedy in (
+        ("podz", "the apiserver serves no resource podz; did you mean pods?"),
+        ("bindings", "bindings cannot be listed and watched, because it only supports create; remove it"),
+    ):
+        path = config_file(tmp_path, watch=[{"resource": "configmaps"}, {"resource": resource}])
+        cluster = ("--kubeconfig", control_plane.kubeconfig(), "--listen", f"{HOST}:0")
+        done = watchslo("run", "--config", path, *cluster)
+        assert done.returncode == 2
+        assert done.stderr.splitlines()[-1] == f"watchslo: {path}: watch: {remedy}"
+
+
+@pytest.mark.patient
+def test_run_and_check_without_a_cluster_are_refused() -> None:
+    assert refusal("run", "--listen", f"{HOST}:0").startswith("no cluster: this is not a pod, ")
+    assert refusal("check").startswith("no cluster: this is not a pod, ")
+
+
+@pytest.mark.patient
+def test_run_with_an_invalid_kubeconfig_is_refused(control_plane: ControlPlane, tmp_path: Path) -> None:
+    missing = tmp_path / "none"
+    assert refusal("run", "--listen", f"{HOST}:0", "--kubeconfig", missing).startswith(f"{missing}: no such kubeconfig")
+    garbage = tmp_path / "garbage"
+    garbage.write_text("- this\n- is none\n")
+    assert refusal("run", "--listen", f"{HOST}:0", "--kubeconfig", garbage).startswith(f"{garbage}: not a kubeconfig")
+    kubeconfig = control_plane.kubeconfig()
+    said = refusal("run", "--listen", f"{HOST}:0", "--kubeconfig", kubeconfig, "--context", "test")
+    assert said == f"{kubeconfig}: has no context test; did you mean tests?"
+
+
+@pytest.mark.patient
+def test_run_on_a_used_port_is_refused(control_plane: ControlPlane) -> None:
+    with socket.create_server((HOST, 0)) as taken:
+        address = f"{HOST}:{taken.getsockname()[1]}"
+        said = refusal("run", "--listen", address, "--kubeconfig", control_plane.kubeconfig())
+    assert said == f"cannot listen on {address}: the port is already in use; choose another one with --listen"
+    assert refusal("run", "--listen", "9477").startswith("--listen: 9477 is not an address to listen on")
+
+
+# Completion
+
+
+PROMPT = "ready>"
+SHOWN_SECONDS = 180.0  # one or two seconds on an idle machine
+FISH_PROMPT = f"function fish_prompt; echo -n '{PROMPT} '; end"
+SHELLS: Mapping[str, tuple[str, str]] = {
+    "bash": ("bash --norc -i", f"PS1='{PROMPT} '; source <(watchslo completion bash)"),
+    "zsh": (
+        "zsh -f -i",
+        f"autoload -Uz compinit && compinit -u -D; source <(watchslo completion zsh); PS1='{PROMPT} '",
+    ),
+    "fish": (
+        "fish --no-config -i",
+        f"set -g fish_autosuggestion_enabled 0; watchslo completion fish | source; {FISH_PROMPT}",
+    ),
+}
+"""How each shell starts without user settings, and the first line to type."""
+
+
+def named(**more: str) -> dict[str, str]:
+    """Return an environment with watchslo in its PATH."""
+    return outside(PATH=f"{WATCHSLO.parent}{os.pathsep}{os.environ['PATH']}", **more)
+
+
+@pytest.mark.patient
+@pytest.mark.parametrize("shell", SHELLS)
+def test_shell_completes_commands_and_options(shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # an empty folder, so nothing else can be completed
+    command, setting = SHELLS[shell]
+    assert shutil.which(shell), f"no {shell} here; install the package {shell}"
+    with Tmux(tmp_path / "terminal", command.split(), named(HOME=str(tmp_path))) as terminal:
+        terminal.until(lambda: bool(terminal.screen), SHOWN_SECONDS, "a prompt")
+        terminal.enter(setting)
+        terminal.until(lambda: last_line(terminal) == PROMPT, SHOWN_SECONDS, "our prompt")
+        for typed, completed in (("watchslo ch", "watchslo check"), ("--thr", "watchslo check --threshold")):
+            terminal.type(typed)
+            terminal.press("Tab")
+            terminal.until(partial(ends_with, terminal, f"{PROMPT} {completed}"), SHOWN_SECONDS, completed)
+
+
+def ends_with(terminal: Tmux, line: str) -> bool:
+    return last_line(terminal) == line
+
+
+def last_line(terminal: Tmux) -> str:
+    lines = terminal.screen.splitlines()
+    return lines[-1] if lines else ""
+
+
+@pytest.mark.patient
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        (("ch",), ["check\tMeasure a cluster once and print the result.", ":4"]),
+        (("check", "--thr"), ["--threshold\tThreshold for the P99; default: that of the configuration (1s).", ":4"]),
+        (("check", "--config", ""), [":0"]),
+    ],
+)
+def test_kubectl_completes_the_plugin(typed: tuple[str, ...], completed: list[str]) -> None:
+    """The number tells the completion scripts of kubectl whether to offer files."""
+    done = subprocess.run(
+        ["kubectl", "__complete", "watchslo", *typed], env=named(), capture_output=True, text=True, check=False
+    )
+    assert done.stdout.splitlines() == completed, done.stderr
+
+
+@pytest.mark.patient
+def test_kubectl_runs_the_plugin() -> None:
+    done = subprocess.run(
+        ["kubectl", "watchslo", "check", "--help"], env=named(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Usage: kubectl watchslo check [OPTIONS]")
+    assert "Example:  kubectl watchslo check --duration 60s" in done.stdout
+    wrong = subprocess.run(
+        ["kubectl", "watchslo", "check", "--duration", "1s"], env=named(), capture_output=True, text=True, check=False
+    )
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "--duration: 1s is out of range; write 5s to 5m" in wrong.stderr

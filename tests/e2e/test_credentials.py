@@ -1,6 +1,6 @@
-"""Every way to say where the cluster is and who we are, as users have them; all at once, watching the same writes.
+"""Every way to configure the cluster and the credentials, all at once, watching the same writes.
 
-And what happens to each when it is rotated: watches are reopened from where they were, and nothing is listed again.
+After each rotation the watches resume at their revision, without a new list.
 """
 
 import base64
@@ -29,7 +29,7 @@ from tests.support.writer import Writer, configmap
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 WRITES = 3
-REJECTED_SECONDS = 90.0  # an apiserver believes in a token that it knows for 10 s more
+REJECTED_SECONDS = 90.0  # an apiserver caches valid tokens for 10 s
 
 ROTATED_SECONDS = 60.0
 SEEN_SECONDS = 60.0
@@ -55,7 +55,7 @@ print(json.dumps({{"apiVersion": asked["apiVersion"], "kind": "ExecCredential", 
 
 
 def exec_user(folder: Path, *tokens: str) -> dict[str, Any]:
-    """A user whose token comes from a plugin beside the kubeconfig; all but the last expire soon."""
+    """Return a kubeconfig user with a plugin next to the kubeconfig; all its tokens but the last expire soon."""
     plugin = folder / "plugin"
     plugin.write_text(PLUGIN.format(python=sys.executable, tokens=tokens, lifetime=LIFETIME_SECONDS))
     plugin.chmod(0o700)
@@ -65,7 +65,7 @@ def exec_user(folder: Path, *tokens: str) -> dict[str, Any]:
 
 
 def two_contexts(path: Path, plane: ControlPlane) -> None:
-    """A kubeconfig whose current context leads nowhere."""
+    """Write a kubeconfig whose current context names no server."""
     right = {"server": plane.url, "certificate-authority-data": base64.b64encode(plane.ca.read_bytes()).decode()}
     wrong = {"server": "https://apiserver.invalid:6443"}
     document = {
@@ -78,7 +78,7 @@ def two_contexts(path: Path, plane: ControlPlane) -> None:
 
 
 def as_pod(folder: Path) -> Sequence[str]:
-    """A command that shows `folder` where pods find their service account, to itself only."""
+    """Return a command that mounts `folder` at the service account path of pods, visible only to itself."""
     unshare = [shutil.which("unshare") or "unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
     if subprocess.run([*unshare, "true"], check=False).returncode != 0:
         missing = "no mount namespaces here: nothing can look like a pod"
@@ -112,7 +112,7 @@ def kubectl_proxy(control_plane: ControlPlane, tmp_path_factory: pytest.TempPath
 
 
 class Ways:
-    """Starts daemons that find their way to one cluster, each in another manner."""
+    """Starts daemons with different credentials for one cluster."""
 
     def __init__(self, plane: ControlPlane, folder: Path) -> None:
         self.daemons: dict[str, Daemon] = {}
@@ -138,7 +138,7 @@ class Ways:
         return path
 
     def start_by_users(self, token: str) -> None:
-        """Who we are: by a token in ~/.kube/config, a certificate in $KUBECONFIG, a plugin, a file that changes."""
+        """Start daemons with a token in ~/.kube/config, a certificate in $KUBECONFIG, a plugin, and a token file."""
         standard = self.home("token") / ".kube"
         standard.mkdir()
         self.kubeconfig("token", {"token": token}).rename(standard / "config")
@@ -153,7 +153,7 @@ class Ways:
         self.start("token-file", "--kubeconfig", self.kubeconfig("token-file", {"tokenFile": "token"}))
 
     def start_by_clusters(self, token: str, proxy: str) -> None:
-        """Where the cluster is: without its CA, behind `kubectl proxy`, in another context."""
+        """Start daemons without the CA, behind `kubectl proxy`, and with another context."""
         insecure = {"server": self._plane.url, "insecure-skip-tls-verify": True}
         self.start("insecure", "--kubeconfig", self.kubeconfig("insecure", {"token": token}, insecure))
         self.start("http", "--kubeconfig", self.kubeconfig("http", {}, {"server": proxy}))
@@ -172,7 +172,7 @@ class Ways:
 
 @contextlib.contextmanager
 def measuring(ways: Ways) -> Iterator[Mapping[str, Daemon]]:
-    """All of them, once they measure; in the end they end all at once, which takes less time."""
+    """Wait until all daemons measure; stop them all at once at the end, which takes less time."""
     with contextlib.ExitStack() as stack:
         for daemon in ways.daemons.values():
             stack.callback(daemon.__exit__)
@@ -195,7 +195,7 @@ def daemons(
     with measuring(ways) as daemons, control_plane.writer() as writer:
         for number in range(WRITES):
             writer.create(CONFIGMAPS, configmap(f"credentials-{number}"))
-        # An open watch outlives its token; and for some seconds the apiserver still knows it on others.
+        # An open watch outlives its token, and the apiserver caches the token for some seconds.
         writer.delete("/api/v1/namespaces/default/serviceaccounts/credentials-first")
         yield daemons
 
@@ -205,21 +205,21 @@ def kubeconfig_of(daemon: Daemon) -> Path:
     return Path(arguments[arguments.index("--kubeconfig") + 1])
 
 
-# The first one's account is gone already, which it would miss when it discovers again.
+# The account of the first is deleted already, so a later discovery would fail.
 @pytest.mark.parametrize("way", ["token-file", "token", "certificate", "plugin", "insecure", "http", "context", "pod"])
-def test_sees_what_is_written(daemons: Mapping[str, Daemon], way: str) -> None:
+def test_daemon_sees_all_writes(daemons: Mapping[str, Daemon], way: str) -> None:
     daemon = daemons[way]
     until_seen(daemon, WRITES)
     assert daemon.log("discovery_failed") == []
     assert count(daemon) == WRITES
 
 
-def test_a_plugin_is_asked_once_while_its_token_is_good(daemons: Mapping[str, Daemon]) -> None:
+def test_plugin_runs_once_while_its_token_is_valid(daemons: Mapping[str, Daemon]) -> None:
     diary = kubeconfig_of(daemons["plugin"]).with_name("diary")
     assert diary.read_text() == "asked\n"
 
 
-def test_no_credential_is_ever_shown(daemons: Mapping[str, Daemon], control_plane: ControlPlane, reader: str) -> None:
+def test_credentials_are_never_shown(daemons: Mapping[str, Daemon], control_plane: ControlPlane, reader: str) -> None:
     for daemon in daemons.values():
         shown = [daemon.get(path)[1] for path in ("/", "/metrics", "/api/v1/status", "/readyz")]
         for text in (*shown, daemon.said):
@@ -227,7 +227,7 @@ def test_no_credential_is_ever_shown(daemons: Mapping[str, Daemon], control_plan
             assert control_plane.token not in text
 
 
-def test_a_token_that_is_revoked_is_missed_and_a_new_one_found(
+def test_revoked_token_is_reported_and_its_successor_is_used(
     daemons: Mapping[str, Daemon], control_plane: ControlPlane
 ) -> None:
     daemon = daemons["token-file"]
@@ -255,7 +255,7 @@ def plane(assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture(scope="module")
 def rotated(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Daemon]]:
-    """Daemons whose credentials lie in files of their own, or come from a plugin and expire."""
+    """Daemons whose credentials are in separate files, or come from a plugin and expire."""
     ways = Ways(plane, tmp_path_factory.mktemp("rotation"))
     first, second = (plane.service_account(f"rotated-{n}", EVERYTHING_READABLE) for n in ("first", "second"))
     start = {
@@ -278,7 +278,7 @@ def rotated(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> It
 
 
 def renew(path: Path, content: bytes) -> None:
-    """Replaces a file by another, which whoever reads it sees whole."""
+    """Replace a file atomically."""
     fresh = path.with_suffix(".new")
     fresh.write_bytes(content)
     fresh.replace(path)
@@ -292,7 +292,7 @@ def until_reopened(daemon: Daemon) -> None:
 
 
 def assert_nothing_lost(daemon: Daemon, writes: int) -> None:
-    """All that was written has been seen, on two watches of which the second went on where the first had ended."""
+    """Assert that all writes were seen on two watches, the second of which resumed where the first ended."""
     scrape = daemon.scrape()
     assert scrape.value("watchslo_watch_events_total", watch="configmaps", type="added") == writes
     assert scrape.total("watchslo_watches_closed_total", watch="configmaps") == 1
@@ -305,14 +305,14 @@ def count(daemon: Daemon) -> float:
 
 
 def until_seen(daemon: Daemon, writes: int) -> None:
-    """Waits for events, and not for samples: what is received while this machine is busy is none."""
+    """Wait for events, not samples: an event received by a busy machine is no sample."""
     daemon.process.until(lambda: count(daemon) >= writes, SEEN_SECONDS, f"{writes} seen", LOOK_SECONDS)
 
 
 @contextlib.contextmanager
 def written(daemon: Daemon, writer: Writer, later: Writer, name: str) -> Iterator[None]:
-    """Writes before and after a rotation: all of it must arrive, also what was written as the watch was reopened."""
-    known = len(writer.get(CONFIGMAPS)["items"])  # nobody deletes any, and the daemon was there before them
+    """Write before and after a rotation; all writes must arrive, also those during the reopening."""
+    known = len(writer.get(CONFIGMAPS)["items"])  # none is ever deleted, and the daemon started before the first
     for number in range(WRITES):
         writer.create(CONFIGMAPS, configmap(f"{name}-before-{number}"))
     yield
@@ -323,14 +323,14 @@ def written(daemon: Daemon, writer: Writer, later: Writer, name: str) -> Iterato
     assert_nothing_lost(daemon, known + 2 * WRITES)
 
 
-def test_a_token_that_is_replaced(rotated: Mapping[str, Daemon], plane: ControlPlane) -> None:
+def test_replaced_token_reopens_the_watch_without_loss(rotated: Mapping[str, Daemon], plane: ControlPlane) -> None:
     daemon = rotated["token"]
     token = plane.service_account("rotated-third", EVERYTHING_READABLE)
     with plane.writer() as writer, written(daemon, writer, writer, "token"):
         renew(kubeconfig_of(daemon).with_name("token"), token.encode())
 
 
-def test_a_client_certificate_that_is_replaced_and_then_its_key(
+def test_replaced_client_certificate_is_used_once_its_key_is_there(
     rotated: Mapping[str, Daemon], plane: ControlPlane
 ) -> None:
     daemon = rotated["certificate"]
@@ -344,15 +344,19 @@ def test_a_client_certificate_that_is_replaced_and_then_its_key(
     assert daemon.log("tick_failed") == []
 
 
-def test_a_plugin_whose_token_expires(rotated: Mapping[str, Daemon], plane: ControlPlane) -> None:
+def test_expired_plugin_token_reopens_the_watch_without_loss(
+    rotated: Mapping[str, Daemon], plane: ControlPlane
+) -> None:
     daemon = rotated["plugin"]
     with plane.writer() as writer, written(daemon, writer, writer, "plugin"):
         until_reopened(daemon)
     assert kubeconfig_of(daemon).with_name("diary").read_text() == "asked\n" * 2
 
 
-def test_an_authority_that_is_replaced(rotated: Mapping[str, Daemon], plane: ControlPlane, tmp_path: Path) -> None:
-    """Comes last: from then on nobody else trusts this apiserver."""
+def test_replaced_authority_reopens_the_watch_without_loss(
+    rotated: Mapping[str, Daemon], plane: ControlPlane, tmp_path: Path
+) -> None:
+    """The last test: from then on, other clients do not trust this apiserver."""
     daemon = rotated["authority"]
     authority = Authority(tmp_path / "second")
     with contextlib.ExitStack() as stack:
@@ -360,5 +364,5 @@ def test_an_authority_that_is_replaced(rotated: Mapping[str, Daemon], plane: Con
         new = stack.enter_context(Writer(plane.url, authority.ca, plane.token))
         stack.enter_context(written(daemon, old, new, "authority"))
         plane.serve_as(authority.server("kube-apiserver"), authority.ca)
-        assert daemon.streams()["configmaps"]["up"]  # what is open stays open
+        assert daemon.streams()["configmaps"]["up"]  # open watches stay open
         renew(kubeconfig_of(daemon).with_name("ca.crt"), authority.ca.read_bytes())

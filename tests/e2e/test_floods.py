@@ -1,4 +1,4 @@
-"""Whatever readers and strangers do, what measures keeps time, probes are answered, and nothing grows without end."""
+"""Floods of requests: the measuring loop keeps time, probes are answered, and memory stays bounded."""
 
 import asyncio
 import resource
@@ -17,18 +17,18 @@ from tests.support.process import eventually
 from tests.support.reader import Reader
 
 FLOOD_SECONDS = 7.0
-MOST_FLOODS = 3  # of one kind: two seconds in which only the daemon stands still are more than 1% of one
+MOST_FLOODS = 3  # of one kind: two seconds of stall in one flood already exceed its P99
 CONTROL_SECONDS = 10.0
 BEAT_SECONDS = 0.05
-TAINTED_SECONDS = 0.15  # what is received by a loop that is later than this is no sample
+TAINTED_SECONDS = 0.15  # an event received by a later loop is no sample
 MOST_RESIDENT_BYTES = 400 * 2**20
-FEWEST_TICKS = 5.0  # in a flood, at two a second, of which this machine may stand still for two
+FEWEST_TICKS = 5.0  # in a flood, at two a second, with a stall of the machine of two seconds
 LAG = "watchslo_loop_lag_seconds"
 FILES = 4096
 
 
 class Beat(Background):
-    """How late this machine lets a process be that sleeps most of the time, as what measures does."""
+    """Measures how late this machine wakes a process that mostly sleeps, as the measuring loop does."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Beat(Background):
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """How the measuring loop kept time between two scrapes."""
+    """The lag of the measuring loop between two scrapes."""
 
     before: Scrape
     after: Scrape
@@ -110,7 +110,7 @@ def scrape(reader: Reader) -> Scrape:
 
 
 async def under(flood: Flood, target: Target, scraper: Reader, seconds: float) -> list[float]:
-    """Lets it go on for a while; returns how long probes and scrapes took meanwhile, all of which were answered."""
+    """Run a flood for some seconds; return how long probes and scrapes took, all of which must be answered."""
     flooding = asyncio.ensure_future(flood(target))
     took, ends = [], time.monotonic() + seconds
     while (began := time.monotonic()) < ends:
@@ -133,7 +133,7 @@ def kept(scraper: Reader, work: Flood, target: Target, seconds: float) -> tuple[
 
 @pytest.fixture(scope="module")
 def control(scraper: Reader) -> Kept:
-    """How it keeps time on this machine when nobody else asks anything."""
+    """The lag of the daemon on this machine without other requests."""
 
     async def quiet(_: Target) -> None:
         await asyncio.Event().wait()
@@ -151,21 +151,21 @@ EXPECTED: dict[Flood, set[int]] = {
 
 
 LATE = {408}
-"""What a request is answered that a busy machine sends late."""
+"""The answer to a request that a busy machine sends late."""
 
 
 @pytest.mark.parametrize("flood", EXPECTED, ids=lambda flood: flood.__name__)
-def test_a_flood_does_not_reach_what_measures(daemon: Daemon, scraper: Reader, control: Kept, flood: Flood) -> None:
+def test_flood_does_not_delay_the_measuring_loop(daemon: Daemon, scraper: Reader, control: Kept, flood: Flood) -> None:
     lags: list[float] = []
     while not lags or (min(lags) >= TAINTED_SECONDS and len(lags) < MOST_FLOODS):
         flooded, beat = make(flood, daemon, scraper, control)
-        # The flood itself, made on the same machine, and its other tenants take processor time from everybody.
+        # The flood runs on the same machine, and it and other processes take CPU time from the daemon.
         lags.append(flooded.p99 - max(beat.p99, control.p99))
     assert min(lags) < TAINTED_SECONDS
 
 
 def make(flood: Flood, daemon: Daemon, scraper: Reader, control: Kept) -> tuple[Kept, Beat]:
-    """Floods the daemon once: how its loop kept time, and another process. All else holds each time."""
+    """Flood the daemon once; return the lag of its loop and of another process. All other claims hold each time."""
     target = Target(scraper.address, scraper.token or "")
     flooded, beat, took = kept(scraper, flood, target, FLOOD_SECONDS)
     print(

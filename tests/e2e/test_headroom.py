@@ -1,7 +1,7 @@
-"""How long may a client be away before it gets a 410? What one watch of the daemon's says, against a search of all.
+"""The headroom that the daemon finds with one watch, compared with a search over all revisions.
 
 The cache of a real apiserver keeps at least 75 s of changes (k8s.io/apiserver, storage/cacher), or all since its
-start: the history of one apiserver here is long and moves on, that of another one is short, because it started late.
+start: one apiserver here has a long headroom that moves, another one a short headroom, because it started late.
 """
 
 import asyncio
@@ -32,11 +32,13 @@ from tests.support.daemon import Daemon, config_file
 RATES = {"configmaps": 400.0, "secrets": 50.0}
 KINDS = {"configmaps": "ConfigMap", "secrets": "Secret"}
 OBJECTS = 50
-FULL_SECONDS = 150.0  # until both caches drop what is old: they hold 100 changes and double while that is under 75 s
-YOUNG_SECONDS = 30.0  # for which the second apiserver has run by then
-PROBED_SECONDS = 240.0  # a first probe comes within half a minute; ten watches, 4 s apart, take their time, twice
+FULL_SECONDS = (
+    150.0  # until both caches drop old changes: they start at 100 changes and double while that is under 75 s
+)
+YOUNG_SECONDS = 30.0  # the age of the second apiserver by then
+PROBED_SECONDS = 240.0  # the first probe comes within 30 s; then up to ten watches 4 s apart, twice
 WITHIN = 0.10
-KEPT_SECONDS = 75.0  # what is younger no cache drops
+KEPT_SECONDS = 75.0  # no cache drops younger changes
 ANSWER_SECONDS = 60.0
 MOST_OPENS = 10
 TICK_SECONDS = 1.5  # between two ticks of all apiservers
@@ -47,18 +49,18 @@ pytestmark = pytest.mark.timeout(600)
 
 @dataclass(slots=True)
 class Puts:
-    """What was put into etcd: revisions in their order, and when each had been committed (Unix seconds)."""
+    """The writes to etcd: revisions in order, and when each was committed (Unix seconds)."""
 
     revisions: list[int] = field(default_factory=list)
     at: list[float] = field(default_factory=list)
 
     def when(self, revision: int) -> float:
-        """When the first write from this revision on had been committed."""
+        """Return when the first write at or after this revision was committed."""
         return self.at[bisect.bisect_left(self.revisions, revision)]
 
 
 class Writing(Background):
-    """Puts objects into etcd, as JSON, at a steady rate; into which namespace is told while it goes on."""
+    """Puts objects into etcd, as JSON, at a steady rate; `namespace` can be changed while it runs."""
 
     def __init__(self, etcd: Etcd, resource: str, rate: float) -> None:
         super().__init__()
@@ -89,7 +91,7 @@ class Writing(Background):
 
 
 class Mute:
-    """Stands before an apiserver, and takes out of its refusals the revision that would not have been refused."""
+    """A proxy before an apiserver that removes the oldest valid revision from its 410 answers."""
 
     def __init__(self, plane: ControlPlane, apiserver: Apiserver, name: str) -> None:
         self._to = (HOST, urlsplit(apiserver.url).port)
@@ -129,7 +131,7 @@ class Mute:
 
     @staticmethod
     async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Leaves the lengths as they are."""
+        """Forward data and shorten the messages, keeping their length."""
         with contextlib.suppress(OSError), contextlib.closing(writer):
             while data := await reader.read(1 << 16):
                 writer.write(TOO_OLD.sub(lambda found: found[1].ljust(len(found[0]), b"."), data))
@@ -138,15 +140,15 @@ class Mute:
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """Two apiservers, the second of which started late, who writes there, and daemons that were there from the start.
+    """Two apiservers, the second of which started late, steady writes, and daemons that ran from the start.
 
-    `muted` reaches the apiservers by ways that take out of a refusal what it says; they are in the same order. Both
-    measured at the latest `since` then (Unix seconds).
+    `muted` reaches the apiservers through proxies that shorten their 410 answers, in the same order. Both measured
+    from `since` on (Unix seconds).
     """
 
     plane: ControlPlane
     writings: dict[str, Writing]
-    told: Daemon
+    informed: Daemon
     muted: Daemon
     mutes: list[Mute]
     since: float
@@ -154,7 +156,7 @@ class Busy:
 
 @pytest.fixture(scope="module")
 def busy(assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Busy]:
-    """What is written is not watched until the cache is full: only then is its history asked for."""
+    """The writes are not watched until the caches are full, so that the headroom is probed only then."""
     folder = tmp_path_factory.mktemp("busy")
     with contextlib.ExitStack() as stack:
         etcd = stack.enter_context(Etcd(folder, assets.etcd))
@@ -165,9 +167,11 @@ def busy(assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Iterator[B
             stack.enter_context(Mute(plane, apiserver, f"mute-{number}"))
             for number, apiserver in enumerate(plane.apiservers)
         ]
-        told = stack.enter_context(daemon(plane, folder / "told", [apiserver.url for apiserver in plane.apiservers]))
+        informed = stack.enter_context(
+            daemon(plane, folder / "informed", [apiserver.url for apiserver in plane.apiservers])
+        )
         muted = stack.enter_context(daemon(plane, folder / "muted", [mute.url for mute in mutes]))
-        for each in (told, muted):
+        for each in (informed, muted):
             each.until_measuring(*RATES)
         since = time.time()
         time.sleep(max(0.0, began + FULL_SECONDS - YOUNG_SECONDS - time.monotonic()))
@@ -178,7 +182,7 @@ def busy(assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Iterator[B
         time.sleep(max(0.0, began + FULL_SECONDS - time.monotonic()))
         for writing in writings.values():
             writing.namespace = "default"
-        yield Busy(plane, writings, told, muted, mutes, since)
+        yield Busy(plane, writings, informed, muted, mutes, since)
 
 
 def daemon(plane: ControlPlane, folder: Path, urls: list[str]) -> Daemon:
@@ -190,7 +194,7 @@ def daemon(plane: ControlPlane, folder: Path, urls: list[str]) -> Daemon:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search of all revisions found at one moment (Unix seconds)."""
+    """The result of a search over all revisions, and its time (Unix seconds)."""
 
     oldest: int
     newest: int
@@ -198,7 +202,7 @@ class Found:
 
 
 def search(plane: ControlPlane, apiserver: Apiserver, resource: str) -> Found:
-    """The oldest revision from which a watch may begin, by watches from ever nearer ones."""
+    """Return the oldest revision from which a watch may begin, by bisection."""
     refused, accepted = 1, plane.etcd.revision()
     while accepted > refused + 1:
         between = (refused + accepted) // 2
@@ -210,22 +214,24 @@ def search(plane: ControlPlane, apiserver: Apiserver, resource: str) -> Found:
 
 
 def opens(plane: ControlPlane, apiserver: Apiserver, resource: str, revision: int) -> bool:
-    """Whether a watch may begin from this revision: it brings a refusal, or else a change."""
+    """Return True if a watch may begin at this revision: its first line is a change, not a refusal."""
     context = ssl.create_default_context(cafile=plane.ca)
     connection = http.client.HTTPSConnection(urlsplit(apiserver.url).netloc, context=context, timeout=ANSWER_SECONDS)
     query = f"watch=1&resourceVersion={revision}&timeoutSeconds={ANSWER_SECONDS:.0f}"
-    path = f"/api/v1/{resource}?{query}&fieldSelector=metadata.name%3Dbusy-0"  # which changes once a second at least
+    path = (
+        f"/api/v1/{resource}?{query}&fieldSelector=metadata.name%3Dbusy-0"  # this object changes at least once a second
+    )
     with contextlib.closing(connection):
         connection.request("GET", path, headers={"Authorization": f"Bearer {plane.token}"})
         answer = connection.getresponse()
         assert answer.status == 200, answer.status
         first = answer.readline()
-        assert first, "it brought nothing"
+        assert first, "no line arrived"
         return b'"code":410' not in first
 
 
 def histories(daemon: Daemon) -> dict[tuple[str, str], Any]:
-    """What the daemon says by now, by apiserver and resource."""
+    """Return the headroom that the daemon reports, by apiserver and resource."""
     return {
         (stream["apiserver"], stream["resource"]): stream["history"]
         for stream in daemon.status()["streams"]
@@ -234,7 +240,7 @@ def histories(daemon: Daemon) -> dict[tuple[str, str], Any]:
 
 
 def compare(busy: Busy, daemon: Daemon, urls: list[str]) -> int:
-    """Holds each history that the daemon finds against a search that begins at once; returns how many there were.
+    """Compare each headroom that the daemon finds with an immediate search; return the number of comparisons.
 
     The daemon knows the apiservers by these URLs.
     """
@@ -254,39 +260,39 @@ def compare(busy: Busy, daemon: Daemon, urls: list[str]) -> int:
 
 
 def hold(busy: Busy, place: tuple[str, str], history: Any, found: Found) -> None:
-    """The search ends later: until then the cache had room for more, and its oldest revision stayed, or had none.
+    """Compare one headroom with a search that ended later.
 
-    It may have come to its end in between: then the oldest revision stayed for a while, and moved on as time did.
+    Until the cache is full its oldest revision stays; from then on it moves with time.
     """
     puts = busy.writings[place[1]].puts
     asked = datetime.fromisoformat(history["probedAt"]).timestamp()
-    told, searched = asked - puts.when(history["oldest"]), found.at - puts.when(found.oldest)
+    said, searched = asked - puts.when(history["oldest"]), found.at - puts.when(found.oldest)
     lower, upper = history["seconds"]["lower"], history["seconds"]["upper"]
     print(
-        f"{place}: away for {lower:.1f} to {upper} s, since {history['oldest']} ({told:.1f} s before); by search since "
+        f"{place}: away for {lower:.1f} to {upper} s, since {history['oldest']} ({said:.1f} s before); by search since "
         f"{found.oldest} ({searched:.1f} s before), {found.at - asked:.1f} s later"
     )
     same = abs(history["oldest"] - found.oldest) <= WITHIN * (found.newest - found.oldest)
-    assert same or (1 - WITHIN) * told <= searched <= (1 + WITHIN) * (told + found.at - asked)
+    assert same or (1 - WITHIN) * said <= searched <= (1 + WITHIN) * (said + found.at - asked)
     assert not history["complete"] or same or found.at - puts.when(history["oldest"]) > KEPT_SECONDS
-    assert (1 - WITHIN) * told - TICK_SECONDS <= lower <= told + TICK_SECONDS
-    if upper is None:  # nothing bounds what was committed before it began to look
+    assert (1 - WITHIN) * said - TICK_SECONDS <= lower <= said + TICK_SECONDS
+    if upper is None:  # commits before the start of the daemon have no upper bound
         assert history["complete"] or puts.when(history["oldest"]) < busy.since
     else:
-        assert history["complete"] or told - TICK_SECONDS <= upper <= (1 + WITHIN) * told + TICK_SECONDS
+        assert history["complete"] or said - TICK_SECONDS <= upper <= (1 + WITHIN) * said + TICK_SECONDS
 
 
 def opened(daemon: Daemon) -> float:
-    """How many watches it has opened to find that out."""
+    """Return the number of watches that the daemon opened to probe the headroom."""
     return daemon.scrape().total("watchslo_api_requests_total", kind="history")
 
 
-def test_one_watch_tells_how_long_a_client_may_be_away(busy: Busy) -> None:
-    compared = compare(busy, busy.told, [apiserver.url for apiserver in busy.plane.apiservers])
-    assert opened(busy.told) == compared
+def test_headroom_is_found_with_one_watch(busy: Busy) -> None:
+    compared = compare(busy, busy.informed, [apiserver.url for apiserver in busy.plane.apiservers])
+    assert opened(busy.informed) == compared
 
 
-def test_where_a_refusal_says_little_ten_watches_tell(busy: Busy) -> None:
+def test_headroom_without_a_revision_in_the_refusal_is_found_with_ten_watches(busy: Busy) -> None:
     compared = compare(busy, busy.muted, [mute.url for mute in busy.mutes])
     print(f"{opened(busy.muted):.0f} watches for {compared} histories")
     assert compared < opened(busy.muted) <= MOST_OPENS * compared

@@ -1,21 +1,21 @@
-"""A real Alertmanager silences what another alert explains, where it explains it, and nothing else."""
+"""A real Alertmanager silences exactly the alerts that another alert explains, and only where it explains them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import product
-from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.alertmanager import Alertmanager
 from tests.support.process import eventually
-from watchslo.config import Config
-from watchslo.rules.options import Options
+from watchslo.config.model import Config
 from watchslo.rules.pack import alertmanager, rule_groups
+from watchslo.rules.settings import RuleSettings
 
 pytestmark = pytest.mark.patient
 
-OPTIONS = Options(cluster_label="cluster")
-CLUSTERS, APISERVERS = ("east", "west"), ("10.0.0.7:6443", "10.0.0.8:6443")
+OPTIONS = RuleSettings(cluster_label="cluster")
+APISERVERS = ("10.0.0.7:6443", "10.0.0.8:6443")
 LATE = {"WatchLatencyBudgetBurn critical", "WatchLatencyBudgetBurn warning", "WatchLatencyBadMinutes critical"}
 MISSED = {"WatchsloClockSlow warning", "WatchsloCoverageLow warning", "WatchsloUnmeasurable warning"}
 SILENCED: Mapping[str, tuple[set[str], str]] = {
@@ -27,8 +27,8 @@ SILENCED: Mapping[str, tuple[set[str], str]] = {
     "WatchExpiredLoop warning": ({"WatchRelistStorm warning"}, "apiserver"),
     "WatchLatencyBudgetBurn critical": ({"WatchLatencyBudgetBurn warning"}, "apiserver"),
 }
-"""What an alert silences, and whether in its whole cluster or at its apiserver only; all others silence nothing."""
-TOLD = {
+"""The alerts that each alert silences, in its whole cluster or only at its apiserver. Other alerts silence nothing."""
+ALERTS = {
     " ".join(filter(None, (rule.name, rule.labels["severity"], rule.labels.get("instances")))): {
         "alertname": rule.name,
         **rule.labels,
@@ -37,29 +37,41 @@ TOLD = {
     for rule in group.rules
     if "severity" in rule.labels
 }
-"""The labels of each alert, by what it is called here."""
-PLACES = [{"cluster": cluster, "apiserver": apiserver} for cluster, apiserver in product(CLUSTERS, APISERVERS)]
-HERE = PLACES[0]
+"""The labels of each alert, by its name in this test."""
 KNOWN_SECONDS = 120.0
 
 
+@pytest.fixture(scope="module")
+def manager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Alertmanager]:
+    """One Alertmanager for all tests: inhibitions never cross clusters, and each test has its own two clusters."""
+    with Alertmanager(tmp_path_factory.mktemp("alertmanager"), alertmanager(OPTIONS)) as manager:
+        yield manager
+
+
 @pytest.mark.parametrize("source", SILENCED)
-def test_an_alert_silences_what_it_explains(source: str, tmp_path: Path) -> None:
+def test_firing_alert_silences_exactly_what_it_explains(manager: Alertmanager, source: str) -> None:
+    clusters = [f"{side} of {source}" for side in ("east", "west")]
+    places = [{"cluster": cluster, "apiserver": apiserver} for cluster, apiserver in product(clusters, APISERVERS)]
+    here = places[0]
     targets, scope = SILENCED[source]
-    explained = [place for place in PLACES if place["cluster"] == HERE["cluster"] and place[scope] == HERE[scope]]
-    everywhere = [TOLD[name] | place for name in TOLD.keys() - SILENCED.keys() for place in PLACES]
-    firing = [TOLD[source] | HERE, *everywhere, *(TOLD[name] | HERE for name in targets & SILENCED.keys())]
-    expected = {named(TOLD[name] | place) for name in targets for place in explained} & set(map(named, firing))
-    with Alertmanager(tmp_path, alertmanager(OPTIONS)) as manager:
-        manager.post(firing)
-        eventually(lambda: len(manager.alerts()) == len(firing), KNOWN_SECONDS, "all alerts are known")
-        # What inhibits takes them in one after the other, and apart from what is asked here.
-        eventually(lambda: inhibited(manager) >= expected, KNOWN_SECONDS, "all that is explained is silenced")
-        assert inhibited(manager) == expected
+    explained = [place for place in places if place["cluster"] == here["cluster"] and place[scope] == here[scope]]
+    everywhere = [ALERTS[name] | place for name in ALERTS.keys() - SILENCED.keys() for place in places]
+    firing = [ALERTS[source] | here, *everywhere, *(ALERTS[name] | here for name in targets & SILENCED.keys())]
+    expected = {named(ALERTS[name] | place) for name in targets for place in explained} & set(map(named, firing))
+    manager.post(firing)
+    eventually(lambda: len(of(manager, clusters)) == len(firing), KNOWN_SECONDS, "all alerts are known")
+    # The inhibitor takes in alerts one by one, independently of the API that is polled here.
+    eventually(lambda: inhibited(manager, clusters) >= expected, KNOWN_SECONDS, "all explained alerts are silenced")
+    assert inhibited(manager, clusters) == expected
 
 
-def inhibited(manager: Alertmanager) -> set[str]:
-    return {named(alert["labels"]) for alert in manager.alerts() if alert["status"]["inhibitedBy"]}
+def of(manager: Alertmanager, clusters: list[str]) -> list[dict[str, Any]]:
+    """Return the alerts of these clusters."""
+    return [alert for alert in manager.alerts() if alert["labels"]["cluster"] in clusters]
+
+
+def inhibited(manager: Alertmanager, clusters: list[str]) -> set[str]:
+    return {named(alert["labels"]) for alert in of(manager, clusters) if alert["status"]["inhibitedBy"]}
 
 
 def named(labels: Mapping[str, str]) -> str:

@@ -1,6 +1,6 @@
-"""What deploy holds, as real apiservers take it: valid in two versions, admitted as `restricted`, and enough.
+"""The manifests in deploy: valid for real apiservers of two versions, admitted as `restricted`, with enough rights.
 
-kustomize and Helm are held against each other, object for object.
+The objects of kustomize and of Helm are compared with each other.
 """
 
 import contextlib
@@ -28,8 +28,8 @@ PROFILES = ("control-plane", "managed", "node", "sharded")
 COMPONENTS = ("authorization", "flow-schema", "service-monitor", "tls")
 WORKLOADS = ("DaemonSet", "Deployment", "StatefulSet")
 RBAC = "rbac.authorization.k8s.io"
-RBAC_SECONDS = 120.0  # an apiserver takes new roles, priorities and resources in within one second
-AUDIT_SECONDS = 240.0  # a watch is audited when it was quiet for some
+RBAC_SECONDS = 120.0  # an apiserver usually knows new roles, priorities and resources within one second
+AUDIT_SECONDS = 240.0  # a watch is audited after some quiet time
 ASKED = "watchslo_api_requests_total"
 each_profile = pytest.mark.parametrize("profile", PROFILES)
 
@@ -60,7 +60,7 @@ ENDPOINT = of(
 SELECTOR = of(matchLabels=TEXTS)
 RULE = of(record=TEXT, alert=TEXT, expr=TEXT, labels=TEXTS, annotations=TEXTS) | {"required": ["expr"]}
 RULE["properties"]["for"] = TEXT
-OPERATOR = {  # what of the Prometheus operator's objects is used here, as its API reference has it
+OPERATOR = {  # the used fields of objects of the Prometheus operator, from its API reference
     "PodMonitor": of(jobLabel=TEXT, selector=SELECTOR, podMetricsEndpoints=several(ENDPOINT)),
     "ServiceMonitor": of(jobLabel=TEXT, selector=SELECTOR, endpoints=several(ENDPOINT)),
     "PrometheusRule": of(groups=several(of(name=TEXT, interval=TEXT, rules=several(RULE)))),
@@ -74,24 +74,24 @@ def operators_crd(kind: str) -> dict[str, Any]:
 
 
 class Cluster:
-    """A control plane that knows the operator's objects, asked by kubectl."""
+    """A control plane with the CRDs of the Prometheus operator, accessed by kubectl."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
         self._kubeconfig = plane.kubeconfig("manifests")
 
     def kubectl(self, *arguments: str, given: str | None = None) -> str:
-        """Empty if all was well, else what it complains of."""
+        """Run kubectl; return its complaint, or nothing on success."""
         done = kubectl(*arguments, kubeconfig=self._kubeconfig, given=given)
         return "" if done.returncode == 0 else done.stderr or done.stdout
 
     def apply(self, objects: Objects) -> str:
-        """By server-side apply; the apiserver refuses fields that its version does not know."""
+        """Apply objects on the server, which refuses fields that its version does not know."""
         options = ("--server-side", "--field-manager=tests", "--validate=strict")
         return self.kubectl("apply", *options, "-f", "-", given=as_text(objects))
 
     def admit(self, pod: dict[str, Any]) -> str:
-        """Asks for a pod, which is not made; of the priority that it has the apiserver may not have heard yet."""
+        """Create a pod in a dry run; retry until the apiserver knows its priority class."""
         said: list[str] = []
 
         def asked() -> bool:
@@ -103,12 +103,12 @@ class Cluster:
         return said[-1]
 
     def token(self, account: str) -> str:
-        """A fresh one of a service account of ours."""
+        """Return a new token of one of our service accounts."""
         with self.plane.writer() as writer:
             return writer.service_account_token("watchslo", account)
 
     def permits(self, account: str, role: dict[str, Any]) -> bool:
-        """Whether the first rule of a role is in force for a service account of ours; of other objects it is."""
+        """Return True if the first rule of a role is in force for a service account; True for other objects."""
         for rule in role.get("rules", [])[:1]:
             place = ["-n", role["metadata"]["namespace"]] if role["kind"] == "Role" else ["-A"]
             what = "/".join([rule["resources"][0], *rule.get("resourceNames", [])])
@@ -118,7 +118,7 @@ class Cluster:
         return True
 
     def delete(self, objects: Objects) -> None:
-        """Nobody else clears namespaces up in these clusters."""
+        """Delete the objects, but not namespaces: these clusters have no namespace controller."""
         rest = [one for one in objects if one["kind"] != "Namespace"]
         assert self.kubectl("delete", "--ignore-not-found", "--wait=false", "-f", "-", given=as_text(rest)) == ""
 
@@ -143,7 +143,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 
 def pods(objects: Objects) -> list[dict[str, Any]]:
-    """The pods that controllers would make of the workloads."""
+    """Return the pods that controllers would create for the workloads."""
     return [
         {
             "apiVersion": "v1",
@@ -167,12 +167,12 @@ SPOILT: dict[str, Callable[[dict[str, Any]], object]] = {
     "allowPrivilegeEscalation != false": lambda spec: spec["containers"][0].update(securityContext={}),
     "restricted volume types": lambda spec: spec["volumes"].append({"name": "host", "hostPath": {"path": "/"}}),
 }
-"""What makes of a pod one that `restricted` refuses, by how the apiserver says so."""
+"""Changes to a pod that `restricted` refuses, by the message of the apiserver."""
 
 
 class TestApiserver:
     @each_profile
-    def test_takes_all_of_it_and_admits_its_pod(self, cluster: Cluster, profile: str) -> None:
+    def test_accepts_each_overlay_and_admits_its_pod(self, cluster: Cluster, profile: str) -> None:
         objects = kustomized(DEPLOY / "overlays" / profile)
         try:
             assert cluster.apply(objects) == ""
@@ -181,7 +181,7 @@ class TestApiserver:
         finally:
             cluster.delete(objects)
 
-    def test_takes_the_components(self, cluster: Cluster, tmp_path: Path) -> None:
+    def test_accepts_the_components(self, cluster: Cluster, tmp_path: Path) -> None:
         objects = overlay(tmp_path, "managed", *COMPONENTS)
         try:
             assert cluster.apply(objects) == ""
@@ -201,8 +201,8 @@ class TestApiserver:
         finally:
             cluster.delete(objects)
 
-    def test_refuses_what_it_should(self, cluster: Cluster) -> None:
-        """So that the tests above say something."""
+    def test_refuses_pods_that_are_not_restricted(self, cluster: Cluster) -> None:
+        """A counter-check for the tests above."""
         objects = kustomized(DEPLOY / "overlays/managed")
         priority = [one for one in objects if one["kind"] == "PriorityClass"]
         assert cluster.apply(priority) == ""
@@ -224,7 +224,7 @@ class TestApiserver:
         assert ".spec.minReadySecond: field not declared in schema" in cluster.apply([one])
 
 
-def test_the_audit_policy_keeps_our_reads_out_and_nothing_else(assets: Assets, tmp_path: Path) -> None:
+def test_audit_policy_drops_only_our_reads(assets: Assets, tmp_path: Path) -> None:
     policy, log = yaml.safe_load((DEPLOY / "audit-policy.yaml").read_text()), tmp_path / "audit.log"
     policy["rules"].append({"level": "Metadata"})
     (tmp_path / "policy.yaml").write_text(yaml.safe_dump(policy))
@@ -238,7 +238,7 @@ def test_the_audit_policy_keeps_our_reads_out_and_nothing_else(assets: Assets, t
         tokens = [plane.service_account("ours", namespace="watchslo"), plane.service_account("other")]
         for token in tokens:
             with plane.writer(token) as reader, contextlib.suppress(StatusError):
-                reader.get("/api/v1/nodes")  # what is refused is in the log as well
+                reader.get("/api/v1/nodes")  # refused requests are logged as well
     readers = {json.loads(line)["user"]["username"] for line in log.read_text().splitlines()}
     assert "system:serviceaccount:default:other" in readers
     assert "system:serviceaccount:watchslo:ours" not in readers
@@ -246,17 +246,17 @@ def test_the_audit_policy_keeps_our_reads_out_and_nothing_else(assets: Assets, t
 
 class TestChart:
     @each_profile
-    def test_makes_what_the_overlay_makes(self, profile: str) -> None:
+    def test_renders_the_same_objects_as_the_overlay(self, profile: str) -> None:
         assert by_identity(charted(f"profile={profile}")) == by_identity(kustomized(DEPLOY / "overlays" / profile))
 
     @each_profile
-    def test_makes_what_the_components_make(self, profile: str, tmp_path: Path) -> None:
+    def test_renders_the_same_objects_as_the_components(self, profile: str, tmp_path: Path) -> None:
         values = ("authorization=true", "flowSchema=true", "scraper.monitor=ServiceMonitor", "tlsSecret=watchslo-tls")
         made = by_identity(charted(f"profile={profile}", *values))
         assert made == by_identity(overlay(tmp_path, profile, *COMPONENTS))
         assert made == by_identity(overlay(tmp_path, profile, *reversed(COMPONENTS))), "their order does not matter"
 
-    def test_leaves_out_what_the_components_leave_out(self, tmp_path: Path) -> None:
+    def test_omits_the_same_objects_as_the_components(self, tmp_path: Path) -> None:
         plain = charted("profile=node", "scraper.monitor=none")
         assert by_identity(plain) == by_identity(overlay(tmp_path, "node", "without-operator"))
         own = by_identity(charted("profile=node", "config=paused: true"))
@@ -264,8 +264,8 @@ class TestChart:
         assert own.keys() == theirs.keys()
         assert own["ConfigMap", "watchslo", "watchslo-node"]["data"] == {"watchslo.yaml": "paused: true"}
 
-    def test_is_told_by_values_what_a_patch_tells(self) -> None:
-        """Those of a cluster: the scraper's namespace and labels, and where pods may run."""
+    def test_values_set_what_patches_set(self) -> None:
+        """Values of one cluster: namespace and labels of the scraper, and the placement of pods."""
         values = (
             "scraper.namespace=observability",
             "scraper.labels.release=prometheus",
@@ -317,22 +317,22 @@ class TestChart:
         (pod,) = pods(charted("profile=managed", f"image.digest={digest}"))
         assert pod["spec"]["containers"][0]["image"] == f"watchslo@{digest}"
 
-    def test_gives_no_share_to_its_neighbours(self) -> None:
-        """A release may stand beside Prometheus, which is not to share what little watchslo needs."""
+    def test_flow_schema_selects_only_our_accounts(self) -> None:
+        """A release may share a namespace with Prometheus, which must not use the share of watchslo."""
         done = helm("template", "--namespace", "monitoring", "--set", "flowSchema=true")
         (schema,) = (one for one in yaml.safe_load_all(done.stdout) if one and one["kind"] == "FlowSchema")
         (rule,) = schema["spec"]["rules"]
         accounts = [subject["serviceAccount"] for subject in rule["subjects"]]
         assert accounts == [{"namespace": "monitoring", "name": f"watchslo-{profile}"} for profile in PROFILES]
 
-    def test_a_value_may_be_taken_away(self) -> None:
+    def test_values_can_be_removed_with_null(self) -> None:
         names = ("imagePullSecrets", "labels", "podAnnotations", "priorityClassName", "egress")
         made = by_identity(charted("profile=managed", *(f"{name}=null" for name in names)))
         pod = made["Deployment", "watchslo", "watchslo-managed"]["spec"]["template"]["spec"]
         assert "priorityClassName" not in pod
         assert "PriorityClass" not in {kind for kind, *_ in made}
 
-    def test_a_second_release_makes_nothing_that_the_first_one_has(self) -> None:
+    def test_second_release_shares_no_object_with_the_first(self) -> None:
         protected = ("authorization=true", "flowSchema=true", "tlsSecret=watchslo-tls")
         first = by_identity(charted("profile=managed", *protected))
         second = by_identity(charted("profile=node", "shared=false", *protected))
@@ -342,24 +342,24 @@ class TestChart:
     @pytest.mark.parametrize(
         "value", ["profile=nodes", "imge.tag=1", "replicas=0", "scraper.monitor=Probe", "image.digest=latest"]
     )
-    def test_refuses_what_is_no_value(self, value: str) -> None:
+    def test_refuses_invalid_values(self, value: str) -> None:
         done = helm("template", "--set", value)
         assert done.returncode != 0
         assert "values don't meet the specifications of the schema" in done.stderr
 
-    def test_helm_finds_nothing_in_it(self) -> None:
+    def test_helm_lint_finds_nothing(self) -> None:
         done = helm("lint", "--strict")
         assert done.returncode == 0, done.stdout
 
 
 def by_identity(objects: Objects) -> dict[tuple[str, ...], dict[str, Any]]:
-    """By kind, namespace and name; a release's own namespace is Helm's to make."""
+    """Return objects by kind, namespace and name, without the namespace of the release, which Helm creates."""
     found = [one for one in objects if one["kind"] != "Namespace"]
-    told: dict[tuple[str, ...], dict[str, Any]] = {
+    named: dict[tuple[str, ...], dict[str, Any]] = {
         (one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]): one for one in found
     }
-    assert len(told) == len(found), "one object twice"
-    return told
+    assert len(named) == len(found), "one object twice"
+    return named
 
 
 class TestReadme:
@@ -367,32 +367,32 @@ class TestReadme:
     BLOCKS = tuple(dedent(block) for block in re.findall(r"```yaml\n(.*?) *```", TEXT, re.DOTALL))
 
     @pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
-    def test_its_kustomizations_can_be_built(self, block: str, tmp_path: Path) -> None:
+    def test_kustomizations_can_be_built(self, block: str, tmp_path: Path) -> None:
         (tmp_path / "watchslo").symlink_to(ROOT)
         (tmp_path / "watchslo.yaml").write_text("paused: true\n")
         (tmp_path / "kustomization.yaml").write_text(block)
         assert kustomized(tmp_path)
 
-    def test_its_parameters_arrive(self, tmp_path: Path) -> None:
+    def test_parameters_reach_the_objects(self, tmp_path: Path) -> None:
         (tmp_path / "watchslo").symlink_to(ROOT)
         (block,) = (block for block in self.BLOCKS if "observability" in block)
         (tmp_path / "kustomization.yaml").write_text(block)
         text = as_text(kustomized(tmp_path))
         assert text.count("release: kube-prometheus-stack") == 2
-        for told in ("name: observability", "cidr: 10.0.3.0/24", "registry.example.org/watchslo:0.1.0", "512Mi"):
-            assert told in text
+        for part in ("name: observability", "cidr: 10.0.3.0/24", "registry.example.org/watchslo:0.1.0", "512Mi"):
+            assert part in text
 
 
 class TestRights:
-    """A daemon that may do what was written down, and nothing else, is ready and is never refused."""
+    """A daemon with exactly the generated rights is ready and gets no 403."""
 
-    def test_of_a_profile_are_enough(self, cluster: Cluster, tmp_path: Path) -> None:
+    def test_rights_of_a_profile_are_enough(self, cluster: Cluster, tmp_path: Path) -> None:
         objects = kustomized(DEPLOY / "overlays/managed")
         rights = [one for one in objects if one["kind"] == "ServiceAccount" or one["apiVersion"].startswith(RBAC)]
         config = DEPLOY / "chart/profiles/managed/watchslo.yaml"
         assert_enough(cluster, rights, config, tmp_path)
 
-    def test_of_all_there_is_are_enough(self, cluster: Cluster, tmp_path: Path) -> None:
+    def test_rights_for_all_resources_are_enough(self, cluster: Cluster, tmp_path: Path) -> None:
         limits = {"requestsPerSecond": 100, "auditsPerSecond": 10}
         config = config_file(tmp_path, watch=[{"resource": "*"}], exclude=["secrets"], limits=limits)
         done = watchslo("rbac", "--config", config, "--kubeconfig", cluster.plane.kubeconfig())
@@ -400,7 +400,7 @@ class TestRights:
         account = yaml.safe_load((DEPLOY / "base/service-account.yaml").read_text())
         assert_enough(cluster, [account, *yaml.safe_load_all(done.stdout)], config, tmp_path)
 
-    def test_that_need_the_cluster_cannot_be_written_without_one(self, tmp_path: Path) -> None:
+    def test_rights_for_all_resources_need_a_cluster(self, tmp_path: Path) -> None:
         config = config_file(tmp_path, watch=[{"resource": "*"}])
         done = watchslo("rbac", "--config", config, "--kubeconfig", tmp_path / "none")
         assert (done.returncode, done.stdout) == (2, "")

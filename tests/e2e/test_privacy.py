@@ -1,7 +1,7 @@
-"""Nothing that a cluster holds is ever said: no name, no label, no data, and none of the credentials.
+"""No output of watchslo holds content of the cluster: no name, no label, no data, and no credential.
 
-One word stands in every field of objects of every kind; they come, change and go, the apiserver stumbles over one of
-them, and forgets what was. Then all that watchslo says, as talkative as it can be, is searched for that word.
+One word is in every field of objects of several kinds. They are created, changed and deleted, the apiserver fails on
+one of them, and restarts with an empty cache. Then all output of watchslo, at its most verbose, is searched.
 """
 
 import base64
@@ -24,7 +24,7 @@ from tests.support.writer import StatusError, Writer, crd
 pytestmark = [pytest.mark.patient, pytest.mark.timeout(1200)]
 
 COMMAND_SECONDS = 200.0
-WAIT_SECONDS = 200.0  # the backoff may have come to its end, and all of it is idle work
+WAIT_SECONDS = 200.0  # the longest backoff, at idle priority
 FEED = "/api/v1/events"
 ROUNDS = 3
 THINGS = "things.privacy.watchslo.invalid"
@@ -56,7 +56,7 @@ def metadata(number: int) -> dict[str, Any]:
 
 
 def contents() -> dict[str, dict[str, Any]]:
-    """By the resource: what is said in an object beside its metadata."""
+    """Return the fields of objects in addition to their metadata, by resource."""
     encoded = base64.b64encode(CANARY.encode()).decode()
     container: dict[str, Any] = {"name": CANARY, "image": f"{CANARY}.invalid/{CANARY}:{CANARY}", "args": [CANARY]}
     container |= {"env": [{"name": CANARY, "value": CANARY}], "workingDir": f"/{CANARY}"}
@@ -81,7 +81,7 @@ def etcd(assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Iterator[E
 
 @pytest.fixture(scope="module")
 def plane(assets: Assets, etcd: Etcd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A control plane that may be killed, and knows the custom resource."""
+    """A control plane with the custom resource, which the test may kill."""
     with ControlPlane(tmp_path_factory.mktemp("privacy"), assets.kube_apiserver, etcd) as plane:
         with plane.writer() as writer:
             writer.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd("things", "Thing", GROUP))
@@ -98,14 +98,14 @@ def _serves(writer: Writer, path: str) -> bool:
 
 
 class Story:
-    """What happens in the cluster; each object comes and changes, some go."""
+    """The events in the cluster: objects are created and changed, and some are deleted."""
 
     def __init__(self, plane: ControlPlane, etcd: Etcd) -> None:
         self._plane, self._etcd = plane, etcd
         self._number = 0
 
     def some_come_and_go(self) -> None:
-        """By a manager of that name, too; and one stays of each, with a finalizer, while it is deleted."""
+        """Create, change and delete objects; one of each kind stays with a finalizer. The field manager is the word."""
         with Writer(self._plane.url, self._plane.ca, self._plane.token, agent=CANARY) as writer:
             for _ in range(ROUNDS):
                 self._number += 1
@@ -116,11 +116,11 @@ class Story:
                     writer.patch(path, {"metadata": {"labels": {f"{CANARY}-more": CANARY}}})
                     writer.delete(path)
                     if self._number % 2:
-                        with contextlib.suppress(StatusError):  # an event is gone already
+                        with contextlib.suppress(StatusError):  # an event has no finalizer and is gone already
                             writer.patch(path, {"metadata": {"finalizers": None}})
 
     def an_object_is_broken(self) -> str:
-        """The apiserver cannot read it, and says of it what no log may; returns that."""
+        """Store an object that the apiserver cannot read; return its error, which no output may repeat."""
         times = {"creationTimestamp": CANARY, "name": f"{CANARY}-broken", "namespace": CANARY}
         self._etcd.put(BROKEN, {"kind": "ConfigMap", "apiVersion": "v1", "metadata": times})
         with self._plane.writer() as writer, pytest.raises(StatusError) as refused:
@@ -128,7 +128,7 @@ class Story:
         return str(refused.value)
 
     def all_is_forgotten(self) -> None:
-        """It is mended; but the apiserver dies, and when it is back it knows no revision from before."""
+        """Delete the broken object and restart the apiserver, which then knows no older revision."""
         self._etcd.delete(BROKEN)
         apiserver = self._plane.apiservers[0]
         apiserver.process.kill()
@@ -137,14 +137,14 @@ class Story:
 
 
 def said_by(daemon: Daemon) -> dict[str, str]:
-    """All that a daemon says, by where it says so."""
+    """Return all output of a daemon, by its source."""
     described = json.loads(daemon.get("/openapi.json")[1])
     paths = {"/", "/metrics", "/openapi.json", f"/{CANARY[:3]}", *described["paths"]} - {FEED}
     return {path: daemon.get(path)[1] for path in paths} | {FEED: first_event(daemon), "log": daemon.said}
 
 
 def first_event(daemon: Daemon) -> str:
-    """What the feed begins with, which is all that there is to tell; it has no end."""
+    """Return the first event of the feed, which holds everything; the feed has no end."""
     lines: list[bytes] = []
     with urllib.request.urlopen(daemon.url + FEED, timeout=WAIT_SECONDS) as answer:
         while not lines or lines[-1].strip() or not any(line.startswith(b"data:") for line in lines):
@@ -153,7 +153,7 @@ def first_event(daemon: Daemon) -> str:
 
 
 def said_by_commands(folder: Path, kubeconfig: Path, config: Path) -> Iterator[tuple[str, str]]:
-    """What the commands say that look at a cluster, all at once."""
+    """Run the commands that read a cluster at once; yield their output."""
     check = ("check", "--duration", "5s", "--config", config)
     commands: dict[str, tuple[str | Path, ...]] = {
         "check": (*check, "-o", "json"),
@@ -171,12 +171,12 @@ def said_by_commands(folder: Path, kubeconfig: Path, config: Path) -> Iterator[t
             yield process.name, process.out + process.err
 
 
-def told(scrape: Scrape, name: str, **labels: str) -> bool:
+def counted(scrape: Scrape, name: str, **labels: str) -> bool:
     return scrape.total(name, **labels) > 0
 
 
 def inline(plane: ControlPlane) -> tuple[Path, list[str]]:
-    """A kubeconfig that holds a client's certificate and key itself, and what of it is secret."""
+    """Return a kubeconfig with an inline client certificate and key, and the secret lines of the key."""
     pair = plane.client_certificate("privacy")
     keys = {"client-certificate-data": pair.certificate, "client-key-data": pair.key}
     user = {key: base64.b64encode(path.read_bytes()).decode() for key, path in keys.items()}
@@ -184,7 +184,7 @@ def inline(plane: ControlPlane) -> tuple[Path, list[str]]:
     return plane.kubeconfig("inline", user), [line for line in lines if line and not line.startswith("-----")]
 
 
-def test_says_nothing_of_what_a_cluster_holds(plane: ControlPlane, etcd: Etcd, tmp_path: Path) -> None:
+def test_output_reveals_no_content_of_the_cluster(plane: ControlPlane, etcd: Etcd, tmp_path: Path) -> None:
     watches = [{"resource": resource, **options} for resource, options in WATCHES.items()]
     config = config_file(tmp_path, watch=watches, metrics="full")
     token = plane.service_account("privacy", EVERYTHING_READABLE)
@@ -193,18 +193,20 @@ def test_says_nothing_of_what_a_cluster_holds(plane: ControlPlane, etcd: Etcd, t
     story = Story(plane, etcd)
     story.some_come_and_go()
     stumbled = story.an_object_is_broken()
-    assert found(CANARY, stumbled), "the apiserver does not tempt us: this shows nothing"
+    assert found(CANARY, stumbled), "the error lacks the word, so this test proves nothing"
     with Daemon(tmp_path, "--config", config, "--log-level", "debug", "--kubeconfig", kubeconfig) as daemon:
         everything = dict(said_by_commands(tmp_path, key_file, config))
-        daemon.until(lambda scrape: told(scrape, "watchslo_api_requests_total", code="500"), WAIT_SECONDS, "stumbled")
+        daemon.until(
+            lambda scrape: counted(scrape, "watchslo_api_requests_total", code="500"), WAIT_SECONDS, "stumbled"
+        )
         everything |= {f"{path}, stumbling": text for path, text in said_by(daemon).items()}
 
         story.all_is_forgotten()
-        daemon.until(lambda scrape: told(scrape, "watchslo_expired_total"), WAIT_SECONDS, "a 410")
+        daemon.until(lambda scrape: counted(scrape, "watchslo_expired_total"), WAIT_SECONDS, "a 410")
         daemon.until_measuring(*WATCHES, timeout=WAIT_SECONDS)
         story.some_come_and_go()
         daemon.until(
-            lambda scrape: all(told(scrape, "watchslo_watch_events_total", watch=watch) for watch in COLLECTIONS),
+            lambda scrape: all(counted(scrape, "watchslo_watch_events_total", watch=watch) for watch in COLLECTIONS),
             WAIT_SECONDS,
             "something of each",
         )
@@ -212,6 +214,6 @@ def test_says_nothing_of_what_a_cluster_holds(plane: ControlPlane, etcd: Etcd, t
     everything["log to its end"] = daemon.said
 
     for where, text in everything.items():
-        assert text, f"{where} says nothing: this shows nothing"
+        assert text, f"{where} is empty, so this test proves nothing"
         for secret in (CANARY, token, plane.token, *key):
             assert found(secret, text) == [], where

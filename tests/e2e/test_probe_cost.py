@@ -1,4 +1,4 @@
-"""What all that is asked besides watching costs the apiservers: few reads a second, by our count and by theirs."""
+"""The reads in addition to the watches: few a second, by the count of watchslo and by that of the apiservers."""
 
 import math
 import time
@@ -12,23 +12,23 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.confusion.stage import WATCHES, Stage
 from tests.support.assets import Assets
-from watchslo.monitor.stream import NEEDED_SHARE
-from watchslo.monitor.supervisor import SNAPSHOT_SECONDS
+from watchslo.monitor.evaluator import SNAPSHOT_SECONDS
+from watchslo.monitor.watch_set import NEEDED_SHARE
 
 SECONDS = 45.0
-WARM_SECONDS = 45.0  # first come lists, memberships, and the first look at each history
-NEEDED_SECONDS = 20.0  # until it is known which watches are late
+WARM_SECONDS = 45.0  # for the first lists, memberships and headroom probes
+NEEDED_SECONDS = 20.0  # until the late watches are known
 STEADY_READS, MOST_READS = 2.5, 10.0  # a second
 MOST_AUDITS = 4.0  # two audits a second, each of two requests, are permitted by default
 WATCHING = ("watch", "discovery")
-"""What is no read: our watches themselves. Discovery comes once in minutes."""
+"""Requests that are no reads: the watches, and discovery once in minutes."""
 AUDITS = ("audit", "nudge")
-"""Whether a quiet watch lives: as many as there are quiet watches, up to `limits.auditsPerSecond`."""
+"""The audits of quiet watches, up to `limits.auditsPerSecond`."""
 OF_NOTHING = ("tick", "probe", "nudge", "probe_cache")
-"""What is a list of nothing, in one namespace."""
-APART = 5  # by which counts may differ: requests that are under way at the beginning and the end
-CALM_SECONDS = 300.0  # until nothing is late any more, and has not been for a minute
-LATE_SECONDS = NEEDED_SHARE * 1.0  # of the threshold: a watch that is later is looked into
+"""Kinds that list nothing, in one namespace."""
+APART = 5  # by which counts may differ: requests in flight at the start and the end
+CALM_SECONDS = 300.0  # until no watch was late for a minute
+LATE_SECONDS = NEEDED_SHARE * 1.0  # of the threshold: later watches are probed
 
 QUIET = ("services", "endpoints", "daemonsets.apps", "deployments.apps")
 LISTED = {"events", *(watch["resource"] for watch in WATCHES), *(resource.partition(".")[0] for resource in QUIET)}
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.timeout(700)
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Requests by kind, as the daemon counts them: up to a moment in monotonic seconds, or within so many."""
+    """Requests by kind, as the daemon counts them: up to a moment, or within a number of seconds."""
 
     kinds: dict[str, float]
     seconds: float
@@ -65,13 +65,13 @@ class Counted:
 
     @property
     def lists(self) -> float:
-        """Of objects: some in one namespace, some in all."""
+        """Lists of objects, in one namespace or in all."""
         return self.kinds.get("list", 0.0)
 
 
 @pytest.fixture(scope="module")
 def stage(assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """Every second watch has nothing to say, and so has to be asked whether it lives."""
+    """A stage where every second watch is quiet, so that it is audited."""
     quiet = [{"resource": resource} for resource in QUIET]
     with Stage(tmp_path_factory.mktemp("cost"), assets, [*WATCHES, *quiet]) as stage:
         yield stage
@@ -79,7 +79,7 @@ def stage(assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What the daemon had counted, lists in one namespace that all apiservers had by then, and it again after that."""
+    """The counts of the daemon, then those of all apiservers, then those of the daemon again."""
 
     before: Counted
     theirs: float
@@ -103,7 +103,7 @@ def counted(stage: Stage) -> Counted:
 
 
 def served(stage: Stage, number: int) -> float:
-    """How many lists in one namespace an apiserver has answered; nobody else lists these resources there."""
+    """Return how many lists in one namespace an apiserver answered; no other client lists these resources there."""
     with stage.lab.writer(stage.lab.members[number]) as writer:
         families = text_string_to_metric_families(writer.text("/metrics"))
     return sum(
@@ -118,7 +118,7 @@ def served(stage: Stage, number: int) -> float:
 
 
 def is_late(stream: dict[str, Any]) -> bool:
-    """Whether a watch is late by so much that it is looked into where."""
+    """Return True if a watch is late enough to be probed."""
     shortest = min(stream["latency"]["windows"], key=lambda window: float(window["length"]))
     estimates = (quantile["estimate"] for quantile in shortest["quantiles"])
     slowest = max((math.inf if estimate is None else estimate for estimate in estimates), default=0.0)
@@ -126,7 +126,7 @@ def is_late(stream: dict[str, Any]) -> bool:
 
 
 def until_over(stage: Stage, seconds: float) -> bool:
-    """Looks on for some seconds; returns whether anything was late meanwhile."""
+    """Poll for some seconds; return True if any watch was late."""
     was_late, end = False, time.monotonic() + seconds
     while time.monotonic() < end:
         was_late |= any(map(is_late, stage.daemon.status()["streams"]))
@@ -135,11 +135,11 @@ def until_over(stage: Stage, seconds: float) -> bool:
 
 
 def measured(stage: Stage, what: str) -> tuple[Counted, bool]:
-    """What some time costs, and whether anything was late in it."""
+    """Return the requests within `SECONDS`, and True if any watch was late."""
     first = look(stage)
     was_late = until_over(stage, SECONDS)
     last = look(stage)
-    was_late |= any(map(is_late, stage.daemon.status()["streams"]))  # it stays so for five seconds
+    was_late |= any(map(is_late, stage.daemon.status()["streams"]))  # a late watch stays late for five seconds
     cost, theirs = last.before.since(first.before), last.theirs - first.theirs
     rates = ", ".join(f"{kind} {count / cost.seconds:.2f}" for kind, count in sorted(cost.kinds.items()))
     counts = f"{cost.of_nothing:.0f} of nothing and {cost.lists:.0f} of objects by our count, {theirs:.0f} by theirs"
@@ -149,7 +149,7 @@ def measured(stage: Stage, what: str) -> tuple[Counted, bool]:
     return cost, was_late
 
 
-def test_while_all_is_well_there_are_few(stage: Stage) -> None:
+def test_healthy_cluster_gets_few_reads(stage: Stage) -> None:
     time.sleep(WARM_SECONDS)
     stage.daemon.process.until(
         lambda: not any(stream["probed"] for stream in stage.daemon.status()["streams"]), CALM_SECONDS, "calm", 0.5
@@ -160,8 +160,8 @@ def test_while_all_is_well_there_are_few(stage: Stage) -> None:
     assert cost.audits / cost.seconds <= MOST_AUDITS
 
 
-def test_at_worst_there_are_more(stage: Stage) -> None:
-    """All storage is slow, so that each watch is late at each apiserver."""
+def test_late_cluster_gets_a_bounded_number_of_reads(stage: Stage) -> None:
+    """All storage links are slow, so each watch is late at each apiserver."""
     links = [*(member.storage for member in stage.lab.members), *stage.lab.overrides.values()]
     with ExitStack() as stack:
         for link in links:

@@ -1,6 +1,6 @@
-"""The rules as Prometheus' own tools see them: they are valid, and each alert fires when it should, and only then.
+"""The rules in promtool and Prometheus: they are valid, and each alert fires when it should, and only then.
 
-The unit tests cover how rules are made; this needs promtool and Prometheus.
+The unit tests cover how rules are generated.
 """
 
 import subprocess
@@ -15,10 +15,10 @@ import yaml
 from benchmarks.rules import evaluate
 from tests.support.exposed import APISERVER, EVENTS, LES, Fault, Lives, World, promtool_test, rendered
 from tests.support.prometheus import program
-from watchslo.config import Config
+from watchslo.config.model import Config
 from watchslo.rules import names
-from watchslo.rules.options import Options
 from watchslo.rules.pack import plain, rule_groups
+from watchslo.rules.settings import RuleSettings
 from watchslo.rules.windows import LENGTHS
 
 pytestmark = pytest.mark.patient
@@ -33,7 +33,7 @@ COUNT = "watchslo_apiserver_timespan_seconds_count"
 
 
 def late(share: float, *, since: int = 0, until: int = 10_000) -> Fault:
-    """So many of the events are later than a second, and so is P99 of each minute."""
+    """A share of the events is later than a second, and so is the P99 of each minute."""
 
     def in_time(minute: int) -> float:
         return EVENTS * (1 - share * (since <= minute < until))
@@ -42,7 +42,7 @@ def late(share: float, *, since: int = 0, until: int = 10_000) -> Fault:
 
 
 def bad(since: int = 0) -> Fault:
-    """P99 of each minute is over the threshold, by so few events that their budget hardly burns."""
+    """The P99 of each minute is over the threshold, but few events are late, so the budget hardly burns."""
     return Fault(
         {
             "watchslo_slo_windows_total{verdict=bad}": lambda minute: float(minute >= since),
@@ -61,9 +61,9 @@ def counted(name: str, *minutes: int) -> Fault:
 
 @dataclass(frozen=True)
 class Case:
-    """A fault that makes an alert, and no other, fire in some minute; `value` and `worst` are shown in annotations.
+    """A fault that makes one alert, and no other, fire in a minute; `value` and `worst` are shown in annotations.
 
-    `labels` are those that tell alerts of one name apart; `by_one` says that it takes one instance only.
+    `labels` distinguish alerts of one name; `by_one` means that one instance is enough.
     """
 
     alert: str
@@ -135,21 +135,21 @@ class TestValidity:
 
 class TestAlerts:
     @each_case
-    def test_fires_with_all_it_has_to_say(self, case: Case, tmp_path: Path) -> None:
+    def test_fires_with_labels_and_annotations(self, case: Case, tmp_path: Path) -> None:
         (rule,) = (rule for rule in ALERTS if rule.name == case.alert and case.labels.items() <= rule.labels.items())
         said = {key: rendered(text, case.about, case.value, case.worst) for key, text in rule.annotations.items()}
         alert = {"exp_labels": {**rule.labels, **case.about}, "exp_annotations": said}
         world = World(case.minute, faults={"a:9477": case.fault})
-        told = {"eval_time": f"{case.minute}m", "alertname": case.alert, "exp_alerts": [alert]}
-        assert complaints(tmp_path, world, {case.minute: {case.alert}}, [told]) == ""
+        queries = {"eval_time": f"{case.minute}m", "alertname": case.alert, "exp_alerts": [alert]}
+        assert complaints(tmp_path, world, {case.minute: {case.alert}}, [queries]) == ""
 
     @each_case
-    def test_fires_if_two_of_three_see_it(self, case: Case, tmp_path: Path) -> None:
+    def test_fires_if_two_of_three_instances_see_it(self, case: Case, tmp_path: Path) -> None:
         world = World(case.minute, THREE, dict.fromkeys(THREE[:2], case.fault))
         assert complaints(tmp_path, world, {case.minute: {case.alert}}) == ""
 
     @each_case
-    def test_one_of_three_pages_only_for_what_it_proves(self, case: Case, tmp_path: Path) -> None:
+    def test_one_of_three_instances_pages_only_for_what_it_proves(self, case: Case, tmp_path: Path) -> None:
         world = World(case.minute, THREE, {"b:9477": case.fault})
         others = {"WatchsloOverloaded"} if case.alert == "WatchsloOverloaded" else set()  # some are
         assert complaints(tmp_path, world, {case.minute: {case.alert} if case.by_one else others}) == ""
@@ -162,10 +162,10 @@ class TestAlerts:
         assert promtool_test(tmp_path, RULES, {"input_series": world.series(), "promql_expr_test": [some]}) == ""
 
     @pytest.mark.parametrize(("afflicted", "firing"), [(1, set()), (2, {"WatchsloOverloaded", "WatchsloTargetDown"})])
-    def test_of_many_nodes_one_is_always_down_and_one_overloaded(
+    def test_one_of_many_nodes_may_be_down_or_overloaded(
         self, tmp_path: Path, afflicted: int, firing: set[str]
     ) -> None:
-        """A warning that never ends is read by nobody."""
+        """A warning that never ends is ignored."""
         series = [
             {"series": f'{name}{{job="watchslo",instance="{number}"}}', "values": f"0+{step}x30"}
             for number in range(150)
@@ -176,36 +176,36 @@ class TestAlerts:
         ]
         of_ours = '{alertstate="firing",alertname=~"WatchsloTargetDown|WatchsloOverloaded"}'
         samples = [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in sorted(firing)]
-        told = {"eval_time": "30m", "expr": f"group by (alertname) (ALERTS{of_ours})", "exp_samples": samples}
-        assert promtool_test(tmp_path, RULES, {"input_series": series, "promql_expr_test": [told]}) == ""
+        queries = {"eval_time": "30m", "expr": f"group by (alertname) (ALERTS{of_ours})", "exp_samples": samples}
+        assert promtool_test(tmp_path, RULES, {"input_series": series, "promql_expr_test": [queries]}) == ""
 
     @pytest.mark.parametrize(("there", "firing"), [(3, set()), (2, {"WatchsloTargetDown"})])
-    def test_a_shard_that_is_not_even_a_target_is_missed(self, tmp_path: Path, there: int, firing: set[str]) -> None:
-        """A pod that cannot be scheduled has no address to scrape, and nobody else has its watches."""
-        rules = plain(Config.model_validate({"shard": {"index": 0, "count": 3}}), Options())
+    def test_shard_without_a_target_is_reported(self, tmp_path: Path, there: int, firing: set[str]) -> None:
+        """A pod that cannot be scheduled has no address to scrape, and no other instance has its watches."""
+        rules = plain(Config.model_validate({"shard": {"index": 0, "count": 3}}), RuleSettings())
         assert complaints(tmp_path, World(25, THREE[:there]), {25: firing}, rules=rules) == ""
 
-    def test_shards_that_are_all_down_are_missed(self, tmp_path: Path) -> None:
-        rules = plain(Config.model_validate({"shard": {"index": 0, "count": 3}}), Options())
+    def test_shards_that_are_all_down_are_reported(self, tmp_path: Path) -> None:
+        rules = plain(Config.model_validate({"shard": {"index": 0, "count": 3}}), RuleSettings())
         world = World(25, THREE, faults=dict.fromkeys(THREE, gauge("up", 0.0)))
         assert complaints(tmp_path, world, {25: {"WatchsloTargetDown"}}, rules=rules) == ""
 
-    def test_absent(self, tmp_path: Path) -> None:
+    def test_absent_fires_without_any_instance(self, tmp_path: Path) -> None:
         world = World(40, lives={"a:9477": Lives(ends=10)})
         assert complaints(tmp_path, world, {9: set(), 40: {"WatchsloAbsent"}}) == ""
 
-    def test_absent_of_one_cluster(self, tmp_path: Path) -> None:
-        rules = plain(CONFIG, Options(cluster_label="cluster"))
+    def test_absent_fires_for_one_cluster(self, tmp_path: Path) -> None:
+        rules = plain(CONFIG, RuleSettings(cluster_label="cluster"))
         series = [
             *World(40, everywhere={"cluster": "eu"}).series(),
             *World(40, lives={"a:9477": Lives(ends=10)}, everywhere={"cluster": "us"}).series(),
         ]
         firing = 'group by (alertname, cluster) (ALERTS{alertstate="firing"})'
         expected = [{"labels": '{alertname="WatchsloAbsent", cluster="us"}', "value": 1}]
-        told = {"eval_time": "40m", "expr": firing, "exp_samples": expected}
-        assert promtool_test(tmp_path, rules, {"input_series": series, "promql_expr_test": [told]}) == ""
+        queries = {"eval_time": "40m", "expr": firing, "exp_samples": expected}
+        assert promtool_test(tmp_path, rules, {"input_series": series, "promql_expr_test": [queries]}) == ""
 
-    def test_resolves(self, tmp_path: Path) -> None:
+    def test_burn_alert_resolves(self, tmp_path: Path) -> None:
         late_for_a_while = late(0.5, since=30, until=50)
         burn = {"WatchLatencyBudgetBurn"}
         expected: Expected = {29: set(), 49: burn, 85: set()}
@@ -213,25 +213,25 @@ class TestAlerts:
 
 
 class TestProven:
-    """By verdicts alone, as instances with slow ticks expose them."""
+    """Alerts from verdicts alone, as instances with slow ticks expose them."""
 
-    RULES = plain(Config.model_validate({"metrics": "proven", "clock": {"interval": "10s"}}), Options())
+    RULES = plain(Config.model_validate({"metrics": "proven", "clock": {"interval": "10s"}}), RuleSettings())
 
     def complaints(self, folder: Path, firing: set[str], **verdicts: float) -> str:
-        """What is wrong if these alerts fire where one of three instances counts such shares of its events."""
+        """Return the complaints unless these alerts fire when one of three instances counts these verdicts."""
         named = {f"watchslo_slo_events_total{{verdict={one}}}": share * EVENTS for one, share in verdicts.items()}
         return complaints(folder, World(10, THREE, {"b:9477": Fault(named)}), {10: firing}, rules=self.RULES)
 
-    def test_what_one_instance_proves_needs_nobody_else(self, tmp_path: Path) -> None:
+    def test_proof_of_one_instance_is_enough(self, tmp_path: Path) -> None:
         """Half of a third of the events: more than 14.4 times what the objective allows."""
         assert self.complaints(tmp_path, {"WatchLatencyBudgetBurn"}, within=0.5, beyond=0.5) == ""
 
-    def test_what_is_uncertain_pages_nobody(self, tmp_path: Path) -> None:
+    def test_uncertain_events_do_not_page(self, tmp_path: Path) -> None:
         assert self.complaints(tmp_path, set(), within=0.1, uncertain=0.9) == ""
 
 
 class TestSeveralObjectives:
-    """Each watch is held to its own: one that is late for `pods` is not for `deployments.apps`."""
+    """Each watch has its own objective: an event that is late for `pods` is not late for `deployments.apps`."""
 
     CONFIG = Config.model_validate(
         {
@@ -243,11 +243,11 @@ class TestSeveralObjectives:
         }
     )
 
-    def test_only_what_is_beyond_its_own_threshold_pages(self, tmp_path: Path) -> None:
-        rules = plain(self.CONFIG, Options())
+    def test_each_watch_is_late_by_its_own_threshold(self, tmp_path: Path) -> None:
+        rules = plain(self.CONFIG, RuleSettings())
         half = Fault({f"{BUCKET}{{le={le}}}": EVENTS / 2 for le in ("0.5", "1.0")}, watch=None)
         names_of_late = "group by (watch) (apiserver_resource:watchslo_late_events:ratio_rate1h > 0.4)"
-        told = [
+        queries = [
             {
                 "eval_time": "20m",
                 "expr": names_of_late,
@@ -267,13 +267,13 @@ class TestSeveralObjectives:
             },
         ]
         series = World(20, faults={"a:9477": half}).series()
-        assert promtool_test(tmp_path, rules, {"input_series": series, "promql_expr_test": told}) == ""
+        assert promtool_test(tmp_path, rules, {"input_series": series, "promql_expr_test": queries}) == ""
 
-    def test_budgets_are_of_their_own_periods(self, tmp_path: Path) -> None:
-        rules = plain(self.CONFIG, Options())
+    def test_each_budget_has_its_own_period(self, tmp_path: Path) -> None:
+        rules = plain(self.CONFIG, RuleSettings())
         remaining = "round(apiserver_resource:watchslo_error_budget:remaining_ratio, 0.01)"
         of = f'apiserver="{APISERVER}", resource="{{0}}", watch="{{1}}"'
-        told = {
+        queries = {
             "eval_time": "60m",
             "expr": remaining,
             "exp_samples": [
@@ -283,52 +283,52 @@ class TestSeveralObjectives:
         }
         little = Fault({f"{BUCKET}{{le={le}}}": 0.995 * EVENTS for le in ("0.5", "1.0")}, watch=None)
         series = World(60, faults={"a:9477": little}).series()
-        assert promtool_test(tmp_path, rules, {"input_series": series, "promql_expr_test": [told]}) == ""
+        assert promtool_test(tmp_path, rules, {"input_series": series, "promql_expr_test": [queries]}) == ""
 
 
 class TestSilence:
-    """What must not page anybody."""
+    """Situations in which no alert may fire."""
 
-    def test_health(self, tmp_path: Path) -> None:
+    def test_healthy_instances_do_not_page(self, tmp_path: Path) -> None:
         assert pages(tmp_path, World(240, THREE), every=10) == ""
 
-    def test_an_idle_cluster(self, tmp_path: Path) -> None:
+    def test_idle_cluster_does_not_page(self, tmp_path: Path) -> None:
         idle = Fault({**NO_EVENTS, **NOT_JUDGED}, watch=None)
         assert pages(tmp_path, World(240, faults={"a:9477": idle}), every=10) == ""
 
-    def test_hardly_any_traffic_all_of_it_late(self, tmp_path: Path) -> None:
-        """Each of three sees the same nine events in an hour: together that is more than ten, and still no trend."""
+    def test_few_late_events_do_not_page(self, tmp_path: Path) -> None:
+        """Each of three instances sees the same nine events in an hour: more than ten together, but no trend."""
         few = {f"{BUCKET}{{le={le}}}": 0.0 for le in ("0.5", "1.0")}
         few |= {f"{BUCKET}{{le={le}}}": 9 / 60 for le in ("2.5", "+Inf")}
         few |= {COUNT: 9 / 60, **dict.fromkeys(RECEIVED, 3 / 60), **NOT_JUDGED}
         world = World(60, THREE, dict.fromkeys(THREE, Fault(few, watch=None)))
         assert pages(tmp_path, world, every=5) == ""
 
-    def test_counters_that_start_anew(self, tmp_path: Path) -> None:
+    def test_counter_resets_do_not_page(self, tmp_path: Path) -> None:
         world = World(120, lives={"a:9477": Lives(restarts=60)})
         assert pages(tmp_path, world, every=2) == ""
 
-    def test_counters_that_start_anew_amid_a_little_lateness(self, tmp_path: Path) -> None:
+    def test_counter_resets_with_few_late_events_do_not_page(self, tmp_path: Path) -> None:
         little = late(0.005)
         world = World(120, faults={"a:9477": little}, lives={"a:9477": Lives(restarts=60)})
         assert pages(tmp_path, world, every=2) == ""
 
-    def test_a_rollout(self, tmp_path: Path) -> None:
-        """One instance goes, and three minutes later another one is there."""
+    def test_rollout_does_not_page(self, tmp_path: Path) -> None:
+        """One instance ends, and another one starts three minutes later."""
         world = World(120, ("old:9477", "new:9477"), lives={"old:9477": Lives(ends=60), "new:9477": Lives(begins=63)})
         assert pages(tmp_path, world, every=2) == ""
 
-    def test_one_stall_that_was_mended(self, tmp_path: Path) -> None:
+    def test_one_stall_that_ended_does_not_page(self, tmp_path: Path) -> None:
         world = World(60, faults={"a:9477": counted("watchslo_stalls_total", 20)})
         assert pages(tmp_path, world, every=2) == ""
 
-    def test_relists_after_a_rolling_restart_of_apiservers(self, tmp_path: Path) -> None:
+    def test_relists_after_a_rolling_restart_do_not_page(self, tmp_path: Path) -> None:
         fault = counted("watchslo_relists_total{reason=expired}", 20, 25, 30)
         world = World(90, faults={"a:9477": fault})
         assert pages(tmp_path, world, every=2) == ""
 
-    def test_bursts_of_events_between_which_nothing_happens(self, tmp_path: Path) -> None:
-        """Few minutes are judged, and that is no fault of anybody."""
+    def test_bursts_of_events_do_not_page(self, tmp_path: Path) -> None:
+        """Few minutes have a verdict, which is no fault."""
         burst = {name: lambda minute: 2000.0 * (minute % 5 == 0) for name in RECEIVED}
         judged = {
             "watchslo_slo_windows_total{verdict=good}": lambda minute: float(minute % 5 == 0),
@@ -337,13 +337,13 @@ class TestSilence:
         world = World(120, faults={"a:9477": Fault({**burst, **judged})})
         assert pages(tmp_path, world, every=5) == ""
 
-    def test_rights_that_are_optional(self, tmp_path: Path) -> None:
+    def test_missing_optional_rights_do_not_page(self, tmp_path: Path) -> None:
         fault = Fault({"watchslo_api_requests_total{code=403,kind=discovery}": 1.0})
         assert complaints(tmp_path, World(60, faults={"a:9477": fault}), {60: set()}) == ""
 
 
 class TestRecorded:
-    def test_values(self, tmp_path: Path) -> None:
+    def test_recorded_values_match_the_input(self, tmp_path: Path) -> None:
         world = World(120, THREE, dict.fromkeys(THREE, late(0.005)))
         of_pods = f'{{apiserver="{APISERVER}", resource="pods", watch="pods"}}'
         expected = {
@@ -356,7 +356,7 @@ class TestRecorded:
             names.INSTANCES: 3.0,
             names.timespan(50): 0.5 * 0.5 / 0.995,
         }
-        told = [
+        queries = [
             {
                 "eval_time": "120m",
                 "expr": f'round({name}{{watch="pods"}}, 1e-6)',
@@ -364,37 +364,37 @@ class TestRecorded:
             }
             for name, value in expected.items()
         ]
-        assert promtool_test(tmp_path, RULES, {"input_series": world.series(), "promql_expr_test": told}) == ""
+        assert promtool_test(tmp_path, RULES, {"input_series": world.series(), "promql_expr_test": queries}) == ""
 
-    def test_what_is_not_known_is_absent(self, tmp_path: Path) -> None:
+    def test_unknown_values_are_absent(self, tmp_path: Path) -> None:
         idle = Fault({**NO_EVENTS, **NOT_JUDGED}, watch=None)
         absent = [*map(names.late_ratio, LENGTHS), *map(names.burn_rate, LENGTHS), names.BUDGET_REMAINING]
         absent += [names.GOOD_WINDOWS, *map(names.timespan, (50, 90, 99))]
-        told = [{"eval_time": "60m", "expr": name, "exp_samples": []} for name in absent]
+        queries = [{"eval_time": "60m", "expr": name, "exp_samples": []} for name in absent]
         series = World(60, faults={"a:9477": idle}).series()
-        assert promtool_test(tmp_path, RULES, {"input_series": series, "promql_expr_test": told}) == ""
+        assert promtool_test(tmp_path, RULES, {"input_series": series, "promql_expr_test": queries}) == ""
 
 
 @pytest.mark.timeout(900)
-def test_how_long_a_large_installation_takes(tmp_path: Path) -> None:
-    """Printed, with -s: a machine may be slow. What must hold is that every rule can be evaluated there."""
+def test_rules_can_be_evaluated_for_a_large_installation(tmp_path: Path) -> None:
+    """The durations are only printed (with -s), because a machine may be slow."""
     assert evaluate(tmp_path) > 0
 
 
 RECEIVED = tuple(f"watchslo_watch_events_total{{type={type_}}}" for type_ in ("added", "modified", "deleted"))
 NO_EVENTS = {f"{BUCKET}{{le={le}}}": 0.0 for le in LES} | {COUNT: 0.0, **dict.fromkeys(RECEIVED, 0.0)}
-RULES = plain(CONFIG, Options())
-ALERTS = [rule for group in rule_groups(CONFIG, Options()) for rule in group.rules if rule.labels]
+RULES = plain(CONFIG, RuleSettings())
+ALERTS = [rule for group in rule_groups(CONFIG, RuleSettings()) for rule in group.rules if rule.labels]
 
 
 def complaints(
     folder: Path,
     world: World,
     firing: Expected,
-    told: Sequence[Mapping[str, Any]] = (),
+    queries: Sequence[Mapping[str, Any]] = (),
     rules: Mapping[str, Any] | None = None,
 ) -> str:
-    """What is wrong if in these minutes alerts of these names fire, and no others; by the usual rules, or by these."""
+    """Return the complaints of promtool unless exactly these alerts fire in these minutes."""
     expression = 'group by (alertname) (ALERTS{alertstate="firing"})'
     fires = [
         {
@@ -404,10 +404,10 @@ def complaints(
         }
         for minute, alerts in firing.items()
     ]
-    test = {"input_series": world.series(), "promql_expr_test": fires, "alert_rule_test": list(told)}
+    test = {"input_series": world.series(), "promql_expr_test": fires, "alert_rule_test": list(queries)}
     return promtool_test(folder, rules or RULES, test)
 
 
 def pages(folder: Path, world: World, every: int) -> str:
-    """What is wrong if no alert ever fires; looked at every so many minutes."""
+    """Return the complaints of promtool unless no alert fires; check every `every` minutes."""
     return complaints(folder, world, {minute: set() for minute in range(0, world.minutes + 1, every)})

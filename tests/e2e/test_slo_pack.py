@@ -1,7 +1,7 @@
-"""The SLO pack at work: a real Prometheus scrapes `watchslo demo`, daemons and an apiserver, while things go wrong.
+"""The SLO pack in use: a real Prometheus scrapes `watchslo demo`, daemons and an apiserver while faults are made.
 
-Every panel and every rule gets an answer, and every alert fires on its fault, and no more after it. Windows are shrunk
-by `watchslo rules --shrink`. All of it is one run, which takes some minutes; tests look at what came of it.
+Every panel and every rule gets an answer, and every alert fires during its fault and resolves after it. `watchslo rules
+--shrink` shortens the windows. All faults belong to one run, which takes some minutes; the tests check its results.
 """
 
 import json
@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.slo_pack.lanes import LANES, Alert, Fault, Lane
-from tests.e2e.slo_pack.lookout import Lookout
 from tests.e2e.slo_pack.place import Place
+from tests.e2e.slo_pack.poller import Poller
 from tests.e2e.slo_pack.stage import DAYS_SHRINK, HOURS_SHRINK, Stage
 from tests.support.assets import Assets
 from tests.support.process import eventually
@@ -26,14 +26,14 @@ from tools.dashboards.queries import queries, variables
 
 DASHBOARDS = Path(__file__).parents[2] / "dashboards"
 MEASURING_SECONDS = 180.0
-QUIET_SECONDS = 240.0  # until an alert that fires before its fault is over
+QUIET_SECONDS = 240.0  # until an alert that fires before its fault has resolved
 FIRES_SECONDS = 360.0
 RESOLVES_SECONDS = 360.0
 WAIT_SECONDS = 0.1
-LEFT_SECONDS = 120.0  # for a query that has no answer when all lanes have ended
+LEFT_SECONDS = 120.0  # for queries without an answer when all lanes have ended
 
 UNANSWERED: Mapping[str, str] = {}
-"""A part of each query that gets no answer here, and what it would take."""
+"""A part of each query that gets no answer here, and what an answer would need."""
 
 pytestmark = pytest.mark.timeout(2000)
 
@@ -42,7 +42,7 @@ ALERTS = [(lane, fault, alert) for lane in LANES for fault in lane.faults for al
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Seconds from the beginning of a fault until its alert fired, and from its end until it did no more."""
+    """Seconds from the beginning of a fault until its alert fired, and from its end until the alert resolved."""
 
     fired: float | None
     resolved: float | None
@@ -50,20 +50,20 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What came of it: `troubles` of lanes that could not be played, `asked` the queries with where each is from."""
+    """The results: `errors` of lanes that failed, `sources` of all queries, and what Prometheus answered and logged."""
 
     outcomes: Mapping[tuple[str, str], Outcome]
-    troubles: Mapping[str, str]
-    asked: Mapping[str, str]
+    errors: Mapping[str, str]
+    sources: Mapping[str, str]
     unanswered: frozenset[str]
     wrong: Mapping[str, str]
-    said: frozenset[str]
-    complaints: str
+    annotations: frozenset[str]
+    log: str
     rules: Mapping[str, Any]
 
 
-def wanted(request: pytest.FixtureRequest) -> list[Lane]:
-    """The lanes of the alerts whose tests are to run; all of them for a test that is about no single alert."""
+def selected(request: pytest.FixtureRequest) -> list[Lane]:
+    """Return the lanes of the alerts whose tests are to run, or all lanes if a test is about all alerts."""
     items = [item for item in request.session.items if item.path == request.path]
     params = [item.callspec.params for item in items if hasattr(item, "callspec")]
     if len(params) < len(items):
@@ -75,48 +75,50 @@ def wanted(request: pytest.FixtureRequest) -> list[Lane]:
 @pytest.fixture(scope="module")
 def run(request: pytest.FixtureRequest, assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Run:
     program("prometheus")
-    began, lanes = time.monotonic(), wanted(request)
+    began, lanes = time.monotonic(), selected(request)
     with Stage(tmp_path_factory.mktemp("slo-pack"), assets, lanes) as stage:
         rules = stage.rules(HOURS_SHRINK)
-        asked = {query: f"{name}: {what}" for name, what, query in (*of_dashboards(), *of_rules(rules))}
-        with Lookout(stage.hours, asked) as hours, Lookout(stage.days) as days:
+        sources = {
+            query: f"{name}: {what}" for name, what, query in (*queries_of_dashboards(), *queries_of_rules(rules))
+        }
+        with Poller(stage.hours, sources) as hours, Poller(stage.days) as days:
             print(f"\neverything runs after {time.monotonic() - began:.0f} s", flush=True)
-            outcomes, troubles = play_all(stage, lanes, hours, days)
+            outcomes, errors = play_all(stage, lanes, hours, days)
             if lanes == list(LANES):
                 until_answered(hours)
-        complaints = stage.hours.process.err + stage.days.process.err
+        log = stage.hours.process.err + stage.days.process.err
     print(f"\n{table(outcomes)}\n\nall of it took {time.monotonic() - began:.0f} s", flush=True)
     others = {cluster: ", ".join(sorted(names)) for cluster, names in sorted(hours.fired.items())}
     print("fired, by cluster:", json.dumps(others, indent=1))
     return Run(
         outcomes,
-        troubles,
-        asked,
+        errors,
+        sources,
         frozenset(hours.unanswered),
         hours.wrong,
-        frozenset(hours.said | days.said),
-        complaints,
+        frozenset(hours.annotations | days.annotations),
+        log,
         rules,
     )
 
 
-def of_dashboards() -> Iterator[tuple[str, str, str]]:
+def queries_of_dashboards() -> Iterator[tuple[str, str, str]]:
     for path in sorted(DASHBOARDS.glob("*.json")):
         dashboard = json.loads(path.read_text())
         yield from ((path.stem, title, query) for title, query in queries(dashboard))
         yield from ((path.stem, f"${name}", query) for name, query in variables(dashboard))
 
 
-def of_rules(rules: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+def queries_of_rules(rules: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     for group in rules["groups"]:
         for rule in group["rules"]:
             yield group["name"], rule.get("record") or rule["alert"], rule["expr"]
 
 
 def play_all(
-    stage: Stage, lanes: list[Lane], hours: Lookout, days: Lookout
+    stage: Stage, lanes: list[Lane], hours: Poller, days: Poller
 ) -> tuple[dict[tuple[str, str], Outcome], dict[str, str]]:
-    """All lanes side by side."""
+    """Play all lanes at the same time; return the outcomes by cluster and alert, and the errors by cluster."""
     outcomes: dict[tuple[str, str], Outcome] = {}
     with ThreadPoolExecutor(len(lanes)) as threads:
         played = {
@@ -127,45 +129,47 @@ def play_all(
     return outcomes, {cluster: repr(error) for cluster, error in failed.items() if error}
 
 
-def play(lane: Lane, place: Place, hours: Lookout, days: Lookout, outcomes: dict[tuple[str, str], Outcome]) -> None:
-    """One fault after the other, each until all of its alerts fire, and then until none of them does."""
+def play(lane: Lane, place: Place, hours: Poller, days: Poller, outcomes: dict[tuple[str, str], Outcome]) -> None:
+    """Make the faults of a lane, each until all of its alerts fire, and then wait until none of them does."""
     place.daemon.until_measuring(*(str(watch["resource"]) for watch in lane.watches), timeout=MEASURING_SECONDS)
     for fault in lane.faults:
-        told = {alert.id: (days if alert.slow else hours, alert.told_by(lane.cluster)) for alert in fault.alerts}
-        eventually(partial(none_fires, told), QUIET_SECONDS, f"without a fault none fires of {[*told]}", WAIT_SECONDS)
+        alerts = {
+            alert.id: (days if alert.slow else hours, alert.firing_labels(lane.cluster)) for alert in fault.alerts
+        }
+        eventually(partial(none_fires, alerts), QUIET_SECONDS, f"no fault and none fires of {[*alerts]}", WAIT_SECONDS)
         began = time.monotonic()
         with fault.strike(place):
-            fired = await_all(told, began, FIRES_SECONDS, fires=True)
-        resolved = await_all(told, time.monotonic(), RESOLVES_SECONDS, fires=False)
-        for name in told:
+            fired = await_all(alerts, began, FIRES_SECONDS, fires=True)
+        resolved = await_all(alerts, time.monotonic(), RESOLVES_SECONDS, fires=False)
+        for name in alerts:
             outcomes[lane.cluster, name] = Outcome(fired[name], resolved[name])
 
 
-def none_fires(told: Mapping[str, tuple[Lookout, dict[str, str]]]) -> bool:
-    return not any(lookout.fires(labels) for lookout, labels in told.values())
+def none_fires(alerts: Mapping[str, tuple[Poller, dict[str, str]]]) -> bool:
+    return not any(poller.fires(labels) for poller, labels in alerts.values())
 
 
 def await_all(
-    told: Mapping[str, tuple[Lookout, dict[str, str]]], since: float, timeout: float, *, fires: bool
+    alerts: Mapping[str, tuple[Poller, dict[str, str]]], since: float, timeout: float, *, fires: bool
 ) -> dict[str, float | None]:
-    """Waits for all of them, and says how long each took; None for those that were not in time."""
-    took: dict[str, float | None] = dict.fromkeys(told)
+    """Wait until all alerts fire, or none does; return the seconds of each, or None after the timeout."""
+    took: dict[str, float | None] = dict.fromkeys(alerts)
     while time.monotonic() < since + timeout and None in took.values():
-        for name, (lookout, labels) in told.items():
-            if took[name] is None and lookout.fires(labels) is fires:
+        for name, (poller, labels) in alerts.items():
+            if took[name] is None and poller.fires(labels) is fires:
                 took[name] = time.monotonic() - since
         time.sleep(WAIT_SECONDS)
     return took
 
 
-def until_answered(lookout: Lookout) -> None:
+def until_answered(poller: Poller) -> None:
     deadline = time.monotonic() + LEFT_SECONDS
-    while time.monotonic() < deadline and any(not excuse(query) for query in tuple(lookout.unanswered)):
+    while time.monotonic() < deadline and any(not excuse(query) for query in tuple(poller.unanswered)):
         time.sleep(1.0)
 
 
 def excuse(query: str) -> str | None:
-    """Why a query may stay without an answer."""
+    """Return the reason why a query may stay without an answer, or None."""
     return next((why for part, why in UNANSWERED.items() if part in query), None)
 
 
@@ -185,45 +189,45 @@ def seconds(value: float | None) -> str:
 
 
 def alert_labels(rule: Mapping[str, Any]) -> dict[str, str]:
-    """What tells an alert from its namesakes."""
+    """Return the labels that distinguish an alert from others of its name."""
     return {label: value for label, value in rule["labels"].items() if label not in {"severity", "slo"}}
 
 
 @pytest.mark.parametrize(("lane", "fault", "alert"), ALERTS, ids=[alert.id for _, _, alert in ALERTS])
-def test_fires_and_resolves(run: Run, lane: Lane, fault: Fault, alert: Alert) -> None:
-    assert run.troubles.get(lane.cluster) is None
+def test_alert_fires_during_its_fault_and_resolves_after_it(run: Run, lane: Lane, fault: Fault, alert: Alert) -> None:
+    assert run.errors.get(lane.cluster) is None
     outcome = run.outcomes[lane.cluster, alert.id]
     assert outcome.fired is not None, f"{alert.id} does not fire while {fault.words}"
-    assert outcome.resolved is not None, f"{alert.id} goes on firing"
+    assert outcome.resolved is not None, f"{alert.id} does not resolve"
 
 
-def test_every_alert_there_is_was_raised(run: Run) -> None:
+def test_every_alert_of_the_rules_has_a_fault(run: Run) -> None:
     rules = [rule for group in run.rules["groups"] for rule in group["rules"] if "alert" in rule]
-    there_are = [(rule["alert"], alert_labels(rule)) for rule in rules]
+    defined = [(rule["alert"], alert_labels(rule)) for rule in rules]
     raised = [(alert.name, dict(alert.labels)) for _, _, alert in ALERTS]
-    assert sorted(map(repr, raised)) == sorted(map(repr, there_are))
+    assert sorted(map(repr, raised)) == sorted(map(repr, defined))
 
 
-def test_every_query_is_answered(run: Run) -> None:
-    assert sorted(f"{run.asked[query]}: {query}" for query in run.unanswered if not excuse(query)) == []
+def test_every_query_of_panels_and_rules_has_an_answer(run: Run) -> None:
+    assert sorted(f"{run.sources[query]}: {query}" for query in run.unanswered if not excuse(query)) == []
 
 
-def test_what_is_said_to_get_no_answer_gets_none(run: Run) -> None:
-    answered = run.asked.keys() - run.unanswered
+def test_every_excused_query_has_no_answer(run: Run) -> None:
+    answered = run.sources.keys() - run.unanswered
     assert [part for part in UNANSWERED if any(part in query for query in answered)] == []
     assert [part for part in UNANSWERED if not any(part in query for query in run.unanswered)] == []
 
 
-def test_no_query_fails_or_makes_up_its_answer(run: Run) -> None:
+def test_no_query_fails_or_has_a_constant_answer(run: Run) -> None:
     assert run.wrong == {}
-    assert [query for query in run.asked if "vector(" in query.replace(" ", "")] == []
+    assert [query for query in run.sources if "vector(" in query.replace(" ", "")] == []
 
 
-def test_prometheus_has_nothing_to_complain_of(run: Run) -> None:
-    """Such as rules that fail, or two series where there should be one."""
-    assert run.complaints == ""
+def test_prometheus_logs_no_warning(run: Run) -> None:
+    """It warns of rules that fail, and of two series where there should be one."""
+    assert run.log == ""
 
 
-def test_annotations_are_sentences(run: Run) -> None:
-    wrong = [text for text in run.said if "<error" in text or "{{" in text or "<no value>" in text]
+def test_annotations_have_no_template_errors(run: Run) -> None:
+    wrong = [text for text in run.annotations if "<error" in text or "{{" in text or "<no value>" in text]
     assert wrong == []

@@ -1,7 +1,7 @@
-"""Faults at random, for minutes: nothing is lost without a word, nothing leaks, and the log says nothing unexpected.
+"""Random faults for minutes: each lost event is reported, nothing leaks, and the log has no unexpected entry.
 
-SOAK_MINUTES says for how long; `make soak MINUTES=20` runs a long one. The seed is printed, and SOAK_SEED repeats it.
-In CI it is always the same: the faults that a build meets are no chance.
+SOAK_MINUTES is the duration; `make soak MINUTES=20` runs a long one. The seed is printed, and SOAK_SEED repeats it.
+In CI the seed is constant, so each build meets the same faults.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from tests.support.assets import Assets
 from tests.support.daemon import Proxy
 
 MINUTES = float(os.environ.get("SOAK_MINUTES", "2"))
-SEED_OF_CI = 1140  # by which ten different faults come first
+SEED_OF_CI = 1140  # its first ten faults are all different
 CHANCE = SEED_OF_CI if "CI" in os.environ and "SOAK_MINUTES" not in os.environ else Random().getrandbits(32)
 SEED = int(os.environ.get("SOAK_SEED") or CHANCE)
 WATCHES: tuple[dict[str, Any], ...] = (
@@ -71,14 +71,14 @@ EXPECTED: Mapping[str, str] = {
 CLOSED_FOR = {"reset", "early_eof", "timeout", "refused", "unreachable", "stalled", "tls"} | {
     *("apiserver_shutdown", "forced", "slow_consumer", "expired", "throttled", "server_error", "forbidden"),
 }
-"""Why watches may end here; an apiserver that is starting refuses before it has read who may do what."""
-UP_SECONDS = 150.0  # an apiserver has to start, and after many faults the backoff has come to its end
+"""Why watches may end here; a starting apiserver refuses requests until it has read its roles."""
+UP_SECONDS = 150.0  # the start of an apiserver, and the longest backoff
 WARM_SECONDS = 15.0
 LOOK_SECONDS = 0.5
 NOTICED_SECONDS = 1.5
-MORE_FILES = 12  # connections of many requests at once: aiohttp uses them again in turn, so that none is ever idle
+MORE_FILES = 12  # connections of parallel requests: aiohttp reuses them in turn, so none becomes idle
 MORE_TASKS = 2
-MORE_BYTES = 24 << 20  # a ring of revisions and ten minutes of clock fill up in the first minutes
+MORE_BYTES = 24 << 20  # a ring of revisions and ten minutes of clock data grow in the first minutes
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def stage(assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 class Resources:
-    """What a daemon holds, at its least in some seconds of rest."""
+    """The files, tasks and memory of a daemon: the least in some idle seconds."""
 
     def __init__(self, daemon: Observed) -> None:
         began, files = time.monotonic(), []
@@ -104,7 +104,7 @@ class Resources:
 
 
 @pytest.mark.timeout(60.0 * MINUTES + 420.0)
-def test_soak(stage: Alone, tmp_path: Path) -> None:
+def test_random_faults_lose_nothing_and_leak_nothing(stage: Alone, tmp_path: Path) -> None:
     print(f"seed {SEED}")
     plane = stage.plane
     with contextlib.ExitStack() as stack:
@@ -136,7 +136,7 @@ def test_soak(stage: Alone, tmp_path: Path) -> None:
 
 
 def strike_at_random(scene: Scene) -> list[str]:
-    """Makes one fault after the other until the time is over; returns their names."""
+    """Cause one fault after the other until the time is over; return their names."""
     random, made = Random(SEED), []
     over = time.monotonic() + 60.0 * MINUTES
     while time.monotonic() < over:
@@ -151,7 +151,7 @@ def strike_at_random(scene: Scene) -> list[str]:
 
 
 def until_up(daemon: Observed) -> None:
-    """Waits until all watches are open, after what has just been done: figures are a second old."""
+    """Wait until all watches are open again; figures are a second old."""
     time.sleep(NOTICED_SECONDS)
     daemon.process.until(
         lambda: all(stream["up"] for stream in daemon.streams().values()),
@@ -162,7 +162,7 @@ def until_up(daemon: Observed) -> None:
 
 
 def judge_all(daemon: Observed, scribes: Mapping[str, Scribe], since: float, until: float) -> None:
-    """Every revision in the writers' logs is either seen or inside a gap that was reported as one."""
+    """Assert that each written revision was seen or lies in a reported gap."""
     for watch, scribe in scribes.items():
         writes = until_settled(daemon, watch, scribe, since, until)
         judgement = judge(daemon.notes(), watch, writes, until)
@@ -174,7 +174,7 @@ def judge_all(daemon: Observed, scribes: Mapping[str, Scribe], since: float, unt
 
 
 def judge_log(daemon: Observed) -> None:
-    """Every line is expected, and every watch that ended did so for one of the reasons that were given to it."""
+    """Assert that each log entry and each reason for the end of a watch is expected."""
     entries = daemon.entries()
     unexplained = [entry for entry in entries if entry["event"] not in EXPECTED or entry["level"] == "error"]
     assert unexplained == []

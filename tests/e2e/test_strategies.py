@@ -1,15 +1,14 @@
-"""Many pods, somebody who writes, and a list that takes longer than the apiserver's cache remembers.
-
-A watch cache grows, doubling, until it holds all events of 75 seconds; what is older it forgets when it is full. Page
-by page, over a slow way to a busy cluster, a list takes longer than that. Here each page waits, so that the list does,
-and the last one waits until a watch from the first one's revision is refused.
-"""
+"""List strategies: rehearsals against real and simulated apiservers, also where the watch cache turns over."""
 
 import asyncio
 import base64
 import contextlib
 import itertools
 import json
+import os
+import pty
+import signal
+import subprocess
 import threading
 import time
 import urllib.request
@@ -25,9 +24,10 @@ from tests.contract.backend import CURRENT
 from tests.contract.cluster import PODS, RealCluster, connection
 from tests.contract.watch import frames
 from tests.support.assets import Assets
-from tests.support.control_plane import ControlPlane, Etcd
-from tests.support.writer import pod
-from watchslo.kube.client import Client, Page, Selectors, Stream
+from tests.support.control_plane import ControlPlane, Etcd, write_kubeconfig
+from tests.support.daemon import WATCHSLO, Simulator, watchslo
+from tests.support.writer import configmap, pod
+from watchslo.kube.client import Client, Page, Selectors, WatchResponse
 from watchslo.kube.limiter import Limiter
 from watchslo.kube.representation import Representation
 from watchslo.monitor.rehearsal import Rehearsal, rehearse_once
@@ -36,28 +36,184 @@ from watchslo.watch.failure import Failure
 from watchslo.watch.messages import ListRequest, WatchRequest
 from watchslo.watch.strategy import PAGE_SIZE, PAGED, PARALLEL, STRATEGIES, TAIL
 
-pytestmark = pytest.mark.patient
+pytestmark = pytest.mark.timeout(300)
+
+OBJECTS = 1_100  # three pages
+NAMESPACE = "rehearsed"
+CONFIGMAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
+WRITERS = 4
+INFORMERS = ("paged", "parallel", "stream", "cache")
+TURNED_OVER = {
+    "cluster": {"window": 20},
+    "objects": [{"resource": "pods", "count": 5000, "size": "full"}],
+    "workload": [{"resource": "pods", "rate": 600}],
+}
+
+
+def fill(plane: ControlPlane) -> None:
+    """Create a namespace with all objects."""
+    with plane.writer() as writer:
+        writer.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+
+    def create(numbers: range) -> None:
+        with plane.writer() as writer:
+            for number in numbers:
+                writer.create(CONFIGMAPS, configmap(f"rehearsed-{number}"))
+
+    threads = [threading.Thread(target=create, args=(range(one, OBJECTS, WRITERS),)) for one in range(WRITERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def full(control_plane: ControlPlane) -> ControlPlane:
+    fill(control_plane)
+    return control_plane
+
+
+@pytest.fixture(scope="module")
+def full_old(old_control_plane: ControlPlane) -> ControlPlane:
+    fill(old_control_plane)
+    return old_control_plane
+
+
+@pytest.fixture(scope="module", autouse=True)
+def turned_over(tmp_path_factory: pytest.TempPathFactory) -> Iterator[subprocess.Popen[str]]:
+    """A rehearsal in which each list takes longer than the headroom; it is slow and runs parallel to the others."""
+    folder = tmp_path_factory.mktemp("turned-over")
+    kubeconfig = folder / "kubeconfig"
+    options = ("--strategy", "paged", "--strategy", "stream", "-o", "json")
+    command: list[str | Path] = [WATCHSLO, "rehearse", "pods", *options, "--kubeconfig", kubeconfig]
+    with Simulator(folder, "--config", json.dumps(TURNED_OVER)) as simulator:
+        write_kubeconfig(kubeconfig, {"server": simulator.url}, {})
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as rehearsing:
+            yield rehearsing
+            rehearsing.kill()
+
+
+def rehearsed(kubeconfig: Path, *arguments: str) -> dict[str, Any]:
+    """Return the result of a rehearsal of one resource, from `-o json`."""
+    done = watchslo("rehearse", *arguments, "--kubeconfig", kubeconfig, "-o", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+    (answer,) = json.loads(done.stdout)
+    assert isinstance(answer, dict)
+    return answer
+
+
+def test_each_strategy_syncs_with_the_expected_requests(full: ControlPlane) -> None:
+    answer = rehearsed(full.kubeconfig(), "configmaps", "-n", NAMESPACE)
+    runs = {run["strategy"]: run for run in answer["runs"]}
+    assert tuple(runs) == ("tail", *INFORMERS)
+    assert answer["objects"] == OBJECTS
+    assert all(run["synced"] is not None and run["by"] == name for name, run in runs.items())
+    assert all(run["throttled"] == 0 and run["expired"] == {"list": 0, "watch": 0} for run in runs.values())
+    assert [runs[name]["requests"] for name in runs] == [2, 4, 4, 1, 2]
+    assert [runs[name]["pages"] for name in runs] == [1, 3, 3, 0, 1]
+    assert runs["tail"]["objects"] == 0
+    assert [runs[name]["objects"] for name in INFORMERS] == [OBJECTS] * len(INFORMERS)
+    assert all(runs[name]["bytes"] > 100 * OBJECTS > runs["tail"]["bytes"] for name in INFORMERS)
+    assert answer["use"] == "stream"
+
+
+def test_several_resources_are_rehearsed_together(full: ControlPlane) -> None:
+    done = watchslo(
+        *("rehearse", "configmaps", "namespaces", "--strategy", "paged", "--repeat", "2"),
+        *("--kubeconfig", full.kubeconfig()),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("Use paged. ") == 2
+    assert "in 2 of 2 runs" in done.stdout
+    assert "namespaces, " in done.stdout
+    assert NAMESPACE not in done.stdout, "no object is named"
+
+
+def test_apiserver_without_streamed_lists_falls_back_to_pages(full_old: ControlPlane) -> None:
+    arguments = ("configmaps", "-n", NAMESPACE, "--strategy", "paged", "--strategy", "stream")
+    answer = rehearsed(full_old.kubeconfig(), *arguments)
+    paged, stream = answer["runs"]
+    assert (stream["by"], stream["fellBack"], stream["requests"]) == ("paged", True, 5)
+    assert stream["objects"] == paged["objects"] == OBJECTS
+    assert answer["use"] == "paged"
+    assert "(stream: fell back to pages, as the apiserver streams no lists)" in answer["why"]
+
+
+def test_more_objects_than_the_limit_are_refused(full: ControlPlane) -> None:
+    done = watchslo(
+        *("rehearse", "configmaps", "-n", NAMESPACE, "--max-objects", "1000", "--kubeconfig", full.kubeconfig())
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "watchslo: configmaps: there are 1,100 objects, and each rehearsal lists them all; "
+        "pass --max-objects 1100 if the apiserver can handle that\n"
+    )
+
+
+def test_ctrl_c_prints_the_finished_rehearsals(full: ControlPlane) -> None:
+    """Ctrl-C comes once the progress bar shows the second strategy."""
+    terminal, stderr = pty.openpty()
+    options = ("--repeat", "100", "--kubeconfig", full.kubeconfig())
+    command: list[str | Path] = [WATCHSLO, "rehearse", "namespaces", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True) as rehearsing:
+        os.close(stderr)
+        shown = b""
+        while b"namespaces: paged" not in shown:
+            shown += os.read(terminal, 65536)
+        rehearsing.send_signal(signal.SIGINT)
+        shown += _drain(terminal)
+        out, _ = rehearsing.communicate(timeout=60)
+    assert (rehearsing.returncode, b"Traceback" in shown) == (130, False)
+    shown_strategies = out.splitlines()[1].split()  # those that ended before
+    assert shown_strategies == ["tail", *INFORMERS][: len(shown_strategies)]
+    assert shown_strategies
+    assert out.endswith("No recommendation: the rehearsal ended before all runs were done.\n")
+
+
+def _drain(terminal: int) -> bytes:
+    """Return the rest of the output, until the other side of the terminal is closed."""
+    said = b""
+    with contextlib.suppress(OSError):
+        while chunk := os.read(terminal, 65536):
+            said += chunk
+    os.close(terminal)
+    return said
+
+
+def test_short_headroom_excludes_the_paged_strategy(turned_over: subprocess.Popen[str]) -> None:
+    out, err = turned_over.communicate(timeout=180)
+    assert (turned_over.returncode, err) == (0, "")
+    (answer,) = json.loads(out)
+    paged, stream = answer["runs"]
+    assert paged["expired"]["watch"] > 0
+    assert stream["synced"] is not None
+    assert answer["use"] == "stream"
+    assert "(paged: 410 when the watch opened)" in answer["why"]
+
+
+# A cache that turns over while the list is read
+
 
 COUNT = 25_000
 PAGES = COUNT // PAGE_SIZE
 PUTS_AT_ONCE = 128  # etcd takes no more
 MEMORY_SECONDS = 75.0
-WRITE_EVERY_SECONDS = 0.194  # of the sizes that a cache can have, 100 times a power of two, 400 are then 77.6 s
+WRITE_EVERY_SECONDS = 0.194  # a cache holds 100 changes times a power of two: 400 changes then are 77.6 s
 
-LEAST_EVENTS = 100  # that a cache remembers, whatever their age
+LEAST_EVENTS = 100  # a cache keeps at least 100 changes of any age
 LOOK_SECONDS = 0.5
 COLLECTION = PODS.path("default")
 
 
 @pytest.fixture
 def plane(assets: Assets, tmp_path: Path) -> Iterator[ControlPlane]:
-    """A control plane with many pods, whose apiserver has just been started and remembers nothing."""
+    """A control plane with many pods, whose apiserver has just started with an empty cache."""
     with Etcd(tmp_path, assets.etcd) as etcd, ControlPlane(tmp_path, assets.kube_apiserver, etcd) as plane:
         with plane.writer() as writer:
             writer.create(COLLECTION, pod(name(0)))
             uid = writer.get(f"{COLLECTION}/{name(0)}")["metadata"]["uid"]
         multiply(etcd, uid)
-        plane.apiservers[0].restart()  # else it would remember what was put there, and as much again
+        plane.apiservers[0].restart()  # otherwise its cache would hold these writes and have room for as many again
         yield plane
 
 
@@ -66,7 +222,7 @@ def name(number: int) -> str:
 
 
 def multiply(etcd: Etcd, uid: str) -> None:
-    """Puts copies of the first pod beside it. To have the apiserver make them takes 20 s, and more where it is busy."""
+    """Copy the first pod in etcd; creating the copies by the apiserver takes at least 20 s."""
     key = f"/registry/pods/default/{name(0)}".encode()
     (found,) = call(etcd, "range", {"key": encoded(key)})["kvs"]
     first = base64.b64decode(found["value"])
@@ -82,7 +238,7 @@ def multiply(etcd: Etcd, uid: str) -> None:
 
 
 def replaced(text: bytes, pairs: list[tuple[bytes, bytes]]) -> bytes:
-    """Each first one of a pair by its second, which is as long."""
+    """Replace the first of each pair by the second, which has the same length."""
     for old, new in pairs:
         text = text.replace(old, new)
     return text
@@ -100,7 +256,7 @@ def encoded(value: bytes) -> str:
 
 @contextlib.contextmanager
 def writing(plane: ControlPlane) -> Iterator[None]:
-    """Somebody changes a pod now and then, and never catches up."""
+    """Change a random pod at a steady rate, without catching up after a delay."""
     over = threading.Event()
 
     def write() -> None:
@@ -123,9 +279,9 @@ def writing(plane: ControlPlane) -> Iterator[None]:
 
 
 class SlowReader(Client):
-    """Takes its time over the pages of its first list: it asks for the last one when the start of the list is history.
+    """Reads the pages of its first list slowly: it requests the last one after the first revision has expired.
 
-    All else it asks for at once.
+    All other requests are immediate.
     """
 
     _first: int | None = None
@@ -143,15 +299,15 @@ class SlowReader(Client):
 
     async def _dawdle(self) -> None:
         await asyncio.sleep(MEMORY_SECONDS / PAGES)
-        while self._pages == PAGES - 1 and not await self._forgotten():  # noqa: ASYNC110 - nobody tells
+        while self._pages == PAGES - 1 and not await self._forgotten():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _forgotten(self) -> bool:
-        """Whether a watch from the first page's revision gets a 410."""
+        """Return True if a watch from the revision of the first page gets a 410."""
         request = WatchRequest(self._first, timeout=60)
         async with self.watch(PODS, None, Selectors(), request, Representation.TABLE) as stream:
-            if not isinstance(stream, Stream):
-                return False  # the apiserver is late
+            if not isinstance(stream, WatchResponse):
+                return False  # the apiserver answers late
             async with contextlib.aclosing(frames(stream)) as arriving:
                 _, first = await anext(arriving, (None, None))
         return isinstance(first, Error)
@@ -171,7 +327,7 @@ COLUMNS: dict[str, Column] = {
     "pages": lambda run: f"{run.pages}",
     "MB": lambda run: f"{run.size / 1e6:.1f}",
     "objects": lambda run: f"{run.objects:,}",
-    "events meanwhile": lambda run: f"{run.events:,}",
+    "events during it": lambda run: f"{run.events:,}",
     "410s": lambda run: f"{run.expired}",
 }
 
@@ -182,17 +338,22 @@ def table(runs: list[Rehearsal]) -> str:
     return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
 
 
+@pytest.mark.patient
 @pytest.mark.timeout(1200)
-async def test_only_paged_starts_its_watch_too_late(plane: ControlPlane, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_only_the_paged_strategy_starts_its_watch_too_late(
+    plane: ControlPlane, capsys: pytest.CaptureFixture[str]
+) -> None:
     async with asyncio.TaskGroup() as tasks:
         rehearsing = {strategy: tasks.create_task(rehearse(plane, strategy)) for strategy in STRATEGIES}
-        # A new apiserver ends a streamed list where ten events come before it has been sent, however slow the machine.
+        # A new apiserver ends a streamed list if ten events come before it is sent, so the writes start later.
         await asyncio.wait([task for name, task in rehearsing.items() if name not in (PAGED.name, PARALLEL.name)])
         with writing(plane):
             await asyncio.wait([rehearsing[PAGED.name], rehearsing[PARALLEL.name]])
     runs = {strategy: task.result() for strategy, task in rehearsing.items()}
     with capsys.disabled():
-        print(f"\n{COUNT:,} pods on a real apiserver, whose cache turns over meanwhile:\n{table([*runs.values()])}")
+        print(
+            f"\n{COUNT:,} pods on a real apiserver, whose cache turns over during each list:\n{table([*runs.values()])}"
+        )
     assert {name: run.expired for name, run in runs.items()} == dict.fromkeys(STRATEGIES, 0) | {PAGED.name: 1}
     assert {name: run.objects for name, run in runs.items()} == dict.fromkeys(STRATEGIES, COUNT) | {TAIL.name: 0}
     assert {name: run.by for name, run in runs.items()} == {name: name for name in STRATEGIES}

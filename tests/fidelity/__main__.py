@@ -1,7 +1,7 @@
-"""`python -m tests.fidelity`: is what watchslo says true?
+"""`python -m tests.fidelity` checks whether watchslo measures right.
 
-It measures clusters whose latencies are known, prints both side by side, and fails if a goal is missed: see
-docs/fidelity.md.
+It measures clusters with known latencies, prints the measured and the true values, and fails if a goal is missed:
+docs/fidelity.md has the goals.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ import click
 
 from tests.fidelity import real, simulated, three
 from tests.fidelity.cases import CASES, Case
-from tests.fidelity.goals import Line, Ticking, table
+from tests.fidelity.goals import Row, Ticking, table
 from tests.fidelity.running import Plan, Run
 from tests.support import assets
 from tests.support.high_availability import HighAvailability
@@ -26,7 +26,7 @@ from tests.support.high_availability import HighAvailability
 HOUR = 3600.0
 Measure = Callable[[Plan], Run]
 BACKENDS = {
-    "simulator": "the simulator, its apiserver's clock an hour off",
+    "simulator": "the simulator, with an apiserver clock that is an hour wrong",
     "1.36": "kube-apiserver 1.36 behind a delaying proxy",
     "1.30": "kube-apiserver 1.30 behind a delaying proxy",
     "three": "three kube-apiservers 1.36 on one etcd, one of them late",
@@ -34,9 +34,11 @@ BACKENDS = {
 
 
 @click.command()
-@click.option("--repeats", default=3, show_default=True, help="Runs of each backend, each with seeds of its own.")
-@click.option("--seconds", default=60.0, show_default=True, help="How long a run measures; a window is a minute.")
-@click.option("--only", multiple=True, help="Only the cases whose name begins like this; may be given again.")
+@click.option("--repeats", default=3, show_default=True, help="Runs of each backend, each with its own seed.")
+@click.option(
+    "--seconds", default=60.0, show_default=True, help="The duration of the measurement in a run; a window is a minute."
+)
+@click.option("--only", multiple=True, help="Only cases with a name that begins with this; may be repeated.")
 @click.option(
     "--backend", "backends", multiple=True, type=click.Choice(list(BACKENDS)), default=("simulator", "1.36", "three")
 )
@@ -52,23 +54,23 @@ def main(repeats: int, seconds: float, only: tuple[str, ...], backends: tuple[st
 
 
 def _judge(backend: str, cases: Sequence[Case], repeats: int, seconds: float) -> list[str]:
-    """Measures one backend and prints its table; returns what goals were missed."""
+    """Measure one backend and print its table; return a sentence for each missed goal."""
     print(f"\n{BACKENDS[backend]}", flush=True)
     if backend == "three":
         return _judge_three(seconds)
     with tempfile.TemporaryDirectory(prefix="watchslo-fidelity-") as root, _open(backend, Path(root), cases) as measure:
         runs = [_run(measure, Path(root), number, cases, seconds) for number in range(repeats)]
-    lines = [_line(runs, place) for place in range(len(cases))]
-    lines += [_other_line(runs, place) for place in range(len(runs[0].others))]
-    ticking = Ticking.of(lines[0].outcomes)
-    print(f"\n{table(lines)}\n\n{str(ticking).capitalize()}.", flush=True)
-    missed = [f"{line.name}, {line.case.traffic.name}: {sentence}" for line in lines for sentence in line.missed()]
+    rows = [_row(runs, place) for place in range(len(cases))]
+    rows += [_other_row(runs, place) for place in range(len(runs[0].others))]
+    ticking = Ticking.of(rows[0].outcomes)
+    print(f"\n{table(rows)}\n\n{str(ticking).capitalize()}.", flush=True)
+    missed = [f"{row.name}, {row.case.traffic.name}: {sentence}" for row in rows for sentence in row.missed()]
     missed += [str(ticking)] if ticking.missed() else []
     return [f"MISSED, {backend}, {sentence}." for sentence in missed]
 
 
 def _judge_three(seconds: float) -> list[str]:
-    """Measures each delay once, and tells it from the hops; the median of thousands of events needs no repeats."""
+    """Measure each delay and its hops once; the median of thousands of events needs no repeats."""
     results = []
     with (
         tempfile.TemporaryDirectory(prefix="watchslo-fidelity-") as root,
@@ -93,7 +95,7 @@ def _open(backend: str, root: Path, cases: Sequence[Case]) -> Iterator[Measure]:
 
 
 def _run(measure: Measure, root: Path, number: int, cases: Sequence[Case], seconds: float) -> Run:
-    """One run; the clocks are apart by an hour, now to the one side, now to the other."""
+    """Do one run; the clocks differ by an hour, with alternating sign."""
     folder = root / f"run-{number}"
     folder.mkdir()
     seed, ahead = secrets.randbits(32), HOUR if number % 2 == 0 else -HOUR
@@ -102,20 +104,20 @@ def _run(measure: Measure, root: Path, number: int, cases: Sequence[Case], secon
     tainted = sum(outcome.tainted for outcome in run.outcomes)
     print(
         f"run {number + 1}: seed {seed}, clocks {ahead:+.0f} s apart, "
-        f"{tainted} events tainted, the others stamped {1e3 * lag:.1f} ms late at P99",
+        f"{tainted} events tainted, the others read {1e3 * lag:.1f} ms late at P99",
         flush=True,
     )
     return run
 
 
-def _line(runs: Sequence[Run], place: int) -> Line:
+def _row(runs: Sequence[Run], place: int) -> Row:
     case = runs[0].outcomes[place].case
     others = [other for run in runs for other in run.others if other.case is case]
-    return Line(f"{case.name}", [run.outcomes[place] for run in runs], others)
+    return Row(f"{case.name}", [run.outcomes[place] for run in runs], others)
 
 
-def _other_line(runs: Sequence[Run], place: int) -> Line:
-    return Line(f"{runs[0].others[place].case.name}, other clock", [run.others[place] for run in runs])
+def _other_row(runs: Sequence[Run], place: int) -> Row:
+    return Row(f"{runs[0].others[place].case.name}, other clock", [run.others[place] for run in runs])
 
 
 if __name__ == "__main__":

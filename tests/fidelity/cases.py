@@ -1,4 +1,4 @@
-"""What is measured: how events are written, and by which law they are late."""
+"""The cases: how events are written, and the law of their delays."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -7,16 +7,16 @@ from random import Random
 from typing import Literal
 
 OBJECTS = 20
-CREATED = 0.1  # of the writes create an object, the others change one
-MADE_UP_SECONDS = 0.05  # of what was missed before a stall
+CREATED = 0.1  # the share of writes that create an object; the others change one
+MADE_UP_SECONDS = 0.05  # how far a late writer catches up with its schedule, if there are stalls
 
 
 @dataclass(frozen=True, slots=True)
 class Stalls:
-    """All writing rests for `length` at the beginning of each `period` (seconds of the monotonic clock).
+    """All writing pauses for `length` at the beginning of each `period` (seconds of the monotonic clock).
 
-    A watch is one ordered stream: what comes seconds late holds up all behind it. So that only a `share` of the
-    events is late, they are written together when the stall begins, and nothing else until it is over.
+    A watch is one ordered stream: an event that is seconds late delays all events behind it. To make only a `share` of
+    the events late, they are written together when the stall begins, and no other event until it ends.
     """
 
     length: float
@@ -26,14 +26,14 @@ class Stalls:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Writes at random times, `rate` a second while there is no stall."""
+    """Writes at random times, `rate` per second outside of stalls."""
 
     name: str
     rate: float
     stalls: Stalls | None = None
 
     def schedule(self, random: Random, clock: Callable[[], float]) -> Iterator[float]:
-        """When to write (monotonic seconds), without end. Who is late makes up for it, but not in a stall."""
+        """Yield the times of writes (monotonic seconds) without end. A late writer catches up, but not in a stall."""
         due = clock()
         while True:
             earliest = clock() - MADE_UP_SECONDS if self.stalls else due
@@ -51,20 +51,20 @@ class Traffic:
 
 
 CALM = Traffic("calm", rate=20.0)
-"""A good thousand events in a window."""
+"""More than a thousand events per window."""
 BUSY = Traffic("busy", rate=112.0)
-"""A good six thousand."""
+"""More than six thousand events per window."""
 STALLING = Traffic("stalling", rate=60.0, stalls=Stalls(length=3.0, period=15.0, share=0.02))
-"""Every fiftieth event is written when a stall of 3 s begins."""
+"""One event in fifty is written when a stall of 3 s begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One watch: how its events are written, by which law they are late, and on which hop.
+    """One watch: how its events are written, the law of their delays, and the delayed hop.
 
-    `creation` measures from the creation timestamp too, and by a second daemon with another wall clock as well.
-    `bursts` says that many events go at once after one delay, `steady` that no delay is unlike another: some goals are
-    out of reach then.
+    `creation` also measures from the creation timestamp, and with a second daemon that has another wall clock.
+    `bursts` means that many events are sent at once after one delay, `steady` that all delays are equal: some goals
+    cannot be reached then.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Case:
 
     @property
     def label(self) -> str:
-        """The name of its watch, and of the label that selects its objects where all cases share them."""
+        """The name of the watch, and of the label that selects its objects if all cases share them."""
         return re.sub(r"\W+", "-", f"{self.name} {self.traffic.name}")
 
 

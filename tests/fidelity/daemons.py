@@ -1,4 +1,4 @@
-"""The daemon under test, as `watchslo run` runs it, and what it says while it runs."""
+"""The daemon under test, as `watchslo run` runs it, and its reports while it runs."""
 
 import json
 import sys
@@ -18,10 +18,10 @@ CREATION = "watchslo_creation_to_watch_seconds"
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """All that a daemon said of one watch, and when it received the samples.
+class Report:
+    """All reports of a daemon on one watch, and when it received the samples.
 
-    `timespan` is of all samples, `creation` of those since the beginning.
+    `timespan` is the histogram of all samples, `creation` the histogram of the samples since `begin`.
     """
 
     looks: tuple[Look, ...]
@@ -32,7 +32,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """A revision clock: the widths of commit intervals, the mean gap between ticks, their round trip; in seconds."""
+    """A revision clock: widths of commit intervals, mean gap between ticks, and their round trip, in seconds."""
 
     widths: tuple[float, ...]
     gap: float
@@ -40,7 +40,7 @@ class Clock:
 
 
 class Observed(Daemon):
-    """A daemon whose wall clock is `ahead`, and which notes what it receives."""
+    """A daemon with a wall clock that is `ahead` (seconds). It records the events that it receives."""
 
     def __init__(self, folder: Path, kubeconfig: Path, watches: Sequence[Mapping[str, Any]], ahead: float) -> None:
         folder.mkdir()
@@ -52,25 +52,25 @@ class Observed(Daemon):
         self._statuses: list[Any] = []
 
     def measures(self) -> bool:
-        """Whether it has samples of all its watches by now."""
+        """Return True if it has samples of all its watches."""
         return all(stream["latency"]["events"] for stream in self.status()["streams"])
 
     def begin(self) -> None:
-        """Remembers what its counters say now: events that came while it was starting waited for that."""
+        """Keep the values of its counters: events before this moment waited for the daemon to start."""
         self._beginning = self.scrape()
 
     def look(self) -> None:
-        """Remembers what it says now."""
+        """Keep its current status."""
         self._statuses.append(self.status())
 
-    def conclude(self) -> tuple[dict[str, Said], Clock]:
-        """Ends it; returns what it said of each watch, by label, and of its clock."""
+    def conclude(self) -> tuple[dict[str, Report], Clock]:
+        """Stop the daemon; return its reports on each watch, by label, and on its clock."""
         self.look()
         scrape = self.scrape()
         assert self.stop() == 0, self.process.tail()
         notes = json.loads(self._notes.read_bytes())
         said = {
-            label: Said(
+            label: Report(
                 looks=self._looks(label),
                 timespan=_shares(scrape, TIMESPAN, label),
                 creation=_shares(scrape, CREATION, label).since(_shares(self._beginning, CREATION, label)),
@@ -94,12 +94,12 @@ class Observed(Daemon):
 
 
 def _ticks(domain: Mapping[str, Any]) -> int:
-    """How many there were, through all apiservers and whatever came of them."""
+    """Return the number of ticks, through all apiservers and with any result."""
     return sum(sum(ticker["ticks"].values()) for ticker in domain["tickers"])
 
 
 def _shares(scrape: Scrape, name: str, label: str) -> Shares:
-    """A watch's histogram; an empty one where there is none."""
+    """Return the histogram of a watch; an empty one if the scrape has none."""
     buckets = [
         (sample.labels["le"], sample.value)
         for family in scrape.families.values()

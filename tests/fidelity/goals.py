@@ -1,4 +1,4 @@
-"""What must hold, and a line of the table for each case."""
+"""The goals, and the rows of the table."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,21 +10,23 @@ from tests.fidelity.cases import Case
 from tests.fidelity.outcome import P50, P99, THRESHOLD, Outcome
 from tests.fidelity.truth import Floats
 
-WINDOW_EVENTS = 1000  # from which on a P99 is judged
-COUNTED_EVENTS = 6000  # from which on shares are
-STEEP = 0.10  # of all events within a quarter of an edge: then a share says more about the edge than about latencies
+WINDOW_EVENTS = 1000  # the minimum for the goal on the P99
+COUNTED_EVENTS = 6000  # the minimum for the goals on shares
+STEEP = (
+    0.10  # with more of all events within a quarter of an edge, the share depends on the edge more than on latencies
+)
 SHARE_GOAL, LATE_GOAL = 0.05, 0.005
-BURSTS_SHARE_LIMIT, BURSTS_LATE_LIMIT = 0.15, 0.02  # a minute holds few bursts, however many events they have
-STEADY_LIMIT = 3.0  # times the goal: smoothing makes a law two bins wide that has no width
+BURSTS_SHARE_LIMIT, BURSTS_LATE_LIMIT = 0.15, 0.02  # a minute has few bursts, even with many events
+STEADY_LIMIT = 3.0  # times the goal: smoothing spreads a constant delay over two bins
 CREATION_GOAL = 0.05
-CREATION_EDGE = 0.25  # seconds: some hundred intervals, a second wide each, tell no more
-CHANCE = 1.1  # by which the median of some hundred random gaps may exceed their mean
+CREATION_EDGE = 0.25  # seconds: some hundred intervals of a second each have no finer resolution
+CHANCE = 1.1  # the factor by which the median of some hundred random gaps may exceed their mean
 COLUMNS = (
     "case",
     "events a window",
     "true P50 / P99, ms",
     "estimated, ms",
-    "P99 surely in, ms",
+    "P99 bounds, ms",
     "inside",
     "P99 error / goal",
     "over 1 s: true / estimated",
@@ -33,8 +35,8 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One case: its outcomes in all runs, and for creations those of the other daemon."""
+class Row:
+    """One case: its outcomes in all runs, and for creations also the outcomes of the other daemon."""
 
     name: str
     outcomes: Sequence[Outcome]
@@ -45,18 +47,18 @@ class Line:
         return self.outcomes[0].case
 
     def missed(self) -> Iterator[str]:
-        """A sentence for each goal that was missed."""
+        """Yield a sentence for each missed goal."""
         for outcome in self.outcomes:
             yield from outcome.outside
             if outcome.contradictions:
-                yield f"{outcome.contradictions} events were called within or beyond the threshold and were not"
+                yield f"{outcome.contradictions} events were wrongly reported within or beyond the threshold"
         yield from self._missed_quantiles()
         if sum(self._samples) >= COUNTED_EVENTS:
             yield from self._missed_shares()
         yield from self._missed_creations()
 
     def cells(self) -> tuple[str, ...]:
-        """A row of the table: the run whose P99 error is the median one, and what was counted in all of them."""
+        """Return the cells of the row: the run with the median P99 error, and the counts of all runs."""
         shown = self._median_outcome()
         checked = sum(outcome.checked for outcome in self.outcomes)
         inside = checked - sum(len(outcome.outside) for outcome in self.outcomes)
@@ -77,7 +79,7 @@ class Line:
     def _missed_quantiles(self) -> Iterator[str]:
         few = min(outcome.events for outcome in self.outcomes)
         if few < WINDOW_EVENTS:
-            yield f"only {few} events came in a window"
+            yield f"a window has only {few} events"
         shown = self._median_outcome()
         if shown.error > (STEADY_LIMIT if self.case.steady else 1.0):
             yield f"the P99 is {ms(shown.true[P99])} ms, and the estimate {ms(shown.said[P99].estimate)} ms"
@@ -91,7 +93,7 @@ class Line:
             yield f"the share over {THRESHOLD:g} s is wrong by {100 * late:.2f} percentage points"
 
     def _missed_creations(self) -> Iterator[str]:
-        """Both daemons have to be right, whatever their clocks, and so they are alike."""
+        """Both daemons must be right in spite of their different clocks."""
         if not self.case.creation:
             return
         for outcome in (*self.outcomes, *self.others):
@@ -110,7 +112,7 @@ class Line:
 
     @property
     def _share_error(self) -> float:
-        """The greatest one of all edges but the steep ones."""
+        """The largest error of all edges except the steep ones."""
         flat = self._pooled([outcome.counted.near for outcome in self.outcomes]) < STEEP
         return float(np.abs(self._said - self._true)[flat].max())
 
@@ -127,14 +129,14 @@ class Line:
         return [outcome.counted.samples for outcome in self.outcomes]
 
     def _pooled(self, shares: Sequence[Floats]) -> Floats:
-        """Of all runs together, as counters add up."""
+        """Return the shares of all runs together, as the sum of their counters has them."""
         pooled: Floats = np.average(np.stack(shares), axis=0, weights=self._samples)
         return pooled
 
 
 @dataclass(frozen=True, slots=True)
 class Ticking:
-    """The revision clock of one daemon in all runs; in seconds."""
+    """The revision clock of one daemon in all runs, in seconds."""
 
     width: float
     gap: float
@@ -142,7 +144,7 @@ class Ticking:
 
     @classmethod
     def of(cls, outcomes: Sequence[Outcome]) -> "Ticking":
-        """From one outcome of each run."""
+        """Return the clock from one outcome of each run."""
         clocks = [outcome.clock for outcome in outcomes]
         return cls(
             width=median(width for clock in clocks for width in clock.widths),
@@ -160,13 +162,13 @@ class Ticking:
         return self.width > CHANCE * self.gap + self.round_trip
 
 
-def table(lines: Sequence[Line]) -> str:
-    """All lines, in Markdown."""
-    return aligned([COLUMNS, *(line.cells() for line in lines)])
+def table(rows: Sequence[Row]) -> str:
+    """Return the Markdown table of all rows."""
+    return aligned([COLUMNS, *(row.cells() for row in rows)])
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown; the first row is its head."""
+    """Return a Markdown table; the first row is the head."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     head, *others = rows
     return "\n".join(
@@ -176,7 +178,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
 
 
 def ms(seconds: float) -> str:
-    """Milliseconds, with a digit after the point where there are few; ∞ for what nothing bounds."""
+    """Return milliseconds as text, with one decimal below 100 ms; ∞ if there is no bound."""
     if seconds == float("inf"):
         return "∞"
     milliseconds = 1e3 * seconds

@@ -1,9 +1,9 @@
-"""`watchslo` with two things that a test needs and no user can have: a wrong wall clock, and a note of each arrival.
+"""`watchslo` with two additions for tests: a wrong wall clock, and a record of each arrival.
 
     python observed.py SECONDS NOTES run --config ...
 
-Its wall clock is so many seconds ahead. At its end NOTES holds, for each watch, when its samples were received
-(monotonic seconds) and their revisions, just as the daemon handed them to its statistics.
+Its wall clock is SECONDS ahead. When it ends, the file NOTES holds for each watch the times at which its samples were
+received (monotonic seconds) and their revisions, exactly as the daemon passed them to its statistics.
 """
 
 import sys
@@ -17,22 +17,24 @@ from typing import Any
 import msgspec
 
 from watchslo.cli import main
-from watchslo.monitor.stream import Stream
+from watchslo.latency.track import Track
+from watchslo.monitor.watch_identity import WatchIdentity
+from watchslo.monitor.watch_statistics import WatchStatistics
 
 Record = Callable[[float, Sequence[int]], None]
 
 
 class Notes:
-    """The arrivals of all watches, by label."""
+    """Records the arrivals of all watches, by label."""
 
     def __init__(self) -> None:
         self._columns: dict[str, tuple[array[float], array[int]]] = {}
 
-    def follow(self, stream: Stream) -> None:
-        """Notes from now on what this stream hands to its track."""
-        columns = self._columns[stream.label] = array("d"), array("q")
-        noted: Any = partial(_note, *columns, stream.track.record)
-        setattr(stream.track, "record", noted)  # noqa: B010 - a method, so mypy would forbid the plain assignment
+    def follow(self, label: str, track: Track) -> None:
+        """Record from now on the arrivals that this watch passes to its track."""
+        columns = self._columns[label] = array("d"), array("q")
+        noted: Any = partial(_note, *columns, track.record)
+        setattr(track, "record", noted)  # noqa: B010 - a method, so mypy would forbid the plain assignment
 
     def write(self, path: Path) -> None:
         path.write_bytes(
@@ -59,13 +61,13 @@ def _shift_wall_clock(seconds: float) -> None:
 
 
 def _follow_streams(notes: Notes) -> None:
-    make = Stream.__init__
+    make = WatchStatistics.__init__
 
-    def make_and_follow(self: Stream, *arguments: Any, **more: Any) -> None:
-        make(self, *arguments, **more)
-        notes.follow(self)
+    def make_and_follow(self: WatchStatistics, identity: WatchIdentity, *more: Any) -> None:
+        make(self, identity, *more)
+        notes.follow(identity.label, self.track)
 
-    setattr(Stream, "__init__", make_and_follow)  # noqa: B010 - the same
+    setattr(WatchStatistics, "__init__", make_and_follow)  # noqa: B010 - the same
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""What one watch of one run comes to: the daemon's words beside the truth."""
+"""The outcome of one watch in one run: the daemon's report compared with the truth."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from tests.fidelity.cases import Case
-from tests.fidelity.daemons import Clock, Said
+from tests.fidelity.daemons import Clock, Report
 from tests.fidelity.truth import Floats, Quantile, Shares, Truth, Window, quantile, violations
 
 THRESHOLD = 1.0
@@ -16,7 +16,7 @@ QUARTER = 1.25
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The histogram of all samples of a run beside the true one, and the true share `near` each edge."""
+    """The histogram of all samples of a run, the true one, and the true share `near` each edge."""
 
     samples: int
     edges: tuple[float, ...]
@@ -27,13 +27,13 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The last minute of a watch (`said` beside `true`), what was counted in all the run, and what was wrong in it.
+    """The last minute of a watch (reported in `said`, and `true`), the counts of the whole run, and the errors.
 
-    `outside` tells of each of the `checked` quantiles whose truth was outside of its bounds, `contradictions` counts
-    the events that were wrongly called within or beyond the threshold. Durations are seconds.
+    `outside` has a sentence for each of the `checked` quantiles with a true value outside of its bounds.
+    `contradictions` counts the events that were wrongly reported within or beyond the threshold. Durations are seconds.
 
-    How busy the machine was shows in `lag`, the P99 of the time from the sending to the daemon's stamp, and in the
-    `tainted` events, which the daemon knew that it read late and took for no samples.
+    Two values show how busy the machine was: `lag`, the P99 of the time from sending an event to the daemon's time
+    stamp, and `tainted`, the number of events that the daemon knew it had read late and did not use as samples.
     """
 
     case: Case
@@ -51,25 +51,25 @@ class Outcome:
 
     @property
     def error(self) -> float:
-        """Of the P99, as a multiple of what the goal allows."""
+        """The error of the P99, as a multiple of the allowed one."""
         return abs(self.said[P99].estimate - self.true[P99]) / allowed(self.true[P99])
 
     def creation_error(self, first: float) -> float:
-        """The greatest of the shares of creation latencies at all edges from the first one on.
+        """Return the largest error of the shares of creation latencies, at all edges from `first` on.
 
-        Where we write, nothing comes between creation and commit.
+        In these tests no time passes between creation and commit, so both latencies have the same truth.
         """
         judged = np.array(self.creation.edges) >= first
         return float(np.abs(self.creation.shares - self.counted.true)[judged].max())
 
 
 def allowed(p99: float) -> float:
-    """How far the estimate of a P99 may be from the true one."""
+    """Return the allowed error of the estimate of a P99, in seconds."""
     return 0.005 if p99 < 0.02 else max(0.1 * p99, 0.025)
 
 
-def compare(case: Case, said: Said, clock: Clock, truth: Truth) -> Outcome:
-    """`truth` is of all that the daemon received: its samples are what came after the first few."""
+def compare(case: Case, said: Report, clock: Clock, truth: Truth) -> Outcome:
+    """Compare a report with the truth of all events that the daemon received, of which it skipped the first few."""
     first, last = said.looks[0], said.looks[-1]
     assert (first.dropped, first.skipped) == (last.dropped, last.skipped), f"{case.label}: samples were dropped"
     truth = truth[last.skipped :]
@@ -83,7 +83,7 @@ def compare(case: Case, said: Said, clock: Clock, truth: Truth) -> Outcome:
         said=dict(newest.quantiles),
         true={q: quantile(newest.of(truth).likely, q) for q in newest.quantiles},
         checked=sum(len(window.quantiles) for window in windows),
-        outside=tuple(_told(window, *found) for window in windows for found in violations(window, truth)),
+        outside=tuple(_violation(window, *found) for window in windows for found in violations(window, truth)),
         contradictions=sum(look.contradictions(truth, THRESHOLD) for look in said.looks),
         counted=_counted(said.timespan, samples.likely),
         creation=said.creation,
@@ -99,13 +99,13 @@ def _counted(said: Shares, latencies: Floats) -> Counted:
 
 
 def share(latencies: Floats, edges: Floats) -> Floats:
-    """Of the latencies that are at most each edge."""
+    """Return the share of the latencies that are at most each edge."""
     return np.searchsorted(np.sort(latencies), edges, side="right") / max(len(latencies), 1)
 
 
-def _told(window: Window, q: float, least: float, most: float) -> str:
+def _violation(window: Window, q: float, least: float, most: float) -> str:
     said = window.quantiles[q]
     return (
         f"P{q * 100:g} of {window.events} events is {1e3 * least:.1f} to {1e3 * most:.1f} ms, "
-        f"and was said to be in {1e3 * said.lower:.1f} to {1e3 * said.upper:.1f} ms"
+        f"but its reported bounds are {1e3 * said.lower:.1f} to {1e3 * said.upper:.1f} ms"
     )

@@ -1,4 +1,4 @@
-"""One run on a real kube-apiserver: writers note when each commit can have been, a proxy when it sent each event on."""
+"""One run on a real kube-apiserver: writers record the bounds of each commit, a proxy when it forwarded each event."""
 
 import contextlib
 import json
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tests.fidelity.cases import Case
-from tests.fidelity.running import Plan, Run, daemons, judge, listen, started
+from tests.fidelity.running import Plan, Run, daemons, judge, observe, started
 from tests.fidelity.truth import Stamps, Truth
 from tests.fidelity.writing import Writing
 from tests.support.assets import Assets
@@ -27,7 +27,7 @@ SLOW_WRITERS = 24  # a write through the slow link takes as long as the link
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A resource to write, whose objects need nothing but metadata, and its collection."""
+    """A resource with objects that need only metadata, and the path of its collection."""
 
     resource: str
     collection: str
@@ -39,14 +39,14 @@ PLACES = {
     "busy": Place("leases.coordination.k8s.io", f"{COORDINATION}/leases"),
     "stalling": Place("secrets", f"{CORE}/secrets"),
 }
-"""One for each traffic. Its events come to every watch of it, late by the law of the label that the watch selects."""
+"""The place of each traffic. The label that a watch selects decides the law of the delays of its events."""
 SLOW = Place("configmaps", f"{CORE}/configmaps")
-"""The one whose storage may be slow."""
+"""The place with storage that may be slow."""
 
 
 @contextlib.contextmanager
 def cluster(folder: Path, assets: Assets, cases: Sequence[Case]) -> Iterator[ControlPlane]:
-    """An apiserver whose link to etcd is slow for one resource, if there is a case of that."""
+    """Run an apiserver; its link to etcd is slow for one resource if a case needs that."""
     with contextlib.ExitStack() as stack:
         etcd = stack.enter_context(Etcd(folder, assets.etcd))
         links = [stack.enter_context(_slow_link(folder, etcd, case.law)) for case in cases if case.hop == "storage"]
@@ -56,7 +56,7 @@ def cluster(folder: Path, assets: Assets, cases: Sequence[Case]) -> Iterator[Con
 
 @contextlib.contextmanager
 def _slow_link(folder: Path, etcd: Etcd, law: str) -> Iterator[str]:
-    """The URL of a proxy before etcd whose answers are late."""
+    """Run a proxy before etcd that delays the answers, and yield its URL."""
     to = etcd.url.removeprefix("http://")
     command = [sys.executable, "-m", "watchslo.sim.proxy", "--to", to, "--delay-to-client", law]
     with Process(folder, "slow-link", command) as process:
@@ -64,7 +64,7 @@ def _slow_link(folder: Path, etcd: Etcd, law: str) -> Iterator[str]:
 
 
 def run(plan: Plan, plane: ControlPlane) -> Run:
-    """Measures all cases at once; the second daemon's clock is wrong."""
+    """Measure all cases at once; the second daemon's clock is wrong."""
     notes = plan.folder / "proxy.json"
     writings = list(_writings(plan, plane))
     with _watch_proxy(plan, plane, notes) as proxy:
@@ -73,25 +73,25 @@ def run(plan: Plan, plane: ControlPlane) -> Run:
             for writing in writings:
                 stack.enter_context(writing)
             with started(observed):
-                told = listen(observed, plan.seconds)
+                reports = observe(observed, plan.seconds)
     writes = [write for writing in writings for write in writing.writes()]
-    return judge(plan, told, _Known(writes, json.loads(notes.read_bytes())).truth)
+    return judge(plan, reports, _Known(writes, json.loads(notes.read_bytes())).truth)
 
 
 class _Known:
-    """What the writers and the proxy know."""
+    """The records of the writers and the proxy."""
 
     def __init__(self, writes: Iterable[Write], notes: Any) -> None:
         revisions, before, after = zip(*((write.revision, write.before, write.after) for write in writes), strict=True)
         answered = Stamps.of({"revision": revisions, "at": after})
-        told = Stamps.of(notes["committed"]).when(answered.revisions)
+        reported = Stamps.of(notes["committed"]).when(answered.revisions)
         self._first = Stamps.of({"revision": revisions, "at": before})
-        self._last = Stamps(answered.revisions, np.minimum(answered.at, told))
+        self._last = Stamps(answered.revisions, np.minimum(answered.at, reported))
         self._sent = {name: np.array(column) for name, column in notes["sent"].items()}
         self._selectors = {int(number): selector for number, selector in notes["selectors"].items()}
 
     def truth(self, case: Case, number: int, received: Stamps) -> Truth:
-        """Of the so manieth daemon: it opened its watches after the one before it, and each of them but once."""
+        """Return the truth for the daemon with this number. The daemons open their watches in this order, each once."""
         watch = [watch for watch, selector in self._selectors.items() if selector == _selector(case)][number]
         mine = self._sent["connection"] == watch
         sent = Stamps.of({name: column[mine] for name, column in self._sent.items()})
@@ -103,7 +103,7 @@ def _place(case: Case) -> Place:
 
 
 def _selector(case: Case) -> str:
-    """Creations are only trusted where nothing is selected."""
+    """Return the selector of a case. The daemon uses creation timestamps only without a selector."""
     return "" if case.creation else case.label
 
 
@@ -126,7 +126,7 @@ def _watch(case: Case) -> dict[str, Any]:
 
 
 def _writings(plan: Plan, plane: ControlPlane) -> Iterator[Writing]:
-    """One for each place; its objects have the labels of all cases there."""
+    """Yield the writing for each place; its objects have the labels of all cases there."""
     for place in dict.fromkeys(map(_place, plan.cases)):
         cases = [case for case in plan.cases if _place(case) == place]
         make = partial(_object, {case.label: "" for case in cases})
@@ -139,6 +139,6 @@ def _object(labels: Mapping[str, str], name: str) -> dict[str, Any]:
 
 
 def announced(process: Process) -> Any:
-    """The line of JSON that a process says when it listens."""
+    """Wait until a process listens, and return the JSON that it prints then."""
     process.until(lambda: "\n" in process.out, START_SECONDS, "listening")
     return json.loads(process.out.splitlines()[0])

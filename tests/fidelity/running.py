@@ -1,4 +1,4 @@
-"""One run: some seconds of looking at daemons, of which the second one has another wall clock than the first."""
+"""One run: observe the daemons for some seconds. The second daemon has another wall clock than the first."""
 
 import contextlib
 import time
@@ -8,21 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from tests.fidelity.cases import Case
-from tests.fidelity.daemons import Clock, Observed, Said
+from tests.fidelity.daemons import Clock, Observed, Report
 from tests.fidelity.outcome import Outcome, compare
 from tests.fidelity.truth import Stamps, Truth
 from tests.support.control_plane import write_kubeconfig
 
 LOOK_SECONDS = 1.0
-MEASURED_SECONDS = 90.0  # until there are samples: eight, when the machine is ours alone
+MEASURED_SECONDS = 90.0  # until there are samples; 8 s on an idle machine
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to measure and for how long; all chance but the daemon's own comes from `seed`.
+    """The cases to measure and the duration; `seed` determines all randomness except the daemon's own.
 
-    `ahead` is by how many seconds one of two wall clocks is ahead of the other: the apiserver's in the simulator, the
-    second daemon's before a real one.
+    `ahead` is the difference between two wall clocks in seconds: the apiserver's clock is ahead in the simulator, the
+    second daemon's clock with a real apiserver.
     """
 
     folder: Path
@@ -34,14 +34,14 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What came of a plan: an outcome for each case, and those of the second daemon for the cases with creations."""
+    """The result of a plan: an outcome for each case, and the second daemon's outcomes for cases with creations."""
 
     outcomes: tuple[Outcome, ...]
     others: tuple[Outcome, ...]
 
 
 def daemons(plan: Plan, url: str, token: str, watches: Mapping[Case, Mapping[str, Any]]) -> list[Observed]:
-    """One daemon with all watches, and where there are creations another one with those and another wall clock."""
+    """Return a daemon with all watches, and one with another wall clock for the watches with creations, if any."""
     kubeconfig = plan.folder / "kubeconfig"
     write_kubeconfig(kubeconfig, {"server": url}, {"token": token})
     all_watches = [_watch(case, watch) for case, watch in watches.items()]
@@ -58,7 +58,7 @@ def _watch(case: Case, watch: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def started(observed: Sequence[Observed]) -> Iterator[None]:
-    """Starts daemons, each when the watches of the one before it are open."""
+    """Start the daemons in order; each starts when the watches of the previous one are open."""
     with contextlib.ExitStack() as stack:
         for daemon in observed:
             stack.enter_context(daemon)
@@ -66,11 +66,11 @@ def started(observed: Sequence[Observed]) -> Iterator[None]:
         yield
 
 
-Told = Sequence[tuple[Mapping[str, Said], Clock]]
+Reports = Sequence[tuple[Mapping[str, Report], Clock]]
 
 
-def listen(observed: Sequence[Observed], seconds: float) -> Told:
-    """Looks at daemons once a second, for so long after all have samples; ends them, and returns what they said."""
+def observe(observed: Sequence[Observed], seconds: float) -> Reports:
+    """Read the status of all daemons once per second for `seconds`, stop the daemons, and return their reports."""
     for daemon in observed:
         daemon.process.until(daemon.measures, MEASURED_SECONDS, "all watches are measured")
         daemon.begin()
@@ -82,14 +82,14 @@ def listen(observed: Sequence[Observed], seconds: float) -> Told:
     return [daemon.conclude() for daemon in observed]
 
 
-def judge(plan: Plan, told: Told, truth: Callable[[Case, int, Stamps], Truth]) -> Run:
-    """Compares; `truth` is told the case, which daemon it was, and what that one received."""
+def judge(plan: Plan, reports: Reports, truth: Callable[[Case, int, Stamps], Truth]) -> Run:
+    """Compare the reports with the truth, which `truth` returns for a case, a daemon's number, and what it received."""
     outcomes = [
         tuple(
             compare(case, said[case.label], clock, truth(case, number, said[case.label].received))
             for case in plan.cases
             if case.label in said
         )
-        for number, (said, clock) in enumerate(told)
+        for number, (said, clock) in enumerate(reports)
     ]
     return Run(outcomes[0], outcomes[1] if len(outcomes) > 1 else ())

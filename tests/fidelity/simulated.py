@@ -1,4 +1,4 @@
-"""One run on the simulator, which knows when each revision was committed, and when it was sent to whom."""
+"""One run on the simulator, which records when it committed each revision and sent it to each client."""
 
 import contextlib
 import json
@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from tests.fidelity.cases import Case
-from tests.fidelity.running import Plan, Run, daemons, judge, listen, started
+from tests.fidelity.running import Plan, Run, daemons, judge, observe, started
 from tests.fidelity.truth import Stamps, Truth
 from tests.fidelity.writing import Writing
 from tests.support.daemon import Simulator
 from tests.support.writer import Writer
 
-STALLED = "secrets"  # written by ourselves, because the simulator's own writers never rest
+STALLED = "secrets"  # written by this test, because the simulator's own writers never pause
 PLACES = (
     "configmaps",
     "pods",
@@ -28,17 +28,17 @@ PLACES = (
     "nodes",
     "namespaces",
 )
-"""The resources of all other cases: each law is one resource's."""
+"""The resources of the other cases: each law needs a resource of its own."""
 APISERVERS = {
     "metadata": {"name": "kubernetes", "labels": {"kubernetes.io/service-name": "kubernetes"}},
     "addressType": "IPv4",
     "endpoints": [{"addresses": ["127.0.0.1"]}],
 }
-"""How apiservers announce themselves: creation timestamps are trusted where there is but one."""
+"""The announcement of the apiservers: the daemon uses creation timestamps only if there is one apiserver."""
 
 
 def run(plan: Plan) -> Run:
-    """Measures all cases at once; the second daemon's clock agrees with the apiserver's, the first one's does not."""
+    """Measure all cases at once; only the second daemon's clock agrees with the apiserver's."""
     resources = _resources(plan)
     config = json.dumps(_config(plan, resources))
     with Simulator(plan.folder, "--seed", str(plan.seed), "--config", config) as simulator:
@@ -47,13 +47,13 @@ def run(plan: Plan) -> Run:
         watches = {case: {"resource": resource} for case, resource in resources.items()}
         observed = daemons(plan, simulator.url, "none-is-needed", watches)
         with _stalling(plan, simulator.url), started(observed):
-            told = listen(observed, plan.seconds)
+            reports = observe(observed, plan.seconds)
         known = {case: _Known(simulator, resource) for case, resource in resources.items()}
-    return judge(plan, told, lambda case, number, received: known[case].truth(number, received))
+    return judge(plan, reports, lambda case, number, received: known[case].truth(number, received))
 
 
 class _Known:
-    """What the simulator knows of a resource."""
+    """The simulator's records of a resource."""
 
     def __init__(self, simulator: Simulator, resource: str) -> None:
         url = f"{simulator.announced['control']}/truth?resource={resource}"
@@ -63,7 +63,7 @@ class _Known:
         self._sent = {name: np.array(column) for name, column in truth["sends"].items()}
 
     def truth(self, number: int, received: Stamps) -> Truth:
-        """Of the so manieth daemon: it opened its watch after the one before it, and opened it but once."""
+        """Return the truth for the daemon with this number. The daemons open their watch in this order, once."""
         streams = self._sent["stream"]
         mine = streams == np.unique(streams)[number]
         sent = Stamps.of({name: column[mine] for name, column in self._sent.items()})
@@ -89,7 +89,7 @@ def _config(plan: Plan, resources: Mapping[Case, str]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _stalling(plan: Plan, url: str) -> Iterator[None]:
-    """Writes what the simulator does not."""
+    """Write the objects that the simulator does not write."""
     with contextlib.ExitStack() as stack:
         for case in plan.cases:
             if case.traffic.stalls:

@@ -1,8 +1,8 @@
-"""Three real apiservers, one of them slow: is it said which one, and on which part of the way?
+"""Three real apiservers, one of them slow: checks that watchslo names the slow one and the slow hop.
 
-One apiserver's link to etcd is late, or its watches are, or both. A proxy before it delays the events of its watches
-and nothing else, as an apiserver does that sends late, and notes when each came and went on: so each part of the way
-is known.
+One apiserver's link to etcd is delayed, or its watches are, or both. A proxy before it delays only the events of its
+watches, like an apiserver that sends late. The proxy records when it received and forwarded each event, so the true
+duration of each hop is known.
 """
 
 import contextlib
@@ -34,16 +34,16 @@ CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 TRAFFIC = Traffic("sixty", rate=60.0)
 HOPS = ("storage_to_cache", "cache_to_client")
 WINDOW, WINDOW_SECONDS = "1m", 60.0
-UNSEALED_SECONDS = 7.0  # of what came last there are no samples yet
-APART_SECONDS = 60.0  # until the hops of the slow one are told apart: it has to be found slow first
+UNSEALED_SECONDS = 7.0  # events younger than this may not be samples yet
+HOPS_SECONDS = 60.0  # until the hops of the slow apiserver are measured: it has to be found slow first
 LOOK_EVERY_SECONDS = 1.0
 GOAL_SHARE, GOAL_SECONDS = 0.15, 0.03
 COLUMNS = (
     "etcd → apiserver / apiserver → client",
     "events a window",
-    "total P50, ms: true / said",
-    "storage → cache: true / said",
-    "cache → client: true / said",
+    "total P50, ms: true / estimated",
+    "storage → cache: true / estimated",
+    "cache → client: true / estimated",
     "by its own ticks alone",
     "the other two, total P50",
     "causes named",
@@ -52,7 +52,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Injected:
-    """Delays of one apiserver in seconds: of what etcd tells it, and of the events that it sends."""
+    """Delays of one apiserver in seconds: of etcd's answers to it, and of the events that it sends."""
 
     storage: float
     client: float
@@ -65,8 +65,8 @@ CASES = (Injected(0.3, 0.0), Injected(0.0, 0.3), Injected(0.15, 0.25))
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """Medians of how long the whole way of an event took, and its parts, in seconds."""
+class Durations:
+    """Median durations in seconds, from commit to client, and of the two hops."""
 
     total: float
     storage_to_cache: float
@@ -75,18 +75,18 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What was said of the slow apiserver (`slow`), beside the `true` way of its events.
+    """The report on the slow apiserver (`slow`), and the `true` durations of its events.
 
-    `alone` is the total that its own ticks would have said, `others` the totals of the other apiservers by name.
-    `causes` are all that were named in the time, as (cause, apiserver). Of the `checked` samples of all apiservers
-    `wrong` ones cannot be true.
+    `alone` is the total by its own ticks alone, `others` the totals of the other apiservers by name. `causes` are all
+    causes named during the run, as (cause, apiserver). `wrong` is the number of impossible samples among the `checked`
+    samples of all apiservers.
     """
 
     injected: Injected
     slow: str
     events: int
-    true: Way
-    said: Way
+    true: Durations
+    said: Durations
     alone: float
     others: Mapping[str, float]
     causes: frozenset[tuple[str, str | None]]
@@ -94,27 +94,27 @@ class Result:
     wrong: int
 
     def missed(self) -> Iterator[str]:
-        """A sentence for each goal that was missed."""
+        """Yield a sentence for each missed goal."""
         injected = self.injected
-        whole = Way(injected.storage + injected.client, injected.storage, injected.client)
+        expected = Durations(injected.storage + injected.client, injected.storage, injected.client)
         for name in ("total", "storage_to_cache", "cache_to_client"):
-            said, wanted = getattr(self.said, name), getattr(whole, name)
-            if not abs(said - wanted) <= max(GOAL_SHARE * wanted, GOAL_SECONDS):  # of what was not measured either
-                yield f"{name} is said to be {ms(said)} ms, where {ms(wanted)} were injected"
+            said, truth = getattr(self.said, name), getattr(expected, name)
+            if not abs(said - truth) <= max(GOAL_SHARE * truth, GOAL_SECONDS):  # also true for NaN, if not measured
+                yield f"{name} is reported as {ms(said)} ms, but {ms(truth)} ms were injected"
         for name, total in self.others.items():
             if not total <= GOAL_SECONDS:
-                yield f"the healthy {name} is said to be {ms(total)} ms late"
+                yield f"the healthy {name} is reported as {ms(total)} ms late"
         for cause, apiserver in sorted(self.causes, key=str):
             if apiserver in self.others:
-                yield f"{cause} is said of the healthy {apiserver}"
+                yield f"{cause} is named for the healthy {apiserver}"
         if self.slow not in {apiserver for _, apiserver in self.causes}:
-            yield "no cause names the slow one"
+            yield "no cause names the slow apiserver"
         if self.wrong:
-            yield f"{self.wrong} of {self.checked} samples cannot be true"
+            yield f"{self.wrong} of {self.checked} samples are impossible"
 
     def cells(self) -> tuple[str, ...]:
-        """A row of the table."""
-        pairs = ((getattr(self.true, name), getattr(self.said, name)) for name in Way.__slots__)
+        """Return the cells of a row of the table."""
+        pairs = ((getattr(self.true, name), getattr(self.said, name)) for name in Durations.__slots__)
         return (
             str(self.injected),
             f"{self.events:,}",
@@ -130,7 +130,7 @@ class Result:
 
 
 def run(lab: HighAvailability, injected: Injected, folder: Path, seconds: float, seed: int) -> Result:
-    """Measures for so long after the hops are told apart; the first apiserver is the slow one."""
+    """Measure for `seconds` after the hops are measured; the first apiserver is the slow one."""
     folder.mkdir()
     notes = folder / "proxy.json"
     slow, *others = lab.members
@@ -141,8 +141,8 @@ def run(lab: HighAvailability, injected: Injected, folder: Path, seconds: float,
         stack.enter_context(slow.storage.late(f"constant {injected.storage:g}s"))
         url = stack.enter_context(_sending_late(lab, slow, injected, notes, seed))
         daemon = stack.enter_context(Sampled(folder / "daemon", lab.kubeconfig(), **config))
-        said = _Said(daemon, urlsplit(url).netloc)
-        daemon.process.until(said.complete, APART_SECONDS, "the parts of the way are told apart", LOOK_SECONDS)
+        said = _Observation(daemon, urlsplit(url).netloc)
+        daemon.process.until(said.complete, HOPS_SECONDS, "the hops are measured", LOOK_SECONDS)
         said.look(seconds)
     writes = writing.writes()
     checked, wrong = daemon.contradictions(writes)
@@ -151,7 +151,7 @@ def run(lab: HighAvailability, injected: Injected, folder: Path, seconds: float,
         slow=said.slow,
         events=said.window(said.slow)["events"],
         true=_truth([write for write in writes if said.spans(write)], json.loads(notes.read_bytes())),
-        said=said.way(),
+        said=said.durations(),
         alone=_p50(said.apiserver(said.slow)["alone"]),
         others={member.name: _p50(said.window(member.name)) for member in others},
         causes=frozenset(said.causes),
@@ -161,12 +161,12 @@ def run(lab: HighAvailability, injected: Injected, folder: Path, seconds: float,
 
 
 def table(results: Sequence[Result]) -> str:
-    """All results, in Markdown, aligned."""
+    """Return an aligned Markdown table of all results."""
     return aligned([COLUMNS, *(result.cells() for result in results)])
 
 
-class _Said:
-    """What the daemon says, looked at once a second."""
+class _Observation:
+    """The daemon's status, read once per second."""
 
     def __init__(self, daemon: Sampled, slow: str) -> None:
         self.slow = slow
@@ -176,12 +176,12 @@ class _Said:
         self._until = 0.0
 
     def complete(self) -> bool:
-        """Whether it tells the parts of the slow one's way apart by now."""
+        """Return True if the hops of the slow apiserver are measured."""
         self._status = self._daemon.status()
         return any(_is_of(stream, self.slow) and len(_hops(stream)) == len(HOPS) for stream in self._status["streams"])
 
     def look(self, seconds: float) -> None:
-        """Looks for so long; what it says in the end is of the last minute."""
+        """Read the status for `seconds`; the last one covers the last minute."""
         self._until = time.monotonic() + seconds
         while time.monotonic() < self._until:
             time.sleep(LOOK_EVERY_SECONDS)
@@ -189,7 +189,7 @@ class _Said:
             self.causes.update((cause["cause"], cause["apiserver"]) for cause in self._status["causes"])
 
     def spans(self, write: Write) -> bool:
-        """Whether a write is one of those that the last minute is of."""
+        """Return True if the last minute's figures cover this write."""
         return self._until - WINDOW_SECONDS <= write.before and write.after < self._until - UNSEALED_SECONDS
 
     def apiserver(self, name: str) -> Any:
@@ -197,13 +197,13 @@ class _Said:
         return found
 
     def window(self, name: str) -> Any:
-        """The last minute of an apiserver's events."""
+        """Return the last minute of an apiserver's events."""
         return _window(self._stream(name)["latency"]["windows"])
 
-    def way(self) -> Way:
-        """Of the slow one's events."""
+    def durations(self) -> Durations:
+        """Return the reported durations of the slow apiserver's events."""
         hops = _hops(self._stream(self.slow))
-        return Way(_p50(self.window(self.slow)), *(_p50(_window(hops[hop])) for hop in HOPS))
+        return Durations(_p50(self.window(self.slow)), *(_p50(_window(hops[hop])) for hop in HOPS))
 
     def _stream(self, name: str) -> Any:
         (found,) = (stream for stream in self._status["streams"] if _is_of(stream, name))
@@ -215,7 +215,7 @@ def _is_of(stream: Mapping[str, Any], name: str) -> bool:
 
 
 def _hops(stream: Mapping[str, Any]) -> dict[str, Any]:
-    """The windows of those hops that have any events."""
+    """Return the windows of the hops that have events."""
     return {hop["hop"]: hop["windows"] for hop in stream["latency"]["hops"] if hop["events"] and hop["hop"] in HOPS}
 
 
@@ -224,29 +224,29 @@ def _window(windows: Sequence[Any]) -> Any:
 
 
 def _p50(window: Mapping[str, Any] | None) -> float:
-    """NaN, which no goal contents, where there is none."""
+    """Return the P50 of a window, or NaN, which misses every goal, if there is none."""
     quantiles = {} if window is None else {found["q"]: found["estimate"] for found in window["quantiles"]}
     return float(quantiles.get(P50, "nan"))
 
 
-def _truth(writes: Sequence[Write], notes: Any) -> Way:
-    """The medians of what happened to these writes on their way through the slow apiserver."""
+def _truth(writes: Sequence[Write], notes: Any) -> Durations:
+    """Return the true median durations of these writes through the slow apiserver."""
     committed, sent = notes["committed"], notes["sent"]
-    told = dict(zip(committed["revision"], committed["at"], strict=True))
+    reported = dict(zip(committed["revision"], committed["at"], strict=True))
     passed = {row[0]: row[1:] for row in zip(sent["revision"], sent["came"], sent["at"], strict=True)}
     rows = [
         (came - commit, gone - came, gone - commit)
         for write in writes
-        for commit in [(write.before + min(write.after, told[write.revision])) / 2]
+        for commit in [(write.before + min(write.after, reported[write.revision])) / 2]
         for came, gone in [passed[write.revision]]
     ]
     to_cache, to_client, total = (median(column) for column in zip(*rows, strict=True))
-    return Way(total, to_cache, to_client)
+    return Durations(total, to_cache, to_client)
 
 
 @contextlib.contextmanager
 def _sending_late(lab: HighAvailability, slow: Member, injected: Injected, notes: Path, seed: int) -> Iterator[str]:
-    """Puts a proxy before the slow apiserver that sends its events late: its URL, which is announced instead."""
+    """Put a delaying proxy before the slow apiserver, announce the proxy instead, and yield its URL."""
     settings = {
         "to": slow.apiserver.url,
         "ca": str(lab.plane.ca),

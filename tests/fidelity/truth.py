@@ -1,4 +1,4 @@
-"""What really happened to the samples of one watch, and whether a daemon's words agree with it."""
+"""The true latencies of the samples of one watch, and the comparison with a daemon's report."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,22 +14,24 @@ Revisions = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stamps:
-    """When something happened to each of some revisions: both ascend."""
+    """The times of some step for each revision; revisions and times ascend."""
 
     revisions: Revisions
     at: Floats
 
     @classmethod
     def of(cls, columns: Mapping[str, Any]) -> "Stamps":
-        """From columns `revision` and `at`, in any order."""
+        """Return the stamps of the columns `revision` and `at`, in any order."""
         revisions = np.array(columns["revision"], dtype=np.int64)
         order = np.argsort(revisions, kind="stable")
         return cls(revisions[order], np.array(columns["at"], dtype=np.float64)[order])
 
     def when(self, revisions: Revisions) -> Floats:
-        """Of each of these revisions; all of them must be there."""
+        """Return the time of each of these revisions; all of them must be known."""
         place = np.minimum(np.searchsorted(self.revisions, revisions), len(self.revisions) - 1)
-        assert np.array_equal(self.revisions[place], revisions), "events came that nobody has written or sent"
+        assert np.array_equal(self.revisions[place], revisions), (
+            "there are events that no writer wrote or no server sent"
+        )
         return self.at[place]
 
 
@@ -37,19 +39,19 @@ class Stamps:
 class Truth:
     """The latencies of a watch's samples in seconds, in the order of their arrival.
 
-    `most` is from the first moment that the commit can have been to the daemon's own stamp, `least` from the last such
-    moment to the sending: between them lies what the daemon's bounds are about. `likely` is from the middle of these
-    moments to the sending.
+    `most` is from the earliest possible commit to the daemon's own time stamp, `least` from the latest possible commit
+    to the sending. The latency that the daemon's bounds are about lies between them. `likely` is from the middle of the
+    possible commit times to the sending.
     """
 
     least: Floats
     likely: Floats
     most: Floats
-    lag: Floats  # from the sending to the stamp
+    lag: Floats  # from the sending to the daemon's time stamp
 
     @classmethod
     def of(cls, received: Stamps, sent: Stamps, committed: tuple[Stamps, Stamps]) -> "Truth":
-        """From the stamps of the daemon and of the sender, and the last and the first moment of each commit."""
+        """Return the truth, from the stamps of daemon and sender, and the latest and earliest times of each commit."""
         leaving = sent.when(received.revisions)
         last, first = (stamps.when(received.revisions) for stamps in committed)
         return cls(leaving - last, leaving - (first + last) / 2, received.at - first, received.at - leaving)
@@ -62,14 +64,14 @@ class Truth:
 
 
 def quantile(latencies: Floats, q: float) -> float:
-    """The ceil(q * n)-th smallest, as the daemon defines it."""
+    """Return the ceil(q * n)-th smallest latency, as the daemon defines a quantile."""
     rank = ceil(round(q * len(latencies), 6))
     return float(np.partition(latencies, rank - 1)[rank - 1])
 
 
 @dataclass(frozen=True, slots=True)
 class Quantile:
-    """As the daemon says it."""
+    """A quantile as the daemon reports it."""
 
     lower: float
     estimate: float
@@ -78,7 +80,7 @@ class Quantile:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The last `events` of a watch's samples up to the `end`-th, and their quantiles."""
+    """The last `events` samples of a watch up to the `end`-th one, and their quantiles."""
 
     name: str
     end: int
@@ -102,16 +104,17 @@ class Shares:
         return np.array(self.counts) / max(self.total, 1)
 
     def since(self, earlier: "Shares") -> "Shares":
-        """What came after an earlier look at the same histogram."""
+        """Return the samples since an earlier state of the same histogram."""
         counts = tuple(now - then for now, then in zip(self.counts, earlier.counts, strict=True))
         return Shares(self.edges, counts, self.total - earlier.total)
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a daemon said of one watch at one moment: how many samples it had, and how many events were none.
+    """A daemon's report on one watch at one moment: the number of samples, and of events that are not samples.
 
-    The `skipped` came before the first tick, nobody vouched for the `dropped`, and the `tainted` were read late.
+    `skipped` events came before the first tick, no tick confirmed the `dropped` events, and `tainted` events were read
+    late.
     """
 
     total: int
@@ -123,7 +126,7 @@ class Look:
 
     @classmethod
     def at(cls, stream: Mapping[str, Any]) -> "Look":
-        """From a stream of `/api/v1/status`."""
+        """Return the look from a stream of `/api/v1/status`."""
         latency = stream["latency"]
         total, unmeasured = latency["events"], latency["unmeasured"]
         windows = tuple(_window(window, total) for window in latency["windows"])
@@ -132,7 +135,7 @@ class Look:
         return cls(total, unmeasured["before_clock"], dropped, unmeasured["tainted"], windows, verdicts)
 
     def contradictions(self, truth: Truth, threshold: float) -> int:
-        """How many events it calls within or beyond the threshold in excess of those that can be."""
+        """Return how many more events it reports within or beyond the threshold than are possible."""
         within = np.count_nonzero(truth.least[: self.total] <= threshold)
         beyond = np.count_nonzero(truth.most[: self.total] > threshold)
         return max(0, self.verdicts["within"] - int(within)) + max(0, self.verdicts["beyond"] - int(beyond))
@@ -151,7 +154,7 @@ def _finite(upper: float | None) -> float:
 
 
 def violations(window: Window, truth: Truth) -> Iterator[tuple[float, float, float]]:
-    """The quantiles of a window whose truth lies outside of their bounds: q, least and most of the truth."""
+    """Yield the quantiles with a truth outside of their bounds: q, and the least and most possible truth."""
     part = window.of(truth)
     for q, said in window.quantiles.items():
         least, most = quantile(part.least, q), quantile(part.most, q)

@@ -1,9 +1,9 @@
-"""Stands before a real apiserver: everything passes at once, but the events of watches, which are late by a law.
+"""A proxy before a real apiserver that delays the events of watches by a law, and forwards the rest immediately.
 
     python watch_proxy.py '{"to": "https://127.0.0.1:6443", "ca": "ca.crt", "etcd": "http://127.0.0.1:2379", ...}'
 
-The law is chosen by the watch's label selector. Which event came and was forwarded when, and when etcd had told of each
-revision, stands in the file `notes` when it ends. Clients speak plain HTTP to it, or TLS where it has a certificate.
+The watch's label selector selects the law. When the proxy ends, the file `notes` holds when each event arrived and was
+forwarded, and when etcd reported each revision. Clients speak plain HTTP to it, or TLS if it has a certificate.
 """
 
 import asyncio
@@ -22,8 +22,8 @@ import msgspec
 import uvloop
 
 from watchslo.sim import process
-from watchslo.sim.delay import AT_ONCE, Law, parse_law
-from watchslo.sim.link import Link
+from watchslo.sim.delay_law import NO_DELAY, DelayLaw, parse_law
+from watchslo.sim.delayed_channel import DelayedChannel
 
 READ_AT_ONCE = 1 << 18
 REVISION = re.compile(rb'"resourceVersion":"(\d+)"')
@@ -32,7 +32,7 @@ END = b"0\r\n\r\n"
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """Where to forward to, whom to trust, and the law for each label selector ("" for none): at once for all others.
+    """The apiserver, its CA, and the law for each label selector ("" for no selector); other watches are not delayed.
 
     `certificate` and `key` are files, for clients that speak TLS.
     """
@@ -48,7 +48,7 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 class Log:
-    """Revisions, when they came and when they were noted (monotonic seconds), and on which connection."""
+    """Records revisions, when they arrived and were forwarded (monotonic seconds), and the connection."""
 
     def __init__(self) -> None:
         self._revisions: list[int] = []
@@ -67,7 +67,7 @@ class Log:
 
 
 class Chunks:
-    """Takes apart a body in chunks, and gives back whole lines."""
+    """Decodes a chunked body into whole lines."""
 
     def __init__(self) -> None:
         self._framed = bytearray()
@@ -90,16 +90,16 @@ class Chunks:
 
 
 class Watch:
-    """The answer to one watch: its head goes on at once, and each line when its time has come."""
+    """The answer to one watch: forwards its head immediately, and each line after its delay."""
 
-    def __init__(self, number: int, law: Law, random: Random, client: asyncio.StreamWriter, log: Log) -> None:
+    def __init__(self, number: int, law: DelayLaw, random: Random, client: asyncio.StreamWriter, log: Log) -> None:
         self._number = number
         self._client = client
         self._log = log
         self._head = bytearray()
         self._chunks: Chunks | None = None
         self._plain = False
-        self._link: Link[tuple[float, bytes]] = Link(lambda: law, random, self._forward)
+        self._link: DelayedChannel[tuple[float, bytes]] = DelayedChannel(lambda: law, random, self._forward)
 
     def feed(self, data: bytes) -> None:
         if self._plain:
@@ -145,7 +145,7 @@ class Watch:
 
 
 class Proxy:
-    """Forwards connections, one to the apiserver for each of a client's."""
+    """Forwards connections; each client connection gets one connection to the apiserver."""
 
     def __init__(self, settings: Settings) -> None:
         self.log = Log()
@@ -177,16 +177,16 @@ class Proxy:
             writer.transport.abort()
 
     def _watch(self, request: bytes, client: asyncio.StreamWriter) -> Watch:
-        """The connection carries no other request after this one: clients close it when the watch ends."""
+        """Return a new watch. No other request follows on its connection: clients close it when the watch ends."""
         target = request.split(b" ", 2)[1].decode()
         selector = parse_qs(urlsplit(target).query).get("labelSelector", [""])[0]
         number = len(self.selectors) + 1
         self.selectors[number] = selector
-        return Watch(number, self._laws.get(selector, AT_ONCE), self._random, client, self.log)
+        return Watch(number, self._laws.get(selector, NO_DELAY), self._random, client, self.log)
 
 
 async def _answer(server: asyncio.StreamReader, client: asyncio.StreamWriter, watches: list[Watch]) -> None:
-    """Passes on what the server says; `watches` gets its one when the client asks for it."""
+    """Forward the server's answers; `watches` gets a watch when the client requests one."""
     with contextlib.suppress(OSError):
         while data := await server.read(READ_AT_ONCE):
             if watches:
@@ -197,7 +197,7 @@ async def _answer(server: asyncio.StreamReader, client: asyncio.StreamWriter, wa
 
 
 async def _witness(etcd: str, log: Log) -> None:
-    """Notes when etcd itself tells of each revision: by then it was committed."""
+    """Record when etcd itself reports each revision: it is committed by then."""
     keys = {"key": b"/registry/", "range_end": b"/registry0"}
     create = {"create_request": {name: base64.b64encode(key).decode() for name, key in keys.items()}}
     async with (
@@ -219,7 +219,7 @@ def _tls(settings: Settings) -> ssl.SSLContext | None:
 
 
 async def main(settings: Settings) -> bytes:
-    """Forwards until told to stop; returns its notes."""
+    """Forward until a signal stops the process; return the notes."""
     proxy, committed = Proxy(settings), Log()
     tls = _tls(settings)
     server = await asyncio.start_server(proxy.accept, "127.0.0.1", 0, limit=READ_AT_ONCE, ssl=tls)
@@ -233,5 +233,5 @@ async def main(settings: Settings) -> bytes:
 
 
 if __name__ == "__main__":
-    told = msgspec.json.decode(sys.argv[1], type=Settings)
-    Path(told.notes).write_bytes(uvloop.run(main(told)))
+    parsed = msgspec.json.decode(sys.argv[1], type=Settings)
+    Path(parsed.notes).write_bytes(uvloop.run(main(parsed)))

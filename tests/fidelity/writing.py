@@ -1,4 +1,4 @@
-"""Who writes: threads that create and change objects when a schedule says so, and note every write."""
+"""The writers: threads that create and change objects by a schedule, and record every write."""
 
 import threading
 import time
@@ -11,11 +11,11 @@ from tests.fidelity.cases import CREATED, OBJECTS, Traffic
 from tests.support.writer import Write, Writer
 
 Make = Callable[[str], dict[str, Any]]
-"""Makes an object of a name."""
+"""Returns an object with this name."""
 
 
 class Writing:
-    """Writes objects of one collection while its context lasts; `threads` share the traffic."""
+    """Writes objects of one collection inside its context; `threads` threads share the traffic."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Writing:
             thread.join()
 
     def writes(self) -> Sequence[Write]:
-        """What was written so far; raises what ended the writing, if anything did."""
+        """Return the writes so far; raise the error that ended the writing, if any."""
         if self._errors:
             raise self._errors[0]
         return [write for writes in self._writes for write in tuple(writes)]
@@ -62,7 +62,7 @@ class Writing:
         try:
             with self._open_writer() as writer:
                 self._write_all(writer, traffic, random, number)
-        except Exception as error:  # noqa: BLE001 - told to whoever asks for the writes
+        except Exception as error:  # noqa: BLE001 - `writes` raises it
             self._errors.append(error)
 
     def _write_all(self, writer: Writer, traffic: Traffic, random: Random, number: int) -> None:

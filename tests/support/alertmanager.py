@@ -1,4 +1,4 @@
-"""A real Alertmanager, from Debian's package `prometheus-alertmanager`, that notifies nobody."""
+"""A real Alertmanager, from Debian's package `prometheus-alertmanager`, without receivers."""
 
 import json
 import urllib.request
@@ -26,14 +26,14 @@ class Alertmanager(Served):
         super().__init__(folder, "alertmanager", program("prometheus-alertmanager", PACKAGE), *arguments)
 
     def post(self, alerts: Sequence[Mapping[str, str]]) -> None:
-        """Tells it that alerts with these labels fire."""
+        """Post firing alerts with these labels."""
         body = json.dumps([{"labels": dict(labels)} for labels in alerts]).encode()
         request = urllib.request.Request(f"{self.url}/api/v2/alerts", body, {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=HTTP_SECONDS):
             pass
 
     def alerts(self) -> list[dict[str, Any]]:
-        """All that it knows, each with its labels and whether it is inhibited."""
+        """Return all known alerts, each with its labels and whether it is inhibited."""
         with urllib.request.urlopen(f"{self.url}/api/v2/alerts", timeout=HTTP_SECONDS) as answer:
             found: list[dict[str, Any]] = json.load(answer)
         return found

@@ -1,6 +1,6 @@
-"""The programs of a real control plane, and Helm: found on this machine, or built from the pins in `tests/envtest`.
+"""Find the programs of a real control plane and Helm, or build them from the pins in `tests/envtest`.
 
-`python -m tests.support.assets` builds what is missing and prints where everything is.
+`python -m tests.support.assets` builds the missing programs and prints the paths of all.
 """
 
 import fcntl
@@ -19,7 +19,7 @@ VERSION_PACKAGE = "k8s.io/component-base/version"
 
 
 class AssetsError(Exception):
-    """A program is not there to test with; one sentence says why and what to do."""
+    """A program is missing; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Assets:
 class Program:
     """A Go program: its file name, package, and the module that gives its version.
 
-    `pins` is the folder in `tests/envtest` that pins it; `variable` names a folder of the user's that has it.
+    `pins` is the folder in `tests/envtest` that pins it; `variable` names another folder in the environment.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Program:
 
     @property
     def version(self) -> str:
-        """The version that the pins give it, e.g. `v1.36.3`."""
+        """The pinned version, for example `v1.36.3`."""
         found = re.search(rf"\s{re.escape(self.module)} (v\S+)", (self.module_folder / "go.mod").read_text())
         assert found is not None, f"{self.pins} pins no {self.module}"
         return found[1]
@@ -65,17 +65,17 @@ PROGRAMS = (KUBE_APISERVER, ETCD, OLD_KUBE_APISERVER, HELM)
 
 
 def newest(env: Mapping[str, str]) -> Assets:
-    """The current kube-apiserver and etcd; raises `AssetsError` without them."""
+    """Return the current kube-apiserver and etcd, or raise `AssetsError`."""
     return Assets(find(env, KUBE_APISERVER), find(env, ETCD))
 
 
 def old(env: Mapping[str, str]) -> Assets:
-    """A kube-apiserver before WatchList and consistent reads from cache, with the current etcd; or `AssetsError`."""
+    """Return a kube-apiserver without WatchList and consistent reads from cache, with the current etcd."""
     return Assets(find(env, OLD_KUBE_APISERVER), find(env, ETCD))
 
 
 def find(env: Mapping[str, str], program: Program) -> Path:
-    """Where a program is: in the folder that the environment names, or among those built; raises `AssetsError`."""
+    """Return the path of a program: named by the environment, or built earlier; else raise `AssetsError`."""
     if named := env.get(program.variable):
         path = Path(named).absolute() / program.name
         if not os.access(path, os.X_OK):
@@ -91,7 +91,7 @@ def find(env: Mapping[str, str], program: Program) -> Path:
 
 
 def build_missing(env: Mapping[str, str]) -> None:
-    """Builds what neither the environment names nor the cache holds; raises `AssetsError` where that fails."""
+    """Build the programs that are neither named by the environment nor cached; raise `AssetsError` on failure."""
     for program in PROGRAMS:
         if not env.get(program.variable):
             _build(env, program, _place(env, program))
@@ -111,23 +111,23 @@ def _build(env: Mapping[str, str], program: Program, path: Path) -> None:
 
 
 def _compile(env: Mapping[str, str], program: Program, path: Path) -> None:
-    told = f"{program.name} {program.version}"
+    named = f"{program.name} {program.version}"
     if shutil.which("go", path=env.get("PATH")) is None:
-        raise AssetsError(f"there is no Go here to build {told} with, and {program.variable} names no folder with one")
+        raise AssetsError(f"there is no Go here to build {named} with, and {program.variable} names no folder with one")
     major, minor = program.version.removeprefix("v").split(".")[:2]
     stamps = {"gitVersion": program.version, "gitMajor": major, "gitMinor": minor}
     flags = " ".join(["-s -w", *(f"-X {VERSION_PACKAGE}.{key}={value}" for key, value in stamps.items())])
-    print(f"building {told}, which takes minutes the first time", file=sys.stderr, flush=True)
+    print(f"building {named}, which takes minutes the first time", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         output = Path(folder) / program.name
         command = ["go", "build", "-trimpath", "-ldflags", flags, "-o", str(output), program.package]
         if subprocess.run(command, cwd=program.module_folder, env=dict(env), check=False).returncode != 0:
-            raise AssetsError(f"{told} could not be built: what Go said stands above")
+            raise AssetsError(f"{named} could not be built: the output of Go is above")
         output.replace(path)
 
 
 def main() -> int:
-    """Builds what is missing; says where everything is, or in one sentence why not."""
+    """Build what is missing and print the paths, or print why the build failed."""
     try:
         build_missing(os.environ)
         for program in PROGRAMS:

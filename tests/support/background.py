@@ -1,4 +1,4 @@
-"""What goes on beside a test."""
+"""Work that runs in a thread during a test."""
 
 import threading
 from abc import ABC, abstractmethod
@@ -6,7 +6,7 @@ from typing import Self
 
 
 class Background(ABC):
-    """Runs in a thread of its own while its context lives."""
+    """Runs in its own thread while its context is open."""
 
     def __init__(self) -> None:
         self._over = threading.Event()
@@ -22,4 +22,4 @@ class Background(ABC):
 
     @abstractmethod
     def _run(self) -> None:
-        """Goes on until `_over` is set."""
+        """Run until `_over` is set."""

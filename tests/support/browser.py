@@ -1,4 +1,4 @@
-"""A real browser, as an onlooker has one: nothing that it complains of, and nothing that it asks for, goes unseen."""
+"""A real browser that records all its complaints and requests."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_pla
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
-    "--no-sandbox",  # which root has none of
+    "--no-sandbox",  # root cannot use the sandbox
     "--disable-gpu",
     "--disable-quic",
     "--no-first-run",
@@ -23,12 +23,12 @@ FLAGS = (
 )
 Scheme = Literal["light", "dark"]
 SERIOUS = frozenset({"serious", "critical"})
-REFUSED = "net::ERR_"  # what a browser says of a server that is gone; everything else is ours
+REFUSED = "net::ERR_"  # how a browser reports a server that is gone; all other errors are faults of the page
 
 
-@dataclass  # playwright hangs its handlers on it: no slots
+@dataclass  # playwright sets attributes on the handlers, so there are no slots
 class Onlooker:
-    """One page that is looked at: what it asked for, and what the browser complained of meanwhile."""
+    """One open page, with its requests and the complaints of the browser."""
 
     page: Page
     asked: list[str] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Onlooker:
         return self.page.locator(selector).inner_text()
 
     def until(self, expression: str, seconds: float) -> None:
-        """Waits until a JavaScript expression is true in the page."""
+        """Wait until a JavaScript expression is true in the page."""
         self.page.wait_for_function(f"() => {expression}", timeout=1000 * seconds)
 
     def until_headline(self, words: str, seconds: float) -> None:
@@ -60,7 +60,7 @@ class Onlooker:
         self.until("document.getElementById('link').textContent.startsWith('Live')", seconds)
 
     def barriers(self) -> list[str]:
-        """What axe-core finds that keeps people from using the page, in a line each."""
+        """Return the accessibility barriers that axe-core finds, one line each."""
         return [
             f"{one['id']}: {one['help']}: {[node['target'] for node in one['nodes']]}"
             for one in Axe().run(self.page).response["violations"]
@@ -68,13 +68,13 @@ class Onlooker:
         ]
 
     def elsewhere(self, origin: str) -> list[str]:
-        """What it asked of others."""
+        """Return the requests to other servers."""
         return [url for url in self.asked if not url.startswith((origin, "data:"))]
 
 
 @contextlib.contextmanager
 def browser() -> Iterator[Browser]:
-    """Chromium as the machine has it: `CHROMIUM_BIN` names another one."""
+    """Start the Chromium of the machine, or the one that `CHROMIUM_BIN` names."""
     program = os.environ.get("CHROMIUM_BIN") or next(filter(None, map(shutil.which, NAMES)), None)
     assert program, f"there is no browser here: install one of {', '.join(NAMES)}, or name one by CHROMIUM_BIN"
     with sync_playwright() as playwright:
@@ -95,7 +95,7 @@ def onlooker(
     *,
     scripts: bool = True,
 ) -> Iterator[Onlooker]:
-    """Somebody who opens the page."""
+    """Open the page in a new browser context."""
     with contextlib.closing(
         browser.new_context(
             viewport={"width": width, "height": height}, color_scheme=scheme, java_script_enabled=scripts

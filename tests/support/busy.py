@@ -1,4 +1,4 @@
-"""A cluster in which something happens."""
+"""A cluster with steady changes."""
 
 import contextlib
 import threading
@@ -11,8 +11,8 @@ CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 
 
 @contextlib.contextmanager
-def somebody_writes(plane: ControlPlane) -> Iterator[None]:
-    """Config maps come and go, some forty times a second."""
+def steady_writes(plane: ControlPlane) -> Iterator[None]:
+    """Create and delete a config map, about forty changes a second."""
     over = threading.Event()
 
     def write() -> None:

@@ -1,27 +1,27 @@
-"""A word that stands in all that a cluster holds, and is searched for in all that watchslo says."""
+"""A word that is put into every object of a cluster and searched for in all output of watchslo."""
 
 import base64
 from urllib.parse import unquote_plus
 
 CANARY = "canary4c1d2e"
-"""May be the name of anything in Kubernetes."""
+"""A valid name of any Kubernetes object."""
 
 
 def found(secret: str, text: str) -> list[str]:
-    """Where a text holds a secret, in whatever case, as it is or encoded for a URL, in Base64 or in hexadecimal."""
+    """Return where a text holds a secret: in any case, plain, URL-encoded, in Base64 or in hexadecimal."""
     forms = {"plain": secret, "hexadecimal": secret.encode().hex()}
     lowered = {"": text.lower(), "URL": unquote_plus(text).lower()}
     places = [
-        f"{around} {form}: …{told[max(0, at - 60) : at + 60]}…".lstrip()
+        f"{around} {form}: …{form_of_text[max(0, at - 60) : at + 60]}…".lstrip()
         for form, word in forms.items()
-        for around, told in lowered.items()
-        if (at := told.find(word.lower())) >= 0
+        for around, form_of_text in lowered.items()
+        if (at := form_of_text.find(word.lower())) >= 0
     ]
     return places + [f"Base64: {part}" for part in _in_base64(secret) if part in text]
 
 
 def _in_base64(secret: str) -> list[str]:
-    """What is the same of a secret in Base64 whatever stands before it and after it: it may begin at any of three."""
+    """Return the Base64 texts that any text with the secret contains, one for each of the three alignments."""
     parts = []
     for before in range(3):
         encoded = base64.b64encode(b"x" * before + secret.encode()).decode().rstrip("=")

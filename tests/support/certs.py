@@ -1,4 +1,4 @@
-"""A throw-away certificate authority, by the `openssl` command."""
+"""A throw-away certificate authority made with the `openssl` command."""
 
 import subprocess
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class Pair:
     key: Path
 
     def replace(self, other: "Pair") -> None:
-        """Takes the place of the other, as a mounted Secret does: nobody sees half a file."""
+        """Replace the files of another pair, each atomically, as a mounted Secret does."""
         self.key.replace(other.key)
         self.certificate.replace(other.certificate)
 
@@ -30,16 +30,16 @@ class Authority:
         self.ca = self._pair.certificate
 
     def server(self, name: str, hosts: tuple[str, ...] = ("localhost",), ip: str = "127.0.0.1") -> Pair:
-        """A certificate for a server reached by any of `hosts`, or at `ip`."""
+        """Issue a server certificate for `hosts` and `ip`."""
         alternatives = ",".join([f"IP:{ip}", *(f"DNS:{host}" for host in hosts)])
         return self._issue(name, f"/CN={name}", f"subjectAltName={alternatives}\nextendedKeyUsage=serverAuth\n")
 
     def client(self, user: str, group: str = "watchslo:tests") -> Pair:
-        """A certificate by which a client is `user` of `group`."""
+        """Issue a client certificate for `user` in `group`."""
         return self._issue(f"client-{user}", f"/O={group}/CN={user}", "extendedKeyUsage=clientAuth\n")
 
     def key(self, name: str) -> Path:
-        """A private key of its own, such as service account tokens are signed with."""
+        """Make a private key, for example to sign service account tokens."""
         path = self._folder / f"{name}.key"
         _openssl("ecparam", "-genkey", "-noout", "-name", "prime256v1", "-out", path)
         return path

@@ -1,6 +1,6 @@
-"""Real control planes: etcd and kube-apiservers, in a folder of their own, on ports of the kernel's choice.
+"""Real control planes: etcd and kube-apiservers, each in its own folder, on ports chosen by the kernel.
 
-A plane is put together from its parts, so that a test may stand between them:
+A plane is built from its parts, so that a test can put proxies between them:
 
     with Etcd(folder, assets.etcd) as etcd, ControlPlane(folder, assets.kube_apiserver, etcd) as plane:
         plane.writer().create("/api/v1/namespaces/default/configmaps", configmap("a"))
@@ -30,11 +30,11 @@ from tests.support.writer import StatusError, Writer
 
 HOST = "127.0.0.1"
 SERVICE_NAME = "kubernetes.default.svc"  # every apiserver's certificate is valid for it
-READY_SECONDS = 180.0  # 3 s when the machine is ours alone
-RPC_SECONDS = 60.0  # etcd may be idle work
-RELOADED_SECONDS = 120.0  # an apiserver looks at its certificate once a minute, if nothing tells it to
-RBAC_SECONDS = 60.0  # until an apiserver knows a role; milliseconds when nothing is wrong
-END_SECONDS = 60.0  # an end in peace takes seconds: one by force looks different to clients
+READY_SECONDS = 180.0  # 3 s on an idle machine
+RPC_SECONDS = 60.0  # etcd may run at idle priority
+RELOADED_SECONDS = 120.0  # an apiserver checks its certificate files once a minute
+RBAC_SECONDS = 60.0  # until an apiserver knows a role; usually milliseconds
+END_SECONDS = 60.0  # a graceful shutdown takes seconds; to clients a kill looks different
 EVERYTHING_READABLE: dict[str, list[str]] = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}
 REVIEWS: dict[str, list[str]] = {
     "apiGroups": ["authentication.k8s.io", "authorization.k8s.io"],
@@ -48,15 +48,15 @@ ATTRIBUTES = {
     "verbs": "verb",
     "nonResourceURLs": "path",
 }
-"""What a review calls the keys of a rule."""
+"""The names in a review of the keys of a rule."""
 MAY_SCRAPE: dict[str, list[str]] = {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}
 
 
 class Port:
-    """A TCP port held for a server that is yet to start, or to start again.
+    """A TCP port reserved for a server that starts later or restarts.
 
-    A socket that is bound but does not listen keeps the kernel from giving the port away, while a server that sets
-    SO_REUSEADDR, as Go's do, may bind and listen beside it.
+    A socket that is bound but does not listen reserves the port in the kernel, while a server that sets
+    SO_REUSEADDR, as Go's do, may bind to the same port and listen.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Port:
 
 
 class Etcd:
-    """One etcd member that forgets to fsync."""
+    """One etcd member that runs without fsync."""
 
     def __init__(self, folder: Path, program: Path, name: str = "etcd") -> None:
         self._client, self._peer = Port(), Port()
@@ -101,7 +101,7 @@ class Etcd:
         self.close()
 
     def start(self) -> None:
-        """Starts it and waits until it answers; after `process.stop()` it starts again with its data."""
+        """Start it and wait until it answers; after `process.stop()` it starts again with its data."""
         self.process.start()
         self.process.until(self._healthy, READY_SECONDS, "healthy")
 
@@ -111,18 +111,18 @@ class Etcd:
         self._peer.release()
 
     def put(self, key: str, value: Any) -> None:
-        """Stores JSON under a key, past all that an apiserver would have against it."""
+        """Store JSON under a key, without the validation of an apiserver."""
         self._call("/v3/kv/put", {"key": _base64(key), "value": _base64(json.dumps(value))})
 
     def delete(self, key: str) -> None:
         self._call("/v3/kv/deleterange", {"key": _base64(key)})
 
     def revision(self) -> int:
-        """The newest revision."""
+        """Return the newest revision."""
         return int(self._call("/v3/maintenance/status", {})["header"]["revision"])
 
     def compact(self, revision: int) -> None:
-        """Forgets everything older than `revision`."""
+        """Compact everything older than `revision`."""
         self._call("/v3/kv/compaction", {"revision": str(revision), "physical": True})
 
     def _healthy(self) -> bool:
@@ -147,15 +147,15 @@ class Apiserver:
         self.process = Process(folder, name, [program, *own, *flags])
 
     def start(self) -> None:
-        """Starts it without waiting. From the main thread only."""
+        """Start it without waiting; call this from the main thread only."""
         self.process.start()
 
     def wait_ready(self) -> None:
-        """Waits until it says so, and answers; an async test awaits it in a thread."""
+        """Wait until it is ready and answers; an async test awaits this in a thread."""
         self.process.until(self._ready, READY_SECONDS, "ready")
 
     def restart(self) -> None:
-        """Ends it cleanly, starts it again on the same port and waits until it is ready."""
+        """Stop it cleanly, start it again on the same port and wait until it is ready."""
         self.process.stop(END_SECONDS)
         self.start()
         self.wait_ready()
@@ -165,11 +165,11 @@ class Apiserver:
         self._port.release()
 
     def writer(self, token: str) -> Writer:
-        """A new client of this apiserver, as the bearer of `token`."""
+        """Return a new client of this apiserver that uses `token`."""
         return Writer(self.url, self._ca, token)
 
     def is_trusted_by(self, ca: Path) -> bool:
-        """Whether the certificate that it shows is of this authority."""
+        """Return True if this authority issued the certificate that it serves."""
         context = ssl.create_default_context(cafile=ca)
         with contextlib.suppress(ssl.SSLError), socket.create_connection((HOST, self._port.number)) as plain:
             context.wrap_socket(plain, server_hostname=HOST).close()
@@ -180,16 +180,18 @@ class Apiserver:
         with contextlib.suppress(OSError, StatusError), self.writer(self._token) as writer:
             writer.text("/readyz")
             writer.get("/api/v1/namespaces/default")
-            writer.revision("/api/v1/namespaces/default/configmaps")  # 429 while its cache is filled, ready or not
+            writer.revision(
+                "/api/v1/namespaces/default/configmaps"
+            )  # 429 while its cache is being filled, even if it is ready
             return True
         return False
 
 
 class ControlPlane:
-    """Apiservers that share an etcd, which its caller starts and ends; the first is at `url`.
+    """Apiservers that share an etcd, which the caller starts and stops; the first is at `url`.
 
-    `flags` go to every apiserver and win over the ones given here; `link` is what they reach etcd through, if it is not
-    its own address. `token` is an administrator's.
+    `flags` go to every apiserver and override the defaults; `link` is the URL of a proxy before etcd, if there is one.
+    `token` is an administrator's.
     """
 
     def __init__(
@@ -233,7 +235,7 @@ class ControlPlane:
             apiserver.close()
 
     def add(self, link: str) -> Apiserver:
-        """Another apiserver, which reaches etcd through `link`; who adds it starts it."""
+        """Add another apiserver, which reaches etcd through `link`; the caller starts it."""
         name = f"apiserver-{len(self.apiservers)}"
         flags = [f"--etcd-servers={link}", *self._common]
         apiserver = Apiserver(self.folder, name, self._program, flags, (self.ca, self.token))
@@ -245,17 +247,17 @@ class ControlPlane:
         return self.apiservers[0].url
 
     def writer(self, token: str | None = None) -> Writer:
-        """A new client of the first apiserver: the administrator's, or the bearer's of `token`."""
+        """Return a new client of the first apiserver, with `token` or else as administrator."""
         return self.apiservers[0].writer(token or self.token)
 
     def serve_as(self, pair: Pair, ca: Path) -> None:
-        """Gives the apiservers another certificate, of the authority `ca`, and waits until they have noticed."""
+        """Give the apiservers another certificate, issued by `ca`, and wait until they serve it."""
         pair.replace(self.serving)
         for apiserver in self.apiservers:
             eventually(partial(apiserver.is_trusted_by, ca), RELOADED_SECONDS, "the new certificate is shown")
 
     def service_account(self, name: str, *rules: dict[str, list[str]], namespace: str = "default") -> str:
-        """Makes a service account with the given ClusterRole rules, and returns its token when they are in force."""
+        """Create a service account with the given ClusterRole rules; return its token once they are in force."""
         account = {"metadata": {"name": name}}
         role = {"metadata": {"name": name}, "rules": rules}
         subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
@@ -266,14 +268,14 @@ class ControlPlane:
             writer.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", account)
             writer.create(f"{rbac}/clusterroles", role)
             writer.create(f"{rbac}/clusterrolebindings", binding)
-            for rule in rules[:1]:  # all of a role are in force at once
+            for rule in rules[:1]:  # all rules of a role come into force at once
                 self.until_permitted(namespace, name, rule)
             return writer.service_account_token(namespace, name)
 
     def until_permitted(
         self, namespace: str, name: str, rule: dict[str, list[str]], within: str = "", *, permitted: bool = True
     ) -> None:
-        """Waits until a service account may do what a rule says, or may not: an apiserver learns of roles by a watch.
+        """Wait until a service account has the permission of a rule, or lacks it: apiservers learn of roles by a watch.
 
         `within` is the namespace of a Role.
         """
@@ -289,13 +291,13 @@ class ControlPlane:
                 )
 
     def client_certificate(self, user: str) -> Pair:
-        """A certificate by which a client is `user` of `system:masters`."""
+        """Return a client certificate for `user` in the group `system:masters`."""
         return self.authority.client(user, group="system:masters")
 
     def kubeconfig(self, name: str = "admin", user: dict[str, Any] | None = None, **cluster: Any) -> Path:
-        """Writes a kubeconfig for the first apiserver: the administrator's, or of the given `user` entry.
+        """Write a kubeconfig for the first apiserver, with the given `user` entry or else as administrator.
 
-        Further keys of the cluster entry replace or join `server` and `certificate-authority`; None takes one out.
+        Further keys go into the cluster entry, next to `server` and `certificate-authority`; None removes a key.
         """
         entry = {"server": self.url, "certificate-authority": str(self.ca)} | cluster
         kept = {key: value for key, value in entry.items() if value is not None}
@@ -318,19 +320,19 @@ class ControlPlane:
             "authorization-mode": "RBAC",
             "service-cluster-ip-range": "10.0.0.0/24",
             "disable-admission-plugins": "ServiceAccount",
-            "event-ttl": "24h",  # else what tests wrote an hour ago is deleted while others count
-            "shutdown-watch-termination-grace-period": "5s",  # else open watches hold up its end for a minute
+            "event-ttl": "24h",  # else events expire after an hour, while tests count them
+            "shutdown-watch-termination-grace-period": "5s",  # else open watches delay its end by a minute
         }
         return _as_flags(flags)
 
 
 def override(resource: str, url: str) -> str:
-    """The apiserver flag that keeps a resource (`/events`, `apps/deployments`) in another etcd."""
+    """Return the apiserver flag that keeps a resource (`/events`, `apps/deployments`) in another etcd."""
     return f"--etcd-servers-overrides={resource}#{url}"
 
 
 def write_kubeconfig(path: Path, cluster: dict[str, Any], user: dict[str, Any]) -> None:
-    """Writes a kubeconfig with one context, `tests`, made of the two entries."""
+    """Write a kubeconfig with one context, `tests`, made of the two entries."""
     document = {
         "apiVersion": "v1",
         "kind": "Config",

@@ -1,4 +1,4 @@
-"""watchslo's own processes, started as a user starts them: the daemon, the simulated cluster, and the slow link."""
+"""The processes of watchslo, started as a user starts them: the daemon, the simulated cluster and the slow link."""
 
 import contextlib
 import itertools
@@ -8,7 +8,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -19,26 +19,26 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.support.process import Process, eventually
 
 WATCHSLO = Path(sys.executable).with_name("watchslo")
-START_SECONDS = 120.0  # 2 s when the machine is ours alone
+START_SECONDS = 120.0  # 2 s on an idle machine
 HTTP_SECONDS = 90.0
 COMMAND_SECONDS = 180.0
-SAMPLE_SECONDS = 60.0  # an event is one after a tick has sealed it, and all are evaluated; 7 s when nothing is wrong
+SAMPLE_SECONDS = 60.0  # a sample needs a seal and an evaluation; usually 7 s
 WRITE_SECONDS = 0.5
-LOOK_SECONDS = 0.1  # it has news once a second; who asks all the time only keeps it from work
+LOOK_SECONDS = 0.1  # figures change once a second; more frequent requests only cost it CPU
 
 
 def config_file(folder: Path, **keys: Any) -> Path:
-    """Writes a configuration of these keys, in the place of the one that is there, and returns its path."""
+    """Write a configuration of these keys, replacing an existing one, and return its path."""
     path = folder / "watchslo.yaml"
     draft = path.with_suffix(".draft")
     draft.write_text(yaml.safe_dump(keys))
-    return draft.replace(path)  # as ConfigMaps are mounted: nobody sees half of it
+    return draft.replace(path)  # atomic, as for a mounted ConfigMap
 
 
 def watchslo(
     *arguments: str | Path, env: Mapping[str, str] | None = None, timeout: float = COMMAND_SECONDS
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a command of watchslo to its end; whatever comes of it, it is no traceback."""
+    """Run a command of watchslo to its end; the test fails if it prints a traceback."""
     done = subprocess.run(
         [WATCHSLO, *arguments],
         stdin=subprocess.DEVNULL,
@@ -53,13 +53,13 @@ def watchslo(
 
 
 def outside(**more: str) -> dict[str, str]:
-    """An environment that names no cluster, but for what is added."""
+    """Return an environment that names no cluster, plus the given variables."""
     named = ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT")
     return {key: value for key, value in os.environ.items() if key not in named} | more
 
 
 class Scrape:
-    """What one scrape of `/metrics` gave."""
+    """The result of one scrape of `/metrics`."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -67,26 +67,26 @@ class Scrape:
         self._samples = [sample for family in self.families.values() for sample in family.samples]
 
     def values(self, name: str, **labels: str) -> list[float]:
-        """The values of all series of a sample name (`…_total`, `…_bucket`) that carry these labels."""
+        """Return the values of all series of a sample name (`…_total`, `…_bucket`) with these labels."""
         wanted = labels.items()
         return [sample.value for sample in self._samples if sample.name == name and wanted <= sample.labels.items()]
 
     def value(self, name: str, **labels: str) -> float:
-        """The value of the one series that carries these labels."""
+        """Return the value of the only series with these labels."""
         found = self.values(name, **labels)
         assert len(found) == 1, f"{len(found)} series of {name} with {labels}"
         return found[0]
 
     def total(self, name: str, **labels: str) -> float:
-        """The sum over all series that carry these labels; 0 without any."""
+        """Return the sum over all series with these labels; 0 without any."""
         return sum(self.values(name, **labels))
 
 
 class Daemon:
-    """`watchslo run` as a process of its own; its address is learnt from its JSON log. One folder is for one daemon.
+    """`watchslo run` as a process; its address is read from its JSON log. Each daemon needs its own folder.
 
-    It fails the test if it ever says a traceback. `wrapper` is a command that becomes the one that follows it, which
-    is `program`.
+    The test fails if it ever prints a traceback. `wrapper` is a command that replaces itself by its arguments, here
+    `program`.
     """
 
     def __init__(
@@ -116,16 +116,16 @@ class Daemon:
 
     @property
     def said(self) -> str:
-        """All that it ever printed."""
+        """All its output."""
         return self.process.err + self.process.out
 
     @property
     def url(self) -> str:
-        """Where it serves, e.g. `http://127.0.0.1:41234`."""
+        """The URL of its server, for example `http://127.0.0.1:41234`."""
         return str(self._listening()[-1]["url"]).rstrip("/")
 
     def log(self, event: str) -> list[dict[str, Any]]:
-        """The log's entries of one event."""
+        """Return the log entries of one event."""
         entries = []
         for line in self.process.err.splitlines():
             with contextlib.suppress(ValueError):  # the last line may be half written
@@ -133,7 +133,7 @@ class Daemon:
         return [entry for entry in entries if entry["event"] == event]
 
     def get(self, path: str) -> tuple[int, str]:
-        """GET a path; returns the status and the text, whatever the status."""
+        """GET a path; return the status and the text, for any status."""
         try:
             with urllib.request.urlopen(self.url + path, timeout=HTTP_SECONDS) as answer:
                 return answer.status, answer.read().decode()
@@ -142,21 +142,21 @@ class Daemon:
                 return error.code, error.read().decode()
 
     def scrape(self) -> Scrape:
-        return Scrape(self._told("/metrics"))
+        return Scrape(self._answer("/metrics"))
 
     def status(self) -> Any:
-        """What `/api/v1/status` says."""
-        return json.loads(self._told("/api/v1/status"))
+        """Return the document at `/api/v1/status`."""
+        return json.loads(self._answer("/api/v1/status"))
 
     def ready(self) -> bool:
         return self.get("/readyz")[0] == 200
 
     def streams(self) -> dict[str, Any]:
-        """What `/api/v1/status` says of each watch, by its name."""
+        """Return the watches in `/api/v1/status`, by name."""
         return {stream["watch"]: stream for stream in self.status()["streams"]}
 
     def measuring(self, *watches: str) -> bool:
-        """Whether these watches are open, and all that arrives there is dated."""
+        """Return True if these watches are open and their events are dated."""
         streams = self.streams()
         return all(
             watch in streams and streams[watch]["up"] and streams[watch]["membership"] == "member" for watch in watches
@@ -166,11 +166,11 @@ class Daemon:
         self.process.until(lambda: bool(self._listening()), START_SECONDS, "listening")
 
     def until(self, condition: Callable[[Scrape], bool], timeout: float, what: str) -> None:
-        """Waits until `condition(scrape)` holds for a fresh scrape."""
+        """Wait until `condition(scrape)` holds for a new scrape."""
         self.process.until(lambda: condition(self.scrape()), timeout, what, LOOK_SECONDS)
 
     def until_said(self, event: str, timeout: float = START_SECONDS, **facts: Any) -> None:
-        """Waits until the log has an entry of this event with these facts."""
+        """Wait until the log has an entry of this event with these fields."""
         wanted = facts.items()
         self.process.until(
             lambda: any(wanted <= entry.items() for entry in self.log(event)),
@@ -183,7 +183,7 @@ class Daemon:
         self.process.until(self.ready, timeout, "ready", LOOK_SECONDS)
 
     def until_not_ready(self, *whys: str) -> None:
-        """Waits until `/readyz` is 503 and says one of `whys`; alive it is all the while."""
+        """Wait until `/readyz` is 503 and gives one of the reasons `whys`; `/healthz` must stay 200."""
 
         def says() -> bool:
             assert self.get("/healthz")[0] == 200
@@ -193,19 +193,19 @@ class Daemon:
         self.process.until(says, START_SECONDS, f"not ready: {' or: '.join(whys)}", LOOK_SECONDS)
 
     def until_measuring(self, *watches: str, timeout: float = START_SECONDS) -> None:
-        """Waits until these watches are open and all that arrives there is dated."""
+        """Wait until these watches are open and their events are dated."""
         self.process.until(lambda: self.measuring(*watches), timeout, f"measuring {watches}", LOOK_SECONDS)
 
     def samples(self, watch: str) -> float:
-        """How many events of a watch have been measured."""
+        """Return how many events of a watch have been measured."""
         return self.scrape().value("watchslo_apiserver_timespan_seconds_count", watch=watch)
 
     def until_samples(self, watch: str, least: float, timeout: float = SAMPLE_SECONDS) -> None:
-        """Waits until at least so many events of a watch have been measured."""
+        """Wait until at least `least` events of a watch have been measured."""
         self.process.until(lambda: self.samples(watch) >= least, timeout, f"{least} of {watch} measured", LOOK_SECONDS)
 
     def until_sampled(self, watch: str, least: float, write: Callable[[int], object]) -> None:
-        """The same, while `write(number)` makes events: one alone may meet a late loop, and be no sample."""
+        """Wait for `least` samples while `write(number)` makes events: an event that meets a late loop is no sample."""
         numbers = itertools.count()
 
         def sampled() -> bool:
@@ -215,20 +215,20 @@ class Daemon:
         self.process.until(sampled, SAMPLE_SECONDS, f"{least} of {watch} measured", WRITE_SECONDS)
 
     def stop(self, timeout: float = 10.0) -> int:
-        """Ends it by SIGTERM and returns its exit code; SIGKILL after `timeout` seconds."""
+        """Stop it by SIGTERM and return its exit code; SIGKILL follows after `timeout` seconds."""
         self.process.stop(timeout)
         code = self.process.exit_code
         assert code is not None
         return code
 
-    def _told(self, path: str) -> str:
-        """What a path says, once the loop that knows it answers: where that is late, 503 is the right answer."""
+    def _answer(self, path: str) -> str:
+        """Return the text at a path; retry after 503, the right answer while the measuring loop is late."""
 
-        def told() -> tuple[int, str] | None:
+        def answered() -> tuple[int, str] | None:
             answer = self.get(path)
             return None if answer[0] == 503 else answer
 
-        status, text = eventually(told, HTTP_SECONDS, f"{path} answered", LOOK_SECONDS)
+        status, text = eventually(answered, HTTP_SECONDS, f"{path} answered", LOOK_SECONDS)
         assert status == 200, text
         return text
 
@@ -236,8 +236,18 @@ class Daemon:
         return self.log("listening")
 
 
+def start_all(stack: contextlib.ExitStack, daemons: Iterable[Daemon]) -> None:
+    """Start daemons in parallel and wait until all listen; `stack` stops them."""
+    started = list(daemons)
+    for daemon in started:
+        daemon.process.start()
+        stack.callback(daemon.__exit__)
+    for daemon in started:
+        daemon.until_listening()
+
+
 class _Announced:
-    """A process that says in a line of JSON where it listens: `announced`. What it simulates is told by HTTP."""
+    """A process that prints its addresses as a line of JSON (`announced`) and is controlled by HTTP."""
 
     def __init__(self, folder: Path, name: str, module: str, *arguments: str) -> None:
         self.process = Process(folder, name, [sys.executable, "-m", module, *arguments])
@@ -260,14 +270,14 @@ class _Announced:
         return line
 
     def control(self, body: dict[str, Any], what: str = "") -> Any:
-        """Tells it something by its control API and returns what it answers."""
+        """Post to its control API and return the answer."""
         request = urllib.request.Request(self.announced["control"] + what, json.dumps(body).encode(), method="POST")
         with urllib.request.urlopen(request, timeout=HTTP_SECONDS) as answer:
             return json.load(answer)
 
 
 class Simulator(_Announced):
-    """`python -m watchslo.sim`; tell it by `control({}, "/compact")`."""
+    """`python -m watchslo.sim`, controlled for example by `control({}, "/compact")`."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
         super().__init__(folder, "simulator", "watchslo.sim", "--port", "0", *arguments)
@@ -278,9 +288,9 @@ class Simulator(_Announced):
 
 
 class Proxy(_Announced):
-    """`python -m watchslo.sim.proxy` before the servers at these URLs, which take turns by connection.
+    """`python -m watchslo.sim.proxy` before the servers at these URLs; connections alternate between them.
 
-    With `ca` it speaks TLS to them, and plain HTTP to its client. `control({"law": "…"})` says how late bytes are.
+    With `ca` it speaks TLS to them and plain HTTP to its client. `control({"law": "…"})` sets the delay of bytes.
     """
 
     def __init__(self, folder: Path, name: str, *to: str, ca: Path | None = None) -> None:
@@ -294,7 +304,7 @@ class Proxy(_Announced):
         return f"{self._scheme}://{self.announced['listen']}"
 
     def switch_on(self, fault: str, value: float | str | None = None, connections: str | None = None) -> None:
-        """Lets go wrong what `watchslo.sim.link_faults` names, with connections that are `open`, `new` or `all`."""
+        """Switch on a fault of `watchslo.sim.link_faults` for connections that are `open`, `new` or `all`."""
         self.control({"name": fault, "value": value, "connections": connections}, "/faults")
 
     def switch_off(self, fault: str) -> None:
@@ -302,7 +312,7 @@ class Proxy(_Announced):
 
     @contextlib.contextmanager
     def fault(self, name: str, value: float | str | None = None, connections: str | None = None) -> Iterator[None]:
-        """Lets it go wrong as long as the context lives."""
+        """Keep a fault switched on while the context is open."""
         self.switch_on(name, value, connections)
         try:
             yield
@@ -311,7 +321,7 @@ class Proxy(_Announced):
 
     @contextlib.contextmanager
     def late(self, law: str) -> Iterator[None]:
-        """Lets bytes reach clients late by a law, such as `constant 300ms`, as long as the context lives."""
+        """Delay bytes to clients by a law, such as `constant 300ms`, while the context is open."""
         self.control({"law": law})
         try:
             yield

@@ -1,4 +1,4 @@
-"""What instances of watchslo would have exposed, minute by minute, for `promtool test rules`."""
+"""The series that instances of watchslo expose minute by minute, for `promtool test rules`."""
 
 import re
 import subprocess
@@ -18,12 +18,12 @@ EVENTS = 600.0  # a minute
 LES = ("0.5", "1.0", "2.5", "+Inf")
 
 Change = Callable[[int], float]
-"""What a counter rises by in a minute, or what a gauge shows in it."""
+"""The increase of a counter, or the value of a gauge, in a minute."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is different from health: by the name of a series, with or without its labels, and for some instances."""
+    """Changes of series compared with a healthy instance, by series name, with or without labels."""
 
     changes: Mapping[str, Change | float]
     watch: str | None = "pods"
@@ -46,7 +46,7 @@ HEALTH = Fault({})
 
 @dataclass(frozen=True, slots=True)
 class Lives:
-    """The minutes in which an instance is there, and one in which it starts anew."""
+    """The minutes in which an instance runs, and the minute in which it restarts."""
 
     begins: int = 0
     ends: int = 1_000_000
@@ -55,7 +55,7 @@ class Lives:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """A history of so many minutes; what is said of no instance is health, all the time."""
+    """Some minutes of several instances, which are healthy except for `faults`."""
 
     minutes: int
     instances: tuple[str, ...] = ("a:9477",)
@@ -87,7 +87,7 @@ class World:
 
 
 def _exposed() -> Iterable[tuple[str, dict[str, str], Change]]:
-    """Every series that rules read, and how it goes in health."""
+    """Yield each series that rules read, and its change per minute in a healthy instance."""
     for name, labels, value in (*_of_watches(), *_of_apiservers(), *_of_instances()):
         yield name, labels, constant(value)
 
@@ -133,14 +133,14 @@ def _of_instances() -> Iterable[tuple[str, dict[str, str], float]]:
 
 
 def rendered(template: str, labels: Mapping[str, str], value: str, worst: str) -> str:
-    """What becomes of an annotation: `value` as it is shown, and what its query finds to be the worst."""
+    """Return an annotation with `value` filled in, and `worst` as the result of its query."""
     text = re.sub(r"{{ with .*?{{ end }}", worst, template)
     text = re.sub(r"{{ \$value(?: \| \w+)? }}", value, text)
     return re.sub(r"{{ \$labels\.(\w+) }}", lambda match: labels[match[1]], text)
 
 
 def promtool_test(folder: Path, rules: Mapping[str, Any], test: Mapping[str, Any]) -> str:
-    """What `promtool test rules` complains of."""
+    """Return the complaints of `promtool test rules`."""
     (folder / "rules.yaml").write_text(yaml.safe_dump(dict(rules), sort_keys=False))
     document = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": [{"interval": "1m", **test}]}
     (folder / "test.yaml").write_text(yaml.safe_dump(document, sort_keys=False, width=1_000_000))

@@ -1,4 +1,4 @@
-"""Readers by the hundred, and strangers who mean no good: each flood goes on until it is cancelled."""
+"""Floods of requests, from readers and from attackers: each one runs until it is cancelled."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ class Target:
 
     @contextlib.asynccontextmanager
     async def connected(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-        """A connection; that it is cut is no surprise."""
+        """Open a connection; the server may cut it."""
         try:
             reader, writer = await asyncio.open_connection(*self.address)
         except OSError:
@@ -38,7 +38,7 @@ class Target:
             writer.transport.abort()
 
     async def ask(self, request: bytes) -> None:
-        """One request on a connection of its own, read to the end."""
+        """Send one request on a new connection and read the answer."""
         with contextlib.suppress(OSError):
             async with self.connected() as (reader, writer):
                 writer.write(request)
@@ -58,27 +58,27 @@ def get(path: str, token: str) -> bytes:
 
 
 async def idle(target: Target) -> None:
-    """A thousand connections that say nothing."""
+    """Hold a thousand silent connections."""
     await _crowd(1000, lambda: _say_nothing(target))
 
 
 async def slow(target: Target) -> None:
-    """Hundreds of requests that arrive a byte at a time."""
+    """Send hundreds of requests one byte at a time."""
     await _crowd(400, lambda: _again(lambda: _dribble(target)))
 
 
 async def huge(target: Target) -> None:
-    """Heads of 100 MB."""
+    """Send request heads of 100 MB."""
     await _crowd(8, lambda: _again(lambda: _never_end_a_head(target)))
 
 
 async def scrapes(target: Target) -> None:
-    """Five hundred scrapes in parallel."""
+    """Run five hundred scrapes in parallel."""
     await _crowd(500, lambda: _again(lambda: target.ask(get("/metrics", target.token))))
 
 
 async def strangers(target: Target) -> None:
-    """Random tokens, as many as are answered."""
+    """Send random tokens as fast as they are answered."""
     await _crowd(50, lambda: _again(lambda: target.ask(get("/metrics", secrets.token_urlsafe(40)))))
 
 
@@ -118,7 +118,7 @@ async def _dribble(target: Target) -> None:
 async def _never_end_a_head(target: Target) -> None:
     async with target.connected() as (reader, writer):
         writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\nA: ")
-        with contextlib.suppress(OSError):  # it hangs up, and what it says is still to be read
+        with contextlib.suppress(OSError):  # the server closes the connection, but its answer can still be read
             for _ in range(HEAD_BYTES // len(CHUNK)):
                 writer.write(CHUNK)
                 await asyncio.wait_for(writer.drain(), WAIT_SECONDS)

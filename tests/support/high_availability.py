@@ -1,4 +1,4 @@
-"""A highly available control plane: kube-apiservers on one etcd, each of which can be hurt without the others.
+"""A highly available control plane: kube-apiservers on one etcd, each of which can fail without the others.
 
     with HighAvailability(folder, assets) as lab, Daemon(folder, "--kubeconfig", lab.kubeconfig(), ...) as daemon:
         first, *others = lab.members
@@ -22,9 +22,9 @@ resource in etcd by one more proxy, `lab.overrides["/configmaps"]`.
 `lab.writer(member)` writes past all proxies. `lab.plane` is the `ControlPlane`, with its CA, tokens and service
 accounts; `lab.kubeconfig("name", user, server=...)` goes by the service, and knows servers as `kubernetes.default.svc`.
 The EndpointSlices of `kubernetes` are those that `announce` and `withdraw` write: the apiservers announce nothing. They
-name loopback addresses, which only etcd takes without a word, so that is where they are written.
+name loopback addresses, which an apiserver would refuse, so they are written to etcd directly.
 
-Processes are started from the main thread only: so are the lab, and what it adds.
+Processes are started from the main thread only, and so are the lab and the members that it adds.
 """
 
 import contextlib
@@ -56,17 +56,17 @@ class Member:
 
     @property
     def url(self) -> str:
-        """Where clients reach it."""
+        """The URL for clients."""
         return self.client.url
 
     @property
     def name(self) -> str:
-        """The host and port where clients reach it: what watchslo calls it."""
+        """The host and port for clients, which is its name in watchslo."""
         return urlsplit(self.url).netloc
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Stops it by SIGSTOP as long as the context lives: its connections stay open."""
+        """Stop it by SIGSTOP while the context is open; its connections stay open."""
         self.apiserver.process.signal(signal.SIGSTOP)
         try:
             yield
@@ -117,32 +117,32 @@ class HighAvailability:
         self._stack.close()
 
     def add(self) -> Member:
-        """Starts another apiserver, at an address of its own, and announces it when it is ready."""
+        """Start another apiserver with its own address, and announce it when it is ready."""
         member = self._start()
         self._join(member)
         return member
 
     def kill(self, member: Member) -> None:
-        """Ends an apiserver at once; its address stays announced, and clients are refused there."""
+        """Kill an apiserver; its address stays announced and refuses connections."""
         member.apiserver.process.kill()
         member.client.process.kill()
         self.members.remove(member)
 
     def announce(self, url: str) -> None:
-        """Adds a URL to the addresses of the service, in a slice of its own: a slice has one port."""
+        """Add a URL to the addresses of the service, in a new slice, because a slice has one port."""
         where = urlsplit(url)
         self.etcd.put(_slice_key(url), _slice(_slice_name(url), str(where.hostname), int(where.port or 0)))
 
     def withdraw(self, url: str) -> None:
-        """Takes it out of the addresses of the service; who is connected stays so."""
+        """Remove a URL from the addresses of the service; open connections stay open."""
         self.etcd.delete(_slice_key(url))
 
     def writer(self, member: Member | None = None) -> Writer:
-        """An administrator that writes by this member, or else the last one, past all proxies."""
+        """Return an administrator's client of this member, or of the last one, without proxies."""
         return (member or self.members[-1]).apiserver.writer(self.plane.token)
 
     def lease(self, name: str) -> None:
-        """Makes a lease by which one more apiserver says that it lives, as of now.
+        """Create a lease that announces one more live apiserver.
 
         The real ones share a single lease, because its name is made from the name of the machine.
         """
@@ -153,18 +153,18 @@ class HighAvailability:
             writer.create(LEASES, {"metadata": metadata, "spec": spec})
 
     def kubeconfig(self, name: str = "admin", user: dict[str, Any] | None = None, **cluster: Any) -> Path:
-        """As of `ControlPlane`, by way of the service."""
+        """Write a kubeconfig like that of `ControlPlane`, for the service."""
         return self.plane.kubeconfig(
             name, user, **{"server": self.service.url, "tls-server-name": SERVICE_NAME} | cluster
         )
 
     def _start(self) -> Member:
-        """Begins to start one; everything ends with the lab."""
+        """Start a member without waiting for it; it ends with the lab."""
         number = len(self.plane.apiservers)
         storage = self._stack.enter_context(Proxy(self._folder, f"storage-{number}", self.etcd.url))
         apiserver = self.plane.add(storage.url)
         self._stack.callback(apiserver.close)
-        self._stack.callback(apiserver.process.kill)  # before that: an end in peace takes seconds
+        self._stack.callback(apiserver.process.kill)  # runs first: a graceful shutdown takes seconds
         apiserver.start()
         client = self._stack.enter_context(Proxy(self._folder, f"client-{number}", apiserver.url))
         return Member(apiserver, storage, client)
@@ -184,7 +184,7 @@ def _slice_key(url: str) -> str:
 
 
 def _slice(name: str, host: str, port: int) -> dict[str, Any]:
-    """As the apiservers themselves would make it, but with the address of a loopback device."""
+    """Return a slice as apiservers write it, but with a loopback address."""
     return {
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",

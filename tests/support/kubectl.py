@@ -1,4 +1,4 @@
-"""kubectl as a user runs it, and what kustomize and Helm make of the folder `deploy`."""
+"""Run kubectl, kustomize and Helm on the folder `deploy` as a user does."""
 
 import os
 import shutil
@@ -13,8 +13,8 @@ from tests.support.assets import HELM, find
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
-COMMAND_SECONDS = 300.0  # 1 s when the machine is ours alone
-CHARTED_FOR = "1.36"  # Helm asks no cluster here
+COMMAND_SECONDS = 300.0  # 1 s on an idle machine
+CHARTED_FOR = "1.36"  # Helm does not contact a cluster here
 
 Objects = list[dict[str, Any]]
 
@@ -22,7 +22,7 @@ Objects = list[dict[str, Any]]
 def kubectl(
     *arguments: str | Path, kubeconfig: Path | None = None, given: str | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Runs kubectl to its end; `given` is what it reads from `-f -`."""
+    """Run kubectl to its end; `given` is its input for `-f -`."""
     program = shutil.which("kubectl")
     assert program is not None, "there is no kubectl here"
     access: list[str | Path] = [] if kubeconfig is None else ["--kubeconfig", kubeconfig]
@@ -37,15 +37,15 @@ def kubectl(
 
 
 def kustomized(folder: Path) -> Objects:
-    """What `kubectl kustomize` makes of a folder."""
+    """Return the objects that `kubectl kustomize` builds from a folder."""
     done = kubectl("kustomize", folder)
     assert done.returncode == 0, done.stderr
     return list(yaml.safe_load_all(done.stdout))
 
 
 def overlay(folder: Path, profile: str, *components: str) -> Objects:
-    """An overlay with components, by a kustomization that is written to `folder`."""
-    at = os.path.relpath(DEPLOY, folder.resolve())  # kustomize takes no absolute path
+    """Write a kustomization of an overlay with components to `folder`; return its objects."""
+    at = os.path.relpath(DEPLOY, folder.resolve())  # kustomize accepts no absolute path
     document = {
         "resources": [f"{at}/overlays/{profile}"],
         "components": [f"{at}/components/{name}" for name in components],
@@ -55,7 +55,7 @@ def overlay(folder: Path, profile: str, *components: str) -> Objects:
 
 
 def helm(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Runs Helm on the chart: `helm("template", "--set", "profile=node")`."""
+    """Run Helm on the chart: `helm("template", "--set", "profile=node")`."""
     verb, *rest = arguments
     release = ["watchslo"] if verb == "template" else []
     command = [find(os.environ, HELM), verb, *release, DEPLOY / "chart", "--kube-version", CHARTED_FOR, *rest]
@@ -63,13 +63,13 @@ def helm(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def charted(*values: str) -> Objects:
-    """What the chart makes of these values, in the namespace `watchslo`."""
-    told = [argument for value in values for argument in ("--set", value)]
-    done = helm("template", "--namespace", "watchslo", *told)
+    """Return the objects of the chart with these values, in the namespace `watchslo`."""
+    options = [argument for value in values for argument in ("--set", value)]
+    done = helm("template", "--namespace", "watchslo", *options)
     assert done.returncode == 0, done.stderr
     return [document for document in yaml.safe_load_all(done.stdout) if document]
 
 
 def as_text(objects: Iterable[dict[str, Any]]) -> str:
-    """For `kubectl -f -`."""
+    """Return the objects as input for `kubectl -f -`."""
     return yaml.safe_dump_all(objects)

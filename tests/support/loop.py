@@ -10,7 +10,7 @@ T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
 
 START_SECONDS = 1000.0
-THREADS_SECONDS = 60.0  # real ones, for threads to answer
+THREADS_SECONDS = 60.0  # of real time, for threads to answer
 
 
 class _Selector(selectors.DefaultSelector):
@@ -30,7 +30,7 @@ class _Selector(selectors.DefaultSelector):
 
 
 class JumpingLoop(asyncio.SelectorEventLoop):
-    """Its time begins at `START_SECONDS`, and stands still while a thread works for it."""
+    """An event loop whose time starts at `START_SECONDS` and stands still while a thread works for it."""
 
     def __init__(self) -> None:
         self._clock = _Selector()

@@ -1,8 +1,8 @@
-"""Which metrics, labels and label values exist, and what a PromQL expression or a page names beyond them.
+"""Which metrics, labels and label values exist, and which unknown ones a PromQL expression or a page names.
 
-Dashboards, rules and pages name hundreds of them; one that nobody exposes is a panel that stays empty, or an alert that
-never fires. Known are our own exposition, what the rules record, what a kube-apiserver exposes
-(`tests/golden/apiserver-metrics.txt`), and a few of others (`FOREIGN`).
+Dashboards, rules and pages name hundreds of them; a name that nothing exposes means an empty panel or an alert
+that never fires. Known are our own metrics, the recorded series, the metrics of a kube-apiserver
+(`tests/golden/apiserver-metrics.txt`), and a few others (`FOREIGN`).
 """
 
 import re
@@ -16,7 +16,7 @@ from tests.support.written import rules
 from watchslo.serve.metrics import FAMILIES, Detail, Type
 
 ATTACHED = frozenset({"job", "instance", "namespace", "pod", "container", "endpoint", "service", "cluster"})
-"""What Prometheus and its operator attach to every series; `cluster` is the name of a label that a user tells."""
+"""What Prometheus and its operator attach to every series; `cluster` stands for a label that the user names."""
 
 LEVELS: Mapping[str, frozenset[str]] = {
     "instance_apiserver_resource": frozenset({"apiserver", "group", "resource", "watch"}) | ATTACHED,
@@ -55,13 +55,13 @@ FOREIGN: Mapping[str, Collection[str]] = {
     "workqueue_queue_duration_seconds": ("name", "le"),
     "workqueue_depth": ("name",),
 }
-"""Metrics of others that a reader is sent to, each with the labels that it has beside the attached ones."""
+"""Metrics of other programs that pages refer to, with their labels in addition to the attached ones."""
 
 PREFIXES = re.compile(
     r"(?:watchslo|apiserver|etcd|watch_cache|process|go|container|node|workqueue|scrape_(?:duration|samples|series)|kube"
     r"|authentication|authorization|aggregator)_\w"
 )
-"""How metrics begin. What begins like that in a page has to be one, or a word that we define ourselves."""
+"""The prefixes of metric names. A word in a page with such a prefix must be a metric, or a term defined by us."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ _VARIABLE = re.compile(r"\$\w|\$\{|\{\{")  # of Grafana, or of an alert's annota
 def _samples(
     name: str, kind: str, labels: Mapping[str, frozenset[str]], *, ours: bool = False
 ) -> Iterator[tuple[str, Metric]]:
-    """What Prometheus stores of a family."""
+    """Yield the samples that Prometheus stores for a family."""
     if kind in ("histogram", "summary"):
         common = {key: values for key, values in labels.items() if key != "quantile"}
         yield f"{name}_count", Metric(common, ours)
@@ -100,7 +100,7 @@ def _samples(
 
 @cache
 def exposed() -> Mapping[str, Metric]:
-    """What watchslo itself exposes, by the names of samples; labels are those of `metrics: full` and of `basic`."""
+    """Return the samples that watchslo exposes, by name, with the labels of `metrics: full` and of `basic`."""
     found: dict[str, Metric] = {}
     for family in FAMILIES:
         labels: dict[str, frozenset[str]] = {}
@@ -112,7 +112,7 @@ def exposed() -> Mapping[str, Metric]:
 
 @cache
 def histograms() -> frozenset[str]:
-    """Families that no sample is named like: pages may name them, queries may not."""
+    """Return the families without a sample of the same name: pages may name them, queries may not."""
     ours = {family.name for family in FAMILIES if family.type is Type.HISTOGRAM}
     theirs = {metric.name for metric in apiserver_metrics() if metric.type == "histogram"}
     foreign = {name for name, labels in FOREIGN.items() if "le" in labels}
@@ -121,7 +121,7 @@ def histograms() -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class ApiserverMetric:
-    """A line of the golden list; `when` says what it takes that it is there, and is empty where it always is."""
+    """A line of the golden list; `when` is the condition for the metric to exist, or empty if it always exists."""
 
     name: str
     type: str
@@ -131,14 +131,14 @@ class ApiserverMetric:
 
 @cache
 def apiserver_metrics() -> tuple[ApiserverMetric, ...]:
-    """What a kube-apiserver exposes, as the golden list has it."""
+    """Return the metrics of a kube-apiserver from the golden list."""
     lines = (GOLDEN / "apiserver-metrics.txt").read_text().splitlines()
     return tuple(_apiserver_metric(line) for line in lines if line and not line.startswith("#"))
 
 
 def _apiserver_metric(line: str) -> ApiserverMetric:
-    told, _, when = line.partition("  ")
-    name, kind, labels = told.split(" ")
+    described, _, when = line.partition("  ")
+    name, kind, labels = described.split(" ")
     found: dict[str, frozenset[str]] = {}
     for label in labels.split(",") if labels != "-" else ():
         key, _, values = label.partition("=")
@@ -148,7 +148,7 @@ def _apiserver_metric(line: str) -> ApiserverMetric:
 
 @cache
 def recorded() -> Mapping[str, Metric]:
-    """What the rules record: each series has the labels of its level, and what its rule keeps beyond that."""
+    """Return the recorded series, with the labels of their level and those that the rule keeps."""
     found: dict[str, Metric] = {}
     for rule in (rule for rule in rules() if "record" in rule):
         level = str(rule["record"]).partition(":")[0]
@@ -158,7 +158,7 @@ def recorded() -> Mapping[str, Metric]:
 
 @cache
 def known() -> Mapping[str, Metric]:
-    """Every sample that a query may name."""
+    """Return each sample that a query may name."""
     found: dict[str, Metric] = {}
     for name, labels in FOREIGN.items():
         kind = "histogram" if "le" in labels else "gauge"
@@ -170,7 +170,7 @@ def known() -> Mapping[str, Metric]:
 
 @cache
 def words() -> frozenset[str]:
-    """Values of our labels: words that may look like metrics, as `apiserver_sending` does."""
+    """Return the values of our labels, some of which look like metrics, as `apiserver_sending` does."""
     return frozenset(value for metric in exposed().values() for values in metric.labels.values() for value in values)
 
 
@@ -178,7 +178,7 @@ def words() -> frozenset[str]:
 
 
 def wrong_in_query(expression: str) -> list[str]:
-    """Everything that an expression names and nobody exposes, each in a sentence."""
+    """Return a sentence for each unknown metric, label or value in an expression."""
     try:
         query = read(expression)
     except NotPromqlError as error:
@@ -189,7 +189,7 @@ def wrong_in_query(expression: str) -> list[str]:
         metric = known().get(name)
         if metric is None:
             hint = ": a histogram has only _bucket, _count and _sum" if name in histograms() else ""
-            wrong.append(f"nobody exposes {name}{hint}")
+            wrong.append(f"nothing exposes {name}{hint}")
             labels |= {*query.grouping}  # one complaint is enough
             continue
         labels |= metric.labels.keys()
@@ -235,7 +235,7 @@ def _wrong_bound(metric: Metric, matcher: Matcher) -> Iterator[str]:
 
 
 def wrong_in_text(text: str) -> list[str]:
-    """The same of prose: names that look like metrics, and the matchers that directly follow them.
+    """Return the same for prose: names that look like metrics, and the matchers that directly follow them.
 
     `watchslo_list_*` stands for all that begin so.
     """
@@ -246,11 +246,11 @@ def wrong_in_text(text: str) -> list[str]:
             continue
         if star:
             if not any(one.startswith(name) for one in known()):
-                wrong.append(f"nobody exposes anything like {name}*")
+                wrong.append(f"nothing exposes anything like {name}*")
         elif matchers and name not in histograms():
             wrong += wrong_in_query(name + matchers)
         elif matchers:
             wrong += wrong_in_query(f"{name}_bucket{matchers}")
         elif name not in known() and name not in histograms():
-            wrong.append(f"nobody exposes {name}")
+            wrong.append(f"nothing exposes {name}")
     return wrong

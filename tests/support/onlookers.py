@@ -1,4 +1,4 @@
-"""Many who look on at once: each follows the feed of a daemon, as an open page does."""
+"""Many clients that follow the event feed of a daemon at once, as open pages do."""
 
 import selectors
 import socket
@@ -16,7 +16,7 @@ EVENT = b"event: "
 
 @dataclass(slots=True)
 class Onlooker:
-    """How many events somebody has been told, and of how many bytes in all."""
+    """The number of events that one client received, and their size in bytes."""
 
     events: int = 0
     size: int = 0
@@ -30,7 +30,7 @@ class Onlooker:
 
 @contextmanager
 def onlooking(url: str, count: int) -> Iterator[list[Onlooker]]:
-    """So many who follow the feed of the daemon at `url`, all read by one thread."""
+    """Open `count` clients of the feed of the daemon at `url`, all read by one thread."""
     onlookers, over = [Onlooker() for _ in range(count)], threading.Event()
     address = urlsplit(url)
     with ExitStack() as opened:

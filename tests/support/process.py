@@ -1,4 +1,4 @@
-"""Real processes under test: started in a session of their own, logged to files, and never left behind."""
+"""Real processes under test: each starts in its own session, logs to files, and ends with the test."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def eventually(condition: Callable[[], T | None], timeout: float, what: str, every: float = POLL_SECONDS) -> T:
-    """Waits until `condition` holds, and returns what it gave; fails after `timeout` seconds, saying `what` did not."""
+    """Wait until `condition` holds and return its result; fail after `timeout` seconds with the text `what`."""
     deadline = time.monotonic() + timeout
     while not (given := condition()):
         if time.monotonic() > deadline:
@@ -29,7 +29,7 @@ def eventually(condition: Callable[[], T | None], timeout: float, what: str, eve
 
 
 class Process:
-    """One program with its children. Its two outputs go to `NAME.out` and `NAME.err` in `folder`, appended on restart.
+    """One program with its children. Its output goes to `NAME.out` and `NAME.err` in `folder`, appended on restart.
 
     `start` may be called from the main thread only (see `launch.py`); everything else from any.
     """
@@ -58,7 +58,7 @@ class Process:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs; negative after a signal."""
+        """The exit code; None while it runs, negative after a signal."""
         assert self._popen is not None, f"{self.name} was not started"
         return self._popen.poll()
 
@@ -71,7 +71,7 @@ class Process:
         return self._err.read_text(errors="replace")
 
     def start(self) -> None:
-        """Starts it; a second call after it ended starts it again."""
+        """Start it, or start it again after its end."""
         assert threading.current_thread() is threading.main_thread(), "the process would die with this thread"
         assert self._popen is None or self.exit_code is not None, f"{self.name} runs already"
         with self._out.open("ab") as out, self._err.open("ab") as err:
@@ -85,16 +85,16 @@ class Process:
             )
 
     def signal(self, number: int) -> None:
-        """Sends a signal to it and its children."""
+        """Send a signal to it and its children."""
         os.killpg(self.pid, number)
 
     def wait(self, timeout: float) -> int:
-        """Waits for its end and returns the exit code."""
+        """Wait for its end and return the exit code."""
         assert self._popen is not None, f"{self.name} was not started"
         return self._popen.wait(timeout)
 
     def stop(self, timeout: float = 10.0) -> None:
-        """Ends it: SIGTERM, then SIGKILL after `timeout` seconds; its children die with it."""
+        """Stop it by SIGTERM, then SIGKILL after `timeout` seconds; its children die with it."""
         if self._popen is None:
             return
         if self.exit_code is None:
@@ -104,15 +104,15 @@ class Process:
         self.kill()
 
     def kill(self) -> None:
-        """Ends it and its children at once."""
+        """Kill it and its children."""
         if self._popen is None:
             return
-        with contextlib.suppress(ProcessLookupError):  # nobody of the group is left
+        with contextlib.suppress(ProcessLookupError):  # no process of the group is left
             self.signal(signal.SIGKILL)
-        self.wait(timeout=60.0)  # what runs as idle work ends as such
+        self.wait(timeout=60.0)  # a process at idle priority also ends at idle priority
 
     def until(self, condition: Callable[[], T | None], timeout: float, what: str, every: float = POLL_SECONDS) -> T:
-        """Like `eventually`, but fails at once with the log when the process ends meanwhile."""
+        """Like `eventually`, but fails at once with the log when the process ends before that."""
 
         def holds() -> T | None:
             if given := condition():
@@ -127,37 +127,37 @@ class Process:
             raise
 
     def tail(self) -> str:
-        """The end of what it printed, for messages."""
+        """Return the end of its output, for messages."""
         return f"{self.err[-LOG_TAIL_CHARACTERS:]}{self.out[-LOG_TAIL_CHARACTERS:]}"
 
     def cpu_seconds(self) -> float:
-        """User and system time so far, of it alone."""
+        """Return user and system time so far, without children."""
         return _cpu_seconds(Path(f"/proc/{self.pid}/stat"))
 
-    def cpu_seconds_beside(self) -> float:
-        """The same of its threads but the first one, which in a daemon is the one that measures."""
+    def cpu_seconds_of_other_threads(self) -> float:
+        """Return the CPU time of all threads except the first, which measures in a daemon."""
         threads = Path(f"/proc/{self.pid}/task").iterdir()
         return sum(_cpu_seconds(thread / "stat") for thread in threads if thread.name != str(self.pid))
 
     def resident_bytes(self) -> int:
-        """The memory it holds now."""
+        """Return its resident memory."""
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _cpu_seconds(stat: Path) -> float:
-    """User and system time, as /proc has it of a process or of a thread."""
+    """Return user and system time of a process or a thread, from /proc."""
     fields = stat.read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def group_members(group: int) -> list[int]:
-    """The living processes of a process group; zombies are not alive."""
+    """Return the living processes of a process group, without zombies."""
     members = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             state, _, pgrp = stat.read_text().rpartition(")")[2].split()[:3]
         except (FileNotFoundError, ProcessLookupError):
-            continue  # it ended while we looked
+            continue  # it ended during the search
         if int(pgrp) == group and state != "Z":
             members.append(int(stat.parent.name))
     return members

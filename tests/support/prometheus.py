@@ -1,4 +1,4 @@
-"""A real Prometheus, from Debian's package of that name: it scrapes one target every second, or what it is told to."""
+"""A real Prometheus, from Debian's package: it scrapes one target each second, or follows a configuration."""
 
 import contextlib
 import json
@@ -24,9 +24,9 @@ HTTP_SECONDS = 90.0
 
 
 def program(name: str, package: str = "prometheus") -> str:
-    """Where `prometheus` or `promtool` is: `PROMETHEUS_BIN` and `PROMTOOL_BIN` name others than those that are found.
+    """Return the path of a program such as `promtool`, or the path in a variable such as `PROMTOOL_BIN`.
 
-    So it is with others of Debian's packages. Without it the test is skipped, but in CI it fails.
+    Without the program the test is skipped, but in CI it fails.
     """
     variable = f"{name.upper().replace('-', '_')}_BIN"
     path = os.environ.get(variable) or shutil.which(name)
@@ -39,7 +39,7 @@ def program(name: str, package: str = "prometheus") -> str:
 
 
 def complaints(exposition: str) -> str:
-    """What `promtool check metrics` finds in an exposition."""
+    """Return the complaints of `promtool check metrics` about an exposition."""
     command = [program("promtool"), "check", "metrics"]
     done = subprocess.run(command, input=exposition, capture_output=True, text=True, timeout=60, check=False)
     said = (done.stdout + done.stderr).strip()
@@ -47,13 +47,13 @@ def complaints(exposition: str) -> str:
 
 
 def scraping(url: str) -> dict[str, Any]:
-    """The configuration of a Prometheus that scrapes this target, and nothing else."""
+    """Return the configuration of a Prometheus that scrapes only this target."""
     target = {"job_name": "watchslo", "static_configs": [{"targets": [urlsplit(url).netloc]}]}
     return {"global": {"scrape_interval": "1s"}, "scrape_configs": [target]}
 
 
 class Served:
-    """One of Prometheus' programs, which serves HTTP at a port of its own while its context lives."""
+    """A program of the Prometheus project that serves HTTP at its own port while its context is open."""
 
     def __init__(self, folder: Path, name: str, *arguments: str | Path) -> None:
         self._port = Port()
@@ -82,15 +82,15 @@ class Served:
 class Prometheus(Served):
     """A Prometheus server with the target at a URL, or with a whole configuration; its paths begin in `folder`."""
 
-    def __init__(self, folder: Path, told: str | Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, target: str | Mapping[str, Any]) -> None:
         folder.mkdir(exist_ok=True)
         config = folder / "prometheus.yml"
-        config.write_text(yaml.safe_dump(scraping(told) if isinstance(told, str) else dict(told)))
+        config.write_text(yaml.safe_dump(scraping(target) if isinstance(target, str) else dict(target)))
         arguments = f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}", "--log.level=warn"
         super().__init__(folder, "prometheus", program("prometheus"), *arguments)
 
     def query(self, expression: str) -> list[dict[str, Any]]:
-        """The vector that an instant query gives; an expression that is none fails."""
+        """Return the vector of an instant query; fail for an invalid expression."""
         answer = self._get("/api/v1/query", query=expression)
         assert answer["status"] == "success", answer
         assert answer["data"]["resultType"] == "vector", answer
@@ -98,28 +98,28 @@ class Prometheus(Served):
         return found
 
     def value(self, expression: str) -> float | None:
-        """The value of the one element that a query gives, or None."""
+        """Return the value of the only element in the answer of a query, or None."""
         found = self.query(expression)
         assert len(found) <= 1, found
         return float(found[0]["value"][1]) if found else None
 
     def finite(self, expression: str) -> bool:
-        """Whether a query gives anything now that is a finite number."""
+        """Return True if the answer of a query holds a finite number."""
         return any(math.isfinite(float(element["value"][1])) for element in self.query(expression))
 
     def alerts(self) -> list[dict[str, Any]]:
-        """All that are pending or firing, each with its labels, annotations and state."""
+        """Return all pending and firing alerts, each with labels, annotations and state."""
         found: list[dict[str, Any]] = self._get("/api/v1/alerts")["data"]["alerts"]
         return found
 
     def seconds(self, expression: str, time: float) -> float:
-        """How long it takes to evaluate an expression at some time, in seconds, without what its answer takes."""
+        """Return how long the evaluation of an expression takes, in seconds, without the transfer of the answer."""
         answer = self._get("/api/v1/query", query=expression, time=str(time), stats="true")
         assert answer["status"] == "success", answer
         return float(answer["data"]["stats"]["timings"]["evalTotalTime"])
 
     def target(self) -> dict[str, Any]:
-        """What it thinks of its target."""
+        """Return its state of the target."""
         found: list[dict[str, Any]] = self._get("/api/v1/targets")["data"]["activeTargets"]
         return found[0]
 

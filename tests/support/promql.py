@@ -1,4 +1,4 @@
-"""Reads which series and labels a PromQL expression names; whether it is one in all else, promtool says."""
+"""Parse which series and labels a PromQL expression names; promtool checks everything else."""
 
 import re
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ class Matcher:
 
 @dataclass(slots=True)
 class Query:
-    """What an expression names: series, labels that it groups or matches by, those it keeps, and those it makes."""
+    """The names in an expression: series, labels for grouping or matching, kept labels, and created labels."""
 
     selectors: list[tuple[str, list[Matcher]]] = field(default_factory=list)
     grouping: set[str] = field(default_factory=set)
@@ -42,11 +42,11 @@ class Query:
 
 
 class NotPromqlError(ValueError):
-    """The text has something that no PromQL has."""
+    """The text is not PromQL."""
 
 
 def read(expression: str) -> Query:
-    """Finds the selectors and groupings of an expression; it is not checked beyond that (promtool does)."""
+    """Return the selectors and groupings of an expression, without further checks (promtool does them)."""
     query = Query()
     tokens = list(_tokens(expression))
     at = 0
@@ -87,7 +87,7 @@ def _tokens(expression: str) -> Iterator[tuple[str, str]]:
 
 
 def _closing(tokens: list[tuple[str, str]], opening: int) -> int:
-    """Where the brace or parenthesis at `opening` is closed; nothing nests in those that are asked for."""
+    """Return the place where the brace or parenthesis at `opening` is closed; they are not nested."""
     ends = {"{": "}", "(": ")"}[tokens[opening][1]]
     for at in range(opening, len(tokens)):
         if tokens[at] == ("operator", ends):
@@ -96,7 +96,7 @@ def _closing(tokens: list[tuple[str, str]], opening: int) -> int:
 
 
 def _matchers(tokens: list[tuple[str, str]]) -> list[Matcher]:
-    """Of the tokens between two braces."""
+    """Return the matchers among the tokens between two braces."""
     texts = [text for _, text in tokens if text != ","]
     if len(texts) % 3:
         raise NotPromqlError(f"{texts} are no matchers")

@@ -1,4 +1,4 @@
-"""Somebody who reads what a daemon serves: a scraper, a kubelet, or a stranger."""
+"""A client of the server of a daemon: a scraper, a kubelet, or a client without rights."""
 
 import contextlib
 import http.client
@@ -14,7 +14,7 @@ READ_SECONDS = 90.0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one request was answered; the names of `headers` are in lower case."""
+    """The answer to one request; the names of `headers` are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -22,7 +22,7 @@ class Answer:
 
 
 class Reader:
-    """Asks the server at `url`, on a new connection each time; its certificate must be of `ca`."""
+    """Sends each request to `url` on a new connection; `ca` must have issued the certificate of the server."""
 
     def __init__(self, url: str, ca: Path | None = None, token: str | None = None) -> None:
         parts = urlsplit(url)
@@ -40,7 +40,7 @@ class Reader:
 
     @contextlib.contextmanager
     def asking(self, path: str, method: str = "GET", **headers: str) -> Iterator[http.client.HTTPResponse]:
-        """An answer that may last; waits for its head, and for each piece of it for `READ_SECONDS`."""
+        """Open a streamed answer; the head and each part may take `READ_SECONDS`."""
         host, port = self.address
         connection = (
             http.client.HTTPSConnection(host, port, timeout=READ_SECONDS, context=self._tls)
@@ -55,7 +55,7 @@ class Reader:
         return self.ask(path).status
 
     def certificate(self) -> bytes:
-        """That of the server, as a new connection is shown it."""
+        """Return the certificate of the server on a new connection."""
         assert self._tls is not None
         with (
             socket.create_connection(self.address, READ_SECONDS) as plain,

@@ -1,4 +1,4 @@
-"""The daemon under test that notes the bounds of its samples, and whether what writers know agrees with them."""
+"""A daemon that records the bounds of its samples, to compare them with the times of the writes."""
 
 import json
 import sys
@@ -16,7 +16,7 @@ SAMPLING = Path(__file__).with_name("sampling.py")
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """An event that one apiserver sent, received `at` (monotonic): its latency was said to be `least` to `most`."""
+    """An event of one apiserver, received `at` (monotonic), with a reported latency of `least` to `most`."""
 
     apiserver: str
     watch: str
@@ -26,12 +26,12 @@ class Sample:
     most: float
 
     def contradicts(self, write: Write) -> bool:
-        """Whether no commit between the moments that the writer noted agrees with it."""
+        """Return True if no commit time within the bounds of the write agrees with the reported latency."""
         return self.least > self.at - write.before or self.most < self.at - min(write.after, self.at)
 
 
 class Sampled(Daemon):
-    """A daemon that notes its samples; `keys` are those of its configuration."""
+    """A daemon that records its samples; `keys` are those of its configuration."""
 
     def __init__(self, folder: Path, kubeconfig: Path, **keys: Any) -> None:
         folder.mkdir(exist_ok=True)
@@ -41,7 +41,7 @@ class Sampled(Daemon):
         self.process = Process(folder, "watchslo", [sys.executable, SAMPLING, self._notes, *arguments])
 
     def all_samples(self) -> Iterator[Sample]:
-        """Every sample so far."""
+        """Return all samples so far."""
         with self._notes.open() as file:
             for line in file:
                 if line.endswith("\n"):  # the last one may be half written
@@ -50,7 +50,7 @@ class Sampled(Daemon):
                     yield from (Sample(note["apiserver"], note["watch"], *row) for row in zip(*columns, strict=True))
 
     def contradictions(self, writes: Iterable[Write]) -> tuple[int, list[tuple[Sample, Write]]]:
-        """How many samples are of these writes, and those of them that cannot be true, with the write."""
+        """Return the number of samples of these writes, and the impossible ones with their write."""
         by_revision = {write.revision: write for write in writes}
         pairs = [
             (sample, by_revision[sample.revision]) for sample in self.all_samples() if sample.revision in by_revision

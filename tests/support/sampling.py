@@ -1,9 +1,9 @@
-"""`watchslo` that writes down the bounds of each sample: what a test holds against the truth, and no user can ask for.
+"""`watchslo` that also records the bounds of each sample, for comparison with the truth in tests.
 
     python sampling.py NOTES run --config ...
 
-NOTES is a file of JSON lines: see `sampled.py`, which reads them. What is noted was handed over by the product's own
-methods; nothing in it knows that it is observed.
+NOTES is a file of JSON lines: see `sampled.py`, which reads them. The values are the arguments of the methods of
+the daemon, which does not change for that.
 """
 
 import json
@@ -13,7 +13,8 @@ from typing import Any
 
 from watchslo.cli import main
 from watchslo.latency.track import Track
-from watchslo.monitor.stream import Stream
+from watchslo.monitor.watch_identity import WatchIdentity
+from watchslo.monitor.watch_statistics import WatchStatistics
 
 
 class Notes:
@@ -21,15 +22,15 @@ class Notes:
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("w", buffering=1)
-        self._streams: dict[int, Stream] = {}
+        self._watches: dict[int, WatchIdentity] = {}  # by the id of their track
 
     def follow(self) -> None:
-        """Notes from now on the bounds that each sample is given when its second is sealed."""
-        make, seal = Stream.__init__, Track.seal
+        """Record from now on the bounds of each sample when its second is sealed."""
+        make, seal = WatchStatistics.__init__, Track.seal
 
-        def make_and_remember(stream: Stream, *arguments: Any, **more: Any) -> None:
-            make(stream, *arguments, **more)
-            self._streams[id(stream.track)] = stream
+        def make_and_remember(statistics: WatchStatistics, identity: WatchIdentity, *more: Any) -> None:
+            make(statistics, identity, *more)
+            self._watches[id(statistics.track)] = identity
 
         def seal_and_note(track: Track, sent: float, revision: int, measure: Any, *more: Any, **named: Any) -> Any:
             def measure_and_note(revisions: Any, received: Any) -> Any:
@@ -42,12 +43,12 @@ class Notes:
 
             return seal(track, sent, revision, measure_and_note, *more, **named)
 
-        _replace(Stream, "__init__", make_and_remember)
+        _replace(WatchStatistics, "__init__", make_and_remember)
         _replace(Track, "seal", seal_and_note)
 
     def _add(self, track: Track, revisions: Any, at: Any, least: Any, most: Any) -> None:
-        stream = self._streams[id(track)]
-        named = {"apiserver": stream.apiserver.name, "watch": stream.label}
+        watch = self._watches[id(track)]
+        named = {"apiserver": watch.apiserver.name, "watch": watch.label}
         self._file.write(json.dumps({**named, "revisions": revisions, "at": at, "least": least, "most": most}) + "\n")
 
 

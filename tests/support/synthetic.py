@@ -1,6 +1,6 @@
-"""A month of a large installation as a block of Prometheus' storage, as far back as rules look, made without a cluster.
+"""A month of metrics of a large installation, generated as a block of the storage of Prometheus.
 
-What is recorded is made as well: nobody could wait for it. All of it ends at `UNTIL`.
+Recorded series are generated as well, because recording them takes a month. All of it ends at `UNTIL`.
 """
 
 import itertools
@@ -19,18 +19,18 @@ RECORDED_SECONDS = 60
 MINUTE, HOUR, DAY = 60, 3600, 86400
 
 Series = tuple[str, dict[str, str], int, int, float]
-"""Name, labels, how many seconds it goes back, in which steps, and by how much it rises in each."""
+"""Name, labels, length in seconds, step, and increase in each step."""
 
 
 def block(folder: Path, instances: int, resources: int) -> int:
-    """Makes the block in `folder`, and returns how many samples it has."""
+    """Write the block to `folder` and return its number of samples."""
     text = folder / "samples.txt"
     samples = 0
     with text.open("w") as file:
         for name, labels, seconds, step, rise in _series(instances, resources):
-            told = ",".join(f'{key}="{value}"' for key, value in labels.items())
+            label_text = ",".join(f'{key}="{value}"' for key, value in labels.items())
             times = range(UNTIL - seconds, UNTIL + 1, step)
-            file.write("".join(f"{name}{{{told}}} {rise * at:.9g} {time}\n" for at, time in enumerate(times)))
+            file.write("".join(f"{name}{{{label_text}}} {rise * at:.9g} {time}\n" for at, time in enumerate(times)))
             samples += len(times)
         file.write("# EOF\n")
     command = [

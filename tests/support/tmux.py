@@ -1,5 +1,6 @@
-"""A real terminal that a test can type into and read: a tmux of its own."""
+"""A real terminal that a test can type into and read, run by tmux."""
 
+import os
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -9,13 +10,13 @@ from typing import Self
 from tests.support.process import Process, eventually
 
 LOOK_SECONDS = 0.1
-START_SECONDS = 120.0  # 1 s when the machine is ours alone
+START_SECONDS = 120.0  # 1 s on an idle machine
 TELL_SECONDS = 60.0
 COLUMNS, ROWS = 120, 30
 
 
 class Tmux:
-    """One window with one command in it, most often a shell; whatever runs there ends with it."""
+    """One window with one command, usually a shell; processes in it end with it."""
 
     def __init__(self, folder: Path, command: Sequence[str | Path], env: Mapping[str, str] | None = None) -> None:
         program = shutil.which("tmux")
@@ -24,8 +25,11 @@ class Tmux:
         self._folder = folder
         self._command = [str(part) for part in command]
         self._env = env
+        # readline exports the size of its own terminal; programs would use it instead of the size of the window.
+        sized = os.environ if env is None else env
+        unsized = {name: value for name, value in sized.items() if name not in ("COLUMNS", "LINES")}
         self._tmux = [program, "-S", str(folder / "tmux"), "-f", "/dev/null"]
-        self.process = Process(folder, "tmux", [*self._tmux, "-D"], env)
+        self.process = Process(folder, "tmux", [*self._tmux, "-D"], unsized)
 
     def __enter__(self) -> Self:
         self.process.start()
@@ -43,21 +47,21 @@ class Tmux:
         self.process.stop()
 
     def type(self, text: str) -> None:
-        """Types a text as it is."""
+        """Type a text literally."""
         self._tell("send-keys", "-l", "--", text)
 
     def press(self, *keys: str) -> None:
-        """Presses keys by tmux's names: `Enter`, `Escape`, `Tab`, `C-c`, or a letter."""
+        """Press keys by their tmux names: `Enter`, `Escape`, `Tab`, `C-c`, or a letter."""
         self._tell("send-keys", *keys)
 
     def enter(self, line: str) -> None:
-        """Types a line and Enter."""
+        """Type a line and Enter."""
         self.type(line)
         self.press("Enter")
 
     @property
     def lines(self) -> list[str]:
-        """What is on the screen."""
+        """The text on the screen."""
         return [line.rstrip() for line in self._tell("capture-pane", "-p").splitlines()]
 
     @property
@@ -65,11 +69,11 @@ class Tmux:
         return "\n".join(self.lines).rstrip()
 
     def asks(self, what: str) -> str:
-        """What tmux knows of the window, by a format such as `#{alternate_on}`."""
+        """Return a fact about the window, by a tmux format such as `#{alternate_on}`."""
         return self._tell("display-message", "-p", what).strip()
 
     def until(self, condition: Callable[[], bool], timeout: float, what: str) -> None:
-        """Waits until `condition` holds; else fails with the screen."""
+        """Wait until `condition` holds; fail with the screen."""
         try:
             eventually(condition, timeout, what, LOOK_SECONDS)
         except AssertionError as error:
@@ -77,7 +81,7 @@ class Tmux:
             raise
 
     def until_shown(self, text: str, timeout: float = START_SECONDS) -> None:
-        """Waits until a text is on the screen."""
+        """Wait until a text is on the screen."""
         self.until(lambda: text in self.screen, timeout, f"shown {text!r}")
 
     def _tell(self, *arguments: str) -> str:

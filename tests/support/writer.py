@@ -1,4 +1,4 @@
-"""A plain client that writes objects and notes when: the truth that measured latencies are compared with.
+"""A plain client that writes objects and records when: measured latencies are compared with these times.
 
 It shares nothing with `watchslo.kube`, and works against a real and a simulated apiserver. A `Writer` holds one
 connection and belongs to one thread.
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote, urlencode, urlsplit
 
-TIMEOUT_SECONDS = 90.0  # an apiserver that is idle work may stand still
+TIMEOUT_SECONDS = 90.0  # an apiserver at idle priority may stand still
 MERGE_PATCH = "application/merge-patch+json"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
@@ -23,7 +23,7 @@ AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryLi
 class Write:
     """One accepted write, committed between the monotonic seconds `before` and `after`.
 
-    `revision` is what the write gave the object; None after a deletion, whose answer names none.
+    `revision` is that of the object after the write; None for a deletion, whose answer has no revision.
     """
 
     verb: str
@@ -34,7 +34,7 @@ class Write:
 
 
 class StatusError(Exception):
-    """The apiserver refused: `code`, and the Status it sent, if it was one."""
+    """The apiserver refused a request with `code`, and a Status if it sent one."""
 
     def __init__(self, code: int, status: Any, what: str) -> None:
         super().__init__(f"{what}: HTTP {code} {status}")
@@ -43,7 +43,7 @@ class StatusError(Exception):
 
 
 class Writer:
-    """Talks to one apiserver, as the bearer of `token` where one is given; `agent` is the manager of what it writes."""
+    """A client of one apiserver, with `token` if given; `agent` is the field manager of its writes."""
 
     def __init__(self, url: str, ca: Path | None = None, token: str | None = None, agent: str | None = None) -> None:
         parts = urlsplit(url)
@@ -86,35 +86,35 @@ class Writer:
         return self._write("DELETE", path, body, "application/json")
 
     def get(self, path: str, **query: str) -> Any:
-        """GET anything that is JSON: an object, a list, a document."""
+        """GET a JSON document: an object, a list, or another one."""
         _, _, answer = self._request("GET", path, query=query)
         return json.loads(answer)
 
     def served(self) -> set[str]:
-        """The groups that discovery lists, in its aggregated form; it learns of custom resources last of all."""
+        """Return the groups in aggregated discovery, the last place where custom resources appear."""
         _, _, answer = self._request("GET", "/apis", accept=AGGREGATED)
         return {group["metadata"]["name"] for group in json.loads(answer)["items"]}
 
     def text(self, path: str) -> str:
-        """GET anything, as text: `/metrics`, `/readyz`."""
+        """GET a text, such as `/metrics` or `/readyz`."""
         _, _, answer = self._request("GET", path)
         return answer.decode()
 
     def revision(self, collection: str) -> int:
-        """The newest revision, by a consistent list of a collection that finds nothing."""
+        """Return the newest revision, from a consistent list that selects no object."""
         found = self.get(collection, fieldSelector="metadata.name=absent--")
         return int(found["metadata"]["resourceVersion"])
 
     def service_account_token(self, namespace: str, name: str) -> str:
-        """A fresh token of a service account, by TokenRequest."""
+        """Return a new token of a service account, from a TokenRequest."""
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
         _, _, answer = self._request("POST", path, b"{}", "application/json")
         return str(json.loads(answer)["status"]["token"])
 
     def permits(self, user: str, **attributes: str) -> bool:
-        """Whether the apiserver would let a user do something now, by SubjectAccessReview.
+        """Return True if a user has a permission now, by SubjectAccessReview.
 
-        `verb`, `group`, `resource`, `namespace` and `name` say what, or `verb` and `path`.
+        `verb`, `group`, `resource`, `namespace` and `name` name the permission, or `verb` and `path`.
         """
         kind = "nonResourceAttributes" if "path" in attributes else "resourceAttributes"
         review = json.dumps({"spec": {"user": user, kind: attributes}}).encode()
@@ -147,7 +147,7 @@ class Writer:
             response = self._connection.getresponse()
             answer = response.read()
         except (OSError, http.client.HTTPException):
-            self._connection.close()  # the next request opens it anew; this one is not repeated: it may have been done
+            self._connection.close()  # the next request opens it again; this one may have succeeded
             raise
         after = time.monotonic()
         if response.status >= 400:
@@ -166,7 +166,7 @@ def _status(answer: bytes) -> Any:
 
 
 def configmap(name: str, size: int = 32, **labels: str) -> dict[str, Any]:
-    """A config map with `size` bytes of data."""
+    """Return a config map with `size` bytes of data."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -176,7 +176,7 @@ def configmap(name: str, size: int = 32, **labels: str) -> dict[str, Any]:
 
 
 def pod(name: str, **labels: str) -> dict[str, Any]:
-    """A pod that no node will ever run."""
+    """Return a pod that no node runs."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -186,7 +186,7 @@ def pod(name: str, **labels: str) -> dict[str, Any]:
 
 
 def crd(plural: str, kind: str, group: str = "tests.watchslo.invalid") -> dict[str, Any]:
-    """A namespaced custom resource, version v1, whose objects may hold anything."""
+    """Return the CRD of a namespaced resource, version v1, whose objects may hold any fields."""
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     names = {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"}

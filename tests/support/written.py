@@ -1,4 +1,4 @@
-"""Where metrics are named: rules, dashboards, and pages, with what they say beside their queries."""
+"""The places that name metrics: rules, dashboards and pages, with their queries and texts."""
 
 import json
 import re
@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from watchslo.config import Config
-from watchslo.rules.options import Options
+from watchslo.config.model import Config
 from watchslo.rules.pack import plain
+from watchslo.rules.settings import RuleSettings
 
 # --- rules -----------------------------------------------------------------------------------------------------------
 
 
 def rules() -> list[dict[str, Any]]:
-    """The rules that are written by default: those that record, and alerts."""
-    groups = plain(Config(), Options(cluster_label="cluster"))["groups"]
+    """Return the default recording and alerting rules."""
+    groups = plain(Config(), RuleSettings(cluster_label="cluster"))["groups"]
     return [rule for group in groups for rule in group["rules"]]
 
 
@@ -25,7 +25,7 @@ _PROMQL_BLOCK = re.compile(r"^ *```promql\n(.*?)^ *```", re.DOTALL | re.MULTILIN
 
 
 def queries_of_page(text: str) -> list[str]:
-    """The expressions of a page: paragraphs of its blocks of PromQL."""
+    """Return the expressions of a page: the paragraphs of its PromQL blocks."""
     blocks = _PROMQL_BLOCK.findall(text)
     paragraphs = (part for block in blocks for part in re.split(r"\n\s*\n", block))
     return [
@@ -34,7 +34,7 @@ def queries_of_page(text: str) -> list[str]:
 
 
 def prose_of_page(text: str) -> str:
-    """A page without those blocks, but for their comments."""
+    """Return a page without its PromQL blocks, except for their comments."""
     return _PROMQL_BLOCK.sub(lambda block: "\n".join(re.findall(r"#.*", block[0])), text)
 
 
@@ -44,7 +44,7 @@ _LABEL_VALUES = re.compile(r"\s*label_values\((?:(?P<metric>.+),)?\s*(?P<label>\
 
 
 def queries_of_dashboard(path: Path) -> list[str]:
-    """The expressions of all panels and variables; `label_values(m, l)` becomes `count by (l) (m)`."""
+    """Return the expressions of all panels and variables; `label_values(m, l)` becomes `count by (l) (m)`."""
     return list(_dashboard_queries(json.loads(path.read_text())))
 
 
@@ -70,7 +70,7 @@ def _as_promql(text: str, part: Mapping[str, Any]) -> Iterator[str]:
 
 
 def descriptions_of_dashboard(path: Path) -> list[str]:
-    """What a dashboard and its panels say of themselves."""
+    """Return the titles and descriptions of a dashboard and its panels."""
     return list(_descriptions(json.loads(path.read_text())))
 
 

@@ -1,4 +1,4 @@
-"""The commands as a user types them: arguments, exit codes, and what is printed."""
+"""The commands as a user types them: arguments, exit codes and output."""
 
 import sys
 from collections.abc import Callable
@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from watchslo import __version__
-from watchslo.app.check import Question
-from watchslo.app.rehearse import Question as Rehearsed
-from watchslo.app.rights import Question as Rights
-from watchslo.app.rules import Question as Rules
+from watchslo.app.check import CheckOptions
+from watchslo.app.rbac import RbacOptions
+from watchslo.app.rehearse import RehearseOptions as Rehearsed
+from watchslo.app.rules import RulesOptions
 from watchslo.app.run import Overrides
-from watchslo.app.top import Question as Looked
-from watchslo.app.top.sources import Credentials
+from watchslo.app.top import TopOptions as Looked
+from watchslo.app.top.sources import DaemonCredentials
 from watchslo.cli import STRATEGIES as OFFERED
 from watchslo.cli import commands, kubectl, kubectl_complete, main
 from watchslo.errors import ServeError
@@ -25,7 +25,7 @@ Watchslo = Callable[..., int]
 
 @pytest.fixture
 def watchslo(monkeypatch: pytest.MonkeyPatch) -> Watchslo:
-    """Runs the program with these arguments; returns its exit code."""
+    """Returns a function that runs the program and returns its exit code."""
 
     def call(*arguments: str) -> int:
         monkeypatch.setattr(sys, "argv", ["watchslo", *arguments])
@@ -38,14 +38,14 @@ def watchslo(monkeypatch: pytest.MonkeyPatch) -> Watchslo:
 
 @pytest.fixture
 def called(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """What the commands were called with; all of them answer 1."""
+    """The arguments that the commands were called with; each command returns 1."""
     calls: list[tuple[Any, ...]] = []
 
     def note(*arguments: Any) -> int:
         calls.append(arguments)
         return 1
 
-    for name in ("run.run", "demo.demo", "check.check", "rehearse.rehearse", "rules.rules", "rights.rbac", "top.top"):
+    for name in ("run.run", "demo.demo", "check.check", "rehearse.rehearse", "rules.rules", "rbac.rbac", "top.top"):
         monkeypatch.setattr(f"watchslo.app.{name}", note)
     return calls
 
@@ -61,13 +61,13 @@ def test_help_has_an_example(name: str, watchslo: Watchslo, capsys: pytest.Captu
     assert f"Example: watchslo {name} " in " ".join(capsys.readouterr().out.split())
 
 
-def test_the_list_of_commands_cuts_no_sentence(
+def test_list_of_commands_shows_whole_sentences(
     watchslo: Watchslo, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     assert watchslo("--help") == 0
     listed = capsys.readouterr().out.partition("Commands:\n")[2].splitlines()
-    assert [line.split()[0] for line in listed] == sorted(commands.commands), "a line each"
+    assert [line.split()[0] for line in listed] == sorted(commands.commands), "one line each"
     assert all(line.endswith(".") and "..." not in line for line in listed)
 
 
@@ -81,7 +81,7 @@ def test_the_list_of_commands_cuts_no_sentence(
         (["validate", ""], [":0"]),
     ],
 )
-def test_kubectl_is_told_how_to_go_on(
+def test_kubectl_completion_lists_candidates(
     words: list[str], completed: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["kubectl_complete-watchslo", *words])
@@ -107,7 +107,7 @@ def test_demo(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
     assert called == [(2.5, ":0", None), (None, None, "reset"), (90.0, None, None)]
 
 
-def test_demo_lists_what_can_go_wrong(
+def test_demo_fault_help_lists_faults(
     watchslo: Watchslo, called: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert watchslo("demo", "--fault", "help") == 0
@@ -116,13 +116,13 @@ def test_demo_lists_what_can_go_wrong(
     assert called == []
 
 
-def test_check_exits_with_its_answer(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
+def test_check_exits_with_its_code(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
     resources = ("--resource", "pods", "--resource", "nodes")
     assert watchslo("check", "--duration", "10s", "--threshold", "2s", *resources, "-o", "json") == 1
-    assert called == [(None, None, None, Question("10s", "2s", ("pods", "nodes")), "json")]
+    assert called == [(None, None, None, CheckOptions("10s", "2s", ("pods", "nodes")), "json")]
 
 
-def test_rehearse_exits_with_its_answer(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
+def test_rehearse_exits_with_its_code(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
     line = "rehearse pods nodes -n n --strategy paged --strategy stream --repeat 3 --max-objects 9 -o json --context c"
     assert watchslo(*line.split()) == 1
     assert watchslo("rehearse", "pods") == 1
@@ -139,8 +139,8 @@ def test_rules(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
     assert watchslo(*line.split(), "--job-selector", 'job="j"') == 0
     assert watchslo("rules") == 0
     assert called == [
-        (Path("f"), Rules("plain", "c", 'job="j"', ("a=b", "c=d"), "r", 60)),
-        (None, Rules("prometheusrule", None, None, (), None, 1)),
+        (Path("f"), RulesOptions("plain", "c", 'job="j"', ("a=b", "c=d"), "r", 60)),
+        (None, RulesOptions("prometheusrule", None, None, (), None, 1)),
     ]
 
 
@@ -150,7 +150,7 @@ def test_rules_are_printed(watchslo: Watchslo, capsys: pytest.CaptureFixture[str
     assert printed.startswith("# Written by `watchslo rules`")
     assert "WatchLatencyBudgetBurn" in printed
     assert watchslo("rules", "--cluster-label", "job") == 2
-    assert capsys.readouterr().err.startswith("watchslo: --cluster-label: job means something else here")
+    assert capsys.readouterr().err.startswith("watchslo: --cluster-label: job has another meaning here")
 
 
 def test_rbac(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
@@ -158,8 +158,8 @@ def test_rbac(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
     assert watchslo(*line.split()) == 0
     assert watchslo("rbac") == 0
     assert called == [
-        (Path("f"), Path("k"), "c", Rights("n", "s", include_secrets=True)),
-        (None, None, None, Rights("watchslo", "watchslo", include_secrets=False)),
+        (Path("f"), Path("k"), "c", RbacOptions("n", "s", include_secrets=True)),
+        (None, None, None, RbacOptions("watchslo", "watchslo", include_secrets=False)),
     ]
 
 
@@ -169,38 +169,42 @@ def test_rbac_is_printed(watchslo: Watchslo, capsys: pytest.CaptureFixture[str],
     assert watchslo("rbac", "--config", str(path)) == 0
     printed = capsys.readouterr()
     assert printed.out.startswith("# Written by `watchslo rbac`")
-    assert printed.err.startswith("watchslo: secrets are watched by the configuration and left out here")
+    assert printed.err.startswith("watchslo: the configuration watches secrets, but these roles do not permit it")
 
 
 def test_top(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
     assert watchslo(*["top", "http://there", "--token-file", "t", "--ca-file", "a", "--insecure", "--once"]) == 0
     assert watchslo("top", "--kubeconfig", "k", "--context", "c") == 0
     assert called == [
-        (Looked("http://there", Credentials(Path("t"), Path("a"), insecure=True), once=True),),
+        (Looked("http://there", DaemonCredentials(Path("t"), Path("a"), insecure=True), once=True),),
         (Looked(kubeconfig=Path("k"), context="c"),),
     ]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion(shell: str, watchslo: Watchslo, capsys: pytest.CaptureFixture[str]) -> None:
+def test_completion_prints_the_script_of_the_shell(
+    shell: str, watchslo: Watchslo, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert watchslo("completion", shell) == 0
     assert f"_WATCHSLO_COMPLETE={shell}_complete" in capsys.readouterr().out
 
 
-def test_kubectl_knows_it_by_its_own_name(
+def test_kubectl_plugin_shows_its_own_name(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], called: list[tuple[Any, ...]]
 ) -> None:
     for arguments in (["check", "--help"], ["check"]):
         monkeypatch.setattr(sys, "argv", ["/somewhere/kubectl-watchslo", *arguments])
         with pytest.raises(SystemExit):
             kubectl()
-    told = capsys.readouterr().out
-    assert told.startswith("Usage: kubectl watchslo check ")
-    assert "Example:  kubectl watchslo check " in told
+    printed = capsys.readouterr().out
+    assert printed.startswith("Usage: kubectl watchslo check ")
+    assert "Example:  kubectl watchslo check " in printed
     assert len(called) == 1
 
 
-def test_validate(watchslo: Watchslo, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_validate_accepts_a_valid_file_and_names_the_mistake_in_another(
+    watchslo: Watchslo, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     path = tmp_path / "watchslo.yaml"
     path.write_text("watch: [{resource: pods}]")
     assert watchslo("validate", str(path)) == 0
@@ -210,15 +214,17 @@ def test_validate(watchslo: Watchslo, capsys: pytest.CaptureFixture[str], tmp_pa
     assert capsys.readouterr().err == f"watchslo: {path}:1: watch[0].resorce: unknown key; did you mean resource?\n"
 
 
-def test_healthy(watchslo: Watchslo, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_healthy_prints_its_result(
+    watchslo: Watchslo, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("watchslo.app.healthy.healthy", lambda config, url: f"{config} {url}: ok")
     assert watchslo("healthy", "--config", "f", "--url", "u") == 0
     assert capsys.readouterr().out == "f u: ok\n"
 
 
-def test_what_is_not_healthy_is_one_sentence(watchslo: Watchslo, capsys: pytest.CaptureFixture[str]) -> None:
+def test_healthy_failure_is_one_sentence(watchslo: Watchslo, capsys: pytest.CaptureFixture[str]) -> None:
     assert watchslo("healthy", "--url", "nowhere") == 1  # containers know no other code
-    assert capsys.readouterr().err == "watchslo: --url: nowhere is no URL; write for example http://127.0.0.1:9477\n"
+    assert capsys.readouterr().err == "watchslo: --url: nowhere is not a URL; write for example http://127.0.0.1:9477\n"
 
 
 @pytest.mark.parametrize(
@@ -234,7 +240,7 @@ def test_what_is_not_healthy_is_one_sentence(watchslo: Watchslo, capsys: pytest.
         ["rules", "--shrink", "0"],
     ],
 )
-def test_arguments_that_are_none(arguments: list[str], watchslo: Watchslo) -> None:
+def test_invalid_arguments_exit_with_2(arguments: list[str], watchslo: Watchslo) -> None:
     assert watchslo(*arguments) == 2
 
 
@@ -242,11 +248,11 @@ def test_arguments_that_are_none(arguments: list[str], watchslo: Watchslo) -> No
     ("error", "said"),
     [
         (ServeError("cannot listen on :1: the port is already in use"), "cannot listen on :1: the port is already in"),
-        (ZeroDivisionError("secret"), "a mistake of its own: ZeroDivisionError in test_"),
-        (ExceptionGroup("many", [KeyError("secret")]), "a mistake of its own: KeyError in unknown"),
+        (ZeroDivisionError("secret"), "internal error: ZeroDivisionError in test_"),
+        (ExceptionGroup("many", [KeyError("secret")]), "internal error: KeyError in unknown"),
     ],
 )
-def test_no_traceback_reaches_a_user(
+def test_errors_are_one_sentence_without_traceback(
     error: Exception,
     said: str,
     watchslo: Watchslo,

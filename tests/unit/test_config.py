@@ -1,4 +1,4 @@
-"""Each file in `configs/` holds one mistake; its first line is what the user is told after the file's name."""
+"""Configuration files. Each file in `configs/` has one mistake; its first line is the message after the file's name."""
 
 import os
 from collections import Counter
@@ -7,16 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from watchslo.config import (
-    Config,
-    Listen,
-    ShardConfig,
-    WatchConfig,
-    format_duration,
-    load,
-    parse_duration,
-    parse_listen,
-)
+from watchslo.config.loading import load
+from watchslo.config.model import Config, ShardConfig, WatchConfig
+from watchslo.config.values import Listen, format_duration, parse_duration, parse_listen
 from watchslo.errors import ConfigError
 from watchslo.latency.objective import Objective
 from watchslo.model import Resource
@@ -40,42 +33,42 @@ def refusal(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", MISTAKES, ids=lambda path: path.stem)
-def test_mistake_is_named_with_its_remedy(path: Path) -> None:
+def test_error_names_the_mistake_and_its_remedy(path: Path) -> None:
     expected = path.read_text().splitlines()[0].removeprefix("# ")
     message = refusal(path)
     assert message.removeprefix(f"{path}:").strip() == expected
 
 
-def test_missing_file(tmp_path: Path) -> None:
+def test_missing_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "absent.yaml"
-    assert refusal(path) == f"{path}: no such file; name one that exists, or none at all for the defaults"
+    assert refusal(path) == f"{path}: no such file; name a file that exists, or no file to use the defaults"
 
 
-def test_directory(tmp_path: Path) -> None:
+def test_directory_is_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path) == f"{tmp_path}: is a directory; name the file in it"
 
 
-def test_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: Path) -> bytes:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)  # root may read everything
+    monkeypatch.setattr(Path, "read_bytes", refuse)  # root could read any file
     path = tmp_path / "watchslo.yaml"
     assert refusal(path) == f"{path}: permission denied; make it readable for the user that runs watchslo"
 
 
 @pytest.mark.parametrize("content", [b"", b"# only a comment\n", b"null\n"])
-def test_empty_file(tmp_path: Path, content: bytes) -> None:
+def test_empty_file_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "watchslo.yaml"
     path.write_bytes(content)
-    assert refusal(path) == f"{path}: empty; write at least one key, or name no file at all for the defaults"
+    assert refusal(path) == f"{path}: empty; write at least one key, or name no file to use the defaults"
 
 
 @pytest.mark.parametrize("content", [b"\x89PNG\r\n\x1a\n\x00", b"cluster: \xff\xfe"])
-def test_file_that_is_no_text(tmp_path: Path, content: bytes) -> None:
+def test_file_that_is_not_text_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "watchslo.yaml"
     path.write_bytes(content)
-    assert refusal(path) == f"{path}: not YAML: it is not even text; save it as UTF-8"
+    assert refusal(path) == f"{path}: not YAML: it is not text; save it as UTF-8"
 
 
 def test_no_file_means_defaults() -> None:
@@ -101,7 +94,7 @@ def test_hash_follows_the_content(tmp_path: Path) -> None:
     assert first == load(path)[1] != second
 
 
-def test_everything(tmp_path: Path) -> None:
+def test_every_key_can_be_set(tmp_path: Path) -> None:
     config = loaded(
         tmp_path,
         """
@@ -176,20 +169,20 @@ def test_everything(tmp_path: Path) -> None:
         ("https://${HOST_IP}", "192.0.2.7:6443", "https://192.0.2.7:6443"),
     ],
 )
-def test_an_address_from_the_environment_stands_in_a_url_as_it_must(
+def test_ipv6_address_from_the_environment_has_brackets_in_a_url(
     tmp_path: Path, written: str, host: str, meant: str
 ) -> None:
     config = loaded(tmp_path, f"kubernetes: {{apiservers: ['{written}']}}", HOST_IP=host)
     assert config.kubernetes.apiservers == (meant,)
 
 
-def test_an_address_from_the_environment_stays_what_it_is_elsewhere(tmp_path: Path) -> None:
+def test_ipv6_address_from_the_environment_has_no_brackets_elsewhere(tmp_path: Path) -> None:
     text = "{watch: [{resource: pods, fieldSelector: 'status.podIP=${POD_IP}'}]}"
     (watch,) = loaded(tmp_path, text, POD_IP="2001:db8::7").watch
     assert watch.field_selector == "status.podIP=2001:db8::7"
 
 
-def test_watch_overrides_only_what_it_says(tmp_path: Path) -> None:
+def test_watch_overrides_only_its_own_values(tmp_path: Path) -> None:
     config = loaded(
         tmp_path,
         """
@@ -224,15 +217,15 @@ def test_merge_keys_work(tmp_path: Path) -> None:
     [
         "clock: {interval: 10s}\nmetrics: proven",
         "clock: {interval: 1s}\nobjective: {threshold: 2s}",
-        "objective: {threshold: 100ms}",  # nobody asked for slow ticks
+        "objective: {threshold: 100ms}",  # with the default interval
     ],
 )
-def test_ticks_that_are_as_fast_as_what_they_judge(tmp_path: Path, text: str) -> None:
+def test_interval_may_be_as_long_as_the_threshold_permits(tmp_path: Path, text: str) -> None:
     assert loaded(tmp_path, text)
 
 
 @pytest.mark.parametrize(("text", "index"), [("0", 0), ("2", 2), ("watchslo-2", 2), ("a-1-b-02", 2)])
-def test_a_shard_is_a_number_or_a_name_that_ends_in_one(tmp_path: Path, text: str, index: int) -> None:
+def test_shard_index_is_a_number_or_a_name_that_ends_in_one(tmp_path: Path, text: str, index: int) -> None:
     assert loaded(tmp_path, f"shard: {{index: {text}, count: 3}}").shard.index == index
 
 
@@ -240,42 +233,42 @@ LABELS = [f"resource-{number}.example.com" for number in range(600)]
 
 
 def owners(count: int) -> list[int]:
-    """Whose each of the labels is."""
+    """Return the shard of each label."""
     shards = [ShardConfig(index=index, count=count) for index in range(count)]
     found = [[shard.index for shard in shards if shard.has(label)] for label in LABELS]
     assert all(len(mine) == 1 for mine in found)
     return [mine[0] for mine in found]
 
 
-def test_each_watch_is_of_one_shard_and_shards_are_of_a_size() -> None:
+def test_each_watch_has_one_shard_and_shards_have_similar_sizes() -> None:
     sizes = Counter(owners(3)).values()
     assert len(sizes) == 3
     assert all(160 <= size <= 240 for size in sizes)
     assert set(owners(1)) == {0}
 
 
-def test_one_more_shard_takes_its_part_and_moves_nothing_else() -> None:
+def test_additional_shard_takes_its_part_and_moves_nothing_else() -> None:
     moved = [(old, new) for old, new in zip(owners(3), owners(4), strict=True) if old != new]
     assert {new for _, new in moved} == {3}
     assert 110 <= len(moved) <= 190
 
 
 def test_shards_are_the_same_in_every_version() -> None:
-    """Another version that runs beside this one, as in a rollout, must not leave a watch to nobody."""
+    """During a rollout, two versions run at once and must not leave a watch unassigned."""
     assert owners(3)[:20] == [0, 2, 2, 2, 2, 0, 1, 1, 0, 2, 0, 1, 1, 1, 1, 2, 0, 1, 1, 0]
 
 
-def test_few_requests_need_no_audits(tmp_path: Path) -> None:
+def test_low_request_rate_is_accepted_without_audits(tmp_path: Path) -> None:
     assert loaded(tmp_path, "limits: {requestsPerSecond: 6.1}").limits.audits_per_second == 2
     assert loaded(tmp_path, "limits: {requestsPerSecond: 2.1, auditsPerSecond: 0}").limits.audits_per_second == 0
 
 
-def test_probes_need_no_room_of_their_own(tmp_path: Path) -> None:
+def test_probes_need_no_share_of_the_request_rate(tmp_path: Path) -> None:
     assert loaded(tmp_path, "limits: {probesPerSecond: 100}").limits.requests_per_second == 10
     assert loaded(tmp_path, "limits: {probesPerSecond: 0}").limits.probes_per_second == 0
 
 
-def test_everything_may_ask_for_hops(tmp_path: Path) -> None:
+def test_star_may_have_hops(tmp_path: Path) -> None:
     assert loaded(tmp_path, 'watch: [{resource: "*", hops: true}]').watch[0].hops
 
 
@@ -288,13 +281,13 @@ def test_everything_may_ask_for_hops(tmp_path: Path) -> None:
         ("https://[FD00::1]:6443", "https://[fd00::1]:6443"),
     ],
 )
-def test_addresses_of_apiservers(tmp_path: Path, written: str, address: str) -> None:
+def test_apiserver_addresses_are_normalized(tmp_path: Path, written: str, address: str) -> None:
     config = loaded(tmp_path, f"kubernetes: {{apiservers: ['{written}', 'https://other']}}").kubernetes
     assert config.apiservers == (address, "https://other:443")
     assert config.tls_server_name is None
 
 
-def test_listed_addresses_may_share_a_name(tmp_path: Path) -> None:
+def test_listed_addresses_may_have_a_tls_server_name(tmp_path: Path) -> None:
     config = loaded(tmp_path, "kubernetes: {apiservers: ['https://10.0.0.7'], tlsServerName: kubernetes}").kubernetes
     assert config.tls_server_name == "kubernetes"
 
@@ -305,7 +298,7 @@ def test_every_strategy_can_be_chosen(strategy: str) -> None:
 
 
 @pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name != "tail"])
-def test_what_may_list_in_pages_has_a_size_for_them(strategy: str) -> None:
+def test_strategies_with_pages_accept_a_page_size(strategy: str) -> None:
     assert WatchConfig.model_validate({"resource": "pods", "list": strategy, "pageSize": "1"}).page_size == 1
 
 
@@ -323,7 +316,12 @@ def test_what_may_list_in_pages_has_a_size_for_them(strategy: str) -> None:
         ({"list": "stream", "inventory": "true"}, NODES, False, "metadata"),
     ],
 )
-def test_representation(watch: dict[str, str], resource: Resource, creation: bool, representation: str) -> None:  # noqa: FBT001
+def test_representation_of_each_watch(
+    watch: dict[str, str],
+    resource: Resource,
+    creation: bool,  # noqa: FBT001
+    representation: str,
+) -> None:
     entry = WatchConfig.model_validate({"resource": resource.plural, **watch})
     assert entry.measures_creation(resource) is creation
     assert entry.representation_of(resource) == representation
@@ -332,23 +330,23 @@ def test_representation(watch: dict[str, str], resource: Resource, creation: boo
 @pytest.mark.parametrize(
     ("text", "seconds"), [("500ms", 0.5), ("1s", 1), ("1.5m", 90), ("1m30s", 90), ("2h", 7200), ("30d", 2592000)]
 )
-def test_durations(text: str, seconds: float) -> None:
+def test_parse_duration(text: str, seconds: float) -> None:
     assert parse_duration(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "s", "1", "1.5", "-1s", "1s ", "1 s", "1w", "s1", "1s2", "inf", "0ms"])
-def test_what_is_no_duration(text: str) -> None:
+def test_parse_duration_refuses_other_text(text: str) -> None:
     with pytest.raises(ValueError, match="write"):
         parse_duration(text)
 
 
 @pytest.mark.parametrize("text", ["500ms", "1s", "90s", "5m", "2h", "30d"])
-def test_durations_are_written_as_they_are_read(text: str) -> None:
+def test_format_duration_inverts_parse_duration(text: str) -> None:
     assert format_duration(parse_duration(text)) == text
 
 
 @pytest.mark.parametrize(
     ("text", "listen"), [(":0", ("", 0)), ("localhost:80", ("localhost", 80)), ("[::]:1", ("::", 1))]
 )
-def test_addresses_to_listen_on(text: str, listen: tuple[str, int]) -> None:
+def test_parse_listen(text: str, listen: tuple[str, int]) -> None:
     assert parse_listen(text) == listen

@@ -9,9 +9,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.support.newcomer import told_by
+from tests.support.newcomer import documented_commands
 from tools.reference.pages import PAGES as GENERATED
-from watchslo.config import load
+from watchslo.config.loading import load
 
 ROOT = Path(__file__).parents[2]
 BUILT = re.compile(r"(?:^|/)(?:\.|node_modules/|mutants/|dist/)")
@@ -85,18 +85,28 @@ def test_what_is_generated_is_of_this_code(name: str) -> None:
 
 
 def test_drawings_are_drawings() -> None:
-    drawings = [name for name in GENERATED if name.endswith(".svg")]
+    drawings = {ROOT / name for name in GENERATED if name.endswith(".svg")} | {*(ROOT / "docs").glob("**/*.svg")}
     assert drawings
-    for name in drawings:
-        text = (ROOT / name).read_text()
+    for drawing in drawings:
+        text = drawing.read_text()
         assert ET.fromstring(text).tag == "{http://www.w3.org/2000/svg}svg"
         assert "prefers-color-scheme: dark" in text
 
 
-def test_newcomers_are_told_commands_that_can_be_run() -> None:
-    """Those of the test in a fresh clone: at least the demo, the installation and a measurement."""
-    commands = [line for page in ("README.md", "docs/quickstart.md") for line in told_by(ROOT / page)]
+def test_commands_for_newcomers_exist() -> None:
+    """The commands that a test runs in a fresh clone: at least the demo, the installation and a measurement."""
+    commands = [line for page in ("README.md", "docs/quickstart.md") for line in documented_commands(ROOT / page)]
     programs = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     assert {"make demo", "make setup"} <= set(commands)
     assert any(line.startswith(".venv/bin/watchslo check") for line in commands)
     assert all(line.split()[0].removeprefix(".venv/bin/") in {"make", *programs} for line in commands)
+
+
+def test_files_named_by_the_architecture_page_exist() -> None:
+    """A file is named as `folder/module.py`, a package as `folder/`."""
+    text = (ROOT / "docs/architecture.md").read_text()
+    named = set(re.findall(r"`((?:[a-z_]+/)+(?:[a-z_]+\.(?:py|md))?)`", text))
+    assert len(named) > 30
+    assert [
+        name for name in sorted(named) if not any((base / name).exists() for base in (ROOT, ROOT / "watchslo"))
+    ] == []

@@ -1,10 +1,12 @@
-"""The promises of the repository itself: locks, the Makefile's door, what no file may hold, and tests that can fail."""
+"""The rules of the repository itself: locks, Makefile, names, forbidden content, and tests that can fail."""
 
+import ast
 import os
 import re
 import subprocess
 import sys
 import tomllib
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +34,7 @@ def project() -> dict[str, Any]:
 
 
 def requirements(lock: str) -> list[str]:
-    """What a lock has to satisfy, as pyproject.toml words it."""
+    """Return the requirements of pyproject.toml that a lock must satisfy."""
     declared = project()
     runtime: list[str] = declared["project"]["dependencies"]
     building: list[str] = declared["dependency-groups"]["build"]
@@ -45,7 +47,7 @@ def requirements(lock: str) -> list[str]:
 
 
 def pins(lock: str) -> dict[str, set[str]]:
-    """The versions that a lock gives each package: several where they differ by Python."""
+    """Return the versions that a lock pins for each package; several if they differ by Python version."""
     found: dict[str, set[str]] = {}
     for match in LOCKED.finditer((ROOT / lock).read_text()):
         found.setdefault(canonicalize_name(match["name"]), set()).add(match["version"])
@@ -53,7 +55,7 @@ def pins(lock: str) -> dict[str, set[str]]:
 
 
 def asked_for(lock: str) -> set[str]:
-    """The packages that a lock holds because pyproject.toml names them."""
+    """Return the packages of a lock that pyproject.toml names."""
     roots: set[str] = set()
     name = ""
     for line in (ROOT / lock).read_text().splitlines():
@@ -65,7 +67,7 @@ def asked_for(lock: str) -> set[str]:
 
 
 def make(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs make as from a shell, even where make runs these tests."""
+    """Run make as from a shell, even if make runs these tests."""
     env = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
     return subprocess.run(["make", *arguments], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
 
@@ -77,12 +79,28 @@ def tracked_files() -> list[Path]:
     return [path for name in done.stdout.split("\0") if name and (path := ROOT / name).is_file()]
 
 
+def class_names() -> dict[str, list[str]]:
+    """Return the files of each class name of the package, without leading underscores."""
+    found = defaultdict(list)
+    for path in sorted((ROOT / "watchslo").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                found[node.name.lstrip("_")].append(str(path.relative_to(ROOT)))
+    return found
+
+
+def test_class_names_are_unique_in_the_package() -> None:
+    names = class_names()
+    assert len(names) > 100
+    assert {name: files for name, files in names.items() if len(files) > 1} == {}
+
+
 LOCKS = ("requirements.lock", "requirements-build.lock", "requirements-dev.lock")
 
 
 @pytest.mark.parametrize("lock", LOCKS)
 class TestLock:
-    def test_holds_what_the_project_asks_for(self, lock: str) -> None:
+    def test_lock_satisfies_pyproject(self, lock: str) -> None:
         wanted = [Requirement(text) for text in requirements(lock)]
         assert asked_for(lock) == {canonicalize_name(one.name) for one in wanted}, "run `make lock`"
         locked = pins(lock)
@@ -90,7 +108,7 @@ class TestLock:
             for version in locked[canonicalize_name(one.name)]:
                 assert one.specifier.contains(version), f"{one} does not allow {version}: run `make lock`"
 
-    def test_is_installable_by_hash_alone(self, lock: str) -> None:
+    def test_lock_has_hashes_and_no_addresses(self, lock: str) -> None:
         text = (ROOT / lock).read_text()
         entries = [block for block in re.split(r"\n(?=\S)", text) if not block.startswith("#")]
         assert len(entries) == len(LOCKED.findall(text))
@@ -98,18 +116,18 @@ class TestLock:
         assert "://" not in text
 
 
-def test_users_and_developers_run_the_same_versions() -> None:
+def test_all_locks_pin_the_same_versions() -> None:
     development = pins("requirements-dev.lock")
     for lock in LOCKS:
         assert {name: development[name] for name in pins(lock)} == pins(lock)
 
 
-def test_what_is_built_by_a_lock_is_built_alike_without() -> None:
+def test_build_lock_matches_build_system() -> None:
     names = {canonicalize_name(Requirement(one).name) for one in project()["build-system"]["requires"]}
     assert names == asked_for("requirements-build.lock")
 
 
-def test_no_file_holds_what_is_only_true_here() -> None:
+def test_no_file_contains_machine_paths_or_registry_hosts() -> None:
     found = [
         f"{path.relative_to(ROOT)}: {what}: {match[0]}"
         for path in tracked_files()
@@ -122,20 +140,20 @@ def test_no_file_holds_what_is_only_true_here() -> None:
 class TestMakefile:
     targets = frozenset(re.findall(r"^\.PHONY: (.*)$", MAKEFILE, re.MULTILINE)[0].split())
 
-    def test_help_is_the_default_and_names_every_target_in_a_line(self) -> None:
+    def test_make_without_target_prints_help_for_every_target(self) -> None:
         lines = make().stdout.splitlines()
         assert {line.split()[1] for line in lines} == self.targets
         assert all(len(line.split()) > 3 and len(line) <= 120 for line in lines)
 
     @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", ".ci/run"])
-    def test_what_is_told_to_be_made_can_be_made(self, name: str) -> None:
-        told = set(re.findall(r"(?:`|^\s*)make ([a-z0-9]+)", (ROOT / name).read_text(), re.MULTILINE))
-        assert told <= self.targets
+    def test_documented_make_targets_exist(self, name: str) -> None:
+        documented = set(re.findall(r"(?:`|^\s*)make ([a-z0-9]+)", (ROOT / name).read_text(), re.MULTILINE))
+        assert documented <= self.targets
 
-    def test_ci_runs_what_readers_are_told_to_run(self) -> None:
+    def test_ci_runs_check_test_and_e2e(self) -> None:
         assert re.findall(r"^\s*make (\w+)", (ROOT / ".ci/run").read_text(), re.MULTILINE) == ["check", "test", "e2e"]
 
-    def test_setup_says_which_python_it_needs(self) -> None:
+    def test_setup_without_python_names_the_versions(self) -> None:
         done = make("-W", "pyproject.toml", "setup", "PYTHON=no-such-python")
         assert done.returncode != 0
         assert done.stderr.splitlines()[0] == (
@@ -145,12 +163,12 @@ class TestMakefile:
 
 
 class TestAssets:
-    def test_pins_are_the_versions_that_are_told(self) -> None:
-        told = (assets.PINS / "README.md").read_text()
+    def test_pins_match_the_documented_versions(self) -> None:
+        documented = (assets.PINS / "README.md").read_text()
         for program in assets.PROGRAMS:
-            assert f"{program.name} {program.version.removeprefix('v')}" in told
+            assert f"{program.name} {program.version.removeprefix('v')}" in documented
 
-    def test_programs_named_by_the_environment_are_used(self, tmp_path: Path) -> None:
+    def test_assets_named_by_the_environment_are_used(self, tmp_path: Path) -> None:
         for name in ("kube-apiserver", "etcd", "helm"):
             (tmp_path / name).touch(mode=0o755)
         named = dict.fromkeys(("KUBEBUILDER_ASSETS", "KUBEBUILDER_ASSETS_OLD", "HELM_ASSETS"), str(tmp_path))
@@ -159,15 +177,15 @@ class TestAssets:
         assert assets.old(named) == assets.newest(named)
         assert assets.find(named, assets.HELM) == tmp_path / "helm"
 
-    def test_a_named_folder_without_programs_fails(self, tmp_path: Path) -> None:
+    def test_assets_named_folder_without_programs_fails(self, tmp_path: Path) -> None:
         with pytest.raises(assets.AssetsError, match=r"KUBEBUILDER_ASSETS names .* no kube-apiserver to run in it$"):
             assets.newest({"KUBEBUILDER_ASSETS": str(tmp_path)})
 
-    def test_nothing_built_fails_with_the_command_that_builds(self, tmp_path: Path) -> None:
+    def test_assets_missing_error_names_the_make_target(self, tmp_path: Path) -> None:
         with pytest.raises(assets.AssetsError, match=r"^there is no kube-apiserver .* `make assets`"):
             assets.newest({"XDG_CACHE_HOME": str(tmp_path)})
 
-    def test_nothing_to_build_with_fails(self, tmp_path: Path) -> None:
+    def test_assets_without_go_fail_with_the_remedy(self, tmp_path: Path) -> None:
         env = {"XDG_CACHE_HOME": str(tmp_path), "PATH": str(tmp_path)}
         with pytest.raises(
             assets.AssetsError, match=r"no Go here to build kube-apiserver v1\.36.* KUBEBUILDER_ASSETS names"
@@ -182,27 +200,27 @@ WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yaml"))
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 class TestWorkflow:
-    def test_may_do_no_more_than_it_says(self, path: Path) -> None:
+    def test_workflow_has_read_permissions_and_timeouts(self, path: Path) -> None:
         workflow = yaml.safe_load(path.read_text())
         assert workflow["permissions"] == {"contents": "read"}
         assert all("timeout-minutes" in job for job in workflow["jobs"].values())
 
-    def test_runs_only_what_is_pinned(self, path: Path) -> None:
+    def test_workflow_actions_are_pinned_by_commit(self, path: Path) -> None:
         steps = [step for job in yaml.safe_load(path.read_text())["jobs"].values() for step in job["steps"]]
         used = [step["uses"] for step in steps if "uses" in step]
         assert used
         assert [one for one in used if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", one)] == []
 
-    def test_makes_what_can_be_made(self, path: Path) -> None:
-        told = re.findall(r"^\s*- run: make (.+)$", path.read_text(), re.MULTILINE)
-        assert {target for line in told for target in line.split()} <= TestMakefile.targets
+    def test_workflow_make_targets_exist(self, path: Path) -> None:
+        lines = re.findall(r"^\s*- run: make (.+)$", path.read_text(), re.MULTILINE)
+        assert {target for line in lines for target in line.split()} <= TestMakefile.targets
 
 
-def test_workflows_know_every_python_that_we_run_on() -> None:
+def test_workflows_test_every_supported_python() -> None:
     text = (ROOT / ".github/workflows/check.yaml").read_text()
     (versions,) = re.findall(r"python: (\[.+\])", text)
-    told = [one.rpartition(" ")[2] for one in project()["project"]["classifiers"] if ":: Python :: 3." in one]
-    assert yaml.safe_load(versions) == told
+    supported = [one.rpartition(" ")[2] for one in project()["project"]["classifiers"] if ":: Python :: 3." in one]
+    assert yaml.safe_load(versions) == supported
 
 
 LEAKY_TESTS = """
@@ -222,7 +240,7 @@ async def test_is_clean():
 """
 
 
-def test_leaked_tasks_and_lost_exceptions_fail_a_test(tmp_path: Path) -> None:
+def test_leaked_tasks_and_lost_exceptions_fail_tests(tmp_path: Path) -> None:
     path = tmp_path / "test_leaky.py"
     path.write_text(LEAKY_TESTS)
     options = ["-p", "tests.conftest", "-p", "no:cacheprovider", "-q", "--rootdir", str(ROOT), "-c", "pyproject.toml"]
@@ -234,7 +252,7 @@ def test_leaked_tasks_and_lost_exceptions_fail_a_test(tmp_path: Path) -> None:
     assert "exceptions lost" in done.stdout
 
 
-def test_changes_are_told_to_users() -> None:
+def test_changelog_has_unreleased_and_current_version() -> None:
     text = (ROOT / "CHANGELOG.md").read_text()
     headings = re.findall(r"^## \[(.+?)\]", text, re.MULTILINE)
     assert headings[0] == "Unreleased"

@@ -1,4 +1,4 @@
-"""No page, dashboard or rule names a metric, a label or a value that nobody exposes; and every metric is explained."""
+"""Pages, dashboards and rules name only existing metrics, labels and values; each metric is explained on a page."""
 
 import json
 import re
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = ("", "docs/**/", "dashboards/**/", "deploy/**/", "tests/**/")
 PAGES = sorted(path for folder in FOLDERS for path in ROOT.glob(f"{folder}*.md"))
 DASHBOARDS = sorted(ROOT.glob("dashboards/*.json"))
-GENERATED = frozenset({"metrics.md", "CHANGELOG.md"})  # lists, which explain nothing
+GENERATED = frozenset({"metrics.md", "CHANGELOG.md"})  # lists without explanations
 LABELS = frozenset(label for metric in names.exposed().values() for label in metric.labels)
 
 
@@ -25,26 +25,26 @@ def name_of(path: Path) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_pages_name_what_exists(page: Path) -> None:
+def test_pages_name_only_existing_metrics(page: Path) -> None:
     text = page.read_text()
-    wrong = [said for query in written.queries_of_page(text) for said in names.wrong_in_query(query)]
+    wrong = [finding for query in written.queries_of_page(text) for finding in names.wrong_in_query(query)]
     assert wrong + names.wrong_in_text(written.prose_of_page(text)) == []
 
 
 @pytest.mark.parametrize("dashboard", DASHBOARDS, ids=name_of)
-def test_dashboards_query_what_exists(dashboard: Path) -> None:
+def test_dashboards_query_only_existing_metrics(dashboard: Path) -> None:
     queries = written.queries_of_dashboard(dashboard)
     assert queries
-    assert [said for query in queries for said in names.wrong_in_query(query)] == []
+    assert [finding for query in queries for finding in names.wrong_in_query(query)] == []
 
 
 @pytest.mark.parametrize("dashboard", DASHBOARDS, ids=name_of)
-def test_dashboards_describe_what_exists(dashboard: Path) -> None:
+def test_dashboard_descriptions_name_only_existing_metrics(dashboard: Path) -> None:
     assert names.wrong_in_text("\n".join(written.descriptions_of_dashboard(dashboard))) == []
 
 
 @pytest.mark.parametrize("rule", written.rules(), ids=lambda rule: rule.get("record", rule.get("alert")))
-def test_rules_name_what_exists(rule: Mapping[str, Any]) -> None:
+def test_rules_name_only_existing_metrics(rule: Mapping[str, Any]) -> None:
     notes = "\n".join(rule.get("annotations", {}).values())
     notes = re.sub(r"%\[\d\]q", '"$label"', notes)  # its queries are templates
     assert names.wrong_in_query(rule["expr"]) + names.wrong_in_text(notes) == []
@@ -55,16 +55,15 @@ def test_every_metric_is_listed_and_explained(family: Family) -> None:
     named = re.compile(rf"\b{family.name}(?:_bucket|_count|_sum)?\b")
     pages = {page.name for page in PAGES if named.search(page.read_text())}
     assert "metrics.md" in pages
-    assert pages - GENERATED, "no page says what it is good for"
+    assert pages - GENERATED, "no page explains this metric"
 
 
-def test_every_label_is_listed() -> None:
+def test_metrics_page_lists_every_label() -> None:
     text = (ROOT / "docs/metrics.md").read_text()
     assert {label for label in LABELS if label != "le" and f"`{label}`" not in text} == set()
 
 
-def test_what_is_known_is_what_is_exposed() -> None:
-    """The golden exposition has no sample and no label that this check does not know."""
+def test_golden_exposition_has_only_known_metrics_and_labels() -> None:
     exposition = (GOLDEN / "metrics-full.txt").read_text() + (GOLDEN / "metrics-basic.txt").read_text()
     samples = re.findall(r"^(watchslo_\w+)(?:\{(.*)\})? \S+$", exposition, re.MULTILINE)
     assert samples
@@ -72,7 +71,7 @@ def test_what_is_known_is_what_is_exposed() -> None:
         assert set(re.findall(r'(\w+)="', labels)) <= names.exposed()[name].labels.keys(), name
 
 
-def test_the_apiservers_list_has_each_metric_once() -> None:
+def test_apiserver_metrics_are_sorted_and_unique() -> None:
     listed = [metric.name for metric in names.apiserver_metrics()]
     assert listed == sorted(set(listed))
     assert {metric.type for metric in names.apiserver_metrics()} == {"counter", "gauge", "histogram", "summary"}
@@ -81,13 +80,13 @@ def test_the_apiservers_list_has_each_metric_once() -> None:
 @pytest.mark.parametrize(
     ("query", "wrong"),
     [
-        ("watchslo_watch_down", "nobody exposes watchslo_watch_down"),
+        ("watchslo_watch_down", "nothing exposes watchslo_watch_down"),
         (
             "rate(watchslo_hop_seconds[5m])",
-            "nobody exposes watchslo_hop_seconds: a histogram has only _bucket, _count and _sum",
+            "nothing exposes watchslo_hop_seconds: a histogram has only _bucket, _count and _sum",
         ),
-        ("apiserver_watch_cache_capacity", "nobody exposes apiserver_watch_cache_capacity"),
-        ("apiserver_resource:nothing:rate5m", "nobody exposes apiserver_resource:nothing:rate5m"),
+        ("apiserver_watch_cache_capacity", "nothing exposes apiserver_watch_cache_capacity"),
+        ("apiserver_resource:nothing:rate5m", "nothing exposes apiserver_resource:nothing:rate5m"),
         ('watchslo_watch_up{verdict="bad"}', "watchslo_watch_up: has no label verdict"),
         ('watchslo_slo_windows_total{verdict="late"}', "watchslo_slo_windows_total: verdict is never late"),
         ('watchslo_slo_windows_total{verdict=~"good|late"}', "watchslo_slo_windows_total: verdict is never late"),
@@ -110,7 +109,7 @@ def test_the_apiservers_list_has_each_metric_once() -> None:
         ("up{job}", "['job'] are no matchers"),
     ],
 )
-def test_what_is_wrong_is_found_in_queries(query: str, wrong: str) -> None:
+def test_wrong_in_query_finds_the_mistake(query: str, wrong: str) -> None:
     assert names.wrong_in_query(query) == [wrong]
 
 
@@ -126,26 +125,26 @@ def test_what_is_wrong_is_found_in_queries(query: str, wrong: str) -> None:
         "topk(10, max_over_time(watchslo_watch_stalled[1h:5m])) unless on (apiserver) ALERTS",
     ],
 )
-def test_what_is_right_is_not(query: str) -> None:
+def test_wrong_in_query_accepts_valid_queries(query: str) -> None:
     assert names.wrong_in_query(query) == []
 
 
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
-        ("see `watchslo_watch_down`", ["nobody exposes watchslo_watch_down"]),
-        ("`watchslo_lists_*` count", ["nobody exposes anything like watchslo_lists_*"]),
+        ("see `watchslo_watch_down`", ["nothing exposes watchslo_watch_down"]),
+        ("`watchslo_lists_*` count", ["nothing exposes anything like watchslo_lists_*"]),
         ('`apiserver_request_total{verb="LISTS"}`', ["apiserver_request_total: verb is never LISTS"]),
         ("`watchslo_hop_seconds{hop}` and apiserver_sending and watchslo_list_*", []),
         ("watchslo_hop_seconds, etcd_request_duration_seconds, and tests/golden/etcd_none.txt", []),
         ('`watchslo_hop_seconds{hop="none"}`', ["watchslo_hop_seconds_bucket: hop is never none"]),
     ],
 )
-def test_what_is_wrong_is_found_in_prose(text: str, wrong: list[str]) -> None:
+def test_wrong_in_text_finds_the_mistakes(text: str, wrong: list[str]) -> None:
     assert names.wrong_in_text(text) == wrong
 
 
-def test_queries_are_found_in_dashboards(tmp_path: Path) -> None:
+def test_queries_of_dashboard_finds_nested_panels_and_variables(tmp_path: Path) -> None:
     path = tmp_path / "one.json"
     panel = {"targets": [{"expr": "up"}]}
     row = {"description": "of `x`", "panels": [panel, {"targets": [{"expr": "$wanted"}]}]}

@@ -1,4 +1,4 @@
-"""Each alert has a runbook of the same form, whose queries can be copied; each cause leads to one."""
+"""Each alert has a runbook in the common form with valid queries; each cause refers to one."""
 
 import json
 import re
@@ -16,9 +16,9 @@ from watchslo.snapshot import Cause
 FOLDER = Path(__file__).parents[2] / "docs/runbooks"
 INDEX = (FOLDER / "README.md").read_text()
 RUNBOOKS = sorted(FOLDER.glob("Watch*.md"))
-SECTIONS = ["Meaning", "Likely causes", "How to tell them apart", "What to do"]
+SECTIONS = ["Meaning", "Impact", "Likely causes", "Diagnosis", "Mitigation"]
 LATENESS = ("WatchLatencyBudgetBurn", "WatchLatencyBadMinutes")
-TALK = (  # the faults of the watch-SLO talk, by words that a page on lateness must have
+TALK_FAULTS = (  # the faults of the watch-SLO talk, as patterns that a runbook on lateness must contain
     r"apiserver performance",
     r"CPU or memory",
     r"client code|code or a lock",
@@ -31,7 +31,7 @@ TALK = (  # the faults of the watch-SLO talk, by words that a page on lateness m
 
 
 def severities() -> dict[str, set[str]]:
-    """The alerts that rules have, each with its severities."""
+    """Return the severities of each alert of the rules."""
     found: dict[str, set[str]] = {}
     for rule in (rule for rule in written.rules() if "alert" in rule):
         found.setdefault(rule["alert"], set()).add(rule["labels"]["severity"])
@@ -42,14 +42,14 @@ def test_each_alert_has_a_runbook_and_each_runbook_an_alert() -> None:
     assert {path.stem for path in RUNBOOKS} == severities().keys()
 
 
-def test_the_index_has_each_alert_with_its_severity() -> None:
+def test_index_lists_each_alert_with_its_severities() -> None:
     rows = re.findall(r"^\| \[(\w+)\]\((\w+)\.md\) \| ([\w, ]+) \|", INDEX, re.MULTILINE)
     assert all(alert == page for alert, page, _ in rows)
     assert {alert: set(severity.split(", ")) for alert, _, severity in rows} == severities()
 
 
 @pytest.mark.parametrize("cause", Cause)
-def test_each_cause_leads_to_a_page(cause: Cause) -> None:
+def test_index_links_each_cause_to_a_page(cause: Cause) -> None:
     rows = [line for line in INDEX.splitlines() if line.startswith("|") and f"`{cause}`" in line]
     assert len(rows) == 1
     assert re.search(r"\]\(\w+\.md\)", rows[0])
@@ -57,27 +57,28 @@ def test_each_cause_leads_to_a_page(cause: Cause) -> None:
 
 @pytest.mark.parametrize("path", RUNBOOKS, ids=lambda path: path.stem)
 class TestRunbook:
-    def test_has_its_sections(self, path: Path) -> None:
+    def test_runbook_has_all_sections(self, path: Path) -> None:
         text = path.read_text()
         assert text.startswith(f"# {path.stem}\n")
         assert re.findall(r"^## (.*)$", text, re.MULTILINE) == SECTIONS
 
-    def test_says_something_in_each(self, path: Path) -> None:
-        _, meaning, causes, apart, do = re.split(r"^## .*$", path.read_text(), flags=re.MULTILINE)
+    def test_runbook_sections_have_content(self, path: Path) -> None:
+        _, meaning, impact, causes, diagnosis, mitigation = re.split(r"^## .*$", path.read_text(), flags=re.MULTILINE)
         assert meaning.strip()
+        assert impact.strip()
         assert len(re.findall(r"^\d\. ", causes, re.MULTILINE)) >= 3
-        assert written.queries_of_page(apart)
-        assert len(re.findall(r"^- ", do, re.MULTILINE)) >= 3
+        assert written.queries_of_page(diagnosis)
+        assert len(re.findall(r"^- ", mitigation, re.MULTILINE)) >= 3
 
-    def test_is_short(self, path: Path) -> None:
+    def test_runbook_is_short(self, path: Path) -> None:
         lines = path.read_text().splitlines()
         assert len(lines) <= 180
         assert max(len(line) for line in lines if not line.startswith("|")) <= 140
 
 
 @pytest.mark.parametrize("alert", LATENESS)
-@pytest.mark.parametrize("fault", TALK)
-def test_lateness_has_the_faults_of_the_talk(alert: str, fault: str) -> None:
+@pytest.mark.parametrize("fault", TALK_FAULTS)
+def test_lateness_runbooks_name_the_faults_of_the_talk(alert: str, fault: str) -> None:
     assert re.search(fault, (FOLDER / f"{alert}.md").read_text(), re.IGNORECASE)
 
 
@@ -94,35 +95,35 @@ def promtool(command: str, document: object, folder: Path) -> subprocess.Complet
 
 
 def rules() -> dict[str, object]:
-    """Each query as a rule, so that promtool reads it and evaluates it."""
+    """Return the queries as recording rules, so that promtool can check and evaluate them."""
     recorded = [{"record": f"runbook:query:{number}", "expr": query} for number, query in enumerate(queries())]
     return {"groups": [{"name": "runbooks", "interval": "1m", "rules": recorded}]}
 
 
 def series() -> Iterator[str]:
-    """Two instances of everything that is asked for, with several values of every label, in several combinations."""
+    """Yield series of two instances for each queried metric, with several values of every label."""
     for name in sorted({name for query in queries() for name, _ in read(query).selectors}):
         labels = names.known()[name].labels
         for number in range(max([8, *map(len, labels.values())])):
-            told = {
+            label_values = {
                 label: sorted(values)[number % len(values)] if values else f"{label}{number >> position & 1}"
                 for position, (label, values) in enumerate(labels.items())
             }
             for instance in ("a", "b"):
-                every = told | {"instance": instance, "job": "watchslo-and-apiserver", "container": "watchslo"}
+                every = label_values | {"instance": instance, "job": "watchslo-and-apiserver", "container": "watchslo"}
                 yield name + "{" + ",".join(f"{label}={json.dumps(value)}" for label, value in every.items()) + "}"
 
 
-def test_queries_are_promql(tmp_path: Path) -> None:
+def test_promtool_accepts_the_queries(tmp_path: Path) -> None:
     done = promtool("check", rules(), tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_queries_can_be_evaluated(tmp_path: Path) -> None:
-    """What promtool cannot see without samples: vectors that do not match one to one."""
+def test_promtool_evaluates_the_queries(tmp_path: Path) -> None:
+    """Vectors that do not match one to one fail only with samples."""
     assert promtool("check", rules(), tmp_path).returncode == 0
     late = {"expr": "vector(1)", "eval_time": "30m", "exp_samples": [{"labels": "{}", "value": 1}]}
-    samples = [{"series": one, "values": "0+7x30"} for one in sorted(set(series()))]
+    samples = [{"series": name, "values": "0+7x30"} for name in sorted(set(series()))]
     test = {"interval": "1m", "input_series": samples, "promql_expr_test": [late]}
     done = promtool("test", {"rule_files": ["check.yaml"], "evaluation_interval": "15m", "tests": [test]}, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr

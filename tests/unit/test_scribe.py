@@ -1,4 +1,4 @@
-"""The log that samples are judged by is complete; tests/e2e/faults judges them."""
+"""The write log that tests/e2e/faults compares samples with is complete."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ AT_ONCE_SECONDS = 0.1
 
 
 class Slow(Writer):
-    """What it creates is done at once, but answered only when that is `allowed`."""
+    """Creates objects at once, but answers only when `allowed` is set."""
 
     def __init__(self) -> None:
         super().__init__("http://never-asked.invalid")
@@ -31,12 +31,12 @@ def of_revision(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "data": {"revision": "7"}}
 
 
-def test_a_write_that_is_under_way_is_in_the_log() -> None:
+def test_writes_waits_for_a_write_in_flight() -> None:
     slow = Slow()
     with Scribe(lambda: slow, "/api/v1/configmaps", of_revision, "slow") as scribe, ThreadPoolExecutor() as threads:
         slow.done.wait()
         until = time.monotonic()
-        asked = threads.submit(scribe.writes, -inf, until)
-        wait([asked], AT_ONCE_SECONDS)  # a log that waits for no answer says at once that there is none
+        pending = threads.submit(scribe.writes, -inf, until)
+        wait([pending], AT_ONCE_SECONDS)  # without waiting for the answer, the log would be empty
         slow.allowed.set()
-        assert [write.revision for write in asked.result()] == [7]
+        assert [write.revision for write in pending.result()] == [7]

@@ -1,1 +1,1 @@
-"""Whether a lock holds a version with a known vulnerability; `make check` asks."""
+"""Checks a lock file for versions with known vulnerabilities; part of `make check`."""

@@ -1,9 +1,9 @@
-"""`python -m tools.audit LOCK` exits with 1 where a vulnerability is known, and says what is."""
+"""`python -m tools.audit LOCK` prints the known vulnerabilities and exits with 1 if there are any."""
 
 import sys
 
 from tools.audit.judge import audit
 
-code, said = audit(sys.argv[1])
-print(said)
+code, report = audit(sys.argv[1])
+print(report)
 sys.exit(code)

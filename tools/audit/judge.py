@@ -1,7 +1,7 @@
-"""What pip-audit knows of a lock, and whether that is a reason to fail: each vulnerability that is found is.
+"""Runs pip-audit on a lock file; any known vulnerability is a failure.
 
-Where no service knows the packages, as behind a mirror of their index alone, nothing is known, and that is said. A
-change is not to wait for a service.
+If no vulnerability service is reachable, for example behind a plain package mirror, the check passes and says so: a
+change must not depend on a service.
 """
 
 import json
@@ -11,18 +11,18 @@ from typing import Any
 
 
 def audit(lock: str) -> tuple[int, str]:
-    """Asks pip-audit about a lock; the exit code that follows, and what to say."""
+    """Run pip-audit on a lock file; returns the exit code and the report."""
     command = [sys.executable, "-m", "pip_audit", "--disable-pip", "--require-hashes", "-r", lock]
     done = subprocess.run(  # noqa: S603
         [*command, "--format", "json", "--progress-spinner", "off"], capture_output=True, text=True, check=False
     )
     try:
-        return _judged(lock, json.loads(done.stdout)["dependencies"])
+        return _report(lock, json.loads(done.stdout)["dependencies"])
     except (ValueError, KeyError):
-        return 0, _unknown(lock, (done.stderr.strip() or "no answer").splitlines()[-1])
+        return 0, _not_audited(lock, (done.stderr.strip() or "no answer").splitlines()[-1])
 
 
-def _judged(lock: str, packages: list[dict[str, Any]]) -> tuple[int, str]:
+def _report(lock: str, packages: list[dict[str, Any]]) -> tuple[int, str]:
     found = [
         f"{package['name']} {package['version']}: {flaw['id']}, {_remedy(flaw['fix_versions'])}"
         for package in packages
@@ -32,13 +32,13 @@ def _judged(lock: str, packages: list[dict[str, Any]]) -> tuple[int, str]:
         return 1, "\n".join([f"{lock}: versions with known vulnerabilities:", *found])
     skipped = [package["skip_reason"] for package in packages if "skip_reason" in package]
     if skipped:
-        return 0, _unknown(lock, f"{len(skipped)} of {len(packages)} packages, e.g. {skipped[0]}")
-    return 0, f"{lock}: no known vulnerability in {len(packages)} packages"
+        return 0, _not_audited(lock, f"{len(skipped)} of {len(packages)} packages, e.g. {skipped[0]}")
+    return 0, f"{lock}: no known vulnerabilities in {len(packages)} packages"
 
 
 def _remedy(fixed: list[str]) -> str:
-    return f"lock {' or '.join(fixed)} instead" if fixed else "which no version mends: do without it"
+    return f"lock {' or '.join(fixed)} instead" if fixed else "no version fixes it: remove the package"
 
 
-def _unknown(lock: str, why: str) -> str:
+def _not_audited(lock: str, why: str) -> str:
     return f"{lock}: not audited for vulnerabilities: {why}"

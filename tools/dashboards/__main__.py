@@ -1,4 +1,4 @@
-"""Writes the dashboards to the folder that is named."""
+"""`python -m tools.dashboards FOLDER` writes the dashboards to a folder."""
 
 import sys
 from pathlib import Path
@@ -7,7 +7,7 @@ from tools.dashboards.files import files
 
 
 def main(folder: Path) -> None:
-    """Overwrites what is there."""
+    """Write all dashboards; existing files are overwritten."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files().items():
         (folder / name).write_text(text)

@@ -1,6 +1,6 @@
-"""Apiserver side: the apiserver's own figures of its watches beside what a client sees of the same resources.
+"""Dashboard "Apiserver side": the metrics of the apiserver, compared with what watchslo measures as a client.
 
-Its metrics are those of Kubernetes 1.36, from the apiserver's package `storage/cacher/metrics` and its neighbours.
+The metrics are those of Kubernetes 1.36, from the package `storage/cacher/metrics` of the apiserver and related ones.
 """
 
 from tools.dashboards.panels import (
@@ -23,104 +23,106 @@ from tools.dashboards.panels import (
 )
 
 RESOURCE = Variable("resource", "Resource", "watchslo_watch_up", 'cluster=~"$cluster", watch=~"$watch"')
-OURS = f'{OF_WATCHES}, resource=~"$resource"'
-THEIRS = 'cluster=~"$cluster", resource=~"$resource"'
+WATCHSLO_MATCHERS = f'{OF_WATCHES}, resource=~"$resource"'
+APISERVER_MATCHERS = 'cluster=~"$cluster", resource=~"$resource"'
 BY = ("cluster", "resource")
 LEGEND = "{{cluster}} {{resource}}"
 SLOW = high_is_bad(0.1, 0.5)
 BUSY = 1  # events a second
 
-PRELUDE = "Theirs is of all its clients, ours of one watch."
+SCOPE_NOTE = "The apiserver counts all its clients, watchslo its own watch."
 APISERVERS = f'and on (cluster, job, instance) apiserver_longrunning_requests{{{CLUSTER.name}=~"$cluster"}}'
-"""Keeps, of what every scraped process exposes, that of apiservers."""
+"""Restricts metrics that every process exposes to those of apiservers."""
 
 
-def _theirs(counter: str, labels: str = "cluster, resource", matchers: str = THEIRS) -> str:
+def _of_apiserver(counter: str, labels: str = "cluster, resource", matchers: str = APISERVER_MATCHERS) -> str:
     return f"sum by ({labels}) (rate({counter}{{{matchers}}}[$__rate_interval]))"
 
 
-def _ours(counter: str, matchers: str = OURS) -> str:
-    """Each instance watches for itself: the one that sees most stands for all."""
+def _of_watchslo(counter: str, matchers: str = WATCHSLO_MATCHERS) -> str:
+    """Return the highest rate of all instances: each instance opens its own watch."""
     rates = f"sum by (cluster, resource, instance) (rate({counter}{{{matchers}}}[$__rate_interval]))"
     return f"max by (cluster, resource) ({rates})"
 
 
-def _grown(counter: str, matchers: str, labels: str = "cluster, resource") -> str:
+def _increase(counter: str, matchers: str, labels: str = "cluster, resource") -> str:
     return f"sum by ({labels}) (increase({counter}{{{matchers}}}[$__rate_interval]))"
 
 
-def _pair(theirs: str, ours: str) -> tuple[Target, ...]:
-    return Target(theirs, f"apiserver: {LEGEND}"), Target(ours, f"watchslo: {LEGEND}")
+def _comparison(apiserver: str, watchslo: str) -> tuple[Target, ...]:
+    return Target(apiserver, f"apiserver: {LEGEND}"), Target(watchslo, f"watchslo: {LEGEND}")
 
 
 EVENTS = Section(
     "Events",
     (
         Panel(
-            "Watches open",
-            "Watches that each apiserver serves, by resource: an event is encoded and sent as often.",
+            "Open watches",
+            "Watches that each apiserver serves, by resource. The apiserver sends each event once per watch.",
             Look.STACK,
             Unit.COUNT,
             (
                 Target(
-                    f'sum by (cluster, resource) (apiserver_longrunning_requests{{{THEIRS}, verb="WATCH"}})',
+                    "sum by (cluster, resource) "
+                    f'(apiserver_longrunning_requests{{{APISERVER_MATCHERS}, verb="WATCH"}})',
                     f"apiserver: {LEGEND}",
                 ),
-                Target(f"sum by (cluster, resource) (watchslo_watch_up{{{OURS}}})", f"watchslo: {LEGEND}"),
+                Target(f"sum by (cluster, resource) (watchslo_watch_up{{{WATCHSLO_MATCHERS}}})", f"watchslo: {LEGEND}"),
             ),
         ),
         Panel(
             "Events sent and received",
-            f"{PRELUDE} Events a second that the apiserver sent on watches, and that came on ours.",
+            f"{SCOPE_NOTE} Events per second that the apiserver sent on watches, and that watchslo received.",
             Look.LINES,
             Unit.EVENTS,
-            _pair(_theirs("apiserver_watch_events_total"), _ours("watchslo_watch_events_total")),
+            _comparison(_of_apiserver("apiserver_watch_events_total"), _of_watchslo("watchslo_watch_events_total")),
         ),
         Panel(
             "Bytes sent and received",
-            f"{PRELUDE} Bytes a second of watch events. Ours need `metrics: full`, and are the smallest there are.",
+            f"{SCOPE_NOTE} Bytes per second of watch events. watchslo requires `metrics: full` and requests the "
+            "smallest representation.",
             Look.LINES,
             Unit.BYTE_RATE,
-            _pair(_theirs("apiserver_watch_events_sizes_sum"), _ours("watchslo_watch_bytes_total")),
+            _comparison(_of_apiserver("apiserver_watch_events_sizes_sum"), _of_watchslo("watchslo_watch_bytes_total")),
         ),
         Panel(
-            "From etcd into the cache",
-            "Events a second that the apiserver received from etcd, and those that its cache handed on to watches. "
-            "Where the second lags, the cache is behind; what reaches us is beside it.",
+            "Events from etcd to the cache",
+            "Events per second that the apiserver received from etcd, that its cache dispatched to watches, and that "
+            "watchslo measured. If dispatched lags behind received, the cache is behind.",
             Look.LINES,
             Unit.EVENTS,
             (
-                Target(_theirs("apiserver_watch_cache_events_received_total"), f"received: {LEGEND}"),
-                Target(_theirs("apiserver_watch_cache_events_dispatched_total"), f"dispatched: {LEGEND}"),
-                Target(_ours("watchslo_apiserver_timespan_seconds_count"), f"watchslo: {LEGEND}"),
+                Target(_of_apiserver("apiserver_watch_cache_events_received_total"), f"received: {LEGEND}"),
+                Target(_of_apiserver("apiserver_watch_cache_events_dispatched_total"), f"dispatched: {LEGEND}"),
+                Target(_of_watchslo("watchslo_apiserver_timespan_seconds_count"), f"watchslo: {LEGEND}"),
             ),
         ),
         Panel(
-            "Revisions that the cache is behind",
-            "Newest revision that watchslo knows minus that of the apiserver's cache, of resources that change: the "
-            "cache of an idle one moves only with bookmarks from etcd, and is not behind.",
+            "Cache lag in revisions",
+            "Newest revision known to watchslo minus the revision of the apiserver cache, for busy resources only: "
+            "the cache of an idle resource advances only with bookmarks from etcd.",
             Look.LINES,
             Unit.COUNT,
             (
                 Target(
                     f"max by (cluster) (watchslo_resource_version{{{OF_INSTANCES}}}) - on (cluster) "
                     "group_right min by (cluster, resource) "
-                    f"(apiserver_watch_cache_resource_version{{{THEIRS}}}) "
-                    f"and {_theirs('apiserver_watch_cache_events_received_total')} > {BUSY}",
+                    f"(apiserver_watch_cache_resource_version{{{APISERVER_MATCHERS}}}) "
+                    f"and {_of_apiserver('apiserver_watch_cache_events_received_total')} > {BUSY}",
                     LEGEND,
                 ),
             ),
             high_is_bad(1000, 10_000),
         ),
         Panel(
-            "Waiting for a fresh cache",
-            "P99 of how long reads waited for the cache to become fresh, beside the P99 of ApiserverTimeSpan. Both "
-            "rise together where the cache is behind.",
+            "Wait for a fresh cache",
+            "P99 of how long reads waited for a fresh cache, and P99 of ApiserverTimeSpan. If the cache is behind, "
+            "both rise together.",
             Look.LINES,
             Unit.SECONDS,
-            _pair(
-                quantile(0.99, "apiserver_watch_cache_read_wait_seconds", THEIRS, BY),
-                quantile(0.99, "watchslo_apiserver_timespan_seconds", OURS, BY),
+            _comparison(
+                quantile(0.99, "apiserver_watch_cache_read_wait_seconds", APISERVER_MATCHERS, BY),
+                quantile(0.99, "watchslo_apiserver_timespan_seconds", WATCHSLO_MATCHERS, BY),
             ),
             SLOW,
         ),
@@ -128,33 +130,35 @@ EVENTS = Section(
 )
 
 ENDS = Section(
-    "Ends and beginnings",
+    "Closes and starts",
     (
         Panel(
-            "Watches that the apiserver closed by force",
-            "Watches that an apiserver closed because their clients did not read fast enough, beside ours that a "
-            "server ended. A resource's first brings its series into being, and does not show.",
+            "Terminated watches",
+            "Watches that the apiserver closed because their client read too slowly, and watches of watchslo that a "
+            "server closed. The first one of a resource creates its series and is not displayed.",
             Look.STACK,
             Unit.COUNT,
             (
-                Target(_grown("apiserver_terminated_watchers_total", THEIRS), f"apiserver: {LEGEND}"),
+                Target(_increase("apiserver_terminated_watchers_total", APISERVER_MATCHERS), f"apiserver: {LEGEND}"),
                 Target(
-                    _grown("watchslo_watches_closed_total", f'{OURS}, class="server"'),
+                    _increase("watchslo_watches_closed_total", f'{WATCHSLO_MATCHERS}, class="server"'),
                     f"watchslo: {LEGEND}",
                 ),
             ),
             NONE_IS_GOOD,
         ),
         Panel(
-            "Caches initialised, streams started over",
-            "Times that an apiserver filled a cache anew, which cuts all watches of the resource, beside our streams "
-            "that started over.",
+            "Cache initialisations and relists",
+            "Initialisations of an apiserver cache, each of which closes all watches of the resource, and relists of "
+            "watchslo.",
             Look.STACK,
             Unit.COUNT,
             (
-                Target(_grown("apiserver_watch_cache_initializations_total", THEIRS), f"apiserver: {LEGEND}"),
                 Target(
-                    _grown("watchslo_relists_total", f'{OURS}, reason!~"start|inventory"'),
+                    _increase("apiserver_watch_cache_initializations_total", APISERVER_MATCHERS), f"apiserver: {LEGEND}"
+                ),
+                Target(
+                    _increase("watchslo_relists_total", f'{WATCHSLO_MATCHERS}, reason!~"start|inventory"'),
                     f"watchslo: {LEGEND}",
                 ),
             ),
@@ -162,21 +166,22 @@ ENDS = Section(
         ),
         Panel(
             "Initial events",
-            "Objects a second that came as events to begin a watch with: of all clients that watch from "
-            "resourceVersion 0 or stream their lists, and ours (`list: stream`, `metrics: full`).",
+            "Objects per second sent as initial events: to all clients that watch from resourceVersion 0 or stream "
+            "their lists, and to watchslo (`list: stream`, `metrics: full`).",
             Look.LINES,
             Unit.EVENTS,
-            _pair(_theirs("apiserver_init_events_total"), _ours("watchslo_initial_events_total")),
+            _comparison(_of_apiserver("apiserver_init_events_total"), _of_watchslo("watchslo_initial_events_total")),
             high_is_bad(1000, 10_000),
         ),
         Panel(
             "Streamed lists",
-            "P99 of how long streamed lists took: as the apiserver counts, and as ours, in the hour before each point.",
+            "P99 duration of streamed lists in the preceding hour, measured by the apiserver and by watchslo.",
             Look.LINES,
             Unit.SECONDS,
             (
                 Target(
-                    quantile(0.99, "apiserver_watch_list_duration_seconds", THEIRS, BY, "1h"), f"apiserver: {LEGEND}"
+                    quantile(0.99, "apiserver_watch_list_duration_seconds", APISERVER_MATCHERS, BY, "1h"),
+                    f"apiserver: {LEGEND}",
                 ),
                 Target(
                     quantile(
@@ -193,22 +198,25 @@ ENDS = Section(
         ),
         Panel(
             "Lists from the cache",
-            "Lists a second that the apiserver served from its cache: a storm of them is what clients do that lost "
-            "their watches. Beside it our own relists.",
+            "Lists per second served from the cache of the apiserver, and relists of watchslo. A peak means that many "
+            "clients lost their watches.",
             Look.LINES,
             Unit.REQUESTS,
-            _pair(_theirs("apiserver_cache_list_total"), _ours("watchslo_relists_total")),
+            _comparison(_of_apiserver("apiserver_cache_list_total"), _of_watchslo("watchslo_relists_total")),
         ),
         Panel(
-            "How much the cache remembers",
-            "Events that the cache of each resource can remember. Over the events a second that is how long a client "
-            "may be away; ours is that, in revisions of the whole storage (`metrics: full`).",
+            "Headroom of the cache",
+            "Capacity of the cache in events, by resource; divided by events per second it is the headroom. watchslo "
+            "measures it in revisions of the whole storage (`metrics: full`).",
             Look.LINES,
             Unit.COUNT,
             (
-                Target(f"min by (cluster, resource) (watch_cache_capacity{{{THEIRS}}})", f"apiserver: {LEGEND}"),
                 Target(
-                    f"min by (cluster, resource) (watchslo_watch_history_revisions{{{OURS}}})", f"watchslo: {LEGEND}"
+                    f"min by (cluster, resource) (watch_cache_capacity{{{APISERVER_MATCHERS}}})", f"apiserver: {LEGEND}"
+                ),
+                Target(
+                    f"min by (cluster, resource) (watchslo_watch_history_revisions{{{WATCHSLO_MATCHERS}}})",
+                    f"watchslo: {LEGEND}",
                 ),
             ),
             low_is_bad(50, 100),
@@ -220,8 +228,9 @@ LOAD = Section(
     "Load",
     (
         Panel(
-            "Requests to etcd",
-            "P99 of the apiserver's requests to etcd, beside the P99 of our ticks, which go to etcd or wait for it.",
+            "Latency of etcd requests",
+            "P99 of the requests of the apiserver to etcd, and P99 of the ticks of watchslo, which read etcd or wait "
+            "for it.",
             Look.LINES,
             Unit.SECONDS,
             (
@@ -237,9 +246,9 @@ LOAD = Section(
             SLOW,
         ),
         Panel(
-            "Requests being served",
-            "Most requests that each apiserver served at once, in the last second, by kind. Near its limits requests "
-            "queue, and watches open late.",
+            "Requests in flight",
+            "Highest number of concurrent requests of the apiservers in the last second, by kind. Near the limit "
+            "requests queue, and watches open late.",
             Look.LINES,
             Unit.COUNT,
             (
@@ -252,7 +261,7 @@ LOAD = Section(
         ),
         Panel(
             "CPU of the apiservers",
-            "Cores that each apiserver uses. An apiserver short of CPU is the likeliest reason for late watches.",
+            "Cores used by each apiserver. Lack of CPU is the most frequent reason why watches are late.",
             Look.LINES,
             Unit.COUNT,
             (Target(f"rate(process_cpu_seconds_total[$__rate_interval]) {APISERVERS}", "{{cluster}} {{instance}}"),),
@@ -264,7 +273,7 @@ LOAD = Section(
 BOARD = Board(
     "watchslo-apiserver",
     "Apiserver side",
-    "The apiserver's own figures of its watches beside ours, for those who scrape both. Needs its metrics.",
+    "Metrics of the apiserver compared with those of watchslo. Prometheus must scrape both.",
     (*VARIABLES, RESOURCE),
     (EVENTS, ENDS, LOAD),
 )

@@ -1,4 +1,4 @@
-"""All dashboards, and the files that Grafana reads."""
+"""All dashboards and their JSON files."""
 
 from tools.dashboards import apiserver, protocol, slo, trust
 from tools.dashboards.grafana import encode
@@ -7,5 +7,5 @@ BOARDS = (slo.BOARD, protocol.BOARD, trust.BOARD, apiserver.BOARD)
 
 
 def files() -> dict[str, str]:
-    """The text of every dashboard's file, by its name."""
+    """Return the text of each dashboard file by file name."""
     return {f"{board.uid}.json": encode(board) for board in BOARDS}

@@ -1,4 +1,4 @@
-"""Turns dashboards into Grafana's classic JSON, with its own SDK."""
+"""Writes dashboards as Grafana's classic JSON, with the SDK of Grafana."""
 
 import itertools
 import string
@@ -24,7 +24,7 @@ Graph = timeseries.Panel | stat.Panel | heatmap.Panel | table.Panel
 
 
 def encode(board: Board) -> str:
-    """The file that Grafana reads; the same for the same dashboard."""
+    """Return the JSON file of a dashboard; the same dashboard gives the same text."""
     text: str = JSONEncoder(sort_keys=True, indent=2).encode(_dashboard(board))
     return text + "\n"
 
@@ -39,7 +39,7 @@ def _dashboard(board: Board) -> dashboard.Dashboard:
         .refresh("30s")
         .timezone("browser")
         .tooltip(dashboard.DashboardCursorSync.CROSSHAIR)
-        .link(_link_to_the_others())
+        .link(_link_to_other_dashboards())
         .with_variable(builders.DatasourceVariable("datasource").label("Data source").type("prometheus"))
     )
     for variable in board.variables:
@@ -55,13 +55,13 @@ def _dashboard(board: Board) -> dashboard.Dashboard:
     return made.build()
 
 
-def _link_to_the_others() -> builders.DashboardLink:
+def _link_to_other_dashboards() -> builders.DashboardLink:
     link = builders.DashboardLink("watchslo").type(dashboard.DashboardLinkType.DASHBOARDS).tags([TAG])
-    return link.as_dropdown(False).include_vars(True).keep_time(True).placement("")  # noqa: FBT003 - how the SDK spells it
+    return link.as_dropdown(False).include_vars(True).keep_time(True).placement("")  # noqa: FBT003 - the signature of the SDK
 
 
 def _variable(variable: Variable) -> builders.QueryVariable:
-    """All of them at first; `.*` also matches where the label is missing, as `cluster` is with one Prometheus each."""
+    """Build a variable with All selected; `.*` also matches series without the label, such as `cluster`."""
     every = dashboard.VariableOption(text="All", value="$__all", selected=True)
     return (
         builders.QueryVariable(variable.name)
@@ -71,7 +71,7 @@ def _variable(variable: Variable) -> builders.QueryVariable:
         .definition(variable.query)
         .refresh(dashboard.VariableRefresh.ON_TIME_RANGE_CHANGED)
         .sort(dashboard.VariableSort.ALPHABETICAL_ASC)
-        .multi(True)  # noqa: FBT003 - how the SDK spells it
+        .multi(True)  # noqa: FBT003 - the signature of the SDK
         .include_all(True)  # noqa: FBT003
         .all_value(".*")
         .current(every)
@@ -79,7 +79,7 @@ def _variable(variable: Variable) -> builders.QueryVariable:
 
 
 def _placed(section: Section, top: int) -> Iterator[tuple[Panel, dashboard.GridPos]]:
-    """Panels from left to right, and a new line where the next one does not fit."""
+    """Place panels from left to right, and start a new line where the next panel does not fit."""
     left, height = 0, 0
     for panel in section.panels:
         if left + panel.width > COLUMNS:
@@ -111,7 +111,7 @@ def _panel(panel: Panel) -> Graph:
 
 
 def _changes(target: Target) -> list[dashboard.DynamicConfigValue]:
-    """What is other for this query than for its panel."""
+    """Return the settings in which this query differs from its panel."""
     changes = []
     if target.unit is not None:
         changes.append(dashboard.DynamicConfigValue(id_val="unit", value=target.unit))
@@ -167,7 +167,7 @@ def _graph(panel: Panel) -> timeseries.Panel:
             common_builders.VizLegendOptions()
             .display_mode(common.LegendDisplayMode.LIST)
             .placement(common.LegendPlacement.BOTTOM)
-            .show_legend(True)  # noqa: FBT003 - how the SDK spells it
+            .show_legend(True)  # noqa: FBT003 - the signature of the SDK
             .calcs([])
         )
         .tooltip(
@@ -177,11 +177,11 @@ def _graph(panel: Panel) -> timeseries.Panel:
 
 
 def _heatmap(panel: Panel) -> Graph:
-    """Buckets as Prometheus has them, coloured by how many events they hold."""
+    """Build a heatmap of Prometheus buckets, coloured by their number of events."""
     colours = heatmap.HeatmapColorOptions().mode(heatmap_models.HeatmapColorMode.SCHEME).scheme("Oranges").steps(64)
     return (
         heatmap.Panel()
-        .calculate(False)  # noqa: FBT003 - how the SDK spells it
+        .calculate(False)  # noqa: FBT003 - the signature of the SDK
         .y_axis(heatmap.YAxisConfig().unit(panel.unit))
         .color(colours)
         .cell_gap(1)
@@ -189,7 +189,7 @@ def _heatmap(panel: Panel) -> Graph:
 
 
 def _table(panel: Panel) -> Graph:
-    """One line for each set of labels, joined from all queries; the worst of the first column comes first."""
+    """Build a table with one row per set of labels, merged from all queries; sorted by the first column, descending."""
     columns = {
         f"Value #{letter}": target for letter, target in zip(string.ascii_uppercase, panel.targets, strict=False)
     }

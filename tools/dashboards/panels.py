@@ -1,4 +1,4 @@
-"""Dashboards as plain data: what a panel tells, asks and looks like. Nothing here knows Grafana's JSON."""
+"""Dashboards as plain data: panels with their texts, queries and styles, independent of Grafana's JSON."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Look(StrEnum):
-    """How a panel shows what its queries return."""
+    """The visualization of a panel."""
 
     NUMBER = "number"
     LINES = "lines"
@@ -16,7 +16,7 @@ class Look(StrEnum):
 
 
 class Unit(StrEnum):
-    """Units by the names that Grafana has for them."""
+    """Units by their names in Grafana."""
 
     SECONDS = "s"
     SHARE = "percentunit"
@@ -30,23 +30,23 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """From this value on, a value has this colour; the first step has none."""
+    """A threshold: values from `value` on have this colour. The first step has no value."""
 
     value: float | None
     colour: str
 
 
 PLAIN = (Step(None, "green"),)
-"""For what is neither good nor bad: a rate, a size."""
+"""For values that are neither good nor bad, such as rates and sizes."""
 
 
 def high_is_bad(warn: float, bad: float) -> tuple[Step, ...]:
-    """For what is better the lower it is."""
+    """Return thresholds for values that should be low."""
     return Step(None, "green"), Step(warn, "orange"), Step(bad, "red")
 
 
 def low_is_bad(bad: float, warn: float) -> tuple[Step, ...]:
-    """For what is better the higher it is: bad below `bad`, good from `warn` on."""
+    """Return thresholds for values that should be high: bad below `bad`, good from `warn` on."""
     return Step(None, "red"), Step(bad, "orange"), Step(warn, "green")
 
 
@@ -58,9 +58,9 @@ LATE_SHARE = high_is_bad(0.005, 0.01)  # the default objective's error budget, a
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One query: PromQL with Grafana's variables, and what its series are called; in a table, its column and unit.
+    """A query: PromQL with Grafana's variables, and the legend of its series; in a table, its column and unit.
 
-    A colour is for a legend without labels, and for a meaning: without one the series takes the next of the palette.
+    Set a colour only if it has a meaning and the legend has no labels; otherwise Grafana takes the next of its palette.
     """
 
     expr: str
@@ -71,7 +71,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One panel; `width` is in columns of 24, `height` in Grafana's rows."""
+    """A panel; `width` is in columns of 24, `height` in rows of Grafana."""
 
     title: str
     description: str
@@ -85,7 +85,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading, and the panels under it."""
+    """A heading and its panels."""
 
     title: str
     panels: tuple[Panel, ...]
@@ -93,7 +93,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """What a reader chooses by: the values that `label` has on `metric`, among what `matchers` select."""
+    """A selection at the top of the dashboard: the values of the label `name` on the series of `metric{matchers}`."""
 
     name: str
     label: str
@@ -108,7 +108,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """One dashboard; its uid is also the name of its file, and never changes."""
+    """A dashboard; its uid is also its file name and must not change."""
 
     uid: str
     title: str
@@ -117,7 +117,7 @@ class Board:
     sections: tuple[Section, ...]
 
 
-# --- what the queries share ------------------------------------------------------------------------------------------
+# --- shared parts of queries ------------------------------------------------------------------------------------------
 
 CLUSTER = Variable("cluster", "Cluster", "watchslo_build_info")
 APISERVER = Variable("apiserver", "Apiserver", "watchslo_watch_up", 'cluster=~"$cluster"')
@@ -128,7 +128,7 @@ VARIABLES = (CLUSTER, APISERVER, WATCH, INSTANCE)
 OF_WATCHES = 'cluster=~"$cluster", apiserver=~"$apiserver", watch=~"$watch", instance=~"$instance"'
 OF_APISERVERS = 'cluster=~"$cluster", apiserver=~"$apiserver", instance=~"$instance"'
 OF_INSTANCES = 'cluster=~"$cluster", instance=~"$instance"'
-RECORDED = 'cluster=~"$cluster", apiserver=~"$apiserver", watch=~"$watch"'  # rules have summed over the instances
+RECORDED = 'cluster=~"$cluster", apiserver=~"$apiserver", watch=~"$watch"'  # recorded series have no label `instance`
 
 WATCH_LABELS = "cluster, apiserver, watch"
 WATCH_LEGEND = "{{cluster}} {{apiserver}} {{watch}}"
@@ -138,16 +138,16 @@ INSTANCE_LEGEND = "{{cluster}} {{instance}}"
 
 
 def quantile(q: float, histogram: str, matchers: str, by: Sequence[str], over: str = "$__rate_interval") -> str:
-    """The quantile of a histogram's events within `over`."""
+    """Return a query for the quantile of a histogram over a range."""
     labels = ", ".join((*by, "le"))
     return f"histogram_quantile({q}, sum by ({labels}) (rate({histogram}_bucket{{{matchers}}}[{over}])))"
 
 
 def increase(counter: str, matchers: str, by: str) -> str:
-    """How much a counter grew from one point of a graph to the next."""
+    """Return a query for the increase of a counter between two points of a graph."""
     return f"sum by ({by}) (increase({counter}{{{matchers}}}[$__rate_interval]))"
 
 
 def in_range(counter: str, matchers: str) -> str:
-    """How much a counter grew in the time that the dashboard shows."""
+    """Return a query for the increase of a counter in the displayed range."""
     return f"sum (increase({counter}{{{matchers}}}[$__range]))"

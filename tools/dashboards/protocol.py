@@ -1,4 +1,4 @@
-"""Watch protocol: how streams open, end and start over, and what they hid meanwhile."""
+"""Dashboard "Watch protocol": opens, closes, relists and gaps of watches."""
 
 from tools.dashboards.panels import (
     ALL_OR_NOTHING,
@@ -34,8 +34,8 @@ def _number(title: str, description: str, expr: str, thresholds: tuple[Step, ...
     return Panel(title, description, Look.NUMBER, unit, (Target(expr, title),), thresholds, width=3, height=4)
 
 
-def _times(counter: str, matchers: str) -> str:
-    """Whole times: what Prometheus extrapolates is a fraction more or less."""
+def _rounded_increase(counter: str, matchers: str) -> str:
+    """Return a whole number: Prometheus extrapolates increases to fractions."""
     return f"round({in_range(counter, matchers)})"
 
 
@@ -48,91 +48,90 @@ def _rate(counter: str, labels: str = WATCH_LABELS) -> str:
 
 
 NOW = Section(
-    "In the time shown",
+    "Displayed range",
     (
         _number(
-            "Watches open",
-            "Watches that are open at this moment, of all instances chosen.",
+            "Open watches",
+            "Watches that are open now, of all selected instances.",
             f"sum (watchslo_watch_up{{{OF_WATCHES}}})",
             ALL_OR_NOTHING,
         ),
         _number(
-            "Stalled now",
-            "Watches from which events are withheld, or whose cache in the apiserver is frozen.",
+            "Stalled watches",
+            "Watches that do not receive their events, or whose apiserver cache is frozen.",
             f"sum (watchslo_watch_stalled{{{OF_WATCHES}}})",
             NONE_IS_GOOD,
         ),
         _number(
-            "Watches ended",
-            "Watches that ended, for whatever reason. Every one ends after 5 to 10 minutes; what counts is why.",
-            _times("watchslo_watches_closed_total", OF_WATCHES),
+            "Closed watches",
+            "Watches that closed, for any reason. A healthy watch closes after 5 to 10 minutes; see Closes by reason.",
+            _rounded_increase("watchslo_watches_closed_total", OF_WATCHES),
             PLAIN,
         ),
         _number(
-            "Started over",
-            "Times a stream could not resume where it was and had to start over, as every informer in the cluster "
-            "that was behind as far had to list again.",
-            _times("watchslo_relists_total", f'{OF_WATCHES}, reason!~"start|inventory"'),
+            "Relists",
+            "Relists of watches that could not resume. Informers that were equally far behind had to relist as well.",
+            _rounded_increase("watchslo_relists_total", f'{OF_WATCHES}, reason!~"start|inventory"'),
             RARE,
         ),
         _number(
             "410 Expired",
-            "Times the apiserver had forgotten the revision that was asked for.",
-            _times("watchslo_expired_total", OF_WATCHES),
+            "Requests for a revision that the apiserver no longer has.",
+            _rounded_increase("watchslo_expired_total", OF_WATCHES),
             RARE,
         ),
         _number(
-            "Blind",
-            "Time in which streams were blind before they started over, of all watches.",
+            "Gaps",
+            "Time without events before relists, summed over all watches.",
             in_range("watchslo_gap_seconds_total", OF_WATCHES),
             BLIND,
             Unit.SECONDS,
         ),
         _number(
-            "Events lost",
-            "Events that a watch is proven to have passed over: it delivered newer ones, and never these.",
-            _times("watchslo_lost_events_total", OF_WATCHES),
+            "Lost events",
+            "Events that are proven lost: the watch delivered newer events and skipped these.",
+            _rounded_increase("watchslo_lost_events_total", OF_WATCHES),
             NONE_IS_GOOD,
         ),
         _number(
             "Time travel",
-            "Times an apiserver answered from the past, as one does that was restored from a backup or lags.",
-            _times("watchslo_time_travel_total", OF_APISERVERS),
+            "Answers with an older state than before, for example after a restore from a backup.",
+            _rounded_increase("watchslo_time_travel_total", OF_APISERVERS),
             NONE_IS_GOOD,
         ),
     ),
 )
 
-STARTING_OVER = Section(
-    "Starting over",
+RELISTS = Section(
+    "Relists and gaps",
     (
         Panel(
             "Relists by reason",
-            "Times a stream started over: at the start, after a 410, after errors that did not end, after the "
-            "revisions went back, or to look what a gap hid.",
+            "Relists by reason: start of the daemon, 410, repeated errors, revisions that went back, or inventory of "
+            "the changes in a gap.",
             Look.STACK,
             Unit.COUNT,
             (Target(increase("watchslo_relists_total", OF_WATCHES, "reason"), "{{reason}}"),),
         ),
         Panel(
             "410 Expired by phase",
-            "Where the apiserver said 410: on a list, opening a watch, or within its stream. The phase comes with "
-            "`metrics: full`; otherwise they are one.",
+            "Answers 410 by phase: listing, opening a watch, or within an open watch. Phases require `metrics: full`; "
+            "otherwise they are added up.",
             Look.STACK,
             Unit.COUNT,
             (Target(increase("watchslo_expired_total", OF_WATCHES, "phase"), "410 {{phase}}"),),
             NONE_IS_GOOD,
         ),
         Panel(
-            "How far back the apiserver remembers",
-            "How long a client may be away before it gets a 410, at the least, and how long a full list takes "
-            "(`metrics: full`). Where the list takes longer, clients list again for ever.",
+            "Headroom and list duration",
+            "Lower bound of the headroom (how far back a watch may begin before 410) and duration of a full list "
+            "(`metrics: full`). If the list takes longer, clients relist without end.",
             Look.LINES,
             Unit.SECONDS,
             (
                 Target(
                     f'min by ({WATCH_LABELS}) (watchslo_watch_history_seconds{{{OF_WATCHES}, bound="lower"}})',
-                    f"history {WATCH_LEGEND}",
+                    f"headroom {WATCH_LEGEND}",
                 ),
                 Target(
                     f"max by ({WATCH_LABELS}) (watchslo_watch_history_list_seconds{{{OF_WATCHES}}})",
@@ -142,25 +141,25 @@ STARTING_OVER = Section(
             low_is_bad(10, 60),
         ),
         Panel(
-            "Gaps, in time",
-            "Time in which a stream was blind before it started over.",
+            "Gaps in seconds",
+            "Time without events before a relist, by watch.",
             Look.STACK,
             Unit.SECONDS,
             _by_watch(increase("watchslo_gap_seconds_total", OF_WATCHES, WATCH_LABELS)),
             BLIND,
         ),
         Panel(
-            "Gaps, in revisions",
-            "Revisions passed over where a stream started over: what changed in them was never told.",
+            "Gaps in revisions",
+            "Revisions skipped by relists. The watch never received the events of these revisions.",
             Look.STACK,
             Unit.COUNT,
             _by_watch(increase("watchslo_gap_revisions_total", OF_WATCHES, WATCH_LABELS)),
             high_is_bad(1, 1000),
         ),
         Panel(
-            "What gaps hid",
-            "Objects that changed, came or went unseen in a gap. Only for watches with `inventory: true`; the kind "
-            "comes with `metrics: full`.",
+            "Unseen changes",
+            "Objects that were created, changed or deleted in a gap. Only for watches with `inventory: true`; kinds "
+            "require `metrics: full`.",
             Look.STACK,
             Unit.COUNT,
             (Target(increase("watchslo_unseen_changes_total", OF_WATCHES, "watch, kind"), "{{watch}} {{kind}}"),),
@@ -169,20 +168,19 @@ STARTING_OVER = Section(
     ),
 )
 
-STREAMS = Section(
-    "Streams",
+WATCHES = Section(
+    "Watches",
     (
         Panel(
-            "Opens",
-            "Watches that were opened. As many end; a peak means that many clients lost theirs at once.",
+            "Opened watches",
+            "Watches that were opened. A peak means that many watches closed at once.",
             Look.STACK,
             Unit.COUNT,
             (Target(increase("watchslo_watch_open_seconds_count", OF_APISERVERS, APISERVER_LABELS), APISERVER_LEGEND),),
         ),
         Panel(
-            "Ends by reason",
-            "Watches that ended, by whose doing it was and why exactly (the latter with `metrics: full`). Those of the "
-            "class deadline are the normal ones.",
+            "Closes by reason",
+            "Closed watches by class and reason (reasons require `metrics: full`). The class deadline is normal.",
             Look.STACK,
             Unit.COUNT,
             (
@@ -193,8 +191,8 @@ STREAMS = Section(
             ),
         ),
         Panel(
-            "How long watches lived",
-            "Quantiles of the lives of watches that ended in the hour before each point. Healthy ones end by their own "
+            "Watch duration",
+            "Quantiles of the duration of watches that closed in the preceding hour. Healthy watches close at their "
             "deadline of 5 to 10 minutes.",
             Look.LINES,
             Unit.SECONDS,
@@ -209,8 +207,8 @@ STREAMS = Section(
         ),
         Panel(
             "Time to open a watch",
-            "From the request of a watch to the headers of its answer, in the hour before each point. An apiserver "
-            "answers late while its cache initialises or it is short of seats.",
+            "From the request of a watch to the headers of the response, in the preceding hour. The apiserver responds "
+            "late while its cache initialises or when priority and fairness has no free seats.",
             Look.LINES,
             Unit.SECONDS,
             tuple(
@@ -223,9 +221,9 @@ STREAMS = Section(
             high_is_bad(1, 10),
         ),
         Panel(
-            "Since the last byte",
-            "Time since anything came on a watch, bookmarks included. Over a minute and more it is suspicious, but "
-            "only an audit tells an idle one from a dead one.",
+            "Time since the last byte",
+            "Time since the last data on a watch, including bookmarks. More than a minute is suspicious, but only an "
+            "audit distinguishes an idle watch from a dead one.",
             Look.LINES,
             Unit.SECONDS,
             _by_watch(
@@ -235,33 +233,33 @@ STREAMS = Section(
         ),
         Panel(
             "Audits by result",
-            "Looks at silent streams by a second way. Idle and alive are well; stalled, frozen and lost are not; after "
-            "failed and unproven nothing is known.",
+            "Audits of silent watches by result. Idle and alive are healthy; stalled, frozen and lost are not; failed "
+            "and unproven are inconclusive.",
             Look.STACK,
             Unit.COUNT,
             (Target(increase("watchslo_audits_total", OF_APISERVERS, "result"), "{{result}}"),),
         ),
         Panel(
             "Bookmarks",
-            "Bookmarks a second: about one a minute keeps a quiet watch's revision young, so that it can resume. "
-            "Needs `metrics: full`.",
+            "Bookmarks per second. About one a minute keeps the revision of a quiet watch recent, so that it can "
+            "resume. Requires `metrics: full`.",
             Look.STACK,
             Unit.EVENTS,
             _by_watch(_rate("watchslo_bookmarks_total")),
         ),
         Panel(
             "Age of the newest bookmark",
-            "Time since the newest bookmark of each watch. The apiserver promises one a minute, roughly. "
-            "Needs `metrics: full`.",
+            "Time since the newest bookmark by watch. The apiserver sends about one a minute. "
+            "Requires `metrics: full`.",
             Look.LINES,
             Unit.SECONDS,
             _by_watch(f"max by ({WATCH_LABELS}) (watchslo_bookmark_age_seconds{{{OF_WATCHES}}})"),
             high_is_bad(90, 300),
         ),
         Panel(
-            "Round trip of the connections",
-            "Smoothed round trip of each open watch's connection, by the kernel: the network's part. "
-            "Needs `metrics: full`, and Linux.",
+            "Network round trip",
+            "Smoothed TCP round trip of the connection of each open watch, measured by the kernel. "
+            "Requires `metrics: full` and Linux.",
             Look.LINES,
             Unit.SECONDS,
             _by_watch(f"max by ({WATCH_LABELS}) (watchslo_transport_round_trip_seconds{{{OF_WATCHES}}})"),
@@ -275,30 +273,30 @@ TRAFFIC = Section(
     (
         Panel(
             "Events by type",
-            "Events received on watches, a second.",
+            "Events per second received on watches, by type.",
             Look.STACK,
             Unit.EVENTS,
             (Target(_rate("watchslo_watch_events_total", "type"), "{{type}}"),),
         ),
         Panel(
             "Bytes of watches",
-            "Bytes received on watches, a second. watchslo asks for the smallest representation there is: your "
-            "controllers receive many times more. Needs `metrics: full`.",
+            "Bytes per second received on watches. watchslo requests the smallest representation; controllers receive "
+            "many times more. Requires `metrics: full`.",
             Look.STACK,
             Unit.BYTE_RATE,
             _by_watch(_rate("watchslo_watch_bytes_total")),
         ),
         Panel(
             "Bytes of lists",
-            "Bytes of lists received, a second: what starting over costs. Needs `metrics: full`.",
+            "Bytes per second received in lists: the cost of relists. Requires `metrics: full`.",
             Look.STACK,
             Unit.BYTE_RATE,
             _by_watch(_rate("watchslo_list_bytes_total")),
         ),
         Panel(
-            "How long lists took",
-            "Median and P99 of lists with all their pages, by strategy, in the hour before each point. `tail` lists "
-            "nothing: it only learns the revision.",
+            "List duration",
+            "Median and P99 duration of complete lists in the preceding hour, by strategy. `tail` lists no objects: it "
+            "only reads the revision.",
             Look.LINES,
             Unit.SECONDS,
             tuple(
@@ -311,8 +309,8 @@ TRAFFIC = Section(
             high_is_bad(5, 30),
         ),
         Panel(
-            "Objects listed",
-            "Objects that came with lists, in pages or streamed. Needs `metrics: full`.",
+            "Listed objects",
+            "Objects received in lists, in pages or streamed. Requires `metrics: full`.",
             Look.STACK,
             Unit.COUNT,
             (
@@ -322,7 +320,7 @@ TRAFFIC = Section(
         ),
         Panel(
             "Requests by kind",
-            "Requests that watchslo makes, by what for and how they were answered: what it costs, and who refuses it.",
+            "Requests of watchslo per second, by kind and status code of the response.",
             Look.STACK,
             Unit.REQUESTS,
             (
@@ -338,7 +336,7 @@ TRAFFIC = Section(
 BOARD = Board(
     "watchslo-protocol",
     "Watch protocol",
-    "How watches open, end and start over, and what was not told meanwhile.",
+    "Opens, closes, relists and gaps of watches.",
     VARIABLES,
-    (NOW, STARTING_OVER, STREAMS, TRAFFIC),
+    (NOW, RELISTS, WATCHES, TRAFFIC),
 )

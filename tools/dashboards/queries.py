@@ -1,4 +1,4 @@
-"""What a dashboard's file asks, with Grafana's variables replaced: to prove that it is answered, and to draw it."""
+"""Reads the queries of a dashboard file and replaces Grafana's variables, for tests and for drawings."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -12,38 +12,40 @@ Json = Mapping[str, Any]
 
 
 def queries(dashboard: Json, values: Mapping[str, str] = DEFAULTS) -> list[tuple[str, str]]:
-    """Every panel's title with each of its queries, for all clusters, apiservers, watches and instances.
+    """Return (panel title, query) for all queries, with all clusters, apiservers, watches and instances selected.
 
-    `values` are those of Grafana's own variables, such as `__rate_interval` (a Prometheus duration), or of a choice.
+    `values` sets Grafana's own variables, such as `__rate_interval` (a Prometheus duration), or overrides a selection.
 
     Raises:
-        KeyError: for a variable that the dashboard does not have.
+        KeyError: if a query uses an unknown variable.
     """
-    known = choices(dashboard) | dict(values)
+    known = all_values(dashboard) | dict(values)
     return [(panel["title"], fill(target["expr"], known)) for panel in panels(dashboard) for target in panel["targets"]]
 
 
 def variables(dashboard: Json) -> list[tuple[str, str]]:
-    """Every variable's name with the series that it takes its choices from."""
-    known = choices(dashboard)
-    found = [(variable["name"], LABEL_VALUES.fullmatch(variable["definition"])) for variable in _asked_for(dashboard)]
+    """Return (name, selector) of each variable; the selector is of the series whose labels are offered."""
+    known = all_values(dashboard)
+    found = [
+        (variable["name"], LABEL_VALUES.fullmatch(variable["definition"])) for variable in _query_variables(dashboard)
+    ]
     return [(name, fill(match["selector"], known)) for name, match in found if match]
 
 
 def panels(dashboard: Json) -> Iterator[dict[str, Any]]:
-    """All that ask something, in their order."""
+    """Yield the panels that have queries, in their order."""
     return (panel for panel in dashboard["panels"] if panel["type"] != "row")
 
 
-def choices(dashboard: Json) -> dict[str, str]:
-    """What stands for each variable while nothing is chosen."""
-    return {variable["name"]: variable["allValue"] for variable in _asked_for(dashboard)}
+def all_values(dashboard: Json) -> dict[str, str]:
+    """Return the value of each variable while All is selected."""
+    return {variable["name"]: variable["allValue"] for variable in _query_variables(dashboard)}
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """The text with `$name` and `${name}` replaced."""
+    """Replace `$name` and `${name}` in a text."""
     return VARIABLE.sub(lambda match: values[match[1] or match[2]], text)
 
 
-def _asked_for(dashboard: Json) -> Iterator[dict[str, Any]]:
+def _query_variables(dashboard: Json) -> Iterator[dict[str, Any]]:
     return (variable for variable in dashboard["templating"]["list"] if variable["type"] == "query")

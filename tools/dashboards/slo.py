@@ -1,4 +1,4 @@
-"""Watch SLO: is it kept now, what is left of its budget, and which resource is the worst."""
+"""Dashboard "Watch SLO": the current P99, the remaining error budget, and the worst watches."""
 
 from tools.dashboards.panels import (
     LATE,
@@ -29,9 +29,9 @@ BUDGET_LEFT = "apiserver_resource:watchslo_error_budget:remaining_ratio"
 GOOD_MINUTES = "apiserver_resource:watchslo_good_windows:ratio_increase1d"
 COVERAGE = "apiserver_resource:watchslo_judged_windows:ratio_increase1d"
 BURN_WINDOWS = ("1h", "6h", "1d", "3d")
-BURN = high_is_bad(1, 6)  # spends the budget just by the period's end; pages
+BURN = high_is_bad(1, 6)  # spends the budget in exactly the period; pages
 BUDGET = low_is_bad(0, 0.25)
-MINUTES = low_is_bad(0.99, 0.999)  # the default objective, and a tenth of its budget's tenfold
+MINUTES = low_is_bad(0.99, 0.999)  # ten times the default error budget, and the default objective
 
 
 def _p99(bound: str, by: str = "") -> str:
@@ -66,63 +66,62 @@ NOW = Section(
     (
         _number(
             "P99",
-            "P99 of ApiserverTimeSpan in the last minute: from the commit of a change to the arrival of its event. "
-            "That of the worst watch chosen; the objective is 1 s unless configured.",
+            "P99 of ApiserverTimeSpan in the last minute, for the worst selected watch: from the commit of a change to "
+            "the arrival of its event. The default threshold is 1 s.",
             Unit.SECONDS,
             _p99("estimate"),
             LATE,
         ),
         _number(
             "Proven late",
-            "Share of events whose whole interval lies beyond their threshold: late beyond doubt, "
-            "whatever the threshold of each watch.",
+            "Share of events that are proven late: their whole interval lies above the threshold of their watch.",
             Unit.SHARE,
             f"{_proven('beyond')} / sum (rate(watchslo_slo_events_total{{{OF_WATCHES}}}[$__rate_interval]))",
             LATE_SHARE,
         ),
         _number(
-            "Budget left",
-            "Share of the error budget that the worst watch has left for the objective's period; below 0 the "
-            "objective is missed. Needs the recording rules of `watchslo rules`.",
+            "Remaining budget",
+            "Share of the error budget that the worst watch has left in the period of its objective; below 0 the "
+            "objective is missed. Requires the recording rules of `watchslo rules`.",
             Unit.SHARE,
             f"min ({BUDGET_LEFT}{{{RECORDED}}})",
             BUDGET,
         ),
         _number(
             "Burn rate, 1 h",
-            "How many times faster than allowed the worst watch spent its error budget in the last hour: at 1 "
-            "it lasts just for the period. Needs the recording rules.",
+            "Burn rate of the worst watch in the last hour: at 1 the error budget lasts exactly for the period. "
+            "Requires the recording rules.",
             Unit.TIMES,
             _burn("1h"),
             BURN,
         ),
         _number(
             "Good minutes, 1 d",
-            "Share of the judged minutes of the last day whose P99 was within the threshold, for the worst watch. "
-            "Needs the recording rules.",
+            "Share of the judged minutes of the last day with P99 within the threshold, for the worst watch. "
+            "Requires the recording rules.",
             Unit.SHARE,
             f"min ({GOOD_MINUTES}{{{RECORDED}}})",
             MINUTES,
         ),
         _number(
-            "Watches not open",
-            "Watches that are not open at this moment. One that reopens is seen here for a second or two.",
+            "Closed watches",
+            "Watches that are closed now. A watch that reopens is counted for a second or two.",
             Unit.COUNT,
             f"sum (1 - watchslo_watch_up{{{OF_WATCHES}}})",
             NONE_IS_GOOD,
         ),
         _number(
-            "Stalled",
-            "Watches from which events are withheld, or whose cache in the apiserver is frozen. Nothing can be "
-            "measured of them, so P99 does not tell.",
+            "Stalled watches",
+            "Watches that do not receive their events, or whose apiserver cache is frozen. P99 does not include them: "
+            "without events there is nothing to measure.",
             Unit.COUNT,
             f"sum (watchslo_watch_stalled{{{OF_WATCHES}}})",
             NONE_IS_GOOD,
         ),
         _number(
-            "Events behind P99",
-            "Events of the last minute that the quantiles stand on, of all watches chosen. With fewer than a "
-            "hundred a watch, P99 is that of one or two events.",
+            "Samples of P99",
+            "Events measured in the last minute, of all selected watches. With fewer than 100 per watch, P99 depends "
+            "on one or two events.",
             Unit.COUNT,
             f'sum (watchslo_apiserver_timespan_window_events{{{OF_WATCHES}, window="1m"}})',
             (Step(None, "orange"), Step(100, "green")),
@@ -131,12 +130,12 @@ NOW = Section(
 )
 
 LATENCY = Section(
-    "How late",
+    "Latency",
     (
         Panel(
-            "P50, P90 and P99 of all watches chosen",
-            "Quantiles of ApiserverTimeSpan, from the histogram, so that they hold for any choice of watches and "
-            "instances. The threshold is the smallest in force.",
+            "P50, P90 and P99 of all selected watches",
+            "Quantiles of ApiserverTimeSpan from the histogram, valid for any selection of watches and instances. The "
+            "threshold is the smallest in force.",
             Look.LINES,
             Unit.SECONDS,
             (
@@ -150,9 +149,9 @@ LATENCY = Section(
             width=12,
         ),
         Panel(
-            "P99 of the worst watch, with its bounds",
-            "The worst P99 of the last minute. Its true value lies between the two bounds, which need no "
-            "statistics: they are the worst of all watches' bounds. Choose one watch to see its own.",
+            "P99 bounds of the worst watch",
+            "The worst P99 of the last minute. The true value lies between the bounds, which are proven without "
+            "statistics. Each line is the maximum over all selected watches; select one watch to see its own.",
             Look.LINES,
             Unit.SECONDS,
             tuple(Target(_p99(bound), bound) for bound in ("lower", "estimate", "upper")),
@@ -161,8 +160,8 @@ LATENCY = Section(
         ),
         Panel(
             "P99 by watch",
-            "P99 of the last minute of each watch, as the instance estimates it that sees it worst. A gap means "
-            "no events, or all of them faster than a tick's round trip.",
+            "P99 of the last minute by watch: the highest estimate of all instances. A gap means no events, or only "
+            "events faster than the round trip of a tick.",
             Look.LINES,
             Unit.SECONDS,
             (Target(_p99("estimate", WATCH_LABELS), WATCH_LEGEND),),
@@ -170,8 +169,8 @@ LATENCY = Section(
             width=12,
         ),
         Panel(
-            "Histogram",
-            "All events by how late they came, over time. Two bands mean two ways to you, such as two apiservers.",
+            "Latency histogram",
+            "Events by latency over time. Two bands mean two paths, for example two apiservers.",
             Look.HEATMAP,
             Unit.SECONDS,
             (Target(f"sum by (le) (increase({TIMESPAN}_bucket{{{OF_WATCHES}}}[$__rate_interval]))", "{{le}}"),),
@@ -180,8 +179,8 @@ LATENCY = Section(
         ),
         Panel(
             "P99 by hop",
-            "Where the time goes: creation to etcd, etcd to the apiserver's cache, cache to you. Measured only "
-            "while a watch is late, or with `hops: true`.",
+            "P99 by part of the path: creation to etcd, etcd to the cache of the apiserver, cache to client. Measured "
+            "only while a watch is late, or with `hops: true`.",
             Look.LINES,
             Unit.SECONDS,
             (
@@ -194,8 +193,8 @@ LATENCY = Section(
         ),
         Panel(
             "P99 from creation to watch",
-            "From creationTimestamp to the arrival of ADDED events, the clocks' offset removed: with admission and "
-            "etcd, so it is longer. Only where creation timestamps are measured.",
+            "From creationTimestamp to the arrival of ADDED events, corrected for the clock offset. It includes "
+            "admission and etcd, so it is longer. Only for watches with creation timestamps.",
             Look.LINES,
             Unit.SECONDS,
             (
@@ -207,9 +206,9 @@ LATENCY = Section(
             LATE,
         ),
         Panel(
-            "Why, as far as can be told",
-            "1 while watchslo names this as the cause of late watches; docs/causes.md says what each means. The "
-            "names of watches and apiservers are in its page and its log.",
+            "Active causes",
+            "1 while watchslo reports this cause of lateness; docs/causes.md explains each cause. The affected "
+            "watches and apiservers are on the status page and in the log.",
             Look.STACK,
             Unit.COUNT,
             (Target(f"max by (cluster, cause) (watchslo_cause_active{{{OF_INSTANCES}}})", "{{cluster}} {{cause}}"),),
@@ -223,25 +222,25 @@ OBJECTIVE = Section(
     (
         Panel(
             "Burn rate",
-            "How many times faster than allowed the worst watch spends its budget, over four windows: 14.4 over 1 h "
-            "and 6 over 6 h page, 3 over 1 d and 1 over 3 d warn. Needs the recording rules.",
+            "Burn rate of the worst watch over four windows. At the default objective, 14.4 over 1 h and 6 over 6 h "
+            "page; 3 over 1 d and 1 over 3 d warn. Requires the recording rules.",
             Look.LINES,
             Unit.TIMES,
             tuple(Target(_burn(window), window) for window in BURN_WINDOWS),
             BURN,
         ),
         Panel(
-            "Error budget left, by watch",
-            "Share of the budget of late events that is left for the objective's period. Needs the recording rules.",
+            "Remaining error budget by watch",
+            "Share of the error budget that is left in the period of the objective. Requires the recording rules.",
             Look.LINES,
             Unit.SHARE,
             (Target(f"min by ({WATCH_LABELS}) ({BUDGET_LEFT}{{{RECORDED}}})", WATCH_LEGEND),),
             BUDGET,
         ),
         Panel(
-            "Good minutes a day, by watch",
-            "Share of the judged minutes of the day before each point whose P99 was within the threshold. "
-            "Needs the recording rules.",
+            "Good minutes in 1 d by watch",
+            "Share of the judged minutes of the preceding day with P99 within the threshold. Requires the recording "
+            "rules.",
             Look.LINES,
             Unit.SHARE,
             (Target(f"min by ({WATCH_LABELS}) ({GOOD_MINUTES}{{{RECORDED}}})", WATCH_LEGEND),),
@@ -249,8 +248,8 @@ OBJECTIVE = Section(
         ),
         Panel(
             "Minutes by verdict",
-            "Minutes that were judged, of all watches: no_data had too few events, or the monitor itself was late. "
-            "One in which an event was proven to be withheld is bad.",
+            "Minutes of all watches by verdict. no_data: too few events, or the monitor itself was late. A minute in "
+            "which an event is proven to be withheld is bad.",
             Look.STACK,
             Unit.COUNT,
             tuple(
@@ -259,8 +258,8 @@ OBJECTIVE = Section(
             ),
         ),
         Panel(
-            "Events by proof",
-            "Events a second by what their interval proves of the threshold: within, beyond, or neither (uncertain).",
+            "Events by proven verdict",
+            "Events per second whose interval is proven to be within the threshold, beyond it, or neither (uncertain).",
             Look.STACK,
             Unit.EVENTS,
             tuple(
@@ -269,9 +268,9 @@ OBJECTIVE = Section(
             ),
         ),
         Panel(
-            "Coverage, by watch",
-            "Share of the last day's minutes that were judged at all. A good ratio over few judged minutes says "
-            "little. Needs the recording rules.",
+            "Coverage by watch",
+            "Share of the minutes of the last day that were judged. With low coverage, the ratio of good minutes is "
+            "not representative. Requires the recording rules.",
             Look.LINES,
             Unit.SHARE,
             (Target(f"min by ({WATCH_LABELS}) ({COVERAGE}{{{RECORDED}}})", WATCH_LEGEND),),
@@ -279,8 +278,8 @@ OBJECTIVE = Section(
         ),
         Panel(
             "Worst watches",
-            "Each watch over the time shown, the slowest first: P99 from the histogram, the share proven late, its "
-            "events, and what is left of its budget and of its day.",
+            "All watches over the displayed range, the slowest first: P99 from the histogram, share of events proven "
+            "late, events per second, burn rate, remaining budget and good minutes.",
             Look.TABLE,
             Unit.SECONDS,
             (
@@ -293,7 +292,7 @@ OBJECTIVE = Section(
                     Unit.EVENTS,
                 ),
                 Target(_burn("1h", WATCH_LABELS), "Burn rate, 1 h", Unit.TIMES),
-                Target(f"min by ({WATCH_LABELS}) ({BUDGET_LEFT}{{{RECORDED}}})", "Budget left", Unit.SHARE),
+                Target(f"min by ({WATCH_LABELS}) ({BUDGET_LEFT}{{{RECORDED}}})", "Remaining budget", Unit.SHARE),
                 Target(f"min by ({WATCH_LABELS}) ({GOOD_MINUTES}{{{RECORDED}}})", "Good minutes, 1 d", Unit.SHARE),
             ),
             LATE,
@@ -305,7 +304,7 @@ OBJECTIVE = Section(
 BOARD = Board(
     "watchslo-slo",
     "Watch SLO",
-    "How late watch events are, against the objective. Budget, burn rate and good minutes need the recording rules.",
+    "Lateness of watch events against the objective. Budget, burn rate and good minutes require the recording rules.",
     VARIABLES,
     (NOW, LATENCY, OBJECTIVE),
 )

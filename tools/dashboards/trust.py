@@ -1,4 +1,4 @@
-"""Can I trust it?: whether the clock ticks, how finely it cuts, and whether the monitor itself keeps up."""
+"""Dashboard "Can I trust this?": the revision clock, the resolution of measurements, and the load of the monitor."""
 
 from tools.dashboards.panels import (
     ALL_OR_NOTHING,
@@ -31,7 +31,7 @@ LAG = high_is_bad(0.05, 0.25)
 SOME = high_is_bad(0.01, 0.1)
 
 WATCHSLO = f"and on (cluster, job, instance) watchslo_build_info{{{OF_INSTANCES}}}"
-"""Keeps, of what every scraped process exposes, that of watchslo."""
+"""Restricts metrics that every process exposes to those of watchslo."""
 
 
 def _number(title: str, description: str, expr: str, thresholds: tuple[Step, ...], unit: Unit = Unit.COUNT) -> Panel:
@@ -51,45 +51,43 @@ NOW = Section(
     (
         _number(
             "Instances",
-            "Instances of watchslo that are scraped.",
+            "Instances of watchslo that Prometheus scrapes.",
             f"count (watchslo_build_info{{{OF_INSTANCES}}})",
             ALL_OR_NOTHING,
         ),
         _number(
-            "Ticks a second",
-            "Ticks of the revision clock that succeeded, of all instances: two a second each. Without them nothing can "
-            "be dated.",
+            "Ticks per second",
+            "Successful ticks of the revision clock, of all instances: about two per second each. Without ticks no "
+            "event can be measured.",
             f'sum (rate(watchslo_clock_ticks_total{{{OF_APISERVERS}, result="ok"}}[$__rate_interval]))',
             low_is_bad(0.2, 1),
             Unit.REQUESTS,
         ),
         _number(
             "Commit interval",
-            "Width of the newest interval that two ticks cut, the widest of all: the commit of a single event is "
-            "known to no better than this.",
+            "Width of the newest interval between two ticks, of the widest clock. The commit time of a single event is "
+            "known to this precision.",
             f"max (watchslo_clock_interval_seconds{{{OF_INSTANCES}}})",
             high_is_bad(2, 5),
             Unit.SECONDS,
         ),
         _number(
             "Storage proven",
-            "1 if the revisions of every apiserver are known to be etcd's. With k3s and others they are not, and "
-            "latencies are unproven.",
+            "1 if the storage of every apiserver is known to be etcd. With other storage (k3s) latencies are unproven.",
             f"min (watchslo_storage_proven{{{OF_APISERVERS}}})",
             ALL_OR_NOTHING,
         ),
         _number(
-            "Tainted",
-            "Share of the time shown in which the monitor was too late itself to blame anybody. What arrived then is "
-            "left out.",
+            "Tainted time",
+            "Share of the displayed range in which watchslo itself was late. Events received then are not measured.",
             f"sum (rate(watchslo_tainted_seconds_total{{{OF_INSTANCES}}}[$__range])) "
             f"/ count (watchslo_build_info{{{OF_INSTANCES}}})",
             SOME,
             Unit.SHARE,
         ),
         _number(
-            "Unmeasured",
-            "Share of the events received in the time shown that are no sample.",
+            "Unmeasured events",
+            "Share of the received events that did not become samples, in the displayed range.",
             f"sum (rate(watchslo_unmeasured_events_total{{{OF_WATCHES}}}[$__range])) "
             f"/ sum (rate(watchslo_watch_events_total{{{OF_WATCHES}}}[$__range]))",
             SOME,
@@ -97,15 +95,15 @@ NOW = Section(
         ),
         _number(
             "Judged minutes",
-            "Share of the minutes in the time shown that could be judged, of all watches. Idle watches have none.",
+            "Share of judged minutes in the displayed range, of all watches. Idle watches have none.",
             f'sum (rate(watchslo_slo_windows_total{{{OF_WATCHES}, verdict=~"good|bad"}}[$__range])) '
             f"/ sum (rate(watchslo_slo_windows_total{{{OF_WATCHES}}}[$__range]))",
             low_is_bad(0.1, 0.5),
             Unit.SHARE,
         ),
         _number(
-            "Configuration in force",
-            "1 if every instance runs with its newest configuration; 0 if one was refused and the one before it stays.",
+            "Configuration loaded",
+            "1 if every instance runs its newest configuration; 0 if an instance refused it and keeps the old one.",
             f"min (watchslo_config_last_reload_successful{{{OF_INSTANCES}}})",
             ALL_OR_NOTHING,
         ),
@@ -113,11 +111,11 @@ NOW = Section(
 )
 
 CLOCK = Section(
-    "The revision clock",
+    "Revision clock",
     (
         Panel(
             "Ticks by result",
-            "Ticks a second: ok, slow (no answer within a second; the next one goes another way) or failed.",
+            "Ticks per second: ok, slow (no answer within a second; the next tick uses another apiserver) or failed.",
             Look.STACK,
             Unit.REQUESTS,
             (
@@ -129,8 +127,8 @@ CLOCK = Section(
             ),
         ),
         Panel(
-            "Round trip of the ticks",
-            "Nothing shorter is resolved. Over half of the threshold, late and in time cannot be told apart.",
+            "Round trip of ticks",
+            "Shorter latencies are not resolved. Above half of the threshold, lateness cannot be judged.",
             Look.LINES,
             Unit.SECONDS,
             tuple(
@@ -142,8 +140,8 @@ CLOCK = Section(
             CLOSE_TO_LATE,
         ),
         Panel(
-            "Ticks' round trips",
-            "All ticks by their round trip. A second band is a second way, or a proxy that is asleep now and then.",
+            "Round trip histogram",
+            "Ticks by round trip. A second band is a second path, or a proxy that stalls at times.",
             Look.HEATMAP,
             Unit.SECONDS,
             (Target(f"sum by (le) (increase({TICKS}_bucket{{{OF_APISERVERS}}}[$__rate_interval]))", "{{le}}"),),
@@ -151,8 +149,8 @@ CLOCK = Section(
         ),
         Panel(
             "Width of the commit interval",
-            "Width of the newest interval that the ticks cut, about half a second. The wider, the fewer quantiles "
-            "are resolved.",
+            "Width of the newest interval between ticks, about half a second. The wider it is, the fewer quantiles are "
+            "resolved.",
             Look.LINES,
             Unit.SECONDS,
             (
@@ -164,9 +162,9 @@ CLOCK = Section(
             high_is_bad(2, 5),
         ),
         Panel(
-            "Offset of the apiservers' clocks",
-            "Interval that holds the apiserver's wall clock minus ours. Only creation timestamps need it; latencies do "
-            "not. It is a second wide at first, and narrows.",
+            "Clock offset of apiservers",
+            "Bounds of the wall clock of the apiserver minus that of watchslo. Only creation timestamps depend on it. "
+            "The interval is a second wide at first and narrows.",
             Look.LINES,
             Unit.SECONDS,
             (
@@ -184,8 +182,8 @@ CLOCK = Section(
             high_is_bad(1, 5),
         ),
         Panel(
-            "Revisions",
-            "Revisions a second, of the whole storage: how busy etcd is. Below 0 it went back, as after a restore.",
+            "Revisions per second",
+            "Revisions per second of the whole storage: the write rate of etcd. Negative after a restore.",
             Look.LINES,
             Unit.EVENTS,
             (
@@ -199,11 +197,11 @@ CLOCK = Section(
 )
 
 SAMPLES = Section(
-    "What is measured",
+    "Samples",
     (
         Panel(
-            "Events measured and not",
-            "Events a second that became samples, and those that did not.",
+            "Measured and unmeasured events",
+            "Events per second that became samples, and those that did not, by reason.",
             Look.STACK,
             Unit.EVENTS,
             (
@@ -214,14 +212,14 @@ SAMPLES = Section(
                 ),
                 Target(
                     f"sum by (reason) (rate(watchslo_unmeasured_events_total{{{OF_WATCHES}}}[$__rate_interval]))",
-                    "not: {{reason}}",
+                    "unmeasured: {{reason}}",
                 ),
             ),
         ),
         Panel(
-            "Unresolved",
-            "Share of the events whose whole interval lies below the ticks' round trip: fast, and nobody can say how "
-            "fast. Needs `metrics: full`.",
+            "Unresolved events",
+            "Share of the samples whose whole interval is below the round trip of a tick: fast, but not resolved. "
+            "Requires `metrics: full`.",
             Look.LINES,
             Unit.SHARE,
             (
@@ -233,8 +231,8 @@ SAMPLES = Section(
             ),
         ),
         Panel(
-            "Audits that prove nothing",
-            "Audits that failed, or that proved nothing: while they do, a dead watch looks idle.",
+            "Inconclusive audits",
+            "Audits that failed or proved nothing. Without conclusive audits, a dead watch looks idle.",
             Look.STACK,
             Unit.COUNT,
             (
@@ -250,11 +248,12 @@ SAMPLES = Section(
 )
 
 MONITOR = Section(
-    "The monitor itself",
+    "Monitor",
     (
         Panel(
             "Loop lag",
-            "How late the monitor's own heartbeats were. What arrives while it lags is tainted, and left out.",
+            "Lateness of the heartbeats of watchslo. Events that arrive while the loop lags are tainted and not "
+            "measured.",
             Look.LINES,
             Unit.SECONDS,
             tuple(
@@ -267,8 +266,8 @@ MONITOR = Section(
             LAG,
         ),
         Panel(
-            "Tainted",
-            "Share of the time in which the monitor was too late itself to blame anybody.",
+            "Tainted time by instance",
+            "Share of time in which watchslo itself was late, by instance.",
             Look.LINES,
             Unit.SHARE,
             _instances(
@@ -278,7 +277,7 @@ MONITOR = Section(
         ),
         Panel(
             "CPU",
-            "Cores that each instance uses. Near its limit it is throttled, and lags.",
+            "Cores used by each instance. An instance near its CPU limit is throttled, and its loop lags.",
             Look.LINES,
             Unit.COUNT,
             _instances(f"rate(process_cpu_seconds_total[$__rate_interval]) {WATCHSLO}"),
@@ -286,7 +285,7 @@ MONITOR = Section(
         ),
         Panel(
             "Memory",
-            "Resident memory of each instance. It grows with watches and their events a second, and not with time.",
+            "Resident memory of each instance. It depends on the number of watches and the event rate, not on uptime.",
             Look.LINES,
             Unit.BYTES,
             _instances(f"process_resident_memory_bytes {WATCHSLO}"),
@@ -294,7 +293,7 @@ MONITOR = Section(
         ),
         Panel(
             "Scrape duration",
-            "How long Prometheus took for a scrape of each instance.",
+            "Duration of a scrape, by instance.",
             Look.LINES,
             Unit.SECONDS,
             _instances(f"scrape_duration_seconds {WATCHSLO}"),
@@ -302,15 +301,15 @@ MONITOR = Section(
         ),
         Panel(
             "Series",
-            "Samples in a scrape of each instance: at most 50 a watch with `metrics: basic`.",
+            "Samples in a scrape, by instance: at most 50 per watch with `metrics: basic`.",
             Look.LINES,
             Unit.COUNT,
             _instances(f"scrape_samples_scraped {WATCHSLO}"),
             high_is_bad(25_000, 100_000),
         ),
         Panel(
-            "Time since the configuration was loaded",
-            "It starts anew with each reload that succeeded. What was changed later than that is not in force.",
+            "Configuration age",
+            "Time since the last successful reload, by instance. Later changes of the file are not in force.",
             Look.LINES,
             Unit.SECONDS,
             _instances(
@@ -320,7 +319,7 @@ MONITOR = Section(
         ),
         Panel(
             "Requests to the apiserver",
-            "Requests a second of each instance: what it costs. `limits.requestsPerSecond` is a hard cap.",
+            "Requests per second by instance and apiserver. `limits.requestsPerSecond` is a hard limit.",
             Look.LINES,
             Unit.REQUESTS,
             (
@@ -334,7 +333,7 @@ MONITOR = Section(
         ),
         Panel(
             "Versions",
-            "Which code each instance runs.",
+            "Version, revision and Python version of the instances.",
             Look.TABLE,
             Unit.COUNT,
             (
@@ -351,8 +350,8 @@ MONITOR = Section(
 
 BOARD = Board(
     "watchslo-trust",
-    "Can I trust it?",
-    "Whether watchslo's own clock ticks, how finely it measures, and whether it keeps up.",
+    "Can I trust this?",
+    "State of the revision clock, resolution of the measurements, and load of watchslo.",
     VARIABLES,
     (NOW, CLOCK, SAMPLES, MONITOR),
 )

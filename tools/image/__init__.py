@@ -1,1 +1,1 @@
-"""The image: what it holds, and how it is built where there is no container engine and no base to pull."""
+"""The container image: its content, and a build that needs no container engine and pulls no base image."""

@@ -1,4 +1,4 @@
-"""`python -m tools.image [REVISION]` builds the image of this checkout, and prints its name, its id and its size."""
+"""`python -m tools.image [REVISION]` builds the image of this checkout and prints its name, id and size."""
 
 import sys
 
@@ -6,7 +6,7 @@ from tools.image.build import NAME, ImageError, build, size, unpacked
 
 
 def main() -> int:
-    """Says how large it is, or in one sentence why there is none."""
+    """Build the image; prints its size, or one sentence that says why the build failed."""
     try:
         image = build(sys.argv[1] if len(sys.argv) > 1 else "unknown")
         with unpacked(image) as root:

@@ -1,10 +1,10 @@
-"""Gathers what watchslo needs of the stage that installed it: all that the image will hold.
+"""Copies the files that watchslo needs at run time from the build stage to a folder: the content of the image.
 
-The Dockerfile runs it by the Python of the virtual environment that is to be gathered, and it needs nothing else:
+The Dockerfile runs it with the Python of the virtual environment to copy. It needs only the standard library:
 
     /opt/watchslo/bin/python rootfs.py /rootfs
 
-No shell comes along, no package manager, no compiler, and nothing that is setuid.
+The image gets no shell, no package manager, no compiler and no setuid files.
 """
 
 import compileall
@@ -18,15 +18,15 @@ from pathlib import Path
 from py_compile import PycInvalidationMode
 
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
-LOADER_CACHE = Path("/etc/ld.so.cache")  # where libraries are that lie in none of the loader's own folders
+LOADER_CACHE = Path("/etc/ld.so.cache")  # locations of libraries outside of the default folders of the loader
 WRITTEN = {
     "etc/passwd": "root:x:0:0::/:/none\nnobody:x:65534:65534::/:/none\n",
     "etc/group": "root:x:0:\nnogroup:x:65534:\n",
     "etc/nsswitch.conf": "hosts: files dns\n",
 }
-MOUNTED_UPON = ("dev", "proc", "sys")
+MOUNT_POINTS = ("dev", "proc", "sys")
 
-# What of the standard library nobody here imports, and what packages test themselves with.
+# Parts of the standard library that watchslo does not import, and tests of packages.
 UNUSED = shutil.ignore_patterns(
     *("__pycache__", "config-*", "dist-packages", "ensurepip", "idlelib", "lib2to3", "pydoc_data"),
     *("site-packages", "sitecustomize.py", "test", "tests", "tkinter", "turtledemo"),
@@ -35,7 +35,7 @@ UNTESTED = shutil.ignore_patterns("__pycache__", "tests")
 
 
 def main(root: Path) -> None:
-    """Fills the folder, which must not be there yet; things lie in it where they lie here."""
+    """Fill a folder, which must not exist yet; files keep their paths."""
     environment = Path(sys.prefix)
     _skeleton(root)
     _copy_tree(root, Path(sysconfig.get_path("stdlib")), UNUSED)
@@ -47,8 +47,8 @@ def main(root: Path) -> None:
     libraries = _libraries([interpreter, *(Path("/") / path.relative_to(root) for path in root.rglob("*.so*"))])
     _copy(root, [interpreter, CERTIFICATES, LOADER_CACHE, *libraries])
     if shutil.which("dpkg-query"):
-        _tell_packages(root, [interpreter.resolve(), *libraries])
-    # By their hash, which nobody checks: files of an image do not change, but their times might.
+        _record_packages(root, [interpreter.resolve(), *libraries])
+    # Unchecked hashes: the files of an image do not change, but their times may.
     compileall.compile_dir(
         root,
         maxlevels=100,
@@ -60,11 +60,11 @@ def main(root: Path) -> None:
 
 
 def _skeleton(root: Path) -> None:
-    """The root's own links, such as /lib64, and what every program expects there."""
+    """Create the links of the root, such as /lib64, and the files and folders that every program expects."""
     for name, text in WRITTEN.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
-    for name in MOUNTED_UPON:
+    for name in MOUNT_POINTS:
         (root / name).mkdir()
     (root / "tmp").mkdir()
     (root / "tmp").chmod(0o1777)
@@ -75,7 +75,7 @@ def _skeleton(root: Path) -> None:
 
 
 def _interpreter(environment: Path) -> Path:
-    """The path, outside of the virtual environment, that its `python` is a link to."""
+    """Return the interpreter outside of the virtual environment to which its `python` links."""
     path = environment / "bin" / "python"
     while path.is_relative_to(environment):
         path = path.parent / path.readlink()
@@ -83,29 +83,29 @@ def _interpreter(environment: Path) -> Path:
 
 
 def _libraries(programs: Iterable[Path]) -> list[Path]:
-    """All that the loader opens for them, and the loader itself."""
-    told = _said("ldd", *map(str, programs))
-    return [Path(name) for name in sorted(set(re.findall(r"(/\S+) \(0x[0-9a-f]+\)$", told, re.MULTILINE)))]
+    """Return the shared libraries of these programs, and the loader itself."""
+    listed = _output("ldd", *map(str, programs))
+    return [Path(name) for name in sorted(set(re.findall(r"(/\S+) \(0x[0-9a-f]+\)$", listed, re.MULTILINE)))]
 
 
-def _tell_packages(root: Path, files: Iterable[Path]) -> None:
-    """Says of which packages these are, where scanners look in an image without dpkg, and under which licence."""
+def _record_packages(root: Path, files: Iterable[Path]) -> None:
+    """Record the Debian packages and licences of these files where scanners expect them in an image without dpkg."""
     bare = {str(path).removeprefix("/usr") for path in files}
-    told = _said("dpkg-query", "--search", *sorted(bare), *sorted(f"/usr{name}" for name in bare))
-    for package in sorted(set(re.findall(r"^([a-z0-9][a-z0-9+.-]+)(?::\w+)?: /", told, re.MULTILINE))):
+    found = _output("dpkg-query", "--search", *sorted(bare), *sorted(f"/usr{name}" for name in bare))
+    for package in sorted(set(re.findall(r"^([a-z0-9][a-z0-9+.-]+)(?::\w+)?: /", found, re.MULTILINE))):
         note = root / "var/lib/dpkg/status.d" / package
         note.parent.mkdir(parents=True, exist_ok=True)
-        note.write_text(_said("dpkg-query", "--status", package))
+        note.write_text(_output("dpkg-query", "--status", package))
         _copy(root, Path("/usr/share/doc", package).glob("copyright"))
 
 
-def _said(*command: str) -> str:
-    """What a program answers, also where it does not know all that it is asked for."""
+def _output(*command: str) -> str:
+    """Return the standard output of a program, even if it fails: dpkg-query does not know every file."""
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout  # noqa: S603
 
 
 def _copy(root: Path, paths: Iterable[Path]) -> None:
-    """Puts there what these paths lead to, under these very names."""
+    """Copy the targets of these paths under the names of the paths."""
     for path in paths:
         place = root / path.relative_to("/")
         place.parent.mkdir(parents=True, exist_ok=True)

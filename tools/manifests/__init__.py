@@ -1,1 +1,1 @@
-"""What deploy holds that is made from other things: rights and rules from configurations, and dashboards."""
+"""Generates files of `deploy/`: RBAC roles and rules from the configurations of the profiles, and dashboards."""

@@ -1,4 +1,4 @@
-"""Writes the files of deploy that are made from other things."""
+"""`python -m tools.manifests` writes the generated files of `deploy/`."""
 
 from tools.manifests.files import DEPLOY, files
 

@@ -1,1 +1,1 @@
-"""Pictures of the dashboards, drawn from what a real Prometheus answers; `make pictures` draws them."""
+"""Draws pictures of the dashboards from the data of a Prometheus; `make pictures` runs it."""

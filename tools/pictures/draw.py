@@ -1,6 +1,6 @@
-"""Draws a dashboard's file as Grafana lays it out, from what a Prometheus answers to its queries.
+"""Draws a dashboard in the layout of Grafana, with the data of a Prometheus.
 
-It knows the kinds of panels that our dashboards have, and no others.
+Only the panel types of the watchslo dashboards are supported.
 """
 
 import math
@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
 
-from tools.dashboards.queries import Json, choices, fill
+from tools.dashboards.queries import Json, all_values, fill
 from tools.pictures.prometheus import Prometheus, Range, Series
 from tools.pictures.units import write
 
@@ -39,15 +39,15 @@ LEGEND = re.compile(r"\{\{(\w+)\}\}")
 LEGEND_CHARACTERS_AN_INCH = 15
 LEGEND_LINES = 3
 TABLE_LINES = 9
-LABEL_WIDTH = 1.6  # of a table's columns of values
+LABEL_WIDTH = 1.6  # relative to a column of values
 MINUTES = (1, 2, 5, 10, 15, 30, 60, 120, 360, 720, 1440)
 MOST_TICKS = 6
 SMALL, NORMAL, LARGE = 7.0, 9.0, 19.0  # points
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """A series of a panel: what it is called, and where it comes from."""
+class DrawnSeries:
+    """A series of a panel with its legend, the index of its query, and its colour."""
 
     name: str
     target: int
@@ -56,8 +56,8 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What is looked at: where from, when, and with which values for Grafana's variables."""
+class View:
+    """The data of a picture: the source, the range, and the values of Grafana's variables."""
 
     prometheus: Prometheus
     span: Range
@@ -78,11 +78,11 @@ class Box:
 
 
 def draw(
-    dashboard: Json, prometheus: Prometheus, span: Range, rate_interval: float, chosen: Mapping[str, str]
+    dashboard: Json, prometheus: Prometheus, span: Range, rate_interval: float, selected: Mapping[str, str]
 ) -> Figure:
-    """The dashboard's picture over a time, with what is `chosen` of its variables."""
+    """Draw a dashboard over a range; `selected` sets values of its variables."""
     own = {"__rate_interval": f"{rate_interval:.0f}s", "__range": f"{span.end - span.start:.0f}s"}
-    look = Look(prometheus, span, choices(dashboard) | own | dict(chosen))
+    view = View(prometheus, span, all_values(dashboard) | own | dict(selected))
     rows = max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in dashboard["panels"])
     size = COLUMNS * COLUMN_INCHES, rows * ROW_INCHES + HEAD_INCHES
     figure = Figure(figsize=size, dpi=DPI, facecolor=PAPER)
@@ -96,11 +96,11 @@ def draw(
                 position["w"] * COLUMN_INCHES,
                 position["h"] * ROW_INCHES,
             ).inner(GAP_INCHES, GAP_INCHES, GAP_INCHES, GAP_INCHES)
-            _panel(figure, box, panel, look)
+            _panel(figure, box, panel, view)
     return figure
 
 
-def _panel(figure: Figure, box: Box, panel: Json, look: Look) -> None:
+def _panel(figure: Figure, box: Box, panel: Json, view: View) -> None:
     if panel["type"] == "row":
         _write(figure, box.inner(0.1, 0, 0, 0), f"▾ {panel['title']}", fontsize=11)
         return
@@ -108,23 +108,25 @@ def _panel(figure: Figure, box: Box, panel: Json, look: Look) -> None:
     canvas.add_patch(Rectangle((0, 0), 1, 1, facecolor=CANVAS, edgecolor=GRID, transform=canvas.transAxes))
     canvas.set_axis_off()
     _write(figure, box.inner(0.1, 0.07, 0, 0), panel["title"], fontsize=NORMAL)
-    shown = _asked(panel, look)
+    shown = _query(panel, view)
     if shown:
-        _KINDS[panel["type"]](figure, box, panel, shown, look.span)
+        _KINDS[panel["type"]](figure, box, panel, shown, view.span)
     else:
         canvas.text(0.5, 0.45, "No data", ha="center", va="center", color=FAINT, fontsize=12)
 
 
-def _asked(panel: Json, look: Look) -> list[Shown]:
-    """What the panel's queries give, without what is no number."""
-    found: list[Shown] = []
+def _query(panel: Json, view: View) -> list[DrawnSeries]:
+    """Run the queries of a panel; series without finite values are left out."""
+    found: list[DrawnSeries] = []
     for index, target in enumerate(panel["targets"]):
-        expr = fill(target["expr"], look.values)
-        answer = look.prometheus.at(expr, look.span.end) if target["instant"] else look.prometheus.over(expr, look.span)
-        for series in answer:
+        expr = fill(target["expr"], view.values)
+        result = view.prometheus.at(expr, view.span.end) if target["instant"] else view.prometheus.over(expr, view.span)
+        for series in result:
             if any(math.isfinite(value) for value in series.values):
                 name = _name(target["legendFormat"], series.labels)
-                found.append(Shown(name, index, series, _colour(panel, name) or PALETTE[len(found) % len(PALETTE)]))
+                found.append(
+                    DrawnSeries(name, index, series, _colour(panel, name) or PALETTE[len(found) % len(PALETTE)])
+                )
     return found
 
 
@@ -132,10 +134,10 @@ def _name(legend: str, labels: Mapping[str, str]) -> str:
     return " ".join(LEGEND.sub(lambda match: labels.get(match[1], ""), legend).split())
 
 
-# --- kinds of panels -------------------------------------------------------------------------------------------------
+# --- panel types ------------------------------------------------------------------------------------------------------
 
 
-def _number(figure: Figure, box: Box, panel: Json, shown: Sequence[Shown], span: Range) -> None:
+def _number(figure: Figure, box: Box, panel: Json, shown: Sequence[DrawnSeries], span: Range) -> None:
     series = shown[0].series
     last = next(value for value in reversed(series.values) if math.isfinite(value))
     colour = _threshold(panel, last)
@@ -156,16 +158,16 @@ def _number(figure: Figure, box: Box, panel: Json, shown: Sequence[Shown], span:
     )
 
 
-def _graph(figure: Figure, box: Box, panel: Json, shown: Sequence[Shown], span: Range) -> None:
+def _graph(figure: Figure, box: Box, panel: Json, shown: Sequence[DrawnSeries], span: Range) -> None:
     axes = _plot(figure, box, panel, span, legend_rows=_legend(figure, box, shown))
     if "stacking" in panel["fieldConfig"]["defaults"]["custom"]:
         _stacked(axes, shown, span)
     else:
-        for one in shown:
-            times, values = _with_gaps(one.series, span)
-            marker = "o" if len(one.series.values) == 1 else None
-            axes.plot(times, values, color=one.colour, linewidth=1.0, marker=marker, markersize=3)
-    values = [value for one in shown for _, value in _finite(one.series)]
+        for drawn in shown:
+            times, values = _with_gaps(drawn.series, span)
+            marker = "o" if len(drawn.series.values) == 1 else None
+            axes.plot(times, values, color=drawn.colour, linewidth=1.0, marker=marker, markersize=3)
+    values = [value for drawn in shown for _, value in _finite(drawn.series)]
     low, high = axes.get_ylim()
     high = high if max(values) > 0 or min(values) < 0 else 1.0
     axes.set_ylim(low if min(values) < 0 else 0.0, high)
@@ -175,26 +177,26 @@ def _graph(figure: Figure, box: Box, panel: Json, shown: Sequence[Shown], span: 
                 axes.axhline(step["value"], color=COLOURS[step["color"]], linewidth=0.8, linestyle=(0, (6, 6)))
 
 
-def _stacked(axes: Axes, shown: Sequence[Shown], span: Range) -> None:
+def _stacked(axes: Axes, shown: Sequence[DrawnSeries], span: Range) -> None:
     points = round((span.end - span.start) / span.step) + 1
     times = [span.start + index * span.step for index in range(points)]
     floor = [0.0] * points
-    for one in shown:
-        known = {round((time - span.start) / span.step): value for time, value in _finite(one.series)}
+    for drawn in shown:
+        known = {round((time - span.start) / span.step): value for time, value in _finite(drawn.series)}
         top = [below + known.get(index, 0.0) for index, below in enumerate(floor)]
-        axes.fill_between(times, floor, top, color=one.colour, alpha=0.5, linewidth=0)
+        axes.fill_between(times, floor, top, color=drawn.colour, alpha=0.5, linewidth=0)
         if any(known.values()):
-            axes.plot(times, top, color=one.colour, linewidth=0.7)
+            axes.plot(times, top, color=drawn.colour, linewidth=0.7)
         floor = top
 
 
-def _heatmap(figure: Figure, box: Box, panel: Json, shown: Sequence[Shown], span: Range) -> None:
-    """Each bucket's own events: what Prometheus gives includes those of all smaller ones."""
-    ordered = sorted(shown, key=lambda one: float(one.series.labels["le"]))
+def _heatmap(figure: Figure, box: Box, panel: Json, shown: Sequence[DrawnSeries], span: Range) -> None:
+    """Draw a heatmap; buckets of Prometheus are cumulative, so each one is reduced by the next smaller one."""
+    ordered = sorted(shown, key=lambda drawn: float(drawn.series.labels["le"]))
     points = round((span.end - span.start) / span.step) + 1
     grid, below = [], [0.0] * points
-    for one in ordered:
-        known = {round((time - span.start) / span.step): value for time, value in _finite(one.series)}
+    for drawn in ordered:
+        known = {round((time - span.start) / span.step): value for time, value in _finite(drawn.series)}
         upto = [known.get(index, 0.0) for index in range(points)]
         grid.append([max(value - less, 0.0) or math.nan for value, less in zip(upto, below, strict=True)])
         below = upto
@@ -203,20 +205,20 @@ def _heatmap(figure: Figure, box: Box, panel: Json, shown: Sequence[Shown], span
     most = max((value for line in grid for value in line if not math.isnan(value)), default=1.0)
     axes.pcolormesh(edges, range(len(grid) + 1), grid, cmap="inferno", norm=LogNorm(min(0.1, most / 10), most))
     axes.set_yticks(range(1, len(ordered) + 1))
-    axes.set_yticklabels([write(float(one.series.labels["le"]), _unit(panel)) for one in ordered])
+    axes.set_yticklabels([write(float(drawn.series.labels["le"]), _unit(panel)) for drawn in ordered])
     axes.set_xlim(span.start, span.end)
     axes.grid(visible=False)
 
 
-def _table(figure: Figure, box: Box, panel: Json, shown: Sequence[Shown], _: Range) -> None:
-    """Lines joined by their labels, the worst of the first column first."""
+def _table(figure: Figure, box: Box, panel: Json, shown: Sequence[DrawnSeries], _: Range) -> None:
+    """Draw a table with one row per set of labels, sorted by the first column, descending."""
     columns = [target["legendFormat"] for target in panel["targets"]]
-    labels = sorted({label for one in shown for label in one.series.labels})
+    labels = sorted({label for drawn in shown for label in drawn.series.labels})
     units = [_unit_of_column(panel, column) for column in columns]
     lines: dict[tuple[str, ...], dict[int, float]] = {}
-    for one in shown:
-        key = tuple(one.series.labels.get(label, "") for label in labels)
-        lines.setdefault(key, {})[one.target] = one.series.values[0]
+    for drawn in shown:
+        key = tuple(drawn.series.labels.get(label, "") for label in labels)
+        lines.setdefault(key, {})[drawn.target] = drawn.series.values[0]
     ordered = sorted(lines.items(), key=lambda line: -line[1].get(0, -math.inf))[:TABLE_LINES]
     texts = [
         [*key, *(write(found[index], units[index]) if index in found else "" for index in range(len(columns)))]
@@ -232,7 +234,7 @@ def _table(figure: Figure, box: Box, panel: Json, shown: Sequence[Shown], _: Ran
             _write(figure, at, cell, fontsize=8, color=colour)
 
 
-_KINDS: dict[str, Callable[[Figure, Box, Json, Sequence[Shown], Range], None]] = {
+_KINDS: dict[str, Callable[[Figure, Box, Json, Sequence[DrawnSeries], Range], None]] = {
     "stat": _number,
     "timeseries": _graph,
     "heatmap": _heatmap,
@@ -240,7 +242,7 @@ _KINDS: dict[str, Callable[[Figure, Box, Json, Sequence[Shown], Range], None]] =
 }
 
 
-# --- parts -----------------------------------------------------------------------------------------------------------
+# --- helpers ----------------------------------------------------------------------------------------------------------
 
 
 def _axes(figure: Figure, box: Box) -> Axes:
@@ -276,25 +278,25 @@ def _minutes_between(span: Range) -> int:
     return next((step for step in MINUTES if minutes / step <= MOST_TICKS), MINUTES[-1])
 
 
-def _legend(figure: Figure, box: Box, shown: Sequence[Shown]) -> int:
-    """Writes the names below the graph, in as many lines as there is room for, and returns how many."""
+def _legend(figure: Figure, box: Box, shown: Sequence[DrawnSeries]) -> int:
+    """Write the legend below the graph in at most LEGEND_LINES lines; returns the number of lines."""
     room = int((box.width - 0.3) * LEGEND_CHARACTERS_AN_INCH)
-    lines: list[list[Shown]] = [[]]
+    lines: list[list[DrawnSeries]] = [[]]
     used = 0
-    for one in shown:
-        if used + len(one.name) + 4 > room and lines[-1]:
+    for drawn in shown:
+        if used + len(drawn.name) + 4 > room and lines[-1]:
             lines.append([])
             used = 0
-        lines[-1].append(one)
-        used += len(one.name) + 4
+        lines[-1].append(drawn)
+        used += len(drawn.name) + 4
     kept = lines[:LEGEND_LINES]
     for number, line in enumerate(kept):
         left = box.left + 0.15
         top = box.top + box.height - 0.17 * (len(kept) - number)
-        for one in line:
-            _write(figure, Box(left, top, 0, 0), "━", fontsize=SMALL, color=one.colour)
-            _write(figure, Box(left + 0.14, top, 0, 0), one.name, fontsize=SMALL)
-            left += (len(one.name) + 4) / LEGEND_CHARACTERS_AN_INCH
+        for drawn in line:
+            _write(figure, Box(left, top, 0, 0), "━", fontsize=SMALL, color=drawn.colour)
+            _write(figure, Box(left + 0.14, top, 0, 0), drawn.name, fontsize=SMALL)
+            left += (len(drawn.name) + 4) / LEGEND_CHARACTERS_AN_INCH
     hidden = sum(len(line) for line in lines[LEGEND_LINES:])
     if hidden:
         end = Box(box.left + box.width - 0.1, box.top + box.height - 0.17, 0, 0)
@@ -307,7 +309,7 @@ def _finite(series: Series) -> list[tuple[float, float]]:
 
 
 def _with_gaps(series: Series, span: Range) -> tuple[list[float], list[float]]:
-    """Its points, and a break where some are missing."""
+    """Return the points of a series, with a NaN where points are missing."""
     points = _finite(series)
     times, values = [points[0][0]], [points[0][1]]
     for (before, _), (time, value) in pairwise(points):
@@ -334,7 +336,7 @@ def _colour(panel: Json, name: str) -> str | None:
 
 
 def _override(panel: Json, name: str, what: str) -> Any:
-    """What the panel says of one series, or None."""
+    """Return the override of a panel for one series, or None."""
     changes = [
         change["value"]
         for override in panel["fieldConfig"]["overrides"]

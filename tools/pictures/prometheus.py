@@ -1,4 +1,4 @@
-"""Asks a Prometheus over HTTP."""
+"""A client of the HTTP API of Prometheus."""
 
 import json
 import urllib.error
@@ -13,7 +13,7 @@ TIMEOUT_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One series of an answer; `times` in Unix seconds."""
+    """A series of a result; `times` in Unix seconds."""
 
     labels: Mapping[str, str]
     times: tuple[float, ...]
@@ -22,7 +22,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A time to look at, in Unix seconds, and how far its points lie apart."""
+    """A time range in Unix seconds, and the distance of its points."""
 
     start: float
     end: float
@@ -36,27 +36,27 @@ class Prometheus:
     url: str
 
     def over(self, expr: str, span: Range) -> list[Series]:
-        """What the query gives over a time.
+        """Return the result of a range query.
 
         Raises:
             ValueError: if Prometheus refuses the query.
         """
-        found = self._ask("query_range", query=expr, start=span.start, end=span.end, step=span.step)
-        return [_series(one["metric"], one["values"]) for one in found]
+        found = self._get("query_range", query=expr, start=span.start, end=span.end, step=span.step)
+        return [_series(entry["metric"], entry["values"]) for entry in found]
 
     def at(self, expr: str, time: float) -> list[Series]:
-        """What the query gives at one time.
+        """Return the result of an instant query.
 
         Raises:
             ValueError: if Prometheus refuses the query.
         """
-        return [_series(one["metric"], [one["value"]]) for one in self._ask("query", query=expr, time=time)]
+        return [_series(entry["metric"], [entry["value"]]) for entry in self._get("query", query=expr, time=time)]
 
-    def _ask(self, kind: str, **query: str | float) -> list[dict[str, Any]]:
+    def _get(self, kind: str, **query: str | float) -> list[dict[str, Any]]:
         address = f"{self.url.rstrip('/')}/api/v1/{kind}?{urlencode(query)}"
         try:
-            with urllib.request.urlopen(address, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310 - the user names it
-                found: list[dict[str, Any]] = json.load(answer)["data"]["result"]
+            with urllib.request.urlopen(address, timeout=TIMEOUT_SECONDS) as response:  # noqa: S310 - the user gives the URL
+                found: list[dict[str, Any]] = json.load(response)["data"]["result"]
                 return found
         except urllib.error.HTTPError as error:
             raise ValueError(f"{query['query']}: {json.load(error)['error']}") from error

@@ -1,4 +1,4 @@
-"""Values as Grafana writes them."""
+"""Formats values as Grafana does."""
 
 import math
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """From `sizes` the largest that is no larger than the value names its part; then comes `tail`."""
+    """A unit: the largest of `sizes` up to the value gives the prefix; `tail` follows it."""
 
     sizes: tuple[tuple[float, str], ...]
     tail: str = ""
@@ -29,7 +29,7 @@ SCALES = {
 
 
 def write(value: float, unit: str) -> str:
-    """The value with its unit, in three digits."""
+    """Format a value with its unit, in three digits."""
     if not math.isfinite(value):
         return str(value)
     scale = SCALES[unit]

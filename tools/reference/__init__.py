@@ -1,1 +1,1 @@
-"""Writes what the documentation can take from the code: the reference, and a drawing."""
+"""Generates parts of the documentation from the code: the reference pages and a drawing."""

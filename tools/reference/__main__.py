@@ -1,4 +1,4 @@
-"""Writes `docs/reference/` and the drawing of the revision clock."""
+"""`python -m tools.reference` writes `docs/reference/` and the drawing of the revision clock."""
 
 from pathlib import Path
 
@@ -8,11 +8,11 @@ ROOT = Path(__file__).parents[2]
 
 
 def main() -> None:
-    """Writes each page where it belongs."""
-    for name, written in PAGES.items():
+    """Write all generated pages."""
+    for name, page in PAGES.items():
         path = ROOT / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(written())
+        path.write_text(page())
         print(path.relative_to(ROOT))
 
 

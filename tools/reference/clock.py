@@ -1,8 +1,8 @@
-"""The drawing of the revision clock: what two ticks prove of an event."""
+"""The drawing of the revision clock: how two ticks bound the commit of an event."""
 
 WIDTH, HEIGHT = 760, 280
-LINE = 120  # where time runs
-FIRST, SECOND, EVENT = (120, 160), (400, 440), 625  # when ticks were sent and answered, and the event arrived
+LINE = 120  # the height of the time axis
+FIRST, SECOND, EVENT = (120, 160), (400, 440), 625  # request and answer of two ticks, arrival of the event
 STYLE = """
   text { font: 14px sans-serif; fill: #24292f }
   .quiet { fill: #57606a }
@@ -24,7 +24,7 @@ STYLE = """
 
 
 def drawing() -> str:
-    """The drawing as SVG, readable on light and on dark pages."""
+    """Return the drawing as SVG, readable on light and dark pages."""
     parts = [
         _line(40, WIDTH - 30, LINE, "time"),
         _text(WIDTH - 30, LINE + 20, "our clock →", "quiet", "end"),
@@ -51,13 +51,13 @@ def _guides() -> tuple[int, int, int]:
     return FIRST[0], SECOND[1], EVENT
 
 
-def _tick(span: tuple[int, int], sent: str, answered: str, says: str) -> list[str]:
+def _tick(span: tuple[int, int], sent: str, answered: str, label: str) -> list[str]:
     begin, end = span
     return [
         f'<rect class="tick" x="{begin}" y="{LINE - 14}" width="{end - begin}" height="28" rx="3"/>',
         _text(begin, LINE - 22, sent, "", "middle"),
         _text(end, LINE - 22, answered, "", "middle"),
-        _text((begin + end) / 2, LINE - 52, says, "", "middle"),
+        _text((begin + end) / 2, LINE - 52, label, "", "middle"),
     ]
 
 

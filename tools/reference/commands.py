@@ -1,4 +1,4 @@
-"""The reference of the command line: what each command says of itself."""
+"""The reference of the command line: the help of each command."""
 
 import click
 
@@ -7,16 +7,16 @@ from watchslo.cli import commands
 INTRODUCTION = """\
 # The command line
 
-What `watchslo COMMAND --help` says; generated from the code by `make docs`. With
-[the plugin of kubectl](../howto/terminal.md#as-a-plugin-of-kubectl), `kubectl watchslo` is the same.
+The output of `watchslo COMMAND --help`; generated from the code by `make docs`. With
+[the kubectl plugin](../howto/terminal.md#as-a-plugin-of-kubectl), `kubectl watchslo` does the same.
 
-Every command exits with 2 where it cannot do what it should, and says why in one sentence on the standard error.
+If a command fails, it exits with 2 and prints the reason in one sentence to the standard error.
 """
 WIDTH = 100
 
 
 def page() -> str:
-    """The page, in Markdown."""
+    """Return the page as Markdown."""
     whole = click.Context(commands, info_name="watchslo", terminal_width=WIDTH, help_option_names=["-h", "--help"])
     sections = [f"## watchslo\n\n{_help(commands, whole)}"]
     for name in commands.list_commands(whole):

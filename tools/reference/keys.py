@@ -1,4 +1,4 @@
-"""The reference of the configuration: every key, what may stand there, and what holds without it."""
+"""The reference of the configuration: each key with its valid values and its default."""
 
 import re
 from collections.abc import Iterator
@@ -10,17 +10,18 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator
 from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 
-from watchslo.config import Between, Config, FromText, Listen, format_duration
+from watchslo.config.model import Config
+from watchslo.config.values import Between, FromText, Listen, format_duration
 
 INTRODUCTION = """\
 # All keys of the configuration
 
 Generated from the code by `make docs`. [configuration.md](../configuration.md) explains them with an example;
-`watchslo validate FILE` judges a file.
+`watchslo validate FILE` checks a file.
 
-Keys that hold other keys have a section of their own. A default of *none* means that nothing is set.
+Keys with nested keys have their own section. The default *none* means that the key is not set.
 """
-KINDS = {  # by what parses them
+KINDS = {  # by the name of the parsing function
     "duration": "a duration",
     "size": "a size",
     "share": "a share below 1",
@@ -31,17 +32,17 @@ KINDS = {  # by what parses them
     "namespace": "a namespace",
 }
 EXAMPLES = {"a duration": ", such as `1m30s`", "a size": ", such as `64Mi`", "a share below 1": ", such as `0.999`"}
-WORDS = {bool: "`true` \\| `false`", int: "a whole number", float: "a number", str: "a text"}
+TYPE_NAMES = {bool: "`true` \\| `false`", int: "a whole number", float: "a number", str: "a text"}
 UNIT_BYTES = {"Gi": 2**30, "Mi": 2**20, "Ki": 2**10, "": 1}
 
 
 def page() -> str:
-    """The page, in Markdown."""
+    """Return the page as Markdown."""
     return "\n".join([INTRODUCTION, *(_section(section, path) for section, path in PATHS.items())])
 
 
 def _paths() -> dict[type[BaseModel], str]:
-    """Each kind of mapping once, by where it stands first; the outer ones before those in them."""
+    """Return the path of each section class; outer sections come before nested ones."""
     paths: dict[type[BaseModel], str] = {Config: ""}
     waiting: list[type[BaseModel]] = [Config]
     for section in waiting:
@@ -51,11 +52,11 @@ def _paths() -> dict[type[BaseModel], str]:
                 many = "[]" if get_origin(field.annotation) is tuple else ""
                 paths[inner] = f"{paths[section]}.{_key(name, field)}{many}".removeprefix(".")
                 waiting.append(inner)
-    return dict(sorted(paths.items(), key=lambda one: one[1].split(".")[0] != one[1]))
+    return dict(sorted(paths.items(), key=lambda item: item[1].split(".")[0] != item[1]))
 
 
 def _section(section: type[BaseModel], path: str) -> str:
-    title = f"`{path}`" if path else "At the top"
+    title = f"`{path}`" if path else "Top level"
     return f"## {title}\n\n{_camel(section.__doc__ or '')}\n\n{_table(section)}"
 
 
@@ -70,7 +71,7 @@ def _key(name: str, field: FieldInfo) -> str:
 
 
 def _camel(docstring: str) -> str:
-    """As paragraphs, with the keys as a file has them."""
+    """Return the paragraphs of a docstring, with keys in the camel case of the file."""
     paragraphs = (" ".join(part.split()) for part in docstring.split("\n\n"))
     return re.sub(r"`(\w+)`", lambda match: f"`{to_camel(match[1])}`", "\n\n".join(paragraphs))
 
@@ -96,11 +97,11 @@ def _words(annotation: Any, metadata: tuple[Any, ...]) -> str:
         return f"a list: {_words(get_args(annotation)[0], ())}"
     limits = list(_limits(metadata))
     example = "" if limits else EXAMPLES.get(word or "", "")
-    return ", ".join([f"{word or WORDS.get(annotation, 'a text')}{example}", *limits])
+    return ", ".join([f"{word or TYPE_NAMES.get(annotation, 'a text')}{example}", *limits])
 
 
 def _bare(annotation: Any, metadata: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-    """Without `Annotated` and `| None`, and with what these wrap."""
+    """Remove `Annotated` and `| None` from a type; returns the type and the collected metadata."""
     if get_origin(annotation) is Annotated:
         inner, *more = get_args(annotation)
         return _bare(inner, (*metadata, *more))
@@ -112,18 +113,18 @@ def _bare(annotation: Any, metadata: tuple[Any, ...]) -> tuple[Any, tuple[Any, .
 
 
 def _parsed(metadata: tuple[Any, ...]) -> str:
-    """The name of what parses or judges a text."""
+    """Return the names of the functions that parse or validate a value."""
     names = []
-    for one in metadata:
-        if isinstance(one, BeforeValidator | AfterValidator):
-            function: Any = one.func.parse if isinstance(one.func, FromText) else one.func
+    for constraint in metadata:
+        if isinstance(constraint, BeforeValidator | AfterValidator):
+            function: Any = constraint.func.parse if isinstance(constraint.func, FromText) else constraint.func
             names.append(getattr(function, "__name__", ""))
     return " ".join(names)
 
 
 def _limits(metadata: tuple[Any, ...]) -> Iterator[str]:
-    for one in metadata:
-        match one:
+    for constraint in metadata:
+        match constraint:
             case AfterValidator(func=Between(shortest=shortest, longest=longest)):
                 yield f"`{shortest}` to `{longest}`"
             case Ge(ge=limit):
@@ -144,18 +145,18 @@ def _limits(metadata: tuple[Any, ...]) -> Iterator[str]:
 def _default(field: FieldInfo) -> str:
     value = field.get_default(call_default_factory=True)
     if field.is_required():
-        return "it is needed"
+        return "required"
     if isinstance(value, BaseModel):
-        return "theirs"
+        return "see the section"
     if isinstance(value, tuple) and not isinstance(value, Listen):
         return "the built-in resources" if value else "none"
     if value is None:
         return "none"
-    return f"`{_written(value, _parsed(_bare(field.annotation, tuple(field.metadata))[1]))}`"
+    return f"`{_formatted(value, _parsed(_bare(field.annotation, tuple(field.metadata))[1]))}`"
 
 
-def _written(value: Any, parsed: str) -> str:
-    """As a file has it."""
+def _formatted(value: Any, parsed: str) -> str:
+    """Return a value as written in the file."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Listen):
@@ -169,7 +170,7 @@ def _written(value: Any, parsed: str) -> str:
 
 
 def _section_in(annotation: Any) -> type[BaseModel] | None:
-    """The mapping that is meant, be it in a list, or optional."""
+    """Return the section class of a type, which may be optional or a list; None for other types."""
     candidates = (annotation, *get_args(annotation))
     return next((kind for kind in candidates if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
 

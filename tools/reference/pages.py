@@ -1,4 +1,4 @@
-"""All that `make docs` writes, by where it stands."""
+"""The pages that `make docs` writes, by path."""
 
 from collections.abc import Callable, Mapping
 

@@ -1,29 +1,30 @@
-"""Which list strategy informers should use, by what rehearsals of each have shown, and how long they may be away."""
+"""Recommends a list strategy for informers from the results of rehearsals, and explains their headroom."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median_low
 
-from watchslo.history.words import counted, duration
 from watchslo.monitor.rehearsal import Headroom, Rehearsal
+from watchslo.timeline.format import counted, duration
 from watchslo.watch import strategy
 from watchslo.watch.strategy import PAGE_SIZE
 
-LONG_SECONDS = 30.0  # of a list: apiservers try to keep 75 s of changes (k8s.io/apiserver, DefaultEventFreshDuration)
+LONG_SECONDS = 30.0  # for a list: apiservers aim to keep 75 s of changes (k8s.io/apiserver, DefaultEventFreshDuration)
 INFORMERS = tuple(made.name for made in (strategy.STREAM, strategy.PAGED, strategy.PARALLEL, strategy.CACHE))
-"""Those by which all objects become known, the best first."""
+"""The strategies that list all objects, the best first."""
 STREAM, PAGED, PARALLEL, CACHE = INFORMERS
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """All runs of one strategy with one resource, and the one that stands for them: the median of those synced."""
+    """All runs of one strategy with one resource."""
 
     strategy: str
     runs: tuple[Rehearsal, ...]
 
     @property
     def typical(self) -> Rehearsal:
+        """Return the run with the median time to synced, or the last run if none synced."""
         times = [run.synced for run in self.runs if run.synced is not None]
         if not times:
             return self.runs[-1]
@@ -47,26 +48,26 @@ class Outcome:
 
     @property
     def holds(self) -> bool:
-        """Whether each run was synced by this very strategy, without a 410."""
+        """Return whether each run synced with this strategy itself, without a fallback and without a 410."""
         return not self.expired and all(run.synced is not None and run.by == self.strategy for run in self.runs)
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What informers should use, or None where nothing of what was rehearsed is fit for them; and why, for people."""
+    """The strategy that informers should use, or None if no rehearsed one is suitable; `reason` is for people."""
 
     strategy: str | None
     reason: str
 
 
 def outcomes(runs: Sequence[Rehearsal]) -> dict[str, Outcome]:
-    """The runs of one resource by strategy, in the order in which they were first rehearsed."""
+    """Group the runs of one resource by strategy, in the order in which they were first rehearsed."""
     names = dict.fromkeys(run.strategy for run in runs)
     return {name: Outcome(name, tuple(run for run in runs if run.strategy == name)) for name in names}
 
 
 def advise(found: Mapping[str, Outcome]) -> Advice:
-    """The best strategy that holds; `parallel` goes before a `paged` whose list takes long."""
+    """Return the best strategy that holds; `parallel` is preferred to a `paged` that takes over `LONG_SECONDS`."""
     sound = [name for name in INFORMERS if name in found and found[name].holds]
     if not sound:
         return Advice(None, _why_none(found))
@@ -75,28 +76,29 @@ def advise(found: Mapping[str, Outcome]) -> Advice:
         chosen = PARALLEL
     sentences = [_WHY[chosen](found)]
     if 0 < found[chosen].typical.objects <= PAGE_SIZE:
-        sentences.append("With so few objects all of them cost about the same.")
+        sentences.append("With so few objects, all strategies cost about the same.")
     return Advice(chosen, " ".join([*sentences, *_remarks(found)]))
 
 
-def remembers(headroom: Headroom, found: Mapping[str, Outcome]) -> str:
-    """How long an informer may be away before it gets 410, and what that means for lists in pages.
+def headroom_sentence(headroom: Headroom, found: Mapping[str, Outcome]) -> str:
+    """Say how long an informer may be disconnected before it gets a 410, compared with the longest list.
 
-    Those need their first page's revision at the end; what holds for them holds for whoever resumes a watch.
+    A list in pages needs the revision of its first page at its end, as a client does that resumes a watch.
     """
     revisions = counted(headroom.revisions, "revision")
     if headroom.complete:
         return (
-            f"The apiserver dropped no change meanwhile: it remembers {_reach(headroom)} ({revisions}), and ever more."
+            f"The headroom is {_reach(headroom)} ({revisions}) and still grows: the apiserver dropped no change during "
+            "the rehearsals."
         )
     if headroom.about is None:
-        return f"The apiserver remembers {_reach(headroom)} ({revisions})."
-    away = f"A client that is away for more than about {duration(headroom.about)} ({revisions}) gets 410"
+        return f"The headroom is {_reach(headroom)} ({revisions})."
+    away = f"A client that is disconnected for more than about {duration(headroom.about)} ({revisions}) gets a 410"
     longest = _longest_list(found)
     if longest is None:
         return f"{away}."
     if longest >= headroom.about:
-        return f"{away}. The longest list took {duration(longest)}: a watch that opens after it is too late."
+        return f"{away}. The longest list took {duration(longest)}: a watch that opens after it gets a 410."
     return f"{away}. The longest list took {duration(longest)}, {_share(longest / headroom.about)} of that."
 
 
@@ -107,11 +109,11 @@ def _reach(headroom: Headroom) -> str:
 
 
 def _share(ratio: float) -> str:
-    return f"{ratio:.0%}" if ratio >= 0.01 else "less than 1%"  # noqa: PLR2004 - of a percent nobody needs parts
+    return f"{ratio:.0%}" if ratio >= 0.01 else "less than 1%"  # noqa: PLR2004 - parts of a percent do not matter
 
 
 def _longest_list(found: Mapping[str, Outcome]) -> float | None:
-    """Seconds until the slowest start of an informer was synced; None where none ever was."""
+    """Return the seconds until the slowest run of an informer was synced, or None if none was."""
     times = (run.synced for name in INFORMERS if name in found for run in found[name].runs)
     return max((synced for synced in times if synced is not None), default=None)
 
@@ -119,7 +121,7 @@ def _longest_list(found: Mapping[str, Outcome]) -> float | None:
 def _why_stream(found: Mapping[str, Outcome]) -> str:
     stream = found[STREAM]
     return (
-        f"One watch brought {_objects(stream)} in {_took(stream)} and goes on from there: no revision can expire in "
+        f"One watch brought {_objects(stream)} in {_took(stream)} and continues from there: no revision can expire in "
         f"between{_paged_instead(found)}."
     )
 
@@ -136,7 +138,7 @@ def _why_parallel(found: Mapping[str, Outcome]) -> str:
     parallel = found[PARALLEL]
     if PAGED in found and found[PAGED].holds:
         against = (
-            f"paged holds its revision for {_took(found[PAGED])}, and apiservers try to keep changes for 75 s only"
+            f"paged needs its revision for {_took(found[PAGED])}, while apiservers aim to keep only 75 s of changes"
         )
     else:
         against = "its watch opens at the first page, before the revision can expire" + _paged_instead(found)
@@ -148,10 +150,10 @@ def _why_parallel(found: Mapping[str, Outcome]) -> str:
 
 def _why_cache(found: Mapping[str, Outcome]) -> str:
     others = ", ".join(name for name in INFORMERS if name in found and not found[name].holds)
-    against = f"It is the only one that held ({others} did not)" if others else "It held"
+    against = f"Only this strategy worked ({others} did not)" if others else "This strategy worked"
     return (
-        f"{against}: {_objects(found[CACHE])} came at once in {_took(found[CACHE])}. But the cache of an apiserver may "
-        "answer from the past, above all where there are several of them."
+        f"{against}: {_objects(found[CACHE])} came in one answer in {_took(found[CACHE])}. But the cache of an "
+        "apiserver may be out of date, especially if there are several apiservers."
     )
 
 
@@ -160,23 +162,23 @@ _WHY = {STREAM: _why_stream, PAGED: _why_paged, PARALLEL: _why_parallel, CACHE: 
 
 def _why_none(found: Mapping[str, Outcome]) -> str:
     if not any(name in found for name in INFORMERS):
-        return "tail knows no objects: it is for those who need only changes, as watchslo itself does."
-    return " ".join(["By no strategy was each start synced without a 410.", *_remarks(found)])
+        return "tail lists no objects: it is for clients that need only changes, as watchslo itself does."
+    return " ".join(["No strategy synced in each run without a 410.", *_remarks(found)])
 
 
 def failing(outcome: Outcome) -> str:
-    """What of a strategy did not hold."""
+    """Say why a strategy does not hold."""
     if outcome.fell_back:
         return "fell back to pages, as the apiserver streams no lists"
     if outcome.expired:
         return _expiry(outcome)
     failures = [run.failure for run in outcome.runs if run.failure]
-    return failures[-1].message.rstrip(".") if failures else f"{outcome.typical.by} had to stand in"
+    return failures[-1].message.rstrip(".") if failures else f"{outcome.typical.by} was used instead"
 
 
 def _expiry(outcome: Outcome) -> str:
     lists = sum(run.expired_lists for run in outcome.runs)
-    what = "410 while it was listed" if lists else "410 when the watch should start"
+    what = "410 during the list" if lists else "410 when the watch opened"
     count = sum(run.expired > 0 for run in outcome.runs)
     return what if len(outcome.runs) == 1 else f"{what} in {_runs(count, outcome)}"
 
@@ -199,7 +201,7 @@ def _remarks(found: Mapping[str, Outcome]) -> list[str]:
     if not throttled:
         return []
     times = "once" if throttled == 1 else f"{throttled:,} times"
-    return [f"The apiserver answered 429 {times}: it was busy, or its cache not ready; rehearse again later."]
+    return [f"The apiserver answered 429 {times}: it was busy, or its cache was not ready. Rehearse again later."]
 
 
 def _seconds(outcome: Outcome) -> float:

@@ -1,6 +1,6 @@
-"""Who may read, by the cluster's own authorization.
+"""Decides which requests may read, by access reviews of the cluster.
 
-Verdicts are kept where one serves; reviews are made where one measures, because the client lives there.
+Decisions are cached on the serving loop. Reviews run on the measuring loop, which owns the client.
 """
 
 import asyncio
@@ -11,22 +11,26 @@ import structlog
 
 from watchslo.errors import UnavailableError
 from watchslo.kube.reviews import Review
-from watchslo.monitor.trouble import Trouble
-from watchslo.serve.verdicts import Verdict, Verdicts, key_of
+from watchslo.monitor.failure_log import FailureLog
+from watchslo.serve.auth_cache import AccessDecision, AccessDecisions, key_of
 from watchslo.watch.failure import Failure, Reason, because
 
-PATIENCE_SECONDS = 5.0  # for a review, with its place in our own queue of requests; who scrapes waits for it
+PATIENCE_SECONDS = 5.0  # for a review, including its wait in watchslo's own queue of requests; scrapes wait for it
 
-_VERDICTS = {Review.ALLOWED: Verdict.ALLOWED, Review.UNKNOWN: Verdict.UNKNOWN, Review.FORBIDDEN: Verdict.FORBIDDEN}
-_NO_REVIEW = "Whether you may read this cannot be found out now: the apiserver gives no review; the log says why."
-_TOO_MANY = "Whether you may read this cannot be found out now: too many ask who are unknown; try again."
+_DECISIONS = {
+    Review.ALLOWED: AccessDecision.ALLOWED,
+    Review.UNKNOWN: AccessDecision.UNKNOWN,
+    Review.FORBIDDEN: AccessDecision.FORBIDDEN,
+}
+_NO_REVIEW = "Your access cannot be checked now: the apiserver gives no access review; watchslo's log has the reason."
+_TOO_MANY = "Your access cannot be checked now: too many requests with unknown tokens; try again."
 
 AskApiserver = Callable[[str, str], Awaitable[Review | Failure]]
-"""Reviews a token and a path; to be awaited on the measuring loop."""
+"""Reviews the access of a token to a path; must be awaited on the measuring loop."""
 
 
 class Authorizer:
-    """Lives on the serving loop; only what needs a review goes to the measuring one, where the client is."""
+    """Decides on the serving loop; only reviews run on the measuring loop, which owns the client."""
 
     def __init__(
         self, ask: AskApiserver, loop: asyncio.AbstractEventLoop, clock: Callable[[], float] = time.monotonic
@@ -34,38 +38,42 @@ class Authorizer:
         self._ask = ask
         self._loop = loop
         self._clock = clock
-        self._verdicts = Verdicts()
-        self._reviews: dict[bytes, asyncio.Task[Verdict | None]] = {}
-        self._trouble = Trouble(structlog.get_logger())
+        self._decisions = AccessDecisions()
+        self._reviews: dict[bytes, asyncio.Task[AccessDecision | None]] = {}
+        self._failures = FailureLog(structlog.get_logger())
 
-    async def __call__(self, token: str, path: str) -> Verdict:
-        """Whether the bearer of a token may read a path; raises UnavailableError where nobody can say."""
+    async def __call__(self, token: str, path: str) -> AccessDecision:
+        """Return whether the bearer of a token may read a path.
+
+        Raises:
+            UnavailableError: if neither a cached decision nor a review is available.
+        """
         key = key_of(token, path)
-        verdict = self._verdicts.in_force(key, self._clock())
-        if verdict is not None:
-            return verdict
+        decision = self._decisions.in_force(key, self._clock())
+        if decision is not None:
+            return decision
         if key not in self._reviews:
-            if not self._verdicts.may_review(key, self._clock()):
+            if not self._decisions.may_review(key, self._clock()):
                 raise UnavailableError(_TOO_MANY)
             self._reviews[key] = asyncio.create_task(self._review(key, token, path))
-        # Shielded: whoever goes away must not take it from the others.
-        verdict = await asyncio.shield(self._reviews[key])
-        if verdict is None:
+        # Shielded: other requests may wait for the same review when this one is cancelled.
+        decision = await asyncio.shield(self._reviews[key])
+        if decision is None:
             raise UnavailableError(_NO_REVIEW)
-        return verdict
+        return decision
 
-    async def _review(self, key: bytes, token: str, path: str) -> Verdict | None:
-        """The verdict of a review, or the one before it, if that may stand in for it."""
+    async def _review(self, key: bytes, token: str, path: str) -> AccessDecision | None:
+        """Return the decision of a review; if that fails, an earlier one that is still trusted, or None."""
         try:
             reviewed = await self._reviewed(token, path)
         finally:
             del self._reviews[key]
         if isinstance(reviewed, Failure):
-            self._trouble.happened("reviews_failed", reviewed)
-            return Verdict.ALLOWED if self._verdicts.trusted(key, self._clock()) else None
-        self._trouble.over()
-        self._verdicts.reviewed(key, _VERDICTS[reviewed], self._clock())
-        return _VERDICTS[reviewed]
+            self._failures.record("reviews_failed", reviewed)
+            return AccessDecision.ALLOWED if self._decisions.trusted(key, self._clock()) else None
+        self._failures.resolve()
+        self._decisions.reviewed(key, _DECISIONS[reviewed], self._clock())
+        return _DECISIONS[reviewed]
 
     async def _reviewed(self, token: str, path: str) -> Review | Failure:
         try:

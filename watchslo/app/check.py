@@ -1,4 +1,4 @@
-"""`watchslo check`: one measurement, one verdict."""
+"""`watchslo check`: measures once and prints one verdict."""
 
 import asyncio
 import json
@@ -18,27 +18,28 @@ from watchslo.app.hints import hints, unready
 from watchslo.app.session import run_on_loop, stop_signals, supervise
 from watchslo.app.table import draw, headline, plain_console
 from watchslo.app.view import Line, View, view_of
-from watchslo.config import load, parse_duration
+from watchslo.config.loading import load, narrow
+from watchslo.config.values import parse_duration
 from watchslo.errors import ConfigError
-from watchslo.history.judgement import Verdict
-from watchslo.history.words import counted
-from watchslo.monitor.crew import Crew
 from watchslo.monitor.supervisor import Supervisor
+from watchslo.monitor.task_supervisor import TaskSupervisor
 from watchslo.snapshot import CauseReading, QuantileReading, Snapshot
+from watchslo.timeline.condition import P99Verdict
+from watchslo.timeline.format import counted
 
 WINDOWS = (("1m", 60.0), ("5m", 300.0))
 SHORTEST_SECONDS = 5.0
-START_SECONDS = 30.0  # until the clock ticks and every watch is open; else whatever is there is measured
-SEAL_SECONDS = 2.5  # for the last second to be sealed: it must end, and a tick must follow
+START_SECONDS = 30.0  # to wait until the clock ticks and every watch is open; then the open ones are measured
+SEAL_SECONDS = 2.5  # until the last second is sealed: it must end, and a tick must follow
 LOOK_SECONDS = 0.2
 BAR_CHARACTERS = 20
-EXIT_CODES = {Verdict.BEYOND: 1, Verdict.WITHIN: 0, Verdict.NOT_MEASURED: 2}
+EXIT_CODES = {P99Verdict.BEYOND: 1, P99Verdict.WITHIN: 0, P99Verdict.NOT_MEASURED: 2}
 HEADLINE_STYLES = {0: "green", 1: "bold red", 2: "yellow"}
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What the command line asks: for how long, within what, of which resources; no resource means the configured."""
+class CheckOptions:
+    """Options of the command line; without resources, those of the configuration are measured."""
 
     duration: str
     threshold: str | None
@@ -46,21 +47,21 @@ class Question:
 
 
 @dataclass(slots=True)
-class Sitting:
-    """How long is to be measured, and since when that goes on; `complete` once it was long enough."""
+class MeasurementPeriod:
+    """The requested seconds of measurement, its start in monotonic seconds, and whether it is complete."""
 
     seconds: float
     began: float | None = None
     complete: bool = False
 
     def measured(self, now: float) -> float:
-        """For how many seconds it went on, at most those that were asked for."""
+        """Return the seconds measured so far, at most those requested."""
         return 0.0 if self.began is None else min(self.seconds, now - self.began)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What was measured, for how long, and for how long it was to be; `interrupted`: somebody could not wait."""
+class CheckResult:
+    """The measurement, its duration, the requested duration, and whether a signal interrupted it."""
 
     snapshot: Snapshot
     view: View
@@ -69,10 +70,10 @@ class Answer:
     interrupted: bool
 
     @property
-    def verdict(self) -> Verdict:
-        """That on all watches: one that is beyond decides, then one that is within."""
+    def verdict(self) -> P99Verdict:
+        """Return the verdict on all watches: `beyond` if one is, otherwise `within` if one is."""
         verdicts = {line.verdict for line in self.view.lines}
-        return next((verdict for verdict in EXIT_CODES if verdict in verdicts), Verdict.NOT_MEASURED)
+        return next((verdict for verdict in EXIT_CODES if verdict in verdicts), P99Verdict.NOT_MEASURED)
 
     @property
     def exit_code(self) -> int:
@@ -83,27 +84,27 @@ def check(
     file: Path | None,
     kubeconfig: Path | None,
     context: str | None,
-    question: Question,
+    options: CheckOptions,
     output: Literal["table", "json"],
 ) -> int:
-    """Measures, prints what was found, and returns the exit code; raises WatchsloError where it cannot begin."""
+    """Measure, print the result, and return the exit code; raise WatchsloError if the measurement cannot start."""
     logs.set_up("console", "error")
-    sitting = Sitting(_seconds(question.duration))
-    config = load(file)[0].narrowed(question.resources, question.threshold)
+    period = MeasurementPeriod(_seconds(options.duration))
+    config = narrow(load(file)[0], options.resources, options.threshold)
     if not config.judges_quantiles:
-        raise ConfigError(f"{file}: metrics: proven has no P99 to judge; check without it, or with another file")
-    window = next(name for name, length in WINDOWS if sitting.seconds <= length)
+        raise ConfigError(f"{file}: metrics: proven has no P99 to judge; remove it, or use another file")
+    window = next(name for name, length in WINDOWS if period.seconds <= length)
     try:
-        snapshot, seconds = run_on_loop(_measure(supervise(config, kubeconfig, context), sitting))
+        snapshot, seconds = run_on_loop(_measure(supervise(config, kubeconfig, context), period))
     except ConfigError as error:
-        asked_by = "--resource" if question.resources else f"{file}: watch"
-        raise ConfigError(f"{asked_by}: {error}") from None
-    answer = Answer(snapshot, view_of(snapshot, window), seconds, sitting.seconds, not sitting.complete)
+        origin = "--resource" if options.resources else f"{file}: watch"
+        raise ConfigError(f"{origin}: {error}") from None
+    result = CheckResult(snapshot, view_of(snapshot, window), seconds, period.seconds, not period.complete)
     if output == "json":
-        print(json.dumps(_document(answer), indent=2))  # noqa: T201 - the answer itself
+        print(json.dumps(_document(result), indent=2))  # noqa: T201 - the output of the command
     else:
-        _print(answer)
-    return answer.exit_code
+        _print(result)
+    return result.exit_code
 
 
 def _seconds(text: str) -> float:
@@ -120,30 +121,30 @@ def _seconds(text: str) -> float:
 # Measuring
 
 
-async def _measure(supervisor: Supervisor, sitting: Sitting) -> tuple[Snapshot, float]:
-    """Measures from when all is up, or until interrupted, and shows how far it is; returns for how long that was."""
+async def _measure(supervisor: Supervisor, period: MeasurementPeriod) -> tuple[Snapshot, float]:
+    """Measure once all watches are open, and show the progress; return the last snapshot and the seconds measured."""
     stop = asyncio.Event()
     with stop_signals(stop), _progress() as progress:
-        async with Crew(stop) as crew:
-            crew.hire("patience", partial(_wait, supervisor, sitting, progress, stop))
+        async with TaskSupervisor(stop) as tasks:
+            tasks.start("patience", partial(_wait, supervisor, period, progress, stop))
             snapshot = await supervisor.run(stop)
-            return snapshot, sitting.measured(time.monotonic())
+            return snapshot, period.measured(time.monotonic())
 
 
-async def _wait(supervisor: Supervisor, sitting: Sitting, progress: Progress, stop: asyncio.Event) -> None:
-    """Sets `stop` when it is enough, or nothing to measure has come up."""
+async def _wait(supervisor: Supervisor, period: MeasurementPeriod, progress: Progress, stop: asyncio.Event) -> None:
+    """Set `stop` when the period is over, or if no watch opened in time."""
     starting = progress.add_task("starting", total=START_SECONDS)
     while supervisor.starting and not progress.finished:
         await _advance(progress, starting)
-        progress.update(starting, description=_awaited(supervisor.snapshot()))
+        progress.update(starting, description=_start_obstacle(supervisor.snapshot()))
     progress.remove_task(starting)
     if any(stream.up for stream in supervisor.snapshot().streams):
-        sitting.began = time.monotonic()
-        measuring = progress.add_task("measuring", total=sitting.seconds + SEAL_SECONDS)
+        period.began = time.monotonic()
+        measuring = progress.add_task("measuring", total=period.seconds + SEAL_SECONDS)
         while not progress.finished:
             await _advance(progress, measuring)
             progress.update(measuring, description=_so_far(supervisor.snapshot()))
-    sitting.complete = True
+    period.complete = True
     stop.set()
 
 
@@ -152,36 +153,36 @@ async def _advance(progress: Progress, task: TaskID) -> None:
     progress.advance(task, LOOK_SECONDS)
 
 
-def _awaited(snapshot: Snapshot) -> str:
-    """What the start waits for: who could mend it need not wait with it."""
+def _start_obstacle(snapshot: Snapshot) -> str:
+    """Return the reason why the start still waits, so that a user can fix it at once."""
     return next(iter(snapshot.monitor.not_ready), "starting")
 
 
 def _so_far(snapshot: Snapshot) -> str:
-    """What has arrived, which is not the same as what will be measured, but tells that something does."""
-    events = sum(sum(stream.events.values()) for stream in snapshot.streams)
+    """Count the events received: not all of them will be measured, but the user sees that events arrive."""
+    events = sum(sum(stream.received.events.values()) for stream in snapshot.streams)
     up = sum(stream.up for stream in snapshot.streams)
     return f"measuring {counted(up, 'watch')}: {counted(events, 'event')}"
 
 
 def _progress() -> Progress:
     console = plain_console(stderr=True)
-    console.quiet = not console.is_terminal  # else it would leave an empty line there
+    console.quiet = not console.is_terminal  # otherwise it would print an empty line
     return Progress(
         BarColumn(BAR_CHARACTERS),
         TimeRemainingColumn(),
         TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, ratio=1)),
-        expand=True,  # what has no room is the end of the words
+        expand=True,  # a narrow terminal cuts the end of the text
         console=console,
         transient=True,
     )
 
 
-# Answering
+# Printing
 
 
-def _print(answer: Answer) -> None:
-    console, view = plain_console(), answer.view
+def _print(result: CheckResult) -> None:
+    console, view = plain_console(), result.view
     console.print(draw(view.lines))
     for sentence in unready(view):
         console.print(sentence, style="yellow")
@@ -189,23 +190,23 @@ def _print(answer: Answer) -> None:
         console.print(sentence, style="bold")
     for sentence in hints(view):
         console.print(sentence, style="yellow")
-    if answer.interrupted:
-        console.print(f"Interrupted: that is what was measured in {answer.seconds:.0f} s.", style="yellow")
-    console.print(headline(view.lines), style=HEADLINE_STYLES[answer.exit_code])
+    if result.interrupted:
+        console.print(f"Interrupted: these are the figures of {result.seconds:.0f} s.", style="yellow")
+    console.print(headline(view.lines), style=HEADLINE_STYLES[result.exit_code])
 
 
-def _document(answer: Answer) -> dict[str, object]:
-    """The answer for machines; durations in seconds, null where there is none or no bound."""
-    snapshot, view = answer.snapshot, answer.view
+def _document(result: CheckResult) -> dict[str, object]:
+    """Return the result for JSON; durations in seconds, null for unknown values and infinite bounds."""
+    snapshot, view = result.snapshot, result.view
     unproven = {apiserver.name: apiserver.unproven for apiserver in snapshot.apiservers}
     return {
         "apiVersion": "v1",
         "at": datetime.fromtimestamp(snapshot.at_wall, UTC).isoformat(),
-        "verdict": answer.verdict,
-        "exitCode": answer.exit_code,
-        "asked": answer.asked_seconds,
-        "measured": round(answer.seconds, 3),
-        "interrupted": answer.interrupted,
+        "verdict": result.verdict,
+        "exitCode": result.exit_code,
+        "asked": result.asked_seconds,
+        "measured": round(result.seconds, 3),
+        "interrupted": result.interrupted,
         "watches": [_watch(line, unproven[line.apiserver]) for line in view.lines],
         "causes": [_cause(cause) for cause in snapshot.causes],
         "notReady": list(snapshot.monitor.not_ready),

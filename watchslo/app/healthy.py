@@ -1,4 +1,4 @@
-"""`watchslo healthy`: whether a daemon's loop turns, for probes and for images that hold no other HTTP client."""
+"""`watchslo healthy`: checks whether a daemon is alive, for probes in images without another HTTP client."""
 
 import ssl
 import urllib.error
@@ -10,23 +10,25 @@ from urllib.parse import urlsplit
 from watchslo.errors import ConfigError, WatchsloError
 
 DEFAULT_URL = "http://127.0.0.1:9477"
-ANSWER_SECONDS = 4.0  # a probe waits for five, and has to start Python in that time
-_LONGEST_ANSWER = 200  # characters; the daemon's own are shorter
+ANSWER_SECONDS = 4.0  # a probe waits for five seconds, which include the start of Python
+_LONGEST_ANSWER = 200  # characters; those of the daemon are shorter
 _LOCAL = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - recognised here, chosen by the user
 
 
 class NotHealthyError(WatchsloError):
-    """A daemon that does not answer, or says that it is not well."""
+    """Raised for a daemon that does not answer, or answers that it is unhealthy."""
 
 
 def healthy(file: Path | None, url: str | None) -> str:
-    """What a daemon says of itself at `url`, or where the configuration in `file` lets it listen.
+    """Return the answer of the daemon at `url`, or at the address that the configuration in `file` listens on.
 
-    Raises NotHealthyError, ConfigError.
+    Raises:
+        NotHealthyError: if it does not answer with 200.
+        ConfigError: if the URL or the configuration cannot be used.
     """
     base = _address(file) if url is None else _checked(url)
     try:
-        # Straight there: a proxy of the environment is for the cluster, and this is somebody beside us.
+        # No proxy: those of the environment lead to the cluster, and this daemon is local.
         opener = urllib.request.build_opener(
             urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=_trusting())
         )
@@ -35,9 +37,9 @@ def healthy(file: Path | None, url: str | None) -> str:
     except urllib.error.HTTPError as error:
         with error:
             said = _first_line(error.read(_LONGEST_ANSWER))
-        raise NotHealthyError(f"{base}: HTTP {error.code}, {said}; look at its log") from None
+        raise NotHealthyError(f"{base}: HTTP {error.code}, {said}; see its log") from None
     except (OSError, HTTPException) as error:
-        raise NotHealthyError(f"{base}: {_explained(error)}; start `watchslo run`, or name its --url") from None
+        raise NotHealthyError(f"{base}: {_explained(error)}; start `watchslo run`, or pass its --url") from None
 
 
 def _checked(url: str) -> str:
@@ -47,26 +49,26 @@ def _checked(url: str) -> str:
     except ValueError:
         usable = False
     if not usable:
-        raise ConfigError(f"--url: {url} is no URL; write for example {DEFAULT_URL}")
+        raise ConfigError(f"--url: {url} is not a URL; write for example {DEFAULT_URL}")
     return url.rstrip("/")
 
 
 def _address(file: Path | None) -> str:
-    """Where the daemon of a configuration is reached from beside it."""
+    """Return the local URL of a daemon with this configuration."""
     if file is None:
         return DEFAULT_URL
-    from watchslo.config import load  # noqa: PLC0415 - only who names a file waits for what reads it
+    from watchslo.config.loading import load  # noqa: PLC0415 - it imports slowly, and only --config needs it
 
     server = load(file)[0].server
     host, port = server.listen
     if not port:
-        raise ConfigError(f"{file}: server.listen: port 0 is a free one, which only its log names; name it with --url")
+        raise ConfigError(f"{file}: server.listen: port 0 is any free port; pass the URL of the daemon's log as --url")
     scheme = "https" if server.tls else "http"
     return f"{scheme}://{_LOCAL.get(host, f'[{host}]' if ':' in host else host)}:{port}"
 
 
 def _trusting() -> ssl.SSLContext:
-    """TLS without verification: nothing is told to the other side, and its certificate names no loopback address."""
+    """Return TLS settings without verification: nothing secret is sent, and certificates name no loopback address."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

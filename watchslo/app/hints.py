@@ -1,57 +1,57 @@
-"""What looks odd about a measurement, and what to do about it: sentences for people, none where all is well."""
+"""Problems and doubts of a measurement, as sentences with a remedy; none if the measurement is sound."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
 from watchslo.app.view import Line, View
-from watchslo.history.judgement import Verdict
-from watchslo.history.words import duration, some_of
-from watchslo.watch.audit import Verdict as Audit
+from watchslo.timeline.condition import P99Verdict
+from watchslo.timeline.format import duration, some_of
+from watchslo.watch.audit import AuditResult as Audit
 from watchslo.watch.failure import Reason
 
-TAINTED_SHARE = 0.1  # of the events of a watch, or of the time: more than a hiccup
-LONGEST_SECONDS = 300.0  # that `check` may be told to measure
-ALWAYS_BUSY = "leases.coordination.k8s.io"  # beats on every cluster that has nodes
+TAINTED_SHARE = 0.1  # of the events of a watch, or of the time; less does not matter
+LONGEST_SECONDS = 300.0  # the longest measurement of `check`
+ALWAYS_BUSY = "leases.coordination.k8s.io"  # changes on every cluster with nodes
 CREDENTIALS = (Reason.FORBIDDEN, Reason.UNAUTHORIZED)
 
-Look = Callable[[View], Iterator[str]]
+HintRule = Callable[[View], Iterator[str]]
 
 
 def unready(view: View) -> list[str]:
-    """Why nothing can be said of all watches yet; what keeps a single one away is a trouble."""
+    """Return why watchslo is not ready; reasons about a single watch are left to `problems`."""
     named = tuple(f"{line.name} " for line in view.lines if _is_away(line))
     return [sentence for sentence in view.not_ready if not sentence.startswith(named)]
 
 
-def troubles(view: View) -> list[str]:
-    """A sentence for each thing that is wrong."""
-    return [sentence for look in TROUBLES for sentence in look(view)]
+def problems(view: View) -> list[str]:
+    """Return a sentence for each problem, the gravest first."""
+    return [sentence for rule in PROBLEMS for sentence in rule(view)]
 
 
 def hints(view: View) -> list[str]:
-    """The same, and a sentence for each thing that makes a verdict weak, or keeps it from being made."""
-    return [*troubles(view), *(sentence for look in DOUBTS for sentence in look(view))]
+    """Return the problems, and a sentence for each reason why a verdict is weak or missing."""
+    return [*problems(view), *(sentence for rule in DOUBTS for sentence in rule(view))]
 
 
 def overloaded(view: View) -> Iterator[str]:
-    """The machine of watchslo, not the apiserver, was late."""
+    """The machine of watchslo was late, not the apiserver."""
     if view.tainted_seconds > TAINTED_SHARE * view.seconds or any(line.tainted > TAINTED_SHARE for line in view.lines):
         yield (
-            f"The machine that measures was too busy for {duration(view.tainted_seconds)}, and what arrived then is "
-            "left out: end what keeps its processor busy, or measure from another one."
+            f"This machine was too busy to measure for {duration(view.tainted_seconds)}, and events of that time are "
+            "left out: stop other load on it, or measure from another machine."
         )
 
 
 def forbidden(view: View) -> Iterator[str]:
-    """Rights are missing, or nobody knows who we are."""
+    """Permissions are missing, or the credentials are not valid."""
     if names := _named(line for line in view.lines if _is_away(line) and line.reason == Reason.FORBIDDEN):
         yield f"This identity may not list and watch {names}: grant it these two verbs, or leave these resources out."
     if names := _named(line for line in view.lines if _is_away(line) and line.reason == Reason.UNAUTHORIZED):
-        yield f"The credentials were refused for {names}: renew them, as kubectl would need it too."
+        yield f"The apiserver rejects the credentials for {names}: renew them; kubectl cannot use them either."
 
 
 def closed(view: View) -> Iterator[str]:
-    """Anything else keeps watches from being open; what they have in common is said once."""
+    """Watches are closed for another reason; each reason is stated once."""
     why = defaultdict(list)
     for line in view.lines:
         if _is_away(line) and line.reason not in CREDENTIALS:
@@ -61,65 +61,65 @@ def closed(view: View) -> Iterator[str]:
 
 
 def stalled(view: View) -> Iterator[str]:
-    """Events are withheld, so what was measured says nothing of now."""
+    """Events are withheld, so the figures say nothing about now."""
     for line in view.lines:
         if line.stalled_for is None:
             continue
         where = (
-            "the apiserver's cache of it is stuck"
+            "its watch cache in the apiserver is frozen"
             if line.audit == Audit.FROZEN
-            else "look at the connection, and what is between here and the apiserver"
+            else "check the connection, and load balancers on the way to the apiserver"
         )
-        yield f"{line.name} has told nothing of what happened for {duration(line.stalled_for)}: {where}."
+        yield f"{line.name} has withheld events for {duration(line.stalled_for)}: {where}."
 
 
 def unclocked(view: View) -> Iterator[str]:
-    """Revisions say nothing, or not yet, of when a change was committed."""
+    """Revisions do not show when a change was committed, or not yet."""
     yield from view.unproven
     if names := _named(line for line in view.lines if line.up and line.membership == "pending"):
-        yield f"It is not known yet whether the clock's revisions are those of {names}: measure for longer."
+        yield f"It is not proven yet that the revision clock applies to {names}: measure for longer."
     if names := _named(line for line in view.lines if line.up and line.membership == "unparsable"):
-        yield f"The revisions of {names} are no numbers, so nobody can tell when they were committed."
+        yield f"The revisions of {names} are not numbers, so the time of their commits is unknown."
 
 
 def quiet(view: View) -> Iterator[str]:
-    """Where nothing changes, nothing is late."""
+    """Resources without changes have no latency."""
     names = _named(line for line in view.lines if line.up and not line.events and line.stalled_for is None)
     if names and any(line.events for line in view.lines):
-        yield f"Nothing happened to {names}, and only what happens is measured."
+        yield f"No events for {names}; only events are measured."
     elif names:
-        yield f"Nothing happened to {names}: watch what changes, such as {ALWAYS_BUSY}."
+        yield f"No events for {names}: watch a resource that changes, such as {ALWAYS_BUSY}."
 
 
 def few_events(view: View) -> Iterator[str]:
-    """Neither proof nor enough events for an estimate."""
-    few = [line for line in view.lines if line.verdict is Verdict.FEW_EVENTS]
+    """There is neither proof nor enough events for an estimate."""
+    few = [line for line in view.lines if line.verdict is P99Verdict.FEW_EVENTS]
     if few:
         fewest = max(line.min_events for line in few)
         longer = view.seconds < LONGEST_SECONDS
-        remedy = "measure for longer, up to 5 minutes by check --duration 5m" if longer else "watch busier ones"
-        yield f"There were fewer than {fewest} events of {_named(few)}, too few for a verdict: {remedy}."
+        remedy = "measure for longer, up to 5 minutes with check --duration 5m" if longer else "watch busier resources"
+        yield f"Fewer than {fewest} events for {_named(few)} are too few for a verdict: {remedy}."
 
 
 def uncertain(view: View) -> Iterator[str]:
-    """The threshold lies within the proven bounds, or the figure below what can be told apart."""
-    judged = [line for line in view.lines if line.verdict in (Verdict.WITHIN, Verdict.BEYOND)]
+    """The threshold lies between the proven bounds, or the P99 is below the resolution."""
+    judged = [line for line in view.lines if line.verdict in (P99Verdict.WITHIN, P99Verdict.BEYOND)]
     if names := _named(line for line in judged if line.p99 and line.p99.lower <= line.threshold < line.p99.upper):
         yield (
-            f"The verdict on {names} is an estimate and no proof, because the threshold lies between the bounds: "
-            "more events, or a shorter clock.interval, bring them together."
+            f"The verdict on {names} is an estimate, not a proof, because the threshold lies between the P99 bounds: "
+            "more events or a shorter clock.interval narrow them."
         )
     if names := _named(line for line in judged if line.p99 and not line.p99.resolved):
         trip = f" of {duration(view.round_trip)}" if view.round_trip else ""
         yield (
-            f"The P99 of {names} is less than the round trip{trip} to the apiserver, which is all that can be seen "
-            "from here: measure from within the cluster to know it better."
+            f"The P99 of {names} is less than the round trip{trip} to the apiserver, so it cannot be resolved from "
+            "here: measure from within the cluster."
         )
 
 
-TROUBLES: tuple[Look, ...] = (overloaded, forbidden, closed, stalled, unclocked)
-DOUBTS: tuple[Look, ...] = (quiet, few_events, uncertain)
-"""Each finds one kind of thing; the gravest first."""
+PROBLEMS: tuple[HintRule, ...] = (overloaded, forbidden, closed, stalled, unclocked)
+DOUBTS: tuple[HintRule, ...] = (quiet, few_events, uncertain)
+"""Each rule finds one kind of problem or doubt; the gravest comes first."""
 
 
 def _is_away(line: Line) -> bool:
@@ -127,6 +127,6 @@ def _is_away(line: Line) -> bool:
 
 
 def _named(lines: Iterable[Line]) -> str:
-    """Each once; of many only some; empty for none."""
+    """Return the names, each once, with only some of many; empty for no lines."""
     names = dict.fromkeys(line.name for line in lines)
     return some_of([*names]) if names else ""

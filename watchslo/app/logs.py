@@ -1,4 +1,4 @@
-"""The log: one event a fact on stderr, as JSON for machines or coloured for people."""
+"""The log: one event per line on stderr, as JSON for machines or in colour for people."""
 
 import asyncio
 import logging
@@ -7,11 +7,11 @@ from typing import Literal
 
 import structlog
 
-from watchslo.errors import whereabouts
+from watchslo.errors import error_location
 
 
 def set_up(form: Literal["json", "console"], level: str) -> None:
-    """Sets the form and the least level of everything that is logged from now on."""
+    """Set the format and the lowest level of all log output from now on."""
     renderer: structlog.typing.Processor = (
         structlog.processors.JSONRenderer()
         if form == "json"
@@ -32,12 +32,12 @@ def set_up(form: Literal["json", "console"], level: str) -> None:
 
 
 class _Libraries(logging.Handler):
-    """What libraries complain of, as our events: where an error was raised, but neither its values nor its trace."""
+    """Logs warnings of libraries as events of watchslo: with the location of an error, without values or a trace."""
 
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
         if isinstance(error, asyncio.CancelledError):
-            return  # that was us: we are shutting down
-        message = record.getMessage().strip().partition("\n")[0]  # below the first line asyncio shows values
-        facts = {"error": whereabouts(error)} if error else {}
+            return  # watchslo cancelled it: it is shutting down
+        message = record.getMessage().strip().partition("\n")[0]  # asyncio shows values below the first line
+        facts = {"error": error_location(error)} if error else {}
         structlog.get_logger().log(record.levelno, "library_complains", logger=record.name, message=message, **facts)

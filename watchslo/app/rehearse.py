@@ -1,4 +1,4 @@
-"""`watchslo rehearse`: which list strategy would informers survive on this cluster?"""
+"""`watchslo rehearse`: starts informers with each list strategy, and recommends one for this cluster."""
 
 import asyncio
 import contextlib
@@ -16,29 +16,29 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from watchslo.app import logs
-from watchslo.app.advice import Advice, Outcome, advise, failing, outcomes, remembers
+from watchslo.app.advice import Advice, Outcome, advise, failing, headroom_sentence, outcomes
 from watchslo.app.session import INTERRUPTED, run_on_loop, stop_signals
 from watchslo.app.table import plain_console
 from watchslo.errors import ConfigError, ConnectError
-from watchslo.history.words import ABSENT, counted, duration
-from watchslo.kube.access import Connection
 from watchslo.kube.connect import connect
+from watchslo.kube.credentials import CredentialSource
 from watchslo.kube.discovery import Discovery
 from watchslo.kube.limiter import Limiter
 from watchslo.model import SERVICE, Resource
 from watchslo.monitor.apiserver import Apiserver
-from watchslo.monitor.rehearsal import Chronicle, Headroom, Rehearsal, count_objects, rehearse_once
+from watchslo.monitor.rehearsal import Headroom, Rehearsal, RehearsalRecord, count_objects, rehearse_once
+from watchslo.timeline.format import ABSENT, counted, duration
 from watchslo.watch.failure import Failure, Reason
 from watchslo.watch.strategy import STRATEGIES, TAIL, Strategy
 
-PAUSE_SECONDS = 1.0  # between two rehearsals: the apiserver has to collect its garbage
+PAUSE_SECONDS = 1.0  # between two rehearsals, so that the apiserver can collect its garbage
 ALL = "all"
 UNLIMITED = math.inf  # requests a second: an informer asks for the next page as soon as it has one
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What the command line asks: which resources, in one namespace or in all, by which strategies, how often."""
+class RehearseOptions:
+    """Options of the command line; no namespace means all namespaces."""
 
     resources: tuple[str, ...]
     namespace: str | None
@@ -57,7 +57,7 @@ class Question:
 
 @dataclass(slots=True)
 class Trial:
-    """A resource, how many objects it has, what has been rehearsed with it so far, and, after that, its headroom."""
+    """A resource, its number of objects, its rehearsals so far, and its headroom after the last one."""
 
     resource: Resource
     objects: int
@@ -65,33 +65,35 @@ class Trial:
     headroom: Headroom | None = None
 
 
-def rehearse(kubeconfig: Path | None, context: str | None, question: Question, output: Literal["table", "json"]) -> int:
-    """Rehearses, prints what was found, and returns the exit code; raises WatchsloError where it cannot go on."""
+def rehearse(
+    kubeconfig: Path | None, context: str | None, options: RehearseOptions, output: Literal["table", "json"]
+) -> int:
+    """Rehearse, print the results, and return the exit code; raise WatchsloError if a rehearsal is impossible."""
     logs.set_up("console", "error")
     connection = connect(str(kubeconfig) if kubeconfig else None, context)
     trials: list[Trial] = []
     try:
-        finished = run_on_loop(_conduct(connection, question, trials))
+        finished = run_on_loop(_conduct(connection, options, trials))
     finally:
         if rehearsed := [trial for trial in trials if trial.runs]:
-            _show(rehearsed, question, output)
+            _show(rehearsed, options, output)
     return 0 if finished else INTERRUPTED
 
 
 # Rehearsing
 
 
-async def _conduct(connection: Connection, question: Question, trials: list[Trial]) -> bool:
-    """Adds to `trials`, one rehearsal after the other; False when interrupted."""
+async def _conduct(connection: CredentialSource, options: RehearseOptions, trials: list[Trial]) -> bool:
+    """Add to `trials`, one rehearsal after the other; return False if interrupted."""
     apiserver = Apiserver(SERVICE, connection, Limiter(UNLIMITED))
     stop = asyncio.Event()
     with stop_signals(stop), _progress() as progress:
         async with apiserver.client:
-            return await _unless(stop, _rehearse_all(apiserver, question, trials, progress))
+            return await _unless(stop, _rehearse_all(apiserver, options, trials, progress))
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
-    """Does the work to its end, or drops it when `stop` is set; whether it was done."""
+    """Run the work until it ends or `stop` is set; return whether it ended by itself."""
     working, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
     await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
@@ -101,47 +103,51 @@ async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
     return not working.cancelled()
 
 
-async def _rehearse_all(apiserver: Apiserver, question: Question, trials: list[Trial], progress: Progress) -> None:
-    strategies = question.chosen
-    trials += await _prepare(apiserver, question)
+async def _rehearse_all(
+    apiserver: Apiserver, options: RehearseOptions, trials: list[Trial], progress: Progress
+) -> None:
+    strategies = options.chosen
+    trials += await _prepare(apiserver, options)
     done = itertools.count()
-    task = progress.add_task("", total=len(trials) * len(strategies) * question.repeat)
+    task = progress.add_task("", total=len(trials) * len(strategies) * options.repeat)
     for trial in trials:
-        chronicle = Chronicle(apiserver.client, trial.resource, question.namespace)
-        await chronicle.begin()
-        for strategy in strategies * question.repeat:
+        record = RehearsalRecord(apiserver.client, trial.resource, options.namespace)
+        await record.begin()
+        for strategy in strategies * options.repeat:
             number = next(done)
             progress.update(task, description=f"{trial.resource.key}: {strategy.name}", completed=number)
             await asyncio.sleep(PAUSE_SECONDS if number else 0.0)
-            trial.runs.append(await _rehearse(apiserver, trial.resource, question, strategy))
-            await chronicle.note()
-        trial.headroom = await chronicle.end()
+            trial.runs.append(await _rehearse(apiserver, trial.resource, options, strategy))
+            await record.note()
+        trial.headroom = await record.end()
 
 
-async def _rehearse(apiserver: Apiserver, resource: Resource, question: Question, strategy: Strategy) -> Rehearsal:
-    run = await rehearse_once(strategy, apiserver.client, resource, question.namespace, random)
+async def _rehearse(
+    apiserver: Apiserver, resource: Resource, options: RehearseOptions, strategy: Strategy
+) -> Rehearsal:
+    run = await rehearse_once(strategy, apiserver.client, resource, options.namespace, random)
     if run.failure and run.hopeless:
         raise _refused(resource, run.failure)
     return run
 
 
-async def _prepare(apiserver: Apiserver, question: Question) -> list[Trial]:
-    """Looks at all resources before anything is rehearsed: they exist, they may be listed, they are not too large."""
+async def _prepare(apiserver: Apiserver, options: RehearseOptions) -> list[Trial]:
+    """Check all resources before the first rehearsal: they exist, may be listed, and are not too large."""
     catalogue = await Discovery(lambda: apiserver.client).refresh()
     if isinstance(catalogue, Failure):
         raise ConnectError(catalogue.message)
-    resources = dict.fromkeys(catalogue.resolve(name) for name in question.resources)
-    return [Trial(resource, await _count(apiserver, resource, question)) for resource in resources]
+    resources = dict.fromkeys(catalogue.resolve(name) for name in options.resources)
+    return [Trial(resource, await _count(apiserver, resource, options)) for resource in resources]
 
 
-async def _count(apiserver: Apiserver, resource: Resource, question: Question) -> int:
-    count = await count_objects(apiserver.client, resource, question.namespace)
+async def _count(apiserver: Apiserver, resource: Resource, options: RehearseOptions) -> int:
+    count = await count_objects(apiserver.client, resource, options.namespace)
     if isinstance(count, Failure):
         raise _refused(resource, count)
-    if count > question.max_objects and question.lists_objects:
+    if count > options.max_objects and options.lists_objects:
         raise ConfigError(
             f"{resource.key}: there are {count:,} objects, and each rehearsal lists them all; "
-            f"say --max-objects {count} if the apiserver can bear that"
+            f"pass --max-objects {count} if the apiserver can handle that"
         )
     return count
 
@@ -156,7 +162,7 @@ def _refused(resource: Resource, failure: Failure) -> ConfigError:
 
 def _progress() -> Progress:
     console = plain_console(stderr=True)
-    console.quiet = not console.is_terminal  # else it would leave an empty line there
+    console.quiet = not console.is_terminal  # otherwise it would print an empty line
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -170,41 +176,41 @@ def _progress() -> Progress:
 # Showing
 
 
-def _show(trials: Sequence[Trial], question: Question, output: Literal["table", "json"]) -> None:
+def _show(trials: Sequence[Trial], options: RehearseOptions, output: Literal["table", "json"]) -> None:
     if output == "json":
-        print(json.dumps([_document(trial, question) for trial in trials], indent=2))  # noqa: T201 - the answer itself
+        print(json.dumps([_document(trial, options) for trial in trials], indent=2))  # noqa: T201 - the output of the command
         return
     console = plain_console()
     for number, trial in enumerate(trials):
         if number:
             console.print()
-        found, advice = outcomes(trial.runs), _advice(trial, question)
+        found, advice = outcomes(trial.runs), _advice(trial, options)
         console.print(f"{trial.resource.key}, {counted(trial.objects, 'object')}", style="bold")
         console.print(_draw(found, advice))
         for outcome in found.values():
             if not outcome.holds:
                 console.print(f"{outcome.strategy}: {failing(outcome)}.", style="red")
         if trial.headroom:
-            console.print(remembers(trial.headroom, found))
-        console.print(_says(advice), style="green" if advice and advice.strategy else "yellow")
+            console.print(headroom_sentence(trial.headroom, found))
+        console.print(_recommendation(advice), style="green" if advice and advice.strategy else "yellow")
 
 
-def _advice(trial: Trial, question: Question) -> Advice | None:
-    """The verdict, once all that was asked for has been rehearsed."""
-    complete = len(trial.runs) == question.repeat * len(question.chosen)
+def _advice(trial: Trial, options: RehearseOptions) -> Advice | None:
+    """Return the advice, or None if not all requested runs were done."""
+    complete = len(trial.runs) == options.repeat * len(options.chosen)
     return advise(outcomes(trial.runs)) if complete else None
 
 
-def _says(advice: Advice | None) -> str:
+def _recommendation(advice: Advice | None) -> str:
     if advice is None:
-        return "No verdict: this is only what was rehearsed before it ended."
+        return "No recommendation: the rehearsal ended before all runs were done."
     if advice.strategy is None:
         return f"Nothing to recommend. {advice.reason}"
     return f"Use {advice.strategy}. {advice.reason}"
 
 
 def _draw(found: Mapping[str, Outcome], advice: Advice | None) -> Table:
-    """The strategies side by side. Figures are those of a typical run, but refusals are those of all."""
+    """Return a table with a column per strategy. Figures are of the median run; 429s and 410s are of all runs."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("")
     for outcome in found.values():
@@ -228,7 +234,7 @@ def _figures(outcome: Outcome) -> dict[str, str]:
         "pages": f"{run.pages:,}",
         "objects": f"{run.objects:,}",
         "size": decimal(run.size),
-        "events meanwhile": f"{run.events:,}",
+        "events while listing": f"{run.events:,}",
         "peak buffer": decimal(run.waiting) if run.waiting else ABSENT,
         "answers 429": f"{outcome.throttled:,}",
         "answers 410": f"{outcome.expired:,}",
@@ -241,7 +247,7 @@ def _time(seconds: float | None) -> str:
 
 
 def _watch(outcome: Outcome) -> str:
-    """Whether it could start from the list's revision, and stayed open."""
+    """Say whether the watch opened at the list's revision and stayed open."""
     if outcome.holds:
         return "started"
     if outcome.synced < len(outcome.runs):
@@ -249,21 +255,21 @@ def _watch(outcome: Outcome) -> str:
     return "after 410" if outcome.expired else f"by {outcome.typical.by}"
 
 
-def _document(trial: Trial, question: Question) -> dict[str, object]:
-    """The answer for machines: seconds and bytes; null where it is not known."""
-    advice = _advice(trial, question)
+def _document(trial: Trial, options: RehearseOptions) -> dict[str, object]:
+    """Return the results for JSON, in seconds and bytes; null for unknown values."""
+    advice = _advice(trial, options)
     return {
         "resource": trial.resource.plural,
         "group": trial.resource.group,
         "objects": trial.objects,
         "use": advice and advice.strategy,
         "why": advice and advice.reason,
-        "history": trial.headroom and _history_document(trial.headroom),
+        "history": trial.headroom and _headroom_document(trial.headroom),
         "runs": [_run_document(run) for run in trial.runs],
     }
 
 
-def _history_document(headroom: Headroom) -> dict[str, object]:
+def _headroom_document(headroom: Headroom) -> dict[str, object]:
     proven = headroom.seconds
     return {
         "oldest": headroom.oldest,

@@ -1,4 +1,4 @@
-"""`watchslo rules`: the rules of a configuration, as YAML that can be applied."""
+"""`watchslo rules`: prints the recording rules and alerts of a configuration as YAML."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,18 +8,18 @@ from typing import Any, Literal
 import click
 import yaml
 
-from watchslo.config import load
+from watchslo.config.loading import load
 from watchslo.errors import ConfigError
-from watchslo.rules.options import Options, parse_labels
 from watchslo.rules.pack import alertmanager, plain, prometheus_rule
+from watchslo.rules.settings import RuleSettings, parse_labels
 
-HEADER = "# Written by `watchslo rules`: change the configuration and write it anew, instead of this.\n"
+HEADER = "# Written by `watchslo rules`. Do not edit: change the configuration and run the command again.\n"
 Format = Literal["prometheusrule", "plain", "inhibitions"]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What the command line asks for."""
+class RulesOptions:
+    """The options of `watchslo rules`."""
 
     format: Format = "prometheusrule"
     cluster_label: str | None = None
@@ -29,33 +29,33 @@ class Question:
     shrink: int = 1
 
 
-def rules(file: Path | None, question: Question) -> None:
-    """Prints them; raises ConfigError."""
-    click.echo(HEADER + as_yaml(document(file, question)), nl=False)
+def rules(file: Path | None, options: RulesOptions) -> None:
+    """Print the rules; raises ConfigError."""
+    click.echo(HEADER + as_yaml(document(file, options)), nl=False)
 
 
-def document(file: Path | None, question: Question) -> dict[str, Any]:
-    """What is printed, before it is YAML; raises ConfigError."""
-    told = {"job_selector": question.job_selector, "runbooks": question.runbooks}
-    given = {name: value for name, value in told.items() if value is not None}
-    options = Options(cluster_label=question.cluster_label, shrink=question.shrink, **given)
-    labels = parse_labels(question.rule_labels)
-    if labels and question.format != "prometheusrule":
+def document(file: Path | None, options: RulesOptions) -> dict[str, Any]:
+    """Return the document that is printed as YAML; raises ConfigError."""
+    optional = {"job_selector": options.job_selector, "runbooks": options.runbooks}
+    given = {name: value for name, value in optional.items() if value is not None}
+    settings = RuleSettings(cluster_label=options.cluster_label, shrink=options.shrink, **given)
+    labels = parse_labels(options.rule_labels)
+    if labels and options.format != "prometheusrule":
         raise ConfigError(
-            f"--rule-labels: {question.format} has no labels of its own; leave it out, or write --format prometheusrule"
+            f"--rule-labels: {options.format} has no labels; remove the option, or write --format prometheusrule"
         )
     config = load(file)[0]
-    match question.format:
+    match options.format:
         case "prometheusrule":
-            return prometheus_rule(config, options, labels)
+            return prometheus_rule(config, settings, labels)
         case "plain":
-            return plain(config, options)
+            return plain(config, settings)
         case "inhibitions":
-            return alertmanager(options)
+            return alertmanager(settings)
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes texts of several lines as such, and lists indented, as people do."""
+    """Writes texts of several lines as blocks, and indents lists."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - PyYAML's own
         return super().increase_indent(flow, indentless=False)
@@ -69,5 +69,5 @@ _Dumper.add_representer(str, _text)
 
 
 def as_yaml(document: Mapping[str, Any]) -> str:
-    """YAML in the order that is given, and with no line broken that was none."""
+    """Return YAML that keeps the order of keys and adds no line breaks to texts."""
     return yaml.dump(dict(document), Dumper=_Dumper, sort_keys=False, width=10_000, allow_unicode=True)

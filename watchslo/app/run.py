@@ -13,19 +13,20 @@ from pydantic.alias_generators import to_camel
 
 from watchslo.app import logs
 from watchslo.app.session import open_listener, run_on_loop, serving, stop_signals, supervise
-from watchslo.config import Config, ServerConfig, TlsConfig, hash_of, load
+from watchslo.config.loading import hash_of, load
+from watchslo.config.model import Config, ServerConfig, TlsConfig
 from watchslo.errors import ConfigError
-from watchslo.monitor.crew import Crew
 from watchslo.monitor.supervisor import Supervisor
+from watchslo.monitor.task_supervisor import TaskSupervisor
 
-RELOAD_SECONDS = 2.0  # between two looks at the file, so that a pause has closed everything within five
+RELOAD_SECONDS = 2.0  # between two checks of the file, so that `pause` closes all watches within five seconds
 FIXED = ("cluster", "kubernetes", "clock", "start_delay", "metrics", "server", "log")
-"""What is settled at start: a change of these is said, and waits for the next start."""
+"""Keys that take effect only at start: the log names those that changed, and they wait for a restart."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What the command line says; it goes before the configuration, and stays when that is reloaded."""
+    """Options of the command line; they override the configuration, also after a reload."""
 
     kubeconfig: Path | None = None
     context: str | None = None
@@ -35,21 +36,21 @@ class Overrides:
     authorization: Literal["none", "kubernetes"] | None = None
     cert_dir: Path | None = None
 
-    def server(self, told: ServerConfig) -> ServerConfig:
-        """What the configuration says of the server, but for what is said here: manifests can protect any of them."""
+    def server(self, configured: ServerConfig) -> ServerConfig:
+        """Return the server's configuration with these options, so that manifests can protect any configuration."""
         update: dict[str, object] = {} if self.authorization is None else {"authorization": self.authorization}
         if self.cert_dir is not None:
             files = {"certFile": str(self.cert_dir / "tls.crt"), "keyFile": str(self.cert_dir / "tls.key")}
             update["tls"] = TlsConfig.model_validate(files)
-        return told.model_copy(update=update)
+        return configured.model_copy(update=update)
 
 
 def run(file: Path | None, overrides: Overrides) -> None:
-    """Measures until told to stop; raises WatchsloError where it cannot begin."""
+    """Measure until SIGTERM or SIGINT; raise WatchsloError if the daemon cannot start."""
     config, digest = load(file)
     logs.set_up(overrides.log_format or config.log.format, overrides.log_level or config.log.level)
     with open_listener(overrides.listen, config.server.listen) as listener:
-        delay = config.start_delay * system_random()  # noqa: S311 - it hides nothing
+        delay = config.start_delay * system_random()  # noqa: S311 - not a secret
         supervisor = supervise(config, overrides.kubeconfig, overrides.context, delay=delay)
         run_on_loop(_run(supervisor, config, file, digest, listener, overrides.server(config.server)))
 
@@ -67,11 +68,11 @@ async def _run(
     with stop_signals(stop):
         async with (
             serving(supervisor, config.model_copy(update={"server": server}), listener) as url,
-            Crew(stop) as crew,
+            TaskSupervisor(stop) as tasks,
         ):
             log.info("listening", url=url)
             if file:
-                crew.hire("reloads", partial(_follow, supervisor, config, file, digest))
+                tasks.start("reloads", partial(_follow, supervisor, config, file, digest))
             try:
                 await supervisor.run(stop)
             except ConfigError as error:
@@ -80,7 +81,7 @@ async def _run(
 
 
 async def _follow(supervisor: Supervisor, config: Config, file: Path, digest: str) -> None:
-    """Looks at the file again and again, and puts in force what has changed; a bad file is refused and said once."""
+    """Check the file periodically and apply its changes; a bad file is refused and logged once."""
     log = structlog.get_logger()
     refused = ""
     while True:
@@ -89,7 +90,7 @@ async def _follow(supervisor: Supervisor, config: Config, file: Path, digest: st
             new_digest = await asyncio.to_thread(hash_of, file)
             if new_digest != digest:
                 new, new_digest = await asyncio.to_thread(load, file)
-                _put_in_force(supervisor, config, new, file)
+                _apply(supervisor, config, new, file)
                 waiting = [to_camel(key) for key in FIXED if getattr(new, key) != getattr(config, key)]
                 log.info("config_reloaded", sha256=new_digest, needs_restart=waiting)
             digest, refused = new_digest, ""
@@ -98,10 +99,11 @@ async def _follow(supervisor: Supervisor, config: Config, file: Path, digest: st
             supervisor.reload_succeeded = False
             if str(error) != refused:
                 refused = str(error)
-                log.error("config_refused", message=refused)  # noqa: TRY400 - the sentence says it all
+                log.error("config_refused", message=refused)  # noqa: TRY400 - the message is complete
 
 
-def _put_in_force(supervisor: Supervisor, started: Config, new: Config, file: Path) -> None:
+def _apply(supervisor: Supervisor, started: Config, new: Config, file: Path) -> None:
+    """Apply a new configuration, except for the keys in `FIXED`."""
     try:
         supervisor.configure(new.model_copy(update={key: getattr(started, key) for key in FIXED}))
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""What all measuring commands share: a loop fit for stamps, and a supervisor beside the server that shows it."""
+"""Parts shared by all measuring commands: the event loop, signals, the supervisor and the HTTP server."""
 
 import asyncio
 import contextlib
@@ -15,20 +15,21 @@ from typing import TypeVar
 import uvloop
 
 from watchslo.app.authorization import Authorizer
-from watchslo.config import Config, Listen, parse_listen
+from watchslo.config.model import Config
+from watchslo.config.values import Listen, parse_listen
 from watchslo.errors import ConfigError
 from watchslo.kube.connect import connect
 from watchslo.monitor.supervisor import Supervisor
 from watchslo.serve.build import this_build
 from watchslo.serve.exposition import MetricsEncoder
 from watchslo.serve.feed import Feed
-from watchslo.serve.handover import Handover
 from watchslo.serve.http import create_app
 from watchslo.serve.metrics import Detail
-from watchslo.serve.server import Server, listen, url
+from watchslo.serve.server import StatusServer, listen, url
+from watchslo.serve.snapshot_source import SnapshotSource
 from watchslo.serve.tls import Certificate
 
-SWITCH_SECONDS = 0.0005  # else a thread that encodes delays stamps by 10 ms at P99, now by 1.4
+SWITCH_SECONDS = 0.0005  # a thread that encodes delays timestamps by 1.4 ms at P99; by 10 ms with Python's default
 MOST_FILES = 65_536
 INTERRUPTED = 130
 
@@ -36,7 +37,7 @@ T = TypeVar("T")
 
 
 def run_on_loop(work: Coroutine[None, None, T]) -> T:
-    """Runs `work` on the fastest loop there is, with threads that give way quickly, and with files enough."""
+    """Run `work` on uvloop, with a short thread switch interval and a high limit of open files."""
     sys.setswitchinterval(SWITCH_SECONDS)
     _allow_files()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -44,19 +45,19 @@ def run_on_loop(work: Coroutine[None, None, T]) -> T:
 
 
 def _allow_files() -> None:
-    """Each watch and each reader needs an open file: of the usual 1,024, readers could leave none to the watches."""
+    """Raise the limit of open files: with the usual 1,024, HTTP clients could leave none to the watches."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
-    if 0 <= soft < wanted:  # what is unlimited is negative
+    if 0 <= soft < wanted:  # a negative limit means unlimited
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def supervise(
     config: Config, kubeconfig: Path | None = None, context: str | None = None, *, delay: float = 0.0
 ) -> Supervisor:
-    """A supervisor of the configured cluster, which asks nothing for so many seconds.
+    """Return a supervisor of the configured cluster, which sends no request for `delay` seconds.
 
-    What is given here goes before the configuration.
+    `kubeconfig` and `context` override the configuration.
     """
     connection = connect(
         str(kubeconfig) if kubeconfig else config.kubernetes.kubeconfig, context or config.kubernetes.context
@@ -64,26 +65,26 @@ def supervise(
     return Supervisor(config, connection, this_build(), delay=delay)
 
 
-def open_listener(told: str | None, otherwise: Listen) -> socket.socket:
-    """The socket that `--listen` tells of, if it is given; raises ConfigError or ServeError."""
+def open_listener(address: str | None, default: Listen) -> socket.socket:
+    """Return a listening socket at the `--listen` address, or at the default; raise ConfigError or ServeError."""
     try:
-        return listen(parse_listen(told) if told else otherwise)
+        return listen(parse_listen(address) if address else default)
     except ValueError as error:
         raise ConfigError(f"--listen: {error}") from None
 
 
 @contextlib.contextmanager
 def stop_signals(stop: asyncio.Event) -> Iterator[None]:
-    """SIGTERM and SIGINT set `stop`; a second one ends the process at once."""
+    """Set `stop` at SIGTERM or SIGINT; a second signal ends the process at once."""
     loop = asyncio.get_running_loop()
 
-    def told() -> None:
+    def on_signal() -> None:
         if stop.is_set():
             os._exit(INTERRUPTED)
         stop.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, told)
+        loop.add_signal_handler(number, on_signal)
     try:
         yield
     finally:
@@ -93,25 +94,26 @@ def stop_signals(stop: asyncio.Event) -> Iterator[None]:
 
 @contextlib.asynccontextmanager
 async def serving(supervisor: Supervisor, config: Config, listener: socket.socket) -> AsyncIterator[str]:
-    """Shows a supervisor at an open socket, at the URL that it gives, for as long as the context lasts.
+    """Serve the state of a supervisor at a listening socket while the context lasts; yields the URL.
 
-    Raises ServeError where the certificate cannot be used.
+    Raises:
+        ServeError: if the certificate cannot be used.
     """
     loop = asyncio.get_running_loop()
     certificate = Certificate(config.server.tls) if config.server.tls else None
     feed = Feed()
     supervisor.on_evaluation(feed.observe)
     app = create_app(
-        Handover(supervisor.snapshot, loop),
+        SnapshotSource(supervisor.snapshot, loop),
         lambda: time.monotonic() - supervisor.lag.last_beat,
         MetricsEncoder(Detail(config.metrics)),
         feed,
         Authorizer(supervisor.review, loop) if config.server.authorization == "kubernetes" else None,
     )
-    server = Server(app, listener, config.server.limits, certificate)
+    server = StatusServer(app, listener, config.server.limits, certificate)
     server.start()
     try:
         yield url(listener, "https" if certificate else "http")
     finally:
-        feed.close()  # first: who follows it holds up the server's end
+        feed.close()  # first: open feeds would delay the end of the server
         await server.stop()

@@ -1,4 +1,4 @@
-"""Watches as a table, and in a sentence, for a terminal."""
+"""Watches as a table and as a one-line summary, for a terminal."""
 
 from collections.abc import Sequence
 
@@ -6,72 +6,72 @@ from rich.console import Console
 from rich.table import Table
 
 from watchslo.app.view import Line
-from watchslo.history.judgement import P50, Verdict
-from watchslo.history.words import ABSENT, counted, duration, some_of
 from watchslo.snapshot import QuantileReading
+from watchslo.timeline.condition import P50, P99Verdict
+from watchslo.timeline.format import ABSENT, counted, duration, some_of
 
-HEADINGS = ("WATCH", "EVENTS", "P50", "P99", "P99 SURELY IN", "")
-ENDLESS_COLUMNS = 10_000  # of what is no terminal
+HEADINGS = ("WATCH", "EVENTS", "P50", "P99", "P99 BOUNDS", "")
+UNLIMITED_COLUMNS = 10_000  # the width of files and pipes
 
 STYLES = {
-    Verdict.WITHIN: "green",
-    Verdict.BEYOND: "bold red",
-    Verdict.FEW_EVENTS: "yellow",
-    Verdict.NOT_MEASURED: "dim",
+    P99Verdict.WITHIN: "green",
+    P99Verdict.BEYOND: "bold red",
+    P99Verdict.FEW_EVENTS: "yellow",
+    P99Verdict.NOT_MEASURED: "dim",
 }
 
 
 def plain_console(*, stderr: bool = False) -> Console:
-    """A console that shows what apiservers say as it is: nothing in it is markup; files and pipes get whole lines."""
+    """Return a console that never interprets text of apiservers as markup; files and pipes get unwrapped lines."""
     console = Console(stderr=stderr, markup=False, emoji=False, highlight=False)
     if not console.is_terminal:
-        console.width = ENDLESS_COLUMNS
+        console.width = UNLIMITED_COLUMNS
     return console
 
 
 def draw(lines: Sequence[Line]) -> Table:
-    """A table of lines for `rich`; nothing at all of none."""
+    """Return the lines as a `rich` table, without a header if there are no lines."""
     table = Table(box=None, pad_edge=False, header_style="bold", show_header=bool(lines))
     table.add_column(HEADINGS[0], overflow="fold")
     for heading in HEADINGS[1:-1]:
         table.add_column(heading, justify="right")
     table.add_column("")
     for line in lines:
-        cells = (line.name, *figures(line), says(line))
+        cells = (line.name, *figures(line), status(line))
         table.add_row(*cells, style=STYLES[line.verdict])
     return table
 
 
 def figures(line: Line) -> tuple[str, str, str, str]:
-    """Events, P50, P99, and between what the P99 surely is."""
+    """Return the events, P50, P99, and the bounds of P99."""
     p99 = line.p99
     bounds = f"{duration(p99.lower)} … {duration(p99.upper)}" if p99 else ABSENT
     return f"{line.events:,}", _estimate(line.quantiles.get(P50)), _estimate(p99), bounds
 
 
-def says(line: Line) -> str:
-    """The verdict, and what is not as it should be; why that is so would make the table too wide."""
-    said = [str(line.verdict)]
+def status(line: Line) -> str:
+    """Return the verdict, and `stalled` or the state of a closed watch; reasons would make the table too wide."""
+    parts = [str(line.verdict)]
     if line.stalled_for is not None:
-        said.append("stalled")
+        parts.append("stalled")
     if not line.up and line.failure is not None:
-        said.append(line.state)
-    return "; ".join(said)
+        parts.append(line.state)
+    return "; ".join(parts)
 
 
 def headline(lines: Sequence[Line]) -> str:
-    """All watches in a sentence."""
-    beyond = [line for line in lines if line.verdict is Verdict.BEYOND]
-    within = sum(line.verdict is Verdict.WITHIN for line in lines)
-    unknown = len(lines) - len(beyond) - within
-    unsaid = f"; of {unknown} nothing can be said" if unknown else ""
+    """Summarise all watches in one sentence."""
+    beyond = [line for line in lines if line.verdict is P99Verdict.BEYOND]
+    within = sum(line.verdict is P99Verdict.WITHIN for line in lines)
+    unjudged = len(lines) - len(beyond) - within
+    remainder = f"; {unjudged} without a verdict" if unjudged else ""
     if beyond:
         worst = sorted(beyond, key=_lateness, reverse=True)
         named = some_of([f"{line.name} (P99 {_estimate(line.p99)})" for line in worst])
-        return f"Beyond the objective: {named}{unsaid}."
+        return f"Beyond the objective: {named}{remainder}."
     if within:
-        return f"Within the objective: {counted(within, 'watch')}{unsaid}."
-    return f"Nothing can be said of {counted(unknown, 'watch')}." if unknown else "Nothing is watched yet."
+        return f"Within the objective: {counted(within, 'watch')}{remainder}."
+    return f"No verdict on {counted(unjudged, 'watch')}." if unjudged else "No watches yet."
 
 
 def _lateness(line: Line) -> float:

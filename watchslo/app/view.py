@@ -1,33 +1,31 @@
-"""What there is to show of a status in a terminal: of ours, or of what a daemon answers. Pure.
-
-Commands that measure by themselves show their own status: what they say is what a daemon would.
-"""
+"""What a terminal shows: of our own measurement from its snapshot, or of a daemon from its `/api/v1/status`. Pure."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
+from typing import Any, TypeVar
 
 import msgspec
 
-from watchslo.history.chronicle import Account
-from watchslo.history.judgement import P99, Verdict, placed, verdict_on
-from watchslo.serve.status import encode
-from watchslo.snapshot import QuantileReading, Snapshot
+from watchslo.snapshot import QuantileReading, Snapshot, StreamReading
+from watchslo.timeline.condition import P99, P99Verdict, placed, verdict_on, window_of
+from watchslo.timeline.timeline import Account
 
 WINDOW = "1m"
 
+T = TypeVar("T", "Line", "View")
+
 
 class UnreadableError(Exception):
-    """What answers is no daemon of ours, or speaks another version of the API."""
+    """The answer is not the status of a daemon, or of an unknown version of the API."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One watch: the quantiles of its window by q, what keeps events away, and the verdict on its P99.
+    """One watch: the quantiles of one window by q, the verdict on its P99, and what prevents a verdict.
 
-    `failure` is the last one in words and `reason` in one, `tainted` the share of its events that came while we were
-    late.
+    `failure` is the last failure in a sentence and `reason` in one word; `tainted` is the share of tainted events.
     """
 
     watch: str
@@ -46,11 +44,11 @@ class Line:
     min_events: int
     events: int
     quantiles: Mapping[float, QuantileReading]
-    verdict: Verdict
+    verdict: P99Verdict
 
     @property
     def name(self) -> str:
-        """The watch, and where: that goes without saying where one apiserver answers for all."""
+        """The watch and its apiserver, which is left out if a single one answers for all."""
         return placed(self.watch, self.apiserver)
 
     @property
@@ -60,12 +58,12 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One status: `at_wall` is when it was taken, `seconds` for how long it had been measured by then.
+    """A measurement at `at_wall`, after `seconds` of measuring.
 
-    `verdict` and `trust` say whether watches are late, since when, and whether that may be watchslo itself; None where
-    nothing is remembered yet. `lines` are in the order of their names. Sentences are `causes`, the surest first,
-    `unproven`: which revisions cannot be trusted, and `not_ready`. We were late for `tainted_seconds` in all; an answer
-    takes `round_trip` seconds at worst.
+    `verdict` says whether watches are late and since when, `trust` whether watchslo itself may be late; None before the
+    first evaluation. `lines` are sorted by name. `causes` (the most certain first), `unproven` (apiservers whose
+    revisions cannot be trusted) and `not_ready` are sentences. watchslo was late itself for `tainted_seconds` in total;
+    `round_trip` is the highest median round trip of the ticks.
     """
 
     at_wall: float
@@ -82,18 +80,67 @@ class View:
 
     @property
     def starting(self) -> bool:
-        """Whether some watch is not open yet, or not yet known to belong to a clock."""
+        """True while a watch is not open yet, or not yet known to belong to a domain."""
         return bool(self.not_ready) or any(line.up and line.membership == "pending" for line in self.lines)
 
 
-# The part of /api/v1/status that is shown; what it says besides is passed over.
+# --- our own measurement ----------------------------------------------------------------------------------------------
 
 
-class _Part(msgspec.Struct, rename="camel"):
-    pass
+def view_of(snapshot: Snapshot, window: str = WINDOW, account: Account | None = None) -> View:
+    """Return the view of our own measurement, by the window of this name."""
+    monitor = snapshot.monitor
+    trips = (domain.median_round_trip for domain in snapshot.domains if domain.median_round_trip)
+    return _printable(
+        View(
+            at_wall=snapshot.at_wall,
+            verdict=_sentence(account.headline.text, account.headline.figures) if account else None,
+            trust=f"{account.trust.name} {account.trust.text}" if account else None,
+            seconds=max(0.0, snapshot.at_wall - monitor.started_wall),  # the wall clock may be set back
+            cluster=monitor.cluster,
+            lines=_sorted(_line_of(stream, window) for stream in snapshot.streams),
+            causes=tuple(_cause(one.evidence, one.cause, one.confidence, one.next) for one in snapshot.causes),
+            unproven=tuple(f"Unproven: {one.unproven}." for one in snapshot.apiservers if one.unproven),
+            not_ready=monitor.not_ready,
+            tainted_seconds=monitor.tainted_seconds,
+            round_trip=max(trips, default=None),
+        )
+    )
 
 
-class _Quantile(_Part):
+def _line_of(stream: StreamReading, name: str) -> Line:
+    window = window_of(stream, name)
+    events, quantiles = (window.events, {one.q: one for one in window.quantiles}) if window else (0, {})
+    objective, failure, stalled_for = stream.track.objective, stream.session.last_failure, stream.audit.stalled_for
+    return Line(
+        watch=stream.watch,
+        apiserver=stream.apiserver,
+        resource=stream.resource,
+        group=stream.group,
+        state=stream.session.state,
+        up=stream.up,
+        membership=stream.membership,
+        audit=stream.audit.result,
+        stalled_for=stalled_for,
+        failure=failure.message if failure else None,
+        reason=failure.reason if failure else None,
+        tainted=_share(stream.track.unmeasured, stream.received.events),
+        threshold=objective.threshold,
+        min_events=objective.min_events,
+        events=events,
+        quantiles=quantiles,
+        verdict=verdict_on(quantiles.get(P99), events, objective.threshold, stalled_for, objective.min_events),
+    )
+
+
+# --- a daemon's status: the part of /api/v1/status that is shown ------------------------------------------------------
+
+
+class _RemotePart(msgspec.Struct, rename="camel"):
+    """Decoded from camelCase; unknown fields are ignored."""
+
+
+class _RemoteQuantile(_RemotePart):
     q: float
     lower: float
     estimate: float | None
@@ -101,29 +148,29 @@ class _Quantile(_Part):
     resolved: bool
 
 
-class _Window(_Part):
+class _RemoteWindow(_RemotePart):
     name: str
     events: int
-    quantiles: list[_Quantile]
+    quantiles: list[_RemoteQuantile]
 
 
-class _Objective(_Part):
+class _RemoteObjective(_RemotePart):
     threshold: float
     min_events: int
 
 
-class _Latency(_Part):
+class _RemoteLatency(_RemotePart):
     unmeasured: dict[str, int]
-    windows: list[_Window]
-    objective: _Objective
+    windows: list[_RemoteWindow]
+    objective: _RemoteObjective
 
 
-class _Failure(_Part):
+class _RemoteFailure(_RemotePart):
     reason: str
     message: str
 
 
-class _Stream(_Part):
+class _RemoteStream(_RemotePart):
     watch: str
     apiserver: str
     resource: str
@@ -134,122 +181,140 @@ class _Stream(_Part):
     events: dict[str, int]
     last_audit: str | None
     stalled_for: float | None
-    last_failure: _Failure | None
-    latency: _Latency
+    last_failure: _RemoteFailure | None
+    latency: _RemoteLatency
 
 
-class _Cause(_Part):
+class _RemoteCause(_RemotePart):
     cause: str
     confidence: str
     evidence: str
     next: str
 
 
-class _Apiserver(_Part):
+class _RemoteApiserver(_RemotePart):
     unproven: str | None
 
 
-class _Domain(_Part):
+class _RemoteDomain(_RemotePart):
     median_round_trip: float | None
 
 
-class _Verdict(_Part):
+class _RemoteVerdict(_RemotePart):
     text: str
     figures: str
 
 
-class _Check(_Part):
+class _RemoteCheck(_RemotePart):
     name: str
     text: str
 
 
-class _Monitor(_Part):
+class _RemoteMonitor(_RemotePart):
     cluster: str | None
     started_at: datetime
     tainted_seconds: float
     not_ready: list[str]
 
 
-class _Status(_Part):
+class _RemoteStatus(_RemotePart):
     at: datetime
-    monitor: _Monitor
-    causes: list[_Cause]
-    apiservers: list[_Apiserver]
-    domains: list[_Domain]
-    streams: list[_Stream]
-    verdict: _Verdict | None = None
-    trust: _Check | None = None
-
-
-def view_of(snapshot: Snapshot, window: str = WINDOW, account: Account | None = None) -> View:
-    """The view of a measurement of our own."""
-    return read(encode(snapshot, account).body, window)
+    monitor: _RemoteMonitor
+    causes: list[_RemoteCause]
+    apiservers: list[_RemoteApiserver]
+    domains: list[_RemoteDomain]
+    streams: list[_RemoteStream]
+    verdict: _RemoteVerdict | None = None
+    trust: _RemoteCheck | None = None
 
 
 def read(body: bytes, window: str = WINDOW) -> View:
-    """The view of a status, by the window of this name; raises UnreadableError."""
+    """Return the view of a daemon's status, by the window of this name; raises UnreadableError."""
     try:
-        status = msgspec.json.decode(body, type=_Status)
+        status = msgspec.json.decode(body, type=_RemoteStatus)
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise UnreadableError from None
-    causes = (f"{one.evidence} ({one.cause}, {one.confidence} confidence) {one.next}" for one in status.causes)
     trips = (one.median_round_trip for one in status.domains if one.median_round_trip)
-    return View(
-        at_wall=status.at.timestamp(),
-        verdict=_printable(_sentence(status.verdict)) if status.verdict else None,
-        trust=_printable(f"{status.trust.name} {status.trust.text}") if status.trust else None,
-        seconds=max(0.0, (status.at - status.monitor.started_at).total_seconds()),  # the wall clock may be set
-        cluster=status.monitor.cluster and _printable(status.monitor.cluster),
-        lines=tuple(sorted((_line(one, window) for one in status.streams), key=lambda one: (one.watch, one.apiserver))),
-        causes=tuple(map(_printable, causes)),
-        unproven=tuple(_printable(f"Unproven: {one.unproven}.") for one in status.apiservers if one.unproven),
-        not_ready=tuple(map(_printable, status.monitor.not_ready)),
-        tainted_seconds=status.monitor.tainted_seconds,
-        round_trip=max(trips, default=None),
+    return _printable(
+        View(
+            at_wall=status.at.timestamp(),
+            verdict=_sentence(status.verdict.text, status.verdict.figures) if status.verdict else None,
+            trust=f"{status.trust.name} {status.trust.text}" if status.trust else None,
+            seconds=max(0.0, (status.at - status.monitor.started_at).total_seconds()),
+            cluster=status.monitor.cluster,
+            lines=_sorted(_line_in(stream, window) for stream in status.streams),
+            causes=tuple(_cause(one.evidence, one.cause, one.confidence, one.next) for one in status.causes),
+            unproven=tuple(f"Unproven: {one.unproven}." for one in status.apiservers if one.unproven),
+            not_ready=tuple(status.monitor.not_ready),
+            tainted_seconds=status.monitor.tainted_seconds,
+            round_trip=max(trips, default=None),
+        )
     )
 
 
-def _sentence(verdict: _Verdict) -> str:
-    parts = (part.rstrip(".") for part in (verdict.text, verdict.figures) if part)
-    return f"{'; '.join(parts)}."
-
-
-def _printable(text: str) -> str:
-    """Without what a terminal would obey instead of showing it: a status may come from anybody."""
-    return "".join(character if character.isprintable() else "?" for character in text)
-
-
-def _line(stream: _Stream, name: str) -> Line:
-    window = next((one for one in stream.latency.windows if one.name == name), _Window(name, 0, []))
-    quantiles = {one.q: _quantile(one) for one in window.quantiles}
-    objective, failure = stream.latency.objective, stream.last_failure
+def _line_in(stream: _RemoteStream, name: str) -> Line:
+    window = next((one for one in stream.latency.windows if one.name == name), None)
+    events, quantiles = (window.events, {one.q: _quantile(one) for one in window.quantiles}) if window else (0, {})
+    objective, failure, stalled_for = stream.latency.objective, stream.last_failure, stream.stalled_for
     return Line(
-        watch=_printable(stream.watch),
-        apiserver=_printable(stream.apiserver),
-        resource=_printable(stream.resource),
-        group=_printable(stream.group),
-        state=_printable(stream.state),
+        watch=stream.watch,
+        apiserver=stream.apiserver,
+        resource=stream.resource,
+        group=stream.group,
+        state=stream.state,
         up=stream.up,
         membership=stream.membership,
         audit=stream.last_audit,
-        stalled_for=stream.stalled_for,
-        failure=_printable(failure.message) if failure else None,
+        stalled_for=stalled_for,
+        failure=failure.message if failure else None,
         reason=failure.reason if failure else None,
-        tainted=stream.latency.unmeasured.get("tainted", 0) / max(1, sum(stream.events.values())),
+        tainted=_share(stream.latency.unmeasured, stream.events),
         threshold=objective.threshold,
         min_events=objective.min_events,
-        events=window.events,
+        events=events,
         quantiles=quantiles,
-        verdict=verdict_on(
-            quantiles.get(P99), window.events, objective.threshold, stream.stalled_for, objective.min_events
-        ),
+        verdict=verdict_on(quantiles.get(P99), events, objective.threshold, stalled_for, objective.min_events),
     )
 
 
-def _quantile(one: _Quantile) -> QuantileReading:
-    return QuantileReading(one.q, one.lower, _finite(one.estimate), _finite(one.upper), resolved=one.resolved)
+def _quantile(one: _RemoteQuantile) -> QuantileReading:
+    """A null in JSON is infinite."""
+    estimate, upper = (math.inf if value is None else value for value in (one.estimate, one.upper))
+    return QuantileReading(one.q, one.lower, estimate, upper, resolved=one.resolved)
 
 
-def _finite(seconds: float | None) -> float:
-    """What JSON has no word for is null there."""
-    return math.inf if seconds is None else seconds
+# --- both -------------------------------------------------------------------------------------------------------------
+
+
+def _sorted(lines: Iterable[Line]) -> tuple[Line, ...]:
+    return tuple(sorted(map(_printable, lines), key=lambda line: (line.watch, line.apiserver)))
+
+
+def _sentence(text: str, figures: str) -> str:
+    parts = (part.rstrip(".") for part in (text, figures) if part)
+    return f"{'; '.join(parts)}."
+
+
+def _cause(evidence: str, cause: str, confidence: str, action: str) -> str:
+    return f"{evidence} ({cause}, {confidence} confidence) {action}"
+
+
+def _share(unmeasured: Mapping[str, int], events: Mapping[str, int]) -> float:
+    """The share of tainted events."""
+    return unmeasured.get("tainted", 0) / max(1, sum(events.values()))
+
+
+def _printable(value: T) -> T:
+    """Replace control characters in all texts: a terminal would obey them, and a status may come from anywhere."""
+    texts: dict[str, Any] = {}
+    for field in fields(value):
+        text = getattr(value, field.name)
+        if type(text) is str:
+            texts[field.name] = _clean(text)
+        elif isinstance(text, tuple):
+            texts[field.name] = tuple(_clean(one) if isinstance(one, str) else one for one in text)
+    return replace(value, **texts)
+
+
+def _clean(text: str) -> str:
+    return "".join(character if character.isprintable() else "?" for character in text)

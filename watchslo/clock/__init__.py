@@ -1,1 +1,1 @@
-"""When was a revision committed? Pure: values and times in, values out."""
+"""Clocks that date revisions and creations, without I/O: values and times in, values out."""

@@ -1,8 +1,8 @@
-"""When did a revision reach an apiserver's watch cache? The clock of the second half of an event's way.
+"""The cache clock: when a revision reached the watch cache of an apiserver.
 
-A list with resourceVersion=0 is answered from the watch cache, without waiting for anything. Sent at s and answered at
-e with revision C, it shows that the cache had every revision up to C by e, and no later one before s. A cache moves on
-with the events of its resource and with progress notices: that of an idle resource is old, and not behind.
+A list with resourceVersion=0 is answered from the watch cache without waiting. If it was sent at s and answered at e
+with revision C, the cache had every revision up to C by e, and no later one before s. A cache advances with the events
+of its resource and with progress notices. The cache of an idle resource can therefore be old without being behind.
 """
 
 from collections import deque
@@ -12,18 +12,18 @@ import numpy as np
 from watchslo.clock.staircase import Ends, Starts
 from watchslo.model import FloatArray, IntArray, Interval, Measure, Reading
 
-KEPT_SECONDS = 600.0  # as long as the revision clock remembers
-RECENT_SECONDS = 10.0  # what a cache is said to be like now
-WIDEST_SECONDS = 2.0  # where reads were further apart than this, they tell nothing of what came between
-DISTRUST_SECONDS = 30.0  # after a contradiction: where several caches answer, the next one comes sooner
+KEPT_SECONDS = 600.0  # as long as the evidence of the revision clock
+RECENT_SECONDS = 10.0  # the span of reads that describe the present state of a cache
+WIDEST_SECONDS = 2.0  # reads that are further apart prove nothing about the time in between
+DISTRUST_SECONDS = 30.0  # after a contradiction: if several caches answer, the next one comes sooner
 
 
 class CacheClock:
-    """The reads of one cache, that of one resource at one apiserver, by the order of their answers.
+    """The reads of one cache (one resource at one apiserver), in the order of their answers.
 
-    A cache cannot go back, nor can its apiserver deliver what its cache has not. Where it looks like that, several
-    caches answer, or the storage was restored: `contradictions` counts it, all that was known is forgotten, and for a
-    while nothing new is believed.
+    A cache never goes back, and its apiserver delivers nothing that the cache lacks. A contradiction means that several
+    caches answer or that the storage was restored. `contradictions` counts them. After one, all evidence is dropped and
+    new evidence is not trusted for `DISTRUST_SECONDS`.
     """
 
     def __init__(self) -> None:
@@ -38,11 +38,11 @@ class CacheClock:
 
     @property
     def median_round_trip(self) -> float:
-        """Of the last reads, in seconds: what takes no longer is not resolved."""
+        """The median round trip of recent reads, in seconds: shorter latencies are not resolved."""
         return float(np.median([reading.round_trip for reading in self._recent])) if self._recent else 0.0
 
     def add(self, reading: Reading) -> None:
-        """Takes in a read."""
+        """Add a read."""
         if self._ends.newest_before(reading.sent) > reading.revision:
             self._contradicted(reading.answered)
         self._starts.add(reading.revision, reading.sent)
@@ -54,10 +54,11 @@ class CacheClock:
             self._recent.popleft()
 
     def locate(self, revisions: IntArray, received: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """When n events of this cache's resource, received from its apiserver at those times, had reached it.
+        """Return when n events of the cache's resource reached the cache, as two arrays of length n.
 
-        Two arrays of length n: after `start`, and by `end`, no later than it was received. `start` is minus infinity
-        where that is not known, be it that no read is old enough or that the reads about that time are too far apart.
+        Each event reached the cache after `start` and by `end`, which is at most the time when it was `received` from
+        the same apiserver. `start` is minus infinity if no read is old enough or if the reads around that time are too
+        far apart.
         """
         start, end = self._starts.at(revisions), np.minimum(received, self._ends.at(revisions))
         if (start > end).any():
@@ -67,11 +68,12 @@ class CacheClock:
         return np.where(known, start, -np.inf), end
 
     def behind(self, known: IntArray, measure: Measure, now: float) -> Interval | None:
-        """How old the cache was at worst, in the last ten seconds: the age of the oldest change that it did not have.
+        """Return how far the cache was behind at worst in the last ten seconds, as seconds in an interval.
 
-        `known` are the revisions of its resource that are known by `now`, from any apiserver, ascending, and `measure`
-        tells when these were committed. The upper end holds if no older one is missing among them. None without a read
-        that can be judged; 0 where the cache lacked nothing that is known, however old it is.
+        This is the age of the oldest change that the cache lacked. `known` has the ascending revisions of its resource
+        that any apiserver has delivered by `now`; `measure` dates their commits. The upper end is valid if no older
+        revision is missing in `known`. The result is None without a usable read, and 0 if the cache lacked no known
+        revision, even if the cache is old.
         """
         reads = [read for read in self._recent if read.answered >= now - RECENT_SECONDS]
         sent, answered = np.array([(read.sent, read.answered) for read in reads]).reshape(-1, 2).T

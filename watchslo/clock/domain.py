@@ -1,8 +1,8 @@
-"""Who shares a revision sequence? A domain is the set of sources, resources of apiservers, of which one etcd counts.
+"""Domains: sets of sources whose revisions form one sequence, because one etcd counts them.
 
-Usually that is all of them; built-in resources can be moved to other etcds, aggregated APIs have their own, and what is
-said to be an apiserver of this cluster may be one of another. Only evidence tells: a source belongs where its revisions
-fit between the ticks, again and again.
+A source is a resource of an apiserver. Usually all sources share one domain. But built-in resources can be moved to
+other etcds, aggregated APIs have their own storage, and a configured apiserver may belong to another cluster. Only
+evidence decides: a source is a member if its revisions repeatedly fit between the ticks.
 """
 
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ from watchslo.clock.staircase import BEFORE_ALL
 from watchslo.model import Reading, Resource, Source
 
 PROBES_NEEDED = 3
-PROBE_SPACING_SECONDS = 0.5  # so that the sequence has moved on between two probes
+PROBE_SPACING_SECONDS = 0.5  # so that the sequence has advanced between two probes
 
 
 class Membership(StrEnum):
-    """What is known of a resource's revisions: not enough, that they are the domain's, that they are another's."""
+    """Whether a resource belongs to a domain: not yet known, yes, or no."""
 
     PENDING = "pending"
     MEMBER = "member"
@@ -34,7 +34,7 @@ _PROMOTED = {
 
 @dataclass(frozen=True, slots=True)
 class Horizon:
-    """What was received before `sent` is no newer than `revision`, or is not of this domain."""
+    """The limit for sealing: an event received before `sent` is foreign if it is newer than `revision`."""
 
     sent: float
     revision: int
@@ -42,7 +42,10 @@ class Horizon:
 
 @dataclass(slots=True)
 class _Standing:
-    """A membership, and the consistent probes towards the next one; `counted` is when the last of them was sent."""
+    """A membership, and the consistent probes towards the next one.
+
+    `counted` is when the last counted probe was sent, in monotonic seconds.
+    """
 
     membership: Membership = Membership.PENDING
     consistent: int = 0
@@ -61,9 +64,9 @@ class _Standing:
 class Domain:
     """A revision clock and the sources that belong to it.
 
-    Three consistent probes half a second apart promote a source, from pending to member or from foreign back to
-    pending; one contradiction, or a violation, makes it foreign. Streams are numbered by the caller and attached to
-    their source; sightings are taken from members alone and go when they are members no more.
+    Three consistent probes half a second apart promote a source, from pending to member or from foreign to pending. One
+    contradiction, or one violation, makes it foreign. Watches are numbered by the caller and attached to their source.
+    Only members add sightings; a source that is no longer a member loses its sightings.
     """
 
     def __init__(self, name: str) -> None:
@@ -76,15 +79,15 @@ class Domain:
 
     @property
     def horizon(self) -> Horizon | None:
-        """What the tick sent last allows to seal."""
+        """The limit for sealing that the latest tick allows, or None before the first tick."""
         latest = self.clock.latest
         return Horizon(latest.sent, latest.revision) if latest else None
 
     def tick(self, reading: Reading) -> bool:
-        """Takes in a tick; false if it went backwards: an older read, ended before it was sent, had a newer revision.
+        """Add a tick; return False if it went backwards.
 
-        Then etcd was restored. All that was known is void: the clock begins with this tick, and every resource is
-        pending again.
+        A tick goes backwards if an older read, which ended before the tick was sent, had a newer revision. Then etcd
+        was restored: all evidence is dropped, the clock begins with this tick, and every resource is pending again.
         """
         backwards = reading.revision < self.clock.newest_before(reading.sent)
         if backwards:
@@ -95,15 +98,15 @@ class Domain:
         return not backwards
 
     def probe(self, reading: Reading) -> None:
-        """Takes in a consistent read of a source, judged once a tick was sent after its answer.
+        """Add a probe, a consistent read of a source. It is judged by the first tick sent after its answer.
 
-        One without a tick before it cannot be judged, and one waits at a time: others are ignored.
+        A probe is ignored if no tick ended before it, or if another probe of the source waits for its tick.
         """
         if self.clock.newest_before(reading.sent) > BEFORE_ALL:
             self._waiting.setdefault(reading.source, reading)
 
     def is_judging(self, source: Source) -> bool:
-        """Whether a probe waits for the tick that judges it: until then another one would be ignored."""
+        """Return True if a probe of the source waits for its tick: another probe would be ignored."""
         return source in self._waiting
 
     def membership(self, source: Source) -> Membership:
@@ -111,7 +114,7 @@ class Domain:
         return standing.membership if standing else Membership.PENDING
 
     def expel(self, source: Source) -> None:
-        """Makes a source foreign: it was caught with a revision that this domain did not have."""
+        """Make a source foreign, because it had a revision that this domain did not have."""
         self._standings[source] = _Standing(Membership.FOREIGN)
         self._waiting.pop(source, None)
         for stream, watched in self._streams.items():
@@ -119,16 +122,16 @@ class Domain:
                 self.clock.forget(stream)
 
     def attach(self, stream: int, source: Source) -> None:
-        """Announces a stream of a source; its number is the caller's, unique in this domain."""
+        """Add a watch of a source; the caller's number must be unique in this domain."""
         self._streams[stream] = source
 
     def detach(self, stream: int) -> None:
-        """Takes leave of a stream: nobody vouches for its sightings any more."""
+        """Remove a watch and its sightings."""
         del self._streams[stream]
         self.clock.forget(stream)
 
     def sight(self, received: float, revision: int, stream: int) -> bool:
-        """Notes the newest revision of what an attached stream received; false if it is no member, and not believed."""
+        """Add a sighting: the newest revision that an attached watch received; return False if it is not a member."""
         if self.membership(self._streams[stream]) is not Membership.MEMBER:
             return False
         self.clock.sight(received, revision, stream)
@@ -153,18 +156,21 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class TickPlan:
-    """What to tick on, in turn; nothing if nothing can be read. A blind plan cannot see the lag of its own cache."""
+    """The resources to tick on, in turn; empty if none can be read.
+
+    A `blind` plan ticks on one cached resource only, so it cannot see the lag of that resource's cache.
+    """
 
     resources: tuple[Resource, ...]
     blind: bool
 
 
 class TickChoice:
-    """Chooses what the ticks of a domain read, among `candidates` in order of preference.
+    """Chooses the resources that the ticks of a domain read, among `candidates` in order of preference.
 
-    Best is an uncached resource (events) that shares its revisions with a cached one; else two cached ones that share
-    theirs; else the first candidate alone. Pairs are tried one after the other: read `next`, hand the reading to
-    `observe`, a few times a second, until `plan` is there.
+    The best choice is an uncached resource (events) that shares its revisions with a cached one. The second best is two
+    cached resources that share theirs, and the last is the first candidate alone. Pairs are tried one after the other:
+    read `next` and pass the reading to `observe`, a few times per second, until `plan` is set.
     """
 
     def __init__(self, candidates: Sequence[Resource]) -> None:
@@ -181,7 +187,7 @@ class TickChoice:
 
     @property
     def next(self) -> Resource | None:
-        """What to read now, or nothing if the choice is made."""
+        """The resource to read now, or None if the choice is made."""
         return None if self.plan else self._pairs[0][self._reads % 2]
 
     @property
@@ -192,7 +198,7 @@ class TickChoice:
         return TickPlan(alone, blind=any(resource.cached for resource in alone))
 
     def observe(self, reading: Reading) -> None:
-        """Takes in the reading of `next`."""
+        """Add the reading of `next`."""
         anchor, partner = self._pairs[0]
         forwards = True
         if self._reads % 2 == 0:
@@ -208,7 +214,7 @@ class TickChoice:
             self._start_pair()
 
     def pass_over(self, resource: Resource) -> None:
-        """Takes out a candidate that cannot be read."""
+        """Remove a candidate that cannot be read."""
         self._alive.remove(resource)
         self._pairs = [pair for pair in self._pairs if resource not in pair]
         self._start_pair()

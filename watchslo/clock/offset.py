@@ -1,8 +1,8 @@
-"""What does an apiserver's wall clock say when ours says something else? Known to milliseconds from `Date` headers.
+"""The offset of an apiserver's wall clock from the local clock, to a few milliseconds, from `Date` headers.
 
-`Date` is the apiserver's time in whole seconds D at some moment between our sending of the request, at s, and our
-reading of the answer, at e, both on one clock of ours. So its clock minus ours, theta, lies in [D - e, D + 1 - s]; many
-answers at different fractions of a second leave a few milliseconds of that. Best is a clock of ours that nobody sets.
+`Date` is the apiserver's time in whole seconds D, at a moment between sending the request at s and reading the answer
+at e, both on one local clock. So theta, the apiserver's clock minus the local one, lies in [D - e, D + 1 - s]. Many
+answers at different fractions of a second narrow that to a few milliseconds. Use a local clock that is never set.
 """
 
 from collections.abc import Sequence
@@ -12,18 +12,19 @@ import numpy as np
 
 from watchslo.model import BoolArray, FloatArray, Interval
 
-DRIFT = 200e-6  # seconds a second: two quartz clocks, each off by no more than 100 ppm
-REMEMBERED_SECONDS = 600.0  # how long it matters what a clock said before it was set
-WRITE_SECONDS = 600.0  # no write takes longer: an apiserver gives up any request after a minute, if not told otherwise
+DRIFT = 200e-6  # seconds per second: two quartz clocks, each wrong by at most 100 ppm
+REMEMBERED_SECONDS = 600.0  # how long an offset matters after the clock was set
+WRITE_SECONDS = 600.0  # no write takes longer: by default, an apiserver aborts a request after a minute
 
 
 @dataclass(frozen=True, slots=True)
 class Dating:
-    """What an instant of a wall clock, or of one of several, is on a clock of ours, and of which instants that is true.
+    """Converts the time of a wall clock to the local clock, within bounds and for a limited time.
 
-    `offset` is the wall clock minus ours, `since` the moment of ours from which on all answers agree on it: what was
-    stamped before may be of a clock that was set meanwhile, and was ahead by one of `former`. `confirmed` is when the
-    last of these answers was asked for: what came later may be of a clock that has been set since.
+    `offset` is the wall clock minus the local one; a dating may combine several possible clocks. All answers since the
+    local time `since` agree on it: earlier stamps may be from before the clock was set, when it was ahead by one of
+    `former`. `confirmed` is when the request of the last answer was sent: later stamps may be from after the clock was
+    set again.
     """
 
     offset: Interval
@@ -34,10 +35,10 @@ class Dating:
     def ages(
         self, created_wall: FloatArray, received: FloatArray, committed: FloatArray
     ) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """How long before they were received objects were created, at least and at most, and of which that is sure.
+        """Return the least and greatest ages of objects when their events were received, and which are certain.
 
-        `created_wall` are creationTimestamps, whole seconds: each was stamped between then and a second later, after
-        mutating admission and before the commit. That was at most `committed` seconds before it was received.
+        `created_wall` has creationTimestamps in whole seconds. Each object was stamped in the second that begins then,
+        after mutating admission and before the commit. The commit was at most `committed` seconds before `received`.
         """
         age = received - created_wall
         lower, upper = np.maximum(0.0, age - 1.0 + self.offset.lower), age + self.offset.upper
@@ -49,10 +50,10 @@ class Dating:
 
 
 class ClockOffset:
-    """An apiserver's wall clock minus ours, as the interval that all answers so far agree on.
+    """An apiserver's wall clock minus the local clock, as the interval that all answers so far agree on.
 
-    `steps` counts how often an answer disagreed with all before it: then one of the clocks was set, and only that
-    answer is believed.
+    `steps` counts the answers that contradict all earlier ones. Then one of the clocks was set, and the clock starts
+    again from that answer alone.
     """
 
     def __init__(self) -> None:
@@ -61,10 +62,10 @@ class ClockOffset:
         self._known_at = 0.0
         self._since = 0.0
         self._confirmed = 0.0
-        self._former: tuple[tuple[float, Interval], ...] = ()  # each with when it was known to be over
+        self._former: tuple[tuple[float, Interval], ...] = ()  # each with the time when it was known to have ended
 
     def observe(self, date: float, sent: float, answered: float, now: float) -> bool:
-        """Takes in one answer's `Date` (Unix seconds); false if it contradicts what was known."""
+        """Add the `Date` of one answer (Unix seconds); return False if it contradicts earlier answers."""
         observed = Interval(date - answered, date + 1.0 - sent)
         known = self.bounds(now)
         both = observed if known is None else _intersection(known, observed)
@@ -75,30 +76,30 @@ class ClockOffset:
             self._known = both
             return True
         self.steps += 1
-        remembered = tuple(one for one in self._former if answered - one[0] <= REMEMBERED_SECONDS)
+        remembered = tuple(former for former in self._former if answered - former[0] <= REMEMBERED_SECONDS)
         self._former = (*remembered, (answered, known)) if known else remembered
         self._since = answered
-        # Our own clock may have been set back while we waited for the answer: then not even that one makes sense.
+        # If the local clock was set back during the request, even this answer alone is contradictory.
         self._known = observed if observed.width >= 0 else None
         return False
 
     def bounds(self, now: float) -> Interval | None:
-        """Theta in seconds, wider by what the clocks may have drifted since the last answer; None before the first."""
+        """Return theta in seconds, widened by the possible drift since the last answer; None before the first."""
         if self._known is None:
             return None
         drift = DRIFT * abs(now - self._known_at)
         return Interval(self._known.lower - drift, self._known.upper + drift)
 
     def dating(self, now: float) -> Dating | None:
-        """What its instants are on our clock, from what is known now; None before the first answer."""
+        """Return the conversion to the local clock as known at `now`, or None before the first answer."""
         known = self.bounds(now)
         if known is None:
             return None
         return Dating(known, self._since, self._confirmed, tuple(former for _, former in self._former))
 
 
-def of_any(datings: Sequence[Dating | None]) -> Dating | None:
-    """What an instant is of whichever of these clocks it may be; None if one of them is unknown, or there is none."""
+def combine_datings(datings: Sequence[Dating | None]) -> Dating | None:
+    """Return a dating that is valid for each of these clocks; None if one is unknown or there are none."""
     known = [dating for dating in datings if dating is not None]
     if not known or len(known) < len(datings):
         return None

@@ -1,13 +1,13 @@
-"""When was a revision committed? The evidence of one revision sequence, kept so that any revision can be looked up.
+"""The revision clock: when a revision was committed, from the evidence of one revision sequence.
 
-A tick is a consistent read that returned revision R, sent at s and answered at e: every revision up to R was committed
+A tick is a consistent read that returned revision R, sent at s and answered at e. Every revision up to R was committed
 before e, every later one after s. Hence revision r was committed between
 
     L(r) = max{s : R < r}   and   U(r) = min{e : R >= r}.
 
-A sighting is an event or bookmark of revision r' received at t': all revisions up to r' were committed before t'. It
-counts once a tick sent later has shown that r' belongs to the same sequence. All times are monotonic seconds; revisions
-are int64.
+A sighting is an event or bookmark of revision r', received at t': all revisions up to r' were committed before t'. It
+counts as soon as a tick that was sent later shows that r' belongs to the same sequence. All times are monotonic
+seconds; revisions are int64.
 """
 
 from collections import deque
@@ -19,17 +19,17 @@ from numpy.typing import NDArray
 from watchslo.clock.staircase import AFTER_ALL, BEFORE_ALL, Ends, Starts
 from watchslo.model import Bounds, FloatArray, IntArray, Reading, Source
 
-KEPT_SECONDS = 600.0  # later events are late by "at least so much", which is verdict enough
-ROUND_TRIPS = 121  # about a minute of ticks; odd, so that the median is one of them
+KEPT_SECONDS = 600.0  # later events are known to be at least this late, which is enough for a verdict
+ROUND_TRIPS = 121  # about a minute of ticks; odd, so that the median is a measured value
 
-SIGHTING_SPACING_SECONDS = 0.002  # finer proof than this decides nothing
-DENSE_SECONDS = 10.0  # by then nearly all events have arrived: what is older may be thinned
+SIGHTING_SPACING_SECONDS = 0.002  # finer evidence would not change any verdict
+DENSE_SECONDS = 10.0  # by then nearly all events have arrived: older sightings may be thinned
 THINNED_SPACING_SECONDS = 0.05
-SIGHTINGS = 20_000  # 10 s each 2 ms and 590 s each 50 ms are 16,800: thinning always makes room for 6 s
+SIGHTINGS = 20_000  # 10 s every 2 ms and 590 s every 50 ms are 16,800: thinning always makes room for 6 s
 
 
 class _RoundTrips:
-    """Those of about the last minute of ticks through one apiserver, and their median, in seconds."""
+    """The round trips of the ticks through one apiserver in about the last minute, and their median, in seconds."""
 
     def __init__(self) -> None:
         self._seconds: deque[float] = deque(maxlen=ROUND_TRIPS)
@@ -42,7 +42,7 @@ class _RoundTrips:
 
 @dataclass(slots=True)
 class _Ticks:
-    """The ticks of one source. `first` is the oldest revision ever read: nothing bounds its commit from below."""
+    """The ticks of one source. `first` is the oldest revision ever read: its commit has no lower bound."""
 
     starts: Starts = field(default_factory=Starts)
     ends: Ends = field(default_factory=Ends)
@@ -59,7 +59,7 @@ class _Ticks:
 
 
 class _Sightings:
-    """Sightings, ascending in time and revision: first those that a tick has confirmed, then those that await one."""
+    """Sightings, ascending in time and revision: first those that a tick has confirmed, then the unconfirmed ones."""
 
     def __init__(self) -> None:
         self._received: FloatArray = np.empty(SIGHTINGS)
@@ -83,9 +83,10 @@ class _Sightings:
         self._newest_received, self._newest_revision = received, revision
 
     def judge(self, tick: Reading) -> frozenset[int]:
-        """Holds against a tick what was received before it was sent; returns the streams found in another sequence.
+        """Check the sightings received before a tick was sent; return the watches that belong to another sequence.
 
-        Such a stream was ahead of a read that came later: all its sightings go. The others count from now on.
+        Such a watch had a newer revision than a read that was sent later: all its sightings are dropped. The other
+        sightings are confirmed.
         """
         seen = int(self._received[: self._count].searchsorted(tick.sent))
         possible = int(self._revisions[: self._count].searchsorted(tick.revision, side="right"))
@@ -101,7 +102,7 @@ class _Sightings:
         self._keep(~np.isin(self._streams[: self._count], list(streams)))
 
     def at(self, revisions: IntArray) -> FloatArray:
-        """When each revision was proven to be committed; infinite where no sighting tells."""
+        """Return the time by which each revision was certainly committed; infinite without a sighting."""
         return self._proven_times[self._proven_revisions.searchsorted(revisions)]
 
     def _thin(self, now: float) -> None:
@@ -120,7 +121,7 @@ class _Sightings:
         self._publish()
 
     def _publish(self) -> None:
-        """Derives what lookups need. Copies: the columns move under a view."""
+        """Derive the arrays for lookups. They are copies, because the columns change in place."""
         self._proven_revisions = self._revisions[: self._confirmed].copy()
         self._proven_times = np.append(self._received[: self._confirmed], np.inf)
         newest = self._count - 1
@@ -131,16 +132,16 @@ class _Sightings:
 class RevisionClock:
     """The evidence of one revision sequence, of about the last ten minutes.
 
-    Ticks may overlap, come in any order, and from several apiservers. `latest` is the tick sent last; `newest` the
-    newest revision ticked; `interval` the width of the newest commit interval, from the sending of the tick before the
-    latest to the latest one's answer.
+    Ticks may overlap, arrive in any order, and come from several apiservers. `latest` is the tick that was sent last.
+    `newest` is the newest revision that a tick returned. `interval` is the width of the newest commit interval in
+    seconds: from sending the second-last tick to the answer of the last one.
     """
 
     def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
-        """Forgets everything: the revisions began anew."""
+        """Drop all evidence, because the revisions started again."""
         self._ticks: dict[Source, _Ticks] = {}
         self._sightings = _Sightings()
         self._last_two: list[Reading] = []
@@ -153,7 +154,10 @@ class RevisionClock:
 
     @property
     def median_round_trip(self) -> float | None:
-        """That of the fastest apiserver: what takes no longer is not resolved. Each one's is of its last 121 ticks."""
+        """The median round trip of the fastest apiserver, in seconds: shorter latencies are not resolved.
+
+        Each apiserver's median is that of its last 121 ticks.
+        """
         return min((trips.median for trips in self._round_trips.values()), default=None)
 
     def median_round_trip_of(self, apiserver: str) -> float | None:
@@ -168,7 +172,7 @@ class RevisionClock:
         return latest.answered - previous.sent
 
     def tick(self, reading: Reading) -> frozenset[int]:
-        """Takes in a tick; returns the streams whose sightings it proves to be of another sequence, and drops those."""
+        """Add a tick; drop the sightings of the watches that it proves to be of another sequence, and return these."""
         self._ticks.setdefault(reading.source, _Ticks()).add(reading)
         for ticks in self._ticks.values():
             ticks.prune(reading.answered - KEPT_SECONDS)
@@ -178,35 +182,35 @@ class RevisionClock:
         return self._sightings.judge(reading)
 
     def sight(self, received: float, revision: int, stream: int) -> None:
-        """Notes that `stream` delivered `revision`; cheap, and most often in vain: one in 2 ms is kept."""
+        """Add a sighting: `stream` delivered `revision`. This is cheap, and at most one sighting per 2 ms is kept."""
         self._sightings.add(received, revision, stream)
 
     def forget(self, stream: int) -> None:
-        """Drops the sightings of a stream."""
+        """Drop the sightings of a watch."""
         self._sightings.forget(frozenset((stream,)))
 
     def newest_before(self, time: float) -> int:
-        """The newest revision of the ticks that ended before `time`: reads sent then return at least this one."""
+        """Return the newest revision of the ticks that ended before `time`: a read sent then returns at least this."""
         return max((ticks.ends.newest_before(time) for ticks in self._ticks.values()), default=BEFORE_ALL)
 
     def oldest_after(self, time: float) -> int:
-        """The oldest revision of the ticks sent after `time`: reads answered by then return at most this one."""
+        """Return the oldest revision of the ticks sent after `time`: a read answered by then returns at most this."""
         return min((ticks.starts.oldest_after(time) for ticks in self._ticks.values()), default=AFTER_ALL)
 
     def leave(self, apiserver: str) -> None:
-        """Forgets how long ticks through this apiserver take: it is asked no more. What they proved stays true."""
+        """Forget the round trips of an apiserver that is no longer ticked on. The evidence of its ticks stays valid."""
         self._round_trips.pop(apiserver, None)
 
     def measure(
         self, revisions: IntArray, received: FloatArray, *, without: Source | None, only: str | None = None
     ) -> Bounds:
-        """The latencies of n events, by their revisions and arrival times (arrays of length n).
+        """Return the latencies of n events from their revisions and arrival times (arrays of length n).
 
-        `without` names the source whose ticks are left out: that of the events themselves, if it is cached, because
-        a consistent read of it waits for the very cache whose lag is asked for. `only` names the one apiserver whose
-        ticks are to tell, as if there were no others and no sightings: they hide what delay they share with its
-        watches. An event is measurable if it is newer than the first tick, and neither two ticks nor a tick and its
-        arrival contradict each other.
+        `without` names the source whose ticks are ignored: the source of the events, if it is cached, because its
+        consistent reads wait for the very cache whose lag is measured. `only` names an apiserver; other apiservers'
+        ticks and all sightings are then ignored, which hides a delay that its ticks and watches share. An event is
+        measurable if it is newer than the first tick, and neither two ticks nor a tick and its arrival contradict each
+        other.
         """
         first = AFTER_ALL
         start, end = np.full(received.shape, -np.inf), received
@@ -218,7 +222,7 @@ class RevisionClock:
         consistent = start <= end
         start = np.where(consistent, start, -np.inf)
         seen = np.minimum(end, self._sightings.at(revisions)) if only is None else end
-        seen = np.where(seen < start, end, seen)  # a sighting at odds with the ticks proves nothing
+        seen = np.where(seen < start, end, seen)  # a sighting that contradicts the ticks proves nothing
         return Bounds(
             lower=received - end,
             upper=received - start,

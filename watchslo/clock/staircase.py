@@ -1,7 +1,7 @@
-"""Points in revision and time that ascend in both: what reads [s, e] of a growing revision say of every revision.
+"""Staircases: points that ascend in revision and time, to look up the bounds that reads give for each revision.
 
-Whatever is read, the storage or a watch cache: a read sent at s and answered at e with revision R shows that all
-revisions up to R were there by e, and no later one before s.
+For the storage and for a watch cache alike: a read sent at s and answered at e with revision R shows that all revisions
+up to R existed by e, and no later one before s.
 """
 
 import numpy as np
@@ -13,14 +13,14 @@ AFTER_ALL = int(np.iinfo(np.int64).max)  # newer than any revision
 
 
 class Staircase:
-    """Points (revision, time) that ascend in both, between two sentinels: only those that say what no other says."""
+    """Points (revision, time) that ascend in both, between two sentinels; redundant points are dropped."""
 
     def __init__(self) -> None:
         self._revisions: IntArray = np.array([BEFORE_ALL, AFTER_ALL])
         self._times: FloatArray = np.array([-np.inf, np.inf])
 
     def prune(self, before: float) -> None:
-        """Forgets the points before that time but for the newest of them, which still speaks for what came after it."""
+        """Drop the points before that time, except the newest of them, which still bounds later revisions."""
         expired = slice(1, int(self._times.searchsorted(before, side="right")) - 1)
         self._revisions = np.delete(self._revisions, expired)
         self._times = np.delete(self._times, expired)
@@ -37,7 +37,7 @@ class Staircase:
 
 
 class Starts(Staircase):
-    """L: no revision newer than a point's was committed before its time. Of an older one, a later time says more."""
+    """L: no revision newer than a point's existed before its time. An older revision or a later time says more."""
 
     def add(self, revision: int, time: float) -> None:
         better = self._older_but_later(revision, time)
@@ -52,7 +52,7 @@ class Starts(Staircase):
 
 
 class Ends(Staircase):
-    """U: all revisions up to a point's were committed by its time. Of a newer one, an earlier time says more."""
+    """U: all revisions up to a point's existed by its time. A newer revision or an earlier time says more."""
 
     def add(self, revision: int, time: float) -> None:
         better = self._newer_but_earlier(revision, time)

@@ -1,1 +1,1 @@
-"""Why are watches late, and whose doing is it? Judged from outside, by what successive snapshots show."""
+"""Diagnosis: names the causes of delays, from the differences between successive snapshots."""

@@ -1,4 +1,4 @@
-"""Differences between snapshots: what was counted in between, though some counters start anew."""
+"""Differences of counters and histograms between two snapshots, also if they were reset in between."""
 
 from collections.abc import Hashable, Mapping
 from typing import TypeVar
@@ -8,18 +8,18 @@ from watchslo.snapshot import HistogramReading
 Key = TypeVar("Key", bound=Hashable)
 
 
-def counted(before: int, after: int) -> int:
-    """What was counted since; a counter that is less than it was has started anew."""
+def increase(before: int, after: int) -> int:
+    """Return the increase of a counter; a counter that is lower than before was reset to 0."""
     return after - before if after >= before else after
 
 
-def counted_each(before: Mapping[Key, int], after: Mapping[Key, int]) -> dict[Key, int]:
-    """The same of many counters; one that was not there began with 0."""
-    return {key: counted(before.get(key, 0), count) for key, count in after.items()}
+def increases(before: Mapping[Key, int], after: Mapping[Key, int]) -> dict[Key, int]:
+    """Return the increase of each counter; a counter that is new began at 0."""
+    return {key: increase(before.get(key, 0), count) for key, count in after.items()}
 
 
-def observed(before: HistogramReading | None, after: HistogramReading) -> HistogramReading:
-    """The observations since; of a histogram that started anew, or that was not there, all."""
+def observations_since(before: HistogramReading | None, after: HistogramReading) -> HistogramReading:
+    """Return the observations since `before`, or all of them if the histogram is new or was reset."""
     if before is None or before.total > after.total:
         return after
     counts = tuple(new - old for old, new in zip(before.counts, after.counts, strict=True))
@@ -27,7 +27,7 @@ def observed(before: HistogramReading | None, after: HistogramReading) -> Histog
 
 
 def quantile(histogram: HistogramReading, q: float) -> float:
-    """The q-quantile of at least one observation, in between the edges; beyond the last edge, that edge."""
+    """Return the q-quantile of at least one observation, interpolated between edges; at most the last edge."""
     rank, lower, below = q * histogram.total, 0.0, 0
     for edge, count in zip(histogram.edges, histogram.counts, strict=False):
         if count >= rank:

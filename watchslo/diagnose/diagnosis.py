@@ -1,22 +1,25 @@
-"""Causes over time: what was found again and again is a cause, and it ends when it is not found any more."""
+"""Causes over time: a cause begins after several findings in a row, and ends after several evaluations without one."""
 
 from dataclasses import dataclass
 
 from watchslo.diagnose.evidence import Memory
-from watchslo.diagnose.rules import Finding, Row, find
+from watchslo.diagnose.rules import CauseRule, Finding, find
 from watchslo.snapshot import Cause, CauseReading, Confidence, Snapshot
 
-BEGINS = 2  # findings in a row: ten seconds
-BEGINS_LATER = {Cause.UNKNOWN: 3, Cause.RELIST_STORM: 3}  # the hops have to be measured first; a change is no scatter
-ENDS = 3  # times in a row that it was not found
-CERTAIN = 3  # findings in a row that were sure
+BEGIN_FINDINGS = 2  # in a row until a cause begins: ten seconds
+LATER_BEGIN_FINDINGS = {  # of causes that need more evidence
+    Cause.UNKNOWN: 3,  # the hops must be measured first
+    Cause.RELIST_STORM: 3,  # the beginning of a plain delay looks like scattered delays
+}
+END_MISSES = 3  # evaluations in a row without the finding until the cause ends
+CERTAIN_FINDINGS = 3  # findings in a row with high confidence until the cause has it
 
 _Subject = tuple[Cause, str | None, str | None]
 
 
 @dataclass(slots=True)
 class _Suspicion:
-    """What has been found, from `since` on; `confidences` are those of the last findings."""
+    """A cause that was found at least once; `since` is the wall time of the first finding of the row."""
 
     since: float
     finding: Finding
@@ -26,23 +29,23 @@ class _Suspicion:
     begun: bool = False
     confidences: tuple[Confidence, ...] = ()
 
-    def add(self, finding: Finding, row: Row) -> None:
+    def add(self, finding: Finding, row: CauseRule) -> None:
         self.finding, self.next = finding, row.next
         self.found, self.missed = self.found + 1, 0
-        self.confidences = (*self.confidences, finding.confidence)[-CERTAIN:]
-        self.begun = self.begun or self.found >= BEGINS_LATER.get(finding.cause, BEGINS)
+        self.confidences = (*self.confidences, finding.confidence)[-CERTAIN_FINDINGS:]
+        self.begun = self.begun or self.found >= LATER_BEGIN_FINDINGS.get(finding.cause, BEGIN_FINDINGS)
 
     def miss(self) -> None:
         self.found, self.missed, self.confidences = 0, self.missed + 1, self.confidences[-1:]
 
     @property
     def over(self) -> bool:
-        return self.missed >= (ENDS if self.begun else 1)
+        return self.missed >= (END_MISSES if self.begun else 1)
 
     @property
     def confidence(self) -> Confidence:
-        """The least of the last ones; at most medium until it was found often enough."""
-        most = Confidence.HIGH if len(self.confidences) == CERTAIN else Confidence.MEDIUM
+        """Return the lowest of the last confidences; at most medium until there are `CERTAIN_FINDINGS`."""
+        most = Confidence.HIGH if len(self.confidences) == CERTAIN_FINDINGS else Confidence.MEDIUM
         return _ORDER[min(map(_ORDER.index, (most, *self.confidences)))]
 
     def reading(self) -> CauseReading:
@@ -55,7 +58,7 @@ class _Suspicion:
             since_wall=self.since,
             evidence=found.evidence,
             next=self.next.format(
-                apiserver=found.apiserver or "every apiserver", watch=found.watch or "the resources that are late"
+                apiserver=found.apiserver or "every apiserver", watch=found.watch or "the late resources"
             ),
         )
 
@@ -64,14 +67,14 @@ _ORDER = (Confidence.LOW, Confidence.MEDIUM, Confidence.HIGH)
 
 
 class Diagnosis:
-    """Tells the causes of what successive snapshots show, about one each five seconds."""
+    """Finds the causes in successive snapshots, of which there is about one every five seconds."""
 
     def __init__(self) -> None:
         self._memory = Memory()
         self._suspicions: dict[_Subject, _Suspicion] = {}
 
     def observe(self, snapshot: Snapshot, now: float) -> tuple[CauseReading, ...]:
-        """The causes at `now`, in monotonic seconds, the surest first."""
+        """Return the causes at `now`, in monotonic seconds; the most certain comes first."""
         self._memory.add(now, snapshot)
         evidence = self._memory.evidence()
         found = find(evidence) if evidence else []

@@ -1,6 +1,6 @@
-"""What successive snapshots show, as facts that rules can judge: who is late, where on the way, and who else is not.
+"""Evidence for the rules: which watches are late, on which hop, and which apiservers and watches are healthy.
 
-All of it is about the last seconds: short windows, and differences between snapshots.
+All of it describes the last seconds: it comes from short windows and from differences between snapshots.
 """
 
 import math
@@ -11,7 +11,7 @@ from enum import StrEnum
 from itertools import pairwise
 from statistics import median
 
-from watchslo.diagnose.change import counted, counted_each, observed, quantile
+from watchslo.diagnose.change import increase, increases, observations_since, quantile
 from watchslo.snapshot import (
     ApiserverReading,
     HistogramReading,
@@ -24,45 +24,45 @@ from watchslo.snapshot import (
 )
 
 MEMORY_SECONDS = 60.0
-SPAN_SECONDS = 17.5  # three evaluations and a half: what is counted over about fifteen seconds
-AFTERMATH_SECONDS = 30.0  # after a stall: what comes late then was held up by it
+SPAN_SECONDS = 17.5  # three and a half evaluations: counters are compared over about fifteen seconds
+AFTERMATH_SECONDS = 30.0  # after a stall, events that come late were held up by it
 
 LATE = ((0.5, 0.15, 20), (0.9, 0.5, 50), (0.99, 1.0, 200))
-"""A watch is late if this quantile exceeds this share of its threshold, in a window of so many events.
+"""Each row is a quantile, a share of the threshold, and a number of events.
 
-The median of a watch that is well is a hundredth of its threshold. The higher a quantile is, the less its estimate is
-worth with few events.
+A watch is late if the quantile exceeds the share, in a window with at least so many events. The median of a healthy
+watch is a hundredth of its threshold. Higher quantiles need more events for a usable estimate.
 """
-BEHIND_SHARE = 0.15  # of its threshold, that a watch may be behind another apiserver's
-HOP_EVENTS = 10
-LONGEST_WINDOW_SECONDS = 60.0  # a longer one would not be over soon enough
-STALE_SHARE = 0.5  # a window is of now only if its newest quarter has half of its share of the events
+BEHIND_SHARE = 0.15  # of the threshold: a watch that is further behind another apiserver is late
+HOP_EVENTS = 10  # fewer say too little about a hop
+LONGEST_WINDOW_SECONDS = 60.0  # a longer window would show a delay for too long after its end
+STALE_SHARE = 0.5  # a window is current only if its newest quarter has half of its share of the events
 
-TICKS = 3  # fewer have no median
-SLOW_SECONDS = 0.075  # beyond the network's own round trip
-SLOW_FACTOR = 4.0  # against the best that was seen
-ERRATIC_FACTOR = 5.0  # more than two neighbouring edges of the histogram of round trips can make of one value
-ERRATIC_SECONDS = 0.1
-SILENT_SECONDS = 6.0  # apiservers up to four tick more often than that, failures or not
-SILENT_GAPS = 2.5  # where ticks are seldom: the longest gap between two of them is 1.5 times the mean
+TICKS = 3  # fewer have no useful median
+SLOW_SECONDS = 0.075  # of a tick, in addition to the network's own round trip
+SLOW_FACTOR = 4.0  # times the best round trip of that apiserver
+ERRATIC_FACTOR = 5.0  # above the ratio of two neighbouring edges of the histogram: one value alone cannot reach it
+ERRATIC_SECONDS = 0.1  # shorter ticks are prompt, however much they differ
+SILENT_SECONDS = 6.0  # with up to four apiservers, each is ticked more often than that, even if ticks fail
+SILENT_GAPS = 2.5  # for rare ticks: the longest gap between two ticks is 1.5 times the mean gap
 DENIALS = ("401", "403")
 
-MOST = 0.5  # of the time
-CLEARLY = 1.5  # times as much
+MOST_SHARE = 0.5  # of a delay: the hop that takes so much of it is where the time is lost
+CLEAR_FACTOR = 1.5  # times the other hop: a smaller difference does not decide between the two
 
 SCATTER_FACTOR = 1.5  # between P50 and P90
-STEPS = 3  # snapshots that tell a trend
-GROWTH_SHARE = 0.25  # of the threshold, from one to the next
+STEPS = 3  # snapshots that show a trend
+GROWTH_SHARE = 0.25  # of the threshold, from one snapshot to the next
 
-STALLED, FROZEN = "stalled", "frozen"  # what an audit found
-STUCK_SECONDS = 2.0  # behind for so long without a single event is more than late
+STALLED, FROZEN = "stalled", "frozen"  # results of an audit
+STUCK_SECONDS = 2.0  # a watch that is behind for so long without a single event is stuck, not just late
 
 Key = tuple[str, str]
-"""An apiserver's name and that of a watch."""
+"""The name of an apiserver and the name of a watch."""
 
 
 class Place(StrEnum):
-    """On which side of the apiserver's cache the time goes."""
+    """The side of the apiserver's watch cache on which the time is lost."""
 
     STORAGE = "storage"
     CLIENT = "client"
@@ -70,14 +70,14 @@ class Place(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A snapshot, and when it was taken, in monotonic seconds."""
+    """A snapshot and its time in monotonic seconds."""
 
     now: float
     snapshot: Snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class EvidenceFigure:
     """A quantile of a recent window, in seconds."""
 
     q: float
@@ -87,14 +87,17 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What is known of one watch of one apiserver.
+    """The evidence of one watch at one apiserver.
 
-    `figure` is the quantile by which it is late, or else its median, absent with too few events. `events` and `bytes`
-    were received in the last steps from one snapshot to the next, the newest first. `lateness` is absent unless it is
-    late, and so is `place`, which may be unknown then too. `scattered` says that some events are late, and others by
-    much less: load is like that, and no delay. `grows` says that its median rises from step to step, `stuck` that it
-    receives nothing though there is something to receive, `stalls` how often audits found that of late: then it was
-    opened anew. `expired` are the 410s of the last minute, unless the last seconds had none: then that is over.
+    - `figure`: the quantile that shows that the watch is late, or its median if it is not; None with too few events.
+    - `events`, `bytes`: received between each two snapshots, the newest step first.
+    - `lateness`: in seconds, or None if the watch is not late.
+    - `place`: where the time is lost, or None if the watch is not late or the place is unknown.
+    - `scattered`: some events are much later than others. Load causes this, a plain delay does not.
+    - `grows`: the median rises with each snapshot.
+    - `stuck`: the watch delivers nothing although there are events.
+    - `stalls`: how often audits found a stall in the last `AFTERMATH_SECONDS`; the watch was then reopened.
+    - `expired`: the 410s of the last minute, or 0 if there was none in the last `SPAN_SECONDS`.
     """
 
     key: Key
@@ -103,8 +106,8 @@ class Watch:
     bytes: tuple[int, ...]
     expired: int
     slow_consumer: int
-    figure: Figure | None
-    creation: Figure | None
+    figure: EvidenceFigure | None
+    creation: EvidenceFigure | None
     lateness: float | None
     place: Place | None
     scattered: bool
@@ -125,8 +128,8 @@ class Watch:
         return self.lateness is not None
 
     @property
-    def well(self) -> bool:
-        """Known not to be late: nothing is said of what has too few events."""
+    def healthy(self) -> bool:
+        """Return whether the watch is known not to be late; with too few events it is neither late nor healthy."""
         return self.figure is not None and not self.late and not self.stuck
 
     @property
@@ -135,14 +138,16 @@ class Watch:
 
 
 @dataclass(frozen=True, slots=True)
-class Apiserver:
-    """What is known of one apiserver.
+class ApiserverEvidence:
+    """The evidence of one apiserver; durations are in seconds.
 
-    `tick` is the median round trip of its ticks, `low` and `high` are the quantiles 0.1 and 0.9, of a shorter time so
-    that a change is not taken for scatter: absent with too few.
-    `silent_for` is for how long none was answered. In the last step it gave so many `answers`, and `cache_answers` of
-    its caches; in the last seconds so many requests went `unanswered`, or were met with `refusals`, which are 429s.
-    `cache_trip` is how long reads of its caches take.
+    - `tick`: the median round trip of its ticks, or None with too few.
+    - `low`, `high`: the quantiles 0.1 and 0.9 of round trips, or None with too few. They cover a shorter time than
+      `tick`, because a change of the delay would look like scatter.
+    - `silent_for`: since the last answer to a tick.
+    - `answers`, `cache_answers`: answers of any kind, and answers from its watch caches, in the last step.
+    - `unanswered`, `refusals`: requests without an answer, and 429s, in the last `SPAN_SECONDS`.
+    - `cache_trip`: how long reads of its watch caches take, or None without such reads.
     """
 
     name: str
@@ -165,19 +170,19 @@ class Apiserver:
 
     @property
     def dead(self) -> bool:
-        """Nothing at all comes from it."""
+        """Return whether the apiserver neither answers nor sends anything."""
         return self.silent and not self.answers and not any(watch.bytes[0] for watch in self.watches)
 
     @property
     def erratic(self) -> bool:
-        """Whether some ticks are as prompt as ever and others are not."""
+        """Return whether some ticks are slow while others are still prompt."""
         if self.low is None or self.high is None:
             return False
         return self.high >= max(ERRATIC_SECONDS, ERRATIC_FACTOR * self.low)
 
     @property
     def cache_slow(self) -> bool | None:
-        """Whether reads of its caches take as long as its ticks or its watches; None while nobody reads them."""
+        """Return whether reads of its caches take as long as its ticks or watches; None without such reads."""
         if self.cache_trip is None:
             return None
         lateness = [watch.lateness for watch in self.watches if watch.lateness is not None]
@@ -187,10 +192,10 @@ class Apiserver:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Everything that rules look at; `tainted` is the share of the last seconds in which we were late ourselves."""
+    """The input of the rules; `tainted` is the share of the last seconds in which watchslo itself was late."""
 
     tainted: float
-    apiservers: Mapping[str, Apiserver]
+    apiservers: Mapping[str, ApiserverEvidence]
     watches: Mapping[Key, Watch]
 
     @property
@@ -198,30 +203,30 @@ class Evidence:
         return len(self.apiservers) > 1
 
     def peers(self, watch: Watch) -> list[Watch]:
-        """The same watch at the other apiservers."""
+        """Return the same watch at the other apiservers."""
         return [one for one in self.watches.values() if one.name == watch.name and one.apiserver != watch.apiserver]
 
     def at(self, name: str) -> list[Watch]:
-        """The same watch at all apiservers."""
+        """Return the watch of that name at all apiservers."""
         return [one for one in self.watches.values() if one.name == name]
 
 
 class Memory:
-    """The snapshots of the last minute, and the best round trips that were ever seen."""
+    """Keeps the snapshots of the last minute, and the best round trip of each apiserver since the start."""
 
     def __init__(self) -> None:
         self._moments: list[Moment] = []
         self._best: dict[str, float] = {}
 
     def add(self, now: float, snapshot: Snapshot) -> None:
-        """Takes in a snapshot; after a pause what came before it says nothing of now."""
+        """Add a snapshot; after a pause, the earlier ones are dropped as out of date."""
         if self._moments and now - self._moments[-1].now > SPAN_SECONDS:
             self._moments = []
         self._moments = [one for one in self._moments if one.now >= now - MEMORY_SECONDS]
         self._moments.append(Moment(now, snapshot))
 
     def evidence(self) -> Evidence | None:
-        """What the snapshots show; None while there is only one."""
+        """Return the evidence of the snapshots, or None while there is only one."""
         if len(self._moments) == 1:
             return None
         newest = self._moments[-1]
@@ -235,7 +240,7 @@ class Memory:
         tainted = newest.snapshot.monitor.tainted_seconds - base.snapshot.monitor.tainted_seconds
         return Evidence(tainted / (newest.now - base.now), apiservers, watches)
 
-    def _apiserver(self, reading: ApiserverReading, base: Moment, watches: Sequence[Watch]) -> Apiserver:
+    def _apiserver(self, reading: ApiserverReading, base: Moment, watches: Sequence[Watch]) -> ApiserverEvidence:
         *_, before, last = self._moments
         ticker = _ticker(last.snapshot, reading.name)
         middle, spread = (_round_trips(one.snapshot, ticker) for one in (base, self._moments[-STEPS:][0]))
@@ -244,9 +249,9 @@ class Memory:
         )
         silent_for = _silent_for(ticker)
         longest = max(SILENT_SECONDS, SILENT_GAPS * ticker.gap if ticker else 0.0)
-        recent, spanned = (counted_each(_requests(one, reading.name), reading.requests) for one in (before, base))
-        trips = [watch.reading.cache_round_trip for watch in watches if watch.reading.cache_round_trip is not None]
-        return Apiserver(
+        recent, spanned = (increases(_requests(one, reading.name), reading.requests) for one in (before, base))
+        trips = [watch.reading.cache.round_trip for watch in watches if watch.reading.cache.round_trip is not None]
+        return ApiserverEvidence(
             name=reading.name,
             tick=tick,
             low=low,
@@ -263,9 +268,11 @@ class Memory:
         )
 
     def _is_slow(self, name: str, tick: float, watches: Iterable[Watch]) -> bool:
-        """Slower than the network, and than the best that was ever seen there."""
+        """Return whether ticks are slower than the network and than the best round trip of this apiserver."""
         best = self._best[name] = min(tick, self._best.get(name, math.inf))
-        network = min((w.reading.transport.round_trip for w in watches if w.reading.transport), default=0.0)
+        network = min(
+            (w.reading.session.transport.round_trip for w in watches if w.reading.session.transport), default=0.0
+        )
         return tick - network >= SLOW_SECONDS and (tick >= SLOW_FACTOR * best or tick >= 2 * SLOW_FACTOR * SLOW_SECONDS)
 
 
@@ -273,7 +280,10 @@ class Memory:
 
 
 def _ticker(snapshot: Snapshot, apiserver: str) -> TickerReading | None:
-    """Its ticker in the domain of most streams: others tick on the very caches that are judged."""
+    """Return the apiserver's ticker in the domain with most watches.
+
+    Smaller domains may tick on the very caches that are judged.
+    """
     streams = Counter(stream.domain for stream in snapshot.streams)
     for domain in sorted(snapshot.domains, key=lambda domain: -streams[domain.name]):
         for ticker in domain.tickers:
@@ -283,16 +293,16 @@ def _ticker(snapshot: Snapshot, apiserver: str) -> TickerReading | None:
 
 
 def _round_trips(since: Snapshot, ticker: TickerReading | None) -> HistogramReading | None:
-    """Of the ticks that were answered since; None if they are too few."""
+    """Return the round trips of ticks answered since that snapshot, or None with too few."""
     if ticker is None:
         return None
     before = _ticker(since, ticker.apiserver)
-    recent = observed(before.round_trips if before else None, ticker.round_trips)
+    recent = observations_since(before.round_trips if before else None, ticker.round_trips)
     return recent if recent.total >= TICKS else None
 
 
 def _silent_for(ticker: TickerReading | None) -> float:
-    """For how long it has left ticks without an answer; nothing is held against one that was not asked yet."""
+    """Return the seconds since the last answer to a tick; 0 before the first tick, infinite if none succeeded."""
     if ticker is None:
         return 0.0
     if ticker.answered_ago is None:
@@ -301,7 +311,7 @@ def _silent_for(ticker: TickerReading | None) -> float:
 
 
 def _is_denied(requests: Mapping[tuple[str, str], int]) -> bool:
-    """Whether its ticks are answered, by a refusal: for want of a right or of credentials, which is no silence."""
+    """Return whether ticks are refused for missing rights or credentials: then the apiserver is not silent."""
     return any(requests.get(("tick", code)) for code in DENIALS)
 
 
@@ -312,11 +322,11 @@ def _requests(moment: Moment, apiserver: str) -> Mapping[tuple[str, str], int]:
 # --- watches ---------------------------------------------------------------------------------------------------------
 
 Past = Sequence[tuple[float, StreamReading]]
-"""The readings of one watch so far, each with its time in monotonic seconds; the last one is of now."""
+"""The readings of one watch, each with its time in monotonic seconds; the last one is the newest."""
 
 
 def _watches(moments: Sequence[Moment], since: float) -> Iterable[Watch]:
-    """All watches of the newest snapshot, but those at an apiserver that is not watched by itself."""
+    """Return the watches of the newest snapshot, without those at apiservers that are not watched individually."""
     watched = {reading.name for reading in moments[-1].snapshot.apiservers if reading.watched}
     past: dict[Key, list[tuple[float, StreamReading]]] = {}
     for moment in moments:
@@ -332,30 +342,30 @@ def _watches(moments: Sequence[Moment], since: float) -> Iterable[Watch]:
 def _watch(key: Key, past: Past, since: float, round_trip: float) -> Watch:
     now, stream = past[-1]
     steps = [*pairwise(reading for _, reading in past)][::-1]
-    events = tuple(counted(_events(old), _events(new)) for old, new in steps) or (0,)
+    events = tuple(increase(_events(old), _events(new)) for old, new in steps) or (0,)
     first = next(reading for time, reading in past if time >= since)
-    held_up = _was_held_up(past, now - AFTERMATH_SECONDS)
-    slow = None if held_up else _late_figure(stream)
-    behind = stream.behind_peers or 0.0
+    blocked = _was_blocked(past, now - AFTERMATH_SECONDS)
+    slow = None if blocked else _late_figure(stream)
+    behind = stream.cache.behind_peers or 0.0
     is_behind = behind >= BEHIND_SHARE * stream.track.objective.threshold
     lateness = slow.seconds if slow else behind if is_behind else None
-    usual = None if held_up else _median(stream, round_trip)
+    usual = None if blocked else _median(stream, round_trip)
     return Watch(
         key=key,
         reading=stream,
         events=events,
-        bytes=tuple(counted(old.bytes, new.bytes) for old, new in steps) or (0,),
-        expired=counted(_expired(past[0][1]), _expired(stream)) if counted(_expired(first), _expired(stream)) else 0,
-        slow_consumer=counted(_slow_consumer(first), _slow_consumer(stream)),
+        bytes=tuple(increase(old.received.bytes, new.received.bytes) for old, new in steps) or (0,),
+        expired=increase(_expired(past[0][1]), _expired(stream)) if increase(_expired(first), _expired(stream)) else 0,
+        slow_consumer=increase(_slow_consumer(first), _slow_consumer(stream)),
         figure=slow or usual,
         creation=_hop(stream, Hop.CREATION_TO_STORAGE, 0.5),
         lateness=lateness,
         place=None if lateness is None else _place(stream, lateness, slow.q if slow else 0.5),
-        scattered=not held_up and _is_scattered(stream),
+        scattered=not blocked and _is_scattered(stream),
         grows=_grows([reading for _, reading in past[-STEPS:]]),
         stuck=_is_stuck(stream, events),
         stalls=sum(
-            counted(old.stalls, new.stalls)
+            increase(old.audit.stalls, new.audit.stalls)
             for (_, old), (time, new) in pairwise(past)
             if time > now - AFTERMATH_SECONDS
         ),
@@ -363,19 +373,19 @@ def _watch(key: Key, past: Past, since: float, round_trip: float) -> Watch:
 
 
 def _events(stream: StreamReading) -> int:
-    return sum(count for type_, count in stream.events.items() if type_ != "ERROR")
+    return sum(count for type_, count in stream.received.events.items() if type_ != "ERROR")
 
 
 def _expired(stream: StreamReading) -> int:
-    return sum(stream.expired.values())
+    return sum(stream.lists.expired.values())
 
 
 def _slow_consumer(stream: StreamReading) -> int:
-    return sum(count for (_, reason), count in stream.closed.items() if reason == "slow_consumer")
+    return sum(count for (_, reason), count in stream.session.closed.items() if reason == "slow_consumer")
 
 
 def _is_scattered(stream: StreamReading) -> bool:
-    """By the newest events alone: where a delay begins or ends, a longer window has some of both."""
+    """Judge by the shortest window: a longer one mixes prompt and late events when a delay begins or ends."""
     (_, share, _), (_, _, least) = LATE[:2]
     newest = min(stream.track.windows, key=lambda window: window.length, default=None)
     if newest is None or newest.events < least:
@@ -394,20 +404,20 @@ def _grows(readings: Sequence[StreamReading]) -> bool:
 def _is_stuck(stream: StreamReading, events: Sequence[int]) -> bool:
     if any(events[:2]) or not stream.up:
         return False
-    return stream.stalled_for is not None or (stream.behind_peers or 0.0) >= STUCK_SECONDS
+    return stream.audit.stalled_for is not None or (stream.cache.behind_peers or 0.0) >= STUCK_SECONDS
 
 
-def _was_held_up(past: Past, since: float) -> bool:
-    """Whether for a while it received nothing that was there: what it delivers after that says nothing of now."""
+def _was_blocked(past: Past, since: float) -> bool:
+    """Return whether the watch was closed or stuck for a step: its next events are a backlog and say nothing of now."""
     return any(
-        counted(_events(old), _events(new)) == 0 and (not new.up or _is_stuck(new, ()))
+        increase(_events(old), _events(new)) == 0 and (not new.up or _is_stuck(new, ()))
         for (_, old), (time, new) in pairwise(past)
         if time >= since
     )
 
 
 def _window(windows: Iterable[WindowReading], least: int) -> WindowReading | None:
-    """The shortest that has enough events; a longer one only if they are not all from its beginning."""
+    """Return the shortest window with enough events; a longer one only if it also has recent events."""
     usable = [window for window in sorted(windows, key=lambda w: w.length) if window.length <= LONGEST_WINDOW_SECONDS]
     for window in usable:
         rate, share = window.events / window.length, STALE_SHARE if window is not usable[0] else 0.0
@@ -422,51 +432,57 @@ def _quantile(windows: Iterable[WindowReading], q: float, least: int) -> tuple[Q
     return (found[0], window.events) if window and found else None
 
 
-def _figure(windows: Iterable[WindowReading], q: float, least: int) -> Figure | None:
+def _figure(windows: Iterable[WindowReading], q: float, least: int) -> EvidenceFigure | None:
     found = _quantile(windows, q, least)
-    return Figure(q, found[0].estimate, found[1]) if found else None
+    return EvidenceFigure(q, found[0].estimate, found[1]) if found else None
 
 
-def _median(stream: StreamReading, round_trip: float) -> Figure | None:
-    """The median; where it is below the ticks' round trip, that: unless even that would be late."""
+def _median(stream: StreamReading, round_trip: float) -> EvidenceFigure | None:
+    """Return the median, or the ticks' round trip if the median is too short to be resolved.
+
+    None if the median is not resolved and the round trip itself would count as late.
+    """
     q, share, least = LATE[0]
     resolved, window = _figure(stream.track.windows, q, least), _window(stream.track.windows, least)
     if resolved or not window or round_trip >= share * stream.track.objective.threshold:
         return resolved
-    return Figure(q, round_trip, window.events)
+    return EvidenceFigure(q, round_trip, window.events)
 
 
-def _late_figure(stream: StreamReading) -> Figure | None:
-    """By the lowest quantile that shows it."""
+def _late_figure(stream: StreamReading) -> EvidenceFigure | None:
+    """Return the lowest quantile that is late, or None."""
     threshold, windows = stream.track.objective.threshold, stream.track.windows
     for q, share, least in LATE:
         figure = _figure(windows, q, least)
-        if figure and figure.seconds >= share * threshold and _is_of_now(windows, q, share * threshold):
+        if figure and figure.seconds >= share * threshold and _is_current(windows, q, share * threshold):
             return figure
     return None
 
 
-def _is_of_now(windows: Sequence[WindowReading], q: float, seconds: float) -> bool:
-    """Whether the newest events do not contradict it: what a longer window remembers may be over."""
+def _is_current(windows: Sequence[WindowReading], q: float, seconds: float) -> bool:
+    """Return whether the newest events are late too: the delay that a longer window shows may be over."""
     newest = min(windows, key=lambda window: window.length)
     return newest.events < LATE[0][2] or all(one.estimate >= seconds for one in newest.quantiles if one.q == q)
 
 
-def _hop(stream: StreamReading, hop: Hop, q: float) -> Figure | None:
+def _hop(stream: StreamReading, hop: Hop, q: float) -> EvidenceFigure | None:
     windows = next((one.windows for one in stream.track.hops if one.hop is hop), ())
     return _figure(windows, q, HOP_EVENTS)
 
 
 def _place(stream: StreamReading, lateness: float, q: float) -> Place | None:
-    """Where most of the time goes. What no read can resolve takes as long as the reads: they share that way with it."""
+    """Return where most of the time is lost, or None if that is unclear.
+
+    A delay after the cache that no read resolves is taken to last as long as the reads: both use the same path.
+    """
     storage, client = (
         figure.seconds if figure else 0.0
         for figure in (_hop(stream, hop, q) for hop in (Hop.STORAGE_TO_CACHE, Hop.CACHE_TO_CLIENT))
     )
-    most = MOST * lateness
-    if stream.cache_behind and stream.cache_behind.lower >= most:
+    most = MOST_SHARE * lateness
+    if stream.cache.behind and stream.cache.behind.lower >= most:
         return Place.STORAGE
-    if storage >= max(most, CLEARLY * client):
+    if storage >= max(most, CLEAR_FACTOR * client):
         return Place.STORAGE
-    reads = stream.cache_round_trip or 0.0
+    reads = stream.cache.round_trip or 0.0
     return Place.CLIENT if max(client, reads) >= most and storage < most else None

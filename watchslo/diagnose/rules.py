@@ -1,38 +1,38 @@
-"""The table of causes: by which evidence each is told, and what to look at next.
+"""The table of causes: the evidence that each cause needs, and what to check next.
 
-The rows are asked one after the other. What a row explains is not judged again by those below it, so each rule need
-only tell its cause from its neighbours further down.
+The rules are applied in the order of the table. A late watch that one rule explains is hidden from the rules below, so
+each rule only has to distinguish its cause from the causes further down.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from watchslo.diagnose.evidence import FROZEN, MOST, STALLED, Apiserver, Evidence, Key, Place, Watch
+from watchslo.diagnose.evidence import FROZEN, MOST_SHARE, STALLED, ApiserverEvidence, Evidence, Key, Place, Watch
 from watchslo.diagnose.scopes import scopes
 from watchslo.diagnose.sentences import names_of, others_of, seconds, silence_of, ticks_of, worst_of
 from watchslo.snapshot import Cause, Confidence
 
-OVERLOADED_SHARE = 0.12  # of the time we were late ourselves
-SURELY_OVERLOADED_SHARE = 0.17
-REFUSALS = 3  # one 429 is a cache that is not ready
-SHORT_SHARE = 0.75  # of the events that peers get in the same time: what is only late gets as many
-SHORT_BEFORE_SHARE = 0.95  # in the step before: in the one in which a mere delay begins there are fewer too
-SHORT_EVENTS = 20  # in a step
+OVERLOADED_SHARE = 0.12  # of the last seconds in which watchslo itself was late
+CERTAIN_OVERLOADED_SHARE = 0.17  # for high confidence
+REFUSALS = 3  # a single 429 comes from a cache that is not ready
+SHORT_SHARE = 0.75  # of the events that a peer receives in the same step: a watch that is only late receives as many
+SHORT_BEFORE_SHARE = 0.95  # in the step before: a plain delay also brings fewer events in its first step
+SHORT_EVENTS = 20  # of the peer in a step; fewer differ by chance
 FLAT_SHARE = 1.25  # between the most and the fewest bytes of three steps
-FLAT_BYTES = 1000
-SCATTERED_SHARE = 0.5  # of the watches that are late, or sometimes are
-EXPIRED = 2  # 410s in a minute; one follows each restart of an apiserver
-WRITE_SECONDS = 0.3  # creationTimestamp has whole seconds: medians below are not told from none
-SURELY_WRITE_SECONDS = 0.6
-WRITE_EVENTS = 15
+FLAT_BYTES = 1000  # in a step; less does not fill any link
+SCATTERED_SHARE = 0.5  # of the watches that are late or have some late events
+EXPIRED = 2  # 410s in a minute; each restart of an apiserver causes one
+WRITE_SECONDS = 0.3  # creationTimestamp has whole seconds: a shorter median cannot be distinguished from 0
+CERTAIN_WRITE_SECONDS = 0.6  # for high confidence
+WRITE_EVENTS = 15  # fewer creations say too little about their median
 STEP_SECONDS = 5.0  # between two snapshots
-UNKNOWN_SHARE = 0.2  # of its threshold, until late is worth a word without a cause
+UNKNOWN_SHARE = 0.2  # of the threshold: a shorter delay without a known cause is not reported
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A cause, now. `explains` are the watches whose lateness it accounts for."""
+    """A cause found in one evaluation; `explains` holds the watches whose delay it accounts for."""
 
     cause: Cause
     apiserver: str | None
@@ -43,21 +43,24 @@ class Finding:
 
 
 Rule = Callable[[Evidence, Collection[Key]], Iterable[Finding]]
-"""Finds a cause in the evidence; the keys are the watches that nothing has explained yet."""
+"""Finds a cause in the evidence; the keys are the watches that no rule has explained yet."""
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One cause. `next` says what to look at: {apiserver} and {watch} stand for what the finding names."""
+class CauseRule:
+    """A row of the table. `next` says what to check; {apiserver} and {watch} are replaced by those of the finding."""
 
     cause: Cause
     rule: Rule
     next: str
 
 
-def find(evidence: Evidence) -> list[tuple[Finding, Row]]:
-    """All causes, each with its row, in the order of the table. While we are late ourselves no other is sure."""
-    found: list[tuple[Finding, Row]] = []
+def find(evidence: Evidence) -> list[tuple[Finding, CauseRule]]:
+    """Return all findings with their rows, in the order of the table.
+
+    While watchslo itself is late, the confidence of every other cause is low.
+    """
+    found: list[tuple[Finding, CauseRule]] = []
     for row in TABLE:
         explained = {key for finding, _ in found for key in finding.explains}
         found += ((finding, row) for finding in row.rule(evidence, evidence.watches.keys() - explained))
@@ -74,175 +77,193 @@ def find(evidence: Evidence) -> list[tuple[Finding, Row]]:
 
 def _monitor_overloaded(evidence: Evidence, _: Collection[Key]) -> Iterator[Finding]:
     if evidence.tainted >= OVERLOADED_SHARE:
-        sure = Confidence.HIGH if evidence.tainted >= SURELY_OVERLOADED_SHARE else Confidence.MEDIUM
-        sentence = (
-            f"This process was late itself for {evidence.tainted:.0%} of the last seconds: it measures nothing then."
-        )
-        yield Finding(Cause.MONITOR_OVERLOADED, None, None, sure, sentence)
+        confidence = Confidence.HIGH if evidence.tainted >= CERTAIN_OVERLOADED_SHARE else Confidence.MEDIUM
+        sentence = f"watchslo itself was late for {evidence.tainted:.0%} of the last seconds and measured nothing then."
+        yield Finding(Cause.MONITOR_OVERLOADED, None, None, confidence, sentence)
 
 
 def _storage_slow(evidence: Evidence, _: Collection[Key]) -> Iterator[Finding]:
-    """Ticks read past all caches: slow through every apiserver, while what is in the caches comes promptly."""
-    asked = _asked(evidence)
+    """Ticks, which bypass all caches, are slow through every apiserver, while reads of the caches are prompt."""
+    ticked = _ticked(evidence)
     places = [watch.place for watch in evidence.watches.values()]
     to_storage, to_client = places.count(Place.STORAGE), places.count(Place.CLIENT)
-    if not asked or not all(one.troubled for one in asked) or all(one.dead for one in asked) or to_client > to_storage:
+    if (
+        not ticked
+        or not all(one.troubled for one in ticked)
+        or all(one.dead for one in ticked)
+        or to_client > to_storage
+    ):
         return
-    if not to_storage and any(one.cache_slow for one in asked):
-        return  # even what needs no storage is slow
-    shown = to_storage > 0 or any(one.cache_slow is False or (one.silent and one.cache_answers) for one in asked)
+    if not to_storage and any(one.cache_slow for one in ticked):
+        return  # reads that need no storage are slow too
+    shown = to_storage > 0 or any(one.cache_slow is False or (one.silent and one.cache_answers) for one in ticked)
     if evidence.several:
-        sure = Confidence.HIGH if shown and not any(one.erratic for one in asked) else Confidence.MEDIUM
+        confidence = Confidence.HIGH if shown and not any(one.erratic for one in ticked) else Confidence.MEDIUM
     else:
-        sure = Confidence.MEDIUM if shown else Confidence.LOW
-    sentence = f"Consistent reads are slow through every apiserver ({ticks_of(asked)})" + (
-        ", while what is in their caches is answered promptly." if shown else "."
+        confidence = Confidence.MEDIUM if shown else Confidence.LOW
+    sentence = f"Consistent reads are slow through every apiserver ({ticks_of(ticked)})" + (
+        ", while their watch caches are prompt." if shown else "."
     )
-    yield Finding(Cause.STORAGE_SLOW, None, None, sure, sentence, frozenset(evidence.watches))
+    yield Finding(Cause.STORAGE_SLOW, None, None, confidence, sentence, frozenset(evidence.watches))
 
 
-def _asked(evidence: Evidence) -> list[Apiserver]:
-    """Those whose ticks tell something."""
+def _ticked(evidence: Evidence) -> list[ApiserverEvidence]:
+    """Return the apiservers with enough ticks to judge them, or with none answered."""
     return [one for one in evidence.apiservers.values() if one.tick is not None or one.silent]
 
 
-def _others_are_prompt(evidence: Evidence, apiserver: Apiserver) -> bool:
-    """Whether there are others, and none of them is in trouble."""
-    others = [one for one in _asked(evidence) if one is not apiserver]
+def _others_are_prompt(evidence: Evidence, apiserver: ApiserverEvidence) -> bool:
+    """Return whether there are other apiservers, and all of them answer ticks promptly."""
+    others = [one for one in _ticked(evidence) if one is not apiserver]
     return bool(others) and not any(one.troubled for one in others)
 
 
-def _apiserver_cut_off(evidence: Evidence, open_: Collection[Key]) -> Iterator[Finding]:
-    """It answers, but nothing that needs the storage; or all its caches stand still."""
+def _apiserver_cut_off(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
+    """An apiserver answers only requests that need no storage; or all its watch caches are frozen."""
     for one in evidence.apiservers.values():
-        keys = _keys(one, open_)
-        behind = [watch for watch in one.watches if watch.place is Place.STORAGE or watch.reading.audit == FROZEN]
+        keys = _keys(one, unexplained)
+        behind = [
+            watch for watch in one.watches if watch.place is Place.STORAGE or watch.reading.audit.result == FROZEN
+        ]
         silent = one.silent and not one.dead
-        if not evidence.several or not keys or not (silent or (_is_mute(one) and behind)):
+        if not evidence.several or not keys or not (silent or (_is_silent_on_watches(one) and behind)):
             continue
-        sure = Confidence.MEDIUM
+        confidence = Confidence.MEDIUM
         if silent and one.cache_answers and behind and _others_are_prompt(evidence, one):
-            sure = Confidence.HIGH
-        what = f"has answered no consistent read {silence_of(one)}" if silent else "has caches that stand still"
-        late = f", and its caches answer with what is old: {worst_of(behind)}" if _known_late(behind) else ""
-        yield Finding(Cause.CACHE_BEHIND, one.name, None, sure, f"{one.name} {what}{late}.", keys)
+            confidence = Confidence.HIGH
+        what = f"has answered no consistent read {silence_of(one)}" if silent else "has frozen watch caches"
+        late = f", and its caches are out of date: {worst_of(behind)}" if _any_late(behind) else ""
+        yield Finding(Cause.CACHE_BEHIND, one.name, None, confidence, f"{one.name} {what}{late}.", keys)
 
 
-def _keys(apiserver: Apiserver, open_: Collection[Key]) -> frozenset[Key]:
-    return frozenset(watch.key for watch in apiserver.watches if watch.key in open_)
+def _keys(apiserver: ApiserverEvidence, unexplained: Collection[Key]) -> frozenset[Key]:
+    return frozenset(watch.key for watch in apiserver.watches if watch.key in unexplained)
 
 
-def _known_late(watches: Iterable[Watch]) -> bool:
+def _any_late(watches: Iterable[Watch]) -> bool:
     return any(watch.late for watch in watches)
 
 
-def _is_mute(apiserver: Apiserver) -> bool:
-    """Whether several of its watches are stuck, and none brings anything."""
+def _is_silent_on_watches(apiserver: ApiserverEvidence) -> bool:
+    """Return whether several of its watches are stuck, and none delivers an event."""
     stuck = sum(watch.stuck for watch in apiserver.watches)
     return stuck > 1 and not any(watch.events[0] for watch in apiserver.watches)
 
 
-def _apiserver_gone(evidence: Evidence, open_: Collection[Key]) -> Iterator[Finding]:
-    """Nothing comes from it; or nothing on its watches, though it answers."""
+def _apiserver_gone(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
+    """An apiserver does not answer at all; or it answers, but its watches deliver nothing."""
     dead = [one for one in evidence.apiservers.values() if one.dead]
     if evidence.several and len(dead) == len(evidence.apiservers):
-        return  # that is what they have in common: the way
+        return  # the network path that they share is more likely: see _bandwidth
     for one in evidence.apiservers.values():
-        keys = _keys(one, open_)
+        keys = _keys(one, unexplained)
         if one.dead:
-            sure = Confidence.HIGH if evidence.several and one.unanswered else Confidence.MEDIUM
-            others = "; the others answer" if evidence.several else ""
-            sentence = f"{one.name} has answered nothing at all {silence_of(one)}{others}."
-            yield Finding(Cause.APISERVER_SENDING, one.name, None, sure, sentence, keys)
-        elif _is_mute(one) and keys and not one.silent:
-            late = f", {worst_of(one.watches)}" if _known_late(one.watches) else ""
-            sentence = f"{one.name} answers, but none of its watches brings anything{late}."
+            confidence = Confidence.HIGH if evidence.several and one.unanswered else Confidence.MEDIUM
+            others = "; the other apiservers answer" if evidence.several else ""
+            sentence = f"{one.name} has answered no request at all {silence_of(one)}{others}."
+            yield Finding(Cause.APISERVER_SENDING, one.name, None, confidence, sentence, keys)
+        elif _is_silent_on_watches(one) and keys and not one.silent:
+            late = f", {worst_of(one.watches)}" if _any_late(one.watches) else ""
+            sentence = f"{one.name} answers requests, but none of its watches delivers events{late}."
             yield Finding(Cause.APISERVER_SENDING, one.name, None, Confidence.MEDIUM, sentence, keys)
 
 
-def _relist_storm(evidence: Evidence, open_: Collection[Key]) -> Iterator[Finding]:
-    """From outside it looks like load: requests are refused, or all is late, each by another time."""
+def _relist_storm(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
+    """From outside, a relist storm looks like load: 429s, or delays that differ from event to event."""
     refusing = [one for one in evidence.apiservers.values() if one.refusals >= REFUSALS]
-    loaded = [one for one in evidence.apiservers.values() if _is_loaded(evidence, one, open_)]
+    loaded = [one for one in evidence.apiservers.values() if _is_loaded(evidence, one, unexplained)]
     busy = {one.name: one for one in (*refusing, *loaded)}
     if not busy:
         return
     if refusing:
-        told = [f"{one.name} has refused {one.refusals} of our requests with 429" for one in refusing]
+        facts = [f"{one.name} refused {one.refusals} requests of watchslo with 429" for one in refusing]
     else:
-        spans = (f"through {o.name} {seconds(o.low or 0.0)} to {seconds(o.high or 0.0)}" for o in loaded)
-        told = [f"Some answers are late by much and others by little: ticks {', '.join(spans)}"]
-    keys = frozenset[Key]().union(*(_keys(one, open_) for one in busy.values()))
+        spans = (f"{seconds(o.low or 0.0)} to {seconds(o.high or 0.0)} ({o.name})" for o in loaded)
+        facts = [f"Delays vary widely: ticks take {', '.join(spans)}"]
+    keys = frozenset[Key]().union(*(_keys(one, unexplained) for one in busy.values()))
     late = [evidence.watches[key] for key in keys if evidence.watches[key].late]
-    sentence = "; ".join([*told, *([worst_of(late)] if late else [])]) + "."
+    sentence = "; ".join([*facts, *([worst_of(late)] if late else [])]) + "."
     name = next(iter(busy)) if len(busy) == 1 else None
     yield Finding(Cause.RELIST_STORM, name, None, Confidence.MEDIUM, sentence, keys)
 
 
-def _is_loaded(evidence: Evidence, apiserver: Apiserver, open_: Collection[Key]) -> bool:
-    """Whether ticks and watches are late, each by another time: what waits for a CPU is, and no delay on a way."""
-    touched = [w for w in apiserver.watches if w.key in open_ and not w.stuck and (w.late or w.scattered)]
+def _is_loaded(evidence: Evidence, apiserver: ApiserverEvidence, unexplained: Collection[Key]) -> bool:
+    """Return whether ticks and watches are late by widely different times.
+
+    Work that waits for a CPU is delayed like that; a slow network path delays everything alike.
+    """
+    touched = [w for w in apiserver.watches if w.key in unexplained and not w.stuck and (w.late or w.scattered)]
     scattered = sum(watch.scattered for watch in touched)
     return (
         (apiserver.slow or apiserver.erratic)
         and len(touched) > 1
         and any(watch.late for watch in touched)
         and scattered >= SCATTERED_SHARE * len(touched)
-        and not any(_is_short(evidence, watch) for watch in touched)
+        and not any(_receives_fewer(evidence, watch) for watch in touched)
     )
 
 
-def _bandwidth(evidence: Evidence, open_: Collection[Key]) -> Iterator[Finding]:
-    """Less gets through than there is to send, or the connection itself is as slow as its watch."""
+def _bandwidth(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
+    """Fewer events get through than there are, or the connection itself is as slow as its watch."""
     if evidence.several and all(one.dead for one in evidence.apiservers.values()):
         sentence = f"None of the {len(evidence.apiservers)} apiservers answers."
-        yield Finding(Cause.BANDWIDTH, None, None, Confidence.MEDIUM, sentence, frozenset(open_))
+        yield Finding(Cause.BANDWIDTH, None, None, Confidence.MEDIUM, sentence, frozenset(unexplained))
         return
-    for scope in scopes(evidence, open_):
+    for scope in scopes(evidence, unexplained):
         if scope.apiserver is None and scope.watch is None and scope.place is Place.CLIENT:
-            sentence = f"Watches of every apiserver are late after its cache: {worst_of(scope.watches)}."
+            sentence = f"At every apiserver, watches are late after the watch cache: {worst_of(scope.watches)}."
             yield Finding(Cause.BANDWIDTH, None, None, Confidence.MEDIUM, sentence, scope.keys)
             return
     for one in evidence.apiservers.values():
-        yield from _bandwidth_of(evidence, one, open_)
+        yield from _bandwidth_of(evidence, one, unexplained)
 
 
-def _bandwidth_of(evidence: Evidence, apiserver: Apiserver, open_: Collection[Key]) -> Iterator[Finding]:
-    late = [w for w in apiserver.watches if w.key in open_ and w.late and not w.stuck and w.place is not Place.STORAGE]
-    short = [watch for watch in late if _is_short(evidence, watch)]
-    thin = [watch for watch in late if watch.grows and _is_flat(watch)]
-    far = [w for w in late if w.reading.transport and w.reading.transport.round_trip >= MOST * (w.lateness or 0.0)]
+def _bandwidth_of(evidence: Evidence, apiserver: ApiserverEvidence, unexplained: Collection[Key]) -> Iterator[Finding]:
+    late = [
+        w for w in apiserver.watches if w.key in unexplained and w.late and not w.stuck and w.place is not Place.STORAGE
+    ]
+    short = [watch for watch in late if _receives_fewer(evidence, watch)]
+    lagging = [watch for watch in late if watch.grows and _is_flat(watch)]
+    far = [
+        w
+        for w in late
+        if w.reading.session.transport and w.reading.session.transport.round_trip >= MOST_SHARE * (w.lateness or 0.0)
+    ]
     dropped = [watch for watch in apiserver.watches if watch.slow_consumer and late]
     if short:
         worst = min(short, key=lambda watch: watch.events[0])
         peer = max(one.events[0] for one in evidence.peers(worst))
-        sentence = f"{worst.name} has got {worst.events[0]} events from {apiserver.name} while another sent {peer}"
-    elif thin:
-        sentence = f"{thin[0].name} gets ever later from {apiserver.name}, at a steady {_rate(thin[0])}"
+        sentence = (
+            f"{apiserver.name} sent {worst.events[0]} events of {worst.name}, while another apiserver sent {peer}"
+        )
+    elif lagging:
+        sentence = f"The delay of {lagging[0].name} at {apiserver.name} grows, at a steady {_rate(lagging[0])}"
     elif far:
-        sentence = f"The connection to {apiserver.name} takes {seconds(_slowest_trip(far))} for a round trip"
+        sentence = f"The TCP round trip to {apiserver.name} takes {seconds(_slowest_trip(far))}"
     elif dropped:
         names = names_of(watch.name for watch in dropped)
-        sentence = f"{apiserver.name} has closed watches that could not be sent fast enough ({names})"
+        sentence = f"{apiserver.name} closed watches because it could not send their events fast enough ({names})"
     else:
         return
-    surely = short and any(_is_flat(watch) for watch in short) and not apiserver.erratic
-    sure = Confidence.HIGH if surely else Confidence.MEDIUM
-    told = f"; {worst_of(late)}" if late else ""
-    yield Finding(Cause.BANDWIDTH, apiserver.name, None, sure, f"{sentence}{told}.", _keys(apiserver, open_))
+    is_flat = short and any(_is_flat(watch) for watch in short) and not apiserver.erratic
+    confidence = Confidence.HIGH if is_flat else Confidence.MEDIUM
+    delay = f"; {worst_of(late)}" if late else ""
+    yield Finding(
+        Cause.BANDWIDTH, apiserver.name, None, confidence, f"{sentence}{delay}.", _keys(apiserver, unexplained)
+    )
 
 
 def _rate(watch: Watch) -> str:
-    """Its bytes a second, of the last step."""
-    return f"{watch.bytes[0] / STEP_SECONDS:,.0f} bytes a second"
+    """Return the bytes per second of the last step, as text."""
+    return f"{watch.bytes[0] / STEP_SECONDS:,.0f} bytes/s"
 
 
 def _slowest_trip(watches: Iterable[Watch]) -> float:
-    return max(watch.reading.transport.round_trip for watch in watches if watch.reading.transport)
+    return max(watch.reading.session.transport.round_trip for watch in watches if watch.reading.session.transport)
 
 
-def _is_short(evidence: Evidence, watch: Watch) -> bool:
-    """Whether it got some, but clearly fewer events than another apiserver sent, and began to before the last step."""
+def _receives_fewer(evidence: Evidence, watch: Watch) -> bool:
+    """Return whether the watch received some events, but clearly fewer than a peer, in each of the last two steps."""
     peers = [peer.events for peer in evidence.peers(watch) if len(peer.events) > 1]
     if not peers or len(watch.events) < 2:  # noqa: PLR2004 - two steps
         return False
@@ -255,41 +276,41 @@ def _is_short(evidence: Evidence, watch: Watch) -> bool:
 
 
 def _is_flat(watch: Watch) -> bool:
-    """Whether the last steps brought the same, however much there was."""
+    """Return whether the last three steps brought about as many bytes each: the link, not the load, sets the rate."""
     sizes = watch.bytes[:3]
     return min(sizes) >= FLAT_BYTES and max(sizes) <= FLAT_SHARE * min(sizes)
 
 
-def _cache_behind(evidence: Evidence, open_: Collection[Key]) -> Iterator[Finding]:
-    for scope in scopes(evidence, open_):
+def _cache_behind(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
+    for scope in scopes(evidence, unexplained):
         if scope.apiserver is None or scope.place is not Place.STORAGE or not evidence.several:
             continue
         one = evidence.apiservers[scope.apiserver]
-        sure = Confidence.MEDIUM
+        confidence = Confidence.MEDIUM
         if one.slow and not one.erratic and scope.watch is None and _others_are_prompt(evidence, one):
-            sure = Confidence.HIGH
+            confidence = Confidence.HIGH
         sentence = (
-            f"{scope.apiserver} has {worst_of(scope.watches)} in its cache after storage"
-            f"{others_of(evidence, scope.watches)}; {ticks_of(_asked(evidence))}."
+            f"The watch cache of {scope.apiserver} is behind storage: {worst_of(scope.watches)}"
+            f"{others_of(evidence, scope.watches)}; {ticks_of(_ticked(evidence))}."
         )
-        yield Finding(Cause.CACHE_BEHIND, scope.apiserver, scope.watch, sure, sentence, scope.keys)
+        yield Finding(Cause.CACHE_BEHIND, scope.apiserver, scope.watch, confidence, sentence, scope.keys)
 
 
-def _storage_late(evidence: Evidence, open_: Collection[Key]) -> Iterator[Finding]:
-    """Ticks are prompt, and still everything comes late from the storage."""
-    for scope in scopes(evidence, open_):
+def _storage_late(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
+    """Ticks are prompt, but the events of every watch come late from storage."""
+    for scope in scopes(evidence, unexplained):
         of_all = scope.watch is None and (scope.apiserver is None or not evidence.several)
         if of_all and scope.place is Place.STORAGE:
-            sentence = f"Everything reaches the caches late: {worst_of(scope.watches)}; {ticks_of(_asked(evidence))}."
+            sentence = f"Events reach every watch cache late: {worst_of(scope.watches)}; {ticks_of(_ticked(evidence))}."
             yield Finding(Cause.STORAGE_SLOW, None, None, Confidence.MEDIUM, sentence, scope.keys)
 
 
-def _apiserver_sending(evidence: Evidence, open_: Collection[Key]) -> Iterator[Finding]:
-    for scope in scopes(evidence, open_):
+def _apiserver_sending(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
+    for scope in scopes(evidence, unexplained):
         if scope.apiserver is None or scope.place is not Place.CLIENT or (scope.watch and not evidence.several):
             continue
         one = evidence.apiservers[scope.apiserver]
-        sure = Confidence.MEDIUM
+        confidence = Confidence.MEDIUM
         if (
             one.slow
             and not one.erratic
@@ -297,53 +318,56 @@ def _apiserver_sending(evidence: Evidence, open_: Collection[Key]) -> Iterator[F
             and _others_are_prompt(evidence, one)
             and all(_flows(evidence, watch) for watch in scope.watches)
         ):
-            sure = Confidence.HIGH
+            confidence = Confidence.HIGH
         late = worst_of(scope.watches)
-        what = f"says everything late, {late}" if one.cache_slow else f"hands out {late} though its cache is fresh"
-        sentence = f"{scope.apiserver} {what}{others_of(evidence, scope.watches)}; {ticks_of(_asked(evidence))}."
-        yield Finding(Cause.APISERVER_SENDING, scope.apiserver, scope.watch, sure, sentence, scope.keys)
+        what = f"answers everything late: {late}" if one.cache_slow else f"sends {late}, although its cache is current"
+        sentence = f"{scope.apiserver} {what}{others_of(evidence, scope.watches)}; {ticks_of(_ticked(evidence))}."
+        yield Finding(Cause.APISERVER_SENDING, scope.apiserver, scope.watch, confidence, sentence, scope.keys)
 
 
 def _flows(evidence: Evidence, watch: Watch) -> bool:
-    """Whether it gets as many events as others, if later."""
+    """Return whether the watch receives about as many events as its peers, or these receive too few to compare."""
     most = max((peer.events[0] for peer in evidence.peers(watch)), default=0)
     return most < SHORT_EVENTS or watch.events[0] > SHORT_SHARE * most
 
 
-def _of_one_resource(cause: Cause, place: Place, words: str) -> Rule:
-    """Of the apiservers' caches, only that of one resource is the problem, or what comes after it."""
+def _of_one_resource(cause: Cause, place: Place, hop: str) -> Rule:
+    """Return a rule for a delay of one resource at all apiservers.
 
-    def rule(evidence: Evidence, open_: Collection[Key]) -> Iterator[Finding]:
-        for scope in scopes(evidence, open_):
+    `hop` is the text for the place in the evidence.
+    """
+
+    def rule(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
+        for scope in scopes(evidence, unexplained):
             of_one = scope.watch is not None and (scope.apiserver is None or not evidence.several)
             if not of_one or scope.place is not place:
                 continue
-            alone = all(any(w.well for w in evidence.apiservers[one.apiserver].watches) for one in scope.watches)
-            prompt = not any(one.troubled for one in _asked(evidence))
-            sure = Confidence.HIGH if evidence.several and alone and prompt else Confidence.MEDIUM
+            alone = all(any(w.healthy for w in evidence.apiservers[one.apiserver].watches) for one in scope.watches)
+            prompt = not any(one.troubled for one in _ticked(evidence))
+            confidence = Confidence.HIGH if evidence.several and alone and prompt else Confidence.MEDIUM
             where = "all apiservers" if evidence.several else "the apiserver"
-            rest = "; other resources are well" if alone else ""
-            sentence = f"{worst_of(scope.watches)} at {where}, {words}{rest}; {ticks_of(_asked(evidence))}."
-            yield Finding(cause, scope.apiserver, scope.watch, sure, sentence, scope.keys)
+            rest = "; other resources are healthy" if alone else ""
+            sentence = f"{worst_of(scope.watches)} at {where}, {hop}{rest}; {ticks_of(_ticked(evidence))}."
+            yield Finding(cause, scope.apiserver, scope.watch, confidence, sentence, scope.keys)
 
     return rule
 
 
-def _stalled_stream(evidence: Evidence, open_: Collection[Key]) -> Iterator[Finding]:
+def _stalled_stream(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
     stuck: dict[str, list[Watch]] = defaultdict(list)
-    for key in sorted(open_):
+    for key in sorted(unexplained):
         if evidence.watches[key].stuck or _was_stuck_alone(evidence, key):
             stuck[key[1]].append(evidence.watches[key])
     for name, watches in stuck.items():
-        told = any(one.events[0] for watch in watches for one in evidence.peers(watch))
-        if evidence.several and (len(watches) > 1 or not told):
+        peers_deliver = any(one.events[0] for watch in watches for one in evidence.peers(watch))
+        if evidence.several and (len(watches) > 1 or not peers_deliver):
             yield _stalled(evidence, None, name, watches)
         else:
             yield from (_stalled(evidence, watch.apiserver, name, [watch]) for watch in watches)
 
 
 def _was_stuck_alone(evidence: Evidence, key: Key) -> bool:
-    """Whether an audit has mended it; where it has mended several of an apiserver, it was not the stream."""
+    """Return whether an audit reopened this watch and no other of its apiserver; several are the apiserver's fault."""
     others = (w for w in evidence.apiservers[key[0]].watches if w.key != key)
     return evidence.watches[key].stalls > 0 and not any(watch.stalls or watch.stuck for watch in others)
 
@@ -351,176 +375,179 @@ def _was_stuck_alone(evidence: Evidence, key: Key) -> bool:
 def _stalled(evidence: Evidence, apiserver: str | None, name: str, watches: Sequence[Watch]) -> Finding:
     servers = [evidence.apiservers[watch.apiserver] for watch in watches]
     alive = all(not one.troubled and any(watch.events[0] for watch in one.watches) for one in servers)
-    proven = apiserver is not None or any(watch.reading.audit in (STALLED, FROZEN) for watch in watches)
+    proven = apiserver is not None or any(watch.reading.audit.result in (STALLED, FROZEN) for watch in watches)
     still = any(watch.stuck for watch in watches)
-    sure = Confidence.HIGH if still and alive and proven else Confidence.MEDIUM
-    held = max(max(w.reading.stalled_for or 0.0, w.reading.behind_peers or 0.0) for w in watches)
-    if any(watch.reading.audit == FROZEN for watch in watches):
-        what = f"comes from a cache that is frozen, for {seconds(held)}"
+    confidence = Confidence.HIGH if still and alive and proven else Confidence.MEDIUM
+    held = max(max(w.reading.audit.stalled_for or 0.0, w.reading.cache.behind_peers or 0.0) for w in watches)
+    if any(watch.reading.audit.result == FROZEN for watch in watches):
+        what = f"is served from a watch cache that has been frozen for {seconds(held)}"
     elif still:
-        what = f"has said nothing for {seconds(held)} though there is something to say"
+        what = f"has delivered nothing for {seconds(held)}, although there are events"
     else:
-        what = "withheld events until an audit found them and opened it anew"
-    rest = "; other watches there are well" if alive else ""
-    sentence = f"{name} of {names_of(w.apiserver for w in watches)} {what}{rest}."
-    return Finding(Cause.STALLED_STREAM, apiserver, name, sure, sentence, frozenset(watch.key for watch in watches))
+        what = "withheld events until an audit found them and reopened the watch"
+    rest = "; other watches there are healthy" if alive else ""
+    sentence = f"{name} at {names_of(w.apiserver for w in watches)} {what}{rest}."
+    return Finding(
+        Cause.STALLED_STREAM, apiserver, name, confidence, sentence, frozenset(watch.key for watch in watches)
+    )
 
 
 def _history_short(evidence: Evidence, _: Collection[Key]) -> Iterator[Finding]:
-    """A fact of its own: it explains no lateness."""
+    """The headroom is too short. This explains no delay, so other rules still judge these watches."""
     by_name: dict[str, list[Watch]] = defaultdict(list)
     for watch in evidence.watches.values():
-        if _is_short_of_history(watch) or watch.expired >= EXPIRED:
+        if _lacks_headroom(watch) or watch.expired >= EXPIRED:
             by_name[watch.name].append(watch)
     for name, watches in by_name.items():
-        fits = any(peer.reading.history and peer.reading.history.fits for peer in evidence.peers(watches[0]))
+        fits = any(peer.reading.headroom and peer.reading.headroom.fits for peer in evidence.peers(watches[0]))
         if evidence.several and not fits:
-            yield _short_history(None, name, watches)
+            yield _short_headroom(None, name, watches)
         else:
-            yield from (_short_history(watch.apiserver, name, [watch]) for watch in watches)
+            yield from (_short_headroom(watch.apiserver, name, [watch]) for watch in watches)
 
 
-def _is_short_of_history(watch: Watch) -> bool:
-    return watch.reading.history is not None and watch.reading.history.fits is False
+def _lacks_headroom(watch: Watch) -> bool:
+    return watch.reading.headroom is not None and watch.reading.headroom.fits is False
 
 
-def _short_history(apiserver: str | None, name: str, watches: Sequence[Watch]) -> Finding:
-    told = [watch.reading.history for watch in watches if watch.reading.history and _is_short_of_history(watch)]
-    if not told:
+def _short_headroom(apiserver: str | None, name: str, watches: Sequence[Watch]) -> Finding:
+    measured = [watch.reading.headroom for watch in watches if watch.reading.headroom and _lacks_headroom(watch)]
+    if not measured:
         count = max(watch.expired for watch in watches)
-        sentence = f"The watch of {name} has got 410 Expired {count} times within a minute."
+        sentence = f"The watch of {name} received 410 Expired {count} times within a minute."
         return Finding(Cause.HISTORY_SHORT, apiserver, name, Confidence.MEDIUM, sentence)
-    least = min(told, key=lambda history: history.seconds.upper)
-    sure = Confidence.HIGH if least.list_measured else Confidence.MEDIUM
+    least = min(measured, key=lambda headroom: headroom.seconds.upper)
+    confidence = Confidence.HIGH if least.list_measured else Confidence.MEDIUM
     takes = "takes" if least.list_measured else "would take"
     sentence = (
-        f"A client of {name} gets a 410 after {seconds(least.seconds.upper)} away, and a full list {takes} "
+        f"A client of {name} gets a 410 after {seconds(least.seconds.upper)} without a watch, and a full list {takes} "
         f"{seconds(least.list_seconds or 0.0)}."
     )
-    return Finding(Cause.HISTORY_SHORT, apiserver, name, sure, sentence)
+    return Finding(Cause.HISTORY_SHORT, apiserver, name, confidence, sentence)
 
 
-def _write_path(evidence: Evidence, open_: Collection[Key]) -> Iterator[Finding]:
+def _write_path(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
     known: dict[str, Watch] = {}
-    for key in sorted(open_):
+    for key in sorted(unexplained):
         watch = evidence.watches[key]
         if watch.creation and watch.creation.events >= max(WRITE_EVENTS, _creations(known.get(watch.name))):
             known[watch.name] = watch
     slow = {name: one.creation.seconds for name, one in known.items() if one.creation}
     slow = {name: late for name, late in slow.items() if late >= WRITE_SECONDS}
-    well = not any(one.troubled for one in _asked(evidence)) and not _known_late(evidence.watches.values())
+    prompt = not any(one.troubled for one in _ticked(evidence)) and not _any_late(evidence.watches.values())
     names = [None] if len(slow) > 1 and len(slow) == len(known) else [*slow]
     for name in names:
         late = max(slow.values()) if name is None else slow[name]
-        sure = Confidence.HIGH if well and late >= SURELY_WRITE_SECONDS else Confidence.MEDIUM
+        confidence = Confidence.HIGH if prompt and late >= CERTAIN_WRITE_SECONDS else Confidence.MEDIUM
         sentence = (
-            f"New {name or names_of(slow)} are committed {seconds(late)} after they were stamped (P50)"
-            f"{', and what follows is prompt' if well else ''}."
+            f"New {name or names_of(slow)} are committed {seconds(late)} after their creationTimestamp (P50)"
+            f"{'; their events are then prompt' if prompt else ''}."
         )
-        yield Finding(Cause.WRITE_PATH, None, name, sure, sentence)
+        yield Finding(Cause.WRITE_PATH, None, name, confidence, sentence)
 
 
 def _creations(watch: Watch | None) -> int:
     return watch.creation.events + 1 if watch and watch.creation else 0
 
 
-def _unknown(evidence: Evidence, open_: Collection[Key]) -> Iterator[Finding]:
+def _unknown(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
     late = [
         watch
         for key, watch in evidence.watches.items()
-        if key in open_ and watch.lateness and watch.lateness >= UNKNOWN_SHARE * watch.threshold
+        if key in unexplained and watch.lateness and watch.lateness >= UNKNOWN_SHARE * watch.threshold
     ]
     if late:
         where = names_of(watch.apiserver for watch in late)
-        sentence = f"{worst_of(late)} at {where}, and no cause that has a name fits; {ticks_of(_asked(evidence))}."
+        sentence = f"{worst_of(late)} at {where}; no known cause fits; {ticks_of(_ticked(evidence))}."
         yield Finding(Cause.UNKNOWN, None, None, Confidence.LOW, sentence, frozenset(watch.key for watch in late))
 
 
 TABLE = (
-    Row(
+    CauseRule(
         Cause.MONITOR_OVERLOADED,
         _monitor_overloaded,
-        "Give watchslo more CPU, or fewer watches; see watchslo_loop_lag_seconds, and "
+        "Give watchslo more CPU or fewer watches. Check watchslo_loop_lag_seconds, and "
         "container_cpu_cfs_throttled_periods_total of its container.",
     ),
-    Row(
+    CauseRule(
         Cause.STORAGE_SLOW,
         _storage_slow,
-        "Look at etcd: etcd_disk_wal_fsync_duration_seconds, etcd_network_peer_round_trip_time_seconds, and "
-        "etcd_request_duration_seconds of the apiservers. With one apiserver it may be its own link to etcd.",
+        "Check etcd: etcd_disk_wal_fsync_duration_seconds, etcd_network_peer_round_trip_time_seconds, and "
+        "etcd_request_duration_seconds of the apiservers. With a single apiserver, check its link to etcd too.",
     ),
-    Row(
+    CauseRule(
         Cause.CACHE_BEHIND,
         _apiserver_cut_off,
-        "Look at the connection from {apiserver} to etcd: its etcd_request_duration_seconds and the errors in its log.",
+        "Check the connection from {apiserver} to etcd: its etcd_request_duration_seconds and the errors in its log.",
     ),
-    Row(
+    CauseRule(
         Cause.APISERVER_SENDING,
         _apiserver_gone,
-        "Look whether {apiserver} runs, and at the way to it: its log, its CPU and memory, its /livez.",
+        "Check that {apiserver} runs and can be reached: its log, its CPU and memory, its /livez.",
     ),
-    Row(
+    CauseRule(
         Cause.RELIST_STORM,
         _relist_storm,
-        'Look who lists at {apiserver}: apiserver_request_total{{verb="LIST"}}, apiserver_current_inflight_requests, '
-        "apiserver_flowcontrol_rejected_requests_total, and the user agents in the audit log.",
+        'Find which clients list at {apiserver}: apiserver_request_total{{verb="LIST"}}, '
+        "apiserver_current_inflight_requests, apiserver_flowcontrol_rejected_requests_total, and the user agents in "
+        "the audit log.",
     ),
-    Row(
+    CauseRule(
         Cause.BANDWIDTH,
         _bandwidth,
-        "Look at the way from {apiserver} to its clients: load balancers, the bytes a second of its interfaces, its "
-        "rest_client and apiserver_watch_events_sizes_sum; many clients may share one connection.",
+        "Check the network from {apiserver} to its clients: load balancers, bytes per second of its interfaces, its "
+        "rest_client metrics and apiserver_watch_events_sizes_sum. Many clients may share one connection.",
     ),
-    Row(
+    CauseRule(
         Cause.CACHE_BEHIND,
         _cache_behind,
-        "Look at the connection from {apiserver} to etcd: its etcd_request_duration_seconds, and "
+        "Check the connection from {apiserver} to etcd: its etcd_request_duration_seconds, and "
         "apiserver_watch_cache_read_wait_seconds.",
     ),
-    Row(
+    CauseRule(
         Cause.STORAGE_SLOW,
         _storage_late,
-        "Look at etcd: etcd_debugging_mvcc_slow_watcher_total and etcd_debugging_mvcc_pending_events_total.",
+        "Check etcd: etcd_debugging_mvcc_slow_watcher_total and etcd_debugging_mvcc_pending_events_total.",
     ),
-    Row(
+    CauseRule(
         Cause.APISERVER_SENDING,
         _apiserver_sending,
-        "Look at the CPU and the network of {apiserver}: process_cpu_seconds_total, "
+        "Check the CPU and the network of {apiserver}: process_cpu_seconds_total, "
         "apiserver_watch_events_total, and apiserver_terminated_watchers_total.",
     ),
-    Row(
+    CauseRule(
         Cause.RESOURCE_DECODING,
-        _of_one_resource(Cause.RESOURCE_DECODING, Place.STORAGE, "before they are in its cache"),
-        "Look at what is special about {watch}: a storage of its own (--etcd-servers-overrides), a conversion webhook "
+        _of_one_resource(Cause.RESOURCE_DECODING, Place.STORAGE, "before the watch cache"),
+        "Check what is special about {watch}: a storage of its own (--etcd-servers-overrides), a conversion webhook "
         "(apiserver_crd_conversion_webhook_duration_seconds), encryption at rest, large objects.",
     ),
-    Row(
+    CauseRule(
         Cause.RESOURCE_FANOUT,
-        _of_one_resource(Cause.RESOURCE_FANOUT, Place.CLIENT, "after they are in its cache"),
-        "Look at how many clients watch {watch} and how large its events are: apiserver_longrunning_requests, "
+        _of_one_resource(Cause.RESOURCE_FANOUT, Place.CLIENT, "after the watch cache"),
+        "Check how many clients watch {watch} and how large its events are: apiserver_longrunning_requests, "
         "apiserver_watch_events_sizes, apiserver_watch_cache_events_dispatched_total.",
     ),
-    Row(
+    CauseRule(
         Cause.STALLED_STREAM,
         _stalled_stream,
-        "Look at what is between here and {apiserver} for connections that were dropped without a word, and at the "
-        "watch cache of {watch}: apiserver_watch_cache_events_received_total must move.",
+        "Check load balancers and firewalls between watchslo and {apiserver} for silently dropped connections, and the "
+        "watch cache of {watch}: apiserver_watch_cache_events_received_total must increase.",
     ),
-    Row(
+    CauseRule(
         Cause.HISTORY_SHORT,
         _history_short,
-        "Give clients of {watch} a faster start, such as streamed lists: `watchslo rehearse` compares the strategies. "
-        "Caches size themselves, within bounds: watch_cache_capacity.",
+        "Let clients of {watch} start faster, for example with streamed lists: `watchslo rehearse` compares the list "
+        "strategies. Watch caches size themselves within bounds: watch_cache_capacity.",
     ),
-    Row(
+    CauseRule(
         Cause.WRITE_PATH,
         _write_path,
-        "Look at validating admission and at the storage's writes: "
+        "Check validating admission and the writes to storage: "
         "apiserver_admission_webhook_admission_duration_seconds, etcd_request_duration_seconds.",
     ),
-    Row(
+    CauseRule(
         Cause.UNKNOWN,
         _unknown,
-        "Compare the hops in the status, and ask for `hops: true` where they are missing.",
+        "Compare the hops in /api/v1/status; set `hops: true` for watches that have none.",
     ),
 )

@@ -1,15 +1,19 @@
-"""What is late together: of one apiserver, of one resource, of all."""
+"""Groups late watches by what they share: an apiserver, a resource, or nothing."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from watchslo.diagnose.evidence import Apiserver, Evidence, Key, Place, Watch
+from watchslo.diagnose.evidence import ApiserverEvidence, Evidence, Key, Place, Watch
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Watches that are late together: all of an apiserver, one at all apiservers, one at one, or all (both absent)."""
+    """Watches that are late together.
+
+    With `apiserver` alone, most watches of that apiserver; with `watch` alone, one resource at all apiservers; with
+    both, one watch; with neither, the watches of every apiserver.
+    """
 
     apiserver: str | None
     watch: str | None
@@ -17,7 +21,7 @@ class Scope:
 
     @property
     def place(self) -> Place | None:
-        """Where the time goes, if all agree of whom it is known."""
+        """Return where the time is lost, if all watches with a known place agree."""
         places = {watch.place for watch in self.watches} - {None}
         return places.pop() if len(places) == 1 else None
 
@@ -26,39 +30,39 @@ class Scope:
         return frozenset(watch.key for watch in self.watches)
 
 
-def scopes(evidence: Evidence, open_: Collection[Key]) -> list[Scope]:
-    """Divides what is late by what it has in common."""
-    late = [watch for key, watch in evidence.watches.items() if key in open_ and watch.late and not watch.stuck]
-    if evidence.several and _is_everywhere(evidence, late):
+def scopes(evidence: Evidence, unexplained: Collection[Key]) -> list[Scope]:
+    """Return the scopes of the late watches that no cause explains yet."""
+    late = [watch for key, watch in evidence.watches.items() if key in unexplained and watch.late and not watch.stuck]
+    if evidence.several and _is_every_watch(evidence, late):
         return [Scope(None, None, tuple(late))]
     by_watch = [
         Scope(None, name, tuple(one for one in late if one.name == name))
         for name in dict.fromkeys(watch.name for watch in late)
-        if evidence.several and _is_at_all(evidence, name)
+        if evidence.several and _is_at_every_apiserver(evidence, name)
     ]
     taken = {key for scope in by_watch for key in scope.keys}
     rest = [watch for watch in late if watch.key not in taken]
     return [*by_watch, *_by_apiserver(evidence, rest)]
 
 
-def _is_everywhere(evidence: Evidence, late: Sequence[Watch]) -> bool:
+def _is_every_watch(evidence: Evidence, late: Sequence[Watch]) -> bool:
     names = {watch.name for watch in late}
-    return len(names) > 1 and all(_is_whole(one, [w for w in late if w in one.watches]) for one in _judged(evidence))
+    return len(names) > 1 and all(_is_most_of(one, [w for w in late if w in one.watches]) for one in _judged(evidence))
 
 
-def _judged(evidence: Evidence) -> list[Apiserver]:
-    return [one for one in evidence.apiservers.values() if any(watch.late or watch.well for watch in one.watches)]
+def _judged(evidence: Evidence) -> list[ApiserverEvidence]:
+    return [one for one in evidence.apiservers.values() if any(watch.late or watch.healthy for watch in one.watches)]
 
 
-def _is_at_all(evidence: Evidence, name: str) -> bool:
-    """Whether a watch is late wherever anything is known of it, and that at two apiservers or more."""
+def _is_at_every_apiserver(evidence: Evidence, name: str) -> bool:
+    """Return whether a watch is late at two apiservers or more, and healthy at none."""
     at = evidence.at(name)
-    return sum(watch.late for watch in at) > 1 and not any(watch.well for watch in at)
+    return sum(watch.late for watch in at) > 1 and not any(watch.healthy for watch in at)
 
 
-def _is_whole(apiserver: Apiserver, late: Sequence[Watch]) -> bool:
-    """Whether it is most of an apiserver's watches that are late."""
-    return len(late) > 1 and len(late) >= sum(watch.well for watch in apiserver.watches)
+def _is_most_of(apiserver: ApiserverEvidence, late: Sequence[Watch]) -> bool:
+    """Return whether at least two watches of the apiserver are late, and at least as many as are healthy."""
+    return len(late) > 1 and len(late) >= sum(watch.healthy for watch in apiserver.watches)
 
 
 def _by_apiserver(evidence: Evidence, late: Sequence[Watch]) -> Iterator[Scope]:
@@ -67,7 +71,7 @@ def _by_apiserver(evidence: Evidence, late: Sequence[Watch]) -> Iterator[Scope]:
         together[watch.apiserver].append(watch)
     for name, watches in together.items():
         apiserver = evidence.apiservers[name]
-        if _is_whole(apiserver, watches) or apiserver.troubled:
+        if _is_most_of(apiserver, watches) or apiserver.troubled:
             yield Scope(name, None, tuple(watches))
         else:
             yield from (Scope(name, watch.name, (watch,)) for watch in watches)

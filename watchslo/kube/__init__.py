@@ -1,1 +1,1 @@
-"""The apiserver: credentials, requests, discovery."""
+"""Access to apiservers: credentials, requests and discovery."""

@@ -1,4 +1,4 @@
-"""Which apiservers there are: where each one can be reached, and how many have announced themselves."""
+"""Find the apiservers of a cluster: their addresses, and how many hold a lease."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ from watchslo.watch.failure import Failure, Phase, Reason, because
 from watchslo.watch.messages import WatchRequest
 
 TLS_NAME = "kubernetes.default.svc"
-"""What the certificate of every apiserver is valid for, because pods call the service by it, wherever it is."""
+"""A name that the certificate of every apiserver is valid for, because pods reach the service by it."""
 
 _SERVICE = Selectors(labels="kubernetes.io/service-name=kubernetes")
 _ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", namespaced=True)
@@ -27,9 +27,9 @@ LEASES = (
     "?labelSelector=apiserver.kubernetes.io/identity%3Dkube-apiserver"
 )
 
-SETTLE_SECONDS = 1.0  # one that is replaced goes and comes in two changes
-LEASE_SECONDS = 60.0  # an apiserver renews its own every 10 s; one that is gone is only deleted after an hour
-_FAMILIES = ("IPv4", "IPv6", "FQDN")  # the first that has an address is taken: the others are the same apiservers
+SETTLE_SECONDS = 1.0  # the replacement of an apiserver shows as two changes: a removal and an addition
+LEASE_SECONDS = 60.0  # an apiserver renews its lease every 10 s; the lease of a removed one is deleted after an hour
+_FAMILIES = ("IPv4", "IPv6", "FQDN")  # the first family with an address is used: the others are the same apiservers
 
 
 class _Conditions(msgspec.Struct):
@@ -77,30 +77,30 @@ _FormT = TypeVar("_FormT", _Slices, _Leases)
 
 
 async def read_addresses(client: Client) -> tuple[str, ...] | Failure:
-    """The sorted URLs of all apiservers behind the service `kubernetes`: none where nobody keeps its EndpointSlices."""
+    """Return the sorted URLs of all apiservers behind the service `kubernetes`; empty without EndpointSlices."""
     slices = await _read(client, SLICES, _Slices)
     return slices if isinstance(slices, Failure) else addresses(slices.items)
 
 
 async def await_change(client: Client, seconds: float, known: tuple[str, ...]) -> Failure | None:
-    """Returns when other addresses than these may be read, but no sooner than in a second; else after `seconds`.
+    """Wait until the addresses may differ from `known`, for at least one second and at most `seconds`.
 
-    It only rings a bell, and where it cannot hear any it waits until the time is over: read them anew in any case. It
-    returns why it could not hear, where the watch was refused.
+    The addresses may also be unchanged, so read them again in any case. If the watch was refused, this waits for the
+    whole time and returns the failure.
     """
-    deaf = None
+    refused = None
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
-            changed = await _changed(client, math.ceil(seconds), known)
+            changed = await _await_event(client, math.ceil(seconds), known)
             if changed is not True:
-                deaf = changed or None
+                refused = changed or None
                 await asyncio.Event().wait()
             await asyncio.sleep(SETTLE_SECONDS)
-    return deaf
+    return refused
 
 
 async def count_apiservers(client: Client) -> int | Failure | None:
-    """How many apiservers are alive by their own leases, whatever their addresses; None where none keeps a lease.
+    """Return the number of apiservers that renew their leases, or None if there are no leases.
 
     There may be more: apiservers on hosts of the same name share a lease (kubernetes/pkg/controlplane, KEP-1965).
     """
@@ -111,7 +111,7 @@ async def count_apiservers(client: Client) -> int | Failure | None:
 
 
 def addresses(slices: Iterable[_Slice]) -> tuple[str, ...]:
-    """The sorted URLs that EndpointSlices stand for; each slice has ports of its own."""
+    """Return the sorted URLs of the ready endpoints in these EndpointSlices; each slice has its own ports."""
     found: dict[str, set[str]] = {family: set() for family in _FAMILIES}
     for part in slices:
         port = _port(part)
@@ -123,15 +123,15 @@ def addresses(slices: Iterable[_Slice]) -> tuple[str, ...]:
 
 
 def alive(renewed: list[datetime]) -> int | None:
-    """How many leases were renewed about as lately as the newest one."""
+    """Return how many leases were renewed within `LEASE_SECONDS` of the newest one."""
     if not renewed:
         return None
     oldest = max(renewed) - timedelta(seconds=LEASE_SECONDS)
-    return sum(one >= oldest for one in renewed)
+    return sum(time >= oldest for time in renewed)
 
 
 def _port(part: _Slice) -> int | None:
-    """The port named https, or else the first one."""
+    """Return the port named https, else the first port."""
     named = [port.port for port in part.ports or () if port.name == "https"]
     return next(iter([*named, *(port.port for port in part.ports or ())]), None)
 
@@ -147,10 +147,10 @@ def _host(address: str) -> str:
     return f"[{address}]" if ":" in address else address
 
 
-async def _changed(client: Client, seconds: int, known: tuple[str, ...]) -> bool | Failure:
-    """Whether there are other addresses than these now, or an event of the slices says so within the seconds.
+async def _await_event(client: Client, seconds: int, known: tuple[str, ...]) -> bool | Failure:
+    """Return True if the addresses differ from `known`, or as soon as an EndpointSlice changes within `seconds`.
 
-    Or why they may not be watched.
+    Returns the failure if the watch is refused.
     """
     slices = await _read(client, SLICES, _Slices)
     if isinstance(slices, Failure):
@@ -165,8 +165,8 @@ async def _changed(client: Client, seconds: int, known: tuple[str, ...]) -> bool
     async with client.watch(_ENDPOINT_SLICES, "default", _SERVICE, request, plain, kind="discovery") as stream:
         if isinstance(stream, Failure):
             return stream
-        said = await stream.read()
-        return not isinstance(said, Failure) and not said[1].startswith(b'{"type":"ERROR"')
+        answer = await stream.read()
+        return not isinstance(answer, Failure) and not answer[1].startswith(b'{"type":"ERROR"')
 
 
 async def _read(client: Client, path: str, form: type[_FormT]) -> _FormT | Failure:

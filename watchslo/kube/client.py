@@ -1,6 +1,6 @@
-"""Requests to one apiserver: each ends in a value, never in an exception, and each is counted and stamped.
+"""Requests to one apiserver. Each returns a value and never raises, and each is counted and timed.
 
-`sent`, `answered` and `received` are monotonic seconds, taken as close to the socket as a coroutine comes.
+`sent`, `answered` and `received` are monotonic seconds, taken as close to the socket as a coroutine can.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import struct
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -20,13 +20,13 @@ import aiohttp
 import msgspec
 
 from watchslo import __version__
-from watchslo.kube.access import Address, Connection
-from watchslo.kube.faults import FAULTS, fault
+from watchslo.kube.credentials import Address, CredentialSource
 from watchslo.kube.limiter import Limiter, Priority
+from watchslo.kube.network_failure import FAULTS, fault
 from watchslo.kube.representation import Representation
 from watchslo.model import SERVICE, Reading, Resource
 from watchslo.snapshot import TransportReading
-from watchslo.watch.decode import decode_status, parse_revision
+from watchslo.watch.decode import Frames, decode, decode_status, parse_revision
 from watchslo.watch.failure import (
     ENDED,
     Action,
@@ -37,50 +37,52 @@ from watchslo.watch.failure import (
     classify_status,
     parse_retry_after,
 )
-from watchslo.watch.messages import ListRequest, Objects, WatchRequest
+from watchslo.watch.lines import DEFAULT_LIMIT_BYTES, LineSplitter, LineTooLong
+from watchslo.watch.messages import ListedObjects, ListRequest, WatchRequest
 
 ABSENT_NAME = "watchslo-reads-nothing"
-"""No object has this name; if one had, a tick would read it in vain."""
+"""A name that no object has. If an object had it, ticks would read it needlessly."""
 
 CONNECT_SECONDS = 10.0
-CONNECT_SHARE = 0.8  # of the patience, at most: who cannot be reached is not taken for one that is slow
-TICK_SECONDS = 5.0  # a cached read blocks for up to 3 s, then etcd is asked
-REVIEW_SECONDS = 3.0  # somebody who scrapes waits for two of them, and gives up after ten seconds
-LIST_SECONDS = 75.0  # whatever its size: an apiserver gives up after 60 s, in the middle of the answer if need be
+CONNECT_SHARE = 0.8  # of the patience, at most, so that an unreachable apiserver is not mistaken for a slow one
+TICK_SECONDS = 5.0  # a cached read blocks for up to 3 s, then etcd answers
+REVIEW_SECONDS = 3.0  # a scrape waits for two of them, and times out after ten seconds
+LIST_SECONDS = 75.0  # for any size: an apiserver aborts after 60 s, even in the middle of the answer
 OPEN_SECONDS = 30.0  # until a watch's headers; priority and fairness may queue it for 15 s
-OVERTIME_SECONDS = 30.0  # that a watch may take longer than it was asked to
+OVERTIME_SECONDS = 30.0  # that a watch may last longer than its timeout
 IDLE_SECONDS = 60.0  # before an unused connection is closed
-RENEW_SECONDS = 180.0  # of one set of connections: a load balancer sends each new one where it likes
+RENEW_SECONDS = 180.0  # between renewals of all connections: a load balancer may route new ones to other apiservers
 _DONE = (HTTPStatus.OK, HTTPStatus.CREATED)
 LONGEST_ERROR_BYTES = 64 * 2**10
-LONGEST_QUOTE = 300  # characters of what the server says
-LONGEST_BODY_BYTES = 256 * 2**20  # 500 objects of the largest kind, or the metadata of 100,000 in one
+LONGEST_QUOTE = 300  # characters of the server's message
+LONGEST_BODY_BYTES = 256 * 2**20  # 500 of the largest objects, or the metadata of 100,000
 TOO_LONG = f"The answer is longer than {LONGEST_BODY_BYTES // 2**20} MiB; list in pages, or a smaller representation."
 
-# What is read ahead of us, in a burst on a hundred watches at once, a hundred times: the rest may wait in the kernel.
+# Read buffers of one connection. A burst fills those of all watches at once, so they are small; the rest waits in the
+# kernel.
 READ_AHEAD_BYTES = 32 * 2**10  # decrypted; aiohttp stops at twice as much
 READ_AHEAD_TLS_BYTES = 64 * 2**10  # still encrypted; 256 KiB by default
 
-# A peer that is gone is noticed within half a minute, as client-go does by HTTP/2 pings.
+# A lost peer is detected within half a minute, as client-go does by HTTP/2 pings.
 _KEEPALIVE_IDLE_SECONDS = 15
 _KEEPALIVE_INTERVAL_SECONDS = 5
 _KEEPALIVE_PROBES = 3
 _USER_TIMEOUT_MILLISECONDS = 30_000
 
-# Of Linux's struct tcp_info (uapi/linux/tcp.h): tcpi_last_data_recv and tcpi_last_ack_recv at 52 and 56, milliseconds;
-# tcpi_rtt at 68, microseconds; tcpi_total_retrans at 100.
+# Fields of Linux's struct tcp_info (uapi/linux/tcp.h): tcpi_last_data_recv and tcpi_last_ack_recv at 52 and 56, in
+# milliseconds; tcpi_rtt at 68, in microseconds; tcpi_total_retrans at 100.
 _TCP_INFO = struct.Struct("=52xII8xI28xI")
 
 _PATIENT = ("nudge", "audit", "probe_cache", "history", "token_review", "access_review")
 _PRIORITIES = {"tick": Priority.TICK} | dict.fromkeys(_PATIENT, Priority.AUDIT)
 
 ObserveDate = Callable[[float, float, float], object]
-"""Takes a `Date` header and when that request was sent and answered, all in Unix seconds."""
+"""Takes a `Date` header in Unix seconds, and when its request was sent and answered, in monotonic seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selectors:
-    """What of a collection is asked for."""
+    """Field and label selectors that limit a list or a watch."""
 
     fields: str | None = None
     labels: str | None = None
@@ -96,10 +98,10 @@ NOTHING = Selectors(fields=f"metadata.name={ABSENT_NAME}")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of a list: `items` objects in `size` bytes; `revision` is None where it is no number.
+    """One page of a list: `items` objects in `size` bytes; `revision` is None if it is not a number.
 
-    `objects` says which, where that was asked for and the representation tells it. `remaining` is how many more there
-    are, where the apiserver says so: of a page that is not the last, without selectors.
+    `objects` has uids and revisions, if they were requested and the representation has them. `remaining` is the number
+    of objects after this page, if the apiserver sends it: only without selectors, and not on the last page.
     """
 
     revision: int | None
@@ -108,7 +110,7 @@ class Page:
     continue_token: str | None
     sent: float
     answered: float
-    objects: Objects | None = None
+    objects: ListedObjects | None = None
     remaining: int | None = None
 
 
@@ -132,24 +134,24 @@ class _Call:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
-    """A body that was read, and when."""
+class _Response:
+    """A complete body, and when it was requested and read."""
 
     body: bytearray
     sent: float
     answered: float
 
 
-class _ListMetadata(msgspec.Struct, rename="camel"):
+class _ListBodyMetadata(msgspec.Struct, rename="camel"):
     resource_version: str | None = None
     continue_token: str | None = msgspec.field(name="continue", default=None)
     remaining_item_count: int | None = None
 
 
-class _List(msgspec.Struct):
-    """Any list: of objects, of their metadata, or a Table. Its objects stay bytes."""
+class _ListBody(msgspec.Struct):
+    """Any list: of objects, of their metadata, or a Table. Its objects are not decoded."""
 
-    metadata: _ListMetadata
+    metadata: _ListBodyMetadata
     items: list[msgspec.Raw] | None = None
     rows: list[msgspec.Raw] | None = None
 
@@ -158,39 +160,79 @@ class _List(msgspec.Struct):
 
     @property
     def objects(self) -> None:
-        """Not asked for, or not told."""
+        """None, because the objects are not decoded."""
 
 
-class _ObjectMetadata(msgspec.Struct, gc=False, rename="camel"):
+class _ListedMetadata(msgspec.Struct, gc=False, rename="camel"):
     uid: str | None = None
     resource_version: str | None = None
 
 
-class _Object(msgspec.Struct, gc=False):
-    metadata: _ObjectMetadata
+class _ListedObject(msgspec.Struct, gc=False):
+    metadata: _ListedMetadata
 
 
-class _Objects(msgspec.Struct):
-    """A list of objects or of their metadata, of which it takes what an inventory needs."""
+class _ObjectListBody(msgspec.Struct):
+    """A list of objects or of their metadata, with the fields that an inventory needs."""
 
-    metadata: _ListMetadata
-    items: list[_Object] | None = None
+    metadata: _ListBodyMetadata
+    items: list[_ListedObject] | None = None
 
     def __len__(self) -> int:
         return len(self.items or ())
 
     @property
-    def objects(self) -> Objects:
-        """As columns."""
+    def objects(self) -> ListedObjects:
+        """The objects as columns."""
         found = [item.metadata for item in self.items or ()]
-        return Objects([one.uid for one in found], [one.resource_version for one in found])
+        return ListedObjects([metadata.uid for metadata in found], [metadata.resource_version for metadata in found])
 
 
-class _Version(msgspec.Struct, rename="camel"):
+class _VersionBody(msgspec.Struct, rename="camel"):
     git_version: str
 
 
-class Stream:
+class WatchFrames:
+    """The frames of an open watch, read chunk by chunk: an async iterator.
+
+    Each item is when a chunk was received (monotonic seconds), its size in bytes, and the decoded lines that it
+    completes, or None if it completes none. After the last item `failure` is why the watch ended: `ENDED` if the server
+    closed it cleanly, `OVERSIZE` if a line was too long.
+    """
+
+    def __init__(self, read: Callable[[], Awaitable[tuple[float, bytes] | Failure]], longest_line: int) -> None:
+        self.failure = ENDED
+        self._read = read
+        self._lines = LineSplitter(longest_line)
+        self._is_over = False
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the watch ended within a line."""
+        return self._lines.partial
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> tuple[float, int, Frames | None]:
+        if self._is_over:
+            raise StopAsyncIteration
+        arrived = await self._read()
+        if isinstance(arrived, Failure):
+            self.failure = arrived
+            self._is_over = True
+            raise StopAsyncIteration
+        received, chunk = arrived
+        try:
+            block = self._lines.feed(chunk)
+        except LineTooLong:
+            self.failure = because(Reason.OVERSIZE)
+            self._is_over = True
+            return received, len(chunk), None
+        return received, len(chunk), decode(block) if block else None
+
+
+class WatchResponse:
     """An open watch."""
 
     def __init__(self, response: aiohttp.ClientResponse, address: str) -> None:
@@ -198,10 +240,14 @@ class Stream:
         self._content = response.content
         self._address = address
 
-    async def read(self) -> tuple[float, bytes] | Failure:
-        """The next chunk and when it was received; at the end why it ended, `ENDED` if it was closed cleanly.
+    def frames(self, longest_line: int = DEFAULT_LIMIT_BYTES) -> WatchFrames:
+        """Return an iterator over the decoded frames; no line may be longer than `longest_line` bytes."""
+        return WatchFrames(self.read, longest_line)
 
-        A clean end within a line is for the caller to notice: chunks are not lines.
+    async def read(self) -> tuple[float, bytes] | Failure:
+        """Return the next chunk and when it was received, or why the watch ended: `ENDED` if it was closed cleanly.
+
+        Chunks are not lines: a clean end within a line is for the caller to notice.
         """
         try:
             chunk = await self._content.readany()
@@ -211,21 +257,22 @@ class Stream:
         return (received, chunk) if chunk else ENDED
 
     def transport(self) -> TransportReading | None:
-        """What the kernel knows of its connection, while there is one; only Linux tells.
+        """Return what the kernel knows of the connection, or None if it is closed or this is not Linux.
 
-        Nothing is sent on an open watch, so the round trip is that of its beginning. Through a proxy it is the proxy's.
+        Nothing is sent on an open watch, so the round trip is the one measured when it opened. Through a proxy it is
+        the round trip to the proxy.
         """
         connection = self._response.connection
         transport = connection.transport if connection else None
         if sys.platform != "linux" or transport is None or transport.is_closing():
-            return None  # a descriptor that is closed may be somebody else's by now
+            return None  # the number of a closed descriptor may already belong to another connection
         return _transport_reading(transport.get_extra_info("socket"))
 
 
 class _Pool:
-    """Connections that requests share, one request at a time; every `RENEW_SECONDS` new ones take the place of all.
+    """Connections that requests share, one request at a time; all are replaced every `RENEW_SECONDS`.
 
-    The old ones are closed when the last request on one of them is over, and cut none.
+    Old connections are closed after the last request on them, so no request is interrupted.
     """
 
     def __init__(self) -> None:
@@ -236,7 +283,7 @@ class _Pool:
 
     @contextlib.asynccontextmanager
     async def session(self) -> AsyncIterator[aiohttp.ClientSession]:
-        """For one request, until its answer is read."""
+        """Provide a session for one request, until its answer is read."""
         if time.monotonic() >= self._renew_at:
             self.renew()
         session = self._session
@@ -249,20 +296,20 @@ class _Pool:
                 self._close_unused(session)
 
     async def close(self) -> None:
-        """Closes all connections, also those in use."""
+        """Close all connections, also those in use."""
         for session in {self._session, *self._users}:
             await session.close()
         if self._closing:
             await asyncio.wait(self._closing)
 
     def renew(self) -> None:
-        """Closes all connections that nobody uses; those in use once their requests are over."""
+        """Replace all connections: close idle ones now, and the others after their requests."""
         retired, self._session = self._session, _session()
         self._renew_at = time.monotonic() + RENEW_SECONDS
         self._close_unused(retired)
 
     def _close_unused(self, session: aiohttp.ClientSession) -> None:
-        """Closes a retired one, beside all else."""
+        """Close a retired session in the background, if no request uses it."""
         if not self._users[session]:
             del self._users[session]
             task = asyncio.create_task(session.close())
@@ -271,16 +318,16 @@ class _Pool:
 
 
 class Client:
-    """Speaks to one apiserver; open it as a context, on the loop where it is used.
+    """The client of one apiserver; open it as a context, on the event loop where it is used.
 
-    Without an address that is whoever answers where the credentials say. Each watch has a connection of its own, all
-    other requests share some. `requests` counts by (kind, code); the code of what was never answered is the reason of
-    its failure.
+    Without `address`, it uses the address of the credentials. Each watch has its own connection; all other requests
+    share connections. `requests` counts by (kind, code); the code of a request without an answer is the reason of its
+    failure.
     """
 
     def __init__(
         self,
-        connection: Connection,
+        credentials: CredentialSource,
         limiter: Limiter,
         observe_date: ObserveDate,
         *,
@@ -289,7 +336,7 @@ class Client:
     ) -> None:
         self.name = name
         self.requests: Counter[tuple[str, str]] = Counter()
-        self._connection = connection
+        self._credentials = credentials
         self._limiter = limiter
         self._observe_date = observe_date
         self._own_address = address
@@ -302,17 +349,17 @@ class Client:
         await self._pool.close()
 
     def hang_up(self) -> None:
-        """Keeps no connection open that nobody uses now."""
+        """Close the idle connections."""
         self._pool.renew()
 
     async def read_nothing(self, resource: Resource, namespace: str, kind: str) -> Reading | Failure:
-        """A consistent list that selects no object: the revision of this moment, as storage has it."""
+        """Return the present revision of the storage, from a consistent list that selects no object."""
         return await self._read(resource, namespace, kind, NOTHING.query)
 
     async def read_cache(self, resource: Resource, namespace: str) -> Reading | Failure:
-        """The same of the apiserver's watch cache: its revision of this moment, however old; nothing is waited for.
+        """Return the present revision of the apiserver's watch cache, which may be old, without waiting.
 
-        Of a resource that is not cached it is `read_nothing`. The cache only moves on with events and progress notices.
+        For a resource without a cache, this is `read_nothing`. A cache only advances with events and progress notices.
         """
         return await self._read(resource, namespace, "probe_cache", NOTHING.query | {"resourceVersion": "0"})
 
@@ -335,7 +382,7 @@ class Client:
         *,
         with_objects: bool = False,
     ) -> Page | Failure:
-        """One page of a list, or all of it. A Table does not say which objects it lists."""
+        """Return one page of a list, or the whole list. `objects` is None for a Table, which does not identify them."""
         query = (NOTHING if request.absent_name else selectors).query | representation.query
         if request.from_cache:
             query["resourceVersion"] = "0"
@@ -345,7 +392,9 @@ class Client:
             query["continue"] = request.continue_token
         path = resource.path(namespace)
         answer = await self._get(_Call("list", Phase.LIST, path, query, representation.accept_list))
-        return _page(answer, _Objects if with_objects and representation is not Representation.TABLE else _List)
+        return _page(
+            answer, _ObjectListBody if with_objects and representation is not Representation.TABLE else _ListBody
+        )
 
     @contextlib.asynccontextmanager
     async def watch(
@@ -357,10 +406,10 @@ class Client:
         representation: Representation,
         *,
         kind: str = "watch",
-    ) -> AsyncIterator[Stream | Failure]:
-        """Opens a watch: a stream to read from once the headers are there, or why it did not open.
+    ) -> AsyncIterator[WatchResponse | Failure]:
+        """Open a watch, and provide its response after the headers arrived, or why it did not open.
 
-        A streamed list has as long as the watch that it is; its headers come before its objects.
+        A streamed list has the same timeout as any watch; its headers arrive before its objects.
         """
         call = _Call(
             kind,
@@ -371,7 +420,7 @@ class Client:
             timeout=request.timeout + OVERTIME_SECONDS,
             patience=OPEN_SECONDS,
         )
-        async with _session() as session:  # of its own: however the watch ends, no connection outlives it
+        async with _session() as session:  # its own, so that no connection outlives the watch
             opened = await self._open(call, session)
             if isinstance(opened, Failure):
                 yield opened
@@ -379,36 +428,36 @@ class Client:
             response, _ = opened
             _read_little_ahead(response)
             try:
-                yield Stream(response, _address(response))
+                yield WatchResponse(response, _address(response))
             finally:
                 _hang_up(response)
 
     async def document(self, path: str, accept: str = "application/json") -> bytes | Failure:
-        """A document of discovery."""
+        """Return a document of discovery."""
         answer = await self._get(_Call("discovery", Phase.LIST, path, accept=accept))
         return answer if isinstance(answer, Failure) else bytes(answer.body)
 
     async def create(self, kind: str, path: str, body: bytes) -> bytes | Failure:
-        """What the apiserver makes of a review, which it answers and does not keep."""
+        """Create a review, which the apiserver answers and does not store, and return the answer."""
         call = _Call(kind, Phase.LIST, path, timeout=REVIEW_SECONDS, patience=REVIEW_SECONDS, body=body)
         answer = await self._get(call)
         return answer if isinstance(answer, Failure) else bytes(answer.body)
 
     async def version(self) -> str | Failure:
-        """The server's own version, such as `v1.36.3`."""
+        """Return the version of the server, such as `v1.36.3`."""
         answer = await self._get(_Call("version", Phase.LIST, "/version"))
         if isinstance(answer, Failure):
             return answer
         try:
-            return msgspec.json.decode(answer.body, type=_Version).git_version
+            return msgspec.json.decode(answer.body, type=_VersionBody).git_version
         except msgspec.DecodeError:
             return because(Reason.GARBAGE, phase=Phase.LIST)
 
-    async def _get(self, call: _Call) -> _Answer | Failure:
+    async def _get(self, call: _Call) -> _Response | Failure:
         async with self._pool.session() as session:
             return await self._get_on(session, call)
 
-    async def _get_on(self, session: aiohttp.ClientSession, call: _Call) -> _Answer | Failure:
+    async def _get_on(self, session: aiohttp.ClientSession, call: _Call) -> _Response | Failure:
         opened = await self._open(call, session)
         if isinstance(opened, Failure):
             return opened
@@ -422,36 +471,38 @@ class Client:
             return fault(error, _address(response), call.phase)
         finally:
             response.release()
-        return _Answer(body, sent, answered)
+        return _Response(body, sent, answered)
 
     async def _open(
         self, call: _Call, session: aiohttp.ClientSession
     ) -> tuple[aiohttp.ClientResponse, float] | Failure:
-        """Sends a request: an answer of status 200 or 201 and type JSON, still to be read, and when it was sent."""
-        address = "the apiserver"
+        """Send a request; return a JSON answer with status 200 or 201, whose body is unread, and when it was sent."""
+        url = "the apiserver"
         try:
-            access = await self._connection.access()
-            where = self._own_address or Address(access.url, access.server_name)
-            address = where.url
+            access = await self._credentials.access()
+            address = self._own_address or Address(access.url, access.server_name)
+            url = address.url
             await self._limiter.acquire(_PRIORITIES.get(call.kind, Priority.OTHER))
             sent = time.monotonic()
-            reached_in = min(CONNECT_SECONDS, CONNECT_SHARE * call.patience)
+            connect_timeout = min(CONNECT_SECONDS, CONNECT_SHARE * call.patience)
             async with asyncio.timeout(call.patience):
                 response = await session.request(
                     "GET" if call.body is None else "POST",
-                    where.url + call.path,
+                    url + call.path,
                     params=call.query,
                     data=call.body,
                     headers=[*access.headers, ("Accept", call.accept), *call.content_type],
-                    timeout=aiohttp.ClientTimeout(total=call.timeout, connect=reached_in, sock_connect=reached_in),
+                    timeout=aiohttp.ClientTimeout(
+                        total=call.timeout, connect=connect_timeout, sock_connect=connect_timeout
+                    ),
                     allow_redirects=False,
                     ssl=access.tls or True,
-                    server_hostname=where.server_name,
+                    server_hostname=address.server_name,
                     proxy=access.proxy,
                 )
             self._observe(response, sent)
         except FAULTS as error:
-            failure = fault(error, address, call.phase)
+            failure = fault(error, url, call.phase)
             self.requests[call.kind, failure.reason.value] += 1
             return failure
         self.requests[call.kind, str(response.status)] += 1
@@ -459,7 +510,7 @@ class Client:
             return response, sent
         failure = await _refusal(response, call.phase)
         if failure.action is Action.REAUTHENTICATE:
-            self._connection.reject(access)
+            self._credentials.reject(access)
         return failure
 
     def _observe(self, response: aiohttp.ClientResponse, sent: float) -> None:
@@ -470,11 +521,11 @@ class Client:
 
 
 async def _refusal(response: aiohttp.ClientResponse, phase: Phase) -> Failure:
-    """Why an answer is not what was asked for, with what the server says about it."""
+    """Return the failure of an answer that cannot be used, with the message of the server."""
     body = b""
     try:
         if response.status in _DONE:
-            message = f"{_address(response)} sends {response.content_type}, and no JSON: this is no apiserver."
+            message = f"{_address(response)} sends {response.content_type} instead of JSON: it is not an apiserver."
             return replace(because(Reason.GARBAGE, phase=phase, status=response.status), message=message)
         with contextlib.suppress(*FAULTS):
             body = bytes(await _body(response, LONGEST_ERROR_BYTES))
@@ -482,22 +533,22 @@ async def _refusal(response: aiohttp.ClientResponse, phase: Phase) -> Failure:
         response.release()
     status = decode_status(body)
     failure = classify_status(response.status, status, parse_retry_after(response.headers.get("Retry-After")), phase)
-    said = _quotable(failure.reason, status.message or "" if status else body.decode(errors="replace"))
-    return replace(failure, message=f"{failure.message} It says: {said}") if said else failure
+    quote = _quotable(failure.reason, status.message or "" if status else body.decode(errors="replace"))
+    return replace(failure, message=f"{failure.message} It says: {quote}") if quote else failure
 
 
 def _quotable(reason: Reason, text: str) -> str:
-    """What the server says, if people can read it, as they cannot a proxy's page, and if it names no object.
+    """Return the server's message, or "" if it may name an object or is not plain text.
 
-    A failure within may name the object at which it happened, with its key in etcd or in the words of a webhook; what
-    etcd itself says names none. All other messages are about the request, which is ours.
+    A proxy's page is not plain text. The message of an internal error may name an object, by its key in etcd or in the
+    text of a webhook; messages of etcd itself name none. All other messages are about the request.
     """
-    within = reason in (Reason.SERVER_ERROR, Reason.UNEXPECTED_STATUS) and not text.startswith("etcdserver: ")
-    return "" if within or "<" in text or not text.isascii() else " ".join(text.split())[:LONGEST_QUOTE]
+    internal = reason in (Reason.SERVER_ERROR, Reason.UNEXPECTED_STATUS) and not text.startswith("etcdserver: ")
+    return "" if internal or "<" in text or not text.isascii() else " ".join(text.split())[:LONGEST_QUOTE]
 
 
 async def _body(response: aiohttp.ClientResponse, limit: int) -> bytearray:
-    """The whole body, or its beginning, longer than `limit` bytes."""
+    """Return the body, or only its beginning (more than `limit` bytes) if it is longer."""
     body = bytearray()
     while len(body) <= limit and (chunk := await response.content.readany()):
         body += chunk
@@ -510,12 +561,12 @@ def _watch_query(request: WatchRequest) -> dict[str, str]:
         query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
     else:
         query["resourceVersion"] = str(request.revision)
-    if request.bookmarks or request.revision is None:  # one of them ends a streamed list
+    if request.bookmarks or request.revision is None:  # a bookmark ends a streamed list
         query["allowWatchBookmarks"] = "true"
     return query
 
 
-def _page(answer: _Answer | Failure, form: type[_List | _Objects] = _List) -> Page | Failure:
+def _page(answer: _Response | Failure, form: type[_ListBody | _ObjectListBody] = _ListBody) -> Page | Failure:
     if isinstance(answer, Failure):
         return answer
     try:
@@ -535,14 +586,14 @@ def _page(answer: _Answer | Failure, form: type[_List | _Objects] = _List) -> Pa
 
 
 def _read_little_ahead(response: aiohttp.ClientResponse) -> None:
-    """Bounds what the TLS of an answer holds back; uvloop and asyncio have the method, and neither documents it."""
+    """Limit the TLS read buffer of an answer; uvloop and asyncio have the method, but do not document it."""
     transport = response.connection.transport if response.connection else None
     if transport is not None and hasattr(transport, "set_read_buffer_limits"):
         transport.set_read_buffer_limits(READ_AHEAD_TLS_BYTES)
 
 
 def _hang_up(response: aiohttp.ClientResponse) -> None:
-    """Ends an answer at once. TLS would wait for the peer's goodbye, and a peer that is stuck says none."""
+    """Abort an answer at once. TLS would wait for the peer's close_notify, which a stuck peer never sends."""
     connection = response.connection
     if connection is not None and connection.transport is not None:
         connection.transport.abort()
@@ -555,31 +606,31 @@ def _address(response: aiohttp.ClientResponse) -> str:
 
 def _transport_reading(connected: socket.socket) -> TransportReading | None:
     try:
-        told = connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
-        data_ago, acknowledged_ago, round_trip, retransmits = _TCP_INFO.unpack(told)
-    except (OSError, struct.error):  # it was closed just now, or a sandbox tells less than Linux
+        info = connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
+        data_ago, acknowledged_ago, round_trip, retransmits = _TCP_INFO.unpack(info)
+    except (OSError, struct.error):  # it was closed just now, or a sandbox returns less than Linux
         return None
     return TransportReading(round_trip / 1e6, retransmits, min(data_ago, acknowledged_ago) / 1e3)
 
 
 def _session() -> aiohttp.ClientSession:
-    """Connections that are used in turn; the unused ones are cut when it is closed, without TLS' goodbye."""
+    """Return a session that reuses its connections; when it is closed, idle ones are cut without TLS close_notify."""
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_SECONDS, socket_factory=_socket),
         cookie_jar=aiohttp.DummyCookieJar(),
         read_bufsize=READ_AHEAD_BYTES,
         headers={"User-Agent": f"watchslo/{__version__}", "Accept-Encoding": "identity"},
     )
-    # aiohttp would send a request that was dropped once more, which nobody would count; it has no option for that.
+    # aiohttp would repeat a dropped request, which would not be counted; it has no option against that.
     session._retry_connection = False  # noqa: SLF001
     return session
 
 
 class _Socket(socket.socket):
-    """One whose descriptor is not closed when nobody refers to it any more.
+    """A socket that does not close its descriptor when it is garbage-collected.
 
-    uvloop closes what it has taken, also where the peer resets it at once. Then the descriptor may be somebody else's
-    already, and bytes of one connection would go to another (github.com/MagicStack/uvloop/issues/653).
+    uvloop closes the sockets that it has taken over, also after an immediate reset by the peer. The descriptor may then
+    be in use again, and bytes of one connection would go to another (github.com/MagicStack/uvloop/issues/653).
     """
 
     def __del__(self) -> None:
@@ -587,7 +638,7 @@ class _Socket(socket.socket):
 
 
 def _socket(info: tuple[int, int, int, str, tuple[object, ...]]) -> socket.socket:
-    """A socket that notices when its peer is gone."""
+    """Return a socket with keepalive, which detects a lost peer."""
     made = _Socket(info[0], info[1], info[2])
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (
@@ -596,6 +647,6 @@ def _socket(info: tuple[int, int, int, str, tuple[object, ...]]) -> socket.socke
         ("TCP_KEEPCNT", _KEEPALIVE_PROBES),
         ("TCP_USER_TIMEOUT", _USER_TIMEOUT_MILLISECONDS),
     ):
-        if hasattr(socket, option):  # not everywhere but on Linux
+        if hasattr(socket, option):  # some platforms other than Linux lack options
             made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
     return made

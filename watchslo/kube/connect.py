@@ -1,4 +1,4 @@
-"""Where the cluster is and who we are: the pod's own service account, or else a kubeconfig."""
+"""Find the cluster and the credentials for it: the pod's service account, or a kubeconfig."""
 
 import os
 from collections.abc import Mapping
@@ -6,7 +6,16 @@ from functools import partial
 from pathlib import Path
 
 from watchslo.errors import ConnectError
-from watchslo.kube.access import Access, Connection, Credentials, TlsMaker, clean_token, proxy_for, read_text, stamps
+from watchslo.kube.credentials import (
+    Access,
+    Credentials,
+    CredentialSource,
+    TlsMaker,
+    clean_token,
+    proxy_for,
+    read_text,
+    stamps,
+)
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -16,8 +25,8 @@ def connect(
     context: str | None = None,
     environ: Mapping[str, str] = os.environ,
     service_account: Path = SERVICE_ACCOUNT,
-) -> Connection:
-    """The way to the cluster: as told, else as a pod of it, else by $KUBECONFIG or ~/.kube/config.
+) -> CredentialSource:
+    """Return the credentials for a cluster: as given, else of the pod, else by $KUBECONFIG or ~/.kube/config.
 
     Credentials are only loaded with the first request: a plugin or a token may fail now and work later. Raises
     ConnectError if there is no cluster to connect to.
@@ -27,17 +36,17 @@ def connect(
         return _in_cluster(environ, service_account)
     paths = _kubeconfigs(kubeconfig, environ)
     if paths:
-        # kubernetes_asyncio costs 35 MiB of memory, which only those pay who need it.
+        # kubernetes_asyncio takes 35 MiB of memory, so it is imported only if it is needed.
         from watchslo.kube.kubeconfig import connect_by_kubeconfig  # noqa: PLC0415
 
         return connect_by_kubeconfig(paths, context, environ)
     if in_pod:
         raise ConnectError(
-            f"{service_account / 'token'}: no such file; give the pod a service account and let it mount its token"
+            f"{service_account / 'token'}: no such file; give the pod a service account and mount its token"
         )
     raise ConnectError(
-        "no cluster: this is no pod, $KUBECONFIG names no file and there is no ~/.kube/config; "
-        "name one with --kubeconfig"
+        "no cluster: this is not a pod, $KUBECONFIG names no existing file and there is no ~/.kube/config; "
+        "name a kubeconfig with --kubeconfig"
     )
 
 
@@ -50,10 +59,10 @@ def _kubeconfigs(kubeconfig: str | None, environ: Mapping[str, str]) -> list[str
     return [path for path in listed.split(os.pathsep) if path and Path(path).is_file()]
 
 
-def _in_cluster(environ: Mapping[str, str], service_account: Path) -> Connection:
+def _in_cluster(environ: Mapping[str, str], service_account: Path) -> CredentialSource:
     host, port = environ["KUBERNETES_SERVICE_HOST"], environ.get("KUBERNETES_SERVICE_PORT") or "443"
     url = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
-    return Connection(partial(_load_service_account, TlsMaker(), url, proxy_for(url, environ), service_account))
+    return CredentialSource(partial(_load_service_account, TlsMaker(), url, proxy_for(url, environ), service_account))
 
 
 async def _load_service_account(tls: TlsMaker, url: str, proxy: str | None, folder: Path) -> Credentials:

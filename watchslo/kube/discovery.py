@@ -1,4 +1,4 @@
-"""What the apiserver serves that can be listed and watched, and how users name it."""
+"""Discovery: the resources that the apiserver serves, and how users name them."""
 
 import difflib
 from collections.abc import Callable, Iterable, Iterator
@@ -13,14 +13,14 @@ from watchslo.watch.failure import Failure, Phase, Reason, because
 
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
 ACCEPT = ",".join((_AGGREGATED.format(version="v2"), _AGGREGATED.format(version="v2beta1"), "application/json"))
-"""Aggregated discovery, two documents for all groups, where the server has it: v2 since 1.30, v2beta1 since 1.26."""
+"""Aggregated discovery (two documents for all groups) if the server has it: v2 since 1.30, v2beta1 since 1.26."""
 
-_TWINS = {"events.events.k8s.io": "events"}  # two names of the same objects: one watch of them is enough
+_TWINS = {"events.events.k8s.io": "events"}  # two names of the same objects: one watch is enough
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One resource in one version, and the other names it has."""
+    """One resource in one version, with its verbs and other names."""
 
     resource: Resource
     verbs: frozenset[str]
@@ -33,7 +33,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class GroupVersion:
-    """All resources of one version of a group; `stale` says that the server behind it did not answer discovery."""
+    """All resources of one version of a group; `stale` means that its server did not answer discovery."""
 
     group: str
     version: str
@@ -46,7 +46,7 @@ class GroupVersion:
 
 
 class Catalogue:
-    """What is served: the core group first, then the others; of each group its preferred version first."""
+    """All served resources: the core group first, then the others, each with its preferred version first."""
 
     def __init__(self, versions: Iterable[GroupVersion]) -> None:
         self.versions = tuple(versions)
@@ -54,24 +54,24 @@ class Catalogue:
 
     @property
     def stale(self) -> tuple[str, ...]:
-        """The group versions whose servers did not answer: what is known of them is what they served last."""
+        """The group versions whose servers did not answer; the catalogue has their last known resources."""
         return tuple(version.name for version in self.versions if version.stale)
 
     def resolve(self, name: str) -> Resource:
-        """The resource that kubectl takes `plural[.version][.group]` for; raises ConfigError with the remedy."""
+        """Return the resource that kubectl uses for `plural[.version][.group]`; raises ConfigError with the remedy."""
         found = [offer for reading in _readings(name) for offer in self._offers if reading.matches(offer.resource)]
         for offer in found:
             if offer.watchable:
                 return offer.resource
         if found:
             verbs = ", ".join(sorted(found[0].verbs))
-            raise ConfigError(f"{name} cannot be listed and watched, the apiserver only offers {verbs}; remove it")
+            raise ConfigError(f"{name} cannot be listed and watched, because it only supports {verbs}; remove it")
         raise ConfigError(f"the apiserver serves no resource {name}; {self._remedy(name)}")
 
     def expand(self, exclude: Iterable[str] = ()) -> list[Resource]:
-        """All that `"*"` stands for: each watchable resource in its preferred version, but for those excluded.
+        """Return the resources that `"*"` means: each watchable one in its preferred version, except `exclude`.
 
-        An exclusion without a group takes away that plural in every group.
+        An excluded name without a group excludes that plural in every group.
         """
         preferred: dict[str, Resource] = {}
         for offer in self._offers:
@@ -85,7 +85,7 @@ class Catalogue:
         ]
 
     def kept_where_stale(self, last: "Catalogue | None") -> "Catalogue":
-        """This catalogue, with what the last one knew of stale group versions that list nothing now."""
+        """Return this catalogue, with the resources of the last one for stale group versions that have none now."""
         known = {version.name: version.offers for version in last.versions} if last else {}
         return Catalogue(
             replace(version, offers=known.get(version.name, ())) if version.stale and not version.offers else version
@@ -102,13 +102,13 @@ class Catalogue:
         if near:
             return f"did you mean {keys[near[0]]}?"
         if self.stale:
-            return f"perhaps it is in {', '.join(self.stale)}, which does not answer now"
+            return f"it may be in {', '.join(self.stale)}, which does not answer now"
         return "look for it in `kubectl api-resources`"
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
-    """One way to read a name; what is None may be anything."""
+class _DiscoveryReading:
+    """One way to read a name; None matches anything."""
 
     plural: str
     version: str | None
@@ -122,28 +122,28 @@ class _Reading:
         )
 
 
-def _readings(name: str) -> Iterator[_Reading]:
-    """All ways to read a name, in kubectl's order."""
+def _readings(name: str) -> Iterator[_DiscoveryReading]:
+    """Yield all ways to read a name, in kubectl's order."""
     plural, *rest = name.split(".")
     if not rest:
-        yield _Reading(plural, None, None)
+        yield _DiscoveryReading(plural, None, None)
         return
     if len(rest) > 1:
-        yield _Reading(plural, rest[0], ".".join(rest[1:]))
-    yield _Reading(plural, None, ".".join(rest))
+        yield _DiscoveryReading(plural, rest[0], ".".join(rest[1:]))
+    yield _DiscoveryReading(plural, None, ".".join(rest))
     if len(rest) == 1:
-        yield _Reading(plural, rest[0], "")
+        yield _DiscoveryReading(plural, rest[0], "")
 
 
 class Discovery:
-    """Asks whichever apiserver `client` gives what it serves, and remembers the last answer."""
+    """Reads what an apiserver serves, and keeps the last answer. `client` returns the client to use."""
 
     def __init__(self, client: Callable[[], Client]) -> None:
         self._client = client
         self.catalogue: Catalogue | None = None
 
     async def refresh(self) -> Catalogue | Failure:
-        """What is served now; after a failure the old catalogue stays in force."""
+        """Read and return the catalogue; after a failure the old one stays in `catalogue`."""
         versions: list[GroupVersion] = []
         for path in ("/api", "/apis"):
             found = await self._versions(path)
@@ -172,18 +172,18 @@ class Discovery:
 
 
 def unproven_storage(git_version: str, storage: str) -> str | None:
-    """Why the revisions may not be etcd's, or None; `storage` is what the configuration says: auto, etcd, unproven."""
+    """Return why the revisions may not be etcd's, or None; `storage` is as configured: auto, etcd or unproven."""
     if storage == "unproven":
         return "the configuration says that the storage is not etcd"
     if storage == "auto" and "+k3s" in git_version:
-        return "k3s keeps its objects in kine by default; if it is etcd here, write clock.storage: etcd"
+        return "k3s stores objects in kine by default; if this cluster uses etcd, write clock.storage: etcd"
     return None
 
 
-# The documents of discovery. Those of one version are there from the first Kubernetes on.
+# The documents of discovery. Every version of Kubernetes has the documents of single group versions.
 
 
-class _Kind(msgspec.Struct):
+class _ApiKind(msgspec.Struct):
     kind: str
 
 
@@ -219,24 +219,24 @@ class _AggregatedList(msgspec.Struct):
     items: list[_AggregatedGroup]
 
 
-class _Version(msgspec.Struct):
+class _ApiVersion(msgspec.Struct):
     version: str
 
 
-class _Group(msgspec.Struct, rename="camel"):
+class _ApiGroup(msgspec.Struct, rename="camel"):
     name: str
-    versions: list[_Version]
-    preferred_version: _Version
+    versions: list[_ApiVersion]
+    preferred_version: _ApiVersion
 
 
 class _Groups(msgspec.Struct):
     """APIVersions of the core group, or an APIGroupList."""
 
     versions: list[str] | None = None
-    groups: list[_Group] | None = None
+    groups: list[_ApiGroup] | None = None
 
 
-class _Resource(msgspec.Struct, rename="camel"):
+class _ApiResource(msgspec.Struct, rename="camel"):
     name: str
     namespaced: bool
     verbs: list[str]
@@ -246,14 +246,14 @@ class _Resource(msgspec.Struct, rename="camel"):
 
 
 class _Resources(msgspec.Struct):
-    resources: list[_Resource]
+    resources: list[_ApiResource]
 
 
-_KIND = msgspec.json.Decoder(_Kind)
+_KIND = msgspec.json.Decoder(_ApiKind)
 
 
 def aggregated(body: bytes) -> list[GroupVersion]:
-    """Reads an APIGroupDiscoveryList; raises msgspec.DecodeError."""
+    """Decode an APIGroupDiscoveryList; raises msgspec.DecodeError."""
     return [
         GroupVersion(
             group.metadata.name,
@@ -267,7 +267,7 @@ def aggregated(body: bytes) -> list[GroupVersion]:
 
 
 def group_versions(body: bytes) -> list[tuple[str, str]]:
-    """Reads APIVersions or an APIGroupList: (group, version), the preferred one first; raises msgspec.DecodeError."""
+    """Decode APIVersions or an APIGroupList to (group, version), preferred first; raises msgspec.DecodeError."""
     document = msgspec.json.decode(body, type=_Groups)
     found = [("", version) for version in document.versions or ()]
     for group in document.groups or ():
@@ -277,7 +277,7 @@ def group_versions(body: bytes) -> list[tuple[str, str]]:
 
 
 def offers(group: str, version: str, body: bytes) -> tuple[Offer, ...]:
-    """Reads an APIResourceList, without subresources; raises msgspec.DecodeError."""
+    """Decode an APIResourceList without subresources; raises msgspec.DecodeError."""
     return tuple(
         Offer(
             Resource(group, version, entry.name, entry.namespaced),

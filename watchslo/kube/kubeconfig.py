@@ -1,7 +1,7 @@
-"""Access by kubeconfig, which kubernetes_asyncio reads: import this module only where there is one.
+"""Credentials from a kubeconfig, read by kubernetes_asyncio; import this module only if there is a kubeconfig.
 
-What that library does not do, or does wrong, is done here: saying what the file lacks (its own messages show whole
-entries, with their secrets), users that are absent, `tokenFile`s that change, exec plugins, impersonation.
+This module does what the library lacks or does wrongly: messages about invalid files (the library's show whole entries
+with their secrets), absent users, changing `tokenFile`s, exec plugins, and impersonation.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ from kubernetes_asyncio.config.config_exception import ConfigException
 from kubernetes_asyncio.config.kube_config import ConfigNode, KubeConfigLoader, KubeConfigMerger
 
 from watchslo.errors import ConnectError
-from watchslo.kube.access import (
+from watchslo.kube.credentials import (
     Access,
-    Connection,
     Credentials,
+    CredentialSource,
     TlsMaker,
     clean_token,
     proxy_for,
@@ -34,16 +34,16 @@ from watchslo.kube.access import (
     stamps,
     usable_proxy,
 )
-from watchslo.kube.plugin import PluginError, run_plugin
+from watchslo.kube.exec_plugin import PluginError, run_plugin
 
-logging.getLogger("kubernetes_asyncio").setLevel(logging.CRITICAL)  # it logs what it then raises
+logging.getLogger("kubernetes_asyncio").setLevel(logging.CRITICAL)  # it also raises what it logs
 
 Entry = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class _Choice:
-    """What one context of a kubeconfig means; `files` is all that it refers to, and the kubeconfig itself."""
+class _ContextChoice:
+    """One context of a kubeconfig with its cluster and user; `files` are the files that these refer to."""
 
     origin: str
     context: str
@@ -55,34 +55,34 @@ class _Choice:
     loader: Any
 
 
-def connect_by_kubeconfig(paths: list[str], context: str | None, environ: Mapping[str, str]) -> Connection:
-    """The way to the cluster of a context, by default the current one; it is kept when the file names another later.
+def connect_by_kubeconfig(paths: list[str], context: str | None, environ: Mapping[str, str]) -> CredentialSource:
+    """Return the credentials of a context, by default the current one; a later change of current-context is ignored.
 
-    Raises ConnectError for what no retry can mend.
+    Raises ConnectError for errors that a retry cannot fix.
     """
     choice = _choose(paths, context)
-    return Connection(partial(_load, TlsMaker(), paths, choice.context, environ))
+    return CredentialSource(partial(_load, TlsMaker(), paths, choice.context, environ))
 
 
 async def _load(tls: TlsMaker, paths: list[str], context: str, environ: Mapping[str, str]) -> Credentials:
     kubeconfigs = stamps(paths)
     choice = await asyncio.to_thread(_choose, paths, context)
     files = {**stamps(choice.files), **kubeconfigs}
-    if choice.token_file is not None:  # client-go prefers it to `token`; the library would keep its newline
+    if choice.token_file is not None:  # client-go prefers it to `token`; the library would not strip its newline
         choice.user["token"] = clean_token(read_text(choice.token_file), choice.token_file)
     configuration = Configuration()
     costly = "exec" in choice.user
     try:
-        expires_wall = await _ask_plugin(choice, environ)
+        expires_wall = await _apply_plugin(choice, environ)
         await choice.loader.load_and_set(configuration)
     except Exception as error:  # noqa: BLE001 - the library raises anything
-        raise ConnectError(f"{choice.origin}: context {context}: {_explained(error)}") from None
+        raise ConnectError(f"{choice.origin}: context {context}: {_explain_error(error)}") from None
     access = await asyncio.to_thread(_access, tls, choice, configuration, environ)
     return Credentials(access, files, expires_wall, costly)
 
 
-async def _ask_plugin(choice: _Choice, environ: Mapping[str, str]) -> float:
-    """Puts what the user's plugin says in its place, if there is one; returns when that expires."""
+async def _apply_plugin(choice: _ContextChoice, environ: Mapping[str, str]) -> float:
+    """Replace the user's `exec`, if any, by the credentials it prints; return when these expire (Unix seconds)."""
     plugin = choice.user.pop("exec", None)
     if plugin is None:
         return float("inf")
@@ -95,7 +95,7 @@ async def _ask_plugin(choice: _Choice, environ: Mapping[str, str]) -> float:
     return credential.expires_wall
 
 
-def _access(tls: TlsMaker, choice: _Choice, configuration: Configuration, environ: Mapping[str, str]) -> Access:
+def _access(tls: TlsMaker, choice: _ContextChoice, configuration: Configuration, environ: Mapping[str, str]) -> Access:
     url = choice.cluster["server"].rstrip("/")
     proxy = configuration.proxy
     return Access(
@@ -107,20 +107,20 @@ def _access(tls: TlsMaker, choice: _Choice, configuration: Configuration, enviro
     )
 
 
-def _tls(tls: TlsMaker, choice: _Choice, configuration: Configuration) -> ssl.SSLContext:
+def _tls(tls: TlsMaker, choice: _ContextChoice, configuration: Configuration) -> ssl.SSLContext:
     ca, certificate = configuration.ssl_ca_cert, configuration.cert_file
     try:
         return tls.make(ca, certificate, configuration.key_file, verify=configuration.verify_ssl)
     except ConnectError:
         if {ca, certificate} <= {None, *choice.files}:
             raise
-        # The library keeps the data of the kubeconfig in files whose names mean nothing to anybody.
+        # The library writes inline data to temporary files, whose names would not help the user.
         raise ConnectError(
-            f"{choice.origin}: context {choice.context}: its certificates are not usable; copy the kubeconfig anew"
+            f"{choice.origin}: context {choice.context}: its certificates are not usable; copy the kubeconfig again"
         ) from None
 
 
-def _authorization(choice: _Choice, configuration: Configuration) -> list[tuple[str, str]]:
+def _authorization(choice: _ContextChoice, configuration: Configuration) -> list[tuple[str, str]]:
     value = configuration.api_key.get("BearerToken")
     if value is None:
         return []
@@ -130,7 +130,7 @@ def _authorization(choice: _Choice, configuration: Configuration) -> list[tuple[
 
 
 def _impersonation(user: Entry) -> list[tuple[str, str]]:
-    """The headers for `as`, `as-uid`, `as-groups` and `as-user-extra`."""
+    """Return the headers for `as`, `as-uid`, `as-groups` and `as-user-extra`."""
     headers = [
         (header, user[key])
         for key, header in (("as", "Impersonate-User"), ("as-uid", "Impersonate-Uid"))
@@ -142,26 +142,29 @@ def _impersonation(user: Entry) -> list[tuple[str, str]]:
     return headers
 
 
-def _explained(error: Exception) -> str:
-    """What went wrong when credentials were loaded, without any secret."""
+def _explain_error(error: Exception) -> str:
+    """Return why credentials could not be loaded, without secrets."""
     match error:
         case PluginError():
             return str(error)
         case ConfigException() if str(error).startswith("File does not exists"):
-            return f"{str(error).rpartition(': ')[2]} does not exist; put it there or name another"
+            return f"{str(error).rpartition(': ')[2]} does not exist; create it or name another file"
         case OSError():
             reason = (error.strerror or "no folder is writable").lower()
-            return f"its certificates do not fit into temporary files ({reason}); let it write to /tmp, or name files"
+            return (
+                f"its certificates cannot be written to temporary files ({reason}); "
+                "make /tmp writable, or name files in the kubeconfig"
+            )
         case binascii.Error():
-            return "a value that should be base64 is not; copy the kubeconfig anew"
+            return "a value is not valid base64; copy the kubeconfig again"
         case _:
             return f"its credentials cannot be loaded ({type(error).__name__}); try kubectl with this context"
 
 
-def _choose(paths: list[str], context: str | None) -> _Choice:
+def _choose(paths: list[str], context: str | None) -> _ContextChoice:
     origin = os.pathsep.join(paths)
     try:
-        merged: Any = KubeConfigMerger(origin).config  # None if the files are gone by now
+        merged: Any = KubeConfigMerger(origin).config  # None if the files no longer exist
         contexts, clusters, users = (
             {item.value["name"]: item for item in merged.value[kind]} for kind in ("contexts", "clusters", "users")
         )
@@ -169,24 +172,26 @@ def _choose(paths: list[str], context: str | None) -> _Choice:
         if context not in contexts:
             raise ConnectError(f"{origin}: {_no_context(context, list(contexts))}")
         names = contexts[context].value.get("context") or {}
-        cluster = _named(clusters, "cluster", names, f"{origin}: context {context}")
-        user = _named(users, "user", names, f"{origin}: context {context}") if names.get("user") else None
+        cluster = _find_entry(clusters, "cluster", names, f"{origin}: context {context}")
+        user = _find_entry(users, "user", names, f"{origin}: context {context}") if names.get("user") else None
         return _choice(paths, context, merged, cluster, user)
     except (OSError, ValueError, yaml.YAMLError, TypeError, KeyError, AttributeError, ConfigException):
         raise ConnectError(f"{origin}: not a kubeconfig; look at it with `kubectl config view`") from None
 
 
-def _choice(paths: list[str], context: str, merged: Any, cluster: ConfigNode, user: ConfigNode | None) -> _Choice:
+def _choice(
+    paths: list[str], context: str, merged: Any, cluster: ConfigNode, user: ConfigNode | None
+) -> _ContextChoice:
     server = cluster.value["cluster"].get("server")
     if urlsplit(server).scheme not in ("http", "https"):
-        raise ConnectError(f"{cluster.path}: the server of context {context} is no URL; write https://host:port")
+        raise ConnectError(f"{cluster.path}: the server of context {context} is not a URL; write https://host:port")
     loader: Any = KubeConfigLoader(merged, context, config_base_path=None)
     if user is None:
-        loader.cert_file = loader.key_file = None  # where there is no user, it would look for them in None
+        loader.cert_file = loader.key_file = None  # without a user, the library would fail on these
     found = _paths(cluster, "cluster", "certificate-authority")
     if user is not None:
         found |= _paths(user, "user", "client-certificate", "client-key", "tokenFile")
-    return _Choice(
+    return _ContextChoice(
         origin=os.pathsep.join(paths),
         context=context,
         cluster=cluster.value["cluster"],
@@ -198,11 +203,11 @@ def _choice(paths: list[str], context: str, merged: Any, cluster: ConfigNode, us
     )
 
 
-def _named(entries: Mapping[str, ConfigNode], kind: str, names: Entry, origin: str) -> ConfigNode:
-    """The cluster or user that a context names; without content it is as good as empty."""
+def _find_entry(entries: Mapping[str, ConfigNode], kind: str, names: Entry, origin: str) -> ConfigNode:
+    """Return the cluster or user that a context names, with an empty mapping for missing content."""
     entry = entries.get(names.get(kind, ""))
     if entry is None:
-        raise ConnectError(f"{origin}: its {kind} {names.get(kind)} is not there; add it, or choose another context")
+        raise ConnectError(f"{origin}: its {kind} {names.get(kind)} is missing; add it, or choose another context")
     entry.value[kind] = entry.value.get(kind) or {}
     return entry
 
@@ -211,11 +216,11 @@ def _no_context(context: str | None, known: list[str]) -> str:
     if context is None:
         return f"has no current context; choose one with --context: {', '.join(known)}"
     near = difflib.get_close_matches(context, known, n=1)
-    return f"has no context {context}; " + (f"did you mean {near[0]}?" if near else f"choose of {', '.join(known)}")
+    return f"has no context {context}; " + (f"did you mean {near[0]}?" if near else f"choose one of {', '.join(known)}")
 
 
 def _paths(entry: ConfigNode, kind: str, *keys: str) -> dict[str, str]:
-    """The files an entry refers to; as kubectl has it, seen from where its kubeconfig is."""
+    """Return the files that an entry refers to, relative to the folder of its kubeconfig, as in kubectl."""
     values = {key: entry.value[kind][key] for key in keys if entry.value[kind].get(key)}
     return {key: os.path.normpath(os.path.join(_folder(entry), value)) for key, value in values.items()}  # noqa: PTH118
 

@@ -1,7 +1,8 @@
-"""The hard cap on requests a second: whoever asks the apiserver anything passes here first.
+"""The hard cap on requests per second: every request to an apiserver waits here first.
 
-An apiserver counts the same, but for the way there: in any W seconds at most 1 + rate x (W + D) requests reach it,
-where D is the longest that one of them was on its way, connecting included, less the shortest.
+Because requests take different times to arrive, an apiserver can count more: in any W seconds, at most
+1 + rate x (W + D) requests reach it, where D is the longest travel time of a request, including connecting, minus the
+shortest.
 """
 
 import asyncio
@@ -13,9 +14,9 @@ from enum import IntEnum
 
 
 class Priority(IntEnum):
-    """Who goes first while requests queue.
+    """The order of queued requests, lowest first.
 
-    A late tick widens every interval, a late list only its own watch, and an audit has its watch wait for nothing.
+    A late tick widens every interval, a late list delays only its own watch, and a late audit delays no watch.
     """
 
     TICK = 0
@@ -24,14 +25,14 @@ class Priority(IntEnum):
 
 
 class TokenBucket:
-    """Permits `rate` requests a second, evenly spaced: unused ones are not saved up. Times are monotonic seconds."""
+    """Permits `rate` requests per second, evenly spaced, without bursts. Times are monotonic seconds."""
 
     def __init__(self, rate: float) -> None:
         self.rate = rate
         self._last = -float("inf")
 
     def take(self, now: float) -> float:
-        """Zero if a request may go at `now`, which then counts; else the seconds until one may, and none counts."""
+        """Return 0 and count a request if it may be sent at `now`; otherwise return the seconds until it may."""
         wait = self._last + 1.0 / self.rate - now
         if wait > 0.0:
             return wait
@@ -39,12 +40,12 @@ class TokenBucket:
         return 0.0
 
     def left(self, now: float) -> None:
-        """What was taken goes only now: whoever is next keeps the distance from that."""
+        """Record that the permitted request is only sent at `now`; the next one keeps its distance from that."""
         self._last = max(self._last, now)
 
 
 class Limiter:
-    """Queues requests before a `TokenBucket`; lives on one event loop."""
+    """Queues requests before a `TokenBucket`; use it on one event loop only."""
 
     def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._bucket = TokenBucket(rate)
@@ -54,11 +55,11 @@ class Limiter:
         self._alarm: asyncio.TimerHandle | None = None
 
     def limit(self, rate: float) -> None:
-        """Permits `rate` requests a second from now on."""
+        """Permit `rate` requests per second from now on."""
         self._bucket.rate = rate
 
     async def acquire(self, priority: Priority) -> None:
-        """Returns when the request may be sent."""
+        """Wait until a request may be sent."""
         if not self._queue and self._bucket.take(self._clock()) == 0.0:
             return
         turn = asyncio.get_running_loop().create_future()
@@ -66,12 +67,12 @@ class Limiter:
         if self._alarm is None:
             self._admit()
         await turn
-        self._bucket.left(self._clock())  # the loop may have been busy: else two would go together
+        self._bucket.left(self._clock())  # the loop may have been busy, and two would be sent together
 
     def _admit(self) -> None:
-        """Gives one turn at most: the next one is counted from when that has gone."""
+        """Admit at most one request, and wait before the next one."""
         self._alarm = None
-        while self._queue and self._queue[0][2].done():  # its owner was cancelled
+        while self._queue and self._queue[0][2].done():  # its request was cancelled
             heapq.heappop(self._queue)
         if not self._queue:
             return

@@ -1,4 +1,4 @@
-"""The forms in which an apiserver sends objects, and how to ask for each."""
+"""The representations in which an apiserver sends objects, and how to request each."""
 
 from enum import StrEnum
 
@@ -8,7 +8,7 @@ _PLAIN = "application/json"
 
 
 class Representation(StrEnum):
-    """From the smallest to the largest; a server that does not know one answers 406."""
+    """A representation, from the smallest to the largest; a server that does not know it answers 406."""
 
     TABLE = "table"
     METADATA = "metadata"
@@ -16,12 +16,12 @@ class Representation(StrEnum):
 
     @property
     def simpler(self) -> "Representation":
-        """What to fall back to."""
+        """The representation to fall back to."""
         return Representation.METADATA if self is Representation.TABLE else Representation.PLAIN
 
     @property
     def query(self) -> dict[str, str]:
-        """A Table's rows would carry the metadata of their objects, if not told otherwise."""
+        """The query parameters; by default, the rows of a Table would contain the metadata of their objects."""
         return {"includeObject": "None"} if self is Representation.TABLE else {}
 
     @property

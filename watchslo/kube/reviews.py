@@ -1,7 +1,7 @@
-"""What an apiserver says of a bearer token: who that is, and whether they may read a path.
+"""Ask an apiserver which user a bearer token belongs to, and whether that user may read a path.
 
-TokenReview and SubjectAccessReview, as any server behind Kubernetes' own authorization asks for them. They need the
-right to `create` both, which the ClusterRole `system:auth-delegator` gives.
+This sends a TokenReview and a SubjectAccessReview, as every server does that delegates authorization to Kubernetes. It
+needs the permission to `create` both, which the ClusterRole `system:auth-delegator` grants.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ NEEDED = (
 
 
 class Review(Enum):
-    """How a review ended; a `Failure` is none."""
+    """The result of a review. A review without a result is a `Failure`."""
 
     ALLOWED = "allowed"
     UNKNOWN = "unknown"
@@ -54,7 +54,7 @@ class _AccessReview(msgspec.Struct):
 
 
 async def review(client: Client, token: str, path: str) -> Review | Failure:
-    """Whether the bearer of a token may `get` a path that is no resource's."""
+    """Return whether the bearer of a token may `get` a non-resource path."""
     user = await _authenticated(client, token)
     if user is None or isinstance(user, Failure):
         return user or Review.UNKNOWN
@@ -62,12 +62,12 @@ async def review(client: Client, token: str, path: str) -> Review | Failure:
 
 
 async def _authenticated(client: Client, token: str) -> _User | Failure | None:
-    """Who bears a token; None if nobody does.
+    """Return the user of a token, or None if the token is not valid.
 
-    Where it is not authenticated, an error in the answer says only why: it is expired, or meant for somebody else.
+    The error in an answer without authentication only gives the reason, such as an expired token or another audience.
     """
-    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
-    answer = await _created(client, "token_review", TOKEN_REVIEWS, asked)
+    review_request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
+    answer = await _create_review(client, "token_review", TOKEN_REVIEWS, review_request)
     if isinstance(answer, Failure):
         return answer
     try:
@@ -78,7 +78,7 @@ async def _authenticated(client: Client, token: str) -> _User | Failure | None:
 
 
 async def _authorized(client: Client, user: _User, path: str) -> Review | Failure:
-    asked = {
+    review_request = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SubjectAccessReview",
         "spec": {
@@ -89,7 +89,7 @@ async def _authorized(client: Client, user: _User, path: str) -> Review | Failur
             "nonResourceAttributes": {"path": path, "verb": "get"},
         },
     }
-    answer = await _created(client, "access_review", ACCESS_REVIEWS, asked)
+    answer = await _create_review(client, "access_review", ACCESS_REVIEWS, review_request)
     if isinstance(answer, Failure):
         return answer
     try:
@@ -99,8 +99,8 @@ async def _authorized(client: Client, user: _User, path: str) -> Review | Failur
     return Review.ALLOWED if status.allowed else Review.FORBIDDEN
 
 
-async def _created(client: Client, kind: str, path: str, asked: Mapping[str, object]) -> bytes | Failure:
-    answer = await client.create(kind, path, msgspec.json.encode(asked))
+async def _create_review(client: Client, kind: str, path: str, review_request: Mapping[str, object]) -> bytes | Failure:
+    answer = await client.create(kind, path, msgspec.json.encode(review_request))
     if isinstance(answer, Failure) and answer.reason is Reason.FORBIDDEN:
         return replace(answer, message=NEEDED)
     return answer

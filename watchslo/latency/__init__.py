@@ -1,1 +1,1 @@
-"""How late was it? Pure statistics of interval-censored latencies."""
+"""Statistics of interval-censored latencies, without I/O."""

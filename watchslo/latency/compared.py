@@ -1,6 +1,6 @@
-"""The same events measured twice: by all ticks, and by those of their own apiserver alone.
+"""Compare the latencies of the same events by all ticks with those by the ticks of their own apiserver alone.
 
-Ticks that share a slow way with the events hide its delay. How much they hide is the difference.
+Ticks that share a slow path with the events hide its delay. The difference shows how much they hide.
 """
 
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from watchslo.latency.bins import Bins
 from watchslo.latency.distribution import BLOCK_SECONDS
 from watchslo.latency.estimate import RollingEstimate
-from watchslo.latency.window import Periods, tally
+from watchslo.latency.tally import Periods, tally
 from watchslo.model import Bounds, FloatArray
 from watchslo.snapshot import WindowReading
 
@@ -17,21 +17,24 @@ WINDOW = ("1m", 60.0)
 
 
 class Comparison:
-    """Two rolling windows of the same events, from `start` (monotonic seconds) on."""
+    """Two rolling windows of the same events, from `start` (monotonic seconds) on.
+
+    `combined` is measured by all ticks, `alone` by the ticks of the events' own apiserver.
+    """
 
     def __init__(self, bins: Bins, start: float) -> None:
-        self._combined = _Half(bins, start)
-        self._alone = _Half(bins, start)
+        self._combined = _ComparedWindow(bins, start)
+        self._alone = _ComparedWindow(bins, start)
 
     def add(self, received: FloatArray, combined: Bounds, alone: Bounds) -> None:
-        """Takes n events (arrays of length n), all received in about the same second; those that both can measure."""
+        """Add n events (arrays of length n) of about the same second; only those that both can measure count."""
         known = combined.measurable & alone.measurable
         if known.any():
             self._combined.add(received[known], combined, known)
             self._alone.add(received[known], alone, known)
 
     def evaluate(self, now: float) -> None:
-        """Makes new readings."""
+        """Update both readings."""
         self._combined.evaluate(now)
         self._alone.evaluate(now)
 
@@ -44,7 +47,7 @@ class Comparison:
         return self._alone.rolling.reading
 
 
-class _Half:
+class _ComparedWindow:
     def __init__(self, bins: Bins, start: float) -> None:
         self.rolling = RollingEstimate(bins, *WINDOW)
         self._bins = bins

@@ -1,4 +1,4 @@
-"""How long ago were they created that arrive? By the clocks of those who stamp them, and only where that is sure."""
+"""The creation clock: how long before its arrival an object was created, if the stamping clock is known."""
 
 from array import array
 from bisect import bisect_left, bisect_right
@@ -11,18 +11,18 @@ import numpy as np
 from watchslo.latency.bins import Bins
 from watchslo.latency.distribution import Distribution
 from watchslo.latency.hops import Hops, creation_to_storage
-from watchslo.latency.window import tally
+from watchslo.latency.tally import tally
 from watchslo.model import BoolArray, Bounds, FloatArray, IntArray
 from watchslo.snapshot import Hop
 
-PROVISIONAL_EVENTS = 65_536  # a megabyte a watch, and three of creations, at most
-PROVISIONAL_SECONDS = 600.0  # the clock's memory goes no further back
-SEALED_WITHIN_SECONDS = 30.0  # what is of no known sequence never is
-WINDOWS = (("5m", 300.0),)  # its intervals are wide and its events few; nobody reads the window itself
+PROVISIONAL_EVENTS = 65_536  # at most 1 MB for each watch, and 3 MB for creations
+PROVISIONAL_SECONDS = 600.0  # as long as the evidence of the clock
+SEALED_WITHIN_SECONDS = 30.0  # events that are not sealed by then belong to no known sequence
+WINDOWS = (("5m", 300.0),)  # long, because intervals are wide and events few; only the histogram is exported
 
 
 class Creators(Protocol):
-    """Whoever stamps what is created, by clocks that are known until `confirmed`."""
+    """The clocks that stamp new objects; their offsets are known until `confirmed`."""
 
     @property
     def confirmed(self) -> float: ...
@@ -30,16 +30,17 @@ class Creators(Protocol):
     def ages(
         self, created_wall: FloatArray, received: FloatArray, committed: FloatArray
     ) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """How long before they were received objects were created, at least and at most, and of which that is sure.
+        """Return the least and greatest ages of objects when their events were received, and which are certain.
 
-        They were `committed` at most so many seconds before they were received.
+        Each object was committed at most `committed` seconds before `received`.
         """
 
 
 class Creation:
     """The statistics of the creation clock.
 
-    What is noted waits until the clocks that stamped it are confirmed; meanwhile sealing tells of its commit.
+    An event waits until the clocks that may have stamped it are confirmed. Until then, sealing adds how long before its
+    arrival it was committed.
     """
 
     def __init__(self, bins: Bins, start: float) -> None:
@@ -48,7 +49,8 @@ class Creation:
         self._received = array("d")
         self._revisions = array("q")
         self._created = array("d")
-        self._lower, self._upper, self._proven = array("d"), array("d"), array("d")  # since the commit; NaN: not known
+        # Seconds from the commit to the arrival; NaN if unknown.
+        self._lower, self._upper, self._proven = array("d"), array("d"), array("d")
 
     def note(self, received: float, revisions: Sequence[int], created_wall: Sequence[float]) -> None:
         if len(self._received) + len(revisions) <= PROVISIONAL_EVENTS:
@@ -59,7 +61,7 @@ class Creation:
                 column.extend(array("d", (nan,)) * len(revisions))
 
     def seal(self, received: FloatArray, revisions: IntArray, latency: Bounds) -> None:
-        """Takes how long ago all those were committed that are sealed now, in the order in which they were received."""
+        """Add the latencies of the events that are sealed now, in the order in which they were received."""
         received, revisions, latency = (
             received[latency.measurable],
             revisions[latency.measurable],
@@ -75,22 +77,22 @@ class Creation:
                 np.frombuffer(column)[first + noted] = values[at]
 
     def evaluate(self, now: float, sealed: float, creators: Creators | None, hops: Hops, round_trip: float) -> None:
-        """Dates what the creators are known for; what sealing may still tell of it is waited for."""
+        """Measure the events whose stamping clocks are confirmed and that are sealed, or too old to be sealed."""
         self._take_before(now - PROVISIONAL_SECONDS)
         slots = []
         if creators is not None:
             until = min(creators.confirmed, max(sealed, now - SEALED_WITHIN_SECONDS))
             received, created, latency = self._take_before(until)
             committed = np.where(latency.measurable, latency.upper, np.inf)
-            lower, upper, sure = creators.ages(created, received, committed)
-            received, lower, upper, latency = received[sure], lower[sure], upper[sure], latency.at(sure)
+            lower, upper, certain = creators.ages(created, received, committed)
+            received, lower, upper, latency = received[certain], lower[certain], upper[certain], latency.at(certain)
             slots = [(now, tally(self._bins, lower, upper, lower))] if len(lower) else []
             bounds = creation_to_storage(latency, lower, upper)
             hops.count(Hop.CREATION_TO_STORAGE, received, bounds, round_trip)
         self.distribution.evaluate(now, slots, (), round_trip)
 
     def _take_before(self, time: float) -> tuple[FloatArray, FloatArray, Bounds]:
-        """When they were received, their stamps, and how long ago they were committed."""
+        """Remove the events before `time`; return their arrivals, stamps, and latencies since the commit."""
         count = bisect_left(self._received, time)
         columns = self._received, self._created, self._lower, self._upper, self._proven
         received, created, lower, upper, proven = (np.array(column[:count]) for column in columns)

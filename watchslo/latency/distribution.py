@@ -1,4 +1,4 @@
-"""One latency of one watch as time moves on: rolling windows of it, and a histogram of all there ever was."""
+"""The distribution of one latency of one watch: rolling windows, and a histogram of all events."""
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -8,14 +8,17 @@ import numpy as np
 from watchslo.latency.bins import Bins
 from watchslo.latency.estimate import RollingEstimate
 from watchslo.latency.histogram import MassHistogram
-from watchslo.latency.window import Periods, Tally, merge
+from watchslo.latency.tally import Periods, Tally, merge
 from watchslo.model import IntArray
 
-BLOCK_SECONDS = 5.0  # the grain of rolling windows: as often as they are evaluated
+BLOCK_SECONDS = 5.0  # the step of rolling windows: as often as they are evaluated
 
 
 class Distribution:
-    """Rolling windows over what was sealed, and a histogram of all of it, divided as the first of them says."""
+    """Rolling windows of sealed events, and a histogram of all of them.
+
+    The histogram divides each event's interval among bins in the proportions of the first window's estimate.
+    """
 
     def __init__(self, bins: Bins, start: float, windows: Iterable[tuple[str, float]]) -> None:
         self.blocks = Periods(bins, start, BLOCK_SECONDS)
@@ -27,7 +30,7 @@ class Distribution:
     def evaluate(
         self, now: float, slots: Sequence[tuple[float, Tally]], withheld: tuple[Tally, ...], round_trip: float
     ) -> None:
-        """Takes in the tallies of what was sealed since the last time, with `withheld` for the windows of now alone."""
+        """Add the tallies of newly sealed events. `withheld` counts in the present windows only."""
         self.blocks.add(slots)
         self.blocks.forget(now - self._longest)
         for rolling in self.rolling:
@@ -37,7 +40,7 @@ class Distribution:
 
 
 def runs(*numbers: IntArray) -> Iterable[slice]:
-    """Divides arrays of one length so that within a slice none of them changes."""
+    """Return slices within which none of these arrays of equal length changes."""
     stacked = np.stack(numbers)
     starts = np.flatnonzero(np.diff(stacked, prepend=stacked[:, :1] - 1).any(axis=0)).tolist()
     return (slice(*ends) for ends in pairwise((*starts, stacked.shape[1])))

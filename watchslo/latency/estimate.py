@@ -1,36 +1,37 @@
-"""From intervals to a distribution: the clock's ticks cut at random places, so many wide intervals tell narrow things.
+"""Estimate the distribution of latencies from intervals.
 
-The estimate is Turnbull's (1976) for interval-censored data: the distribution that is its own expectation, given the
-intervals. It is found by EM with a light smoothing of each step (EMS: Silverman et al., 1990), because the plain one
-ends in spikes, and sped up by SQUAREM (Varadhan and Roland, 2008), because EM creeps where most intervals are wide.
+Ticks cut time at random places relative to the events, so many wide intervals determine a narrow distribution. The
+estimate is that of Turnbull (1976) for interval-censored data: the distribution that is its own expectation, given the
+intervals. It is found by EM with a light smoothing of each step (EMS: Silverman et al., 1990), because plain EM ends in
+spikes. SQUAREM (Varadhan and Roland, 2008) accelerates it, because EM is slow if most intervals are wide.
 """
 
 import numpy as np
 
 from watchslo.latency.bins import Bins
-from watchslo.latency.window import Tally, merge
+from watchslo.latency.tally import Tally, merge
 from watchslo.model import FloatArray, IntArray
 from watchslo.snapshot import QuantileReading, WindowReading
 
 QUANTILES = (0.5, 0.9, 0.99)
 
-SMOOTHING = 0.05  # of a bin's mass goes to its neighbours: it steadies P50 and every share, and leaves P99 alone
-UNSEEN = 0.001  # of a warm start is uniform, because a bin without mass would stay without
-TOLERANCE = 1e-4  # of the mass still moves in a step: by then P99 is about 1% from where it would end
+SMOOTHING = 0.05  # share of a bin's mass that goes to its neighbours: it steadies P50 and every share, but not P99
+UNIFORM_SHARE = 0.001  # share of a warm start that is uniform, because a bin without mass would stay empty
+TOLERANCE = 1e-4  # stop if a step moves less of the mass: by then P99 is within about 1% of its final value
 ROUNDS = 67  # of three steps each: 7 to 40 are usual from a cold start, 5 to 15 from a warm one
-LONGEST_STRIDE = 256.0  # steps that one extrapolation stands for
-LEAST_KEPT = 0.01  # of what plain steps gave a bin: extrapolation must not empty any
+LONGEST_STRIDE = 256.0  # steps that one extrapolation replaces
+LEAST_KEPT = 0.01  # share of a bin's mass after plain steps that remains: extrapolation must not empty a bin
 
 
 def uniform(bins: Bins) -> FloatArray:
-    """The cold start: the same mass in each bin."""
+    """Return the cold start: the same mass in each bin."""
     return np.full(bins.count, 1 / bins.count)
 
 
 def closed_cuts(tally: Tally) -> tuple[IntArray, IntArray, FloatArray]:
-    """The tally's cuts, those that are open to the right closed at the first edge that no evidence asks to exceed.
+    """Return the cuts of a tally, with open ones closed at the lowest edge that all evidence permits.
 
-    Beyond it, any distribution fits the evidence, and this one claims least.
+    Beyond that edge any distribution fits the evidence; this choice claims the least lateness.
     """
     i, j, counts = tally.cuts()
     is_open = j == tally.bins.count
@@ -39,9 +40,9 @@ def closed_cuts(tally: Tally) -> tuple[IntArray, IntArray, FloatArray]:
 
 
 def estimate(tally: Tally, start: FloatArray) -> FloatArray:
-    """The distribution of the latencies of at least one event: the mass of each bin, 1 in all.
+    """Return the distribution of the latencies of at least one event: the mass of each bin, 1 in total.
 
-    `start` must have mass in every bin. It is where the search begins; what it finds depends on the tally.
+    `start` must have mass in every bin. It is only the start of the search; the result depends on the tally.
     """
     i, j, counts = closed_cuts(tally)
     cuts = i, j, counts / tally.n
@@ -60,10 +61,10 @@ def estimate(tally: Tally, start: FloatArray) -> FloatArray:
 
 
 def _step(p: FloatArray, i: IntArray, j: IntArray, masses: FloatArray) -> FloatArray:
-    """Smooths p, then divides the mass of each interval among its bins in the proportions of p.
+    """Smooth p, then divide the mass of each interval among its bins in the proportions of p.
 
-    So the sum of what comes out is that of the masses, 1, whatever the sum of p. A step leaves no interval without
-    mass, so none ever divides by zero.
+    The result sums to the sum of the masses, 1, for any sum of p. A step leaves mass in every interval, so there is no
+    division by zero.
     """
     flow = SMOOTHING / 2 * (p[1:] - p[:-1])
     smooth = p.copy()
@@ -72,22 +73,22 @@ def _step(p: FloatArray, i: IntArray, j: IntArray, masses: FloatArray) -> FloatA
     below = cumulative(smooth)
     factors = masses / (below[j] - below[i])
     changes = np.bincount(i, factors, len(below)) - np.bincount(j, factors, len(below))
-    smooth *= np.maximum(changes[:-1].cumsum(), 0.0)  # rounding may leave a little less than nothing
+    smooth *= np.maximum(changes[:-1].cumsum(), 0.0)  # rounding may leave a tiny negative value
     return smooth
 
 
 def cumulative(p: FloatArray) -> FloatArray:
-    """The mass below each edge."""
+    """Return the mass below each edge."""
     below = np.zeros(len(p) + 1)
     np.cumsum(p, out=below[1:])
     return below
 
 
 def quantile(bins: Bins, p: FloatArray, q: float) -> float:
-    """The q-quantile (0 < q <= 1) of the distribution p, in seconds.
+    """Return the q-quantile (0 < q <= 1) of the distribution p, in seconds.
 
-    Inside a bin the logarithm of the latency is taken to be uniform; in the first one, which begins at 0, the latency
-    itself. In the open bin the answer is its lower edge: "at least this".
+    Within a bin, the logarithm of the latency is assumed to be uniform; in the first bin, which begins at 0, the
+    latency itself. In the open bin the result is its lower edge: "at least this".
     """
     below = cumulative(p)
     below /= below[-1]
@@ -102,9 +103,9 @@ def quantile(bins: Bins, p: FloatArray, q: float) -> float:
 
 
 def read_quantile(tally: Tally, p: FloatArray, q: float, round_trip: float) -> QuantileReading:
-    """The q-quantile of at least one event, estimated by p, but never outside of what is certain.
+    """Return the q-quantile of at least one event, estimated from p and limited to its certain bounds.
 
-    What comes out below the ticks' median `round_trip` is not resolved.
+    An estimate below the ticks' median `round_trip`, in seconds, is marked as not resolved.
     """
     bounds = tally.bounds(q)
     estimated = min(max(quantile(tally.bins, p, q), bounds.lower), bounds.upper)
@@ -112,9 +113,9 @@ def read_quantile(tally: Tally, p: FloatArray, q: float, round_trip: float) -> Q
 
 
 class RollingEstimate:
-    """The distribution of a window that moves on with time: each search starts from the last result.
+    """The distribution of a rolling window; each search starts from the last result.
 
-    `p` is that result. `reading` is of the last evaluation.
+    `p` is the last result, `reading` the reading of the last evaluation. `length` is in seconds.
     """
 
     def __init__(self, bins: Bins, name: str, length: float) -> None:
@@ -125,13 +126,13 @@ class RollingEstimate:
         self._tallies: tuple[Tally, ...] = ()
 
     def evaluate(self, tallies: tuple[Tally, ...], round_trip: float) -> None:
-        """Takes all the tallies of the window, and does nothing if they are the ones that it knows."""
+        """Estimate from all tallies of the window, unless they are the same as before."""
         if tallies == self._tallies:
             return
         self._tallies = tallies
         window = merge(self._bins, tallies)
         quantiles: tuple[QuantileReading, ...] = ()
         if window.n:
-            self.p = estimate(window, (1 - UNSEEN) * self.p + UNSEEN * uniform(self._bins))
+            self.p = estimate(window, (1 - UNIFORM_SHARE) * self.p + UNIFORM_SHARE * uniform(self._bins))
             quantiles = tuple(read_quantile(window, self.p, q, round_trip) for q in QUANTILES)
         self.reading = WindowReading(self.reading.name, self.length, window.n, quantiles)

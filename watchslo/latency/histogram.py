@@ -1,4 +1,4 @@
-"""Histograms as Prometheus knows them: cumulative, never decreasing, all parts of one published at once."""
+"""Histograms for Prometheus: cumulative and never decreasing; all parts of one are published together."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -8,19 +8,19 @@ import numpy as np
 
 from watchslo.latency.bins import Bins
 from watchslo.latency.estimate import closed_cuts, cumulative
-from watchslo.latency.window import Tally
+from watchslo.latency.tally import Tally
 from watchslo.model import FloatArray, IntArray
 from watchslo.snapshot import HistogramReading
 
 UNIT_BITS = 20  # masses are counted in units of 2^-20 events, because sums of integers do not drift
-LENIENCE = 2**10  # units, a thousandth of an event: three thirds, each of them rounded, are to show as one
-NEGLIGIBLE = 1e-9  # of the mass is uniform, so that no interval is without any: events sealed late may be unlike p
+ROUNDING_UNITS = 2**10  # units, a thousandth of an event: so three rounded thirds show as one event
+UNIFORM_SHARE = 1e-9  # share of the mass that is uniform, so that p covers every interval, also of events sealed late
 
 
 class MassHistogram:
-    """Latencies known as intervals: each event is one unit of mass, divided among the bins that its interval covers.
+    """Histogram of interval-censored latencies: each event's mass of 1 is divided among the bins of its interval.
 
-    Mass is kept cumulative at each `le`, where an event that is certainly below counts as exactly one. Shown are whole
+    Mass is kept cumulative at each `le`, where an event that is certainly below counts exactly 1. The reading has whole
     events: each cumulative mass rounded down, and the exact total. So no count ever decreases or exceeds the total.
     """
 
@@ -31,12 +31,12 @@ class MassHistogram:
         self._sum = 0.0
 
     def add(self, tally: Tally, p: FloatArray) -> None:
-        """Adds the events of a tally (at least one), divided as the distribution p says.
+        """Add the events of a tally (at least one), divided among bins in the proportions of p.
 
-        In `_sum` a bin's mass counts with its midpoint, the open bin's with its lower edge.
+        In the sum, a bin's mass counts with its midpoint, and that of the open bin with its lower edge.
         """
         i, j, counts = closed_cuts(tally)
-        p = p + NEGLIGIBLE / len(p)
+        p = p + UNIFORM_SHARE / len(p)
         below = cumulative(p)
         seconds = cumulative(p * self._bins.midpoints)
         mass = below[j] - below[i]
@@ -46,12 +46,12 @@ class MassHistogram:
         self._n += tally.n
 
     def reading(self) -> HistogramReading:
-        counts = (self._units + LENIENCE >> UNIT_BITS).tolist()
+        counts = (self._units + ROUNDING_UNITS >> UNIT_BITS).tolist()
         return HistogramReading(self._bins.les, (*counts, self._n), self._sum)
 
 
 class DurationHistogram:
-    """Durations known exactly, in seconds, counted between ascending edges."""
+    """Histogram of exactly known durations, in seconds, with ascending edges."""
 
     def __init__(self, edges: Sequence[float]) -> None:
         self._edges = tuple(edges)

@@ -1,7 +1,7 @@
-"""Where was it late? The way of an event divided at its commit and at the apiserver's cache, each part by itself.
+"""Hops: the latency of each part of an event's path, divided at its commit and at the apiserver's watch cache.
 
-Each part is the difference of two moments that are known as intervals, so it is an interval too. Latencies and ages are
-in seconds before the event was received, which is where all of them end.
+Each hop is the difference of two moments that are known as intervals, so it is an interval too. Latencies and ages are
+in seconds before the event was received.
 """
 
 from collections.abc import Iterator
@@ -11,30 +11,34 @@ import numpy as np
 
 from watchslo.latency.bins import Bins
 from watchslo.latency.distribution import Distribution, runs
-from watchslo.latency.window import Tally, tally
+from watchslo.latency.tally import Tally, tally
 from watchslo.model import Bounds, FloatArray, IntArray
 from watchslo.snapshot import Hop, HopReading
 
-HOP_WINDOWS = (("1m", 60.0), ("15s", 15.0))  # the histogram is divided as the first says; the other is for diagnosis
+HOP_WINDOWS = (("1m", 60.0), ("15s", 15.0))  # the first divides the histogram; the other is for diagnosis
 
 
-class Cache(Protocol):
-    """What knows when an apiserver's cache had what: a `clock.cache.CacheClock`."""
+class CacheAges(Protocol):
+    """Knows when revisions reached an apiserver's watch cache: a `clock.cache.CacheClock`."""
 
     @property
     def median_round_trip(self) -> float:
-        """Of its reads, in seconds: what takes no longer is not resolved."""
+        """The median round trip of its reads, in seconds: shorter latencies are not resolved."""
         ...
 
     def locate(self, revisions: IntArray, received: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """After when, and by when, the cache had n events; minus infinity where the first is not known."""
+        """Return the times after which, and by which, the cache had each event.
+
+        The first is minus infinity if it is unknown.
+        """
         ...
 
 
 def storage_to_cache(latency: Bounds, received: FloatArray, start: FloatArray, end: FloatArray) -> Bounds:
-    """From the commit, so long before `received`, to the cache, which had it after `start` and by `end`.
+    """Return how long each event took from commit to cache.
 
-    No sample is an event whose `start` is not known, nor one that the cache had before it was committed.
+    It was committed `latency` before `received`; the cache had it after `start` and by `end`. An event is not
+    measurable if its `start` is unknown, or if the cache seems to have had it before its commit.
     """
     upper = end - received + latency.upper
     return Bounds(
@@ -46,14 +50,14 @@ def storage_to_cache(latency: Bounds, received: FloatArray, start: FloatArray, e
 
 
 def cache_to_client(latency: Bounds, received: FloatArray, start: FloatArray, end: FloatArray) -> Bounds:
-    """From the cache, as above, to the arrival, for the same events."""
+    """Return the latencies from the cache to the arrival, for the same arguments and events."""
     lower = received - end
     known = storage_to_cache(latency, received, start, end).measurable
     return Bounds(lower=lower, upper=received - start, proven=lower, measurable=known)
 
 
 def creation_to_storage(latency: Bounds, youngest: FloatArray, oldest: FloatArray) -> Bounds:
-    """From the creation, which was between `youngest` and `oldest` before the arrival, to the commit."""
+    """Return the latencies from the creation, `youngest` to `oldest` seconds before the arrival, to the commit."""
     lower, upper = np.maximum(0.0, youngest - latency.upper), oldest - latency.lower
     return Bounds(lower=lower, upper=upper, proven=lower, measurable=latency.measurable & (upper >= 0.0))
 
@@ -69,7 +73,7 @@ class Hops:
         self._round_trips: dict[Hop, float] = {}
 
     def count(self, hop: Hop, received: FloatArray, bounds: Bounds, round_trip: float) -> None:
-        """Takes samples of a hop; what is below `round_trip` is not resolved."""
+        """Add samples of a hop; latencies below `round_trip`, in seconds, are not resolved."""
         if not bounds.measurable.any():
             return
         if hop not in self._distributions:
@@ -84,15 +88,15 @@ class Hops:
             yield float(received[run.start]), tally(self._bins, lower[run], upper[run], proven[run])
 
     def evaluate(self, now: float) -> None:
-        """Makes a new reading of what was counted."""
+        """Update the readings with the samples since the last evaluation."""
         slots, self._slots = self._slots, {}
         for hop, distribution in self._distributions.items():
             distribution.evaluate(now, slots.get(hop, []), (), self._round_trips[hop])
 
     def reading(self) -> tuple[HopReading, ...]:
-        """Of those that were measured, in the order of the way."""
+        """Return the readings of the measured hops, in the order of the path."""
         return tuple(
-            HopReading(hop, made.histogram.reading(), tuple(rolling.reading for rolling in made.rolling))
+            HopReading(hop, known.histogram.reading(), tuple(rolling.reading for rolling in known.rolling))
             for hop in Hop
-            if (made := self._distributions.get(hop))
+            if (known := self._distributions.get(hop))
         )

@@ -1,4 +1,4 @@
-"""Was it good enough? Verdicts on events, by what is proven, and on windows of time, by what is estimated."""
+"""Objectives and verdicts: events are judged by proven bounds, windows of time by estimated quantiles."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,18 +8,19 @@ import numpy as np
 
 from watchslo.latency.bins import Bins
 from watchslo.latency.estimate import estimate, read_quantile, uniform
-from watchslo.latency.window import Periods
+from watchslo.latency.tally import Periods
 from watchslo.model import FloatArray
 
-GIVE_UP_SECONDS = 600.0  # the clock keeps no longer what sealing needs
+GIVE_UP_SECONDS = 600.0  # the clock keeps the evidence for sealing no longer
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """What is promised: `events_target` of all events within `threshold` seconds, `minutes_target` of windows good.
+    """An objective: a share of events within the threshold, and a share of good windows.
 
-    A window of `window` seconds is good if the `quantile` of its latencies is within the threshold. One of fewer than
-    `min_events` (at least 1) is not judged.
+    `events_target` of all events must arrive within `threshold` seconds, and `minutes_target` of all windows must be
+    good. A window of `window` seconds is good if the `quantile` of its latencies is within the threshold. A window with
+    fewer than `min_events` (at least 1) is not judged.
     """
 
     threshold: float = 1.0
@@ -31,7 +32,7 @@ class Objective:
 
 
 class EventVerdict(StrEnum):
-    """Of an event: certainly in time, certainly late, or not known."""
+    """The verdict on an event: certainly in time, certainly late, or undecided."""
 
     WITHIN = "within"
     BEYOND = "beyond"
@@ -39,7 +40,7 @@ class EventVerdict(StrEnum):
 
 
 class WindowVerdict(StrEnum):
-    """Of a window of time."""
+    """The verdict on a window of time."""
 
     GOOD = "good"
     BAD = "bad"
@@ -47,7 +48,7 @@ class WindowVerdict(StrEnum):
 
 
 def judge_events(upper: FloatArray, proven: FloatArray, threshold: float) -> dict[EventVerdict, int]:
-    """How many events are proven to be within the threshold, how many beyond it, and how many are neither."""
+    """Count the events that are proven to be within the threshold, beyond it, or neither."""
     within = int(np.count_nonzero(upper <= threshold))
     beyond = int(np.count_nonzero(proven > threshold))
     uncertain = len(upper) - within - beyond
@@ -55,9 +56,10 @@ def judge_events(upper: FloatArray, proven: FloatArray, threshold: float) -> dic
 
 
 class Windows:
-    """The successive windows of an objective from `start` on, each judged once, by its own events alone.
+    """The successive windows of an objective from `start` on; each is judged once, by its own events alone.
 
-    `verdicts` counts them. A window waits until all of it is sealed; one that cannot be is given up.
+    `verdicts` counts the verdicts. A window is judged when all of it is sealed, or without data after
+    `GIVE_UP_SECONDS`.
     """
 
     def __init__(self, bins: Bins, objective: Objective, start: float) -> None:
@@ -71,9 +73,9 @@ class Windows:
         self._withheld: set[int] = set()
 
     def note(self, now: float, withheld: Sequence[float], *, overloaded: bool) -> None:
-        """Notes what went on since the last time: an overload of ourselves, and events of these ages still withheld.
+        """Record an overload of this process since the last call, and the ages in seconds of events still withheld.
 
-        An event is late in every window in which it was withheld for longer than the threshold.
+        An event makes every window bad in which it was withheld for longer than the threshold.
         """
         if overloaded:
             self._overloaded.update(self._unjudged(self._noted, now))
@@ -83,19 +85,19 @@ class Windows:
         self._noted = now
 
     def judge(self, now: float, sealed: float) -> None:
-        """Judges the windows that ended by `sealed`, and gives up those that ended too long ago."""
+        """Judge the windows that ended by `sealed`, and close the ones that ended too long ago."""
         while (end := self.periods.end(self._next)) <= max(sealed, now - GIVE_UP_SECONDS):
             self.verdicts[self._verdict(self._next, is_sealed=end <= sealed)] += 1
             self._next += 1
             self.periods.forget(end)
 
     def _unjudged(self, first: float, last: float) -> range:
-        """The windows between two times that are still to be judged."""
+        """Return the windows between two times that are not judged yet."""
         return range(max(self._next, self.periods.number(first)), self.periods.number(last) + 1)
 
     def _verdict(self, number: int, *, is_sealed: bool) -> WindowVerdict:
         window = self.periods.tally(number)
-        if number in self._overloaded:  # then lateness may be ours
+        if number in self._overloaded:  # the lateness may be that of this process
             return WindowVerdict.NO_DATA
         if number in self._withheld:
             return WindowVerdict.BAD

@@ -1,7 +1,7 @@
-"""All statistics of one watch: from revisions that arrive to the readings that are shown.
+"""The statistics of one watch, from the revisions that arrive to the readings that are shown.
 
-An arrival is provisional until the clock has seen enough to seal the second it came in. What is sealed is counted at
-the next evaluation, all at once, so that the parts of a reading agree with each other.
+An arrival is provisional until the clock has enough evidence to seal its second. All events that were sealed are
+counted together at the next evaluation, so that the parts of a reading agree with each other.
 """
 
 from array import array
@@ -15,20 +15,20 @@ import numpy as np
 from watchslo.latency.bins import Bins
 from watchslo.latency.creation import PROVISIONAL_EVENTS, PROVISIONAL_SECONDS, Creation, Creators
 from watchslo.latency.distribution import Distribution, runs
-from watchslo.latency.hops import Cache, Hops, cache_to_client, storage_to_cache
+from watchslo.latency.hops import CacheAges, Hops, cache_to_client, storage_to_cache
 from watchslo.latency.objective import EventVerdict, Objective, Windows, judge_events
-from watchslo.latency.window import Tally, later_than, tally
+from watchslo.latency.tally import Tally, later_than, tally
 from watchslo.model import Bounds, FloatArray, IntArray, Measure
 from watchslo.snapshot import Hop, ObjectiveReading, TrackReading
 
 INITIAL = "initial"  # not live: part of a list
 BEFORE_CLOCK = "before_clock"  # committed before the first tick
-DOMAIN = "domain"  # its revision is of another sequence, or not known to be of this one
-TAINTED = "tainted"  # we ourselves were late to read it
-UNSEALED = "unsealed"  # no tick came in time to vouch for it
-UNPARSABLE = "unparsable"  # its revision is no number
+DOMAIN = "domain"  # its revision belongs to another sequence, or is not known to belong to this one
+TAINTED = "tainted"  # this process was late to read it
+UNSEALED = "unsealed"  # no tick came in time to seal it
+UNPARSABLE = "unparsable"  # its revision is not a number
 UNMEASURED = (INITIAL, BEFORE_CLOCK, DOMAIN, TAINTED, UNSEALED, UNPARSABLE)
-"""Why an event is no sample."""
+"""The reasons why an event is not a sample."""
 
 ROLLING_WINDOWS = (("1m", 60.0), ("5m", 300.0), ("15s", 15.0))  # the last one is for diagnosis
 
@@ -36,8 +36,8 @@ ROLLING_WINDOWS = (("1m", 60.0), ("5m", 300.0), ("15s", 15.0))  # the last one i
 class Track:
     """The statistics of one watch, from `start` (monotonic seconds) on.
 
-    `record` takes arrivals in the order of their times. `seal`, as often as the clock ticks, and `evaluate`, every few
-    seconds, move them on. With `quantiles` off nothing that is estimated is read: the ticks are too slow for that.
+    `record` adds arrivals in the order of their times. Call `seal` after each tick, and `evaluate` every few seconds.
+    Without `quantiles`, readings have no estimates, because the ticks are too slow for them.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Track:
         self._reading = self._read()
 
     def record(self, received: float, revisions: Sequence[int]) -> None:
-        """Takes live events that arrived together; their revisions fit in 64 bits."""
+        """Add live events that arrived together; their revisions fit in 64 bits."""
         if len(self._received) + len(revisions) > PROVISIONAL_EVENTS:
             self._unmeasured[UNSEALED] += len(revisions)
             return
@@ -69,9 +69,9 @@ class Track:
         self._received.extend(array("d", (received,)) * len(revisions))
 
     def note_creations(self, received: float, revisions: Sequence[int], created_wall: Sequence[float]) -> None:
-        """Takes when live events that arrived together were created, by their stamps; only where creation is enabled.
+        """Add the creation timestamps of live events that arrived together, if creation is enabled.
 
-        How long before its commit each one was, is told of those that are recorded, too.
+        The hop from creation to storage is measured for the events that are also passed to `record`.
         """
         assert self._creation is not None
         self._creation.note(received, revisions, created_wall)
@@ -82,12 +82,13 @@ class Track:
         horizon_revision: int,
         measure: Measure,
         round_trip: float,
-        cache: Cache | None = None,
+        cache: CacheAges | None = None,
     ) -> bool:
-        """Measures what was received in whole seconds before a tick, sent at `horizon_sent`, that answered a revision.
+        """Measure the events of the whole seconds before `horizon_sent`, when the latest tick was sent.
 
-        False if something was newer than that revision: then it is of another sequence, and all of its second is
-        dropped. `round_trip` is the median of the ticks; `cache` knows the apiserver's cache, while that is probed.
+        `horizon_revision` is the revision that this tick returned. An event that is newer belongs to another sequence:
+        all events of its second are dropped, and the result is False. `round_trip` is the median of the ticks in
+        seconds; `cache` is the clock of the apiserver's cache, if it is probed.
         """
         self._round_trip = round_trip
         second = floor(horizon_sent)
@@ -110,12 +111,12 @@ class Track:
         return not bool(foreign.any())
 
     def drop(self, reason: str) -> None:
-        """Gives up what is provisional."""
+        """Drop all provisional events, for this reason."""
         self.unmeasured(reason, len(self._received))
         del self._received[:], self._revisions[:]
 
     def unmeasured(self, reason: str, count: int) -> None:
-        """Counts events that are no samples."""
+        """Count events that are not samples."""
         self._unmeasured[reason] += count
 
     def evaluate(
@@ -126,11 +127,11 @@ class Track:
         overloaded: bool = False,
         creators: Creators | None = None,
     ) -> None:
-        """Makes a new reading of what was sealed.
+        """Update the reading with all events sealed since the last evaluation.
 
-        `withheld` are the ages, in seconds, of events that are proven not to have been delivered yet: they count in the
-        rolling windows of this reading, and again, for good, when they arrive. `overloaded` says that since the last
-        evaluation we could not keep up: then no window is blamed. `creators` date what was created, if they are known.
+        `withheld` are the ages, in seconds, of events that are proven to be undelivered: they count in the rolling
+        windows of this reading only, and permanently when they arrive. `overloaded` means that this process was late
+        since the last evaluation: windows then have no data. `creators` date the creations, if their clocks are known.
         """
         overdue, _ = self._take_before(now - PROVISIONAL_SECONDS)
         self.unmeasured(UNSEALED, len(overdue))
@@ -146,7 +147,7 @@ class Track:
         self._reading = self._read()
 
     def reading(self) -> TrackReading:
-        """What the last evaluation found."""
+        """Return the reading of the last evaluation."""
         return self._reading
 
     def _take_before(self, time: float) -> tuple[FloatArray, IntArray]:
@@ -161,13 +162,13 @@ class Track:
         received, lower, upper, proven = received[known], bounds.lower[known], bounds.upper[known], bounds.proven[known]
         self._unresolved += int(np.count_nonzero(upper < self._round_trip))
         self._verdicts.update(judge_events(upper, proven, self._objective.threshold))
-        # All of a span are of the same block and of the same window.
+        # All events of a span belong to the same block and the same window.
         for span in runs(self._distribution.blocks.numbers(received), self._windows.periods.numbers(received)):
             counted = tally(self._bins, lower[span], upper[span], proven[span])
             self._slots.append((float(received[span.start]), counted))
 
-    def _divide(self, received: FloatArray, revisions: IntArray, latency: Bounds, cache: Cache) -> None:
-        """Counts what the events took to the apiserver's cache and from there."""
+    def _divide(self, received: FloatArray, revisions: IntArray, latency: Bounds, cache: CacheAges) -> None:
+        """Count the hops from the storage to the apiserver's cache, and from there to the client."""
         located = cache.locate(revisions, received)
         round_trip = max(self._round_trip, cache.median_round_trip)
         for hop, part in ((Hop.STORAGE_TO_CACHE, storage_to_cache), (Hop.CACHE_TO_CLIENT, cache_to_client)):

@@ -1,1 +1,1 @@
-"""What runs: streams, tickers, their supervisor."""
+"""Watches, ticks, audits and probes while they run, and the tasks that run them."""

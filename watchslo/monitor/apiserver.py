@@ -1,4 +1,4 @@
-"""One apiserver as the monitor knows it: how to ask it, what its wall clock says, and what it did."""
+"""One apiserver: its client, what is known of it, and the totals of all its watches."""
 
 import time
 from collections import Counter
@@ -6,67 +6,74 @@ from collections import Counter
 import structlog
 
 from watchslo.clock.offset import ClockOffset, Dating
-from watchslo.kube.access import Address, Connection
 from watchslo.kube.client import Client
+from watchslo.kube.credentials import Address, CredentialSource
 from watchslo.kube.discovery import unproven_storage
 from watchslo.kube.limiter import Limiter
-from watchslo.latency.compared import Comparison
 from watchslo.model import Interval
 from watchslo.monitor.counters import Durations
-from watchslo.snapshot import ApiserverReading
-from watchslo.watch.audit import Verdict
+from watchslo.snapshot import TimeTravelReading
+from watchslo.watch.audit import AuditResult
 from watchslo.watch.closes import Closes
 from watchslo.watch.strategy import StreamedLists
 
 
 class Apiserver:
-    """`name` is the label `apiserver`; without an `address` it is whoever answers at that of the credentials.
+    """One apiserver, or all apiservers behind one address.
 
-    `unproven` says why its revisions need not be etcd's, or is None. `peers` is how many apiservers the address stands
-    for, where that is known; `mixed` that it may be several, by what is known of all addresses. `closes` finds out why
-    watches were closed; `open_streams` are the numbers of the streams whose watch is open.
+    `name` is the value of the label `apiserver`. Without an `address` requests go to that of the credentials.
+    `unproven` says why its revisions may not come from etcd, or is None. `peers` is the number of apiservers behind the
+    address, if known; `mixed` says that the number is uncertain. `closes` finds out why watches were closed.
     """
 
-    def __init__(self, name: str, connection: Connection, limiter: Limiter, address: Address | None = None) -> None:
+    def __init__(
+        self, name: str, credentials: CredentialSource, limiter: Limiter, address: Address | None = None
+    ) -> None:
         self.name = name
-        self.client = Client(connection, limiter, self._observe_date, name=name, address=address)
+        self.client = Client(credentials, limiter, self._observe_date, name=name, address=address)
         self.durations = Durations()
         self.version: str | None = None
         self.unproven: str | None = None
         self.peers: int | None = None
         self.mixed = False
-        self.time_travel = 0
-        self.time_travel_revisions = 0
-        self.time_travel_seconds = 0.0
-        self.audits: Counter[str] = Counter(dict.fromkeys(Verdict, 0))
+        self.time_travel = TimeTravelReading()
+        self.audits: Counter[str] = Counter(dict.fromkeys(AuditResult, 0))
         self.streamed_lists = StreamedLists()
         self.closes = Closes()
-        self.open_streams: set[int] = set()
+        self._open_watches: set[int] = set()
         self._offset = ClockOffset()
         self._log = structlog.get_logger()
 
     async def open(self) -> None:
-        """To be awaited on the loop, before it is asked anything."""
+        """Open the client; await this on the loop before the first request."""
         await self.client.__aenter__()
 
     async def close(self) -> None:
-        """Closes all connections."""
+        """Close all connections."""
         await self.client.__aexit__(None, None, None)
 
     def recognise(self, version: str, storage: str) -> None:
-        """Takes in its version, and draws conclusions; `storage` is what the configuration says of it."""
+        """Take in the version and what follows from it; `storage` is the configured kind of storage."""
         unproven = unproven_storage(version, storage)
         if unproven != self.unproven:
             self._log.warning("storage_unproven", apiserver=self.name, why=unproven)
         self.version, self.unproven = version, unproven
         self.streamed_lists.observe_version(version)
 
+    def count_audit(self, result: AuditResult) -> None:
+        self.audits[result] += 1
+
     def _observe_date(self, date: float, sent: float, answered: float) -> None:
         self._offset.observe(date, sent, answered, answered)
 
     @property
+    def offset_steps(self) -> int:
+        """How often its wall clock was set."""
+        return self._offset.steps
+
+    @property
     def offset(self) -> Interval | None:
-        """By how much its wall clock is ahead of ours; unknown where several answer, each by a clock of its own."""
+        """How far its wall clock is ahead of ours, in seconds; None if several apiservers may answer."""
         now = time.monotonic()
         bounds = self._offset.bounds(now) if self.peers in (1, None) and not self.mixed else None
         ours = time.time() - now
@@ -74,32 +81,26 @@ class Apiserver:
 
     @property
     def dating(self) -> Dating | None:
-        """What its wall clock's instants are on our monotonic one, which nobody sets; unknown where several answer."""
+        """Converts its creation timestamps to our monotonic clock; None if several apiservers may answer."""
         return self._offset.dating(time.monotonic()) if self.peers == 1 else None
 
     def travelled(self, back: int, age: float) -> None:
-        """An answer was from the past: so many revisions before what had been seen, and at least so old, in seconds."""
-        self.time_travel += 1
-        self.time_travel_revisions += back
-        self.time_travel_seconds += age
+        """Count an answer from the past: `back` revisions behind what had been seen, at least `age` seconds old."""
+        totals = self.time_travel
+        self.time_travel = TimeTravelReading(totals.count + 1, totals.revisions + back, totals.seconds + age)
 
-    def reading(self, comparison: Comparison | None, *, watched: bool) -> ApiserverReading:
-        return ApiserverReading(
-            name=self.name,
-            version=self.version,
-            watched=watched,
-            peers=self.peers,
-            unproven=self.unproven,
-            offset=self.offset,
-            offset_steps=self._offset.steps,
-            time_travel=self.time_travel,
-            time_travel_revisions=self.time_travel_revisions,
-            time_travel_seconds=self.time_travel_seconds,
-            combined=comparison.combined if comparison else None,
-            alone=comparison.alone if comparison else None,
-            requests=dict(self.client.requests),
-            audits=dict(self.audits),
-            list_duration={name: lists.reading() for name, lists in self.durations.lists.items()},
-            watch_open=self.durations.opens.reading(),
-            watch_duration=self.durations.lives.reading(),
-        )
+    def set_peers(self, peers: int | None, *, mixed: bool = False) -> None:
+        """Note how many apiservers answer at this address; None if that is not known."""
+        self.peers, self.mixed = peers, mixed
+
+    @property
+    def open_watches(self) -> int:
+        """How many watches are open."""
+        return len(self._open_watches)
+
+    def watch_opened(self, number: int) -> None:
+        self._open_watches.add(number)
+
+    def watch_ended(self, number: int) -> None:
+        """Note that a watch is not open any more; it may be called again for the same watch."""
+        self._open_watches.discard(number)

@@ -1,9 +1,10 @@
-"""What is counted of streams: the facts of their machines, added up."""
+"""Totals of watches: the facts that their machines report, added up."""
 
 from collections import Counter
 from collections.abc import Iterable
 
 from watchslo.latency.histogram import DurationHistogram
+from watchslo.snapshot import DurationReading, ListReading
 from watchslo.watch.failure import Phase
 from watchslo.watch.messages import (
     BookmarkSeen,
@@ -28,13 +29,13 @@ LIFETIME_EDGES = (1.0, 10.0, 30.0, 60.0, 120.0, 300.0, 450.0, 600.0, 900.0)
 
 
 class Counters:
-    """Totals of one stream since it was configured; `relists` and `expired` begin with what its strategy can meet."""
+    """Totals of one watch since it was configured; `relists` and `expired` contain a zero for each possible kind."""
 
     def __init__(self, strategy: Strategy) -> None:
         self.events = Counter({"ADDED": 0, "MODIFIED": 0, "DELETED": 0, "ERROR": 0})
         reasons = (reason for reason in RelistReason if reason is not RelistReason.DOMAIN_RESET)
         self.relists: Counter[str] = Counter(dict.fromkeys(reasons, 0))
-        lists = bool(strategy.paged or strategy.instead)
+        lists = bool(strategy.paged or strategy.fallback)
         self.expired: Counter[str] = Counter({phase: 0 for phase in Phase if lists or phase is not Phase.LIST})
         self.closed: Counter[tuple[str, str]] = Counter()
         self.bytes = 0
@@ -48,6 +49,18 @@ class Counters:
         self.gap_revisions = 0
         self.gap_seconds = 0.0
         self.unseen = Counter({"changed": 0, "created": 0, "deleted": 0})
+
+    def lists(self) -> ListReading:
+        """Return the totals of the lists."""
+        return ListReading(
+            relists=dict(self.relists),
+            expired=dict(self.expired),
+            items=self.list_items,
+            bytes=self.list_bytes,
+            pages=self.list_pages,
+            fallbacks=self.list_fallbacks,
+            initial_events=self.initial_events,
+        )
 
     def add(self, fact: Fact) -> None:
         match fact:
@@ -86,12 +99,17 @@ class Counters:
 
 
 class Durations:
-    """What starting over costs: lists by strategy, openings of watches, and how long watches live; in seconds."""
+    """Histograms, in seconds: lists by strategy, the opening of watches, and how long watches stayed open."""
 
     def __init__(self, strategies: Iterable[str] = STRATEGIES) -> None:
         self.lists = {strategy: DurationHistogram(REQUEST_EDGES) for strategy in strategies}
         self.opens = DurationHistogram(REQUEST_EDGES)
         self.lives = DurationHistogram(LIFETIME_EDGES)
+
+    def reading(self) -> DurationReading:
+        """Return all histograms, lists by strategy."""
+        lists = {name: histogram.reading() for name, histogram in self.lists.items()}
+        return DurationReading(lists, self.opens.reading(), self.lives.reading())
 
     def add(self, fact: Fact) -> None:
         match fact:

@@ -1,18 +1,15 @@
-"""A machine at work: its requests are sent, what comes of them is told to it, and its alarm goes off in time."""
+"""Runs a watch machine: sends the requests it asks for, feeds it their results, and wakes it in time."""
 
 import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from watchslo.kube.client import Client, Page, Selectors
-from watchslo.kube.client import Stream as Connection
+from watchslo.kube.client import Client, Page, Selectors, WatchResponse
 from watchslo.kube.representation import Representation
 from watchslo.model import Resource
 from watchslo.snapshot import TransportReading
-from watchslo.watch.decode import decode
 from watchslo.watch.failure import ENDED, Action, Failure, Reason, because
-from watchslo.watch.lines import LineSplitter, LineTooLong
 from watchslo.watch.machine import Machine
 from watchslo.watch.messages import (
     Batch,
@@ -37,8 +34,8 @@ from watchslo.watch.messages import (
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What is watched: a resource, in one namespace or in all, by selectors. No line is longer than so many bytes."""
+class WatchTarget:
+    """What is watched: a resource, in one namespace or in all, by selectors; `longest_line` is in bytes."""
 
     resource: Resource
     namespace: str | None
@@ -47,17 +44,17 @@ class Question:
 
 
 class Driver:
-    """Drives `machine` against the apiserver of `client`.
+    """Runs `machine` against the apiserver of `client`.
 
-    `emit` is given its live events, `note` its facts, `heard` the size of every chunk. `representation` becomes simpler
-    where the apiserver does not know it.
+    `emit` receives its live events, `note` its facts, `heard` the size of every chunk in bytes. `representation` falls
+    back to a simpler one if the apiserver does not support it.
     """
 
     def __init__(
         self,
         machine: Machine,
         client: Client,
-        question: Question,
+        target: WatchTarget,
         representation: Representation,
         *,
         emit: Callable[[Batch], None],
@@ -67,18 +64,18 @@ class Driver:
         self.machine = machine
         self.representation = representation
         self._client = client
-        self._question = question
+        self._target = target
         self._emit = emit
         self._note = note
         self._heard = heard
         self._requests: dict[int, asyncio.Task[None]] = {}
-        self._connection: Connection | None = None
+        self._response: WatchResponse | None = None
         self._wake_at: float | None = None
         self._alarm = asyncio.Event()
         self._halted = asyncio.Event()
 
     async def run(self) -> None:
-        """Works until halted; raises what `emit`, `note` and `heard` raise."""
+        """Run until halted; raise what `emit`, `note` and `heard` raise."""
         async with asyncio.TaskGroup() as self._tasks:
             alarm = self._tasks.create_task(self._keep_time())
             self.feed(Begin())
@@ -86,22 +83,22 @@ class Driver:
             alarm.cancel()
 
     def halt(self, reason: Reason) -> None:
-        """Ends all requests; `run` returns."""
+        """Cancel all requests; `run` returns."""
         self.feed(Halt(reason))
         self._halted.set()
 
     def feed(self, happened: Input) -> None:
-        """Tells the machine, and does what it says."""
+        """Feed the machine an input and carry out its outputs."""
         for output in self.machine.receive(happened, time.monotonic()):
-            self._obey(output)
+            self._execute(output)
 
     def transport(self) -> TransportReading | None:
-        """What the kernel knows of the watch's connection, while one is open."""
-        return self._connection.transport() if self._connection else None
+        """Return what the kernel knows of the connection of the open watch; None if none is open."""
+        return self._response.transport() if self._response else None
 
-    def _obey(self, output: Output) -> None:
+    def _execute(self, output: Output) -> None:
         match output:
-            case Emit():  # most often by far: a pattern that looks into it would cost more than all the rest
+            case Emit():  # the most frequent output: a pattern that unpacks it would cost more than the rest
                 self._emit(output.batch)
             case Note(fact):
                 self._note(fact)
@@ -116,7 +113,7 @@ class Driver:
                 self._alarm.set()
 
     async def _keep_time(self) -> None:
-        """Tells the machine when the time of its last `WakeAt` has come."""
+        """Wake the machine at the time of its last `WakeAt`."""
         while True:
             wait = None if self._wake_at is None else self._wake_at - time.monotonic()
             try:
@@ -128,11 +125,11 @@ class Driver:
                 self.feed(Woken())
 
     async def _list(self, op: int, request: ListRequest) -> None:
-        question = self._question
+        target = self._target
         answer = await self._client.list_page(
-            question.resource,
-            question.namespace,
-            question.selectors,
+            target.resource,
+            target.namespace,
+            target.selectors,
             request,
             self.representation,
             with_objects=self.machine.inventory is not None,
@@ -144,34 +141,29 @@ class Driver:
                 self._end(op, Closed(op, failure))
 
     async def _watch(self, op: int, request: WatchRequest) -> None:
-        question = self._question
+        target = self._target
         async with self._client.watch(
-            question.resource, question.namespace, question.selectors, request, self.representation
+            target.resource, target.namespace, target.selectors, request, self.representation
         ) as opened:
             if isinstance(opened, Failure):
                 failure = opened
             else:
                 self.feed(Opened(op))
-                self._connection = opened
+                self._response = opened
                 try:
                     failure = await self._follow(op, opened)
                 finally:
-                    self._connection = None
+                    self._response = None
         self._end(op, Closed(op, failure))
 
-    async def _follow(self, op: int, connection: Connection) -> Failure:
-        """Passes on what an open watch brings, and returns why it ended."""
-        lines = LineSplitter(self._question.longest_line)
-        while not isinstance(arrived := await connection.read(), Failure):
-            received, chunk = arrived
-            self._heard(len(chunk))
-            try:
-                block = lines.feed(chunk)
-            except LineTooLong:
-                return because(Reason.OVERSIZE)
-            if block:
-                self.feed(Received(op, decode(block), received, len(chunk)))
-        return because(Reason.EARLY_EOF) if arrived is ENDED and lines.partial else arrived
+    async def _follow(self, op: int, response: WatchResponse) -> Failure:
+        """Pass on what an open watch brings, and return why it ended."""
+        arrivals = response.frames(self._target.longest_line)
+        async for received, size, frames in arrivals:
+            self._heard(size)
+            if frames is not None:
+                self.feed(Received(op, frames, received, size))
+        return because(Reason.EARLY_EOF) if arrivals.failure is ENDED and arrivals.is_cut else arrivals.failure
 
     def _end(self, op: int, happened: Listed | Closed) -> None:
         self._requests.pop(op, None)

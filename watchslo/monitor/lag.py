@@ -1,7 +1,7 @@
-"""The monitor's own lag: what arrives while this process is late says nothing about the apiserver.
+"""The lag of this process: events that arrive while it is late say nothing about the apiserver.
 
-A heartbeat notes when the event loop last ran. After a late one the sockets hold a backlog that is read with stamps too
-late, so suspicion ends only when the loop is on time *and* has idle time again.
+A heartbeat notes when the event loop last ran. After a late heartbeat the sockets hold a backlog, whose events get
+timestamps that are too late. So arrivals stay tainted until the loop is on time *and* has idle time again.
 """
 
 import asyncio
@@ -13,12 +13,12 @@ from watchslo.snapshot import HistogramReading
 BEAT_SECONDS = 0.05
 LATE_SECONDS = 0.15
 SATURATED_SHARE = 0.9  # of one core, between two heartbeats: the loop has no idle time left
-SATURATED_BEATS = 10  # so many in a row are no burst any more: what arrives then waits in the sockets
+SATURATED_BEATS = 10  # so many in a row are more than a burst: arrivals then wait in the sockets
 LAG_EDGES = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.5, 1.0, 5.0)
 
 
 class Lag:
-    """Judges arrivals by the heartbeats around them; times are monotonic seconds, `cpu` is the thread's CPU seconds."""
+    """Decides which arrivals are tainted; times are monotonic, `cpu` is the CPU time of the thread, all in seconds."""
 
     def __init__(self, now: float, cpu: float) -> None:
         self._last = now
@@ -33,11 +33,11 @@ class Lag:
         return self._last
 
     def resume(self, now: float, cpu: float) -> None:
-        """The heartbeat begins: the time before it says nothing."""
+        """Start the heartbeat; the time before it is not judged."""
         self._last, self._cpu = now, cpu
 
     def beat(self, now: float, cpu: float) -> None:
-        """One heartbeat, due `BEAT_SECONDS` after the previous one."""
+        """Take in one heartbeat, due `BEAT_SECONDS` after the previous one."""
         gap = now - self._last
         saturated = cpu - self._cpu > SATURATED_SHARE * gap
         self._saturated_beats = self._saturated_beats + 1 if saturated else 0
@@ -49,7 +49,7 @@ class Lag:
         self._last, self._cpu = now, cpu
 
     def tainted(self, received: float) -> bool:
-        """Whether an arrival at `received` may have waited for this process."""
+        """Return True if an arrival at `received` may have waited for this process."""
         return self._behind or received - self._last > LATE_SECONDS
 
     def reading(self) -> HistogramReading:
@@ -57,7 +57,7 @@ class Lag:
 
 
 async def keep_beating(lag: Lag) -> None:
-    """Beats until cancelled."""
+    """Send heartbeats until cancelled."""
     lag.resume(time.monotonic(), time.thread_time())
     while True:
         await asyncio.sleep(BEAT_SECONDS)

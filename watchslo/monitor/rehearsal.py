@@ -1,6 +1,6 @@
-"""One rehearsal: an informer starts by one strategy, and all that it costs is counted until it is synced.
+"""One rehearsal: starts an informer by one strategy and counts what that costs until it is synced.
 
-Beside it stands the headroom: how long an informer may be away before it would have to start again.
+It also measures the headroom: how long an informer may be disconnected before it has to start again.
 """
 
 import asyncio
@@ -16,10 +16,10 @@ from watchslo.clock.revision import RevisionClock
 from watchslo.kube.client import Client, Selectors
 from watchslo.kube.representation import Representation
 from watchslo.model import Interval, Reading, Resource
-from watchslo.monitor.driver import Driver, Question
-from watchslo.monitor.historian import Found, find_oldest
+from watchslo.monitor.driver import Driver, WatchTarget
+from watchslo.monitor.headroom_prober import Found, find_oldest
 from watchslo.watch.failure import Action, Failure, Phase, Reason, because
-from watchslo.watch.machine import Machine, State
+from watchslo.watch.machine import Machine
 from watchslo.watch.messages import (
     Batch,
     Expired,
@@ -35,22 +35,23 @@ from watchslo.watch.messages import (
     WatchOpened,
 )
 from watchslo.watch.strategy import PAGE_SIZE, Strategy
+from watchslo.watch.transitions import State
 
-SETTLE_SECONDS = 1.0  # that the watch must stay open: its 410 comes up to 4 ms after its headers
-PATIENCE_SECONDS = 300.0  # etcd is compacted every five minutes: no list that takes longer has a revision left
-TRIES = 3  # of what fails: lists are dear, and what fails three times is nothing for informers
+SETTLE_SECONDS = 1.0  # for which the watch must stay open: a 410 comes up to 4 ms after the headers
+PATIENCE_SECONDS = 300.0  # etcd is compacted every five minutes: the revision of a longer list has expired
+TRIES = 3  # of failing requests: lists are expensive, and an informer would not work either
 LONGEST_LINE = 64 * 2**20
-ANY_NAMESPACE = "default"  # of a cache that holds them all
+ANY_NAMESPACE = "default"  # one cache holds all namespaces
 
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """What one start of an informer cost. Synced means: all objects are known, and a watch is open from there on.
+    """What one start of an informer cost. Synced means: all objects are known, and a watch is open from that revision.
 
-    `by` is the strategy that brought the list in the end: another one may have to stand in. `synced` is the seconds
-    until then, with all waits after failures; None if it did not come to that, and `failure` says why. Until then,
-    `size` bytes came from lists and watches and `events` arrived live; of these, at most `waiting` bytes had to wait
-    for the list. `expired` counts 410s: of lists, and of watches from a list's revision.
+    `by` is the strategy that completed the list, which may be a fallback. `synced` is the seconds until then, including
+    waits after failures; None if it was never synced, and `failure` says why. Until then lists and watches sent `size`
+    bytes, and `events` arrived live; of these, at most `waiting` bytes had to wait for the list. `expired` counts 410s:
+    of lists, and of watches from a list's revision.
     """
 
     strategy: str
@@ -74,7 +75,7 @@ class Rehearsal:
 
     @property
     def hopeless(self) -> bool:
-        """Whether the cluster must change before this can be rehearsed."""
+        """Whether no rehearsal can work before the permissions or the credentials change."""
         return self.failure is not None and self.failure.action in _HOPELESS
 
 
@@ -84,10 +85,10 @@ _HOPELESS = (Action.WAIT, Action.REAUTHENTICATE)
 async def rehearse_once(
     strategy: Strategy, client: Client, resource: Resource, namespace: str | None, random: Callable[[], float]
 ) -> Rehearsal:
-    """Starts an informer of whole objects, as plain JSON, and ends it once it has been synced for a moment."""
+    """Start an informer of whole objects, as plain JSON, and end it once it has been synced for a second."""
     run = _Run(strategy, random)
-    question = Question(resource, namespace, Selectors(), LONGEST_LINE)
-    driver = Driver(run.machine, client, question, Representation.PLAIN, emit=run.emit, note=run.note, heard=run.hear)
+    target = WatchTarget(resource, namespace, Selectors(), LONGEST_LINE)
+    driver = Driver(run.machine, client, target, Representation.PLAIN, emit=run.emit, note=run.note, heard=run.hear)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(driver.run())
         await run.until_over()
@@ -96,8 +97,8 @@ async def rehearse_once(
     return rehearsal
 
 
-class _Tapped(Machine):
-    """A machine that counts what it asks for, and what lists bring."""
+class _CountingMachine(Machine):
+    """A machine that counts the requests it asks for, and the pages, objects and bytes of lists."""
 
     requests = pages = items = list_bytes = 0
 
@@ -111,11 +112,30 @@ class _Tapped(Machine):
         return outputs
 
 
+class _Traffic:
+    """Bytes that watches have sent: `total`, and the most that had to wait for a list at one time."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.waiting = 0
+        self._held = 0  # while the list is not complete
+
+    def add(self, size: int, *, must_wait: bool) -> None:
+        self.total += size
+        if must_wait:
+            self._held += size
+            self.waiting = max(self.waiting, self._held)
+
+    def release(self) -> None:
+        """Note that a new list begins."""
+        self._held = 0
+
+
 class _Run:
-    """What is known of a rehearsal under way."""
+    """The state of one rehearsal while it runs."""
 
     def __init__(self, strategy: Strategy, random: Callable[[], float]) -> None:
-        self.machine = _Tapped(strategy, PAGE_SIZE, random)
+        self.machine = _CountingMachine(strategy, PAGE_SIZE, random)
         self._over = asyncio.Event()
         self._began = time.monotonic()
         self._list: ListDone | None = None
@@ -128,12 +148,10 @@ class _Run:
         self._throttled = 0
         self._fell_back = False
         self._events = 0
-        self._heard = 0
-        self._held = 0  # of what was heard, while the list is not complete
-        self._waiting = 0
+        self._traffic = _Traffic()
 
     async def until_over(self) -> None:
-        """Returns when it is synced and stays so, when it is in vain, or when patience ends."""
+        """Return when the informer is synced and stays so, has failed, or has taken too long."""
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await self._over.wait()
@@ -143,7 +161,7 @@ class _Run:
                 because(Reason.TIMEOUT), message=f"It was not synced after {PATIENCE_SECONDS:.0f} s."
             )
 
-    # What the driver tells
+    # What the driver reports
 
     def emit(self, batch: Batch) -> None:
         if self._synced is None:
@@ -152,10 +170,7 @@ class _Run:
     def hear(self, size: int) -> None:
         if self._synced is not None:
             return
-        self._heard += size
-        if self.machine.pages and self._list is None:
-            self._held += size
-            self._waiting = max(self._waiting, self._held)
+        self._traffic.add(size, must_wait=bool(self.machine.pages) and self._list is None)
 
     def note(self, fact: Fact) -> None:
         match fact:
@@ -169,16 +184,16 @@ class _Run:
                 self._fail(failure)
             case Expired(phase):
                 self._list = None
-                self._held = 0
+                self._traffic.release()
                 self._expired[phase] += 1
             case FellBack():
                 self._fell_back = True
-                self._failures = 0  # this was an answer
+                self._failures = 0  # the apiserver has answered
             case _:
                 pass
 
     def _settle(self) -> None:
-        """It is synced, if nothing follows at once."""
+        """Note that the informer is synced; the rehearsal is over if no failure follows soon."""
         if self._list is None or self.machine.state is not State.WATCHING:
             return
         self._synced = time.monotonic() - self._began
@@ -206,9 +221,9 @@ class _Run:
             requests=machine.requests,
             pages=machine.pages,
             objects=self._objects,
-            size=machine.list_bytes + self._heard,
+            size=machine.list_bytes + self._traffic.total,
             events=self._events,
-            waiting=self._waiting,
+            waiting=self._traffic.waiting,
             throttled=self._throttled,
             expired_lists=self._expired[Phase.LIST],
             expired_watches=self._expired.total() - self._expired[Phase.LIST],
@@ -217,16 +232,16 @@ class _Run:
         )
 
 
-# How long one may be away
+# Headroom
 
 
 @dataclass(frozen=True, slots=True)
 class Headroom:
     """How far back a watch of a resource may begin: `oldest` is `revisions` behind the newest one.
 
-    `seconds` is how long ago that was, of which the reads between rehearsals prove a part; `about` reckons the rest by
-    the pace of the changes meanwhile, and is None where there were none. `complete` says that nothing was dropped
-    meanwhile: one may be away for longer than this.
+    `seconds` is how long ago `oldest` was committed, as proven by the reads between rehearsals. `about` is an estimate
+    by the rate of changes during the rehearsals; None if there were none. `complete` says that nothing was dropped
+    during the rehearsals: a client may be disconnected for longer than this.
     """
 
     oldest: int
@@ -236,8 +251,8 @@ class Headroom:
     complete: bool
 
 
-class Chronicle:
-    """Finds out the headroom of one resource: what is remembered before the rehearsals, and what after them."""
+class RehearsalRecord:
+    """Measures the headroom of one resource: the oldest revision before the rehearsals and after them."""
 
     def __init__(self, client: Client, resource: Resource, namespace: str | None) -> None:
         self._client = client
@@ -252,14 +267,14 @@ class Chronicle:
         self._begun = await self._find()
 
     async def note(self) -> None:
-        """Reads the revision of this moment."""
+        """Read and keep the current revision."""
         reading = await self._client.read_nothing(self._resource, self._namespace, "tick")
         if isinstance(reading, Reading):
             self._readings.append(reading)
             self._clock.tick(reading)
 
     async def end(self) -> Headroom | None:
-        """None where nobody knows, and of what is not cached: that depends on when etcd is compacted."""
+        """Return the headroom; None if it is unknown, or the resource is not cached and etcd's compaction decides."""
         await self.note()
         found = await self._find()
         if found is None:
@@ -282,28 +297,28 @@ class Chronicle:
         written = last.revision - first.revision
         if written <= 0:
             return None
-        reckoned = found.revisions * (last.sent - first.sent) / written
-        return min(max(reckoned, proven.lower), proven.upper)
+        estimated = found.revisions * (last.sent - first.sent) / written
+        return min(max(estimated, proven.lower), proven.upper)
 
 
 async def _at_once() -> None:
-    """A rehearsal keeps to no budget: informers do not."""
+    """Do not wait: a rehearsal has no budget, as informers have none."""
 
 
-# How many objects there are
+# Objects
 
 
-class _Metadata(msgspec.Struct, rename="camel"):
+class _RehearsalMetadata(msgspec.Struct, rename="camel"):
     remaining_item_count: int | None = None
 
 
 class _Census(msgspec.Struct):
-    metadata: _Metadata
+    metadata: _RehearsalMetadata
     items: list[msgspec.Raw] | None = None  # Go writes an empty one as null
 
 
 async def count_objects(client: Client, resource: Resource, namespace: str | None) -> int | Failure:
-    """The objects of a collection, by a list of one: the apiserver says how many remain, where nothing is selected."""
+    """Return the number of objects by a list of one: without selectors the apiserver says how many remain."""
     body = await client.document(f"{resource.path(namespace)}?limit=1", Representation.METADATA.accept_list)
     if isinstance(body, Failure):
         return body

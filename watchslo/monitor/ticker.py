@@ -1,6 +1,6 @@
-"""The ticks of one revision clock: consistent reads of nothing, about twice a second, at irregular times.
+"""The ticks of one revision clock through one apiserver: consistent reads of nothing, about twice a second.
 
-Writers are periodic too, so the gaps are random; a slow answer does not hold up the next tick, and a server in distress
+The gaps are random, because writers are periodic too. A slow answer does not delay the next tick; an overloaded server
 is asked less often.
 """
 
@@ -12,18 +12,18 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from watchslo.latency.histogram import DurationHistogram
 from watchslo.model import Reading, Resource
-from watchslo.monitor.trouble import Trouble
+from watchslo.monitor.failure_log import FailureLog
 from watchslo.watch.failure import Action, Failure
 
-SLOW_SECONDS = 1.0  # after this long without an answer the next tick goes out, by another connection
+SLOW_SECONDS = 1.0  # after this long without an answer the next tick is sent, on another connection
 SLOWEST_SECONDS = 10.0
-LEAST_SLOWDOWN = 4.0  # also of ticks that are slow already: then there are many who tick
-AT_ONCE = 6  # more have no answer only where credentials or our own queue hold them up
+LEAST_SLOWDOWN = 4.0  # also if ticks are rare: then thousands of daemons may tick
+AT_ONCE = 6  # more are unanswered only if credentials or our own request queue block them
 ROUND_TRIP_EDGES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 
 class Pace:
-    """How long until the next tick: a random gap around `interval()`, doubling while ticks fail."""
+    """How long until the next tick: a random gap around `interval()`, which doubles while ticks fail."""
 
     def __init__(self, interval: Callable[[], float], random: Callable[[], float]) -> None:
         self._interval = interval
@@ -43,15 +43,15 @@ class Pace:
         self._not_before = now + (retry_after or 0.0)
 
     def gap(self, now: float) -> float:
-        """Seconds until the next tick, jittered by half of the interval to either side."""
+        """Return the seconds until the next tick, jittered by half of the interval to either side."""
         return max(self._interval() * self._slowdown * (0.5 + self._random()), self._not_before - now)
 
 
 class Ticker:
-    """Reads nothing again and again through one apiserver, and hands each reading to `arrived` on the loop.
+    """Reads nothing, repeatedly, through one apiserver, and passes each reading to `arrived` on the loop.
 
-    `resources` are those it ticks on, `answered` is when a tick was last answered, in monotonic seconds, and `trouble`
-    what is wrong while ticks fail.
+    `resources` are those it ticks on, `answered` is when a tick was last answered (monotonic seconds), `failures` what
+    is wrong while ticks fail.
     """
 
     def __init__(
@@ -59,11 +59,11 @@ class Ticker:
         read: Callable[[Resource], Awaitable[Reading | Failure]],
         arrived: Callable[[Reading], None],
         pace: Pace,
-        trouble: Trouble,
+        failures: FailureLog,
     ) -> None:
         self.resources: tuple[Resource, ...] = ()
         self.answered: float | None = None
-        self.trouble = trouble
+        self.failures = failures
         self.results = Counter(ok=0, slow=0, failed=0)
         self.round_trips = DurationHistogram(ROUND_TRIP_EDGES)
         self._read = read
@@ -72,11 +72,11 @@ class Ticker:
         self._stopped = False
 
     def stop(self) -> None:
-        """Ends with the tick that is under way."""
+        """Make `run` return after the current tick."""
         self._stopped = True
 
     async def run(self, resources: Sequence[Resource]) -> None:
-        """Ticks on these in turn until told to stop, or until one of them can be read no more."""
+        """Tick on these in turn until `stop` is called, or until one of them may not be read."""
         self.resources = tuple(resources)
         self._stopped = False
         room = asyncio.Semaphore(AT_ONCE)
@@ -97,11 +97,11 @@ class Ticker:
                 self.answered = reading.answered
                 self.results["ok" if reading.round_trip < SLOW_SECONDS else "slow"] += 1
                 self.round_trips.observe(reading.round_trip)
-                self.trouble.over()
+                self.failures.resolve()
                 self._pace.answered()
                 self._arrived(reading)
             case failure:
                 self.results["failed"] += 1
-                self.trouble.happened("tick_failed", failure, on=resource.key)
+                self.failures.record("tick_failed", failure, on=resource.key)
                 self._pace.failed(failure.retry_after, time.monotonic())
                 self._stopped = self._stopped or failure.action is Action.WAIT

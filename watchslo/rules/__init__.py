@@ -1,1 +1,1 @@
-"""What a Prometheus is to record and to alert on, from the objectives of a configuration. All of it is plain data."""
+"""Prometheus recording rules and alerts for the objectives of a configuration, as plain data."""

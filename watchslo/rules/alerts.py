@@ -1,18 +1,21 @@
-"""Alerts: each is about an apiserver, or about watchslo itself, and names the worst watch in its annotations.
+"""Alerts about apiservers and about watchslo itself; the annotations name the worst watch or instance.
 
-What a single instance sees alone is about that instance. So what is said of an apiserver needs more than half of the
-instances that watch there, unless one of them can prove it. With `metrics: proven` each of them can, and alerts on what
-such instances do not expose are left out.
+A problem that only one instance sees may be its own. So an alert about an apiserver needs more than half of the
+instances that watch there, unless one instance can prove the problem. With `metrics: proven` every instance can; alerts
+on metrics that such instances do not expose are left out.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from watchslo.config import Config, ObjectiveConfig, format_duration
+from watchslo.config.model import Config, ObjectiveConfig
+from watchslo.config.values import format_duration
 from watchslo.rules import names
-from watchslo.rules.options import Options
+from watchslo.rules.alert_builder import AlertBuilder
 from watchslo.rules.promql import by, joined, number, select
-from watchslo.rules.watches import Share, either, shares
+from watchslo.rules.rule import RuleDefinition, RuleGroup
+from watchslo.rules.settings import RuleSettings
+from watchslo.rules.watch_groups import WatchGroup, union_of_groups, watch_groups
 from watchslo.rules.windows import (
     DAY,
     FEWEST_LATE_EVENTS,
@@ -23,33 +26,30 @@ from watchslo.rules.windows import (
     RATE_SECONDS,
     RECORDED_EVERY,
     SLOWLY_RECORDED_EVERY,
-    Group,
-    Pair,
-    Rule,
+    WindowPair,
 )
-from watchslo.rules.writer import Writer
 
 CRITICAL, WARNING = "critical", "warning"
 EVENTS, MINUTES, DELIVERY, MONITOR = "watch-latency-events", "watch-latency-minutes", "watch-delivery", "watchslo"
 
-LAST_WINDOWS = 15  # that an alert on windows looks at
+LAST_WINDOWS = 15  # how many windows an alert on windows reads
 BAD_WINDOWS = 10
-HARDLY_ANY_WINDOWS = 0.1  # of them
+MIN_COVERAGE = 0.1  # below this share of judged windows, coverage is low
 STALLS, STALLS_SECONDS = 3, 30 * MINUTE
 RELISTS, RELISTS_SECONDS = 6, HOUR
 EXPIRIES, EXPIRIES_SECONDS = 4, 30 * MINUTE
-PROOF_SECONDS = 15 * MINUTE  # how long what is proven keeps an alert firing
+PROOF_SECONDS = 15 * MINUTE  # how long a proven event keeps an alert firing
 REFUSALS, REFUSALS_SECONDS = 3, 10 * MINUTE
-UNMEASURED_SHARE, UNMEASURED_EVENTS = 0.25, 30  # in five minutes: of a few events a share says nothing
-SOME_INSTANCES = 0.01  # of them: of thousands of nodes, some are always down, or short of CPU
+UNMEASURED_SHARE, UNMEASURED_EVENTS = 0.25, 30  # in five minutes: a share of fewer events is noise
+SOME_INSTANCES = 0.01  # share of instances: of thousands of nodes, some are always down or short of CPU
 TAINTED_SHARE, TAINTED_SECONDS = 0.05, 10 * MINUTE
-TICKS_SECONDS, FEWEST_TICKS = 2 * MINUTE, 20  # shared by all apiservers, of which there may be several
-SLOW_SHARE = 0.5  # of the threshold
+TICKS_SECONDS, FEWEST_TICKS = 2 * MINUTE, 20  # several apiservers share the ticks
+SLOW_SHARE = 0.5  # a tick is slow above this share of the threshold
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """An alert as it is written below: `wait` is its `for` in seconds, `also` are labels besides severity and slo."""
+    """An alert before `shrink` is applied: `wait` is its `for` in seconds, `labels` are added to severity and slo."""
 
     name: str
     severity: str
@@ -58,39 +58,39 @@ class Alert:
     wait: float
     summary: str
     description: str
-    also: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
 
-    def rule(self, options: Options) -> Rule:
-        return Rule(
+    def rule(self, settings: RuleSettings) -> RuleDefinition:
+        return RuleDefinition(
             self.name,
             self.expression,
-            options.wait(self.wait) if self.wait else "",
-            {"severity": self.severity, "slo": self.slo, **self.also},
+            settings.wait(self.wait) if self.wait else "",
+            {"severity": self.severity, "slo": self.slo, **self.labels},
             {
                 "summary": self.summary,
                 "description": self.description,
-                "runbook_url": f"{options.runbooks.rstrip('/')}/{self.name}.md",
+                "runbook_url": f"{settings.runbooks.rstrip('/')}/{self.name}.md",
             },
         )
 
 
-def alerting(config: Config, options: Options) -> tuple[Group, ...]:
-    """All alerts; those on days are evaluated as seldom as what they stand on."""
-    writer = Writer(options, names.levels(options))
-    pairs = tuple(pair for pair in PAIRS if _firing(config, pair))
-    hours = [_budget_burn(config, writer, pair) for pair in pairs if LENGTHS[pair.long] < DAY]
-    days = [_budget_burn(config, writer, pair) for pair in pairs if LENGTHS[pair.long] >= DAY]
+def alert_groups(config: Config, settings: RuleSettings) -> tuple[RuleGroup, ...]:
+    """Return all alerts; alerts on windows of days are evaluated as seldom as the rules that they use."""
+    builder = AlertBuilder(settings, names.label_levels(settings))
+    pairs = tuple(pair for pair in PAIRS if _groups_that_can_fire(config, pair))
+    hours = [_budget_burn(config, builder, pair) for pair in pairs if LENGTHS[pair.long] < DAY]
+    days = [_budget_burn(config, builder, pair) for pair in pairs if LENGTHS[pair.long] >= DAY]
     groups = (
-        ("watchslo-latency", RECORDED_EVERY, (*hours, *_minutes(config, writer))),
+        ("watchslo-latency", RECORDED_EVERY, (*hours, *_minutes(config, builder))),
         ("watchslo-latency-days", SLOWLY_RECORDED_EVERY, days),
-        ("watchslo-delivery", RECORDED_EVERY, _delivery(config, writer)),
-        ("watchslo-clock", RECORDED_EVERY, _clock(config, writer)),
-        ("watchslo-monitor", RECORDED_EVERY, _monitor(config, writer)),
+        ("watchslo-delivery", RECORDED_EVERY, _delivery(config, builder)),
+        ("watchslo-clock", RECORDED_EVERY, _clock(config, builder)),
+        ("watchslo-monitor", RECORDED_EVERY, _monitor(config, builder)),
     )
     return tuple(
-        Group(name, options.interval(interval), rules)
+        RuleGroup(name, settings.interval(interval), rules)
         for name, interval, alerts in groups
-        if (rules := tuple(alert.rule(options) for alert in alerts))
+        if (rules := tuple(alert.rule(settings) for alert in alerts))
     )
 
 
@@ -101,213 +101,219 @@ def _period_and_target(objective: ObjectiveConfig) -> tuple[float, ...]:
     return objective.events.period, objective.events.target
 
 
-def _firing(config: Config, pair: Pair) -> tuple[Share, ...]:
-    """The watches for which a pair of windows can tell anything."""
-    return tuple(share for share in shares(config, _period_and_target) if pair.factor(share.objective))
+def _groups_that_can_fire(config: Config, pair: WindowPair) -> tuple[WatchGroup, ...]:
+    """Return the groups of watches for which this pair of windows can fire."""
+    groups = watch_groups(config, _period_and_target)
+    return tuple(group for group in groups if pair.factor(group.objective))
 
 
-def _budget_burn(config: Config, writer: Writer, pair: Pair) -> Alert:
-    burning = joined("or", [_burning(config, writer, pair, share) for share in _firing(config, pair)])
-    worst = writer.worst_watch(f"{names.burn_rate(pair.long)}{{PLACE}}")
+def _budget_burn(config: Config, builder: AlertBuilder, pair: WindowPair) -> Alert:
+    burning = joined("or", [_burning(config, builder, pair, group) for group in _groups_that_can_fire(config, pair)])
+    worst = builder.worst_watch(f"{names.burn_rate(pair.long)}{{PLACE}}")
     return Alert(
         "WatchLatencyBudgetBurn",
         pair.severity,
         EVENTS,
-        by("max", writer.kept.apiserver, burning),
+        by("max", builder.kept.apiserver, burning),
         pair.wait,
-        f"Watch events of {writer.at} are late: the error budget burns {{{{ $value | humanize }}}} times too fast.",
-        f"Of the last {pair.long}, and of the last {pair.short} as well, so many events of {worst} were later than its "
-        "objective allows that its error budget is spent {{ $value | humanize }} times as fast as it comes in. "
-        "Whatever acts on this watch acts late: pods start late, endpoints go stale.",
+        f"Watch events of {builder.apiserver} are late: burn rate {{{{ $value | humanize }}}} over {pair.long}.",
+        f"Over the last {pair.long}, and over the last {pair.short} as well, {worst} spent its error budget "
+        "{{ $value | humanize }} times as fast as its objective allows. Controllers that depend on this watch act "
+        "late: pods start late, endpoints go stale.",
         {"long": pair.long, "short": pair.short},
     )
 
 
-def _burning(config: Config, writer: Writer, pair: Pair, share: Share) -> str:
-    factor = pair.factor(share.objective)
+def _burning(config: Config, builder: AlertBuilder, pair: WindowPair, group: WatchGroup) -> str:
+    factor = pair.factor(group.objective)
     assert factor is not None
-    late, every = select(names.LATE_EVENTS, share.matcher), select(names.INSTANCES, share.matcher)
-    events_late = f"{writer.over('sum_over_time', late, LENGTHS[pair.long])} * {_number_of_rates(writer)}"
+    late, every = select(names.LATE_EVENTS, group.matcher), select(names.INSTANCES, group.matcher)
+    events_late = f"{builder.over('sum_over_time', late, LENGTHS[pair.long])} * {_seconds_per_rate(builder)}"
     burning = (
-        f"{select(names.burn_rate(pair.long), share.matcher)} > {number(factor)}",
-        f"{select(names.burn_rate(pair.short), share.matcher)} > {number(factor)}",
+        f"{select(names.burn_rate(pair.long), group.matcher)} > {number(factor)}",
+        f"{select(names.burn_rate(pair.short), group.matcher)} > {number(factor)}",
     )
-    if not config.judges_quantiles:  # what is proven needs nobody to confirm it, and each node has few events
+    if not config.judges_quantiles:  # proven events need no second instance, and each node has few events
         return joined("and", (*burning, f"{events_late} >= {FEWEST_LATE_EVENTS}"))
     return joined(
         "and",
         (
             *burning,
             f"{events_late} >= {FEWEST_LATE_EVENTS} * {every}",
-            f"{_late_themselves(writer, pair, share)} > 0.5 * {every}",
+            f"{_late_instances(builder, pair, group)} > 0.5 * {every}",
         ),
     )
 
 
-def _number_of_rates(writer: Writer) -> str:
-    """The seconds that each recorded rate stands for."""
-    return number(writer.options.interval(RECORDED_EVERY))
+def _seconds_per_rate(builder: AlertBuilder) -> str:
+    """Return the seconds between recorded rates: a sum of rates times this is a number of events."""
+    return number(builder.settings.interval(RECORDED_EVERY))
 
 
-def _late_themselves(writer: Writer, pair: Pair, share: Share) -> str:
-    """How many instances are late themselves, on the average of the minutes in which any is."""
-    late = select(names.LATE_INSTANCES, share.matcher)
+def _late_instances(builder: AlertBuilder, pair: WindowPair, group: WatchGroup) -> str:
+    """Return how many instances measure lateness themselves, averaged over the minutes in which any does."""
+    late = select(names.LATE_INSTANCES, group.matcher)
     seconds = LENGTHS[pair.short]
-    return late if seconds == RATE_SECONDS else writer.over("avg_over_time", late, seconds)
+    return late if seconds == RATE_SECONDS else builder.over("avg_over_time", late, seconds)
 
 
 def _window(objective: ObjectiveConfig) -> tuple[float, ...]:
     return (objective.minutes.window,)
 
 
-def _minutes(config: Config, writer: Writer) -> Iterator[Alert]:
+def _minutes(config: Config, builder: AlertBuilder) -> Iterator[Alert]:
     if config.judges_quantiles:
-        yield _bad_minutes(config, writer)
+        yield _bad_minutes(config, builder)
 
 
-def _bad_minutes(config: Config, writer: Writer) -> Alert:
-    def bad(share: Share) -> str:
+def _bad_minutes(config: Config, builder: AlertBuilder) -> Alert:
+    def bad(group: WatchGroup) -> str:
         matcher = 'verdict="bad"'
-        condition = f"{writer.windows(share, matcher, LAST_WINDOWS)} >= {BAD_WINDOWS}"
-        return writer.most(condition, share.matcher)
+        condition = f"{builder.windows(group, matcher, LAST_WINDOWS)} >= {BAD_WINDOWS}"
+        return builder.majority(condition, group.matcher)
 
-    longest = max(share.objective.minutes.window for share in shares(config, _window))
+    longest = max(group.objective.minutes.window for group in watch_groups(config, _window))
     span = format_duration(LAST_WINDOWS * longest)
-    worst = writer.worst_watch(f'sum by (watch) (increase(watchslo_slo_windows_total{{verdict="bad",PLACE}}[{span}]))')
+    worst = builder.worst_watch(f'sum by (watch) (increase(watchslo_slo_windows_total{{verdict="bad",PLACE}}[{span}]))')
     return Alert(
         "WatchLatencyBadMinutes",
         CRITICAL,
         MINUTES,
-        writer.affected(either(config, _window, bad)),
+        builder.watches_by_apiserver(union_of_groups(config, _window, bad)),
         0.0,
-        f"Watch events of {writer.at} are late, minute after minute.",
-        f"For {{{{ $value }}}} watches, {worst} the worst, P99 was over the threshold in at least {BAD_WINDOWS} of the "
-        f"last {LAST_WINDOWS} minutes. Whatever acts on them acts late: pods start late, endpoints go stale.",
+        f"Watch events of {builder.apiserver} are late in most minutes.",
+        f"P99 of {{{{ $value }}}} watches was over the threshold in at least {BAD_WINDOWS} of the last {LAST_WINDOWS} "
+        f"minutes; the worst watch is {worst}. Controllers that depend on them act late: pods start late, endpoints go "
+        "stale.",
     )
 
 
 # --- delivery --------------------------------------------------------------------------------------------------------
 
 
-def _delivery(config: Config, writer: Writer) -> Iterator[Alert]:
-    yield _stalled(writer)
-    yield _down(writer)
+def _delivery(config: Config, builder: AlertBuilder) -> Iterator[Alert]:
+    yield _stalled(builder)
+    yield _down(builder)
     yield _repeated(
-        writer,
+        builder,
         "WatchRelistStorm",
         'watchslo_relists_total{reason!~"start|inventory"}',
         RELISTS,
         RELISTS_SECONDS,
-        f"Watches of {writer.at} start over again and again.",
-        "Each time a client lists everything anew, which burdens the apiserver, and misses what happened in between.",
+        f"Watches of {builder.apiserver} relist repeatedly.",
+        "Each relist reads all objects again, which loads the apiserver, and hides the changes in between.",
     )
     yield _repeated(
-        writer,
+        builder,
         "WatchExpiredLoop",
         "watchslo_expired_total",
         EXPIRIES,
         EXPIRIES_SECONDS,
-        f"Watches of {writer.at} get 410 Expired again and again.",
-        "The apiserver forgets revisions faster than clients can come back with them: they list, get a 410, and list.",
+        f"Watches of {builder.apiserver} get 410 Expired repeatedly.",
+        "Clients need longer to list than the apiserver keeps changes: they list, get a 410, and list again.",
     )
-    yield _lost(writer)
+    yield _lost(builder)
     if config.judges_quantiles:
-        yield _history(writer)
+        yield _headroom(builder)
 
 
-def _history(writer: Writer) -> Alert:
-    fits = writer.raw("watchslo_watch_history_fits")
+def _headroom(builder: AlertBuilder) -> Alert:
+    fits = builder.exposed("watchslo_watch_history_fits")
+    worst = builder.worst_watch("1 - watchslo_watch_history_fits{PLACE}")
     return Alert(
         "WatchHistoryShort",
         WARNING,
         DELIVERY,
-        writer.affected(writer.most(f"{fits} == 0")),
+        builder.watches_by_apiserver(builder.majority(f"{fits} == 0")),
         10 * MINUTE,
-        f"A full list at {writer.at} takes longer than its history reaches back.",
-        f"For {{{{ $value }}}} resources, such as {writer.worst_watch('1 - watchslo_watch_history_fits{PLACE}')}, a "
-        "client that lists and then watches from the list's revision gets a 410, and lists again, for ever.",
+        f"A full list at {builder.apiserver} takes longer than the headroom (how far back a watch may begin).",
+        f"{{{{ $value }}}} watches are affected, such as {worst}. "
+        "A client that lists and then watches from the revision of its list gets a 410 and lists again, without end.",
     )
 
 
-def _stalled(writer: Writer) -> Alert:
-    stalled, stalls = writer.raw("watchslo_watch_stalled"), writer.raw("watchslo_stalls_total")
-    often = f"{writer.over('increase', stalls, STALLS_SECONDS)} >= {STALLS}"
-    span = writer.options.span(STALLS_SECONDS)
+def _stalled(builder: AlertBuilder) -> Alert:
+    stalled, stalls = builder.exposed("watchslo_watch_stalled"), builder.exposed("watchslo_stalls_total")
+    often = f"{builder.over('increase', stalls, STALLS_SECONDS)} >= {STALLS}"
+    span = builder.settings.span(STALLS_SECONDS)
     worst = f"max by (watch) (watchslo_watch_stalled{{PLACE}} + increase(watchslo_stalls_total{{PLACE}}[{span}]))"
     return Alert(
         "WatchStalled",
         CRITICAL,
         DELIVERY,
-        writer.affected(joined("or", (writer.most(f"{stalled} == 1"), writer.most(often)))),
+        builder.watches_by_apiserver(joined("or", (builder.majority(f"{stalled} == 1"), builder.majority(often)))),
         MINUTE,
-        f"Watches of {writer.at} are open and deliver nothing of what happens.",
-        f"{{{{ $value }}}} watches, {writer.worst_watch(worst)} the worst, withhold events, now or again and again: a "
-        "dead connection, or a cache of the apiserver that is frozen. Clients believe that all is quiet.",
+        f"Watches of {builder.apiserver} are open but do not deliver events.",
+        f"{{{{ $value }}}} watches withhold events, now or repeatedly; the worst is {builder.worst_watch(worst)}. The "
+        "connection is dead, or the cache of the apiserver is frozen. Clients believe that nothing changes.",
     )
 
 
-def _down(writer: Writer) -> Alert:
-    up = writer.raw("watchslo_watch_up")
+def _down(builder: AlertBuilder) -> Alert:
+    up = builder.exposed("watchslo_watch_up")
+    worst = builder.worst_watch("1 - watchslo_watch_up{PLACE}")
     return Alert(
         "WatchDown",
         CRITICAL,
         DELIVERY,
-        writer.affected(writer.most(f"{up} == 0")),
+        builder.watches_by_apiserver(builder.majority(f"{up} == 0")),
         10 * MINUTE,
-        f"Watches of {writer.at} cannot be opened.",
-        f"{{{{ $value }}}} watches, such as {writer.worst_watch('1 - watchslo_watch_up{PLACE}')}, have been closed for "
-        "ten minutes, and every attempt to open them failed. Controllers that need them see nothing.",
+        f"Watches of {builder.apiserver} cannot be opened.",
+        f"{{{{ $value }}}} watches, such as {worst}, have been closed for ten minutes, and every attempt to open them "
+        "failed. Controllers that need them receive no events.",
     )
 
 
-def _repeated(writer: Writer, name: str, counter: str, times: int, seconds: float, summary: str, meaning: str) -> Alert:
-    """An alert on a counter that rises too often; the counter may have a matcher."""
+def _repeated(
+    builder: AlertBuilder, name: str, counter: str, times: int, seconds: float, summary: str, meaning: str
+) -> Alert:
+    """Return an alert on a counter that rises too often; the counter may have a matcher."""
     metric, _, matcher = counter.removesuffix("}").partition("{")
-    rises = by("sum", writer.kept.instance_resource, writer.increase(metric, seconds, matcher))
+    rises = by("sum", builder.kept.instance_resource, builder.increase(metric, seconds, matcher))
     place = ",".join(filter(None, (matcher, "PLACE")))
-    worst = f"sum by (watch) (increase({metric}{{{place}}}[{writer.options.span(seconds)}]))"
+    worst = f"sum by (watch) (increase({metric}{{{place}}}[{builder.settings.span(seconds)}]))"
     return Alert(
         name,
         WARNING,
         DELIVERY,
-        writer.affected(writer.most(f"{rises} >= {times}")),
+        builder.watches_by_apiserver(builder.majority(f"{rises} >= {times}")),
         0.0,
         summary,
-        f"That happened at least {times} times of late to {{{{ $value }}}} watches, most often to "
-        f"{writer.worst_watch(worst)}. {meaning}",
+        f"This happened at least {times} times in {format_duration(seconds)} to {{{{ $value }}}} watches, most often "
+        f"to {builder.worst_watch(worst)}. {meaning}",
     )
 
 
-def _lost(writer: Writer) -> Alert:
-    at_instance = (*writer.kept.instance, "apiserver")
+def _lost(builder: AlertBuilder) -> Alert:
+    at_instance = (*builder.kept.instance, "apiserver")
     proofs = (
-        by("sum", at_instance, writer.increase(metric, PROOF_SECONDS))
+        by("sum", at_instance, builder.increase(metric, PROOF_SECONDS))
         for metric in ("watchslo_lost_events_total", "watchslo_time_travel_total")
     )
-    lost = joined("or", [f"{by('max', writer.kept.apiserver, proof)} > 0" for proof in proofs])
-    span = writer.options.span(PROOF_SECONDS)
-    worst = writer.worst_watch(f"sum by (watch) (increase(watchslo_lost_events_total{{PLACE}}[{span}])) > 0")
+    lost = joined("or", [f"{by('max', builder.kept.apiserver, proof)} > 0" for proof in proofs])
+    span = builder.settings.span(PROOF_SECONDS)
+    worst = builder.worst_watch(f"sum by (watch) (increase(watchslo_lost_events_total{{PLACE}}[{span}])) > 0")
     return Alert(
         "WatchEventsLost",
         CRITICAL,
         DELIVERY,
         lost,
         0.0,
-        f"{writer.at} lost watch events, or answered from the past.",
-        "About {{ $value | humanize }} times in the last quarter of an hour a watch passed over an event for good "
-        f"(worst watch: {worst}), or the apiserver answered with a state older than one it had told. What clients "
-        "believe may be wrong until they list again.",
+        f"{builder.apiserver} lost watch events, or served an older state than before.",
+        "In the last 15 minutes, watches skipped events permanently or the apiserver answered with an older state "
+        f"than before, about {{{{ $value | humanize }}}} times; the worst watch is {worst}. Clients may hold a wrong "
+        "state until they list again.",
     )
 
 
-# --- can it be trusted? ----------------------------------------------------------------------------------------------
+# --- monitor ---------------------------------------------------------------------------------------------------------
 
 
-def _clock(config: Config, writer: Writer) -> Iterator[Alert]:
-    apiserver, by_domain = writer.kept.apiserver, (*writer.kept.apiserver, "domain")
+def _clock(config: Config, builder: AlertBuilder) -> Iterator[Alert]:
+    apiserver, by_domain = builder.kept.apiserver, (*builder.kept.apiserver, "domain")
     seconds = max(TICKS_SECONDS, FEWEST_TICKS * config.clock.interval)
-    answered = writer.over("rate", writer.raw("watchslo_clock_ticks_total", 'result=~"ok|slow"'), seconds)
-    ticks = by("sum", (*writer.kept.instance, "apiserver", "domain"), answered)
+    answered = builder.over("rate", builder.exposed("watchslo_clock_ticks_total", 'result=~"ok|slow"'), seconds)
+    ticks = by("sum", (*builder.kept.instance, "apiserver", "domain"), answered)
     stopped = f"{by('count', by_domain, f'{ticks} == 0')}\n> 0.5 * {by('count', by_domain, ticks)}"
     yield Alert(
         "WatchsloClockStopped",
@@ -315,30 +321,30 @@ def _clock(config: Config, writer: Writer) -> Iterator[Alert]:
         MONITOR,
         by("count", apiserver, stopped),
         3 * MINUTE,
-        f"No tick of the revision clock is answered by {writer.at}.",
-        "{{ $value }} clocks have stopped. Without ticks nobody knows how late events are: neither the objective nor "
-        "its alerts can tell anything of this apiserver.",
+        f"{builder.apiserver} answers no ticks of the revision clock.",
+        "{{ $value }} clocks have stopped. Without ticks the lateness of events is unknown: the objective and its "
+        "alerts have no data for this apiserver.",
     )
     if config.judges_quantiles:
-        yield _slow(config, writer)
-        yield _coverage(config, writer)
-    yield _unmeasurable(writer)
+        yield _slow(config, builder)
+        yield _coverage(config, builder)
+    yield _unmeasurable(builder)
 
 
-def _slow(config: Config, writer: Writer) -> Alert:
-    by_domain = (*writer.kept.apiserver, "domain")
-    slow = SLOW_SHARE * min(share.objective.threshold for share in shares(config, _threshold))
-    buckets = writer.over("rate", writer.raw("watchslo_clock_tick_seconds_bucket"), RATE_SECONDS)
+def _slow(config: Config, builder: AlertBuilder) -> Alert:
+    by_domain = (*builder.kept.apiserver, "domain")
+    slow = SLOW_SHARE * min(group.objective.threshold for group in watch_groups(config, _threshold))
+    buckets = builder.over("rate", builder.exposed("watchslo_clock_tick_seconds_bucket"), RATE_SECONDS)
     median = f"histogram_quantile(0.5, {by('sum', (*by_domain, 'le'), buckets)})"
     return Alert(
         "WatchsloClockSlow",
         WARNING,
         MONITOR,
-        f"{by('max', writer.kept.apiserver, median)} > {number(slow)}",
+        f"{by('max', builder.kept.apiserver, median)} > {number(slow)}",
         10 * MINUTE,
-        f"The revision clock of {writer.at} is too slow to judge the objective.",
-        "Half of the ticks take longer than {{ $value | humanizeDuration }}, and more than half the threshold. What is "
-        "faster than a tick cannot be told apart, so latencies near the threshold are guesses.",
+        f"The revision clock of {builder.apiserver} is too slow to judge the objective.",
+        "The median tick takes {{ $value | humanizeDuration }}, more than half of the threshold. Latencies shorter "
+        "than a tick cannot be resolved, so verdicts near the threshold are unreliable.",
     )
 
 
@@ -350,78 +356,78 @@ def _window_and_events(objective: ObjectiveConfig) -> tuple[float, ...]:
     return objective.minutes.window, objective.minutes.min_events
 
 
-def _coverage(config: Config, writer: Writer) -> Alert:
-    """Watches that are busy all the time, and yet have hardly any window judged."""
+def _coverage(config: Config, builder: AlertBuilder) -> Alert:
+    """Return an alert on watches that are always busy, but have few judged windows."""
 
-    def blind(share: Share) -> str:
-        missing = writer.windows(share, 'verdict="no_data"', LAST_WINDOWS)
-        condition = f"{missing} > {number((1 - HARDLY_ANY_WINDOWS) * LAST_WINDOWS)}"
-        span = format_duration(LAST_WINDOWS * share.objective.minutes.window)
-        events, others = select(names.EVENTS, share.matcher), select(names.UNMEASURED, share.matcher)
+    def blind(group: WatchGroup) -> str:
+        missing = builder.windows(group, 'verdict="no_data"', LAST_WINDOWS)
+        condition = f"{missing} > {number((1 - MIN_COVERAGE) * LAST_WINDOWS)}"
+        span = format_duration(LAST_WINDOWS * group.objective.minutes.window)
+        events, others = select(names.EVENTS, group.matcher), select(names.UNMEASURED, group.matcher)
         busy = f"min_over_time({events}[{span}]) + min_over_time({others}[{span}])"
-        enough = f"{busy} > {number(_busy(share.objective))} * {select(names.INSTANCES, share.matcher)}"
-        return joined("and", (writer.most(condition, share.matcher), enough))
+        enough = f"{busy} > {number(_busy(group.objective))} * {select(names.INSTANCES, group.matcher)}"
+        return joined("and", (builder.majority(condition, group.matcher), enough))
 
-    longest = max(share.objective.minutes.window for share in shares(config, _window))
+    longest = max(group.objective.minutes.window for group in watch_groups(config, _window))
     span = format_duration(LAST_WINDOWS * longest)
     increase = f'increase(watchslo_slo_windows_total{{verdict="no_data",PLACE}}[{span}])'
     received = f"sum by (watch) ({names.EVENTS}{{PLACE}} + {names.UNMEASURED}{{PLACE}})"
-    worst = writer.worst_watch(f"sum by (watch) ({increase}) * {received}")
+    worst = builder.worst_watch(f"sum by (watch) ({increase}) * {received}")
     return Alert(
         "WatchsloCoverageLow",
         WARNING,
         MONITOR,
-        writer.affected(either(config, _window_and_events, blind)),
+        builder.watches_by_apiserver(union_of_groups(config, _window_and_events, blind)),
         15 * MINUTE,
-        f"Hardly any minute of busy watches of {writer.at} can be judged.",
-        f"{{{{ $value }}}} watches had events enough all the time, such as {worst}, and yet fewer than a tenth of "
-        "their last minutes were judged. Good minutes say nothing of the others.",
+        f"Coverage of busy watches of {builder.apiserver} is below {MIN_COVERAGE:.0%}.",
+        f"{{{{ $value }}}} watches always had enough events, such as {worst}, but fewer than a tenth of their last "
+        "minutes were judged. The ratio of good minutes says nothing about the other minutes.",
     )
 
 
 def _busy(objective: ObjectiveConfig) -> float:
-    """Events a second that make sure, twice over, that a window is judged, even if all of them come in one burst.
+    """Return twice the event rate with which a window is certainly judged, even if all events come in one burst.
 
-    The range of a rate touches one window more than fits into it, and one of these must hold its share of the events.
+    The range of a rate touches one window more than fits into it, and one of these windows holds its share of events.
     """
     touched = RATE_SECONDS / objective.minutes.window + 1
     return 2 * objective.minutes.min_events * touched / RATE_SECONDS
 
 
-def _unmeasurable(writer: Writer) -> Alert:
+def _unmeasurable(builder: AlertBuilder) -> Alert:
     odds = number(UNMEASURED_SHARE / (1 - UNMEASURED_SHARE))
     some = f"({names.INSTANCE_UNMEASURED} > {number(UNMEASURED_EVENTS / RATE_SECONDS)})"
     condition = f"{some} > {odds} * {names.INSTANCE_EVENTS}"
-    worst = writer.worst_watch(f"{names.UNMEASURED}{{PLACE}}")
+    worst = builder.worst_watch(f"{names.UNMEASURED}{{PLACE}}")
     return Alert(
         "WatchsloUnmeasurable",
         WARNING,
         MONITOR,
-        writer.affected(writer.most(condition)),
+        builder.watches_by_apiserver(builder.majority(condition)),
         30 * MINUTE,
-        f"A large share of the events of {writer.at} cannot be measured.",
-        f"Of {{{{ $value }}}} watches, {worst} the worst, more than {UNMEASURED_SHARE:.0%} of the events are no "
-        "sample, so what is said of their latency is about the others only.",
+        f"More than {UNMEASURED_SHARE:.0%} of the events of {builder.apiserver} are not measured.",
+        f"{{{{ $value }}}} watches are affected; the worst is {worst}. Their latency figures describe only the events "
+        "that were measured.",
     )
 
 
-def _monitor(config: Config, writer: Writer) -> Iterator[Alert]:
-    if config.judges_quantiles:  # else requests are not told apart, and some rights are optional
-        yield _forbidden(writer)
-    yield from _overloaded(writer)
-    cluster, down = writer.kept.cluster, f"{writer.raw('up', 'PLACE')} == 0"
+def _monitor(config: Config, builder: AlertBuilder) -> Iterator[Alert]:
+    if config.judges_quantiles:  # otherwise requests have no `kind`, and some permissions are optional
+        yield _forbidden(builder)
+    yield from _overloaded(builder)
+    cluster, down = builder.kept.cluster, f"{builder.exposed('up', 'PLACE')} == 0"
     yield Alert(
         "WatchsloTargetDown",
         WARNING,
         MONITOR,
-        _missing(config, writer),
+        _missing(config, builder),
         10 * MINUTE,
-        f"Prometheus cannot scrape {{{{ $value }}}} instances of watchslo{writer.where}.",
-        f"One of them is {writer.worst_instance(down)}. "
-        "What they alone watch is unknown, and of what others watch as well there is one witness less.",
+        f"Prometheus cannot scrape {{{{ $value }}}} instances of watchslo{builder.in_cluster}.",
+        f"One of them is {builder.worst_instance(down)}. Watches that only these instances open are not monitored; "
+        "other watches have fewer observers.",
     )
-    yield _absent(writer)
-    reloaded = writer.raw("watchslo_config_last_reload_successful")
+    yield _absent(builder)
+    reloaded = builder.exposed("watchslo_config_last_reload_successful")
     failed = "1 - watchslo_config_last_reload_successful{PLACE}"
     yield Alert(
         "WatchsloConfigReloadFailed",
@@ -429,42 +435,42 @@ def _monitor(config: Config, writer: Writer) -> Iterator[Alert]:
         MONITOR,
         by("count", cluster, f"{reloaded} == 0"),
         5 * MINUTE,
-        f"watchslo{writer.where} does not accept its new configuration.",
-        f"{{{{ $value }}}} instances, such as {writer.worst_instance(failed)}, go on with the one before it, so what "
-        "has been changed is not watched, or held to the old objective. Their log says what is wrong.",
+        f"watchslo{builder.in_cluster} refused its new configuration.",
+        f"{{{{ $value }}}} instances, such as {builder.worst_instance(failed)}, keep their previous configuration, so "
+        "changed watches and objectives are not in force. The log of these instances names the error.",
     )
 
 
-def _missing(config: Config, writer: Writer) -> str:
-    """Instances that are down. Of shards it is known how many there must be, also of those that are no targets."""
-    cluster, up = writer.kept.cluster, writer.raw("up")
+def _missing(config: Config, builder: AlertBuilder) -> str:
+    """Count the instances that are down; with shards, also those that Prometheus does not know as targets."""
+    cluster, up = builder.kept.cluster, builder.exposed("up")
     if config.shard.count > 1:
         return f"{config.shard.count} - {by('sum', cluster, up)} > 0"
     return f"{by('count', cluster, f'{up} == 0')} > {SOME_INSTANCES} * {by('count', cluster, up)}"
 
 
-def _forbidden(writer: Writer) -> Alert:
-    refusals = writer.increase("watchslo_api_requests_total", REFUSALS_SECONDS, 'kind=~"list|watch"', 'code="403"')
-    at_instance = (*writer.kept.instance, "apiserver")
+def _forbidden(builder: AlertBuilder) -> Alert:
+    refusals = builder.increase("watchslo_api_requests_total", REFUSALS_SECONDS, 'kind=~"list|watch"', 'code="403"')
+    at_instance = (*builder.kept.instance, "apiserver")
     return Alert(
         "WatchsloForbidden",
         WARNING,
         MONITOR,
-        f"{by('max', writer.kept.apiserver, by('sum', at_instance, refusals))} >= {REFUSALS}",
+        f"{by('max', builder.kept.apiserver, by('sum', at_instance, refusals))} >= {REFUSALS}",
         5 * MINUTE,
-        f"watchslo lacks rights at {writer.at}.",
-        "{{ $value | humanize }} lists and watches of the last ten minutes were answered with 403 Forbidden. What may "
-        "not be watched is not measured.",
+        f"watchslo lacks permissions at {builder.apiserver}.",
+        "{{ $value | humanize }} lists and watches of the last ten minutes were answered with 403 Forbidden. Resources "
+        "that watchslo may not watch are not measured.",
     )
 
 
-def _overloaded(writer: Writer) -> Iterator[Alert]:
-    """Where most instances are overloaded, what they say of latency is to be silenced; where some are, it is not."""
-    cluster, tainted = writer.kept.cluster, writer.raw("watchslo_tainted_seconds_total")
-    busy = by("count", cluster, f"{writer.over('rate', tainted, TAINTED_SECONDS)} > {TAINTED_SHARE}")
+def _overloaded(builder: AlertBuilder) -> Iterator[Alert]:
+    """Yield an alert for most and one for some instances: only the first silences the alerts on latency."""
+    cluster, tainted = builder.kept.cluster, builder.exposed("watchslo_tainted_seconds_total")
+    busy = by("count", cluster, f"{builder.over('rate', tainted, TAINTED_SECONDS)} > {TAINTED_SHARE}")
     every = by("count", cluster, tainted)
-    span = writer.options.span(TAINTED_SECONDS)
-    worst = writer.worst_instance(f"rate(watchslo_tainted_seconds_total{{PLACE}}[{span}])")
+    span = builder.settings.span(TAINTED_SECONDS)
+    worst = builder.worst_instance(f"rate(watchslo_tainted_seconds_total{{PLACE}}[{span}])")
     for share, compared in (("most", f"> 0.5 * {every}"), ("some", f"> {SOME_INSTANCES} * {every} <= 0.5 * {every}")):
         yield Alert(
             "WatchsloOverloaded",
@@ -472,18 +478,18 @@ def _overloaded(writer: Writer) -> Iterator[Alert]:
             MONITOR,
             f"{busy} {compared}",
             10 * MINUTE,
-            f"{{{{ $value }}}} instances of watchslo{writer.where} are too late themselves to blame anybody.",
-            f"More than {TAINTED_SHARE:.0%} of the time they had no CPU, or a blocked loop; the worst is {worst}. "
-            "Events that arrive meanwhile are not measured.",
+            f"{{{{ $value }}}} instances of watchslo{builder.in_cluster} are overloaded and late themselves.",
+            f"For more than {TAINTED_SHARE:.0%} of the time they lacked CPU or their loop was blocked; the worst is "
+            f"{worst}. Events that arrive in that time are tainted and not measured.",
             {"instances": share},
         )
 
 
-def _absent(writer: Writer) -> Alert:
-    cluster, info = writer.kept.cluster, writer.raw("watchslo_build_info")
+def _absent(builder: AlertBuilder) -> Alert:
+    cluster, info = builder.kept.cluster, builder.exposed("watchslo_build_info")
     absent = f"absent({info})"
-    if cluster:  # where others are still there, only the past knows who is missing
-        known = by("group", cluster, writer.over("present_over_time", info, DAY))
+    if cluster:  # if other clusters report, only past samples show which cluster is missing
+        known = by("group", cluster, builder.over("present_over_time", info, DAY))
         absent = joined("or", (f"{known} unless {by('group', cluster, info)}", absent))
     return Alert(
         "WatchsloAbsent",
@@ -491,6 +497,6 @@ def _absent(writer: Writer) -> Alert:
         MONITOR,
         absent,
         10 * MINUTE,
-        f"No watchslo is there{writer.where}.",
-        "Prometheus has no sample of any instance: nobody watches the watches, and no other alert of them can fire.",
+        f"Prometheus scrapes no instance of watchslo{builder.in_cluster}.",
+        "No watch is monitored, and no other alert of watchslo can fire.",
     )

@@ -1,18 +1,18 @@
-"""Inhibitions for Alertmanager: what explains another alert, or makes it worthless, silences it."""
+"""Inhibitions for Alertmanager: an alert is silenced by another one that explains or invalidates it."""
 
 from typing import Any
 
 from watchslo.rules import names
-from watchslo.rules.options import Options
+from watchslo.rules.settings import RuleSettings
 
 LATENCY = ("WatchLatencyBudgetBurn", "WatchLatencyBadMinutes")
 
 
-def inhibitions(options: Options) -> list[dict[str, Any]]:
-    """The entries of `inhibit_rules`. An alert that is silenced goes on in Prometheus."""
-    kept = names.levels(options)
+def inhibitions(settings: RuleSettings) -> list[dict[str, Any]]:
+    """Return the entries of `inhibit_rules`. A silenced alert keeps firing in Prometheus."""
+    kept = names.label_levels(settings)
     return [
-        # Lateness may be that of most of the monitors. Of some it is not, and would be left out anyway.
+        # If most instances are overloaded, lateness may be their own. A few cannot fire alerts that need a majority.
         _inhibition(('alertname="WatchsloOverloaded"', 'instances="most"'), _named(*LATENCY), kept.cluster),
         _inhibition(
             ('alertname="WatchsloClockStopped"',),

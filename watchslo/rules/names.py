@@ -1,8 +1,8 @@
-"""The names of what is recorded (`level:metric:operations`) and the labels of each level."""
+"""The names of recorded series (`level:metric:operations`) and the labels of each level."""
 
 from dataclasses import dataclass
 
-from watchslo.rules.options import Options
+from watchslo.rules.settings import RuleSettings
 
 RESOURCE = ("apiserver", "group", "resource", "watch")
 TARGET = ("job", "instance")
@@ -25,23 +25,23 @@ JUDGED_WINDOWS = "apiserver_resource:watchslo_judged_windows:ratio_increase1d"
 
 
 def late_ratio(window: str) -> str:
-    """The share of events over a window that were later than the threshold; absent without events."""
+    """Name the share of events later than the threshold in a window; the series is absent without events."""
     return f"apiserver_resource:watchslo_late_events:ratio_rate{window}"
 
 
 def burn_rate(window: str) -> str:
-    """How many times as fast as it comes in the error budget is spent."""
+    """Name the burn rate of the error budget: 1 spends the budget in exactly the period."""
     return f"apiserver_resource:watchslo_error_budget:burn_rate{window}"
 
 
 def timespan(percentile: int) -> str:
-    """A percentile of the last minutes, from the histogram, in seconds."""
+    """Name a percentile of the last five minutes, from the histogram, in seconds."""
     return f"apiserver_resource:watchslo_apiserver_timespan_seconds:p{percentile}_rate5m"
 
 
 @dataclass(frozen=True, slots=True)
-class Levels:
-    """The labels that each level keeps."""
+class LabelLevels:
+    """The labels that an aggregation keeps, by level."""
 
     cluster: tuple[str, ...]
     apiserver: tuple[str, ...]
@@ -50,12 +50,12 @@ class Levels:
     instance_resource: tuple[str, ...]
 
 
-def levels(options: Options) -> Levels:
-    """The labels that are kept where clusters are told apart, or are not."""
-    return Levels(
-        cluster=options.cluster,
-        apiserver=(*options.cluster, "apiserver"),
-        resource=(*options.cluster, *RESOURCE),
-        instance=(*options.cluster, *TARGET),
-        instance_resource=(*options.cluster, *TARGET, *RESOURCE),
+def label_levels(settings: RuleSettings) -> LabelLevels:
+    """Return the labels of each level, with the cluster label if there is one."""
+    return LabelLevels(
+        cluster=settings.cluster,
+        apiserver=(*settings.cluster, "apiserver"),
+        resource=(*settings.cluster, *RESOURCE),
+        instance=(*settings.cluster, *TARGET),
+        instance_resource=(*settings.cluster, *TARGET, *RESOURCE),
     )

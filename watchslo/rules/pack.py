@@ -1,42 +1,43 @@
-"""Everything together, in the forms that are applied: a PrometheusRule, a file of rules, a piece of Alertmanager's."""
+"""Assembles all rules in the forms that users apply: a PrometheusRule, a rule file, or Alertmanager configuration."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from watchslo.config import Config, format_duration
-from watchslo.rules.alerts import alerting
+from watchslo.config.model import Config
+from watchslo.config.values import format_duration
+from watchslo.rules.alerts import alert_groups
 from watchslo.rules.inhibitions import inhibitions
-from watchslo.rules.options import Options
-from watchslo.rules.recording import recording
-from watchslo.rules.windows import Group, Rule
+from watchslo.rules.recording import recording_groups
+from watchslo.rules.rule import RuleDefinition, RuleGroup
+from watchslo.rules.settings import RuleSettings
 
 
-def rule_groups(config: Config, options: Options) -> tuple[Group, ...]:
-    """All there are; what alerts stand on comes first."""
-    return (*recording(config, options), *alerting(config, options))
+def rule_groups(config: Config, settings: RuleSettings) -> tuple[RuleGroup, ...]:
+    """Return all groups; the recording rules come before the alerts that use them."""
+    return (*recording_groups(config, settings), *alert_groups(config, settings))
 
 
-def plain(config: Config, options: Options) -> dict[str, Any]:
-    """What a file named in Prometheus' `rule_files` holds."""
-    return {"groups": [_group(group) for group in rule_groups(config, options)]}
+def plain(config: Config, settings: RuleSettings) -> dict[str, Any]:
+    """Return the content of a file for `rule_files` of Prometheus."""
+    return {"groups": [_group(group) for group in rule_groups(config, settings)]}
 
 
-def prometheus_rule(config: Config, options: Options, labels: Mapping[str, str]) -> dict[str, Any]:
-    """The same as an object for the Prometheus operator, which finds it by `labels`."""
+def prometheus_rule(config: Config, settings: RuleSettings, labels: Mapping[str, str]) -> dict[str, Any]:
+    """Return a PrometheusRule object; the Prometheus operator selects it by `labels`."""
     return {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "PrometheusRule",
         "metadata": {"name": "watchslo", **({"labels": dict(labels)} if labels else {})},
-        "spec": plain(config, options),
+        "spec": plain(config, settings),
     }
 
 
-def alertmanager(options: Options) -> dict[str, Any]:
-    """What goes into Alertmanager's configuration."""
-    return {"inhibit_rules": inhibitions(options)}
+def alertmanager(settings: RuleSettings) -> dict[str, Any]:
+    """Return the part for the configuration of Alertmanager."""
+    return {"inhibit_rules": inhibitions(settings)}
 
 
-def _group(group: Group) -> dict[str, Any]:
+def _group(group: RuleGroup) -> dict[str, Any]:
     return {
         "name": group.name,
         "interval": format_duration(group.interval),
@@ -44,7 +45,7 @@ def _group(group: Group) -> dict[str, Any]:
     }
 
 
-def _rule(rule: Rule) -> dict[str, Any]:
+def _rule(rule: RuleDefinition) -> dict[str, Any]:
     if not rule.labels:
         return {"record": rule.name, "expr": rule.expression}
     return {

@@ -1,38 +1,38 @@
-"""PromQL, put together from parts."""
+"""Builds PromQL expressions from parts."""
 
 import json
 import re
 from collections.abc import Iterable
 
-LONG = 100  # characters of a vector
+LONG_VECTOR = 100  # characters
 _SPECIAL = re.compile(r"([\\.+*?()|\[\]{}^$])")
 
 
 def quoted(text: str) -> str:
-    """A string literal: JSON's escapes are among those of PromQL."""
+    """Return a string literal; PromQL accepts the escapes of JSON."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def select(metric: str, *matchers: str) -> str:
-    """The series of a metric that match; empty matchers are left out."""
-    told = ",".join(filter(None, matchers))
-    return f"{metric}{{{told}}}" if told else metric
+    """Return a selector for a metric; empty matchers are left out."""
+    selector = ",".join(filter(None, matchers))
+    return f"{metric}{{{selector}}}" if selector else metric
 
 
 def one_of(label: str, values: Iterable[str], *, negated: bool = False) -> str:
-    """A matcher of these values, or of all others."""
+    """Return a matcher for these values, or for all other values if negated."""
     pattern = "|".join(_SPECIAL.sub(r"\\\1", value) for value in sorted(values))
     return f"{label}{'!~' if negated else '=~'}{quoted(pattern)}"
 
 
 def by(operation: str, labels: Iterable[str], vector: str) -> str:
-    """An aggregation that keeps these labels; a long vector gets lines of its own."""
+    """Return an aggregation that keeps these labels; a long vector is put on separate lines."""
     kept = f"{operation} by ({', '.join(labels)}) "
-    return kept + (_enclosed(vector) if "\n" in vector or len(vector) > LONG else f"({vector})")
+    return kept + (_enclosed(vector) if "\n" in vector or len(vector) > LONG_VECTOR else f"({vector})")
 
 
 def joined(operator: str, parts: Iterable[str]) -> str:
-    """Parts of which all (`and`) or any (`or`) are to hold, each on lines of its own."""
+    """Join expressions by `and` or `or`, each on separate lines."""
     given = tuple(parts)
     return given[0] if len(given) == 1 else f"\n{operator}\n".join(_operand(part) for part in given)
 
@@ -47,5 +47,5 @@ def _enclosed(vector: str) -> str:
 
 
 def number(value: float) -> str:
-    """A number without noise in its last digits."""
+    """Format a number with at most 9 significant digits."""
     return f"{value:.9g}"

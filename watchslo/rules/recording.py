@@ -1,18 +1,20 @@
-"""Recording rules: the SLI over all windows, budgets, quantiles, good minutes and how many were judged.
+"""Recording rules: late ratios and burn rates, the remaining budget, quantiles, good minutes and coverage.
 
-With `metrics: proven` there are neither histograms nor judged minutes. Then late is what surely was, so that ratios and
-burn rates are at least what they say; quantiles and good minutes are left out.
+With `metrics: proven` there are no histograms and no judged minutes. Only events that are proven late count, so ratios
+and burn rates are lower bounds; quantiles and good minutes are left out.
 """
 
 from collections.abc import Iterator
 from functools import partial
 
-from watchslo.config import Config, ObjectiveConfig, format_duration
+from watchslo.config.model import Config, ObjectiveConfig
+from watchslo.config.values import format_duration
 from watchslo.rules import names
-from watchslo.rules.names import Levels
-from watchslo.rules.options import Options
+from watchslo.rules.names import LabelLevels
 from watchslo.rules.promql import by, number, select
-from watchslo.rules.watches import Share, either, shares
+from watchslo.rules.rule import RuleDefinition, RuleGroup
+from watchslo.rules.settings import RuleSettings
+from watchslo.rules.watch_groups import WatchGroup, union_of_groups, watch_groups
 from watchslo.rules.windows import (
     DAY,
     LENGTHS,
@@ -22,9 +24,7 @@ from watchslo.rules.windows import (
     SHORT_WINDOWS,
     SLOWLY_RECORDED_EVERY,
     STEP_SECONDS,
-    Group,
-    Rule,
-    budget,
+    error_budget,
 )
 
 COUNT = "watchslo_apiserver_timespan_seconds_count"
@@ -35,96 +35,108 @@ GOOD = 'verdict="good"'
 PERCENTILES = (50, 90, 99)
 
 
-def recording(config: Config, options: Options) -> tuple[Group, ...]:
-    """Those of the last minutes, and those that look further back: the further, the less often they are evaluated.
+def recording_groups(config: Config, settings: RuleSettings) -> tuple[RuleGroup, ...]:
+    """Return the recording rules by the length of their windows: long windows are evaluated less often.
 
-    Every bucket of every instance goes into the quantiles, which no alert waits for.
+    Quantiles read every bucket of every instance and no alert needs them, so they are in a slower group.
     """
-    kept = names.levels(options)
+    kept = names.label_levels(settings)
     recorded = (
-        ("watchslo-minutes", RECORDED_EVERY, _minutes(config, options, kept)),
-        ("watchslo-quantiles", SLOWLY_RECORDED_EVERY, _quantiles(options, kept) if config.judges_quantiles else ()),
-        ("watchslo-days", SLOWLY_RECORDED_EVERY, _days(config, options)),
-        ("watchslo-period", SELDOM_RECORDED_EVERY, _period(config, options)),
+        ("watchslo-minutes", RECORDED_EVERY, _minutes(config, settings, kept)),
+        ("watchslo-quantiles", SLOWLY_RECORDED_EVERY, _quantiles(settings, kept) if config.judges_quantiles else ()),
+        ("watchslo-days", SLOWLY_RECORDED_EVERY, _days(config, settings)),
+        ("watchslo-period", SELDOM_RECORDED_EVERY, _period(config, settings)),
     )
     return tuple(
-        Group(name, options.interval(interval), rules) for name, interval, each in recorded if (rules := tuple(each))
+        RuleGroup(name, settings.interval(interval), rules)
+        for name, interval, each in recorded
+        if (rules := tuple(each))
     )
 
 
-def _minutes(config: Config, options: Options, kept: Levels) -> Iterator[Rule]:
-    yield from _of_instances(config, options, kept)
-    yield Rule(names.EVENTS, by("sum", kept.resource, names.INSTANCE_EVENTS))
-    yield Rule(names.LATE_EVENTS, by("sum", kept.resource, names.INSTANCE_LATE_EVENTS))
-    yield Rule(names.UNMEASURED, by("sum", kept.resource, names.INSTANCE_UNMEASURED))
-    yield Rule(names.INSTANCES, by("count", kept.resource, names.INSTANCE_EVENTS))
-    yield Rule(names.LATE_INSTANCES, by("count", kept.resource, either(config, _target, _spending)))
-    yield Rule(names.late_ratio("5m"), f"{names.LATE_EVENTS} / ({names.EVENTS} > 0)")
-    yield Rule(names.late_ratio("30m"), _summed_ratio(options.span(SHORT_WINDOWS["30m"])))
-    yield Rule(names.late_ratio("1h"), either(config, _threshold, partial(_counted_ratio, config, options, kept)))
-    yield Rule(names.late_ratio("2h"), _summed_ratio(options.span(SHORT_WINDOWS["2h"])))
+def _minutes(config: Config, settings: RuleSettings, kept: LabelLevels) -> Iterator[RuleDefinition]:
+    yield from _of_instances(config, settings, kept)
+    yield RuleDefinition(names.EVENTS, by("sum", kept.resource, names.INSTANCE_EVENTS))
+    yield RuleDefinition(names.LATE_EVENTS, by("sum", kept.resource, names.INSTANCE_LATE_EVENTS))
+    yield RuleDefinition(names.UNMEASURED, by("sum", kept.resource, names.INSTANCE_UNMEASURED))
+    yield RuleDefinition(names.INSTANCES, by("count", kept.resource, names.INSTANCE_EVENTS))
+    yield RuleDefinition(
+        names.LATE_INSTANCES, by("count", kept.resource, union_of_groups(config, _target, _late_instances))
+    )
+    yield RuleDefinition(names.late_ratio("5m"), f"{names.LATE_EVENTS} / ({names.EVENTS} > 0)")
+    yield RuleDefinition(names.late_ratio("30m"), _summed_ratio(settings.span(SHORT_WINDOWS["30m"])))
+    yield RuleDefinition(
+        names.late_ratio("1h"), union_of_groups(config, _threshold, partial(_counted_ratio, config, settings, kept))
+    )
+    yield RuleDefinition(names.late_ratio("2h"), _summed_ratio(settings.span(SHORT_WINDOWS["2h"])))
     yield from (_burn_rate(config, window) for window in SHORT_WINDOWS)
     if config.judges_quantiles:
-        judged = _rate(options, "watchslo_slo_windows_total", 'verdict=~"good|bad"')
-        yield Rule(names.WINDOWS, by("sum", (*kept.resource, "verdict"), judged))
+        judged = _rate(settings, "watchslo_slo_windows_total", 'verdict=~"good|bad"')
+        yield RuleDefinition(names.WINDOWS, by("sum", (*kept.resource, "verdict"), judged))
 
 
-def _of_instances(config: Config, options: Options, kept: Levels) -> Iterator[Rule]:
-    def late(share: Share) -> str:
+def _of_instances(config: Config, settings: RuleSettings, kept: LabelLevels) -> Iterator[RuleDefinition]:
+    def late(group: WatchGroup) -> str:
         if not config.judges_quantiles:
-            return by("sum", kept.instance_resource, _rate(options, VERDICTS, BEYOND, share.matcher))
-        in_time = _rate(options, BUCKET, le(share.objective), share.matcher)
-        return f"{select(names.INSTANCE_EVENTS, share.matcher)} - {by('sum', kept.instance_resource, in_time)}"
+            return by("sum", kept.instance_resource, _rate(settings, VERDICTS, BEYOND, group.matcher))
+        in_time = _rate(settings, BUCKET, le(group.objective), group.matcher)
+        return f"{select(names.INSTANCE_EVENTS, group.matcher)} - {by('sum', kept.instance_resource, in_time)}"
 
     events = COUNT if config.judges_quantiles else VERDICTS
-    unmeasured = _rate(options, "watchslo_unmeasured_events_total", 'reason!="initial"')
-    yield Rule(names.INSTANCE_EVENTS, by("sum", kept.instance_resource, _rate(options, events)))
-    yield Rule(names.INSTANCE_LATE_EVENTS, either(config, _threshold, late))
-    yield Rule(names.INSTANCE_UNMEASURED, by("sum", kept.instance_resource, unmeasured))
+    unmeasured = _rate(settings, "watchslo_unmeasured_events_total", 'reason!="initial"')
+    yield RuleDefinition(names.INSTANCE_EVENTS, by("sum", kept.instance_resource, _rate(settings, events)))
+    yield RuleDefinition(names.INSTANCE_LATE_EVENTS, union_of_groups(config, _threshold, late))
+    yield RuleDefinition(names.INSTANCE_UNMEASURED, by("sum", kept.instance_resource, unmeasured))
 
 
-def _quantiles(options: Options, kept: Levels) -> Iterator[Rule]:
-    yield Rule(names.TIMESPAN_BUCKET, by("sum", (*kept.resource, "le"), _rate(options, BUCKET)))
-    for percentile in PERCENTILES:  # of no events there is none: NaN is not at least 0
-        yield Rule(names.timespan(percentile), f"histogram_quantile({percentile / 100}, {names.TIMESPAN_BUCKET}) >= 0")
+def _quantiles(settings: RuleSettings, kept: LabelLevels) -> Iterator[RuleDefinition]:
+    yield RuleDefinition(names.TIMESPAN_BUCKET, by("sum", (*kept.resource, "le"), _rate(settings, BUCKET)))
+    for percentile in PERCENTILES:  # `>= 0` drops the NaN of a histogram without events
+        yield RuleDefinition(
+            names.timespan(percentile), f"histogram_quantile({percentile / 100}, {names.TIMESPAN_BUCKET}) >= 0"
+        )
 
 
-def _days(config: Config, options: Options) -> Iterator[Rule]:
+def _days(config: Config, settings: RuleSettings) -> Iterator[RuleDefinition]:
     for window, seconds in LONG_WINDOWS.items():
-        yield Rule(names.late_ratio(window), _summed_ratio(options.span(seconds)))
+        yield RuleDefinition(names.late_ratio(window), _summed_ratio(settings.span(seconds)))
         yield _burn_rate(config, window)
     if not config.judges_quantiles:
         return
-    good = f"sum_over_time({select(names.WINDOWS, GOOD)}[{options.span(DAY)}])"
-    yield Rule(names.GOOD_WINDOWS, f"sum without (verdict) ({good}) / ({_judged(options)} > 0)")
-    yield Rule(names.JUDGED_WINDOWS, either(config, _window, lambda share: _coverage(options, share)))
+    good = f"sum_over_time({select(names.WINDOWS, GOOD)}[{settings.span(DAY)}])"
+    yield RuleDefinition(names.GOOD_WINDOWS, f"sum without (verdict) ({good}) / ({_judged(settings)} > 0)")
+    yield RuleDefinition(
+        names.JUDGED_WINDOWS, union_of_groups(config, _window, lambda group: _coverage(settings, group))
+    )
 
 
-def _period(config: Config, options: Options) -> Iterator[Rule]:
-    half_an_hour = options.span(SHORT_WINDOWS["30m"])
-    yield Rule(names.EVENTS_30M, f"avg_over_time({names.EVENTS}[{half_an_hour}])")
-    yield Rule(names.LATE_EVENTS_30M, f"avg_over_time({names.LATE_EVENTS}[{half_an_hour}])")
-    for share in shares(config, lambda objective: (objective.events.period,)):
-        period = share.objective.events.period
+def _period(config: Config, settings: RuleSettings) -> Iterator[RuleDefinition]:
+    half_an_hour = settings.span(SHORT_WINDOWS["30m"])
+    yield RuleDefinition(names.EVENTS_30M, f"avg_over_time({names.EVENTS}[{half_an_hour}])")
+    yield RuleDefinition(names.LATE_EVENTS_30M, f"avg_over_time({names.LATE_EVENTS}[{half_an_hour}])")
+    for group in watch_groups(config, lambda objective: (objective.events.period,)):
+        period = group.objective.events.period
         if format_duration(period) not in LENGTHS:
-            yield Rule(names.late_ratio(format_duration(period)), _period_ratio(options, period, share.matcher))
-    yield Rule(names.BUDGET_REMAINING, either(config, _period_and_target, _remaining))
+            yield RuleDefinition(
+                names.late_ratio(format_duration(period)), _period_ratio(settings, period, group.matcher)
+            )
+    yield RuleDefinition(names.BUDGET_REMAINING, union_of_groups(config, _period_and_target, _remaining))
 
 
-def _spending(share: Share) -> str:
-    """Instances that are late themselves: what they see spends the budget faster than it comes in."""
-    late, events = select(names.INSTANCE_LATE_EVENTS, share.matcher), select(names.INSTANCE_EVENTS, share.matcher)
-    return f"{late} > {number(budget(share.objective))} * {events}"
+def _late_instances(group: WatchGroup) -> str:
+    """Select the instances that measure a burn rate above 1."""
+    late, events = select(names.INSTANCE_LATE_EVENTS, group.matcher), select(names.INSTANCE_EVENTS, group.matcher)
+    return f"{late} > {number(error_budget(group.objective))} * {events}"
 
 
-def _counted_ratio(config: Config, options: Options, kept: Levels, share: Share) -> str:
-    """Of the window that pages first, from counters: a sum of recorded rates feels a fault some minutes late."""
+def _counted_ratio(config: Config, settings: RuleSettings, kept: LabelLevels, group: WatchGroup) -> str:
+    """Return the ratio of the window that pages first, from counters: sums of recorded rates lag by some minutes."""
     if not config.judges_quantiles:
-        every = by("sum", kept.resource, _rate(options, VERDICTS, share.matcher, window="1h"))
-        late = by("sum", kept.resource, _rate(options, VERDICTS, BEYOND, share.matcher, window="1h"))
+        every = by("sum", kept.resource, _rate(settings, VERDICTS, group.matcher, window="1h"))
+        late = by("sum", kept.resource, _rate(settings, VERDICTS, BEYOND, group.matcher, window="1h"))
         return f"{late} / ({every} > 0)"
-    events = by("sum", kept.resource, _rate(options, COUNT, share.matcher, window="1h"))
-    in_time = by("sum", kept.resource, _rate(options, BUCKET, le(share.objective), share.matcher, window="1h"))
+    events = by("sum", kept.resource, _rate(settings, COUNT, group.matcher, window="1h"))
+    in_time = by("sum", kept.resource, _rate(settings, BUCKET, le(group.objective), group.matcher, window="1h"))
     return f"1 - {in_time} / ({events} > 0)"
 
 
@@ -133,46 +145,46 @@ def _summed_ratio(span: str, matcher: str = "") -> str:
     return f"sum_over_time({late}[{span}]) / (sum_over_time({events}[{span}]) > 0)"
 
 
-def _period_ratio(options: Options, period: float, matcher: str) -> str:
-    """In steps of their own range, rates cover a period once: there is no need to read each of them."""
+def _period_ratio(settings: RuleSettings, period: float, matcher: str) -> str:
+    """Return the ratio of a period, read in steps: 30m rates at steps of 30m cover the period exactly once."""
     if period <= LENGTHS["3d"]:
-        return _summed_ratio(options.span(period), matcher)
-    steps = f"{options.span(period)}:{options.span(STEP_SECONDS)}"
+        return _summed_ratio(settings.span(period), matcher)
+    steps = f"{settings.span(period)}:{settings.span(STEP_SECONDS)}"
     late, events = select(names.LATE_EVENTS_30M, matcher), select(names.EVENTS_30M, matcher)
     return f"sum_over_time({late}[{steps}]) / (sum_over_time({events}[{steps}]) > 0)"
 
 
-def _burn_rate(config: Config, window: str) -> Rule:
-    def burn(share: Share) -> str:
-        return f"{select(names.late_ratio(window), share.matcher)} / {number(budget(share.objective))}"
+def _burn_rate(config: Config, window: str) -> RuleDefinition:
+    def burn(group: WatchGroup) -> str:
+        return f"{select(names.late_ratio(window), group.matcher)} / {number(error_budget(group.objective))}"
 
-    return Rule(names.burn_rate(window), either(config, _target, burn))
-
-
-def _remaining(share: Share) -> str:
-    spent = select(names.late_ratio(format_duration(share.objective.events.period)), share.matcher)
-    return f"1 - {spent} / {number(budget(share.objective))}"
+    return RuleDefinition(names.burn_rate(window), union_of_groups(config, _target, burn))
 
 
-def _judged(options: Options, matcher: str = "") -> str:
-    return f"sum without (verdict) (sum_over_time({select(names.WINDOWS, matcher)}[{options.span(DAY)}]))"
+def _remaining(group: WatchGroup) -> str:
+    spent = select(names.late_ratio(format_duration(group.objective.events.period)), group.matcher)
+    return f"1 - {spent} / {number(error_budget(group.objective))}"
 
 
-def _coverage(options: Options, share: Share) -> str:
-    """Windows that were judged, of all that went by: those of every instance, and no fewer than fit into a day."""
-    window, interval = share.objective.minutes.window, options.interval(RECORDED_EVERY)
-    elapsed = f"sum_over_time({select(names.INSTANCES, share.matcher)}[{options.span(DAY)}])"
-    evaluations = number(DAY / options.shrink / interval)
-    return f"{_judged(options, share.matcher)} * {number(window)} / clamp_min({elapsed}, {evaluations})"
+def _judged(settings: RuleSettings, matcher: str = "") -> str:
+    return f"sum without (verdict) (sum_over_time({select(names.WINDOWS, matcher)}[{settings.span(DAY)}]))"
 
 
-def _rate(options: Options, metric: str, *matchers: str, window: str = "5m") -> str:
-    series = select(metric, options.job_selector, *matchers)
-    return f"rate({series}[{options.span(SHORT_WINDOWS[window])}])"
+def _coverage(settings: RuleSettings, group: WatchGroup) -> str:
+    """Return judged windows as a share of the windows of all instances, and at least of those of one full day."""
+    window, interval = group.objective.minutes.window, settings.interval(RECORDED_EVERY)
+    elapsed = f"sum_over_time({select(names.INSTANCES, group.matcher)}[{settings.span(DAY)}])"
+    evaluations = number(DAY / settings.shrink / interval)
+    return f"{_judged(settings, group.matcher)} * {number(window)} / clamp_min({elapsed}, {evaluations})"
+
+
+def _rate(settings: RuleSettings, metric: str, *matchers: str, window: str = "5m") -> str:
+    series = select(metric, settings.job_selector, *matchers)
+    return f"rate({series}[{settings.span(SHORT_WINDOWS[window])}])"
 
 
 def le(objective: ObjectiveConfig) -> str:
-    """The matcher of the bucket that ends at the threshold, as the exposition writes it."""
+    """Return the matcher of the bucket that ends at the threshold, formatted as in the exposition."""
     return f'le="{float(objective.threshold)}"'
 
 

@@ -1,1 +1,1 @@
-"""What people read: metrics, status, page."""
+"""Serves metrics, status, feed and page over HTTP."""

@@ -1,4 +1,4 @@
-"""`/api/v1/series`: the last hour of the watches, for whoever draws it."""
+"""`/api/v1/series`: the last hour of the watches, for charts."""
 
 from collections.abc import Iterator
 from typing import Annotated
@@ -14,7 +14,10 @@ HOUR_SECONDS = 3600.0
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 Resource = Annotated[
-    str | None, Query(max_length=253, description="A watch, or a resource as kubectl takes it; all if it is left out.")
+    str | None,
+    Query(
+        max_length=253, description="The name of a watch, or a resource as kubectl takes it; all watches by default."
+    ),
 ]
 Window = Annotated[
     str, Query(pattern=r"^[1-9][0-9]{0,3}[smh]$", description="How far back, up to an hour: `90s`, `15m`, `1h`.")
@@ -22,15 +25,15 @@ Window = Annotated[
 
 
 def routes(feed: Feed) -> Iterator[Route]:
-    """What is answered from history."""
+    """Return the routes of past figures."""
 
     async def series(resource: Resource = None, window: Window = "1h") -> Response:
-        """P50, P99 with its bounds, and the number of events, of each watch, at every evaluation of the last hour."""
+        """P50, P99 with its bounds and the number of events of each watch, at every evaluation of the last hour."""
         seconds = min(HOUR_SECONDS, float(window[:-1]) * UNITS[window[-1]])
-        found = await feed.ask(lambda chronicle: update.series(chronicle, resource, seconds, STEP_SECONDS))
+        found = await feed.ask(lambda timeline: update.series(timeline, resource, seconds, STEP_SECONDS))
         if resource is not None and not found.watches:
-            raise HTTPException(404, "There is no such watch; /api/v1/status names those there are.")
+            raise HTTPException(404, "There is no such watch; /api/v1/status lists the watches.")
         return Response(found.model_dump_json(by_alias=True), media_type="application/json")
 
     unknown = {404: {"description": "There is no such watch."}}
-    yield Route("/api/v1/series", series, documented={"response_model": update.Series, "responses": unknown})
+    yield Route("/api/v1/series", series, documented={"response_model": update.SeriesUpdate, "responses": unknown})

@@ -1,4 +1,4 @@
-"""Which code runs."""
+"""The running code."""
 
 import os
 import platform
@@ -8,6 +8,6 @@ from watchslo.snapshot import BuildReading
 
 
 def this_build() -> BuildReading:
-    """This process's build; whoever builds an image sets `WATCHSLO_REVISION` to the revision of the source."""
+    """Return the build of this process; images set `WATCHSLO_REVISION` to the revision of the source."""
     revision = os.environ.get("WATCHSLO_REVISION") or "unknown"
     return BuildReading(__version__, revision, platform.python_version())

@@ -1,4 +1,4 @@
-"""A snapshot's metrics as bytes: Prometheus' text or OpenMetrics, plain or gzipped, as the scraper accepts."""
+"""The metrics of a snapshot as bytes: Prometheus' text or OpenMetrics, plain or gzipped, as the scraper accepts."""
 
 import gzip
 from collections.abc import Iterable, Iterator
@@ -11,13 +11,13 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, choose_encode
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
-from watchslo.serve.metrics import FAMILIES, Detail, Family, View
+from watchslo.serve.metrics import FAMILIES, Detail, Family, MetricView
 from watchslo.serve.rendering import Document
 from watchslo.snapshot import HistogramReading, Snapshot
 
-GZIP_LEVEL = 1  # series repeat their labels: the first level finds nearly all of it
+GZIP_LEVEL = 1  # series repeat their labels: higher levels compress little better
 
-# Every form that is offered. prometheus_client would promise any version it is asked for, and write the one it knows.
+# Every format that is offered. prometheus_client would confirm any requested version and write the one it knows.
 _ACCEPTS = (
     "",
     "application/openmetrics-text",
@@ -27,7 +27,7 @@ _ACCEPTS = (
         for escaping in ("allow-utf-8", "underscores")
     ),
 )
-# Our names need no escaping: both schemes write the same bytes, and this one a quarter faster.
+# Our names need no escaping: both schemes write the same bytes, and this one is a quarter faster.
 _openmetrics = partial(openmetrics.generate_latest, escaping=openmetrics.ALLOWUTF8)
 _ENCODERS = {
     content_type: _openmetrics if content_type.startswith("application/openmetrics") else generate_latest
@@ -36,32 +36,32 @@ _ENCODERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """A form of the exposition."""
+class ExpositionFormat:
+    """A format of the exposition."""
 
     content_type: str
     gzipped: bool
 
 
-def negotiate(accept: str, accept_encoding: str) -> Form:
-    """The form that suits both headers best; whoever asks for what is not known gets plain text."""
+def negotiate(accept: str, accept_encoding: str) -> ExpositionFormat:
+    """Return the format that suits both headers best; plain text if none does."""
     try:
         _, content_type = choose_encoder(accept)
-    except TypeError:  # a version that is no number
+    except TypeError:  # a version that is not a number
         content_type = CONTENT_TYPE_PLAIN_0_0_4
     known = content_type if content_type in _ENCODERS else CONTENT_TYPE_PLAIN_0_0_4
-    return Form(known, gzip_accepted(accept_encoding))
+    return ExpositionFormat(known, gzip_accepted(accept_encoding))
 
 
 class SnapshotCollector(Collector):
-    """The table of families, read from one snapshot; families without a point are left out."""
+    """The catalogue of metrics, read from one snapshot; families without a point are left out."""
 
     def __init__(self, snapshot: Snapshot, detail: Detail) -> None:
         self._snapshot = snapshot
         self._detail = detail
 
     def describe(self) -> Iterable[Metric]:
-        """All names there may be: the registry finds clashes without reading anything."""
+        """Return all families without samples, so that the registry can detect clashing names."""
         return map(_metric, FAMILIES)
 
     def collect(self) -> Iterator[Metric]:
@@ -74,12 +74,12 @@ class SnapshotCollector(Collector):
 
 
 class MetricsEncoder:
-    """Encodes snapshots in the configured detail, together with the metrics of this process."""
+    """Encodes snapshots at the configured level of detail, together with the metrics of this process."""
 
     def __init__(self, detail: Detail) -> None:
         self._detail = detail
 
-    def encode(self, snapshot: Snapshot, form: Form) -> Document:
+    def encode(self, snapshot: Snapshot, form: ExpositionFormat) -> Document:
         registry = CollectorRegistry()
         registry.register(SnapshotCollector(snapshot, self._detail))
         ProcessCollector(registry=registry)
@@ -95,7 +95,7 @@ def _metric(family: Family) -> Metric:
     return Metric(family.name.removesuffix("_total"), family.help, family.type)
 
 
-def _samples(family: Family, view: View, snapshot: Snapshot) -> Iterator[Sample]:
+def _samples(family: Family, view: MetricView, snapshot: Snapshot) -> Iterator[Sample]:
     names = [label.name for label in view.labels]
     for values, value in view.points(snapshot):
         labels = dict(zip(names, values, strict=True))

@@ -1,7 +1,7 @@
-"""What was and what is, for many onlookers: history in a thread of its own, told as server-sent events.
+"""The feed: updates as server-sent events for many readers, and the timeline in a thread of its own.
 
-Snapshots go in, from any thread, and bytes come out, encoded once for all. Whoever reads too slowly is dropped, and may
-come back for the whole: nothing is kept for anybody.
+`Feed` takes snapshots from any thread and encodes each update once for all readers. It keeps no state for a reader: one
+that reads too slowly is disconnected and may reconnect for a full update.
 """
 
 import asyncio
@@ -18,16 +18,16 @@ import structlog
 from fastapi import Request, Response
 from starlette.types import Receive, Scope, Send
 
-from watchslo.errors import whereabouts
-from watchslo.history.chronicle import Account, Chronicle
-from watchslo.serve import update
-from watchslo.serve.gate import Authorize, bearer_token, may_go_on
+from watchslo.errors import error_location
+from watchslo.serve import rows, update
+from watchslo.serve.auth import Authorize, bearer_token, may_continue
 from watchslo.serve.route import Route
 from watchslo.snapshot import Snapshot
+from watchslo.timeline.timeline import Account, Timeline
 
-KEPT = 12  # deltas, a minute of them: whoever was away for longer begins anew
-HEARTBEAT_SECONDS = 10.0  # else proxies end a connection that is silent
-SEND_SECONDS = 30.0  # a reader that does not take an event within this is dropped, if the server has not done it
+KEPT = 12  # deltas, a minute of them: a reader that was away for longer gets a full update
+HEARTBEAT_SECONDS = 10.0  # proxies close silent connections
+SEND_SECONDS = 30.0  # a reader that does not accept an event within this is disconnected
 READERS = 200
 RETRY_MILLISECONDS = 2000
 MEDIA_TYPE = "text/event-stream"
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One evaluation, as it is sent to those who have had the one before."""
+    """The changes of one evaluation, as sent to readers that have received the previous one."""
 
     number: int
     delta: bytes
@@ -45,17 +45,17 @@ class Frame:
 
 @dataclass(eq=False, slots=True)
 class _Reader:
-    """Somebody who waits for news in a loop of his own."""
+    """A connected reader, which waits for frames in its own event loop."""
 
     loop: asyncio.AbstractEventLoop
-    news: asyncio.Event = field(default_factory=asyncio.Event)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def wake(self) -> None:
-        self.loop.call_soon_threadsafe(self.news.set)
+        self.loop.call_soon_threadsafe(self.changed.set)
 
 
 class Feed:
-    """Observes snapshots, and tells of them. All of its history is touched by its one thread only.
+    """Observes snapshots and streams updates. Only its own thread touches the timeline.
 
     `account` is the newest one; None before the first evaluation.
     """
@@ -63,31 +63,31 @@ class Feed:
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="history")
         self._observing: Future[None] | None = None
-        self._chronicle = Chronicle()
-        self._watches: dict[str, update.WatchLine] = {}
+        self._timeline = Timeline()
+        self._watches: dict[str, rows.WatchLine] = {}
         self._full: tuple[int, bytes] = (0, b"")
-        self._run = secrets.token_hex(4)  # numbers begin anew with each process
+        self._run = secrets.token_hex(4)  # numbers of frames start again in each process
         self._frames: tuple[Frame, ...] = ()
         self._readers: set[_Reader] = set()
-        self._lock = threading.Lock()  # over who reads
+        self._lock = threading.Lock()  # protects the set of readers
         self._closed = False
         self.account: Account | None = None
 
-    # What is observed
+    # Observing
 
     def observe(self, snapshot: Snapshot) -> None:
-        """Takes the snapshot of an evaluation, at once; one is left out if those before are not done with."""
+        """Process the snapshot of an evaluation in the feed's thread; skipped while the previous one is processed."""
         if not self._closed and (self._observing is None or self._observing.done()):
             self._observing = self._thread.submit(self._observe, snapshot)
-            self._observing.add_done_callback(_complain)
+            self._observing.add_done_callback(_log_failure)
 
     def _observe(self, snapshot: Snapshot) -> None:
-        told = self._chronicle.day.last_minute_wall
-        account = self._chronicle.observe(snapshot)
-        before, self._watches = self._watches, update.watches(account)
+        sent = self._timeline.day.last_minute_wall
+        account = self._timeline.observe(snapshot)
+        before, self._watches = self._watches, rows.watches(account)
         changed = [watch for key, watch in self._watches.items() if before.get(key) != watch]
         gone = sorted(before.keys() - self._watches.keys())
-        body = update.delta(self._chronicle, account, changed, gone, told)
+        body = update.delta(self._timeline, account, changed, gone, sent)
         self._frames = (*self._frames[-(KEPT - 1) :], Frame(account.number, self._event("delta", account, body)))
         self.account = account
         self._wake()
@@ -102,55 +102,55 @@ class Feed:
         return b"event: %b\nid: %b-%d\ndata: %b\n\n" % (name.encode(), self._run.encode(), account.number, body)
 
     def close(self) -> None:
-        """Sends everybody away, and tells nothing more."""
+        """Disconnect all readers and stop observing."""
         self._closed = True
         self._wake()
 
-    # What is told
+    # Reading
 
     @property
-    def crowded(self) -> bool:
-        """Whether there are as many readers as there may be."""
+    def is_full(self) -> bool:
+        """True if the maximum number of readers is connected."""
         return len(self._readers) >= READERS
 
-    async def ask(self, question: Callable[[Chronicle], T]) -> T:
-        """What history answers, in its own thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, question, self._chronicle)
+    async def ask(self, query: Callable[[Timeline], T]) -> T:
+        """Return the result of a query of the timeline, which runs in the feed's thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, query, self._timeline)
 
     async def follow(self, last_id: str, allowed: Callable[[], Awaitable[bool]]) -> AsyncGenerator[bytes, None]:
-        """Events from the one after `last_id` on, or from a full one.
+        """Yield the events after `last_id`, or a full update first if that id is unknown or too old.
 
-        It ends for who is too slow, for who is `allowed` no more, which is asked before anything is told, and when
-        closed.
+        Ends if the reader is too slow, when the feed is closed, or once `allowed` returns False; that is checked before
+        each event.
         """
         yield b"retry: %d\n\n" % RETRY_MILLISECONDS
         with self._reading() as reader:
             place = self._place(last_id)
             while await allowed() and not self._closed:
-                reader.news.clear()
+                reader.changed.clear()
                 missed = [frame for frame in self._frames if frame.number > (place or 0)]
                 if missed and place is None:
                     place, body = await self.ask(self._whole)
                     yield body
                 elif missed and place is not None and missed[0].number > place + 1:
-                    return  # some are gone already: it shall begin anew
+                    return  # some frames are gone: the reader reconnects and gets a full update
                 elif missed:
                     yield missed[0].delta
                     place = missed[0].number
-                elif not await _within(HEARTBEAT_SECONDS, reader.news):
+                elif not await _within(HEARTBEAT_SECONDS, reader.changed):
                     yield b":\n\n"
 
     def _place(self, last_id: str) -> int | None:
-        """The number of the event that a reader had last, if those after it are still there."""
+        """Return the number of the frame that a reader received last, if all later frames are kept."""
         run, _, number = last_id.partition("-")
         known = {str(frame.number) for frame in self._frames}
         return int(number) if run == self._run and number in known else None
 
-    def _whole(self, chronicle: Chronicle) -> tuple[int, bytes]:
-        account = chronicle.account
+    def _whole(self, timeline: Timeline) -> tuple[int, bytes]:
+        account = timeline.account
         assert account is not None
         if self._full[0] != account.number:
-            body = update.full(chronicle, account, [*self._watches.values()])
+            body = update.full(timeline, account, [*self._watches.values()])
             self._full = account.number, self._event("full", account, body)
         return self._full
 
@@ -166,23 +166,23 @@ class Feed:
                 self._readers.discard(reader)
 
 
-async def _within(seconds: float, news: asyncio.Event) -> bool:
+async def _within(seconds: float, changed: asyncio.Event) -> bool:
     try:
         async with asyncio.timeout(seconds):
-            await news.wait()
+            await changed.wait()
     except TimeoutError:
         return False
     return True
 
 
-def _complain(done: Future[None]) -> None:
-    """An observation that failed leaves a hole in history, and hurts nothing else."""
+def _log_failure(done: Future[None]) -> None:
+    """Log a failed observation; the timeline then lacks one evaluation."""
     if not done.cancelled() and (error := done.exception()):
-        structlog.get_logger().error("history_failed", error=whereabouts(error))
+        structlog.get_logger().error("history_failed", error=error_location(error))
 
 
 class EventStream(Response):
-    """Sends events until the reader leaves, is too slow, or there are no more."""
+    """A response that sends events until the reader disconnects or is too slow, or the events end."""
 
     media_type = MEDIA_TYPE
 
@@ -196,15 +196,15 @@ class EventStream(Response):
         if scope["method"] == "HEAD":
             await send({"type": "http.response.body", "body": b""})
             return
-        sending, leaving = asyncio.create_task(self._send(send)), asyncio.create_task(_left(receive))
+        sending, disconnecting = asyncio.create_task(self._send(send)), asyncio.create_task(_disconnected(receive))
         try:
-            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((sending, disconnecting), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in (sending, leaving):
+            for task in (sending, disconnecting):
                 task.cancel()
-            await asyncio.gather(sending, leaving, return_exceptions=True)
+            await asyncio.gather(sending, disconnecting, return_exceptions=True)
         if not sending.cancelled():
-            with suppress(TimeoutError):  # what nobody takes is left as it is: the server closes the connection
+            with suppress(TimeoutError):  # the reader does not accept data: the server closes the connection
                 sending.result()
 
     async def _send(self, send: Send) -> None:
@@ -216,23 +216,23 @@ class EventStream(Response):
             await send({"type": "http.response.body", "body": b""})
 
 
-async def _left(receive: Receive) -> None:
+async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 def routes(feed: Feed, authorize: Authorize | None) -> Iterator[Route]:
-    """What is answered from a feed as it goes on, and for as long as its reader may read."""
+    """Return the route of the feed."""
 
     async def events(request: Request) -> Response:
-        """Everything that the page shows, as it changes: server-sent events, each of which is an `Update`.
+        """The data of the page as server-sent events, each of which is an `Update`.
 
-        `full` has all, `delta` what changed since. Whoever comes back with `Last-Event-ID` goes on from there. It
-        ends for who may read no more.
+        A `full` event has everything, a `delta` the changes. A client that reconnects with `Last-Event-ID` continues
+        from there. The stream ends if the client's permission is revoked.
         """
-        if feed.crowded:
-            return Response("too many onlookers; try again later\n", 503, media_type="text/plain")
-        allowed = partial(may_go_on, authorize, bearer_token(request.headers))
+        if feed.is_full:
+            return Response("too many readers; try again later\n", 503, media_type="text/plain")
+        allowed = partial(may_continue, authorize, bearer_token(request.headers))
         return EventStream(feed.follow(request.headers.get("last-event-id", ""), allowed))
 
     yield Route(
@@ -242,6 +242,6 @@ def routes(feed: Feed, authorize: Authorize | None) -> Iterator[Route]:
             "response_model": update.Update,
             "response_class": EventStream,
             "status_code": 200,
-            "responses": {503: {"description": "Too many read it already.", "content": {"text/plain": {}}}},
+            "responses": {503: {"description": "Too many readers.", "content": {"text/plain": {}}}},
         },
     )

@@ -1,4 +1,4 @@
-"""What is answered: metrics, health, status and a page, all from the newest snapshot."""
+"""The application: metrics, health, status and the page, all from the newest snapshot."""
 
 from collections.abc import Awaitable, Callable
 
@@ -9,14 +9,14 @@ from watchslo import __version__
 from watchslo.errors import UnavailableError
 from watchslo.serve import api, page, status
 from watchslo.serve import feed as feeding
+from watchslo.serve.auth import AccessControl, Authorize, unavailable
 from watchslo.serve.exposition import MetricsEncoder, negotiate
 from watchslo.serve.feed import Feed
-from watchslo.serve.gate import Authorize, Gate, unavailable
 from watchslo.serve.rendering import Document, Renderer
 from watchslo.serve.route import Route
 from watchslo.snapshot import Snapshot
 
-STALE_HEARTBEAT_SECONDS = 5.0  # a hundred beats missed: what still answers here measures nothing any more
+STALE_HEARTBEAT_SECONDS = 5.0  # a hundred missed beats: nothing is measured any more
 
 Latest = Callable[[], Awaitable[Snapshot]]
 
@@ -28,9 +28,10 @@ def create_app(
     feed: Feed,
     authorize: Authorize | None = None,
 ) -> FastAPI:
-    """The application: `latest` gives the newest snapshot, `heartbeat` the seconds since the measuring loop last beat.
+    """Return the application.
 
-    `feed` tells what was, and what changes. Without `authorize` everybody may read everything.
+    `latest` returns the newest snapshot, `heartbeat` the seconds since the measuring loop's last heartbeat; `feed` has
+    the changes and the past. Without `authorize`, every client may read everything.
     """
     app = FastAPI(title="watchslo", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
     routes = [
@@ -40,32 +41,33 @@ def create_app(
         *api.routes(feed),
         *feeding.routes(feed, authorize),
     ]
-    for route in routes:  # HEAD is not documented: the server leaves out the body
+    for route in routes:  # HEAD is not documented; the server leaves out the body
         app.add_api_route(route.path, route.endpoint, methods=["GET"], **route.documented)
         app.add_api_route(route.path, route.endpoint, methods=["HEAD"], include_in_schema=False)
     app.add_exception_handler(UnavailableError, _unavailable)
-    app.add_middleware(Gate, open_paths=frozenset(route.path for route in routes if route.open), authorize=authorize)
-    app.openapi()  # made now, because later it would hold up the loop
+    open_paths = frozenset(route.path for route in routes if route.open)
+    app.add_middleware(AccessControl, open_paths=open_paths, authorize=authorize)
+    app.openapi()  # generated now, because it would block the loop later
     return app
 
 
 def _probes(latest: Latest, heartbeat: Callable[[], float]) -> list[Route]:
     async def healthz() -> PlainTextResponse:
-        """Whether the event loop that measures turns."""
+        """200 while the measuring event loop runs."""
         age = heartbeat()
         if age > STALE_HEARTBEAT_SECONDS:
             return PlainTextResponse(f"the last heartbeat was {age:.1f} s ago\n", 503)
         return PlainTextResponse("ok\n")
 
     async def readyz() -> PlainTextResponse:
-        """Whether every stream that can run has started once and the clock ticks; if not, why, one reason a line."""
+        """200 once every watch that can run has been opened and the clock ticks; else 503 with one reason per line."""
         reasons = (await latest()).monitor.not_ready
         if reasons:
             return PlainTextResponse("".join(f"{reason}\n" for reason in reasons), 503)
         return PlainTextResponse("ok\n")
 
     documented = {
-        "responses": {503: {"description": "Not so; the text says why."}},
+        "responses": {503: {"description": "Not healthy or not ready; the text says why."}},
         "response_class": PlainTextResponse,
     }
     return [
@@ -83,14 +85,18 @@ def _readings(latest: Latest, metrics: MetricsEncoder, feed: Feed) -> list[Route
         return _response(document)
 
     async def read_status() -> Response:
-        """Everything watchslo knows at this moment."""
+        """The complete status: configuration, apiservers, domains, watches, active causes."""
         document = await renderer.render(await latest(), status, lambda snapshot: status.encode(snapshot, feed.account))
         return _response(document)
 
-    hangs = {503: {"description": "The loop that measures does not answer."}}
+    unavailable_ = {503: {"description": "The measuring loop does not answer."}}
     return [
         Route("/metrics", scrape, documented={"include_in_schema": False}),
-        Route("/api/v1/status", read_status, documented={"response_model": status.Status, "responses": hangs}),
+        Route(
+            "/api/v1/status",
+            read_status,
+            documented={"response_model": status.StatusDocument, "responses": unavailable_},
+        ),
     ]
 
 

@@ -1,35 +1,34 @@
-"""The reference of the metrics, written from the table that exposes them."""
+"""The reference of the metrics, generated from their catalogue."""
 
 from collections.abc import Iterable, Sequence
 
-from watchslo.serve.metrics import FAMILIES, SECTIONS, WATCH, Detail, Family, Label, View
+from watchslo.serve.metrics import FAMILIES, SECTIONS, WATCH, Detail, Family, Label, MetricView
 
 _INTRODUCTION = """\
 # Metrics
 
-Everything that `/metrics` exposes, in Prometheus' text format or OpenMetrics as the scraper accepts. This page is
-generated from the code (`make golden`), so it is what you get.
+The metrics that `/metrics` exposes, in Prometheus' text format or OpenMetrics as the scraper accepts. This page is
+generated from the code (`make golden`). The [glossary](glossary.md) explains the terms.
 
-- `metrics: basic`, the default, keeps a watch at 50 series or fewer, whatever its strategy and with an inventory; what
-  stands after *full:* needs `metrics: full`. Basic has what objectives and alerts stand on; what only explains an alert
-  (in which phase, of which kind, how many bytes) needs full, and is in `/api/v1/status` either way. On top come: one
-  for each threshold that is no `le` yet; `watchslo_creation_to_watch_seconds`, a histogram of its own; 2 for the
-  history of a busy watch; and for one that is late enough to be probed, a histogram for each of two hops and 2 for the
-  age of its cache.
-- `metrics: proven` is for instances whose ticks are too slow for quantiles. It has the families with a mark under
-  *Proven*, with the same labels unless others stand there: at most 40 series for one watch at one apiserver. What
-  they say is counted, or follows from proofs.
-- *watch* among the labels stands for `watch`, `group`, `resource` and `apiserver`.
+- `metrics: basic`, the default, has at most 50 series per watch, with any list strategy and with an inventory. Labels
+  and metrics after *full:* need `metrics: full`. `basic` has the series that objectives and alerts need. Details that
+  only explain an alert (phase, kind, bytes) need `full`; `/api/v1/status` has them in both cases. Additional series
+  are: one for each threshold that is not yet an `le`; the histogram `watchslo_creation_to_watch_seconds`; 2 for the
+  headroom of a busy watch (metrics named `watchslo_watch_history_*`); and for a watch that is late enough to be
+  probed, a histogram for each of two hops and 2 for the age of its cache.
+- `metrics: proven` is for instances with ticks that are too slow for quantiles. It has the metrics with a mark under
+  *Proven*, with the same labels unless that column names others: at most 40 series for one watch at one apiserver.
+  Their values are counted or proven.
+- *watch* in the column of labels stands for `watch`, `group`, `resource` and `apiserver`.
 - *Stable* names, types and labels are a contract: a rename keeps the old name for one minor version. *Beta* ones may
   change.
-- Counters exist with 0 from the start of what they count, but for combinations of labels that only a cluster can
-  bring about. What is not known is absent, never 0: a quantile without events, or one below the round trip of the
-  ticks, has no series.
+- Counters start at 0, except for combinations of labels that depend on the cluster. An unknown value is absent,
+  never 0: a quantile without events, or a quantile below the round trip of the ticks, has no series.
 - One process has one set of `le`, and every configured threshold is among those of
   `watchslo_apiserver_timespan_seconds`: with a threshold of 1 s the SLI is `_bucket{le="1.0"}` over `_count`.
-- Each instance watches for itself: ratios survive summing, counts of one resource do not, and quantiles are never
-  averaged.
-- No object's name, label or content is ever a label.
+- Each instance watches for itself: ratios remain valid when summed, counts of one resource do not, and quantiles are
+  never averaged.
+- Names, labels and contents of objects are never labels.
 """
 
 
@@ -37,14 +36,14 @@ _PROCESS = """\
 ## The process
 
 `process_cpu_seconds_total`, `process_resident_memory_bytes`, `process_virtual_memory_bytes`,
-`process_start_time_seconds`, `process_open_fds` and `process_max_fds` are those of every Prometheus client.
+`process_start_time_seconds`, `process_open_fds` and `process_max_fds` are the standard metrics of Prometheus clients.
 """
 
-_SHARED = 3  # a label of so many families needs no list of them
+_SHARED = 3  # a label of this many families is listed as "many"
 
 
 def reference() -> str:
-    """The page `docs/metrics.md`, in Markdown."""
+    """Return the page `docs/metrics.md`, in Markdown."""
     sections = (_section(title, families) for title, families in SECTIONS.items())
     return "\n".join([_INTRODUCTION, *sections, _label_section(), _PROCESS])
 
@@ -55,7 +54,7 @@ def _section(title: str, families: Iterable[Family]) -> str:
 
 
 def _labels(family: Family) -> str:
-    """What `basic` has, then what `full` has where that is another set."""
+    """The labels at `basic`, then those at `full` if they differ."""
     shown = [_label_names(family.basic)] if family.basic else []
     if family.full:
         full = _label_names(family.full)
@@ -64,7 +63,7 @@ def _labels(family: Family) -> str:
 
 
 def _proven(family: Family) -> str:
-    """Whether it is in `proven`, and with which labels where these are others than those of `basic`."""
+    """A mark if `proven` has the family, or its labels there if they differ from those at `basic`."""
     view = family.view(Detail.PROVEN)
     if view is None:
         return ""
@@ -72,7 +71,7 @@ def _proven(family: Family) -> str:
     return "✓" if family.basic is None or shown == _label_names(family.basic) else shown
 
 
-def _label_names(view: View) -> str:
+def _label_names(view: MetricView) -> str:
     per_watch = view.labels[: len(WATCH)] == WATCH
     own = view.labels[len(WATCH) :] if per_watch else view.labels
     names = [*(["*watch*"] if per_watch else []), *(f"`{label.name}`" for label in own)]
@@ -98,7 +97,7 @@ def _used_by(names: Sequence[str]) -> str:
 
 
 def _values(label: Label) -> str:
-    return ", ".join(f"`{value}`" for value in label.values) or "as they come"
+    return ", ".join(f"`{value}`" for value in label.values) or "any"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -1,4 +1,4 @@
-"""Snapshots are rendered beside the event loop, one at a time: what the loop does late is measured late."""
+"""Renders snapshots in a thread, one at a time, so that rendering does not delay the event loop."""
 
 import asyncio
 from collections.abc import Callable, Hashable, Mapping
@@ -18,7 +18,7 @@ class Document:
 
 
 class Renderer:
-    """Renders in one thread of its own; all who ask for one form of one snapshot share one rendering."""
+    """Renders in one thread; concurrent requests for one form of one snapshot share one rendering."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="render")
@@ -26,11 +26,11 @@ class Renderer:
         self._documents: dict[Hashable, asyncio.Future[Document]] = {}
 
     async def render(self, snapshot: Snapshot, form: Hashable, write: Callable[[Snapshot], Document]) -> Document:
-        """The document that `write` makes of the snapshot; `form` names what it makes. Only the newest one is kept."""
+        """Return the document that `write` makes, cached by `form` until the next snapshot."""
         if snapshot is not self._snapshot:
             self._snapshot, self._documents = snapshot, {}
         if form not in self._documents:
             loop = asyncio.get_running_loop()
             self._documents[form] = loop.run_in_executor(self._thread, write, snapshot)
-        # Shielded: whoever goes away must not take it from the others.
+        # Shielded: a client that disconnects must not cancel the rendering that others wait for.
         return await asyncio.shield(self._documents[form])

@@ -1,4 +1,4 @@
-"""What a part of the server answers, as a value, so that all routes stand in one list."""
+"""A route as a value, so that all routes of the server are in one list."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A path, what answers it, and what FastAPI is to document of it; an open one is answered whoever asks."""
+    """A path, its endpoint, and the arguments for FastAPI's documentation; an `open` route needs no token."""
 
     path: str
     endpoint: Callable[..., Any]

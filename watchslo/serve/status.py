@@ -1,7 +1,7 @@
-"""`/api/v1/status`: a snapshot as JSON for programs, with Kubernetes' camelCase keys and times as RFC 3339.
+"""`/api/v1/status`: a snapshot as JSON for programs, with camelCase keys as in Kubernetes and times as RFC 3339.
 
-Durations are seconds. What is not known, and a bound that is infinite, is null. No object's name is in it. The models
-read the attributes of the readings; they are apart from them so that a reading may change and v1 stay what it is.
+Durations are seconds. An unknown value, and an infinite bound, is null. No object's name is in it. The models read the
+attributes of the readings; they are separate so that readings may change while v1 stays the same.
 """
 
 from collections.abc import Mapping
@@ -11,14 +11,14 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasGenerator, AliasPath, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from watchslo.history.chronicle import Account
-from watchslo.history.headline import Level
 from watchslo.serve.rendering import Document
 from watchslo.snapshot import Cause, Confidence, Hop, Snapshot
+from watchslo.timeline.headline import Level
+from watchslo.timeline.timeline import Account
 
 
-class Part(BaseModel):
-    """What all parts of an answer share: read from attributes, camelCase in JSON, null for what is infinite."""
+class StatusPart(BaseModel):
+    """Base of all parts of an answer: read from attributes, camelCase in JSON, null for infinite values."""
 
     model_config = ConfigDict(
         alias_generator=AliasGenerator(serialization_alias=to_camel),
@@ -29,7 +29,7 @@ class Part(BaseModel):
 
 
 def _rows(*columns: str) -> BeforeValidator:
-    """Turns counts by tuples, which JSON cannot key by, into rows of named columns."""
+    """Convert counts by tuples, which cannot be JSON keys, to rows of named columns."""
 
     def rows(counts: Mapping[tuple[str, ...], int]) -> list[dict[str, Any]]:
         return [dict(zip((*columns, "count"), (*key, count), strict=True)) for key, count in counts.items()]
@@ -37,33 +37,38 @@ def _rows(*columns: str) -> BeforeValidator:
     return BeforeValidator(rows)
 
 
-class Bounds(Part):
-    """An interval in seconds; `upper` is null where nothing bounds it."""
+def _at(*path: str) -> Any:
+    """Declare a field that is read from a nested attribute."""
+    return Field(validation_alias=AliasPath(path[0], *path[1:]))
+
+
+class IntervalStatus(StatusPart):
+    """An interval in seconds; `upper` is null if it is infinite."""
 
     lower: float
     upper: float | None
 
 
-class Build(Part):
-    """Which code runs."""
+class Build(StatusPart):
+    """The running code."""
 
     version: str
     revision: str
     python_version: str
 
 
-class Shard(Part):
-    """Which share of the watches runs here: number `index`, from 0, of `count`; `elsewhere` run in the others."""
+class Shard(StatusPart):
+    """The shard of this instance: `index` (from 0) of `count`; `elsewhere` counts the watches of other shards."""
 
     index: int
     count: int
     elsewhere: int
 
 
-class Monitor(Part):
-    """The daemon itself. It is ready when `notReady` is empty.
+class MonitorStatus(StatusPart):
+    """The daemon itself. It is ready if `notReady` is empty.
 
-    A stalled watch is found within `stallDetection` seconds, or never where that is null: audits are off.
+    A stalled watch is found within `stallDetection` seconds; null if audits are off.
     """
 
     build: Build
@@ -78,18 +83,18 @@ class Monitor(Part):
     shard: Shard
 
 
-class RequestCount(Part):
-    """Requests of one kind with one answer."""
+class RequestCount(StatusPart):
+    """The number of requests of one kind with one status code or failure."""
 
     kind: str
     code: str
     count: int
 
 
-class Quantile(Part):
-    """A quantile in seconds; where `resolved` is false it lies below the ticks' round trip and is no measurement.
+class QuantileStatus(StatusPart):
+    """A quantile in seconds; if `resolved` is false, it is below the ticks' round trip and not a measurement.
 
-    `lower` and `upper` are rigorous for the window's true quantile; `upper` is null where nothing bounds it.
+    `lower` and `upper` are proven bounds of the window's true quantile; `upper` is null if it is infinite.
     """
 
     q: float
@@ -99,22 +104,22 @@ class Quantile(Part):
     resolved: bool
 
 
-class Window(Part):
-    """A rolling window: its length in seconds, the number of events in it, their quantiles."""
+class WindowStatus(StatusPart):
+    """A rolling window: its length in seconds, its number of events, their quantiles."""
 
     name: str
     length: float
     events: int
-    quantiles: list[Quantile]
+    quantiles: list[QuantileStatus]
 
 
-class Apiserver(Part):
+class ApiserverStatus(StatusPart):
     """One apiserver; `unproven` says why its revisions cannot be trusted, `offset` is its wall clock minus ours.
 
-    `watched` is false of the service where each apiserver is watched; `peers` is how many apiservers its address stands
-    for. `audits` counts by what they found. `combined` is the last minute of all its watches by the ticks of all
-    apiservers, `alone` by its own only; both are null unless several tick. `timeTravelRevisions` and
-    `timeTravelSeconds` are how far its answers went back, in all.
+    `watched` is false for the service if each apiserver behind it is watched by itself; `peers` is how many apiservers
+    its address stands for. `audits` counts by result. `combined` is the last minute of all its watches by the ticks of
+    all apiservers, `alone` by its own ticks only; both are null unless several apiservers tick. `timeTravel` counts
+    answers older than an earlier answer; `timeTravelRevisions` and `timeTravelSeconds` are how far back in total.
     """
 
     name: str
@@ -122,21 +127,21 @@ class Apiserver(Part):
     watched: bool
     peers: int | None
     unproven: str | None
-    offset: Bounds | None
+    offset: IntervalStatus | None
     offset_steps: int
-    time_travel: int
-    time_travel_revisions: int
-    time_travel_seconds: float
-    combined: Window | None
-    alone: Window | None
+    time_travel: int = _at("time_travel", "count")
+    time_travel_revisions: int = _at("time_travel", "revisions")
+    time_travel_seconds: float = _at("time_travel", "seconds")
+    combined: WindowStatus | None
+    alone: WindowStatus | None
     requests: Annotated[list[RequestCount], _rows("kind", "code")]
     audits: dict[str, int]
 
 
-class Ticker(Part):
-    """The ticks through one apiserver; they count only where they are `vouched` to be of this clock's storage.
+class TickerStatus(StatusPart):
+    """The ticks through one apiserver; they count only once they are known to read this clock's storage.
 
-    `answeredAgo` is for how many seconds none was answered, `failure` why not, while they fail.
+    `answeredAgo` is the seconds since the last answer, `failure` the reason while ticks fail.
     """
 
     apiserver: str
@@ -144,11 +149,11 @@ class Ticker(Part):
     median_round_trip: float | None
     answered_ago: float | None
     failure: str | None
-    vouched: bool
+    vouched: bool = Field(validation_alias="confirmed")
 
 
-class Domain(Part):
-    """One revision clock; `interval` is the width of the newest one that its ticks cut."""
+class DomainStatus(StatusPart):
+    """One revision clock; `interval` is the width of the newest commit interval."""
 
     name: str
     ticks_on: list[str]
@@ -156,11 +161,11 @@ class Domain(Part):
     interval: float | None
     resets: int
     median_round_trip: float | None
-    tickers: list[Ticker]
+    tickers: list[TickerStatus]
 
 
-class Objective(Part):
-    """The objective in force; `verdicts` counts events, `windows` those judged: by an estimate from `minEvents` on."""
+class ObjectiveStatus(StatusPart):
+    """The objective in force; `verdicts` counts events, `windows` windows: by estimates from `minEvents` events on."""
 
     threshold: float
     events_target: float
@@ -170,54 +175,54 @@ class Objective(Part):
     windows: dict[str, int]
 
 
-class HopLatency(Part):
-    """How long a part of the way took; `events` counts those for which that is known."""
+class HopLatency(StatusPart):
+    """How long one hop took; `events` counts the events whose hop was measured."""
 
     hop: Hop
-    events: int = Field(validation_alias=AliasPath("histogram", "total"))
-    windows: list[Window]
+    events: int = _at("histogram", "total")
+    windows: list[WindowStatus]
 
 
-class Latency(Part):
-    """How late the events of one watch were; `events` counts the samples, `unmeasured` by reason what is none.
+class LatencyStatus(StatusPart):
+    """The latency of one watch; `events` counts samples, `unmeasured` counts by reason events that are not samples.
 
-    `hops` has the parts of the way that were measured at least once.
+    `hops` has the hops that were measured at least once.
     """
 
-    events: int = Field(validation_alias=AliasPath("timespan", "total"))
+    events: int = _at("timespan", "total")
     unresolved: int
     unmeasured: dict[str, int]
-    windows: list[Window]
+    windows: list[WindowStatus]
     hops: list[HopLatency]
-    objective: Objective
+    objective: ObjectiveStatus
 
 
-class CloseCount(Part):
-    """Watches that ended for one reason."""
+class CloseCount(StatusPart):
+    """The number of watches that ended for one reason."""
 
     class_: str = Field(validation_alias="class", serialization_alias="class")
     reason: str
     count: int
 
 
-class Failure(Part):
-    """The last thing that went wrong."""
+class FailureStatus(StatusPart):
+    """The last failure."""
 
     reason: str
     message: str
     at: datetime = Field(validation_alias="at_wall")
 
 
-class History(Part):
-    """How long a client of one resource may be away before it gets a 410: `seconds`, or `revisions` of the storage.
+class HeadroomStatus(StatusPart):
+    """The headroom of one resource: how far back a watch may begin before a 410, in `seconds` and in `revisions`.
 
-    Where it is `complete`, nothing has been dropped yet, and it is longer than that. `fits` says whether a full list,
-    which takes `listSeconds`, ends in time for a watch to follow it; null where nobody knows.
+    If it is `complete`, the cache has dropped nothing yet and the headroom is longer. `fits` is true if it outlasts a
+    full list, which takes `listSeconds`; null if unknown.
     """
 
     oldest: int
     revisions: int
-    seconds: Bounds
+    seconds: IntervalStatus
     complete: bool
     list_seconds: float | None
     list_measured: bool
@@ -225,71 +230,71 @@ class History(Part):
     probed_at: datetime = Field(validation_alias="probed_wall")
 
 
-class Transport(Part):
-    """What the kernel knows of the open watch's connection: round trip and silence in seconds, segments sent anew."""
+class TransportStatus(StatusPart):
+    """The kernel's figures for the open watch's connection: round trip and silence in seconds, retransmits."""
 
     round_trip: float
     retransmits: int
     silent: float
 
 
-class Stream(Part):
+class StreamStatus(StatusPart):
     """One watch; `membership` says how its revisions relate to the clock of its domain.
 
-    What the inventory knows, `unseenChanges` by kind and `inventoryObjects`, is null without one. `lastAudit` is what
-    the last audit found; `stalledFor` is null unless the watch is stalled. `probed` says whether the apiserver's cache
-    is read now and then, `cacheBehind` how old that was at worst, `cacheRoundTrip` how long a read took. `behindPeers`
-    is for how long the same watch at another apiserver has had an event that this one has not; null without such a
-    watch.
+    `unseenChanges`, by kind, and `inventoryObjects` are null without an inventory. `lastAudit` is the result of the
+    last audit; `stalledFor` is null unless the watch is stalled. `probed` is true while the apiserver's cache is read
+    regularly, `cacheBehind` is the highest age of that cache in the last seconds, `cacheRoundTrip` the duration of such
+    a read. `behindPeers` is how long the same watch at another apiserver has had an event that this watch lacks; null
+    without such a watch.
     """
 
     watch: str
     group: str
     resource: str
     apiserver: str
-    state: str
-    strategy: str
-    representation: str
+    state: str = _at("session", "state")
+    strategy: str = _at("session", "strategy")
+    representation: str = _at("session", "representation")
     domain: str
     membership: str
     up: bool
-    revision: int | None
-    last_received_at: datetime | None = Field(validation_alias="last_received_wall")
-    events: dict[str, int]
-    bytes: int
-    bookmarks: int
-    bookmark_age: float | None
-    order_violations: int
-    closed: Annotated[list[CloseCount], _rows("class", "reason")]
-    relists: dict[str, int]
-    expired: dict[str, int]
-    list_items: int
-    list_bytes: int
-    list_pages: int
-    list_fallbacks: int
-    initial_events: int
-    gap_revisions: int
-    gap_seconds: float
-    unseen_changes: dict[str, int] | None = Field(validation_alias="unseen")
-    inventory_objects: int | None = Field(validation_alias="objects")
-    last_audit: str | None = Field(validation_alias="audit")
-    stalls: int
-    stalled_for: float | None
-    lost_events: int = Field(validation_alias="lost")
-    probed: bool
-    cache_behind: Bounds | None
-    cache_round_trip: float | None
-    behind_peers: float | None
-    history: History | None
-    transport: Transport | None
-    last_failure: Failure | None
-    latency: Latency = Field(validation_alias="track")
+    revision: int | None = _at("received", "revision")
+    last_received_at: datetime | None = _at("received", "last_wall")
+    events: dict[str, int] = _at("received", "events")
+    bytes: int = _at("received", "bytes")
+    bookmarks: int = _at("received", "bookmarks")
+    bookmark_age: float | None = _at("received", "bookmark_age")
+    order_violations: int = _at("received", "order_violations")
+    closed: Annotated[list[CloseCount], _rows("class", "reason")] = _at("session", "closed")
+    relists: dict[str, int] = _at("lists", "relists")
+    expired: dict[str, int] = _at("lists", "expired")
+    list_items: int = _at("lists", "items")
+    list_bytes: int = _at("lists", "bytes")
+    list_pages: int = _at("lists", "pages")
+    list_fallbacks: int = _at("lists", "fallbacks")
+    initial_events: int = _at("lists", "initial_events")
+    gap_revisions: int = _at("gaps", "revisions")
+    gap_seconds: float = _at("gaps", "seconds")
+    unseen_changes: dict[str, int] | None = _at("gaps", "unseen")
+    inventory_objects: int | None = _at("gaps", "objects")
+    last_audit: str | None = _at("audit", "result")
+    stalls: int = _at("audit", "stalls")
+    stalled_for: float | None = _at("audit", "stalled_for")
+    lost_events: int = _at("audit", "lost")
+    probed: bool = _at("cache", "probed")
+    cache_behind: IntervalStatus | None = _at("cache", "behind")
+    cache_round_trip: float | None = _at("cache", "round_trip")
+    behind_peers: float | None = _at("cache", "behind_peers")
+    history: HeadroomStatus | None = Field(validation_alias="headroom")
+    transport: TransportStatus | None = _at("session", "transport")
+    last_failure: FailureStatus | None = _at("session", "last_failure")
+    latency: LatencyStatus = Field(validation_alias="track")
 
 
-class Diagnosed(Part):
-    """Why watches are late: of one apiserver and one watch where these are named, else of all.
+class Diagnosed(StatusPart):
+    """An active cause. `apiserver` and `watch` name the one affected; null means all.
 
-    `evidence` and `next` are sentences: what speaks for it, and what to look at.
+    `evidence` states the facts, `next` what to look at; both are sentences.
     """
 
     cause: Cause
@@ -301,8 +306,8 @@ class Diagnosed(Part):
     next: str
 
 
-class Verdict(Part):
-    """What there is to say first; `text` stays while nothing changes, `figures` are those of now, or empty."""
+class VerdictStatus(StatusPart):
+    """The verdict on all watches; `text` stays while nothing changes, `figures` are the current ones, or empty."""
 
     level: Level
     text: str
@@ -310,36 +315,39 @@ class Verdict(Part):
     since: datetime | None = Field(validation_alias="since_wall")
 
 
-class Check(Part):
-    """One thing that has to be so for the figures to be right."""
+class SelfCheckStatus(StatusPart):
+    """A condition that must hold for the figures to be right."""
 
     name: str
     level: Level
     text: str
 
 
-class Status(Part):
-    """Everything watchslo knows at one moment. Fields may be added; none changes its meaning within `v1`.
+class StatusDocument(StatusPart):
+    """The complete status. Fields may be added; none changes its meaning within `v1`.
 
-    `verdict` is that on all watches, and `trust` whether it may be watchslo itself that is late: both of the newest
-    evaluation, null before the first. `causes` has the surest first.
+    `verdict` is the verdict on all watches, `trust` says whether watchslo itself may be late; both are null before the
+    first evaluation. `causes` has the most certain cause first.
     """
 
     api_version: Literal["v1"] = "v1"
     at: datetime = Field(validation_alias="at_wall")
-    verdict: Verdict | None = None
-    trust: Check | None = None
-    monitor: Monitor
+    verdict: VerdictStatus | None = None
+    trust: SelfCheckStatus | None = None
+    monitor: MonitorStatus
     causes: list[Diagnosed]
-    apiservers: list[Apiserver]
-    domains: list[Domain]
-    streams: list[Stream]
+    apiservers: list[ApiserverStatus]
+    domains: list[DomainStatus]
+    streams: list[StreamStatus]
 
 
 def encode(snapshot: Snapshot, account: Account | None = None) -> Document:
-    """The snapshot as JSON, with what the newest account says of it."""
-    status = Status.model_validate(snapshot)
+    """Return the snapshot as JSON, with the verdict and self-checks of the newest account."""
+    status = StatusDocument.model_validate(snapshot)
     if account:
-        said = {"verdict": Verdict.model_validate(account.headline), "trust": Check.model_validate(account.trust)}
-        status = status.model_copy(update=said)
+        changes: dict[str, Any] = {
+            "verdict": VerdictStatus.model_validate(account.headline),
+            "trust": SelfCheckStatus.model_validate(account.trust),
+        }
+        status = status.model_copy(update=changes)
     return Document(status.model_dump_json(by_alias=True).encode(), "application/json")

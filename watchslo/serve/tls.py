@@ -1,17 +1,17 @@
-"""The server's certificate: shown to every new connection, and replaced when its files are."""
+"""The server's certificate, which is reloaded when its files change."""
 
 import hashlib
 import ssl
 from pathlib import Path
 
-from watchslo.config import TlsConfig
+from watchslo.config.model import TlsConfig
 from watchslo.errors import ServeError
 
 
 class Certificate:
-    """The pair in force; `context` is for the next connection.
+    """The certificate and key in force; `context` is for new connections.
 
-    Raises ServeError, here and in `refresh`, where the files hold no pair.
+    The constructor and `refresh` raise ServeError if the files do not hold a matching pair.
     """
 
     def __init__(self, config: TlsConfig) -> None:
@@ -20,7 +20,7 @@ class Certificate:
         self.context = self._make()
 
     def refresh(self) -> bool:
-        """Takes what the files hold now, if it is another pair; one that cannot be used is refused once."""
+        """Reload the files and return True if they changed; raises ServeError once for each unusable content."""
         digest = self._read()
         if digest == self._digest:
             return False
@@ -29,7 +29,7 @@ class Certificate:
         return True
 
     def _read(self) -> bytes:
-        """Tells contents apart: mounted Secrets are replaced by links, whose times say little."""
+        """Return a digest of the contents: mounted Secrets are replaced by links, so times do not show changes."""
         digest = hashlib.sha256()
         for key, path in zip(("certFile", "keyFile"), self._files, strict=True):
             try:
@@ -46,9 +46,10 @@ class Certificate:
         context.options |= ssl.OP_NO_RENEGOTIATION
         context.set_alpn_protocols(["http/1.1"])
         try:
-            context.load_cert_chain(certificate, key, password=lambda: b"")  # never ask the terminal for one
+            context.load_cert_chain(certificate, key, password=lambda: b"")  # never prompt on the terminal
         except (OSError, ssl.SSLError):
             raise ServeError(
-                f"server.tls: {certificate} is no certificate for the key {key}; put a matching pair in PEM form there"
+                f"server.tls: {certificate} is not a certificate for the key {key}; "
+                "put a matching pair in PEM form there"
             ) from None
         return context

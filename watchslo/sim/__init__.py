@@ -1,1 +1,1 @@
-"""A simulated cluster, run as a process of its own; it shares no code with the client it tests."""
+"""A simulated Kubernetes cluster that runs as its own process. It shares no code with the client under test."""

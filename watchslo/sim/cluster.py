@@ -1,4 +1,7 @@
-"""A simulated cluster: etcd, one apiserver before it, and what goes wrong between them."""
+"""A simulated cluster: etcd, one apiserver, and the faults between them.
+
+`Cluster` owns all simulated state; the HTTP server, the control API and the workload act through it.
+"""
 
 import asyncio
 import math
@@ -13,110 +16,110 @@ import msgspec
 
 from watchslo.errors import ConfigError
 from watchslo.sim import status
-from watchslo.sim.delay import Law
-from watchslo.sim.faults import EVERYTHING, Active, Blow, Fault, Faults, Hop, known_fault
-from watchslo.sim.kinds import BUILT_IN, CRDS, Kind, Object, custom_kind, timestamp
-from watchslo.sim.query import Options, Scope
+from watchslo.sim.delay_law import DelayLaw
+from watchslo.sim.delays import DelayTable
+from watchslo.sim.encoding import ObjectEncoder
+from watchslo.sim.faults import ALL_RESOURCES, ActiveFault, Fault, Faults, SimHop, WatchDisruption, known_fault
+from watchslo.sim.kinds import BUILT_IN, CRDS, Object, ResourceKind, custom_kind, timestamp
+from watchslo.sim.query import ListOptions, ObjectSelector
 from watchslo.sim.registry import Registry
-from watchslo.sim.served import PROFILES, Cached, Served, Uncached
-from watchslo.sim.store import Change, Etcd, Truth
-from watchslo.sim.stream import Beginning, Request, Stream
-from watchslo.sim.ways import Ways
-from watchslo.sim.wire import Representation
+from watchslo.sim.resource_server import PROFILES, CachedResource, ResourceServer, UncachedResource
+from watchslo.sim.store import Etcd, GroundTruth, StoredChange
+from watchslo.sim.watch_connection import WatchConnection, WatchEnvironment, WatchParameters, WatchStart
 
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
-_ESTABLISHED_AFTER = 0.01
-"""Seconds until the resource of a new CustomResourceDefinition is there (seen on kube-apiserver 1.36)."""
-_BACK = 50
-"""Revisions between a backup and the storage that is restored from it."""
-_REPLACED_LIVES_ON = 1.0
-"""Seconds that watches of a changed CustomResourceDefinition live on (seen there too)."""
+_ESTABLISH_SECONDS = 0.01
+"""Time until the resource of a new CustomResourceDefinition is served (measured on kube-apiserver 1.36)."""
+_RESTORE_REVISIONS = 50
+"""How many revisions the fault `restored` goes back."""
+_REPLACED_LINGER_SECONDS = 1.0
+"""How long watches of a changed CustomResourceDefinition stay open (measured on kube-apiserver 1.36)."""
 
 
-class Settings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What a cluster is like. Durations are seconds."""
+class ClusterSettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """The settings of a cluster. Durations are seconds."""
 
     version: str = "1.36"
     watch_list: bool | None = None
-    """The feature gate WatchList, where it is not as in the version."""
+    """The WatchList feature gate; None for the default of the version."""
     token: str = ""
-    """The bearer token that requests need; none is needed without."""
+    """The bearer token that requests must carry; empty for no authentication."""
     identity: bool = False
-    """Whether the apiserver keeps a lease that says that it is there, renewed every ten seconds."""
+    """Whether the apiserver keeps an identity lease, which it renews every ten seconds."""
     clock_offset: float = 0.0
-    """How far the apiserver's wall clock is ahead of this machine's."""
+    """How far the apiserver's wall clock is ahead of the host's."""
     second_etcd: tuple[str, ...] = ()
-    """Resources in another etcd, with revisions of its own: `["events"]`."""
+    """Resources in a second etcd with its own revision sequence, e.g. `["events"]`."""
     initialization: float = 0.05
-    """How long watch caches are not ready after a restart or a new CustomResourceDefinition."""
+    """How long watch caches are not ready after a restart or for a new CustomResourceDefinition."""
     window: int = 10_000
-    """Changes that a watch cache remembers, for each resource."""
+    """Maximum number of changes in the watch cache of each resource."""
     retain: int = 100_000
-    """Revisions that etcd keeps uncompacted by itself."""
+    """Revisions that etcd keeps when it compacts itself."""
     backlog: int = 4 << 20
-    """Bytes that may wait for a slow client before its watch is closed."""
+    """Bytes that may wait for a slow client before the apiserver closes its watch."""
     truth: int = 200_000
-    """Commits and sends that are remembered, for each resource."""
+    """Commits and sends in the ground truth of each resource."""
 
 
 class Cluster:
-    """Owns all that is simulated. It runs on one event loop, so a commit is seen by all from the same instant on."""
+    """Owns all simulated state. It runs on one event loop, so every reader sees a commit from the same instant on."""
 
-    def __init__(self, settings: Settings, random: Random) -> None:
+    def __init__(self, settings: ClusterSettings, random: Random) -> None:
         if settings.version not in PROFILES:
-            raise ConfigError(f"version {settings.version!r} is not simulated. There are {', '.join(PROFILES)}.")
+            raise ConfigError(f"version {settings.version!r} is not simulated. The versions are {', '.join(PROFILES)}.")
         gate, profile = settings.watch_list, PROFILES[settings.version]
         self.settings = settings
         self.profile = profile if gate is None else replace(profile, watch_list=gate)
-        self.kinds: dict[str, Kind] = dict(BUILT_IN)
-        self.truth = Truth(settings.truth)
+        self.kinds: dict[str, ResourceKind] = dict(BUILT_IN)
+        self.truth = GroundTruth(settings.truth)
         self.faults = Faults(random)
         self.etcds = [Etcd(settings.retain)]
         if settings.second_etcd:
             self.etcds.append(Etcd(settings.retain))
         self._random = random
         self._registry = Registry(random)
-        self._ways = Ways(self.faults)
-        self._served: dict[str, Served] = {}
-        self._listening: dict[str, list[Served]] = {}
-        self._blows: dict[tuple[str, str], asyncio.TimerHandle] = {}
-        self._last_stream = 0
+        self._delays = DelayTable(self.faults)
+        self._servers: dict[str, ResourceServer] = {}
+        self._subscribers: dict[str, list[ResourceServer]] = {}
+        self._repeat_timers: dict[tuple[str, str], asyncio.TimerHandle] = {}
+        self._last_watch = 0
         for name in _NAMESPACES:
             namespace = {"metadata": {"name": name}, "spec": {}, "status": {"phase": "Active"}}
             self.create(BUILT_IN["namespaces"], None, namespace)
-        self._founded = [etcd.revision for etcd in self.etcds]
+        self._initial_revisions = [etcd.revision for etcd in self.etcds]
         for kind in BUILT_IN.values():
             if not kind.storage:
-                self._serve(kind, ready_after=0.0)
+                self._start_server(kind, ready_after=0.0)
 
     def wall(self) -> float:
-        """The apiserver's wall clock: Unix seconds."""
+        """Return the Unix time of the apiserver's wall clock."""
         return time.time() + self.settings.clock_offset + self.faults.clock
 
-    def served(self, kind: Kind) -> Served:
-        return self._served[kind.stored]
+    def resource_server(self, kind: ResourceKind) -> ResourceServer:
+        return self._servers[kind.stored]
 
-    def etcd(self, kind: Kind) -> Etcd:
+    def etcd(self, kind: ResourceKind) -> Etcd:
         return self.etcds[-1 if kind.stored in self.settings.second_etcd else 0]
 
     # Reading and writing single objects
 
-    def get(self, kind: Kind, namespace: str | None, name: str) -> Object:
-        """One object.
+    def get(self, kind: ResourceKind, namespace: str | None, name: str) -> Object:
+        """Return one object.
 
         Raises:
-            StatusError: 404.
+            StatusError: 404 if it does not exist.
         """
         obj = self.etcd(kind).table(kind.stored).get(kind.object_key(namespace, name))
         if obj is None:
             raise status.not_found(kind, name)
         return obj
 
-    def create(self, kind: Kind, namespace: str | None, body: Object) -> Object:
+    def create(self, kind: ResourceKind, namespace: str | None, body: Object) -> Object:
         """Store a new object.
 
         Raises:
-            StatusError: 400, 404 without its namespace, 409 when it exists, 422.
+            StatusError: 400, 404 for an unknown namespace, 409 if the object exists, 422.
         """
         if kind.namespaced:
             self.get(BUILT_IN["namespaces"], None, namespace or "")
@@ -129,21 +132,23 @@ class Cluster:
             raise status.already_exists(kind, name)
         return self._put(kind, key, obj)
 
-    def update(self, kind: Kind, namespace: str | None, name: str, change: Callable[[Object], Object]) -> Object:
-        """Store a new version of an object, made from the old one; nothing happens when they are equal.
+    def update(
+        self, kind: ResourceKind, namespace: str | None, name: str, change: Callable[[Object], Object]
+    ) -> Object:
+        """Store the new version that `change` makes of an object; do nothing if both are equal.
 
         Raises:
-            StatusError: 404, 409 when the new version is based on another one than the old.
+            StatusError: 404, 409 if the new version carries another resourceVersion than the old one.
         """
         old = self.get(kind, namespace, name)
         new = self._registry.replace(kind, old, change(old))
         return old if new is old else self._put(kind, kind.object_key(namespace, name), new)
 
-    def delete(self, kind: Kind, namespace: str | None, name: str) -> Object:
-        """Delete an object, at once; custom resources go before their definition.
+    def delete(self, kind: ResourceKind, namespace: str | None, name: str) -> Object:
+        """Delete an object at once. The objects of a custom resource are deleted before its definition.
 
         Raises:
-            StatusError: 404.
+            StatusError: 404 if it does not exist.
         """
         self.get(kind, namespace, name)
         if kind.key == CRDS and name in self.kinds:
@@ -154,145 +159,147 @@ class Cluster:
         self._committed(change)
         return change.object
 
-    def _put(self, kind: Kind, key: str, obj: Object) -> Object:
+    def _put(self, kind: ResourceKind, key: str, obj: Object) -> Object:
         change = self.etcd(kind).put(kind.stored, key, obj, time.monotonic())
         self._committed(change)
         return change.object
 
-    def _committed(self, change: Change) -> None:
+    def _committed(self, change: StoredChange) -> None:
         self.truth.commits(change.resource).append(change.committed, change.revision)
-        for served in self._listening.get(change.resource, ()):
-            served.committed(change)
+        for server in self._subscribers.get(change.resource, ()):
+            server.committed(change)
         if change.resource == CRDS:
-            self._defined(change)
+            self._definition_changed(change)
 
     # Watches
 
     @asynccontextmanager
     async def watch(
-        self, options: Options, scope: Scope, representation: Representation, deadline: float
-    ) -> AsyncIterator[Stream]:
-        """A new stream, which is offered every change from now on, until it is left.
+        self, options: ListOptions, selector: ObjectSelector, encoder: ObjectEncoder, deadline: float
+    ) -> AsyncIterator[WatchConnection]:
+        """Open a watch, which receives every new change until the context ends.
 
         Raises:
-            StatusError: 429 while the watch cache is not ready, 500 for a revision that is no number.
+            StatusError: 429 while the watch cache is not ready, 500 for an invalid revision.
         """
-        kind = representation.kind
-        served = self.served(kind)
-        beginning = await served.begin(options, scope)
-        if beginning.refusal and self.faults.mute(kind.stored):
-            beginning = Beginning(0, over=True)
-        self._last_stream += 1
-        way = self._ways.way(Hop.CLIENT, kind.stored)
-        stream = Stream(
-            self._last_stream,
-            Request(scope, representation, options.bookmarks, deadline),
-            beginning,
-            served.bookmark,
-            lambda: way.law,
-            self._random,
-            self.wall,
-            self.truth.sends(kind.stored),
-            self.settings.backlog,
+        kind = encoder.kind
+        server = self.resource_server(kind)
+        start = await server.start_watch(options, selector)
+        if start.refusal and self.faults.closes_silently(kind.stored):
+            start = WatchStart(0, over=True)
+        self._last_watch += 1
+        delay = self._delays.hop_delay(SimHop.CLIENT, kind.stored)
+        watch = WatchConnection(
+            self._last_watch,
+            WatchParameters(selector, encoder, options.bookmarks, deadline),
+            start,
+            WatchEnvironment(
+                server.bookmark,
+                lambda: delay.law,
+                self._random,
+                self.wall,
+                self.truth.sends(kind.stored),
+                self.settings.backlog,
+            ),
         )
-        if not (beginning.over or beginning.refusal):  # one that ends at once is offered nothing
-            served.streams.add(stream)
+        if not (start.over or start.refusal):  # a watch that ends at once receives no changes
+            server.watches.add(watch)
         try:
-            yield stream
+            yield watch
         finally:
-            stream.close()
-            served.streams.discard(stream)
+            watch.close()
+            server.watches.discard(watch)
 
-    # What is served
+    # Serving resources
 
     def state(self) -> dict[str, dict[str, Any]]:
-        """What each resource is like now, by its name."""
+        """Return the state of each resource, by its name."""
         return {
             kind.stored: {
                 "objects": len(self.etcd(kind).table(kind.stored)),
-                "streams": [stream.number for stream in self.served(kind).streams],
-                **{hop.value: self.law(hop, kind.stored).text for hop in Hop},
-                **self.served(kind).state(),
+                "streams": [watch.number for watch in self.resource_server(kind).watches],
+                **{hop.value: self.law(hop, kind.stored).text for hop in SimHop},
+                **self.resource_server(kind).state(),
             }
             for kind in self._stored_kinds()
         }
 
     def restart(self) -> None:
-        """Restart the apiserver: watches end, caches are filled anew, and know nothing older than that."""
+        """Restart the apiserver: watches end, and watch caches are filled again with empty windows."""
         for kind in self._stored_kinds():
-            self._replace(kind, lives_on=0.0)
+            self._replace_server(kind, linger=0.0)
 
     def compact(self, revision: int | None = None) -> None:
-        """Compact etcd up to a revision, the newest one if none is given."""
+        """Compact etcd up to a revision, by default the newest one."""
         for etcd in self.etcds:
             etcd.compact(etcd.revision if revision is None else revision)
 
     def restore(self, back: int) -> None:
-        """Let every etcd be as it was so many revisions ago, but never before it was set up; restart the apiserver."""
-        for etcd, founded in zip(self.etcds, self._founded, strict=True):
-            etcd.restore(max(etcd.revision - back, founded))
+        """Restore every etcd to `back` revisions ago, not below its initial revision, and restart the apiserver."""
+        for etcd, initial in zip(self.etcds, self._initial_revisions, strict=True):
+            etcd.restore(max(etcd.revision - back, initial))
         self.restart()
 
     def stop(self) -> None:
-        """End all streams and timers."""
-        for timer in self._blows.values():
+        """End all watches and timers."""
+        for timer in self._repeat_timers.values():
             timer.cancel()
-        for listening in self._listening.values():
-            for served in listening:
-                served.stop()
+        for servers in self._subscribers.values():
+            for server in servers:
+                server.stop()
 
-    def _stored_kinds(self) -> list[Kind]:
+    def _stored_kinds(self) -> list[ResourceKind]:
         return [kind for kind in self.kinds.values() if not kind.storage]
 
-    def _serve(self, kind: Kind, ready_after: float) -> None:
+    def _start_server(self, kind: ResourceKind, ready_after: float) -> None:
         resource, etcd = kind.stored, self.etcd(kind)
-        served: Served = Uncached(resource, etcd, self.profile)
+        server: ResourceServer = UncachedResource(resource, etcd, self.profile)
         if kind.cached:
-            way = self._ways.way(Hop.STORAGE, resource)
-            cached = Cached(resource, etcd, self.profile, lambda: way.law, self._random, self.settings.window)
+            delay = self._delays.hop_delay(SimHop.STORAGE, resource)
+            cached = CachedResource(resource, etcd, self.profile, lambda: delay.law, self._random, self.settings.window)
             if ready_after:
                 asyncio.get_running_loop().call_later(ready_after, cached.fill)
             else:
                 cached.fill()
-            served = cached
-        served.hold(held=self.faults.held(Hop.STORAGE, resource))
-        served.remember(self._window(resource))
-        self._served[resource] = served
-        self._listening.setdefault(resource, []).append(served)
+            server = cached
+        server.hold(held=self.faults.held(SimHop.STORAGE, resource))
+        server.set_capacity(self._window(resource))
+        self._servers[resource] = server
+        self._subscribers.setdefault(resource, []).append(server)
 
-    def _replace(self, kind: Kind, lives_on: float) -> None:
-        """Serve a resource anew; what served it ends after some seconds."""
-        old = self._served[kind.stored]
-        self._serve(kind, self.settings.initialization)
-        asyncio.get_running_loop().call_later(lives_on, self._retire, kind.stored, old)
+    def _replace_server(self, kind: ResourceKind, linger: float) -> None:
+        """Start a new server for a resource, and stop the old one after `linger` seconds."""
+        old = self._servers[kind.stored]
+        self._start_server(kind, self.settings.initialization)
+        asyncio.get_running_loop().call_later(linger, self._retire_server, kind.stored, old)
 
-    def _retire(self, resource: str, served: Served) -> None:
-        self._listening[resource].remove(served)
-        served.stop()
+    def _retire_server(self, resource: str, server: ResourceServer) -> None:
+        self._subscribers[resource].remove(server)
+        server.stop()
 
     # Custom resources
 
-    def _defined(self, change: Change) -> None:
-        """A CustomResourceDefinition has changed."""
+    def _definition_changed(self, change: StoredChange) -> None:
+        """Start, stop or replace the server of a resource after a change of its CustomResourceDefinition."""
         loop = asyncio.get_running_loop()
         name = change.key
         if change.type == "ADDED":
-            loop.call_later(_ESTABLISHED_AFTER, self._establish, name)
+            loop.call_later(_ESTABLISH_SECONDS, self._establish, name)
         elif change.type == "DELETED" and name in self.kinds:
             kind = self.kinds.pop(name)
-            loop.call_later(_REPLACED_LIVES_ON, self._retire, kind.stored, self._served.pop(kind.stored))
+            loop.call_later(_REPLACED_LINGER_SECONDS, self._retire_server, kind.stored, self._servers.pop(kind.stored))
         elif name in self.kinds and change.previous and change.object["spec"] != change.previous["spec"]:
             self.kinds[name] = custom_kind(change.object)
-            self._replace(self.kinds[name], _REPLACED_LIVES_ON)
+            self._replace_server(self.kinds[name], _REPLACED_LINGER_SECONDS)
 
     def _establish(self, name: str) -> None:
         definitions = BUILT_IN[CRDS]
         definition = self.etcd(definitions).table(CRDS).get(name)
-        if definition is None or name in self.kinds:  # deleted in the meantime, or even made again
+        if definition is None or name in self.kinds:  # deleted since, or created again and established
             return
         kind = custom_kind(definition)
         self.kinds[name] = kind
-        self._serve(kind, self.settings.initialization)
+        self._start_server(kind, self.settings.initialization)
         stamp = timestamp(self.wall())
         conditions = [
             {"type": condition, "status": "True", "lastTransitionTime": stamp}
@@ -301,126 +308,126 @@ class Cluster:
         established = {"conditions": conditions, "acceptedNames": definition["spec"]["names"]}
         self.update(definitions, None, name, lambda old: {**old, "status": established})
 
-    # What goes wrong
+    # Delays and faults
 
-    def set_law(self, hop: Hop, resource: str, law: Law) -> None:
-        """Delay a hop of one resource, or of all, by a law.
-
-        Raises:
-            ConfigError: for an unknown resource, or one that has no such hop.
-        """
-        self._check(resource)
-        if hop is Hop.STORAGE and resource != EVERYTHING and not self.kinds[resource].cached:
-            raise ConfigError(f"{resource} has no watch cache, so nothing lies between etcd and it. Delay `client`.")
-        self._ways.set(hop, resource, law)
-
-    def law(self, hop: Hop, resource: str) -> Law:
-        """The law in force."""
-        return self._ways.way(hop, resource).law
-
-    def switch_on(self, name: str, resource: str = EVERYTHING, law: str = "") -> Active:
-        """Let something go wrong, see `watchslo.sim.faults`.
+    def set_law(self, hop: SimHop, resource: str, law: DelayLaw) -> None:
+        """Set the delay law of a hop for one resource, or for all.
 
         Raises:
-            ConfigError: for an unknown fault, resource or law.
+            ConfigError: for an unknown resource, or for a resource without this hop.
         """
-        self._check(resource)
+        self._check_resource(resource)
+        if hop is SimHop.STORAGE and resource != ALL_RESOURCES and not self.kinds[resource].cached:
+            raise ConfigError(f"{resource} has no watch cache and so no hop `storage`. Set the hop `client`.")
+        self._delays.set(hop, resource, law)
+
+    def law(self, hop: SimHop, resource: str) -> DelayLaw:
+        """Return the delay law in force."""
+        return self._delays.hop_delay(hop, resource).law
+
+    def switch_on(self, name: str, resource: str = ALL_RESOURCES, law: str = "") -> ActiveFault:
+        """Switch on a fault of `watchslo.sim.faults`.
+
+        Raises:
+            ConfigError: for an unknown fault or resource, or an invalid delay law.
+        """
+        self._check_resource(resource)
         active = self.faults.switch_on(name, resource, law)
-        self._ways.apply()
-        self._remember(resource)
-        self._hold(active.fault, resource, held=True)
-        if active.fault.blow:
-            self._blow(active.fault.blow, active)
+        self._delays.apply()
+        self._apply_windows(resource)
+        self._apply_hold(active.fault, resource, held=True)
+        if active.fault.disruption:
+            self._disrupt(active.fault.disruption, active)
         return active
 
-    def switch_off(self, name: str, resource: str = EVERYTHING) -> None:
-        """Let it be right again.
+    def switch_off(self, name: str, resource: str = ALL_RESOURCES) -> None:
+        """Switch off a fault.
 
         Raises:
             ConfigError: for an unknown fault.
         """
         self.faults.switch_off(name, resource)
-        self._ways.apply()
-        self._remember(resource)
-        self._hold(known_fault(name), resource, held=False)
-        self._calm(name, resource)
+        self._delays.apply()
+        self._apply_windows(resource)
+        self._apply_hold(known_fault(name), resource, held=False)
+        self._cancel_repeat(name, resource)
 
-    def _check(self, resource: str) -> None:
-        if resource not in (EVERYTHING, *self._served):
-            raise ConfigError(f"{resource!r} is not simulated. There are {', '.join(self._served)}.")
+    def _check_resource(self, resource: str) -> None:
+        if resource not in (ALL_RESOURCES, *self._servers):
+            raise ConfigError(f"{resource!r} is not simulated. The resources are {', '.join(self._servers)}.")
 
-    def _about(self, resource: str) -> list[Served]:
-        return [served for name, served in self._served.items() if resource in (EVERYTHING, name)]
+    def _servers_of(self, resource: str) -> list[ResourceServer]:
+        return [server for name, server in self._servers.items() if resource in (ALL_RESOURCES, name)]
 
     def _window(self, resource: str) -> int:
         return min(self.faults.window(resource) or self.settings.window, self.settings.window)
 
-    def _remember(self, resource: str) -> None:
-        for name, served in self._served.items():
-            if resource in (EVERYTHING, name):
-                served.remember(self._window(name))
+    def _apply_windows(self, resource: str) -> None:
+        for name, server in self._servers.items():
+            if resource in (ALL_RESOURCES, name):
+                server.set_capacity(self._window(name))
 
-    def _hold(self, fault: Fault, resource: str, *, held: bool) -> None:
-        """Hold or release a hop. Streams that open later flow: only those that are there get stuck."""
+    def _apply_hold(self, fault: Fault, resource: str, *, held: bool) -> None:
+        """Hold or release the hop of a fault. The client hop is held only for open watches, not for later ones."""
         if not fault.held:
             return
-        for served in self._about(resource):
-            if fault.hop is Hop.STORAGE:
-                served.hold(held=held)
+        for server in self._servers_of(resource):
+            if fault.hop is SimHop.STORAGE:
+                server.hold(held=held)
                 continue
-            for stream in tuple(served.streams):
-                stream.hold(held=held)
+            for watch in tuple(server.watches):
+                watch.hold(held=held)
 
-    def _blow(self, blow: Blow, active: Active) -> None:
-        """Strike open watches, now and again after a while."""
-        self._calm(active.fault.name, active.resource)
-        _BLOWS[blow](self, self._about(active.resource), active.fault)
+    def _disrupt(self, disruption: WatchDisruption, active: ActiveFault) -> None:
+        """Disrupt open watches now, and schedule the next time."""
+        self._cancel_repeat(active.fault.name, active.resource)
+        _DISRUPTIONS[disruption](self, self._servers_of(active.resource), active.fault)
         if active.fault.every < math.inf:
-            again = asyncio.get_running_loop().call_later(active.fault.every, self._blow, blow, active)
-            self._blows[active.fault.name, active.resource] = again
+            timer = asyncio.get_running_loop().call_later(active.fault.every, self._disrupt, disruption, active)
+            self._repeat_timers[active.fault.name, active.resource] = timer
 
-    def _calm(self, name: str, resource: str) -> None:
-        timer = self._blows.pop((name, resource), None)
+    def _cancel_repeat(self, name: str, resource: str) -> None:
+        timer = self._repeat_timers.pop((name, resource), None)
         if timer:
             timer.cancel()
 
 
-_Strike = Callable[[Cluster, list[Served], Fault], None]
+_Disruption = Callable[[Cluster, list[ResourceServer], Fault], None]
 
 
-def _each(strike: Callable[[Served, Fault], None]) -> _Strike:
-    """Strikes one resource after the other."""
+def _for_each(disrupt: Callable[[ResourceServer, Fault], None]) -> _Disruption:
+    """Return a disruption that applies `disrupt` to each resource."""
 
-    def strike_all(_cluster: Cluster, about: list[Served], fault: Fault) -> None:
-        for served in about:
-            strike(served, fault)
+    def disrupt_all(_cluster: Cluster, servers: list[ResourceServer], fault: Fault) -> None:
+        for server in servers:
+            disrupt(server, fault)
 
-    return strike_all
-
-
-def _lose(served: Served, _fault: Fault) -> None:
-    if served.streams:
-        min(served.streams, key=lambda stream: stream.number).lose()
+    return disrupt_all
 
 
-def _inject(served: Served, fault: Fault) -> None:
-    for stream in tuple(served.streams):
-        stream.inject(fault.line)
+def _lose(server: ResourceServer, _fault: Fault) -> None:
+    if server.watches:
+        min(server.watches, key=lambda watch: watch.number).drop_next_event()
 
 
-def _cut(served: Served, _fault: Fault) -> None:
-    for stream in tuple(served.streams):
-        stream.cut()
+def _inject(server: ResourceServer, fault: Fault) -> None:
+    for watch in tuple(server.watches):
+        watch.inject(fault.line)
 
 
-_BLOWS: dict[Blow, _Strike] = {
-    Blow.EXPIRE: _each(lambda served, _fault: served.expire()),
-    Blow.FORGET: _each(lambda served, _fault: served.forget()),
-    Blow.COMPACT: lambda cluster, _about, _fault: cluster.compact(),
-    Blow.RESTORE: lambda cluster, _about, _fault: cluster.restore(_BACK),
-    Blow.LOSE: _each(_lose),
-    Blow.INJECT: _each(_inject),
-    Blow.CUT: _each(_cut),
+def _cut(server: ResourceServer, _fault: Fault) -> None:
+    for watch in tuple(server.watches):
+        watch.cut()
+
+
+_DISRUPTIONS: dict[WatchDisruption, _Disruption] = {
+    WatchDisruption.EXPIRE: _for_each(lambda server, _fault: server.expire()),
+    WatchDisruption.FORGET: _for_each(lambda server, _fault: server.drop_revisions()),
+    WatchDisruption.COMPACT: lambda cluster, _servers, _fault: cluster.compact(),
+    WatchDisruption.RESTORE: lambda cluster, _servers, _fault: cluster.restore(_RESTORE_REVISIONS),
+    WatchDisruption.LOSE: _for_each(_lose),
+    WatchDisruption.INJECT: _for_each(_inject),
+    WatchDisruption.CUT: _for_each(_cut),
 }
 
 

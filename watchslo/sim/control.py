@@ -1,4 +1,4 @@
-"""The control API under /sim/: what tests and the demo turn while the cluster runs."""
+"""The control API under /sim/, by which tests and the demo change the running cluster."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -10,71 +10,71 @@ from aiohttp import web
 
 from watchslo.errors import ConfigError
 from watchslo.sim import status
-from watchslo.sim.cluster import Cluster, Settings
-from watchslo.sim.delay import parse_law
-from watchslo.sim.faults import EVERYTHING, FAULTS, Fault, Hop
-from watchslo.sim.server import Server
-from watchslo.sim.workload import Objects, Plan, Workload
+from watchslo.sim.cluster import Cluster, ClusterSettings
+from watchslo.sim.delay_law import parse_law
+from watchslo.sim.faults import ALL_RESOURCES, FAULTS, Fault, SimHop
+from watchslo.sim.server import SimServer
+from watchslo.sim.workload import ObjectBatch, Workload, WorkloadPlan
 
 
-class Latency(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Laws of delay for one resource, or for all; a hop without one stays as it is."""
+class LatencySetting(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Delay laws for one resource, or for all; a hop without a law does not change."""
 
-    resource: str = EVERYTHING
+    resource: str = ALL_RESOURCES
     storage: str | None = None
     client: str | None = None
 
 
-class Switch(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A fault to switch on or off; `law` takes the place of the fault's own."""
+class FaultSwitch(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A fault to switch on or off; `law` replaces the fault's own delay law."""
 
     name: str
-    resource: str = EVERYTHING
+    resource: str = ALL_RESOURCES
     on: bool = True
     law: str = ""
 
 
 class Compaction(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """How far to compact; without a revision, up to the newest."""
+    """The revision up to which to compact; None for the newest one."""
 
     revision: int | None = None
 
 
-class Nothing(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A request that needs no words."""
+class EmptyBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """An empty request body."""
 
 
-class Changes(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
-    """Settings that may change while the cluster runs."""
+class SettingsUpdate(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
+    """Settings that can change while the cluster runs."""
 
     token: str | None = None
     clock_offset: float | None = None
     backlog: int | None = None
 
 
-class Config(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What a simulation starts with: settings, and then what the control API could also be told."""
+class SimConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """The configuration of a simulation: cluster settings, and requests to the control API at the start."""
 
-    cluster: Settings = Settings()
-    latency: tuple[Latency, ...] = ()
-    faults: tuple[Switch, ...] = ()
-    objects: tuple[Objects, ...] = ()
-    workload: tuple[Plan, ...] = ()
+    cluster: ClusterSettings = ClusterSettings()
+    latency: tuple[LatencySetting, ...] = ()
+    faults: tuple[FaultSwitch, ...] = ()
+    objects: tuple[ObjectBatch, ...] = ()
+    workload: tuple[WorkloadPlan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Control:
-    """Turns what can be turned. Every request is answered with what is now in force."""
+class ControlApi:
+    """Handles control requests. Every response contains the values now in force."""
 
     cluster: Cluster
-    server: Server
+    server: SimServer
     workload: Workload
 
-    async def start(self, config: Config) -> None:
-        """Set all that a configuration says.
+    async def start(self, config: SimConfig) -> None:
+        """Apply a configuration.
 
         Raises:
-            ConfigError: for what cannot be set.
+            ConfigError: for an invalid value.
         """
         for latency in config.latency:
             await self.latency(latency)
@@ -91,33 +91,33 @@ class Control:
             web.get("/sim/faults", self._get_faults),
             web.get("/sim/truth", self._get_truth),
             web.get("/sim/arrivals", self._get_arrivals),
-            web.post("/sim/latency", _posted(Latency, self.latency)),
-            web.post("/sim/faults", _posted(Switch, self.fault)),
-            web.post("/sim/workload", _posted(Plan, self.write)),
-            web.post("/sim/objects", _posted(Objects, self.objects)),
+            web.post("/sim/latency", _posted(LatencySetting, self.latency)),
+            web.post("/sim/faults", _posted(FaultSwitch, self.fault)),
+            web.post("/sim/workload", _posted(WorkloadPlan, self.write)),
+            web.post("/sim/objects", _posted(ObjectBatch, self.objects)),
             web.post("/sim/compact", _posted(Compaction, self.compact)),
-            web.post("/sim/settings", _posted(Changes, self.settings)),
-            web.post("/sim/restart", _posted(Nothing, self.restart)),
+            web.post("/sim/settings", _posted(SettingsUpdate, self.settings)),
+            web.post("/sim/restart", _posted(EmptyBody, self.restart)),
         ]
 
-    async def latency(self, body: Latency) -> Any:
-        for hop, text in ((Hop.STORAGE, body.storage), (Hop.CLIENT, body.client)):
+    async def latency(self, body: LatencySetting) -> Any:
+        for hop, text in ((SimHop.STORAGE, body.storage), (SimHop.CLIENT, body.client)):
             if text is not None:
                 self.cluster.set_law(hop, body.resource, parse_law(text))
         return body
 
-    async def fault(self, body: Switch) -> Any:
+    async def fault(self, body: FaultSwitch) -> Any:
         if body.on:
             self.cluster.switch_on(body.name, body.resource, body.law)
         else:
             self.cluster.switch_off(body.name, body.resource)
         return {**_described(FAULTS[body.name]), "resource": body.resource, "on": body.on}
 
-    async def write(self, body: Plan) -> Any:
+    async def write(self, body: WorkloadPlan) -> Any:
         self.workload.set(body)
         return self.workload.state()
 
-    async def objects(self, body: Objects) -> Any:
+    async def objects(self, body: ObjectBatch) -> Any:
         started = time.monotonic()
         await self.workload.create(body)
         return {"created": body.count, "seconds": time.monotonic() - started}
@@ -126,12 +126,12 @@ class Control:
         self.cluster.compact(body.revision)
         return {"compacted": [etcd.compacted for etcd in self.cluster.etcds]}
 
-    async def settings(self, body: Changes) -> Any:
+    async def settings(self, body: SettingsUpdate) -> Any:
         changed = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not None}
         self.cluster.settings = msgspec.structs.replace(self.cluster.settings, **changed)
         return self.cluster.settings
 
-    async def restart(self, _body: Nothing) -> Any:
+    async def restart(self, _body: EmptyBody) -> Any:
         self.cluster.restart()
         return {"revisions": [etcd.revision for etcd in self.cluster.etcds]}
 
@@ -139,14 +139,14 @@ class Control:
         return _json([_described(fault) for fault in FAULTS.values()])
 
     async def _get_truth(self, request: web.Request) -> web.Response:
-        """Commits and sends of a resource after a time (monotonic seconds), as columns."""
+        """Return the commits and sends of a resource after a time (monotonic seconds), as columns."""
         resource, since = request.query.get("resource", ""), float(request.query.get("since", 0.0))
         truth = self.cluster.truth
         commits, sends = truth.commits(resource).since(since), truth.sends(resource).since(since)
         return _json({"now": time.monotonic(), "commits": commits, "sends": sends})
 
     async def _get_arrivals(self, request: web.Request) -> web.Response:
-        """When requests came after a time (monotonic seconds), whatever they were and whatever became of them."""
+        """Return the arrival times of all requests after a time (monotonic seconds), whether or not they succeeded."""
         since = float(request.query.get("since", 0.0))
         return _json({"now": time.monotonic(), "at": [at for at in self.server.arrivals if at > since]})
 
@@ -172,7 +172,7 @@ def _described(fault: Fault) -> dict[str, Any]:
 
 
 def _posted(kind: type[Any], act: Callable[[Any], Awaitable[Any]]) -> Callable[[web.Request], Awaitable[web.Response]]:
-    """A handler that reads a body of this kind and acts on it."""
+    """Return a handler that decodes a body of this type and passes it to `act`."""
 
     async def handle(request: web.Request) -> web.Response:
         try:

@@ -1,10 +1,10 @@
-"""What the cluster offers: the discovery documents, one by one and aggregated."""
+"""Builds the discovery documents of the cluster, single and aggregated. The module is pure."""
 
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from watchslo.sim.kinds import Kind, group_versions
-from watchslo.sim.wire import accepted
+from watchslo.sim.encoding import parse_accept
+from watchslo.sim.kinds import ResourceKind, group_versions
 
 Document = dict[str, Any]
 
@@ -13,12 +13,12 @@ AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryLi
 
 
 def aggregated_version(accept: str, offered: Collection[str]) -> str | None:
-    """The version of aggregated discovery that a client asks for and is offered; None for the old documents.
+    """Return the first requested version of aggregated discovery that is offered; None for unaggregated discovery.
 
     Raises:
-        LookupError: when neither can be had.
+        LookupError: if the client accepts neither.
     """
-    for media_type, parameters in accepted(accept):
+    for media_type, parameters in parse_accept(accept):
         if parameters.get("as") == "APIGroupDiscoveryList" and parameters.get("v") in offered:
             return parameters["v"]
         if "as" not in parameters and media_type in ("application/json", "application/*", "*/*"):
@@ -27,19 +27,19 @@ def aggregated_version(accept: str, offered: Collection[str]) -> str | None:
 
 
 def core_versions(address: str) -> Document:
-    """The versions of the core group."""
+    """Return the document with the versions of the core group."""
     clients = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": clients}
 
 
-def group_list(kinds: Iterable[Kind]) -> Document:
-    """All groups but the core group."""
+def group_list(kinds: Iterable[ResourceKind]) -> Document:
+    """Return the document of all groups except the core group."""
     groups = [_group(name, versions) for name, versions in group_versions(kinds).items() if name]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
-def group(kinds: Iterable[Kind], name: str) -> Document | None:
-    """One group; None where it does not exist."""
+def group(kinds: Iterable[ResourceKind], name: str) -> Document | None:
+    """Return the document of one group; None if it does not exist."""
     versions = group_versions(kinds).get(name)
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(name, versions)} if versions else None
 
@@ -49,18 +49,18 @@ def _group(name: str, versions: tuple[str, ...]) -> Document:
     return {"name": name, "versions": entries, "preferredVersion": entries[0]}
 
 
-def resource_list(kinds: Iterable[Kind], group_name: str, version: str) -> Document | None:
-    """The resources of one version of a group; None where it does not exist."""
+def resource_list(kinds: Iterable[ResourceKind], group_name: str, version: str) -> Document | None:
+    """Return the resources of one version of a group; None if it does not exist."""
     members = [kind for kind in kinds if kind.group == group_name and version in kind.versions]
     if not members:
         return None
-    # The core group's list has no apiVersion: that is how kube-apiserver writes it.
+    # kube-apiserver omits the apiVersion in the core group's list.
     head = {"kind": "APIResourceList", **({"apiVersion": "v1"} if group_name else {})}
     resources = [entry for kind in members for entry in _entries(kind)]
     return {**head, "groupVersion": members[0].api_version(version), "resources": resources}
 
 
-def _entries(kind: Kind) -> Iterable[Document]:
+def _entries(kind: ResourceKind) -> Iterable[Document]:
     yield {
         "name": kind.plural,
         "singularName": kind.singular,
@@ -79,17 +79,17 @@ def _entries(kind: Kind) -> Iterable[Document]:
         }
 
 
-def _names(kind: Kind) -> Document:
+def _names(kind: ResourceKind) -> Document:
     return {
         **({"shortNames": kind.short_names} if kind.short_names else {}),
         **({"categories": kind.categories} if kind.categories else {}),
     }
 
 
-def aggregated(kinds: Collection[Kind], api: str, *, core: bool, stale: Collection[str]) -> Document:
-    """All groups in one document, the core group's or the others'.
+def aggregated(kinds: Collection[ResourceKind], api: str, *, core: bool, stale: Collection[str]) -> Document:
+    """Return the aggregated discovery document of the core group or of all other groups.
 
-    A stale group is one whose own apiserver does not answer: it is named, without its resources.
+    A stale group's own apiserver does not respond: the document names the group without its resources.
     """
     groups = {name: versions for name, versions in group_versions(kinds).items() if (name == "") == core}
     items = [
@@ -103,14 +103,14 @@ def aggregated(kinds: Collection[Kind], api: str, *, core: bool, stale: Collecti
     return {**head, "items": items}
 
 
-def _aggregated_version(kinds: Collection[Kind], name: str, version: str, stale: bool) -> Document:  # noqa: FBT001 - a state
+def _aggregated_version(kinds: Collection[ResourceKind], name: str, version: str, stale: bool) -> Document:  # noqa: FBT001 - a property of the group
     if stale:
         return {"version": version, "freshness": "Stale"}
     members = [kind for kind in kinds if kind.group == name and version in kind.versions]
     return {"version": version, "resources": [_aggregated_resource(kind) for kind in members], "freshness": "Current"}
 
 
-def _aggregated_resource(kind: Kind) -> Document:
+def _aggregated_resource(kind: ResourceKind) -> Document:
     response = {"group": "", "version": "", "kind": kind.kind}
     subresource = {"subresource": "status", "responseKind": response, "verbs": _STATUS_VERBS}
     return {

@@ -1,4 +1,4 @@
-"""What can go wrong in the simulated cluster: each fault is a few facts, and a sentence for people."""
+"""The faults that the simulated cluster can inject. `FAULTS` is the table of all of them."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -8,24 +8,24 @@ from random import Random
 
 from watchslo.errors import ConfigError
 from watchslo.sim import status
-from watchslo.sim.delay import Law, parse_law
-from watchslo.sim.kinds import ALL_VERBS, Kind
+from watchslo.sim.delay_law import DelayLaw, parse_law
+from watchslo.sim.kinds import ALL_VERBS, ResourceKind
 
-EVERYTHING = "*"
-"""Stands for all resources."""
+ALL_RESOURCES = "*"
+"""Selects all resources."""
 
 
-class Hop(StrEnum):
-    """The two ways an event has to go."""
+class SimHop(StrEnum):
+    """The two hops of an event."""
 
     STORAGE = "storage"
     """From etcd to the apiserver's watch cache."""
     CLIENT = "client"
-    """From there to a client."""
+    """From the watch cache to a client."""
 
 
-class Blow(Enum):
-    """What happens to open watches: at once, and then every so often."""
+class WatchDisruption(Enum):
+    """An action on open watches: at once, and then at a fixed interval."""
 
     EXPIRE = "expire"
     FORGET = "forget"
@@ -36,15 +36,15 @@ class Blow(Enum):
     CUT = "cut"
 
 
-Refusal = Callable[[Kind | None, str, str | None], status.StatusError]
-"""Makes the refusal of a request from its kind (None for discovery), verb and namespace."""
+Refusal = Callable[[ResourceKind | None, str, str | None], status.StatusError]
+"""Maps a request's kind (None for discovery), verb and namespace to its refusal."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a share of the requests with certain verbs (none named: all) is answered instead of the truth.
+class FaultResponse:
+    """The response that replaces the regular one, for a share of the requests with certain verbs (empty: all).
 
-    Either a `refusal`, or a `body` with status 200, or, with neither, a cut connection.
+    It is a `refusal`, or a `body` with status 200. Without either, the server cuts the connection.
     """
 
     verbs: tuple[str, ...] = ()
@@ -56,31 +56,32 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that goes wrong, with one resource or with all; `words` says what, for people.
+    """A fault of one resource or of all resources; `words` describes it for users.
 
-    `law` takes the place of the hop's law of delay; `held` lets nothing pass that hop. `blow` comes `every` so many
-    seconds, or once if that is infinite; `line` is what it sends, if it does. `clock` is how far ahead the apiserver's
-    clock is, in seconds. `window` is how many changes watch caches remember. A `mute` apiserver ends a watch that it
-    cannot resume cleanly, where others say 410.
+    `law` replaces the delay law of the hop. `held` blocks the hop. The `disruption` repeats `every` so many seconds,
+    or happens once if that is infinite; `line` is the line that it injects. `stale` marks the resource's group as
+    stale in discovery. `clock` is how far the apiserver's clock is ahead, in seconds. `window` is the number of
+    changes that watch caches keep. With `closes_silently`, the apiserver ends a watch cleanly if it cannot resume
+    it, where it would otherwise send a 410.
     """
 
     name: str
     words: str
-    hop: Hop | None = None
+    hop: SimHop | None = None
     law: str = ""
     held: bool = False
-    answer: Answer | None = None
-    blow: Blow | None = None
+    response: FaultResponse | None = None
+    disruption: WatchDisruption | None = None
     every: float = 5.0
     line: bytes = b""
     clock: float = 0.0
     stale: bool = False
     window: int = 0
-    mute: bool = False
+    closes_silently: bool = False
 
 
-def _forbidden(kind: Kind | None, verb: str, namespace: str | None) -> status.StatusError:
-    assert kind is not None  # only verbs of resources are forbidden
+def _forbidden(kind: ResourceKind | None, verb: str, namespace: str | None) -> status.StatusError:
+    assert kind is not None  # the fault covers only verbs of resources, not discovery
     return status.forbidden(kind, verb, namespace)
 
 
@@ -92,134 +93,139 @@ def _refuse(code: int, reason: str, message: str, retry_after: int | None = None
 _READS = ("list", "watch")
 _PAGE = "<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>\n"
 
+_UNAUTHORIZED = _refuse(401, "Unauthorized", "Unauthorized")
+_COMPACTED = _refuse(410, "Expired", status.WATCH_COMPACTED)
+_TOO_MANY_REQUESTS = _refuse(429, "TooManyRequests", "too many requests, please try again later", 1)
+_ETCD_TIMEOUT = _refuse(500, "InternalError", "etcdserver: request timed out")
+_SHUTTING_DOWN = _refuse(503, "ServiceUnavailable", "apiserver is shutting down")
+_TIMEOUT = _refuse(504, "Timeout", "the server was unable to complete the request in time")
+
 _FAULTS = (
-    Fault("slow-watch", "events leave the watch cache late", Hop.CLIENT, law="lognormal 800ms 0.6"),
-    Fault("slow-cache", "the watch cache lags behind etcd", Hop.STORAGE, law="normal 600ms 150ms"),
-    Fault("bursts", "events are held for 2 s in every 6 s", Hop.CLIENT, law="hold 2s 6s"),
-    Fault("tail", "one event in fifty comes 3 s late, and holds up those behind it", Hop.CLIENT,
+    Fault("slow-watch", "events leave the watch cache late", SimHop.CLIENT, law="lognormal 800ms 0.6"),
+    Fault("slow-cache", "the watch cache lags behind etcd", SimHop.STORAGE, law="normal 600ms 150ms"),
+    Fault("bursts", "events are held for 2 s in every 6 s", SimHop.CLIENT, law="hold 2s 6s"),
+    Fault("tail", "one event in fifty is 3 s late and delays the events behind it", SimHop.CLIENT,
           law="bimodal 20ms 3s 0.02"),
-    Fault("stalled-stream", "open watches stay open and silent", Hop.CLIENT, held=True),
-    Fault("frozen-cache", "the watch cache hears nothing from etcd", Hop.STORAGE, held=True),
-    Fault("expired", "every 5 s all watches end in a 410, and their revisions are forgotten", blow=Blow.EXPIRE),
-    Fault("stale-close", "every 20 s all watches end, and those that go on from where they were end empty and cleanly",
-          blow=Blow.FORGET, every=20.0, mute=True),
-    Fault("short-history", "watch caches remember no more than 20 changes", window=20),
-    Fault("compacted", "etcd is compacted every second, and watch caches remember no more than 20 changes",
-          blow=Blow.COMPACT, every=1.0, window=20),
-    Fault("restored", "etcd was restored as it was 50 revisions ago, and the apiserver started anew",
-          blow=Blow.RESTORE, every=math.inf),
-    Fault("lost-event", "every 5 s an event is lost to one of its watches, which goes on with the next",
-          blow=Blow.LOSE),
-    Fault("gone", "half of the watches are refused with HTTP 410",
-          answer=Answer(("watch",), 0.5, _refuse(410, "Expired", status.WATCH_COMPACTED))),
+    Fault("stalled-stream", "open watches stay open but deliver nothing", SimHop.CLIENT, held=True),
+    Fault("frozen-cache", "the watch cache receives nothing from etcd", SimHop.STORAGE, held=True),
+    Fault("expired", "every 5 s all watches end with 410 and the watch caches drop their windows",
+          disruption=WatchDisruption.EXPIRE),
+    Fault("stale-close", "every 20 s all watches end; watches that resume end at once, cleanly and without an event",
+          disruption=WatchDisruption.FORGET, every=20.0, closes_silently=True),
+    Fault("short-history", "watch caches keep at most 20 changes", window=20),
+    Fault("compacted", "etcd is compacted every second, and watch caches keep at most 20 changes",
+          disruption=WatchDisruption.COMPACT, every=1.0, window=20),
+    Fault("restored", "etcd was restored to its state of 50 revisions ago, and the apiserver was restarted",
+          disruption=WatchDisruption.RESTORE, every=math.inf),
+    Fault("lost-event", "every 5 s one watch loses one event and continues with the next",
+          disruption=WatchDisruption.LOSE),
+    Fault("gone", "half of the watches are refused with 410", response=FaultResponse(("watch",), 0.5, _COMPACTED)),
     Fault("throttled", "half of the reads are refused with 429",
-          answer=Answer(_READS, 0.5, _refuse(429, "TooManyRequests", "too many requests, please try again later", 1))),
-    Fault("overloaded", "every request is refused with 429",
-          answer=Answer(refusal=_refuse(429, "TooManyRequests", "too many requests, please try again later", 1))),
-    Fault("errors", "half of the reads fail with 500",
-          answer=Answer(_READS, 0.5, _refuse(500, "InternalError", "etcdserver: request timed out"))),
-    Fault("busy", "every request fails with 504",
-          answer=Answer(refusal=_refuse(504, "Timeout", "the server was unable to complete the request in time"))),
-    Fault("unavailable", "every request fails with 503",
-          answer=Answer(refusal=_refuse(503, "ServiceUnavailable", "apiserver is shutting down"))),
+          response=FaultResponse(_READS, 0.5, _TOO_MANY_REQUESTS)),
+    Fault("overloaded", "every request is refused with 429", response=FaultResponse(refusal=_TOO_MANY_REQUESTS)),
+    Fault("errors", "half of the reads fail with 500", response=FaultResponse(_READS, 0.5, _ETCD_TIMEOUT)),
+    Fault("busy", "every request fails with 504", response=FaultResponse(refusal=_TIMEOUT)),
+    Fault("unavailable", "every request fails with 503", response=FaultResponse(refusal=_SHUTTING_DOWN)),
     Fault("empty-watch", "watches end as soon as they are open, cleanly and without an event",
-          answer=Answer(("watch",), body="", content_type="application/json")),
-    Fault("garbage", "every 5 s a line that is no JSON comes on every watch", blow=Blow.INJECT,
+          response=FaultResponse(("watch",), body="", content_type="application/json")),
+    Fault("garbage", "every 5 s each watch carries a line that is not valid JSON", disruption=WatchDisruption.INJECT,
           line=b'{"type":"MODIFIED","object":{"kind":\n'),
-    Fault("unknown-type", "every 5 s an event of an unknown type comes on every watch", blow=Blow.INJECT,
+    Fault("unknown-type", "every 5 s each watch carries an event of an unknown type",
+          disruption=WatchDisruption.INJECT,
           line=b'{"type":"RENAMED","object":{"kind":"Pod","metadata":{"resourceVersion":"7"}}}\n'),
-    Fault("odd-revision", "every 5 s an event whose revision is no number comes on every watch", blow=Blow.INJECT,
+    Fault("odd-revision", "every 5 s each watch carries an event whose resourceVersion is not a number",
+          disruption=WatchDisruption.INJECT,
           line=b'{"type":"MODIFIED","object":{"kind":"Pod","metadata":{"resourceVersion":"7a"}}}\n'),
-    Fault("endless-line", "watches carry a line that never ends, 20 MiB a second", blow=Blow.INJECT, every=0.05,
-          line=b"x" * (1 << 20)),
-    Fault("html", "something in between answers reads with a page of HTML", answer=Answer(_READS, body=_PAGE)),
-    Fault("cut", "every 5 s the connections of all watches are cut", blow=Blow.CUT),
-    Fault("unreachable", "every connection is cut as soon as something is asked", answer=Answer()),
-    Fault("forbidden", "the resource may not be read", answer=Answer(ALL_VERBS, refusal=_forbidden)),
-    Fault("unauthorized", "the token is refused", answer=Answer(refusal=_refuse(401, "Unauthorized", "Unauthorized"))),
-    Fault("stale-group", "discovery names the group of the resource, but not what is in it", stale=True),
-    Fault("clock-step", "the apiserver's clock is an hour ahead", clock=3600.0),
+    Fault("endless-line", "each watch carries a line that never ends, at 20 MiB per second",
+          disruption=WatchDisruption.INJECT, every=0.05, line=b"x" * (1 << 20)),
+    Fault("html", "an intermediary answers reads with an HTML page", response=FaultResponse(_READS, body=_PAGE)),
+    Fault("cut", "every 5 s the connections of all watches are cut", disruption=WatchDisruption.CUT),
+    Fault("unreachable", "every connection is cut at its first request", response=FaultResponse()),
+    Fault("forbidden", "access to the resource is forbidden", response=FaultResponse(ALL_VERBS, refusal=_forbidden)),
+    Fault("unauthorized", "the token is refused", response=FaultResponse(refusal=_UNAUTHORIZED)),
+    Fault("stale-group", "discovery lists the resource's group as stale, without its resources", stale=True),
+    Fault("clock-step", "the apiserver's clock is one hour ahead", clock=3600.0),
 )  # fmt: skip  # one entry reads as one sentence
 
 FAULTS: dict[str, Fault] = {fault.name: fault for fault in _FAULTS}
 
 
 @dataclass(frozen=True, slots=True)
-class Active:
-    """A fault that is on, for one resource or for `*`, with the law that is in force."""
+class ActiveFault:
+    """A fault that is switched on for one resource or for `*`, with its delay law."""
 
     fault: Fault
     resource: str
-    law: Law | None
+    law: DelayLaw | None
 
 
 class Faults:
-    """The faults that are on."""
+    """The faults that are switched on."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
-        self._active: dict[tuple[str, str], Active] = {}
+        self._active: dict[tuple[str, str], ActiveFault] = {}
 
-    def __iter__(self) -> Iterator[Active]:
+    def __iter__(self) -> Iterator[ActiveFault]:
         return iter(self._active.values())
 
-    def switch_on(self, name: str, resource: str = EVERYTHING, law: str = "") -> Active:
-        """Switch a fault on, with a law of its own if it has to do with delay.
+    def switch_on(self, name: str, resource: str = ALL_RESOURCES, law: str = "") -> ActiveFault:
+        """Switch a fault on; `law` replaces the fault's own delay law.
 
         Raises:
-            ConfigError: for a fault that is not known, or a law that is none.
+            ConfigError: for an unknown fault or an invalid delay law.
         """
         fault = known_fault(name)
         text = law or fault.law
-        active = Active(fault, resource, parse_law(text) if text else None)
+        active = ActiveFault(fault, resource, parse_law(text) if text else None)
         self._active[name, resource] = active
         return active
 
-    def switch_off(self, name: str, resource: str = EVERYTHING) -> None:
+    def switch_off(self, name: str, resource: str = ALL_RESOURCES) -> None:
         self._active.pop((known_fault(name).name, resource), None)
 
     @property
     def clock(self) -> float:
-        """How far ahead the apiserver's clock is, in seconds."""
+        """How far the faults put the apiserver's clock ahead, in seconds."""
         return sum(active.fault.clock for active in self)
 
-    def law(self, hop: Hop, resource: str) -> Law | None:
-        """The law that the newest fault puts on a hop; None where none does."""
-        laws = [active.law for active in self._about(resource) if active.fault.hop is hop and active.law]
+    def law(self, hop: SimHop, resource: str) -> DelayLaw | None:
+        """The delay law of the newest fault that delays this hop; None if no fault does."""
+        laws = [active.law for active in self._matching(resource) if active.fault.hop is hop and active.law]
         return laws[-1] if laws else None
 
-    def held(self, hop: Hop, resource: str) -> bool:
-        return any(active.fault.hop is hop and active.fault.held for active in self._about(resource))
+    def held(self, hop: SimHop, resource: str) -> bool:
+        return any(active.fault.hop is hop and active.fault.held for active in self._matching(resource))
 
     def stale(self, resource: str) -> bool:
-        return any(active.fault.stale for active in self._about(resource))
+        return any(active.fault.stale for active in self._matching(resource))
 
-    def mute(self, resource: str) -> bool:
-        return any(active.fault.mute for active in self._about(resource))
+    def closes_silently(self, resource: str) -> bool:
+        return any(active.fault.closes_silently for active in self._matching(resource))
 
     def window(self, resource: str) -> int | None:
-        """How many changes a watch cache remembers at most; None where no fault says so."""
-        return min((active.fault.window for active in self._about(resource) if active.fault.window), default=None)
+        """The maximum number of changes in a watch cache; None if no fault limits it."""
+        return min((active.fault.window for active in self._matching(resource) if active.fault.window), default=None)
 
-    def answer(self, resource: str, verb: str) -> Answer | None:
-        """What this request is answered instead of the truth, drawn anew for each."""
-        for active in self._about(resource):
-            answer = active.fault.answer
-            if answer and (not answer.verbs or verb in answer.verbs) and self._random.random() < answer.share:
-                return answer
+    def response(self, resource: str, verb: str) -> FaultResponse | None:
+        """The response that replaces the regular one for this request; drawn at random for each request."""
+        for active in self._matching(resource):
+            response = active.fault.response
+            if response and (not response.verbs or verb in response.verbs) and self._random.random() < response.share:
+                return response
         return None
 
-    def _about(self, resource: str) -> Iterator[Active]:
-        return (active for active in self if active.resource in (EVERYTHING, resource))
+    def _matching(self, resource: str) -> Iterator[ActiveFault]:
+        return (active for active in self if active.resource in (ALL_RESOURCES, resource))
 
 
 def known_fault(name: str) -> Fault:
-    """The fault of this name.
+    """Return the fault of this name.
 
     Raises:
-        ConfigError: when there is none.
+        ConfigError: if no fault has this name.
     """
     try:
         return FAULTS[name]
     except KeyError:
-        raise ConfigError(f"{name!r} is not a fault. There are {', '.join(FAULTS)}.") from None
+        raise ConfigError(f"{name!r} is not a fault. The faults are {', '.join(FAULTS)}.") from None

@@ -1,82 +1,65 @@
-"""What can go wrong between a client and a server: each fault says what it does to a connection, and undoes.
+"""The faults that the TCP proxy can inject between a client and a server. `LINK_FAULTS` is the table of all of them.
 
-Every fault has a name, a sentence for people, and where it takes one a value in a unit, which can be chosen as it is
-switched on. It is about the connections there are (`open`), those to come (`new`), or `all`; what strikes once is
-about `open` ones unless it is said otherwise, and about `new` ones it strikes each as it comes, until switched off.
+A fault can be started and stopped on a connection. Some faults take a value, which can be chosen when the fault is
+switched on. A fault affects the `open` connections, `new` ones, or `all`. A fault that acts once affects `open`
+connections by default; switched on for `new` connections, it acts on each new connection until it is switched off.
 
-To HTTP it can only be done in plain text: `captive-portal` and `long-line` need a proxy that speaks plain HTTP to its
-client. `LINK_FAULTS` is the table.
+The proxy cannot change encrypted bytes: `captive-portal` and `long-line` need a client that speaks plain HTTP.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum, StrEnum
-from typing import Any, Protocol
+from enum import StrEnum
+from typing import Any
 
 from watchslo.errors import ConfigError
-from watchslo.sim.delay import Law, parse_law
-from watchslo.sim.way import Passed, Way
+from watchslo.sim.delay_law import DelayLaw, parse_law
+from watchslo.sim.pipe import FilterResult, Pipe
+from watchslo.sim.proxied_connection import CloseMode, ProxiedConnection
+
+StartAndStop = tuple[Callable[[ProxiedConnection, Any], None], Callable[[ProxiedConnection], None]]
+"""The functions that start a fault on a connection with its value, and stop it."""
 
 
-class Connections(StrEnum):
-    """Which connections a fault is about."""
+class ConnectionSelection(StrEnum):
+    """The connections that a fault affects."""
 
     OPEN = "open"
     NEW = "new"
     ALL = "all"
 
 
-class Cut(Enum):
-    """How a connection ends: with all that was sent, or at once."""
-
-    FIN = "fin"
-    RST = "rst"
-
-
-class Connection(Protocol):
-    """What a fault can do to a connection."""
-
-    to_client: Way
-    to_server: Way
-    law: Law | None
-    """The law by which bytes reach the client late, where it is not the proxy's."""
-
-    def cut(self, how: Cut) -> None: ...
-
-    def cut_when_idle(self, seconds: float) -> None:
-        """Cut it when nothing has come from either side for so long; infinite for never."""
-
-
-class _Truncated:
-    """Lets some bytes pass, then ends."""
+class _Truncator:
+    """Passes a number of bytes, then ends the pipe."""
 
     def __init__(self, left: float) -> None:
         self._left = int(left)
 
-    def __call__(self, data: bytes, _before: bytes) -> Passed:
+    def __call__(self, data: bytes, _before: bytes) -> FilterResult:
         passed = data[: self._left]
         self._left -= len(passed)
-        return Passed(passed, over=not self._left)
+        return FilterResult(passed, over=not self._left)
 
 
-class _Corrupted:
-    """Inverts some bytes, in the middle of what comes: of ASCII it makes what is no text in any encoding of JSON."""
+class _Corruptor:
+    """Inverts some bytes in the middle of the data. Inverted ASCII is invalid in every encoding of JSON."""
 
     def __init__(self, left: float) -> None:
         self._left = int(left)
 
-    def __call__(self, data: bytes, _before: bytes) -> Passed:
+    def __call__(self, data: bytes, _before: bytes) -> FilterResult:
         first = len(data) // 2
         wrong = bytes(byte ^ 0xFF for byte in data[first : first + self._left])
         self._left -= len(wrong)
-        return Passed(data[:first] + wrong + data[first + len(wrong) :])
+        return FilterResult(data[:first] + wrong + data[first + len(wrong) :])
 
 
-class _LongLine:
-    """Puts a line, as one chunk, between two chunks that end in a line: where a watch stands after every event.
+class _LongLineInserter:
+    """Inserts one line as an HTTP chunk after a chunk that ends in a newline, as every event of a watch does.
 
-    Not after a head and not after the last chunk of an answer; inside a chunk of JSON there is no carriage return.
+    It never inserts after a response head or after the last chunk of a response. A carriage return marks the end of a
+    chunk, because JSON inside a chunk contains none.
     """
 
     def __init__(self, mebibytes: float) -> None:
@@ -84,139 +67,138 @@ class _LongLine:
         line = b'{"type":"MODIFIED","object":{"padding":"%b"}}\n' % padding
         self._chunk = b"%x\r\n%b\r\n" % (len(line), line)
 
-    def __call__(self, data: bytes, before: bytes) -> Passed:
+    def __call__(self, data: bytes, before: bytes) -> FilterResult:
         end = (before + data)[-4:]
         if not end.endswith(b"\n\r\n") or end == b"\r\n\r\n":
-            return Passed(data)
+            return FilterResult(data)
         chunk, self._chunk = self._chunk, b""
-        return Passed(data + chunk)
+        return FilterResult(data + chunk)
 
 
-_PAGE = b"<html><head><title>Welcome</title></head><body>Please accept the terms of use to go on.</body></html>\n"
-_ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b"
+_PAGE = b"<html><head><title>Welcome</title></head><body>Please accept the terms of use to continue.</body></html>\n"
+_RESPONSE = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b"
 
 
-class _Portal:
-    """Answers whatever a client says next with a page, and says no more; the server hears nothing of it."""
+class _CaptivePortal:
+    """Answers the client's next request with a page and ends the connection; the server receives nothing."""
 
-    def __init__(self, to_client: Way) -> None:
+    def __init__(self, to_client: Pipe) -> None:
         self._to_client = to_client
 
-    def __call__(self, data: bytes, _before: bytes) -> Passed:
+    def __call__(self, data: bytes, _before: bytes) -> FilterResult:
         if data:
-            self._to_client.push(_ANSWER % (len(_PAGE), _PAGE))
+            self._to_client.push(_RESPONSE % (len(_PAGE), _PAGE))
             self._to_client.push(None)
-        return Passed(b"")
+        return FilterResult(b"")
 
 
 def _number(value: object) -> float:
     if not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise ConfigError(f"{value!r} is not a number. Write 0 or more.")
+        raise ConfigError(f"{value!r} is not a number of 0 or more.")
     return float(value)
 
 
 def _positive(value: object) -> float:
     if not _number(value):
-        raise ConfigError("0 is too little. Write a number above 0.")
+        raise ConfigError("0 is too small. Write a number above 0.")
     return _number(value)
 
 
-def _law(value: object) -> Law:
+def _law(value: object) -> DelayLaw:
     return parse_law(str(value))
 
 
 def _none(value: object) -> None:
     if value is not None:
-        raise ConfigError(f"{value!r} is too much: this fault takes no value.")
+        raise ConfigError(f"this fault takes no value. Remove {value!r}.")
 
 
 @dataclass(frozen=True, slots=True)
 class LinkFault:
-    """One thing that goes wrong with a connection.
+    """A fault of a connection; `words` describes it for users.
 
-    `read` checks the value, of which `unit` says what it counts, and `usual` what it is when none is given. `deaf`
-    says that connections to come are not even accepted.
+    `read` parses and checks the value, `unit` is the value's unit, and `usual` its default. With `stops_accepting`,
+    the proxy accepts no new connections while the fault is on.
     """
 
     name: str
     words: str
-    start: Callable[[Connection, Any], None]
-    stop: Callable[[Connection], None]
+    start: Callable[[ProxiedConnection, Any], None]
+    stop: Callable[[ProxiedConnection], None]
     read: Callable[[object], Any] = _none
     usual: float | str | None = None
     unit: str = ""
-    about: Connections = Connections.ALL
-    deaf: bool = False
+    about: ConnectionSelection = ConnectionSelection.ALL
+    stops_accepting: bool = False
 
 
-def _late(connection: Connection, law: Law | None) -> None:
+def _set_law(connection: ProxiedConnection, law: DelayLaw | None) -> None:
     connection.law = law
 
 
-def _holding(name: str, *ways: str) -> tuple[Callable[[Connection, Any], None], Callable[[Connection], None]]:
-    """Starts and stops holding these ways of a connection."""
+def _holding(name: str, *pipes: str) -> StartAndStop:
+    """Return the functions that hold and release these pipes of a connection."""
 
-    def hold(connection: Connection, *, held: bool) -> None:
-        for way in ways:
-            getattr(connection, way).hold(name, held=held)
+    def hold(connection: ProxiedConnection, *, held: bool) -> None:
+        for pipe in pipes:
+            getattr(connection, pipe).hold(name, held=held)
 
     return lambda connection, _value: hold(connection, held=True), lambda connection: hold(connection, held=False)
 
 
-def _tampering(
-    name: str, tamper: Callable[[float], _Truncated | _Corrupted | _LongLine]
-) -> tuple[Callable[[Connection, Any], None], Callable[[Connection], None]]:
-    """Starts and stops tampering with what reaches the client."""
+def _filtering(name: str, make_filter: Callable[[float], _Truncator | _Corruptor | _LongLineInserter]) -> StartAndStop:
+    """Return the functions that add a filter to the bytes to the client, and remove it."""
     return (
-        lambda connection, value: connection.to_client.tamper(name, tamper(value)),
-        lambda connection: connection.to_client.leave(name),
+        lambda connection, value: connection.to_client.add_filter(name, make_filter(value)),
+        lambda connection: connection.to_client.remove_filter(name),
     )
 
 
-def _cutting(how: Cut) -> tuple[Callable[[Connection, Any], None], Callable[[Connection], None]]:
-    """Cuts; what is cut cannot be mended."""
-    return lambda connection, _value: connection.cut(how), lambda _connection: None
+def _cutting(mode: CloseMode) -> StartAndStop:
+    """Return the functions that cut a connection, and do nothing: a cut cannot be undone."""
+    return lambda connection, _value: connection.cut(mode), lambda _connection: None
 
 
-_ONCE = Connections.OPEN
+_ONCE = ConnectionSelection.OPEN
 _TABLE = (
-    LinkFault("late-link", "all that comes from the apiserver is late",
-              _late, lambda connection: _late(connection, None), _law, "normal 500ms 100ms", "law of delay"),
-    LinkFault("thin-link", "each connection carries no more than 64 kbit/s to its client",
+    LinkFault("late-link", "all bytes from the apiserver are late",
+              _set_law, lambda connection: _set_law(connection, None), _law, "normal 500ms 100ms", "delay law"),
+    LinkFault("thin-link", "each connection carries at most 64 kbit/s to its client",
               lambda connection, rate: connection.to_client.throttle(rate),
-              lambda connection: connection.to_client.throttle(math.inf), _positive, 8000, "bytes a second"),
-    LinkFault("hole-to-client", "what the apiserver says gets lost; connections stay open",
+              lambda connection: connection.to_client.throttle(math.inf), _positive, 8000, "bytes per second"),
+    LinkFault("hole-to-client", "bytes from the apiserver are lost; connections stay open",
               *_holding("hole-to-client", "to_client")),
-    LinkFault("hole-to-server", "what is said to the apiserver gets lost; connections stay open",
+    LinkFault("hole-to-server", "bytes to the apiserver are lost; connections stay open",
               *_holding("hole-to-server", "to_server")),
-    LinkFault("frozen-link", "nothing passes either way, and nothing is accepted",
-              *_holding("frozen-link", "to_client", "to_server"), deaf=True),
-    LinkFault("idle-timeout", "connections are cut when nothing has passed for a while",
+    LinkFault("frozen-link", "no bytes pass in either direction, and no connection is accepted",
+              *_holding("frozen-link", "to_client", "to_server"), stops_accepting=True),
+    LinkFault("idle-timeout", "idle connections are cut",
               lambda connection, seconds: connection.cut_when_idle(seconds),
               lambda connection: connection.cut_when_idle(math.inf), _positive, 50, "seconds"),
-    LinkFault("captive-portal", "something in between answers whatever is asked with a page of HTML",
-              lambda connection, _: connection.to_server.tamper("captive-portal", _Portal(connection.to_client)),
-              lambda connection: connection.to_server.leave("captive-portal")),
-    LinkFault("fin", "connections were closed in between", *_cutting(Cut.FIN), about=_ONCE),
-    LinkFault("reset", "connections were reset", *_cutting(Cut.RST), about=_ONCE),
-    LinkFault("truncated", "connections are closed in the middle of what the apiserver says",
-              *_tampering("truncated", _Truncated), _number, 100, "bytes before the end", _ONCE),
-    LinkFault("corrupted", "some bytes of what the apiserver says arrive as others",
-              *_tampering("corrupted", _Corrupted), _positive, 1, "bytes", _ONCE),
-    LinkFault("long-line", "a line of many MiB comes on every watch",
-              *_tampering("long-line", _LongLine), _positive, 20, "MiB", _ONCE),
+    LinkFault("captive-portal", "an intermediary answers every request with an HTML page",
+              lambda connection, _: connection.to_server.add_filter(
+                  "captive-portal", _CaptivePortal(connection.to_client)),
+              lambda connection: connection.to_server.remove_filter("captive-portal")),
+    LinkFault("fin", "connections are closed by an intermediary", *_cutting(CloseMode.FIN), about=_ONCE),
+    LinkFault("reset", "connections are reset by an intermediary", *_cutting(CloseMode.RST), about=_ONCE),
+    LinkFault("truncated", "connections are closed in the middle of a response",
+              *_filtering("truncated", _Truncator), _number, 100, "bytes before the end", _ONCE),
+    LinkFault("corrupted", "some bytes of a response are changed in transit",
+              *_filtering("corrupted", _Corruptor), _positive, 1, "bytes", _ONCE),
+    LinkFault("long-line", "each watch carries a line of many MiB",
+              *_filtering("long-line", _LongLineInserter), _positive, 20, "MiB", _ONCE),
 )  # fmt: skip  # one entry reads as one sentence
 
 LINK_FAULTS: dict[str, LinkFault] = {fault.name: fault for fault in _TABLE}
 
 
 def known_link_fault(name: str) -> LinkFault:
-    """The fault of this name.
+    """Return the link fault of this name.
 
     Raises:
-        ConfigError: when there is none.
+        ConfigError: if no link fault has this name.
     """
     try:
         return LINK_FAULTS[name]
     except KeyError:
-        raise ConfigError(f"{name!r} is not a fault of a link. There are {', '.join(LINK_FAULTS)}.") from None
+        raise ConfigError(f"{name!r} is not a link fault. The link faults are {', '.join(LINK_FAULTS)}.") from None

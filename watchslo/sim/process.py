@@ -1,4 +1,4 @@
-"""What the simulator's processes share: they listen, say where in a line of JSON, and end with their parent."""
+"""What the simulator's processes share: listening, announcing their address as a line of JSON, and stopping."""
 
 import asyncio
 import os
@@ -9,19 +9,22 @@ import msgspec
 from aiohttp import web
 
 _PARENT = os.getppid()
-"""Asked as early as can be: a parent that has gone before leaves another in its place."""
-_PARENT_LOOKED_FOR_EVERY = 0.25
-"""Seconds."""
-_FAREWELL = 0.1
-"""Seconds that open requests get when the process ends."""
+"""Read at import: if the parent exits later, another process becomes the parent."""
+_PARENT_CHECK_INTERVAL_SECONDS = 0.25
+_SHUTDOWN_TIMEOUT_SECONDS = 0.1
+"""How long open requests may continue when the process ends."""
 
 
 async def listen(
     application: web.Application, host: str, port: int, tls: ssl.SSLContext | None = None
 ) -> web.AppRunner:
-    """Serve an application; its `addresses` say where, whoever called has to clean up."""
+    """Serve an application and return its runner, which has the `addresses`; the caller must call `cleanup()`."""
     runner = web.AppRunner(
-        application, handler_cancellation=True, access_log=None, shutdown_timeout=_FAREWELL, handle_signals=False
+        application,
+        handler_cancellation=True,
+        access_log=None,
+        shutdown_timeout=_SHUTDOWN_TIMEOUT_SECONDS,
+        handle_signals=False,
     )
     await runner.setup()
     await web.TCPSite(runner, host, port, ssl_context=tls).start()
@@ -29,17 +32,17 @@ async def listen(
 
 
 def announce(**facts: object) -> None:
-    """Tell whoever started this process that it is ready, and where."""
-    print(msgspec.json.encode(facts).decode(), flush=True)  # noqa: T201 - the one line it is started for
+    """Print one line of JSON: the process is ready, and these are its addresses."""
+    print(msgspec.json.encode(facts).decode(), flush=True)  # noqa: T201 - the parent process reads this line
 
 
 async def stopped() -> None:
-    """Wait for SIGTERM or SIGINT, or until the process that started this one is gone."""
+    """Wait for SIGTERM, SIGINT or the exit of the parent process."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     while not stop.is_set() and os.getppid() == _PARENT:
         try:
-            await asyncio.wait_for(stop.wait(), _PARENT_LOOKED_FOR_EVERY)
+            await asyncio.wait_for(stop.wait(), _PARENT_CHECK_INTERVAL_SECONDS)
         except TimeoutError:
             continue

@@ -1,19 +1,19 @@
-"""A TCP proxy between a client and a server, in which all goes wrong that can go wrong with a link.
+"""A process with a TCP proxy that injects link faults between clients and a server.
 
-It stands before a real apiserver or several, or between one and its etcd:
+Place it in front of one or more real apiservers, or between an apiserver and its etcd:
 
     python -m watchslo.sim.proxy --to 127.0.0.1:6443 --delay-to-client "lognormal 20ms 0.5"
 
-Where a fault is about HTTP, it can speak TLS to the apiserver, and plain HTTP to the client (`--to-tls --ca FILE`).
-While it runs it is told what to do by HTTP, at the `control` address that it prints:
+For faults inside HTTP, the proxy can speak TLS to the apiserver and plain HTTP to the client (`--to-tls --ca FILE`).
+An HTTP API, at the `control` address that the process prints, controls the running proxy:
 
-    POST /proxy          {"law": "normal 500ms 100ms"}        how late bytes reach all clients
+    POST /proxy          {"law": "normal 500ms 100ms"}        delay law of bytes to all clients
     POST /proxy/faults   {"name": "thin-link", "value": 8000, "connections": "open"}
-                         {"name": "hole-to-client", "connections": 7}   the number of one, as its chunks name it
+                         {"name": "hole-to-client", "connections": 7}   one connection, by the number in its chunks
                          {"name": "thin-link", "on": false}             see `watchslo.sim.link_faults`
-    GET  /proxy          connections, and the faults that those to come will have
-    GET  /proxy/faults   all faults there are
-    GET  /proxy/chunks   ?since=SECONDS   chunks that have reached clients
+    GET  /proxy          number of connections, and the faults of new connections
+    GET  /proxy/faults   all link faults
+    GET  /proxy/chunks   ?since=SECONDS   chunks that have been forwarded to clients
 """
 
 import secrets
@@ -31,34 +31,34 @@ from aiohttp import web
 
 from watchslo.errors import ConfigError, WatchsloError
 from watchslo.sim import process
-from watchslo.sim.delay import parse_law
-from watchslo.sim.forward import Address, Proxy
-from watchslo.sim.link_faults import LINK_FAULTS, Connections
+from watchslo.sim.delay_law import parse_law
+from watchslo.sim.link_faults import LINK_FAULTS, ConnectionSelection
+from watchslo.sim.tcp_proxy import HostPort, TcpProxy
 
 
-class Turn(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """By which law bytes reach all clients late, from now on."""
+class DelaySetting(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """The new delay law of bytes to all clients."""
 
     law: str
 
 
-class Switch(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A fault to switch on or off; without a value the fault's usual one, without connections its usual ones."""
+class LinkFaultSwitch(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A fault to switch on or off. The fault has defaults for `value` and `connections`."""
 
     name: str
     on: bool = True
     value: float | str | None = None
-    connections: Connections | int | None = None
+    connections: ConnectionSelection | int | None = None
 
 
-def control(proxy: Proxy) -> web.Application:
-    """The control API of a proxy."""
+def control(proxy: TcpProxy) -> web.Application:
+    """Return the control API of a proxy."""
 
-    async def turn(body: Turn) -> Any:
+    async def set_law(body: DelaySetting) -> Any:
         proxy.law = parse_law(body.law)
         return {"law": proxy.law.text}
 
-    async def fault(body: Switch) -> Any:
+    async def fault(body: LinkFaultSwitch) -> Any:
         if body.on:
             proxy.switch_on(body.name, body.value, body.connections)
         else:
@@ -66,7 +66,12 @@ def control(proxy: Proxy) -> web.Application:
         return body
 
     async def state(_request: web.Request) -> web.Response:
-        return _json({"law": proxy.law.text, "connections": len(proxy.connections), "coming": proxy.coming})
+        state = {
+            "law": proxy.law.text,
+            "connections": len(proxy.connections),
+            "coming": proxy.new_connection_faults,
+        }
+        return _json(state)
 
     async def faults(_request: web.Request) -> web.Response:
         return _json(
@@ -83,8 +88,8 @@ def control(proxy: Proxy) -> web.Application:
     application = web.Application()
     application.add_routes(
         [
-            web.post("/proxy", _posted(Turn, turn)),
-            web.post("/proxy/faults", _posted(Switch, fault)),
+            web.post("/proxy", _posted(DelaySetting, set_law)),
+            web.post("/proxy/faults", _posted(LinkFaultSwitch, fault)),
             web.get("/proxy", state),
             web.get("/proxy/faults", faults),
             web.get("/proxy/chunks", chunks),
@@ -94,7 +99,7 @@ def control(proxy: Proxy) -> web.Application:
 
 
 def _posted(kind: type[Any], act: Callable[[Any], Awaitable[Any]]) -> Callable[[web.Request], Awaitable[web.Response]]:
-    """A handler that reads a body of this kind and acts on it."""
+    """Return a handler that decodes a body of this type and passes it to `act`."""
 
     async def handle(request: web.Request) -> web.Response:
         try:
@@ -111,12 +116,12 @@ def _json(document: Any, code: int = 200) -> web.Response:
 
 @click.command()
 @click.option("--to", required=True, multiple=True, help="HOST:PORT of a server; several take turns by connection.")
-@click.option("--to-tls", is_flag=True, help="Speak TLS to the server, though the client does not.")
-@click.option("--ca", type=click.Path(path_type=Path), help="The server's CA, PEM; the system's without.")
-@click.option("--delay-to-client", default="none", show_default=True, help="Law of delay, e.g. `normal 500ms 100ms`.")
+@click.option("--to-tls", is_flag=True, help="Speak TLS to the server; the client speaks plain TCP.")
+@click.option("--ca", type=click.Path(path_type=Path), help="PEM file of the server's CA; default: the system's CAs.")
+@click.option("--delay-to-client", default="none", show_default=True, help="Delay law, e.g. `normal 500ms 100ms`.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=0, show_default=True, help="Port to listen on; the kernel chooses with 0.")
-@click.option("--seed", type=int, help="Seed of the law; a fresh one if not given.")
+@click.option("--port", default=0, show_default=True, help="Port to listen on; 0 chooses a free port.")
+@click.option("--seed", type=int, help="Seed of the delay law; default: a random seed.")
 def main(
     *,
     to: tuple[str, ...],
@@ -127,23 +132,23 @@ def main(
     port: int,
     seed: int | None,
 ) -> None:
-    """Forward TCP connections, and let go wrong what it is told to.
+    """Forward TCP connections and inject link faults.
 
-    Until SIGTERM, or until the parent process ends. It prints one line of JSON when it listens:
+    The proxy runs until SIGTERM, or until its parent process ends. It prints one line of JSON when it listens:
     {"listen": "HOST:PORT", "control": "http://...", "seed": ...}.
     """
     chosen = secrets.randbits(32) if seed is None else seed
     try:
         addresses = [_address(text) for text in to]
         tls = _tls(ca) if to_tls else None
-        random = Random(chosen)  # noqa: S311 - no secret
-        proxy = Proxy(addresses, parse_law(delay_to_client), random, (host, port), tls)
+        random = Random(chosen)  # noqa: S311 - not used for cryptography
+        proxy = TcpProxy(addresses, parse_law(delay_to_client), random, (host, port), tls)
         uvloop.run(_run(proxy, chosen))
     except (WatchsloError, OSError) as problem:
         raise click.ClickException(str(problem)) from None
 
 
-async def _run(proxy: Proxy, seed: int) -> None:
+async def _run(proxy: TcpProxy, seed: int) -> None:
     async with proxy:
         runner = await process.listen(control(proxy), "127.0.0.1", 0)
         host, port = proxy.address
@@ -153,16 +158,16 @@ async def _run(proxy: Proxy, seed: int) -> None:
         await runner.cleanup()
 
 
-def _address(text: str) -> Address:
+def _address(text: str) -> HostPort:
     host, separator, port = text.rpartition(":")
     if not separator or not port.isdigit():
-        raise ConfigError(f"{text!r} is no address. Write HOST:PORT.")
+        raise ConfigError(f"{text!r} is not an address. Write HOST:PORT.")
     return host, int(port)
 
 
 def _tls(ca: Path | None) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=ca)
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Go makes CAs without key identifiers
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # CAs made by Go have no key identifiers
     return context
 
 

@@ -1,4 +1,7 @@
-"""What a request asks for: list options with their rules, and selectors."""
+"""Parses the query of a request: list options with their validation rules, continue tokens and selectors.
+
+The module is pure.
+"""
 
 import base64
 import re
@@ -8,13 +11,13 @@ from dataclasses import dataclass
 import msgspec
 
 from watchslo.sim import status
-from watchslo.sim.kinds import Kind, Object, at
-from watchslo.sim.store import Change
+from watchslo.sim.kinds import Object, ResourceKind, at
+from watchslo.sim.store import StoredChange
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """ListOptions as they came: strings where an apiserver tells absent from zero."""
+class ListOptions:
+    """The ListOptions of a request. Fields are strings where an apiserver distinguishes absent from zero."""
 
     watch: bool
     revision: str
@@ -28,17 +31,17 @@ class Options:
 
     @property
     def any_revision(self) -> bool:
-        """Whether any revision will do, however old."""
+        """True if the request accepts any revision, however old."""
         return self.revision == "0"
 
 
-def parse_options(query: Mapping[str, str]) -> Options:
-    """Read the query of a list or a watch.
+def parse_options(query: Mapping[str, str]) -> ListOptions:
+    """Parse the query of a list or a watch.
 
     Raises:
-        StatusError: 400 for a number that is none.
+        StatusError: 400 for an invalid number.
     """
-    return Options(
+    return ListOptions(
         watch=_boolean(query, "watch") or False,
         revision=query.get("resourceVersion", ""),
         match=query.get("resourceVersionMatch", ""),
@@ -52,7 +55,7 @@ def parse_options(query: Mapping[str, str]) -> Options:
 
 
 def _boolean(query: Mapping[str, str], name: str) -> bool | None:
-    """As apimachinery reads it: whatever is not 0 or false is true."""
+    """Parse a boolean as apimachinery does: all values but 0 and false are true."""
     return None if name not in query else query[name].lower() not in ("0", "false")
 
 
@@ -67,7 +70,7 @@ def _integer(query: Mapping[str, str], name: str) -> int | None:
 
 
 def _revision(revision: str, refuse: Callable[[str], status.StatusError]) -> int:
-    """The number in a resourceVersion, 0 for none; what is no number is refused, by lists and watches differently."""
+    """Return the number in a resourceVersion, or 0 if it is empty; `refuse` makes the error for an invalid one."""
     if revision and not (revision.isascii() and revision.isdigit()):
         problem = (
             f'resourceVersion: Invalid value: "{revision}": strconv.ParseUint: parsing "{revision}": invalid syntax'
@@ -76,24 +79,24 @@ def _revision(revision: str, refuse: Callable[[str], status.StatusError]) -> int
     return int(revision or 0)
 
 
-def list_revision(options: Options) -> int:
-    """The revision a list asks for, 0 for none.
+def list_revision(options: ListOptions) -> int:
+    """Return the revision that a list requests, or 0 for none.
 
     Raises:
-        StatusError: 400 for what is no number, or for one beside a continue token, which has its own.
+        StatusError: 400 for an invalid number, or for a revision together with a continue token, which has its own.
     """
     revision = _revision(options.revision, lambda why: status.bad_request(f"invalid resource version: {why}"))
     if revision and options.continue_token:
-        decode_continue(options.continue_token)  # what is no token is refused first
+        decode_continue(options.continue_token)  # an invalid token is refused first
         raise status.bad_request("specifying resource version is not allowed when using continue")
     return revision
 
 
-def watch_revision(options: Options) -> int:
-    """The revision a watch starts after, 0 for none.
+def watch_revision(options: ListOptions) -> int:
+    """Return the revision after which a watch starts, or 0 for none.
 
     Raises:
-        StatusError: 500 for what is no number.
+        StatusError: 500 for an invalid number.
     """
     return _revision(options.revision, status.internal)
 
@@ -110,20 +113,20 @@ def _unsupported(match: str, supported: str) -> _Cause:
     return ("FieldValueNotSupported", f'Unsupported value: "{match}": supported values: {supported}', _MATCH)
 
 
-def check_options(options: Options, *, watch_list: bool) -> None:
-    """Apply the rules that options have among themselves; `watch_list` is the feature gate of that name.
+def check_options(options: ListOptions, *, watch_list: bool) -> None:
+    """Validate the combination of options; `watch_list` is the WatchList feature gate.
 
     Raises:
-        StatusError: 422 with a cause for each rule that is broken.
+        StatusError: 422 with a cause for each violated rule.
     """
     rules = _watch_rules(options, watch_list) if options.watch else _list_rules(options)
-    causes = [cause for broken, cause in rules if broken]
+    causes = [cause for violated, cause in rules if violated]
     if causes:
         raise status.invalid("ListOptions", causes, group="meta.k8s.io")
 
 
-def _watch_rules(options: Options, watch_list: bool) -> list[tuple[bool, _Cause]]:  # noqa: FBT001 - a gate
-    """In kube-apiserver's order (ValidateListOptions in apimachinery)."""
+def _watch_rules(options: ListOptions, watch_list: bool) -> list[tuple[bool, _Cause]]:  # noqa: FBT001 - a feature gate
+    """Return each rule's violation and cause, in kube-apiserver's order (ValidateListOptions in apimachinery)."""
     initial, match = options.initial_events is not None, options.match
     gate = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
     alone = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
@@ -135,18 +138,18 @@ def _watch_rules(options: Options, watch_list: bool) -> list[tuple[bool, _Cause]
         (initial and not watch_list, _forbidden("sendInitialEvents", gate)),
         (bool(match) and not initial, _forbidden(_MATCH, alone)),
         (match not in ("", "NotOlderThan"), _unsupported(match, '"NotOlderThan"')),
-        _beside_continue(options),
+        _match_with_continue(options),
     ]
 
 
-def _list_rules(options: Options) -> list[tuple[bool, _Cause]]:
+def _list_rules(options: ListOptions) -> list[tuple[bool, _Cause]]:
     match, revision = options.match, options.revision
     return [
         (
             bool(match and not revision),
             _forbidden(_MATCH, "resourceVersionMatch is forbidden unless resourceVersion is provided"),
         ),
-        _beside_continue(options),
+        _match_with_continue(options),
         (match not in ("", "Exact", "NotOlderThan"), _unsupported(match, '"Exact", "NotOlderThan", ""')),
         (
             match == "Exact" and revision == "0",
@@ -159,13 +162,13 @@ def _list_rules(options: Options) -> list[tuple[bool, _Cause]]:
     ]
 
 
-def _beside_continue(options: Options) -> tuple[bool, _Cause]:
+def _match_with_continue(options: ListOptions) -> tuple[bool, _Cause]:
     message = "resourceVersionMatch is forbidden when continue is provided"
     return bool(options.match and options.continue_token), _forbidden(_MATCH, message)
 
 
-class _Token(msgspec.Struct):
-    """What a continue token says: the revision of the list (-1: any), and where to go on."""
+class _ContinueToken(msgspec.Struct):
+    """The content of a continue token: the list's revision (-1: any), and the key to continue at."""
 
     v: str
     rv: int
@@ -173,20 +176,20 @@ class _Token(msgspec.Struct):
 
 
 def encode_continue(revision: int, last_key: str) -> str:
-    """The token to go on after a key."""
-    token = msgspec.json.encode(_Token("meta.k8s.io/v1", revision, last_key + "\0"))
+    """Return the token that continues after a key."""
+    token = msgspec.json.encode(_ContinueToken("meta.k8s.io/v1", revision, last_key + "\0"))
     return base64.urlsafe_b64encode(token).decode().rstrip("=")
 
 
 def decode_continue(token: str) -> tuple[int, str]:
-    """The revision of a continue token, -1 for an inconsistent one, and the key to start at.
+    """Return the revision of a continue token (-1 for an inconsistent list) and the key to continue at.
 
     Raises:
-        StatusError: 400 for what is no token.
+        StatusError: 400 for an invalid token.
     """
     try:
-        parsed = msgspec.json.decode(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)), type=_Token)
-    except ValueError as problem:  # binascii and msgspec errors both are
+        parsed = msgspec.json.decode(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)), type=_ContinueToken)
+    except ValueError as problem:  # the base of binascii and msgspec errors
         raise status.bad_request(f"invalid continue token: continue key is not valid: {problem}") from None
     return parsed.rv, parsed.start
 
@@ -200,13 +203,13 @@ _REQUIREMENTS = (
 )
 
 _OPERATORS: dict[str, Callable[[str | None, frozenset[str]], bool]] = {
-    "=": lambda value, wanted: value in wanted,
-    "==": lambda value, wanted: value in wanted,
-    "in": lambda value, wanted: value in wanted,
-    "!=": lambda value, wanted: value not in wanted,
-    "notin": lambda value, wanted: value not in wanted,
-    "": lambda value, _wanted: value is not None,
-    "!": lambda value, _wanted: value is None,
+    "=": lambda value, values: value in values,
+    "==": lambda value, values: value in values,
+    "in": lambda value, values: value in values,
+    "!=": lambda value, values: value not in values,
+    "notin": lambda value, values: value not in values,
+    "": lambda value, _values: value is not None,
+    "!": lambda value, _values: value is None,
 }
 
 
@@ -224,29 +227,29 @@ _FIELD = re.compile(r"(?P<key>[^=!]+)(?P<operator>==|!=|=)(?P<value>.*)")
 _COMMON_FIELDS = ("metadata.name", "metadata.namespace")
 
 
-def _field_predicate(kind: Kind, text: str) -> Predicate:
+def _field_predicate(kind: ResourceKind, text: str) -> Predicate:
     match = _FIELD.fullmatch(text)
     if not match:
         raise status.bad_request(f"invalid selector: {text!r}; can't understand {text!r}")
     if match["key"] not in (*_COMMON_FIELDS, *kind.fields):
         raise status.bad_request(_unknown_field(kind, match["key"]))
-    value, wanted, negated = at(match["key"]), match["value"], match["operator"] == "!="
-    return lambda obj: (value(obj, 0.0) == wanted) != negated
+    value, expected, negated = at(match["key"]), match["value"], match["operator"] == "!="
+    return lambda obj: (value(obj, 0.0) == expected) != negated
 
 
-def _unknown_field(kind: Kind, field: str) -> str:
+def _unknown_field(kind: ResourceKind, field: str) -> str:
     if kind.fields:
         return f"field label not supported: {field}"
     return f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
-    """Which objects of a resource are meant: a namespace (empty for all) and selectors."""
+class ObjectSelector:
+    """Selects objects of a resource by namespace (empty for all) and by selectors."""
 
     namespace: str
     name: str
-    """The only name that can match, where the selectors say so."""
+    """The only name that can match; empty if the selectors do not fix it."""
     predicates: tuple[Predicate, ...]
 
     @property
@@ -254,14 +257,14 @@ class Scope:
         return f"{self.namespace}/" if self.namespace else ""
 
     @property
-    def selective(self) -> bool:
+    def has_predicates(self) -> bool:
         return bool(self.predicates)
 
     def matches(self, key: str, obj: Object) -> bool:
         return key.startswith(self.prefix) and all(predicate(obj) for predicate in self.predicates)
 
-    def transition(self, change: Change) -> str | None:
-        """The type of the event that watchers of this scope get; None for none."""
+    def transition(self, change: StoredChange) -> str | None:
+        """Return the type of the event that a watch with this selector receives; None for no event."""
         if not self.predicates:
             return change.type if change.key.startswith(self.prefix) else None
         before = change.previous is not None and self.matches(change.key, change.previous)
@@ -272,17 +275,17 @@ class Scope:
 _TRANSITIONS = {(False, False): None, (False, True): "ADDED", (True, True): "MODIFIED", (True, False): "DELETED"}
 
 
-def parse_scope(kind: Kind, namespace: str | None, query: Mapping[str, str]) -> Scope:
-    """The scope of a request.
+def parse_selector(kind: ResourceKind, namespace: str | None, query: Mapping[str, str]) -> ObjectSelector:
+    """Parse the namespace and the selectors of a request.
 
     Raises:
-        StatusError: 400 for a selector that cannot be read or is not supported.
+        StatusError: 400 for an invalid or unsupported selector.
     """
     fields = [text for text in query.get("fieldSelector", "").split(",") if text]
     labels = [text for text in _COMMA_OUTSIDE_PARENTHESES.split(query.get("labelSelector", "")) if text]
     names = [match["value"] for text in fields if (match := _EXACT_NAME.fullmatch(text))]
     predicates = [_field_predicate(kind, text) for text in fields] + [_label_predicate(text) for text in labels]
-    return Scope(namespace or "", names[0] if names else "", tuple(predicates))
+    return ObjectSelector(namespace or "", names[0] if names else "", tuple(predicates))
 
 
 _EXACT_NAME = re.compile(r"metadata\.name==?(?P<value>.+)")

@@ -1,4 +1,4 @@
-"""What a write makes of an object: the part of an apiserver between the request's body and its storage."""
+"""Builds the object to store from the body of a write request, as the registry of an apiserver does."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from watchslo.sim import status
-from watchslo.sim.kinds import Kind, Object, timestamp
+from watchslo.sim.kinds import Object, ResourceKind, timestamp
 
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _METADATA_ORDER = ("name", "generateName", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp")
@@ -15,15 +15,15 @@ _METADATA_ORDER = ("name", "generateName", "namespace", "uid", "resourceVersion"
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """Makes new objects and new versions of them; randomness comes from outside."""
+    """Makes new objects and new versions of objects; `random` supplies names and UIDs."""
 
     random: Random
 
-    def create(self, kind: Kind, namespace: str | None, body: Object, wall: float) -> Object:
-        """The object that a POST creates.
+    def create(self, kind: ResourceKind, namespace: str | None, body: Object, wall: float) -> Object:
+        """Return the object that a POST creates.
 
         Raises:
-            StatusError: 400 for another namespace, 422 for a missing name.
+            StatusError: 400 for a different namespace in the body, 422 for a missing name.
         """
         metadata = body.get("metadata") or {}
         prefix = metadata.get("generateName", "")
@@ -47,11 +47,11 @@ class Registry:
         ordered = {key: made[key] for key in _METADATA_ORDER if key in made}
         return {"metadata": {**ordered, **made}, **_content(body)}
 
-    def replace(self, kind: Kind, old: Object, body: Object) -> Object:
-        """The object that a PUT or a PATCH makes of an old one: the same dictionary when nothing changes.
+    def replace(self, kind: ResourceKind, old: Object, body: Object) -> Object:
+        """Return the object that a PUT or a PATCH makes of an old one; it returns `old` itself if nothing changes.
 
         Raises:
-            StatusError: 409 when the body is based on another version.
+            StatusError: 409 if the body carries the resourceVersion of another version.
         """
         metadata = body.get("metadata") or {}
         kept = old["metadata"]
@@ -67,7 +67,7 @@ class Registry:
 
 
 def merge(old: Any, patch: Any) -> Any:
-    """A JSON merge patch (RFC 7396)."""
+    """Apply a JSON merge patch (RFC 7396)."""
     if not isinstance(patch, Mapping):
         return patch
     merged = dict(old) if isinstance(old, Mapping) else {}
@@ -80,5 +80,5 @@ def merge(old: Any, patch: Any) -> Any:
 
 
 def _content(body: Object) -> Object:
-    """All but what an object is called: its kind and version are known from where it is stored."""
+    """Return the body without metadata, kind and apiVersion; the storage implies kind and version."""
     return {key: value for key, value in body.items() if key not in ("kind", "apiVersion", "metadata")}

@@ -1,4 +1,4 @@
-"""The simulated apiserver's HTTP: which request asks for what, and how it is answered."""
+"""The HTTP server of the simulated apiserver: it routes requests to the cluster and encodes the responses."""
 
 import asyncio
 import json
@@ -16,18 +16,18 @@ from aiohttp import web
 
 from watchslo.sim import discovery, status
 from watchslo.sim.cluster import Cluster
-from watchslo.sim.faults import EVERYTHING, Answer
-from watchslo.sim.kinds import BUILT_IN_GROUPS, Kind, Object
-from watchslo.sim.query import Options, Scope, check_options, parse_options, parse_scope
+from watchslo.sim.encoding import UNACCEPTABLE, dump, negotiate
+from watchslo.sim.faults import ALL_RESOURCES, FaultResponse
+from watchslo.sim.kinds import BUILT_IN_GROUPS, Object, ResourceKind
+from watchslo.sim.query import ListOptions, ObjectSelector, check_options, parse_options, parse_selector
 from watchslo.sim.registry import merge
-from watchslo.sim.stream import Stream
-from watchslo.sim.wire import UNACCEPTABLE, dump, negotiate
+from watchslo.sim.watch_connection import WatchConnection
 
-_TIMEOUT_RANGE = (1800.0, 3600.0)
-"""Seconds a watch lives that does not say how long, as with kube-apiserver's --min-request-timeout."""
-_ARRIVALS = 100_000
+_WATCH_TIMEOUT_RANGE_SECONDS = (1800.0, 3600.0)
+"""Lifetime of a watch without timeoutSeconds, as with kube-apiserver's --min-request-timeout."""
+_MAX_ARRIVALS = 100_000
 _OPEN_PATHS = ("/healthz", "/livez", "/readyz", "/version")
-"""Readable without a token, as system:public-info-viewer allows."""
+"""Paths that need no token, as with the role system:public-info-viewer."""
 _MERGE_PATCHES = ("application/merge-patch+json", "application/strategic-merge-patch+json")
 
 _VERBS = {
@@ -39,29 +39,29 @@ _VERBS = {
     ("DELETE", True): "delete",
     ("DELETE", False): "deletecollection",
 }
-"""The verb of a method on a collection, or on one object."""
+"""The verb of a request, by its method and by whether the path names one object."""
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """What a path names: a collection, or with a `name` one object of it."""
+class RequestTarget:
+    """The target of a path: a collection, or one object of it if `name` is set."""
 
-    kind: Kind
+    kind: ResourceKind
     version: str
     namespace: str | None
     name: str | None
 
     @property
-    def possible(self) -> bool:
-        """Only namespaced resources are in a namespace, and their objects always are."""
+    def is_valid(self) -> bool:
+        """True if the path has a namespace where the resource needs one, and none where it cannot have one."""
         return self.namespace is None if not self.kind.namespaced else bool(self.namespace) or self.name is None
 
 
-def parse_path(path: str, kinds: Mapping[str, Kind]) -> Target | None:
-    """The target of a resource's path; None for a path that nobody knows.
+def parse_path(path: str, kinds: Mapping[str, ResourceKind]) -> RequestTarget | None:
+    """Return the target of a resource's path; None for an unknown path.
 
     Raises:
-        StatusError: 404 in a group that is known.
+        StatusError: 404 for an unknown resource in a known group.
     """
     match path.strip("/").split("/"):
         case ["api", version, *rest]:
@@ -78,18 +78,18 @@ def parse_path(path: str, kinds: Mapping[str, Kind]) -> Target | None:
     plural, name, subresource, *more = [*rest, None, None, None]
     kind = kinds.get(f"{plural}.{group}" if group else plural or "")
     if kind and version in kind.versions and subresource in (None, "status" if kind.status else None) and not any(more):
-        target = Target(kind, version, namespace, name)
-        if target.possible:
+        target = RequestTarget(kind, version, namespace, name)
+        if target.is_valid:
             return target
     if group in BUILT_IN_GROUPS:
         raise status.unknown_resource()
     return None
 
 
-class Body:
-    """The body of a watch that is open: chunks straight to the transport, without waiting for it.
+class WatchBody:
+    """The body of a watch response: it writes chunks to the transport and never waits.
 
-    aiohttp's own `write` waits while the transport is full, and costs a task that wakes for every event.
+    aiohttp's `write` waits while the transport is full, and needs a task that wakes for every event.
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:
@@ -106,18 +106,19 @@ class Body:
         self._transport.abort()
 
 
-Handler = Callable[[web.Request, Target], Awaitable[web.StreamResponse]]
+Handler = Callable[[web.Request, RequestTarget], Awaitable[web.StreamResponse]]
 
 
-class Server:
-    """Answers the Kubernetes API of a cluster, and counts its answers by (verb, status code), watches as they open.
+class SimServer:
+    """Serves the Kubernetes API of a cluster.
 
-    `arrivals` are when the last requests came, in monotonic seconds, whatever becomes of them.
+    `requests` counts responses by verb and status code; a watch counts when it opens. `arrivals` holds the arrival
+    times of the last requests (monotonic seconds), whether or not they succeed.
     """
 
     def __init__(self, cluster: Cluster, random: Random) -> None:
         self.requests: dict[tuple[str, int], int] = {}
-        self.arrivals: deque[float] = deque(maxlen=_ARRIVALS)
+        self.arrivals: deque[float] = deque(maxlen=_MAX_ARRIVALS)
         self._cluster = cluster
         self._random = random
         self._verbs: dict[str, Handler] = {
@@ -132,22 +133,22 @@ class Server:
         }
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Answer any request of the Kubernetes API."""
+        """Handle a request to the Kubernetes API."""
         self.arrivals.append(time.monotonic())
         verb = "discover"
         try:
             self._authenticate(request)
             target = parse_path(request.path, self._cluster.kinds)
             verb = self._verb(request, target) if target else verb
-            response = await (self._faulty(request, target, verb) or self._answer(request, target, verb))
+            response = await (self._inject_fault(request, target, verb) or self._answer(request, target, verb))
         except status.StatusError as error:
             response = _refusal(error)
-        if isinstance(response, web.Response):  # a watch has been counted as it opened
+        if isinstance(response, web.Response):  # a watch was counted when it opened
             self._count(verb, response.status)
         return response
 
-    async def stamp(self, _request: web.Request, response: web.StreamResponse) -> None:
-        """Every answer carries the time of the apiserver's clock, in whole seconds, and may not be cached."""
+    async def set_headers(self, _request: web.Request, response: web.StreamResponse) -> None:
+        """Set the headers of every response: the apiserver's time in whole seconds, and no caching."""
         response.headers["Date"] = formatdate(int(self._cluster.wall()), usegmt=True)
         response.headers["Cache-Control"] = "no-cache, private"
         response.headers.popall("Server", None)
@@ -162,7 +163,7 @@ class Server:
         if token and not anonymous and authorization != f"Bearer {token}":
             raise status.unauthorized()
 
-    def _verb(self, request: web.Request, target: Target) -> str:
+    def _verb(self, request: web.Request, target: RequestTarget) -> str:
         verb = _VERBS.get((request.method, target.name is not None), "")
         across_namespaces = target.kind.namespaced and target.namespace is None
         if verb not in target.kind.verbs or (across_namespaces and verb != "list"):
@@ -173,62 +174,64 @@ class Server:
             raise status.not_watchable(target.kind)
         return "watch"
 
-    def _faulty(self, request: web.Request, target: Target | None, verb: str) -> Awaitable[web.Response] | None:
-        resource = target.kind.stored if target else EVERYTHING
-        answer = self._cluster.faults.answer(resource, verb)
-        return _instead(request, target, verb, answer) if answer else None
+    def _inject_fault(
+        self, request: web.Request, target: RequestTarget | None, verb: str
+    ) -> Awaitable[web.Response] | None:
+        resource = target.kind.stored if target else ALL_RESOURCES
+        response = self._cluster.faults.response(resource, verb)
+        return _fault_response(request, target, verb, response) if response else None
 
-    async def _answer(self, request: web.Request, target: Target | None, verb: str) -> web.StreamResponse:
+    async def _answer(self, request: web.Request, target: RequestTarget | None, verb: str) -> web.StreamResponse:
         if target:
             return await self._verbs[verb](request, target)
         return self._discover(request)
 
     # Resources
 
-    async def _list(self, request: web.Request, target: Target) -> web.Response:
-        options, scope = self._options(request, target)
-        representation = negotiate(
+    async def _list(self, request: web.Request, target: RequestTarget) -> web.Response:
+        options, selector = self._options(request, target)
+        encoder = negotiate(
             request.headers.get("Accept", ""), target.kind, target.version, options.include, listed=True
         )
-        listing = await self._cluster.served(target.kind).read(options, scope)
-        return _json(representation.list_document(listing.objects, listing.metadata(), self._cluster.wall()))
+        listing = await self._cluster.resource_server(target.kind).read(options, selector)
+        return _json(encoder.list_document(listing.objects, listing.metadata(), self._cluster.wall()))
 
-    async def _watch(self, request: web.Request, target: Target) -> web.StreamResponse:
-        options, scope = self._options(request, target)
-        representation = negotiate(
+    async def _watch(self, request: web.Request, target: RequestTarget) -> web.StreamResponse:
+        options, selector = self._options(request, target)
+        encoder = negotiate(
             request.headers.get("Accept", ""), target.kind, target.version, options.include, listed=False
         )
-        lifetime = options.timeout or self._random.uniform(*_TIMEOUT_RANGE)
+        lifetime = options.timeout or self._random.uniform(*_WATCH_TIMEOUT_RANGE_SECONDS)
         deadline = time.monotonic() + lifetime
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
-        async with self._cluster.watch(options, scope, representation, deadline) as stream:
-            with suppress(ConnectionError, TimeoutError):  # the client goes, or its time is over
+        async with self._cluster.watch(options, selector, encoder, deadline) as watch:
+            with suppress(ConnectionError, TimeoutError):  # the client disconnects, or the watch reaches its deadline
                 await response.prepare(request)
                 self._count("watch", response.status)
-                await _begin(response, stream)
-                stream.start(Body(_transport(request)))
-                await asyncio.wait_for(stream.done.wait(), deadline - time.monotonic())
+                await _send_initial_lines(response, watch)
+                watch.start(WatchBody(_transport(request)))
+                await asyncio.wait_for(watch.done.wait(), deadline - time.monotonic())
         return response
 
-    def _options(self, request: web.Request, target: Target) -> tuple[Options, Scope]:
+    def _options(self, request: web.Request, target: RequestTarget) -> tuple[ListOptions, ObjectSelector]:
         options = parse_options(request.query)
         check_options(options, watch_list=self._cluster.profile.watch_list)
-        return options, parse_scope(target.kind, target.namespace, request.query)
+        return options, parse_selector(target.kind, target.namespace, request.query)
 
-    async def _get(self, request: web.Request, target: Target) -> web.Response:
+    async def _get(self, request: web.Request, target: RequestTarget) -> web.Response:
         return self._object(request, target, self._cluster.get(target.kind, target.namespace, _name(target)))
 
-    async def _create(self, request: web.Request, target: Target) -> web.Response:
+    async def _create(self, request: web.Request, target: RequestTarget) -> web.Response:
         body = await _body(request, target)
         created = self._cluster.create(target.kind, target.namespace, body)
         return self._object(request, target, created, code=201)
 
-    async def _update(self, request: web.Request, target: Target) -> web.Response:
+    async def _update(self, request: web.Request, target: RequestTarget) -> web.Response:
         body = await _body(request, target)
         updated = self._cluster.update(target.kind, target.namespace, _name(target), lambda _old: body)
         return self._object(request, target, updated)
 
-    async def _patch(self, request: web.Request, target: Target) -> web.Response:
+    async def _patch(self, request: web.Request, target: RequestTarget) -> web.Response:
         if request.content_type not in _MERGE_PATCHES:
             raise status.unsupported_media_type()
         patch = await _parsed(request)
@@ -237,7 +240,7 @@ class Server:
         )
         return self._object(request, target, updated)
 
-    async def _delete(self, request: web.Request, target: Target) -> web.Response:
+    async def _delete(self, request: web.Request, target: RequestTarget) -> web.Response:
         deleted = self._cluster.delete(target.kind, target.namespace, _name(target))
         if target.kind.plural == "pods":
             return self._object(request, target, deleted)
@@ -249,22 +252,22 @@ class Server:
         }
         return _json({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
 
-    async def _delete_collection(self, request: web.Request, target: Target) -> web.Response:
-        scope = parse_scope(target.kind, target.namespace, request.query)
+    async def _delete_collection(self, request: web.Request, target: RequestTarget) -> web.Response:
+        selector = parse_selector(target.kind, target.namespace, request.query)
         table = self._cluster.etcd(target.kind).table(target.kind.stored)
-        doomed = [obj for key, obj in table.items(scope.prefix) if scope.matches(key, obj)]
-        for obj in doomed:
+        deleted = [obj for key, obj in table.items(selector.prefix) if selector.matches(key, obj)]
+        for obj in deleted:
             self._cluster.delete(target.kind, obj["metadata"].get("namespace"), obj["metadata"]["name"])
-        representation = negotiate("", target.kind, target.version, "Metadata", listed=True)
+        encoder = negotiate("", target.kind, target.version, "Metadata", listed=True)
         metadata = {"resourceVersion": str(self._cluster.etcd(target.kind).revision)}
-        return _json(representation.list_document(doomed, metadata, self._cluster.wall()))
+        return _json(encoder.list_document(deleted, metadata, self._cluster.wall()))
 
-    def _object(self, request: web.Request, target: Target, obj: Object, code: int = 200) -> web.Response:
+    def _object(self, request: web.Request, target: RequestTarget, obj: Object, code: int = 200) -> web.Response:
         accept, include = request.headers.get("Accept", ""), request.query.get("includeObject", "Metadata")
-        representation = negotiate(accept, target.kind, target.version, include, listed=False)
-        return _json(representation.document(obj, self._cluster.wall()), code)
+        encoder = negotiate(accept, target.kind, target.version, include, listed=False)
+        return _json(encoder.document(obj, self._cluster.wall()), code)
 
-    # Everything else
+    # Discovery and health
 
     def _discover(self, request: web.Request) -> web.Response:
         kinds = self._cluster.kinds.values()
@@ -285,7 +288,7 @@ class Server:
         return _json(document) if document else web.Response(text="404 page not found\n", status=HTTPStatus.NOT_FOUND)
 
     def _roots(self, request: web.Request, root: str) -> web.Response:
-        """The core group or the others: in one document, if the client can read that."""
+        """Answer /api or /apis, with aggregated discovery if the client accepts it."""
         kinds = self._cluster.kinds.values()
         try:
             version = discovery.aggregated_version(request.headers.get("Accept", ""), self._cluster.profile.discovery)
@@ -300,27 +303,29 @@ class Server:
         return _json(discovery.group_list(kinds))
 
 
-async def _begin(response: web.StreamResponse, stream: Stream) -> None:
-    """Send what a watch begins with."""
-    for revisions, data in stream.beginning():
-        stream.sent(revisions, time.monotonic())
+async def _send_initial_lines(response: web.StreamResponse, watch: WatchConnection) -> None:
+    """Send the lines that precede live events."""
+    for revisions, data in watch.initial_lines():
+        watch.record_sent(revisions, time.monotonic())
         await response.write(data)
 
 
 def _transport(request: web.Request) -> asyncio.Transport:
-    if request.transport is None:  # the client has gone
+    if request.transport is None:  # the client has disconnected
         raise ConnectionResetError
     return request.transport
 
 
-async def _instead(request: web.Request, target: Target | None, verb: str, answer: Answer) -> web.Response:
-    """What a fault answers."""
-    if answer.refusal:
+async def _fault_response(
+    request: web.Request, target: RequestTarget | None, verb: str, fault: FaultResponse
+) -> web.Response:
+    """Return the response of a fault, or raise its refusal, or cut the connection."""
+    if fault.refusal:
         kind, namespace = (target.kind, target.namespace) if target else (None, None)
-        raise answer.refusal(kind, verb, namespace)
-    if answer.body is None:
+        raise fault.refusal(kind, verb, namespace)
+    if fault.body is None:
         _transport(request).abort()
-    return web.Response(text=answer.body, content_type=answer.content_type)
+    return web.Response(text=fault.body, content_type=fault.content_type)
 
 
 def _refusal(error: status.StatusError) -> web.Response:
@@ -334,8 +339,8 @@ def _json(document: object, code: int = 200, content_type: str = "application/js
     return web.Response(body=dump(document), status=code, headers={"Content-Type": content_type})
 
 
-def _name(target: Target) -> str:
-    assert target.name is not None  # the verb says so
+def _name(target: RequestTarget) -> str:
+    assert target.name is not None  # the verb implies a name
     return target.name
 
 
@@ -346,13 +351,13 @@ async def _parsed(request: web.Request) -> Any:
         raise status.bad_request(f"json parse error: {problem}") from None
 
 
-async def _body(request: web.Request, target: Target) -> Object:
-    """The object that a POST or a PUT carries."""
+async def _body(request: web.Request, target: RequestTarget) -> Object:
+    """Return the object in the body of a POST or a PUT."""
     if request.content_type not in ("application/json", "application/octet-stream"):
         raise status.unsupported_media_type()
     body = await _parsed(request)
     if not isinstance(body, dict):
-        raise status.bad_request("the body is no object")
+        raise status.bad_request("the body is not an object")
     kind = body.get("kind", target.kind.kind)
     if kind != target.kind.kind:
         raise status.bad_request(f'{kind} in version "{target.version}" cannot be handled as a {target.kind.kind}')
@@ -360,7 +365,7 @@ async def _body(request: web.Request, target: Target) -> Object:
 
 
 def _unversioned(obj: Object) -> Object:
-    """A patch without a resourceVersion is for whatever version there is."""
+    """Return the object without its resourceVersion, so that a patch without one never conflicts."""
     metadata = {key: value for key, value in obj["metadata"].items() if key != "resourceVersion"}
     return {**obj, "metadata": metadata}
 

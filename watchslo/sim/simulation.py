@@ -1,4 +1,4 @@
-"""A simulated cluster with all that belongs to it, listening: as a process runs it, or a test."""
+"""Starts and stops a complete simulation: cluster, HTTP server, control API and workload."""
 
 import asyncio
 import contextlib
@@ -10,35 +10,35 @@ from random import Random
 from aiohttp import web
 
 from watchslo.sim.cluster import Cluster
-from watchslo.sim.control import Config, Control
-from watchslo.sim.identity import announce
+from watchslo.sim.control import ControlApi, SimConfig
+from watchslo.sim.identity import renew_identity_lease
 from watchslo.sim.process import listen
-from watchslo.sim.server import Server
+from watchslo.sim.server import SimServer
 from watchslo.sim.workload import Workload
 
-_LARGEST_BODY = 8 << 20
-"""Bytes of one object, at most."""
+_MAX_BODY_BYTES = 8 << 20
+"""Limit of a request body, and so of one object."""
 
 
 @asynccontextmanager
 async def simulated(
-    config: Config, seed: int, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None
+    config: SimConfig, seed: int, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[str]:
-    """The URL of a cluster that lives as long as the context.
+    """Run a simulated cluster inside the context, and yield its URL.
 
     Raises:
-        ConfigError: for a configuration that cannot be simulated.
-        OSError: for an address that cannot be listened on.
+        ConfigError: for an invalid configuration.
+        OSError: if the server cannot listen on the address.
     """
-    random = Random(seed)  # noqa: S311 - chance that can be repeated
+    random = Random(seed)  # noqa: S311 - reproducible, not used for cryptography
     cluster = Cluster(config.cluster, random)
     workload = Workload(cluster, random)
-    server = Server(cluster, random)
-    control = Control(cluster, server, workload)
+    server = SimServer(cluster, random)
+    control = ControlApi(cluster, server, workload)
     runner = await listen(_application(server, control), host, port, tls)
     try:
         await control.start(config)
-        async with _announced(cluster) if config.cluster.identity else contextlib.nullcontext():
+        async with _identity_lease(cluster) if config.cluster.identity else contextlib.nullcontext():
             yield f"{'https' if tls else 'http'}://{host}:{runner.addresses[0][1]}"
     finally:
         await workload.stop()
@@ -47,18 +47,18 @@ async def simulated(
 
 
 @asynccontextmanager
-async def _announced(cluster: Cluster) -> AsyncIterator[None]:
-    announcing = asyncio.create_task(announce(cluster))
+async def _identity_lease(cluster: Cluster) -> AsyncIterator[None]:
+    renewing = asyncio.create_task(renew_identity_lease(cluster))
     try:
         yield
     finally:
-        announcing.cancel()
-        await asyncio.wait([announcing])
+        renewing.cancel()
+        await asyncio.wait([renewing])
 
 
-def _application(server: Server, control: Control) -> web.Application:
-    application = web.Application(client_max_size=_LARGEST_BODY)
+def _application(server: SimServer, control: ControlApi) -> web.Application:
+    application = web.Application(client_max_size=_MAX_BODY_BYTES)
     application.add_routes(control.routes())
     application.router.add_route("*", "/{path:.*}", server.handle)
-    application.on_response_prepare.append(server.stamp)
+    application.on_response_prepare.append(server.set_headers)
     return application

@@ -1,13 +1,13 @@
-"""What an apiserver says when it refuses: one function for each kind of refusal, worded as kube-apiserver words it."""
+"""The errors of the simulated apiserver, one function for each, worded as in kube-apiserver. The module is pure."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from watchslo.sim.kinds import Kind
+from watchslo.sim.kinds import ResourceKind
 
 
 class StatusError(Exception):
-    """A refusal: an HTTP status code and the `Status` object that explains it."""
+    """A refused request: an HTTP status code and its `Status` object."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class StatusError(Exception):
 
     @property
     def retry_after(self) -> int | None:
-        """Whole seconds, as in the header Retry-After."""
+        """The value of the Retry-After header, in whole seconds; None for no header."""
         return self.details.get("retryAfterSeconds") if self.details else None
 
     def document(self) -> dict[str, Any]:
@@ -46,17 +46,17 @@ class StatusError(Exception):
 
 
 def bad_request(message: str) -> StatusError:
-    """A request that cannot be understood."""
+    """Return the error for a malformed request."""
     return StatusError(400, "BadRequest", message)
 
 
 def unauthorized() -> StatusError:
-    """No token, or the wrong one."""
+    """Return the error for a missing or wrong token."""
     return StatusError(401, "Unauthorized", "Unauthorized")
 
 
-def forbidden(kind: Kind, verb: str, namespace: str | None, name: str | None = None) -> StatusError:
-    """A verb that this identity may not use on the resource."""
+def forbidden(kind: ResourceKind, verb: str, namespace: str | None, name: str | None = None) -> StatusError:
+    """Return the error for a verb that this identity may not use on the resource."""
     scope = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
     what = f'{kind.key} "{name}"' if name else kind.key
     return StatusError(
@@ -68,39 +68,39 @@ def forbidden(kind: Kind, verb: str, namespace: str | None, name: str | None = N
     )
 
 
-def not_found(kind: Kind, name: str) -> StatusError:
-    """An object that does not exist."""
+def not_found(kind: ResourceKind, name: str) -> StatusError:
+    """Return the error for an object that does not exist."""
     return StatusError(404, "NotFound", f'{kind.key} "{name}" not found', _details(kind, name))
 
 
 def unknown_resource() -> StatusError:
-    """A resource that the server does not have, in a group that it has."""
+    """Return the error for an unknown resource in a known group."""
     return StatusError(404, "NotFound", "the server could not find the requested resource", {})
 
 
 def method_not_allowed() -> StatusError:
-    """A verb that the resource does not have."""
+    """Return the error for a verb that the resource does not support."""
     return StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
 
 
-def not_watchable(kind: Kind) -> StatusError:
-    """A resource that can be listed but not watched."""
+def not_watchable(kind: ResourceKind) -> StatusError:
+    """Return the error for a watch of a resource that supports only lists."""
     message = f'watch is not supported on resources of kind "{kind.key}"'
     return StatusError(405, "MethodNotAllowed", message, _details(kind, None))
 
 
 def not_acceptable(message: str) -> StatusError:
-    """A representation that cannot be had."""
+    """Return the error for an Accept header without a supported clause."""
     return StatusError(406, "NotAcceptable", message)
 
 
-def already_exists(kind: Kind, name: str) -> StatusError:
-    """An object with that name is there."""
+def already_exists(kind: ResourceKind, name: str) -> StatusError:
+    """Return the error for creating an object that exists."""
     return StatusError(409, "AlreadyExists", f'{kind.key} "{name}" already exists', _details(kind, name))
 
 
-def conflict(kind: Kind, name: str) -> StatusError:
-    """A new version of an object, made from an old one."""
+def conflict(kind: ResourceKind, name: str) -> StatusError:
+    """Return the error for an update that is based on an outdated version."""
     message = (
         f'Operation cannot be fulfilled on {kind.key} "{name}": the object has been modified; '
         "please apply your changes to the latest version and try again"
@@ -109,12 +109,12 @@ def conflict(kind: Kind, name: str) -> StatusError:
 
 
 def expired(message: str) -> StatusError:
-    """A revision that is gone: compacted, or fallen out of the watch cache's window."""
+    """Return the error for a revision that is compacted or has left the watch cache's window."""
     return StatusError(410, "Expired", message)
 
 
 def too_old(revision: int, oldest: int) -> StatusError:
-    """A revision that has left the watch cache's window; `oldest` is the oldest acceptable one."""
+    """Return the error for a revision older than the watch cache's window; `oldest` is the oldest acceptable one."""
     return expired(f"too old resource version: {revision} ({oldest})")
 
 
@@ -129,12 +129,12 @@ CONTINUE_COMPACTED = (
 
 
 def continue_expired(inconsistent: str) -> StatusError:
-    """A continue token whose revision is compacted; with the token that goes on at the newest revision."""
+    """Return the error for a compacted continue token; `inconsistent` is a token to continue at the newest revision."""
     return StatusError(410, "Expired", CONTINUE_COMPACTED, metadata={"continue": inconsistent})
 
 
 def unsupported_media_type() -> StatusError:
-    """A body that is not in a format known here."""
+    """Return the error for a body of an unsupported content type."""
     message = (
         "the body of the request was in an unknown format - accepted media types include: "
         "application/json, application/merge-patch+json, application/strategic-merge-patch+json"
@@ -143,7 +143,7 @@ def unsupported_media_type() -> StatusError:
 
 
 def invalid(kind: str, causes: list[tuple[str, str, str]], group: str = "", name: str = "") -> StatusError:
-    """A request that makes no sense; `causes` are (reason, message, field)."""
+    """Return the error for a request that fails validation; `causes` are (reason, message, field)."""
     problems = [f"{field}: {message}" for _, message, field in causes]
     listed = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
     details = {
@@ -155,22 +155,22 @@ def invalid(kind: str, causes: list[tuple[str, str, str]], group: str = "", name
 
 
 def too_many_requests(message: str, retry_after: int) -> StatusError:
-    """Try again, in so many seconds."""
+    """Return the error that asks the client to retry after `retry_after` seconds."""
     return StatusError(429, "TooManyRequests", message, {"retryAfterSeconds": retry_after})
 
 
 def initializing() -> StatusError:
-    """The watch cache that this request needs is not there yet."""
+    """Return the error for a request whose watch cache is not ready."""
     return too_many_requests("storage is (re)initializing", 1)
 
 
 def internal(message: str) -> StatusError:
-    """Something that went wrong inside."""
+    """Return the error for an internal failure."""
     return StatusError(500, "", message)
 
 
 def too_large(revision: int, current: int, retry_after: int | None) -> StatusError:
-    """A revision from the future."""
+    """Return the error for a future revision."""
     details: dict[str, Any] = {
         "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
     }
@@ -180,7 +180,7 @@ def too_large(revision: int, current: int, retry_after: int | None) -> StatusErr
     return StatusError(504, "Timeout", message, details)
 
 
-def _details(kind: Kind, name: str | None) -> dict[str, Any]:
+def _details(kind: ResourceKind, name: str | None) -> dict[str, Any]:
     return {
         **({"name": name} if name else {}),
         **({"group": kind.group} if kind.group else {}),

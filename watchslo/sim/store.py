@@ -1,6 +1,6 @@
-"""What is stored, and since when: etcd with its one revision sequence, an apiserver's watch cache, and the truth.
+"""Models of etcd with its revision sequence and of an apiserver's watch cache, and the ground truth of their times.
 
-All of it is plain data; time comes as an argument.
+The module is pure: time is an argument.
 """
 
 from array import array
@@ -13,8 +13,8 @@ from itertools import islice
 from watchslo.sim.kinds import Object
 
 
-class Gone(Exception):  # noqa: N818 - a state of the revision, not a fault of anybody's
-    """A revision that is no longer kept; `oldest` is the oldest one that is."""
+class RevisionGone(Exception):  # noqa: N818 - a state of the revision, not an error of the caller
+    """The revision is no longer kept; `oldest` is the oldest revision that is."""
 
     def __init__(self, revision: int, oldest: int) -> None:
         super().__init__(f"revision {revision} is gone, the oldest is {oldest}")
@@ -23,8 +23,8 @@ class Gone(Exception):  # noqa: N818 - a state of the revision, not a fault of a
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """One commit. `object` carries the commit's revision, also when it is deleted; `committed` is monotonic seconds."""
+class StoredChange:
+    """One commit. `object` carries the commit's revision, even for a deletion; `committed` is monotonic seconds."""
 
     revision: int
     type: str
@@ -36,11 +36,11 @@ class Change:
 
 
 _LAST = chr(0x10FFFF)
-"""Sorts after every letter of a key."""
+"""Sorts after every character of a key."""
 
 
-class Table:
-    """The objects of one resource, in the order of their keys."""
+class ObjectTable:
+    """The objects of one resource, sorted by key."""
 
     def __init__(self, objects: dict[str, Object] | None = None) -> None:
         self._objects = objects or {}
@@ -61,14 +61,14 @@ class Table:
         del self._objects[key]
         del self._keys[bisect_left(self._keys, key)]
 
-    def apply(self, change: Change) -> None:
+    def apply(self, change: StoredChange) -> None:
         if change.type == "DELETED":
             self.remove(change.key)
         else:
             self.put(change.key, change.object)
 
     def items(self, prefix: str = "", start: str = "") -> Iterable[tuple[str, Object]]:
-        """Keys and objects whose keys begin with `prefix`, from the key `start` on."""
+        """Iterate over the keys with this prefix and their objects, from the key `start` on."""
         first = bisect_left(self._keys, max(prefix, start))
         for key in islice(self._keys, first, None):
             if not key.startswith(prefix):
@@ -76,25 +76,25 @@ class Table:
             yield key, self._objects[key]
 
     def count(self, prefix: str, start: str) -> int:
-        """How many keys begin with `prefix`, from the key `start` on."""
+        """Count the keys with this prefix, from the key `start` on."""
         return bisect_left(self._keys, prefix + _LAST) - bisect_left(self._keys, max(prefix, start))
 
-    def copy(self) -> "Table":
-        return Table(dict(self._objects))
+    def copy(self) -> "ObjectTable":
+        return ObjectTable(dict(self._objects))
 
-    def before(self, changes: Iterable[Change]) -> "Table":
-        """As it was before these changes, which come newest first."""
+    def before(self, changes: Iterable[StoredChange]) -> "ObjectTable":
+        """Return the table as it was before these changes, which are ordered newest first."""
         objects = dict(self._objects)
         for change in changes:
             if change.previous is None:
                 del objects[change.key]
             else:
                 objects[change.key] = change.previous
-        return Table(objects)
+        return ObjectTable(objects)
 
 
-def _later(changes: deque[Change], revision: int) -> list[Change]:
-    """The changes after a revision, newest first."""
+def _later(changes: deque[StoredChange], revision: int) -> list[StoredChange]:
+    """Return the changes after a revision, newest first."""
     later = []
     for change in reversed(changes):
         if change.revision <= revision:
@@ -104,79 +104,79 @@ def _later(changes: deque[Change], revision: int) -> list[Change]:
 
 
 class Etcd:
-    """Objects under one revision sequence, and their history back to the last compaction.
+    """Objects under one revision sequence, with all their changes since the last compaction.
 
-    No more than `retain` revisions are kept: older ones are compacted by themselves.
+    It compacts itself once it holds twice `retain` revisions, and then keeps `retain` of them.
     """
 
     def __init__(self, retain: int) -> None:
         self.revision = 1
         self.compacted = 0
         self._retain = retain
-        self._tables: dict[str, Table] = {}
-        self._logs: dict[str, deque[Change]] = {}
+        self._tables: dict[str, ObjectTable] = {}
+        self._logs: dict[str, deque[StoredChange]] = {}
 
-    def table(self, resource: str) -> Table:
-        return self._tables.setdefault(resource, Table())
+    def table(self, resource: str) -> ObjectTable:
+        return self._tables.setdefault(resource, ObjectTable())
 
-    def put(self, resource: str, key: str, obj: Object, now: float) -> Change:
+    def put(self, resource: str, key: str, obj: Object, now: float) -> StoredChange:
         previous = self.table(resource).get(key)
         return self._commit("MODIFIED" if previous else "ADDED", resource, key, obj, now)
 
-    def delete(self, resource: str, key: str, now: float) -> Change:
-        """Delete an object that exists."""
+    def delete(self, resource: str, key: str, now: float) -> StoredChange:
+        """Delete an object, which must exist."""
         obj = self.table(resource).get(key)
         assert obj is not None
         return self._commit("DELETED", resource, key, obj, now)
 
-    def since(self, resource: str, revision: int) -> list[Change]:
-        """The changes after a revision, in order.
+    def since(self, resource: str, revision: int) -> list[StoredChange]:
+        """Return the changes after a revision, oldest first.
 
         Raises:
-            Gone: when some of them are compacted.
+            RevisionGone: if some of them are compacted.
         """
         if revision + 1 < self.compacted:
-            raise Gone(revision, self.compacted)
+            raise RevisionGone(revision, self.compacted)
         return _later(self._log(resource), revision)[::-1]
 
-    def at(self, resource: str, revision: int) -> Table:
-        """The objects as they were at a revision.
+    def at(self, resource: str, revision: int) -> ObjectTable:
+        """Return the objects as they were at a revision.
 
         Raises:
-            Gone: when it is compacted.
+            RevisionGone: if the revision is compacted.
         """
         if revision < self.compacted:
-            raise Gone(revision, self.compacted)
+            raise RevisionGone(revision, self.compacted)
         later = _later(self._log(resource), revision)
         return self.table(resource).before(later) if later else self.table(resource)
 
     def compact(self, revision: int) -> None:
-        """Forget how it was before a revision; one from the future is taken as the newest."""
+        """Compact up to a revision; a future revision counts as the newest one."""
         self.compacted = max(self.compacted, min(revision, self.revision))
         for log in self._logs.values():
             while log and log[0].revision <= self.compacted:
                 log.popleft()
 
     def skip(self, revisions: int) -> None:
-        """Use up revisions for what nobody here watches."""
+        """Advance the revision without a change, as writes to other resources do."""
         self.revision += revisions
 
     def restore(self, revision: int) -> None:
-        """Be as it was at a revision, or as near to it as is not compacted; what came after never was."""
+        """Return to the state at a revision, or at the nearest uncompacted one; later changes are dropped."""
         self.revision = min(max(revision, self.compacted), self.revision)
         for resource, log in self._logs.items():
             self._tables[resource] = self.at(resource, self.revision)
             while log and log[-1].revision > self.revision:
                 log.pop()
 
-    def _log(self, resource: str) -> deque[Change]:
+    def _log(self, resource: str) -> deque[StoredChange]:
         return self._logs.setdefault(resource, deque())
 
-    def _commit(self, kind: str, resource: str, key: str, obj: Object, now: float) -> Change:
+    def _commit(self, kind: str, resource: str, key: str, obj: Object, now: float) -> StoredChange:
         table = self.table(resource)
         self.revision += 1
         stamped = {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self.revision)}}
-        change = Change(self.revision, kind, resource, key, stamped, table.get(key), now)
+        change = StoredChange(self.revision, kind, resource, key, stamped, table.get(key), now)
         table.apply(change)
         self._log(resource).append(change)
         if self.revision - self.compacted > 2 * self._retain:
@@ -184,19 +184,20 @@ class Etcd:
         return change
 
 
-class Cache:
-    """The watch cache of one resource in one apiserver: its objects, how fresh they are, and a window of changes.
+class CacheModel:
+    """The watch cache of one resource in one apiserver: its objects, its revision and a window of changes.
 
-    `advanced` says whether anything has reached it since it was filled: only then it sends bookmarks.
+    `advanced` is True once a change or a progress notification has arrived since the cache was filled. Only then does
+    the apiserver send bookmarks.
     """
 
-    def __init__(self, table: Table, revision: int, capacity: int) -> None:
+    def __init__(self, table: ObjectTable, revision: int, capacity: int) -> None:
         self.table = table.copy()
         self.revision = revision
         self.advanced = False
         self._filled_at = revision
         self._capacity = capacity
-        self._window: deque[Change] = deque()
+        self._window: deque[StoredChange] = deque()
         self._evicted = False
 
     @property
@@ -204,19 +205,19 @@ class Cache:
         """The oldest revision from which a watch can start."""
         return self._window[0].revision - 1 if self._evicted else self._filled_at
 
-    def apply(self, change: Change) -> None:
+    def apply(self, change: StoredChange) -> None:
         self.table.apply(change)
         self.progress(change.revision)
         self._window.append(change)
         self._evict()
 
-    def remember(self, capacity: int) -> None:
-        """Keep no more changes than this from now on."""
+    def set_capacity(self, capacity: int) -> None:
+        """Set the maximum number of changes in the window."""
         self._capacity = capacity
         self._evict()
 
     def progress(self, revision: int) -> None:
-        """Nothing of this resource has changed up to a revision that it has not seen."""
+        """Advance to a revision up to which this resource has not changed."""
         self.revision = max(self.revision, revision)
         self.advanced = True
 
@@ -225,77 +226,77 @@ class Cache:
             self._window.popleft()
             self._evicted = True
 
-    def forget(self) -> None:
-        """Drop the window: from now on every older revision is too old."""
+    def drop_window(self) -> None:
+        """Drop the window: every older revision is then too old."""
         self._window.clear()
         self._evicted = False
         self._filled_at = self.revision
 
-    def since(self, revision: int) -> list[Change]:
-        """The changes after a revision, in order.
+    def since(self, revision: int) -> list[StoredChange]:
+        """Return the changes after a revision, oldest first.
 
         Raises:
-            Gone: when some of them have left the window.
+            RevisionGone: if some of them have left the window.
         """
         if revision < self.oldest:
-            raise Gone(revision, self.oldest)
+            raise RevisionGone(revision, self.oldest)
         return _later(self._window, revision)[::-1]
 
-    def at(self, revision: int) -> Table:
-        """The objects as they were at a revision that the cache has reached.
+    def at(self, revision: int) -> ObjectTable:
+        """Return the objects as they were at a revision that the cache has reached.
 
         Raises:
-            Gone: when the window does not reach back that far.
+            RevisionGone: if the window does not reach back that far.
         """
         if revision < self.oldest:
-            raise Gone(revision, self.oldest)
+            raise RevisionGone(revision, self.oldest)
         later = _later(self._window, revision)
         return self.table.before(later) if later else self.table
 
 
-class Log:
-    """A bounded log of stamped revisions, in the order of their times; `stream` is 0 where none is meant."""
+class RevisionLog:
+    """A bounded log of revisions with their times, in order of time; `stream` is the watch's number, or 0 for none."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._at = array("d")
         self._revision = array("q")
-        self._stream = array("q")
+        self._watch = array("q")
 
     def __len__(self) -> int:
         return len(self._at)
 
-    def append(self, at: float, revision: int, stream: int = 0) -> None:
+    def append(self, at: float, revision: int, watch: int = 0) -> None:
         self._at.append(at)
         self._revision.append(revision)
-        self._stream.append(stream)
+        self._watch.append(watch)
         if len(self._at) >= 2 * self._capacity:
-            for column in (self._at, self._revision, self._stream):
+            for column in (self._at, self._revision, self._watch):
                 del column[: self._capacity]
 
     def since(self, at: float) -> dict[str, list[float] | list[int]]:
-        """What was stamped after a time, as columns."""
+        """Return the entries after a time, as columns."""
         first = bisect_right(self._at, at)
         return {
             "revision": self._revision[first:].tolist(),
             "at": self._at[first:].tolist(),
-            "stream": self._stream[first:].tolist(),
+            "stream": self._watch[first:].tolist(),
         }
 
 
-class Truth:
-    """What really happened: when each revision was committed, and when each stream was sent it (monotonic seconds).
+class GroundTruth:
+    """The times at which each revision was committed, and sent to each watch (monotonic seconds).
 
-    At least the last `capacity` of each are kept for each resource.
+    For each resource, at least the last `capacity` commits and sends are kept.
     """
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._commits: dict[str, Log] = {}
-        self._sends: dict[str, Log] = {}
+        self._commits: dict[str, RevisionLog] = {}
+        self._sends: dict[str, RevisionLog] = {}
 
-    def commits(self, resource: str) -> Log:
-        return self._commits.setdefault(resource, Log(self._capacity))
+    def commits(self, resource: str) -> RevisionLog:
+        return self._commits.setdefault(resource, RevisionLog(self._capacity))
 
-    def sends(self, resource: str) -> Log:
-        return self._sends.setdefault(resource, Log(self._capacity))
+    def sends(self, resource: str) -> RevisionLog:
+        return self._sends.setdefault(resource, RevisionLog(self._capacity))

@@ -1,4 +1,4 @@
-"""Who writes: populations of objects, and writers that change them at random times."""
+"""The workload of the simulated cluster: writers that create, change and delete objects at random times."""
 
 import asyncio
 import json
@@ -15,19 +15,19 @@ import msgspec
 
 from watchslo.errors import ConfigError
 from watchslo.sim.cluster import Cluster
-from watchslo.sim.kinds import BUILT_IN, Kind, Object
+from watchslo.sim.kinds import BUILT_IN, Object, ResourceKind
 from watchslo.sim.status import StatusError
 
 _YIELD_EVERY = 100
-"""Writes in a row after which others get their turn."""
+"""Number of writes in a row before other tasks run."""
 _DELETED = 0.05
-"""Share of the writes that delete an object; as many make a new one in its place."""
+"""Share of the writes that delete an object; equally many create its replacement."""
 _WRITTEN = "watchslo.sim/written"
 """The annotation that changes with each write."""
 
 
-class Plan(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A writer of one resource: `rate` writes a second, one by one at random times or in bursts, among `objects`."""
+class WorkloadPlan(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A writer of one resource: `rate` writes per second to `objects` objects, singly or in bursts, at random times."""
 
     resource: str
     rate: float
@@ -38,8 +38,8 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     namespace: str = "default"
 
 
-class Objects(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Objects to create at once."""
+class ObjectBatch(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Objects to create in one batch."""
 
     resource: str
     count: int
@@ -47,8 +47,8 @@ class Objects(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     namespace: str = "default"
 
 
-def schedule(plan: Plan, random: Random) -> Iterator[tuple[float, int]]:
-    """Without end: how many seconds after the last time to write, and how many writes. Both patterns are Poisson."""
+def schedule(plan: WorkloadPlan, random: Random) -> Iterator[tuple[float, int]]:
+    """Yield seconds since the last writes and the number of writes, forever. Both patterns are Poisson processes."""
     writes = 1 if plan.pattern == "poisson" else plan.burst
     return ((random.expovariate(plan.rate / writes), writes) for _ in repeat(None))
 
@@ -60,15 +60,15 @@ def _samples() -> dict[str, Any]:
     return samples
 
 
-def sample(kind: Kind, size: str, name: str) -> Object:
-    """A new object's body; `full` pods are as large as in real life, about 3.7 KB as JSON."""
+def sample(kind: ResourceKind, size: str, name: str) -> Object:
+    """Return the body of a new object; `full` pods have a realistic size of about 3.7 KB as JSON."""
     samples = _samples()
     body = samples.get(f"{kind.key} {size}") or samples.get(kind.key) or {}
     return {**body, "metadata": {**body.get("metadata", {}), "name": name}}
 
 
 def touch(serial: int) -> Callable[[Object], Object]:
-    """Makes a new version of an object that differs in one annotation."""
+    """Return a function that makes a new version of an object, with a different annotation."""
 
     def change(old: Object) -> Object:
         metadata = old["metadata"]
@@ -78,15 +78,15 @@ def touch(serial: int) -> Callable[[Object], Object]:
     return change
 
 
-class Writer:
-    """Creates a plan's objects, then writes as planned until it is stopped."""
+class WorkloadWriter:
+    """Creates the objects of a plan, then writes to them as planned until it is stopped."""
 
-    def __init__(self, plan: Plan, cluster: Cluster, random: Random) -> None:
+    def __init__(self, plan: WorkloadPlan, cluster: Cluster, random: Random) -> None:
         self.plan = plan
         self.written = 0
         self._cluster = cluster
         self._random = random
-        self._kind, self._namespace = _target(cluster, plan.resource, plan.namespace)
+        self._kind, self._namespace = _resolve(cluster, plan.resource, plan.namespace)
         self._names: list[str] = []
         self.task = asyncio.get_running_loop().create_task(self._run())
 
@@ -102,7 +102,7 @@ class Writer:
             due += gap
             await asyncio.sleep(max(due - time.monotonic(), 0.0))
             for _ in range(writes):
-                with suppress(StatusError):  # somebody else has deleted the object
+                with suppress(StatusError):  # a client has deleted the object
                     self._write()
 
     def _write(self) -> None:
@@ -123,7 +123,7 @@ class Writer:
         name = self._random.choice(self._names)
         try:
             self._cluster.update(self._kind, self._namespace, name, touch(self.written))
-        except StatusError:  # it is not in a storage that was restored, either
+        except StatusError:  # a client has deleted the object, or a restored backup does not contain it
             self._names.remove(name)
 
     def _delete(self) -> None:
@@ -133,32 +133,32 @@ class Writer:
 
 
 class Workload:
-    """The writers, one for each resource."""
+    """Owns the writers, at most one for each resource."""
 
     def __init__(self, cluster: Cluster, random: Random) -> None:
         self._cluster = cluster
         self._random = random
-        self._writers: dict[str, Writer] = {}
+        self._writers: dict[str, WorkloadWriter] = {}
 
-    def set(self, plan: Plan) -> None:
-        """Let a resource be written like this from now on; not at all with rate 0.
+    def set(self, plan: WorkloadPlan) -> None:
+        """Start or replace the writer of a resource; rate 0 stops it.
 
         Raises:
             ConfigError: for an unknown resource or namespace.
         """
-        _target(self._cluster, plan.resource, plan.namespace)
+        _resolve(self._cluster, plan.resource, plan.namespace)
         if plan.resource in self._writers:
             self._writers.pop(plan.resource).stop()
         if plan.rate > 0:
-            self._writers[plan.resource] = Writer(plan, self._cluster, self._random)
+            self._writers[plan.resource] = WorkloadWriter(plan, self._cluster, self._random)
 
-    async def create(self, objects: Objects) -> None:
-        """Create objects as fast as it goes.
+    async def create(self, objects: ObjectBatch) -> None:
+        """Create objects as fast as possible.
 
         Raises:
             ConfigError: for an unknown resource or namespace.
         """
-        kind, namespace = _target(self._cluster, objects.resource, objects.namespace)
+        kind, namespace = _resolve(self._cluster, objects.resource, objects.namespace)
         prefix = f"{kind.singular}-{self._random.getrandbits(32):08x}"
         for number in range(objects.count):
             self._cluster.create(kind, namespace, sample(kind, objects.size, f"{prefix}-{number:06d}"))
@@ -174,17 +174,17 @@ class Workload:
         return {name: {"plan": writer.plan, "written": writer.written} for name, writer in self._writers.items()}
 
 
-def _target(cluster: Cluster, resource: str, namespace: str) -> tuple[Kind, str | None]:
-    """The kind of a resource that can be written, and where.
+def _resolve(cluster: Cluster, resource: str, namespace: str) -> tuple[ResourceKind, str | None]:
+    """Return the kind and namespace (None for a cluster-scoped resource) to write to.
 
     Raises:
-        ConfigError: when there is no such resource or namespace.
+        ConfigError: for an unknown or read-only resource, or an unknown namespace.
     """
     kind = cluster.kinds.get(resource)
     if not kind or "create" not in kind.verbs:
-        raise ConfigError(f"{resource!r} cannot be written. There are {', '.join(cluster.kinds)}.")
+        raise ConfigError(f"{resource!r} cannot be written. The resources are {', '.join(cluster.kinds)}.")
     if not kind.namespaced:
         return kind, None
     if not cluster.etcd(BUILT_IN["namespaces"]).table("namespaces").get(namespace):
-        raise ConfigError(f"There is no namespace {namespace!r}. Create it first.")
+        raise ConfigError(f"namespace {namespace!r} does not exist. Create it first.")
     return kind, namespace

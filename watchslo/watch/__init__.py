@@ -1,1 +1,1 @@
-"""The list+watch protocol without I/O."""
+"""The list and watch protocol of Kubernetes, without I/O."""

@@ -1,8 +1,9 @@
-"""Is a watch that says nothing idle, dead, or kept waiting by a frozen cache? What two reads by another way tell of it.
+"""Decide whether a silent watch is idle, stalled, or behind a frozen cache, from two independent reads.
 
-A *nudge* is a consistent list of nothing, of the watched resource itself: the apiserver answers it from its watch
-cache, once that is as fresh as the storage is. An *audit* is a second, short watch. What it brings and the stream has
-not brought after a while is withheld from the stream; where nothing comes from a fresh cache, the resource is idle.
+A *nudge* is a consistent list that selects no object of the watched resource. The apiserver answers it from its watch
+cache as soon as the cache is as fresh as the storage. An *audit* is a second, short watch. Events that the audit
+brings and the watch still lacks after a while are withheld from the watch. If a fresh cache brings no events, the
+resource is idle.
 """
 
 from array import array
@@ -15,45 +16,45 @@ from watchslo.model import Reading
 from watchslo.watch.backoff import Backoff
 from watchslo.watch.failure import Failure, Reason
 
-QUIET_SECONDS = 5.0  # a stream that was heard of since then needs no audit
-QUIET_INTERVAL_SECONDS = 12.0  # between two audits of a quiet stream, where the budget allows that
+QUIET_SECONDS = 5.0  # a watch that delivered something this recently needs no audit
+QUIET_INTERVAL_SECONDS = 12.0  # between two audits of a quiet watch, if the budget allows it
 BUSY_INTERVAL_SECONDS = 300.0  # between two searches for lost events
-JITTER = 0.2  # of an interval, to either side
-SHORTEST_SLOT_SECONDS = 0.05  # whatever the budget, to look for what is due costs something too
+JITTER = 0.2  # share of an interval by which it varies in both directions
+SHORTEST_SLOT_SECONDS = 0.05  # whatever the budget: looking for due audits costs something too
 
-SLOW_SECONDS = 3.0  # for so long a list waits for its cache (kube-apiserver, storage/cacher, `blockTimeout`)
-WITNESS_SECONDS = 2.5  # into a nudge it is seen whether others are answered; after it, all may have recovered
-CONFIRM_SECONDS = 1.0  # until a slow nudge is tried again: a moment's overload is over by then
+SLOW_SECONDS = 3.0  # how long a list waits for its cache (kube-apiserver, storage/cacher, `blockTimeout`)
+WITNESS_SECONDS = 2.5  # into a nudge, other reads are checked: after the nudge, everything may have recovered
+CONFIRM_SECONDS = 1.0  # until a slow nudge is repeated: a short overload is over by then
 NUDGE_SECONDS = 5.0  # the longest that one nudge takes
-PROMPT_SECONDS = 1.0  # a read that takes longer does not show that all else is well
+PROMPT_SECONDS = 1.0  # a slower read does not prove that the apiserver is healthy
 FROZEN_SECONDS = 2 * NUDGE_SECONDS + CONFIRM_SECONDS
 DETECTION_SECONDS = 30.0
 
-DELIVERED = 4_096  # revisions that a stream remembers, 32 KiB
-LOOK_BACK = 500  # of them are asked for again when a busy stream is audited
-WITHHELD = 1_024  # revisions that are remembered of a stall; more of them say nothing new
+DELIVERED = 4_096  # revisions remembered for each watch, 32 KiB
+LOOK_BACK = 500  # of them are requested again when a busy watch is audited
+WITHHELD = 1_024  # revisions remembered of a stall; more would add no information
 
-REOPEN_BASE_SECONDS = 15.0  # a stalled stream is reopened at once, and then ever more seldom
+REOPEN_BASE_SECONDS = 15.0  # a stalled watch is reopened at once, and then at growing intervals
 REOPEN_CAP_SECONDS = 300.0
 REOPEN_RESET_SECONDS = 600.0
 
-CONSISTENT_FROM_CACHE = (1, 31)  # the first version whose consistent lists are a proof of the cache
+CONSISTENT_FROM_CACHE = (1, 31)  # the first version whose consistent lists prove that the cache is fresh
 
 
-class Verdict(StrEnum):
+class AuditResult(StrEnum):
     """What an audit found; a label of the metrics."""
 
     IDLE = "idle"  # nothing happened
-    ALIVE = "alive"  # the stream delivers
+    ALIVE = "alive"  # the watch delivers
     FROZEN = "frozen"  # the apiserver's cache of the resource is stuck
-    STALLED = "stalled"  # events are there, and the stream does not deliver them
-    LOST = "lost"  # the stream delivered newer events, but not these
-    UNPROVEN = "unproven"  # nothing came; this apiserver cannot prove that nothing happened
-    FAILED = "failed"  # nothing could be found out
+    STALLED = "stalled"  # there are events that the watch does not deliver
+    LOST = "lost"  # the watch delivered newer events, but not these
+    UNPROVEN = "unproven"  # no events came, but this apiserver cannot prove that there were none
+    FAILED = "failed"  # the audit has no result
 
 
 class Freshness(StrEnum):
-    """What nudges told of the cache; a frozen one is stuck, and `unknown` says nothing either way."""
+    """What nudges showed about the cache; `unknown` means no evidence for either fresh or frozen."""
 
     FRESH = "fresh"
     UNPROVEN = "unproven"
@@ -62,7 +63,7 @@ class Freshness(StrEnum):
 
 
 class Nudged(StrEnum):
-    """How one nudge went. Only a slow one suggests a frozen cache: what is refused says nothing of it."""
+    """The outcome of one nudge. Only a slow nudge suggests a frozen cache: a refused one proves nothing."""
 
     PROMPT = "prompt"
     SLOW = "slow"
@@ -73,55 +74,55 @@ _SLOW = (Reason.TIMEOUT, Reason.SERVER_ERROR, Reason.FUTURE_REVISION)
 
 
 def judge_nudge(answer: Reading | Failure) -> Nudged:
-    """Tell how a nudge went by its answer."""
+    """Return the outcome of a nudge from its answer."""
     if isinstance(answer, Failure):
         return Nudged.SLOW if answer.reason in _SLOW else Nudged.FAILED
     return Nudged.PROMPT if answer.round_trip < SLOW_SECONDS else Nudged.SLOW
 
 
 def others_answer(reads: Iterable[Reading], resource: str, since: float) -> bool:
-    """Whether a read of another resource, sent since then, was answered at once: then the apiserver is well."""
+    """Return True if a read of another resource, sent after `since`, was prompt: the apiserver is then healthy."""
     return any(read.resource != resource and read.sent >= since and read.round_trip < PROMPT_SECONDS for read in reads)
 
 
 def lists_prove_cache(version: str | None) -> bool:
-    """Whether a consistent list of this version (`v1.36.3`) is answered from the watch cache, once that is fresh."""
+    """Return True if an apiserver of this version (`v1.36.3`) answers consistent lists from a fresh watch cache."""
     numbers = (version or "").removeprefix("v").split(".")[:2]
     return all(number.isdecimal() for number in numbers) and tuple(map(int, numbers)) >= CONSISTENT_FROM_CACHE
 
 
 class Delivered:
-    """Which revisions a stream has delivered, of the last few thousand since its watch opened.
+    """The last few thousand revisions that a watch has delivered since it opened.
 
-    `epoch` changes with each opening: what an audit finds between two of them says nothing.
+    `epoch` changes each time the watch opens: an audit that spans two epochs proves nothing.
     """
 
     def __init__(self) -> None:
         self.epoch = 0
         self._revisions = array("q")
-        self._floor = 0  # all up to here is unknown
+        self._floor = 0  # whether revisions up to this one were delivered is unknown
 
     def begin(self, revision: int) -> None:
-        """A watch of all after `revision` is open, or what came before it can no longer be vouched for."""
+        """Start a new epoch after `revision`: a watch opened there, or earlier deliveries are no longer certain."""
         self.epoch += 1
         self._floor = revision
         del self._revisions[:]
 
     def extend(self, revisions: Sequence[int]) -> None:
-        """Takes in a batch, ascending as it arrived. This runs for every batch there is."""
+        """Add the ascending revisions of a batch. This runs for every batch."""
         self._revisions.extend(revisions)
         if len(self._revisions) > DELIVERED:
             self._forget()
 
     def has(self, revision: int) -> bool | None:
-        """Whether this was delivered; None where that is not known."""
+        """Return whether the revision was delivered, or None if that is unknown."""
         if revision <= self._floor:
             return None
         place = bisect_left(self._revisions, revision)
         return place < len(self._revisions) and self._revisions[place] == revision
 
     def before(self, count: int) -> int:
-        """From where on the last `count` revisions are known."""
+        """Return the revision after which the last `count` delivered revisions are known."""
         return self._revisions[-count - 1] if len(self._revisions) > count else self._floor
 
     def _forget(self) -> None:
@@ -132,25 +133,28 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Revisions that an audit saw and the stream has not delivered: not yet, or passed over for newer ones."""
+    """Revisions that an audit saw and the watch has not delivered.
+
+    `withheld` are newer than everything delivered; `lost` were skipped, because newer revisions were delivered.
+    """
 
     withheld: tuple[int, ...] = ()
     lost: tuple[int, ...] = ()
 
 
 def compare(seen: Iterable[int], delivered: Delivered, newest: int) -> Findings:
-    """Holds what an audit saw against what its stream delivered; `newest` is the stream's newest revision."""
+    """Compare what an audit saw with what its watch delivered; `newest` is the newest revision of the watch."""
     missing = sorted({revision for revision in seen if delivered.has(revision) is False})
     split = bisect_left(missing, newest + 1)
     return Findings(withheld=tuple(missing[split:]), lost=tuple(missing[:split]))
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
-    """All that one audit brought to light.
+class AuditEvidence:
+    """The evidence of one audit.
 
-    `complete` says that the audit was let run to its end or saw something, and that meanwhile the stream was open all
-    the time and we were not too late to read it; `moved` that the stream delivered something of late, too.
+    `complete` means that the audit ran to its end or saw events, while the watch stayed open and this process read it
+    in time. `moved` means that the watch delivered something recently, too.
     """
 
     freshness: Freshness
@@ -159,75 +163,75 @@ class Evidence:
     findings: Findings
 
 
-def judge(evidence: Evidence) -> Verdict:
-    """What is proven; what is missing on the stream's own connection needs no fresh cache as a proof.
+def judge(evidence: AuditEvidence) -> AuditResult:
+    """Return what the evidence proves. Withheld and lost events need no fresh cache as a proof.
 
-    A cache that still delivers is not frozen but late, which is for its latency to tell.
+    A cache that still delivers is late and not frozen: its latency is measured instead.
     """
     if evidence.freshness is Freshness.FROZEN:
-        return Verdict.ALIVE if evidence.moved else Verdict.FROZEN
+        return AuditResult.ALIVE if evidence.moved else AuditResult.FROZEN
     if not evidence.complete:
-        return Verdict.FAILED
+        return AuditResult.FAILED
     if evidence.findings.withheld:
-        return Verdict.STALLED
+        return AuditResult.STALLED
     if evidence.findings.lost:
-        return Verdict.LOST
+        return AuditResult.LOST
     if evidence.moved:
-        return Verdict.ALIVE
+        return AuditResult.ALIVE
     return _SILENT[evidence.freshness]
 
 
-_SILENT: Mapping[Freshness, Verdict] = {
-    Freshness.FRESH: Verdict.IDLE,
-    Freshness.UNPROVEN: Verdict.UNPROVEN,
-    Freshness.UNKNOWN: Verdict.FAILED,
+_SILENT: Mapping[Freshness, AuditResult] = {
+    Freshness.FRESH: AuditResult.IDLE,
+    Freshness.UNPROVEN: AuditResult.UNPROVEN,
+    Freshness.UNKNOWN: AuditResult.FAILED,
 }
 
 
 class Health:
-    """What audits found of one stream: the last verdict, stalls and lost events so far, and what is withheld now.
+    """What audits found for one watch: the last verdict, counts of stalls and lost events, and withheld events.
 
-    The stream hands what it delivers to `delivered`. A stall lasts while something that was found withheld has not
-    been delivered, or passed by in a list; that of a frozen cache until a nudge is answered again.
+    The watch adds what it delivers to `delivered`. A stall lasts until the withheld events are delivered or a list
+    passes them. A stall by a frozen cache lasts until a nudge is answered again.
     """
 
-    def __init__(self, random: Callable[[], float]) -> None:
-        self.delivered = Delivered()
-        self.verdict: Verdict | None = None
+    def __init__(self, random: Callable[[], float], delivered: Delivered | None = None) -> None:
+        self.delivered = delivered or Delivered()
+        self.verdict: AuditResult | None = None
         self.stalls = 0
         self.lost = 0
-        self._searched = -1  # up to here nothing is lost that was not counted
+        self._searched = -1  # lost revisions up to this one are already counted
         self._withheld: tuple[tuple[int, float], ...] = ()
-        self._found_at = 0  # the stream's revision when it was found stalled
+        self._found_at = 0  # the revision of the watch when it was found stalled
         self._frozen: float | None = None
         self._reopens = Backoff(random, REOPEN_BASE_SECONDS, REOPEN_CAP_SECONDS, REOPEN_RESET_SECONDS)
         self._reopen_from = float("-inf")
 
     def withheld(self, now: float, revision: int | None) -> list[float]:
-        """For how many seconds, at least, events have been withheld from a stream that has come to `revision`."""
+        """Return the least ages, in seconds, of the events withheld from a watch that has reached `revision`."""
         return [now - committed for _, committed in self._missing(revision)]
 
     def stalled_for(self, now: float, revision: int | None) -> float | None:
-        """The age of the oldest event withheld, or for how long the cache has been frozen; None: it is not stalled."""
+        """Return the age of the oldest withheld event or of the frozen cache, in seconds; None if not stalled."""
         ages = self.withheld(now, revision)
         if self._frozen is not None:
             ages.append(now - self._frozen)
         return max(ages, default=None)
 
     def search_from(self) -> int:
-        """The revision after which lost events are still to be looked for."""
+        """Return the revision after which an audit should search for lost events."""
         return max(self._searched, self.delivered.before(LOOK_BACK))
 
     def froze(self, since: float, revision: int) -> None:
-        """The cache has not answered since then."""
+        """Record that the cache has been frozen since this time."""
         self._count(since, revision)
-        self.verdict = Verdict.FROZEN
+        self.verdict = AuditResult.FROZEN
         self._frozen = since if self._frozen is None else self._frozen
 
     def stalled(self, withheld: Iterable[tuple[int, float]], revision: int, now: float) -> bool:
-        """These revisions are withheld, committed at these times at the latest. True: reopen the watch now."""
+        """Record withheld revisions with their latest commit times; return True if the watch must be reopened now."""
         self._count(now, revision)
-        self.verdict, self._frozen = Verdict.STALLED, None
+        self.verdict, self._frozen = AuditResult.STALLED, None
         self._withheld = tuple(sorted(withheld))[:WITHHELD]
         self._found_at = revision
         if now < self._reopen_from:
@@ -235,22 +239,22 @@ class Health:
         self._reopen_from = now + self._reopens.next(now)
         return True
 
-    def found(self, verdict: Verdict) -> None:
-        """Anything else came of an audit. Only one that failed does not prove that the cache is well."""
+    def found(self, verdict: AuditResult) -> None:
+        """Record any other verdict. All but a failed audit prove that the cache is not frozen."""
         self.verdict = verdict
-        if verdict is not Verdict.FAILED:
+        if verdict is not AuditResult.FAILED:
             self._frozen = None
 
     def forget(self) -> None:
-        """The storage went back: revisions that were searched, or withheld, will be given anew."""
+        """Forget all revisions: the storage went back to an earlier state and will use them again."""
         self._searched, self._withheld = -1, ()
 
-    def rest(self) -> None:
-        """Audits are off: what is withheld comes, or does not; of the cache nothing will be known."""
+    def suspend(self) -> None:
+        """Drop the verdict because audits are off. Withheld events stay known until they arrive."""
         self.verdict = self._frozen = None
 
     def lose(self, revisions: Iterable[int]) -> int:
-        """These were lost; returns how many of them were not known to be."""
+        """Count lost revisions, and return how many of them are new."""
         new = [revision for revision in revisions if revision > self._searched]
         self._searched = max((self._searched, *new))
         self.lost += len(new)
@@ -261,7 +265,7 @@ class Health:
             self.stalls += 1
 
     def _missing(self, revision: int | None) -> tuple[tuple[int, float], ...]:
-        if revision is None or revision < self._found_at:  # the storage went back: these revisions mean nothing now
+        if revision is None or revision < self._found_at:  # the storage went back: these revisions are void
             self._withheld = ()
         else:
             self._withheld = tuple(pair for pair in self._withheld if pair[0] > revision)
@@ -269,10 +273,10 @@ class Health:
 
 
 def detection_seconds(quiet: int, budget: float) -> float | None:
-    """Within how long a stream is found that withholds an event, if so many are quiet; None: never, audits are off.
+    """Return the seconds within which a stalled watch is found, with `quiet` silent watches; None if audits are off.
 
-    In the worst case all of them fall silent at once, its turn comes last, and its cache is frozen: two nudges are
-    waited for in vain. That is longer than an audit and its grace take, with a threshold of up to seven seconds.
+    In the worst case all watches fall silent at once, the stalled one is audited last, and its cache is frozen, so
+    that two nudges time out. That takes longer than an audit and its grace, with a threshold of up to seven seconds.
     """
     if not budget:
         return None
@@ -280,24 +284,24 @@ def detection_seconds(quiet: int, budget: float) -> float | None:
 
 
 def slot_seconds(budget: float) -> float:
-    """How long the slot is in which one audit may begin, with a budget of audits a second."""
+    """Return the seconds between the starts of two audits, with a budget in audits per second."""
     return max(1.0 / budget, SHORTEST_SLOT_SECONDS)
 
 
 class Schedule:
-    """Whose turn it is. Streams are numbers; `random` returns numbers from [0, 1)."""
+    """Chooses the next watch to audit. Watches are numbers; `random` returns numbers from [0, 1)."""
 
     def __init__(self, random: Callable[[], float]) -> None:
         self._random = random
-        self._due: dict[int, tuple[float, float]] = {}  # when it was audited, and how much of an interval to wait
+        self._due: dict[int, tuple[float, float]] = {}  # time of the last audit, and the share of an interval to wait
 
     def choose(self, intervals: Mapping[int, float], under_way: Container[int], now: float) -> int | None:
-        """The stream to be audited now, of those that could be and the seconds between two audits of each.
+        """Return the watch to audit now, or None. `intervals` has the seconds between two audits of each watch.
 
-        Those of the shortest interval go first, among them whoever has been due for longest. A new one is due
-        somewhen within its interval. What is under way is not begun again.
+        The shortest interval goes first, then the audit that has been due for longest. A new watch becomes due at a
+        random time within its interval. Audits that are `under_way` are not started again.
         """
-        self._due = {number: self._due.get(number) or self._welcome(now, intervals[number]) for number in intervals}
+        self._due = {number: self._due.get(number) or self._first_due(now, intervals[number]) for number in intervals}
         due = [(interval, self._due_at(number, interval), number) for number, interval in intervals.items()]
         ready = [entry for entry in due if entry[1] <= now and entry[2] not in under_way]
         if not ready:
@@ -306,7 +310,7 @@ class Schedule:
         self._due[number] = now, 1.0 - JITTER + 2.0 * JITTER * self._random()
         return number
 
-    def _welcome(self, now: float, interval: float) -> tuple[float, float]:
+    def _first_due(self, now: float, interval: float) -> tuple[float, float]:
         return now - interval * self._random(), 1.0
 
     def _due_at(self, number: int, interval: float) -> float:

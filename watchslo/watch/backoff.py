@@ -1,13 +1,14 @@
-"""How long to wait after a failure: client-go's reflector, which apiservers are sized for."""
+"""Waits after failures: those of client-go's reflector, for which apiservers are sized."""
 
 from collections.abc import Callable
 
 
 class Backoff:
-    """Delays that double from `base` to `cap`, each lengthened at random by up to itself; all in seconds.
+    """Delays in seconds that double from `base` to `cap`; a random part of up to 100% is added to each.
 
-    After `reset` seconds without a failure the next one begins at `base` again. Source: client-go 1.36,
-    tools/cache/reflector.go, `defaultBackoffInit` and those after it; in the end there is one try in 30 to 60 s.
+    After `reset` seconds without a failure, the next delay is `base` again. With the defaults, a request that keeps
+    failing is tried every 30 to 60 s. Source: client-go 1.36, tools/cache/reflector.go, `defaultBackoffInit` and the
+    constants after it.
     """
 
     def __init__(self, random: Callable[[], float], base: float = 0.8, cap: float = 30.0, reset: float = 120.0) -> None:
@@ -19,7 +20,7 @@ class Backoff:
         self._healthy_from = 0.0  # the end of the last wait
 
     def next(self, now: float, retry_after: float | None = None) -> float:
-        """Return how long to wait from `now` on, never less than the server asked for."""
+        """Return the seconds to wait from `now` on, at least the server's `retry_after`."""
         if now - self._healthy_from > self._reset:
             self._delay = self._base
         wait = max(self._delay * (1.0 + self._random()), retry_after or 0.0)

@@ -1,6 +1,7 @@
-"""Why an apiserver closed a watch early and cleanly: it does not say, but what else happened does, a moment later.
+"""Find the likeliest reason why an apiserver closed a watch early and cleanly.
 
-No reason here is proven: each is the likeliest one, and its message says so.
+The apiserver sends no reason. What happens to this and other watches within the next seconds suggests one. None of
+these reasons is proven, and their messages say so.
 """
 
 from collections.abc import Callable
@@ -8,9 +9,9 @@ from dataclasses import dataclass, field
 
 from watchslo.watch.failure import Reason
 
-SETTLE_SECONDS = 3.0  # what follows a close is there by then: a watch that was healthy is asked for again at once
+SETTLE_SECONDS = 3.0  # by then the next request has failed or succeeded: a healthy watch is resumed at once
 TOGETHER_SECONDS = 1.5  # an apiserver that shuts down closes all its watches within this
-ALL_SHARE = 0.8  # some of them may have been closed already, for reasons of their own
+ALL_SHARE = 0.8  # some watches may have closed before, for other reasons
 
 _GONE = frozenset({Reason.REFUSED, Reason.RESET, Reason.UNREACHABLE})
 _DEFINITION_CHANGED = frozenset({Reason.THROTTLED, Reason.EXPIRED})
@@ -18,10 +19,11 @@ _DEFINITION_CHANGED = frozenset({Reason.THROTTLED, Reason.EXPIRED})
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """One early and clean close of a stream's watch.
+    """One early and clean close of a watch.
 
-    `open_streams` is how many watches the apiserver had open just before; `behind` whether this one's newest event
-    was late; `custom` whether the resource is defined by a CRD. `tell` is called, once, with the reason.
+    `open_streams` is how many watches the apiserver had open just before. `behind` is True if the newest event of this
+    watch was late, `custom` if a CRD defines the resource. `tell` is called once, with the reason. `followed` collects
+    the reasons for which the next requests of this watch failed.
     """
 
     stream: int
@@ -34,14 +36,14 @@ class Close:
 
 
 class Closes:
-    """The closes of one apiserver that are not explained yet; times are monotonic seconds."""
+    """The closes of one apiserver that have no reason yet; times are monotonic seconds."""
 
     def __init__(self) -> None:
         self._pending: list[Close] = []
         self._ended: list[tuple[float, int]] = []
 
     def ended(self, now: float, stream: int, reason: Reason) -> None:
-        """Notes how another attempt of a stream, or its watch, ended."""
+        """Record why a later request of a watch failed, or why another watch ended."""
         for close in self._pending:
             if close.stream == stream:
                 close.followed.add(reason)
@@ -49,12 +51,12 @@ class Closes:
             self._ended.append((now, stream))
 
     def closed(self, close: Close) -> None:
-        """Takes in an early and clean close."""
+        """Add an early and clean close."""
         self._pending.append(close)
         self._ended.append((close.closed, close.stream))
 
     def settle(self, now: float) -> None:
-        """Explains what is old enough."""
+        """Give a reason to each close that is old enough."""
         ripe = [close for close in self._pending if now - close.closed >= SETTLE_SECONDS]
         self._pending = self._pending[len(ripe) :]
         for close in ripe:
@@ -62,7 +64,7 @@ class Closes:
         self._ended = [(ended, stream) for ended, stream in self._ended if now - ended < 2 * SETTLE_SECONDS]
 
     def give_up(self) -> None:
-        """Explains the rest with what is known so far."""
+        """Give a reason to all remaining closes, with what is known so far."""
         self.settle(float("inf"))
 
     def _explain(self, close: Close) -> Reason:
@@ -75,6 +77,6 @@ class Closes:
         return Reason.SLOW_CONSUMER if close.behind else Reason.FORCED
 
     def _all_ended(self, close: Close) -> bool:
-        """Whether the watches ended together; of one watch alone that cannot be said."""
+        """Return True if nearly all watches of the apiserver ended together; a single watch cannot show that."""
         together = {stream for ended, stream in self._ended if abs(ended - close.closed) <= TOGETHER_SECONDS}
         return len(together) > 1 and len(together) >= ALL_SHARE * close.open_streams

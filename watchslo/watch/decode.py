@@ -1,7 +1,7 @@
-"""Watch lines to values: the type and the few fields of metadata that we need, whatever the representation.
+"""Decode the lines of a watch: the event type and the few metadata fields that are needed.
 
-Tables, partial metadata and plain objects all carry `metadata.resourceVersion` in the same place, so one struct serves
-them; msgspec skips the rest without building it.
+Tables, partial metadata and plain objects all have `metadata.resourceVersion` in the same place, so one struct decodes
+every representation. msgspec skips the other fields without building them.
 """
 
 from typing import ClassVar
@@ -13,75 +13,75 @@ _MOST_DIGITS = len(str(NEWEST_INT64))
 
 
 def parse_revision(text: str | None) -> int | None:
-    """Return the revision that a resourceVersion stands for, or None where it is no such number (KEP-5504 permits)."""
+    """Return the revision of a resourceVersion, or None if it is not an int64 (which KEP-5504 permits)."""
     if not text or len(text) > _MOST_DIGITS or not (text.isascii() and text.isdigit()):
         return None
     revision = int(text)
     return revision if revision <= NEWEST_INT64 else None
 
 
-class Metadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """Of an object or of its Table; a Table has neither creation timestamp nor uid."""
+class ObjectMetadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """The metadata of an object or of its Table; a Table has neither creation timestamp nor uid."""
 
     resource_version: str | None = None
     creation_timestamp: str | None = None
     uid: str | None = None
 
 
-class Object(msgspec.Struct, frozen=True, gc=False):
-    """What changed: a Table, a PartialObjectMetadata or the object itself."""
+class EventObject(msgspec.Struct, frozen=True, gc=False):
+    """The object of an event: a Table, a PartialObjectMetadata or the object itself."""
 
-    metadata: Metadata
+    metadata: ObjectMetadata
 
 
-class Change(msgspec.Struct, frozen=True, gc=False, tag_field="type"):
-    """An event that carries a revision."""
+class ObjectChange(msgspec.Struct, frozen=True, gc=False, tag_field="type"):
+    """An event with a revision."""
 
-    object: Object
+    object: EventObject
     type: ClassVar[str]
 
 
-class Added(Change, frozen=True, gc=False, tag="ADDED"):
-    """The object began to exist, or to match the selector."""
+class Added(ObjectChange, frozen=True, gc=False, tag="ADDED"):
+    """The object was created, or began to match the selector."""
 
     type: ClassVar[str] = "ADDED"
 
 
-class Modified(Change, frozen=True, gc=False, tag="MODIFIED"):
+class Modified(ObjectChange, frozen=True, gc=False, tag="MODIFIED"):
     """The object changed."""
 
     type: ClassVar[str] = "MODIFIED"
 
 
-class Deleted(Change, frozen=True, gc=False, tag="DELETED"):
-    """The object ceased to exist, or to match the selector; it carries the revision of that change."""
+class Deleted(ObjectChange, frozen=True, gc=False, tag="DELETED"):
+    """The object was deleted, or stopped matching the selector; it has the revision of that change."""
 
     type: ClassVar[str] = "DELETED"
 
 
 class Annotations(msgspec.Struct, frozen=True, gc=False):
-    """The one that ends a streamed list."""
+    """The annotation of the bookmark that ends a streamed list."""
 
     initial_events_end: str | None = msgspec.field(name="k8s.io/initial-events-end", default=None)
 
 
-class MarkMetadata(Metadata, frozen=True, gc=False, rename="camel"):
-    """Of a bookmark: only here are annotations decoded."""
+class MarkMetadata(ObjectMetadata, frozen=True, gc=False, rename="camel"):
+    """The metadata of a bookmark, the only event whose annotations are decoded."""
 
     annotations: Annotations | None = None
 
 
-class Row(msgspec.Struct, frozen=True, gc=False):
-    """Of a bookmark's Table: it carries the metadata of the bookmark even where no objects are asked for."""
+class TableRow(msgspec.Struct, frozen=True, gc=False):
+    """A row of a bookmark's Table: it has the bookmark's metadata even if objects were excluded from the Table."""
 
     object: "Mark | None" = None
 
 
-class Mark(Object, frozen=True, gc=False):
-    """A Table, a PartialObjectMetadata or an object, empty but for its revision and annotations."""
+class Mark(EventObject, frozen=True, gc=False):
+    """The object of a bookmark: a Table, a PartialObjectMetadata or an object with a revision and annotations only."""
 
     metadata: MarkMetadata
-    rows: list[Row] | None = None
+    rows: list[TableRow] | None = None
 
     @property
     def ends_list(self) -> bool:
@@ -91,40 +91,40 @@ class Mark(Object, frozen=True, gc=False):
         return any(row.object.ends_list for row in self.rows or () if row.object)
 
 
-class Bookmark(Change, frozen=True, gc=False, tag="BOOKMARK"):
-    """No change: all up to this revision has been sent."""
+class Bookmark(ObjectChange, frozen=True, gc=False, tag="BOOKMARK"):
+    """Progress without a change: all events up to this revision have been sent."""
 
     object: Mark
     type: ClassVar[str] = "BOOKMARK"
 
     @property
     def ends_list(self) -> bool:
-        """Whether all objects of a streamed list have come."""
+        """Return True if all objects of a streamed list have been sent."""
         return self.object.ends_list
 
 
-class Cause(msgspec.Struct, frozen=True):
-    """One of `Status.details.causes`."""
+class StatusCause(msgspec.Struct, frozen=True):
+    """An entry of `Status.details.causes`."""
 
     reason: str | None = None
     field: str | None = None
 
 
 class Details(msgspec.Struct, frozen=True, rename="camel"):
-    """`Status.details`, as far as it says what to do."""
+    """The fields of `Status.details` that decide what to do."""
 
-    causes: list[Cause] | None = None
+    causes: list[StatusCause] | None = None
     retry_after_seconds: int | None = None
 
 
 class StatusMetadata(msgspec.Struct, frozen=True):
-    """`Status.metadata`: the 410 of an old continue token comes with a new one."""
+    """`Status.metadata`: the 410 for an expired continue token contains a new token."""
 
     continue_token: str | None = msgspec.field(name="continue", default=None)
 
 
-class Status(msgspec.Struct, frozen=True):
-    """A metav1.Status: why the apiserver does not do what it was asked."""
+class ApiStatus(msgspec.Struct, frozen=True):
+    """A metav1.Status: why the apiserver refused a request or ended a watch."""
 
     metadata: StatusMetadata | None = None
     code: int | None = None
@@ -139,28 +139,28 @@ class Status(msgspec.Struct, frozen=True):
 
     @property
     def fields(self) -> frozenset[str]:
-        """The parameters that are objected to, e.g. `sendInitialEvents`."""
+        """The parameters that were rejected, e.g. `sendInitialEvents`."""
         return frozenset(cause.field for cause in self._causes if cause.field)
 
     @property
-    def _causes(self) -> list[Cause]:
+    def _causes(self) -> list[StatusCause]:
         return (self.details.causes if self.details else None) or []
 
     @property
     def continue_token(self) -> str | None:
-        """Where to go on with a list whose token has expired; `""` is none."""
+        """The token that continues a list whose own token has expired, or None; `""` is no token."""
         return (self.metadata.continue_token if self.metadata else None) or None
 
     @property
     def retry_after(self) -> int | None:
-        """Seconds the apiserver asks us to wait."""
+        """The seconds to wait before the next request, or None."""
         return self.details.retry_after_seconds if self.details else None
 
 
 class Error(msgspec.Struct, frozen=True, tag_field="type", tag="ERROR"):
-    """The watch failed after it had been opened."""
+    """The watch failed after it opened."""
 
-    object: Status
+    object: ApiStatus
     type: ClassVar[str] = "ERROR"
 
 
@@ -168,19 +168,19 @@ Frame = Added | Modified | Deleted | Bookmark | Error
 
 
 class Frames(msgspec.Struct, frozen=True):
-    """The events of a block in their order, and how many of its lines were none."""
+    """The events of a block in their order, and the number of lines that were not events."""
 
     events: list[Frame]
     garbage: int = 0
 
 
 _FRAME = msgspec.json.Decoder(Frame)
-_STATUS = msgspec.json.Decoder(Status)
-_UNDECODABLE = (ValueError, RecursionError)  # malformed, of another shape, not UTF-8; nested a thousand deep
+_STATUS = msgspec.json.Decoder(ApiStatus)
+_UNDECODABLE = (ValueError, RecursionError)  # malformed, of another shape or not UTF-8; nested a thousand levels deep
 
 
 def decode(block: bytes) -> Frames:
-    """Decode a block of whole lines. A line that is no event costs only itself; empty lines are nothing."""
+    """Decode a block of whole lines. An invalid line does not affect the others; empty lines are skipped."""
     try:
         return Frames(_FRAME.decode_lines(block))
     except _UNDECODABLE:
@@ -198,8 +198,8 @@ def _decode_each(lines: list[bytes]) -> Frames:
     return Frames(events, garbage)
 
 
-def decode_status(body: bytes) -> Status | None:
-    """Decode the body of an HTTP error; None where it is no Status, as `404 page not found` is none."""
+def decode_status(body: bytes) -> ApiStatus | None:
+    """Decode the body of an HTTP error; return None if it is not a Status, such as `404 page not found`."""
     try:
         return _STATUS.decode(body)
     except _UNDECODABLE:

@@ -1,7 +1,7 @@
-"""Why a list or a watch ended, and what follows: the one place that judges status codes.
+"""Why a list or a watch ended, and what to do next: the only place that interprets HTTP status codes.
 
-`RULES` is the whole policy. The functions below it only find the reason: in an HTTP status, in an error on an open
-watch, or given by whoever saw the connection fail.
+`RULES` is the whole policy. The functions below it only find the reason: from an HTTP status, from an ERROR event of
+an open watch, or from the caller that saw the connection fail.
 """
 
 from collections.abc import Mapping
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from http import HTTPStatus
 
-from watchslo.watch.decode import Status
+from watchslo.watch.decode import ApiStatus
 
-LONGEST_RETRY_AFTER_SECONDS = 300.0  # a proxy's fancy must not silence a watch for a day
+LONGEST_RETRY_AFTER_SECONDS = 300.0  # a mistaken proxy must not stop a watch for a day
 
 
 class CloseClass(StrEnum):
-    """Whose doing it was; a label of the metrics."""
+    """Which party ended the request; a label of the metrics."""
 
     DEADLINE = "deadline"
     SERVER = "server"
@@ -26,19 +26,19 @@ class CloseClass(StrEnum):
 
 
 class Action(StrEnum):
-    """What follows. Only a watch that was healthy is resumed at once; all else waits first."""
+    """What to do next. Only a healthy watch is resumed at once; every other action waits first."""
 
-    RETRY = "retry"  # ask the same again, however often: the failure says nothing about what was asked
-    RESUME = "resume"  # ask again from the newest revision, but only so often from the same one
-    START_OVER = "start_over"  # the revision is of no use: list again
-    WAIT = "wait"  # there is nothing to watch: ask the same from time to time until there is
-    REAUTHENTICATE = "reauthenticate"  # reread the credentials, then as RETRY
-    FALL_BACK = "fall_back"  # ask for the next simpler representation, then as RETRY
-    STOP = "stop"  # we ended it ourselves
+    RETRY = "retry"  # repeat the request without limit: the failure is not caused by what was requested
+    RESUME = "resume"  # watch from the newest revision; after several failures at one revision, list again
+    START_OVER = "start_over"  # the revision is not usable: list again
+    WAIT = "wait"  # the resource cannot be watched now: repeat the request from time to time
+    REAUTHENTICATE = "reauthenticate"  # reload the credentials, then as RETRY
+    FALL_BACK = "fall_back"  # request the next simpler representation, then as RETRY
+    STOP = "stop"  # this process ended the request itself
 
 
 class Phase(StrEnum):
-    """What was going on: a list, the opening of a watch, or an open watch."""
+    """What was in progress: a list, the opening of a watch, or an open watch."""
 
     LIST = "list"
     OPEN = "open"
@@ -46,7 +46,7 @@ class Phase(StrEnum):
 
     @property
     def verb(self) -> str:
-        """The verb that RBAC knows it by."""
+        """The RBAC verb that the request needs."""
         return "list" if self is Phase.LIST else "watch"
 
 
@@ -101,9 +101,10 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One end of one request. `message` is a sentence for people and names no object; `retry_after` is in seconds.
+    """Why one request ended. `message` is a sentence that names no object; `retry_after` is in seconds.
 
-    `continue_token` is what an apiserver offers with the 410 of an old one: the rest of the list, as it is by now.
+    `continue_token` is the one that an apiserver sends with the 410 for an expired token. It continues the list at the
+    present state.
     """
 
     reason: Reason
@@ -117,69 +118,73 @@ class Failure:
 
 RULES: Mapping[Reason, tuple[CloseClass, Action, str]] = {
     Reason.DEADLINE: (CloseClass.DEADLINE, Action.RESUME, "The watch ran its full time."),
-    # the apiserver's doing
-    Reason.FORCED: (CloseClass.SERVER, Action.RESUME, "The apiserver closed the watch before its time."),
+    # by the apiserver
+    Reason.FORCED: (CloseClass.SERVER, Action.RESUME, "The apiserver closed the watch before its timeout."),
     Reason.APISERVER_SHUTDOWN: (
         CloseClass.SERVER,
         Action.RESUME,
-        "The apiserver closed all its watches at once: it probably shut down.",
+        "The apiserver closed all its watches at once. It probably shut down.",
     ),
     Reason.SLOW_CONSUMER: (
         CloseClass.SERVER,
         Action.RESUME,
-        "The apiserver closed the watch while it was behind: probably it was too slow.",
+        "The apiserver closed the watch while it was behind. The client was probably too slow.",
     ),
     Reason.CRD_CHANGED: (
         CloseClass.SERVER,
         Action.RESUME,
-        "The apiserver closed the watch and answered 429 or 410 next: its CRD probably changed.",
+        "The apiserver closed the watch, then answered 429 or 410. The CRD probably changed.",
     ),
     Reason.CRD_DELETED: (
         CloseClass.SERVER,
         Action.RESUME,
-        "The apiserver closed the watch and answered 404 next: its CRD was probably deleted.",
+        "The apiserver closed the watch, then answered 404. The CRD was probably deleted.",
     ),
-    Reason.EMPTY_CLOSE: (CloseClass.SERVER, Action.RESUME, "The apiserver closes the watch again and again, unused."),
+    Reason.EMPTY_CLOSE: (CloseClass.SERVER, Action.RESUME, "The apiserver repeatedly closes the watch without events."),
     Reason.THROTTLED: (CloseClass.SERVER, Action.RETRY, "The apiserver is too busy, or its cache is not ready."),
     Reason.SERVER_ERROR: (CloseClass.SERVER, Action.RESUME, "The apiserver failed to {verb} the resource."),
     Reason.FUTURE_REVISION: (CloseClass.SERVER, Action.RETRY, "The apiserver has not reached this revision yet."),
     Reason.BAD_REQUEST: (CloseClass.SERVER, Action.RESUME, "The apiserver does not understand the request."),
     Reason.INVALID: (CloseClass.SERVER, Action.RESUME, "The apiserver rejects the parameters of the request."),
-    Reason.NO_STREAMED_LISTS: (CloseClass.SERVER, Action.RETRY, "The apiserver streams no lists."),
+    Reason.NO_STREAMED_LISTS: (CloseClass.SERVER, Action.RETRY, "The apiserver does not stream lists."),
     Reason.NOT_ACCEPTABLE: (CloseClass.SERVER, Action.FALL_BACK, "The apiserver does not know the representation."),
     Reason.NOT_FOUND: (CloseClass.SERVER, Action.WAIT, "The apiserver does not serve the resource."),
-    Reason.NOT_WATCHABLE: (CloseClass.SERVER, Action.WAIT, "The resource knows no `{verb}`."),
-    Reason.UNEXPECTED_STATUS: (CloseClass.SERVER, Action.RESUME, "The answer has a status that no apiserver gives."),
-    Reason.GARBAGE: (CloseClass.SERVER, Action.RESUME, "The answer is not what an apiserver sends."),
+    Reason.NOT_WATCHABLE: (CloseClass.SERVER, Action.WAIT, "The resource does not support `{verb}`."),
+    Reason.UNEXPECTED_STATUS: (CloseClass.SERVER, Action.RESUME, "The HTTP status is not one that apiservers send."),
+    Reason.GARBAGE: (CloseClass.SERVER, Action.RESUME, "The answer is not a valid answer of an apiserver."),
     Reason.OVERSIZE: (CloseClass.SERVER, Action.START_OVER, "An event is longer than the limit for one line."),
-    Reason.UNPARSABLE: (CloseClass.SERVER, Action.WAIT, "The revision is no number: the resource cannot be measured."),
+    Reason.UNPARSABLE: (
+        CloseClass.SERVER,
+        Action.WAIT,
+        "The revision is not a number, so this resource cannot be measured.",
+    ),
     Reason.TIME_TRAVEL: (
         CloseClass.SERVER,
         Action.START_OVER,
-        "The list is older than what the watch has already seen.",
+        "The list is older than what the watch has already delivered.",
     ),
-    # what was known is history
+    # the revision is older than the headroom
     Reason.EXPIRED: (CloseClass.EXPIRED, Action.START_OVER, "The apiserver no longer has this revision."),
-    # the way to the apiserver
+    # the network
     Reason.REFUSED: (CloseClass.NETWORK, Action.RETRY, "The apiserver refuses the connection."),
     Reason.UNREACHABLE: (CloseClass.NETWORK, Action.RETRY, "The apiserver cannot be reached."),
     Reason.DNS: (CloseClass.NETWORK, Action.RETRY, "The name of the apiserver does not resolve."),
-    Reason.TLS: (CloseClass.NETWORK, Action.RETRY, "TLS with the apiserver fails; check its certificate and our CA."),
+    Reason.TLS: (CloseClass.NETWORK, Action.RETRY, "TLS with the apiserver fails; check its certificate and the CA."),
     Reason.TIMEOUT: (CloseClass.NETWORK, Action.RETRY, "The apiserver does not answer in time."),
     Reason.RESET: (CloseClass.NETWORK, Action.RESUME, "The connection was reset."),
     Reason.EARLY_EOF: (CloseClass.NETWORK, Action.RESUME, "The connection was cut within an event."),
-    Reason.STALLED: (CloseClass.NETWORK, Action.RETRY, "The watch withheld events that another one delivered."),
-    # who we are
-    Reason.UNAUTHORIZED: (CloseClass.CREDENTIALS, Action.REAUTHENTICATE, "The apiserver does not accept who we are."),
+    Reason.STALLED: (CloseClass.NETWORK, Action.RETRY, "The watch withheld events that an audit received."),
+    # credentials and permissions
+    Reason.UNAUTHORIZED: (CloseClass.CREDENTIALS, Action.REAUTHENTICATE, "The apiserver rejects the credentials."),
     Reason.FORBIDDEN: (CloseClass.CREDENTIALS, Action.WAIT, "This identity may not {verb} the resource; grant it."),
     Reason.CREDENTIALS: (CloseClass.CREDENTIALS, Action.REAUTHENTICATE, "The credentials cannot be used."),
     Reason.ROTATED: (CloseClass.CREDENTIALS, Action.STOP, "The credentials were renewed."),
-    # our own doing
+    # by this process
     Reason.RELOAD: (CloseClass.OWN, Action.STOP, "The configuration was reloaded."),
     Reason.PAUSED: (CloseClass.OWN, Action.STOP, "Watching is paused."),
     Reason.SHUTDOWN: (CloseClass.OWN, Action.STOP, "The daemon is shutting down."),
     Reason.DOMAIN_RESET: (CloseClass.OWN, Action.STOP, "The revisions went backwards: the storage was restored."),
-    Reason.SUPERSEDED: (CloseClass.OWN, Action.STOP, "The list was dropped: a newer one takes its place."),
+    Reason.SUPERSEDED: (CloseClass.OWN, Action.STOP, "The list was dropped because a newer list replaces it."),
 }
 
 _BY_STATUS: Mapping[int, Reason] = {
@@ -196,8 +201,8 @@ _BY_STATUS: Mapping[int, Reason] = {
 }
 
 
-_OF_STREAMED_LISTS = frozenset({"sendInitialEvents", "resourceVersionMatch"})
-"""Parameters that only a streamed list has: whoever objects to them knows none. Seen on 1.30 and, gate off, 1.36."""
+_STREAMED_LIST_PARAMETERS = frozenset({"sendInitialEvents", "resourceVersionMatch"})
+"""Parameters of streamed lists. A server that rejects them has none (seen on 1.30, and on 1.36 without the gate)."""
 
 
 def because(
@@ -208,7 +213,7 @@ def because(
     retry_after: float | None = None,
     continue_token: str | None = None,
 ) -> Failure:
-    """Return the failure of a known reason: how a connection failed, or what we did ourselves."""
+    """Return the failure of a known reason, such as a broken connection or a shutdown."""
     closed, action, message = RULES[reason]
     if retry_after is not None:
         retry_after = min(max(float(retry_after), 0.0), LONGEST_RETRY_AFTER_SECONDS)
@@ -216,30 +221,33 @@ def because(
 
 
 ENDED = because(Reason.FORCED)
-"""A clean end of a watch, as the reader of the connection sees it; the machine knows whether it was the deadline."""
+"""A clean end of a watch, as the reader of the connection sees it; the machine decides whether it was the deadline."""
 
 
-def classify_status(status: int, body: Status | None, retry_after: float | None, phase: Phase) -> Failure:
-    """Judge an HTTP answer that is not 200: its status, its body where that is a Status, its Retry-After in seconds."""
-    body = body or Status()
+def classify_status(status: int, body: ApiStatus | None, retry_after: float | None, phase: Phase) -> Failure:
+    """Return the failure of an HTTP answer other than 200.
+
+    `body` is the decoded Status, if there is one; `retry_after` is the header's value in seconds.
+    """
+    body = body or ApiStatus()
     reason = _reason(status, body)
     waits = [seconds for seconds in (retry_after, body.retry_after) if seconds is not None]
     wait = max(waits, default=None)
     return because(reason, phase=phase, status=status, retry_after=wait, continue_token=body.continue_token)
 
 
-def classify_stream_error(error: Status) -> Failure:
-    """Judge an ERROR event: the watch had been opened, and a Status ended it."""
+def classify_stream_error(error: ApiStatus) -> Failure:
+    """Return the failure of an ERROR event, a Status that ends an open watch."""
     status = error.code or int(HTTPStatus.INTERNAL_SERVER_ERROR)
     return classify_status(status, error, None, Phase.STREAM)
 
 
-def _reason(status: int, body: Status) -> Reason:
+def _reason(status: int, body: ApiStatus) -> Reason:
     if "ResourceVersionTooLarge" in body.causes:
         return Reason.FUTURE_REVISION
     if body.reason in ("Expired", "Gone"):
         return Reason.EXPIRED
-    if body.fields & _OF_STREAMED_LISTS:
+    if body.fields & _STREAMED_LIST_PARAMETERS:
         return Reason.NO_STREAMED_LISTS
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return Reason.SERVER_ERROR
@@ -247,5 +255,5 @@ def _reason(status: int, body: Status) -> Reason:
 
 
 def parse_retry_after(value: str | None) -> float | None:
-    """Return the seconds of a `Retry-After` header; None for its other form, a date, which apiservers do not send."""
+    """Return the seconds of a `Retry-After` header, or None for a date, a form that apiservers do not send."""
     return float(value) if value and value.isascii() and value.isdigit() else None

@@ -1,9 +1,9 @@
-"""Which objects there are and at which revision, so that after a gap it can be said what the gap hid.
+"""The objects of one resource and their revisions, to count what a gap hid.
 
-An object is 16 bytes in two arrays: the 64-bit hash of its uid, sorted, and its revision. Changes gather in a small
-dict until a sixteenth of the objects has changed. Measured with 1,000,000 objects: 16 bytes an object after a list, 23
-with changes gathered, and 57 for a quarter of a second while a list ends. The odds that any two of them share a hash,
-and count as one, are 1 in 37 million (n²/2⁶⁵).
+An object takes 16 bytes in two arrays: the 64-bit hash of its uid, sorted, and its revision. A small dict collects
+changes until a sixteenth of the objects has changed. Measured with 1,000,000 objects: 16 bytes per object after a
+list, 23 with collected changes, and 57 for a quarter of a second while a list ends. The probability that any two
+objects share a hash, and count as one object, is 1 in 37 million (n²/2⁶⁵).
 """
 
 import sys
@@ -16,19 +16,19 @@ from watchslo.model import IntArray
 from watchslo.watch.decode import parse_revision
 from watchslo.watch.messages import Unseen
 
-FEWEST_CHANGES = 1024  # gathered before they are merged, however few objects there are
-CHANGED_SHARE = 16  # merging costs as much as there are objects: some ten operations a change, whatever their number
-MOST_HELD = 500_000  # events while a list is under way: 100 s of 5,000 a second, which is much for a cluster
-HELD_BYTES = 24  # that each takes: 12 MB in all
+FEWEST_CHANGES = 1024  # collected before they are merged, even with very few objects
+CHANGED_SHARE = 16  # a merge costs time in proportion to the objects: so it is some ten operations for each change
+MOST_HELD = 500_000  # events during a list: 100 s of 5,000 events per second, which is much for a cluster
+HELD_BYTES = 24  # for each held event: 12 MB in all
 _GONE = -1
-_CHANGE_BYTES = 2 * sys.getsizeof(2**62)  # key and revision of a change, beside its place in the dict
+_CHANGE_BYTES = 2 * sys.getsizeof(2**62)  # key and revision of a change, in addition to its slot in the dict
 
 
 class Inventory:
-    """The objects of one stream, told by lists and by events.
+    """The objects of one watch, known from lists and events.
 
-    A list is an epoch: what it shows is there, all else is swept. Events that come while one is under way are held, and
-    judged when its revision is known. Too many of them cost the list, and nothing else: it ends and is not `synced`.
+    A complete list replaces all objects. Events that arrive during a list are held until its revision is known. If
+    there are too many, the list is dropped and the inventory is no longer `synced`; the watch is not affected.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Inventory:
         self._keys = _integers()
         self._revisions = _integers()
         self._changes: dict[int, int] = {}
-        # the list under way
+        # the list in progress
         self._listing = False
         self._listed_keys: list[IntArray] = []
         self._listed_revisions: list[IntArray] = []
@@ -44,13 +44,13 @@ class Inventory:
         self._forget_held()
 
     def forget(self) -> None:
-        """Begin with nothing: what the next list shows, no event could have told."""
+        """Forget all objects, so that the next list is not compared with earlier ones."""
         self.synced = False
         self.abandon()
         self._keys, self._revisions, self._changes = _integers(), _integers(), {}
 
     def __len__(self) -> int:
-        keys, states = self._gathered()
+        keys, states = self._change_columns()
         known = _find(self._keys, keys)[1]
         gone = states == _GONE
         return len(self._keys) + int(np.count_nonzero(~known & ~gone)) - int(np.count_nonzero(known & gone))
@@ -61,12 +61,12 @@ class Inventory:
 
     @property
     def held(self) -> int:
-        """Events that wait for the end of a list."""
+        """The number of events that wait for the end of a list."""
         return len(self._held_keys)
 
     @property
     def nbytes(self) -> int:
-        """Bytes in use."""
+        """The memory in use, in bytes."""
         arrays = (self._keys, self._revisions, *self._listed_keys, *self._listed_revisions)
         changes = sys.getsizeof(self._changes) + len(self._changes) * _CHANGE_BYTES
         return sum(int(part.nbytes) for part in arrays) + changes + self.held * HELD_BYTES
@@ -74,7 +74,7 @@ class Inventory:
     # Events
 
     def apply(self, types: Iterable[str], uids: Iterable[str | None], revisions: Iterable[int]) -> None:
-        """Take live events in their order, or hold them while a list is under way. Without a uid they are nothing."""
+        """Apply live events in their order, or hold them during a list. Events without a uid are ignored."""
         for type_, uid, revision in zip(types, uids, revisions, strict=True):
             if uid is None:
                 continue
@@ -100,29 +100,30 @@ class Inventory:
     # Lists
 
     def begin(self) -> None:
-        """Begin a list; one that was under way is abandoned."""
+        """Begin a list, and abandon the one in progress."""
         self.abandon()
         self._listing = True
 
     def list(self, uids: Sequence[str | None], revisions: Sequence[str | None]) -> None:
-        """Take a page: uids and revisions as the apiserver writes them."""
+        """Add a page: uids and revisions as the apiserver writes them."""
         listed = [(hash(uid), parse_revision(text) or 0) for uid, text in zip(uids, revisions, strict=True) if uid]
         columns = np.array(listed, np.int64).reshape(-1, 2)
         self._listed_keys.append(columns[:, 0].copy())
         self._listed_revisions.append(columns[:, 1].copy())
 
     def abandon(self) -> None:
-        """Forget the list under way, if there is one. The events that were held apply to what was known before."""
+        """Drop the list in progress, if any, and apply the held events to the objects known before."""
         if self.synced:
             self._changes.update(zip(self._held_keys, self._held_states, strict=True))
             self._merge()
         self._drop_list()
 
-    def finish(self, revision: int, told: int) -> Unseen | None:
-        """End the list, which is of `revision`, and return what no event told although events up to `told` have come.
+    def finish(self, revision: int, delivered: int) -> Unseen | None:
+        """End a list of `revision` and return what a gap hid: changes that no event up to `delivered` brought.
 
-        None: nothing can be said, because this is the first list, or too many events were held. What is newer than
-        `told` is still to come and never counts; nor does a missing object where the list is newer: its end may be too.
+        Returns None if this cannot be known: on the first list, or when too many events were held. Changes newer than
+        `delivered` are still to come and never count. An object that is missing in a list newer than `delivered` does
+        not count either: its DELETED event may still come.
         """
         if self._overflown:
             self._drop_list()
@@ -133,7 +134,7 @@ class Inventory:
         if self.synced:
             self._changes.update((key, state) for key, at, state in held if at <= revision)
             self._merge()
-            unseen = self._compare(keys, revisions, told, sweep=revision <= told)
+            unseen = self._compare(keys, revisions, delivered, sweep=revision <= delivered)
         self._keys, self._revisions = keys, revisions
         self._changes = {key: state for key, at, state in held if at > revision}
         self._merge()
@@ -141,9 +142,9 @@ class Inventory:
         self._drop_list()
         return unseen
 
-    def _compare(self, keys: IntArray, revisions: IntArray, told: int, *, sweep: bool) -> Unseen:
+    def _compare(self, keys: IntArray, revisions: IntArray, delivered: int, *, sweep: bool) -> Unseen:
         places, known = _find(self._keys, keys)
-        due = revisions <= told
+        due = revisions <= delivered
         created = np.count_nonzero(due & ~known)
         changed = np.count_nonzero(due[known] & (self._revisions[places[known]] != revisions[known]))
         deleted = len(self._keys) - np.count_nonzero(known) if sweep else 0
@@ -155,18 +156,18 @@ class Inventory:
         keys, places = np.unique(keys, return_index=True)
         return keys, revisions[places]
 
-    # What it is made of
+    # Storage
 
-    def _gathered(self) -> tuple[IntArray, IntArray]:
-        """The keys and revisions of the changes."""
+    def _change_columns(self) -> tuple[IntArray, IntArray]:
+        """Return the keys and revisions of the collected changes."""
         count = len(self._changes)
         return np.fromiter(self._changes.keys(), np.int64, count), np.fromiter(self._changes.values(), np.int64, count)
 
     def _merge(self) -> None:
-        """Move the changes into the arrays: overwrite what is known, take out what is gone, put in what is new."""
+        """Move the changes into the arrays: update known objects, remove deleted ones, insert new ones."""
         if not self._changes:
             return
-        keys, states = self._gathered()
+        keys, states = self._change_columns()
         self._changes = {}
         places, known = _find(self._keys, keys)
         self._revisions[places[known]] = states[known]
@@ -197,7 +198,7 @@ def _integers() -> IntArray:
 
 
 def _find(sorted_keys: IntArray, keys: IntArray) -> tuple[IntArray, np.ndarray[tuple[int, ...], np.dtype[np.bool_]]]:
-    """Where `keys` are, or would be, and whether they are there."""
+    """Return the place of each key, or where it would be inserted, and whether it is present."""
     places = np.searchsorted(sorted_keys, keys)
     known = np.zeros(len(keys), np.bool_)
     within = places < len(sorted_keys)

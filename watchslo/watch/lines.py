@@ -1,10 +1,10 @@
-"""Whole lines out of a stream of chunks, in linear time however long a line is and however it is cut."""
+"""Split a stream of chunks into whole lines, in linear time for any length of lines and chunks."""
 
-DEFAULT_LIMIT_BYTES = 64 * 2**20  # etcd takes objects of 1.5 MiB by default; beyond this no peer is in its right mind
+DEFAULT_LIMIT_BYTES = 64 * 2**20  # etcd accepts objects of 1.5 MiB by default; a longer line is a fault of the peer
 
 
 class LineTooLong(Exception):  # noqa: N818 (named after what the peer did)
-    """A line has outgrown the limit: the stream is of no more use."""
+    """A line is longer than the limit: the rest of the stream cannot be used."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"a line is longer than {limit} bytes")
@@ -12,10 +12,10 @@ class LineTooLong(Exception):  # noqa: N818 (named after what the peer did)
 
 
 class LineSplitter:
-    """Holds the line that is still arriving, `limit` bytes of it at most.
+    """Joins chunks into whole lines, and keeps at most `limit` bytes of an unfinished line.
 
-    The lines that a chunk completes leave as one block, newlines included: the decoder wants them like that, and a
-    chunk of whole lines passes untouched. Each byte is looked at once, and copied at most twice.
+    The lines that a chunk completes are returned as one block with their newlines, as the decoder needs them. A chunk
+    of whole lines is returned without a copy. Each byte is searched once and copied at most twice.
     """
 
     def __init__(self, limit: int = DEFAULT_LIMIT_BYTES) -> None:
@@ -24,14 +24,14 @@ class LineSplitter:
 
     @property
     def partial(self) -> bool:
-        """Whether a line has begun and not ended: a stream that stops here was cut."""
+        """Return True if a line is unfinished: a stream that ends here was cut."""
         return bool(self._partial)
 
     def feed(self, chunk: bytes) -> bytes:
-        """Return the lines that `chunk` completes, as one block, maybe empty.
+        """Return the lines that `chunk` completes, as one block, which may be empty.
 
         Raises:
-            LineTooLong: the unfinished line is longer than the limit. It is let go; give up its stream.
+            LineTooLong: the unfinished line is longer than the limit. It is dropped; close the stream.
         """
         end = chunk.rfind(b"\n") + 1
         if end == len(chunk) and not self._partial:

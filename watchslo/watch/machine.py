@@ -1,20 +1,49 @@
-"""The list+watch protocol of one stream, without I/O: what happened goes in, what to do comes out.
+"""The list and watch protocol of one watch, without I/O: inputs and a time go in, outputs come out.
 
-States are named after what is under way, `TRANSITIONS` is the protocol. Three rules hold whatever the server does: the
-revision never goes back, a revision that expired is not asked for again, and no failure is answered without a wait.
+Theory of operation
+===================
 
-A list that goes on while the watch is already asked for is *beside* it: the pages that follow the first one of
-`parallel`, and what the inventory lists anew. It has no state, because nothing that becomes of it touches the watch.
+A client of the Kubernetes API follows a resource in two steps. It lists, which gives a revision (`resourceVersion`),
+and it watches from that revision, which gives every later change in order. A watch ends often: by its own timeout, when
+an apiserver restarts, when a connection breaks. The client then watches again from the newest revision that it has
+seen. An apiserver keeps a limited headroom of past changes: if the revision is older, it answers 410 (Expired), and the
+client must list again. All changes in between are a gap.
+
+The machine is this protocol and nothing else. A driver sends its requests and feeds back what happens:
+
+    driver: receive(Begin(), now)                   machine: [Start(op=1, ListRequest)]
+    driver: receive(Listed(op=1, revision=7), now)  machine: [Note(ListDone), Start(op=2, WatchRequest(revision=7))]
+    driver: receive(Opened(op=2), now)              machine: [Note(WatchOpened)]
+    driver: receive(Received(op=2, frames), now)    machine: [Emit(batch)]
+    driver: receive(Closed(op=2, failure), now)     machine: [Note(WatchClosed), WakeAt(time)]
+    driver: receive(Woken(), now)                   machine: [Start(op=3, WatchRequest(revision=9))]
+
+`transitions.TRANSITIONS` lists the states and where each trigger leads. Entering a state sends its request or sets its
+alarm (`_go`). `failure.py` decides what a failure means; the machine only follows its `Action`: resume the watch, start
+over with a list, wait, or stop.
+
+Three rules hold whatever the server does:
+
+1. The revision never goes back. A list that is older than what the watch has seen is refused (`TimeTravel`).
+2. A revision that expired is never requested again.
+3. No failure is answered by a request without a wait, except when a watch that was healthy ends.
+
+At most one list and one watch are in flight. A list can run in parallel to the watch: the later pages of the strategy
+`parallel`, and the list that the inventory needs after a gap. Such a list has no state, because its outcome never
+changes the watch. A streamed list is a watch that first sends all objects: while it lists, the list's request is the
+watch's request.
+
+An answer to a request that is no longer in flight is ignored; every request has its own number (`op`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 from watchslo.watch.backoff import Backoff
-from watchslo.watch.decode import Added, Bookmark, Error, Frame, Frames, parse_revision
+from watchslo.watch.decode import Bookmark, Error, Frame, Frames, parse_revision
 from watchslo.watch.failure import Action, CloseClass, Failure, Phase, Reason, because, classify_stream_error
 from watchslo.watch.inventory import Inventory
+from watchslo.watch.listing import ListPlanner, ListProgress
 from watchslo.watch.messages import (
     Batch,
     Begin,
@@ -33,10 +62,10 @@ from watchslo.watch.messages import (
     Input,
     ListDone,
     Listed,
+    ListedObjects,
     ListFailed,
     ListRequest,
     Note,
-    Objects,
     Opened,
     OutOfOrder,
     Output,
@@ -55,155 +84,41 @@ from watchslo.watch.messages import (
     Woken,
 )
 from watchslo.watch.strategy import Strategy, StreamedLists
+from watchslo.watch.streamed_list import position_of_end, separate
+from watchslo.watch.transitions import TRANSITIONS, State, Trigger
 
-SHORTEST_WATCH_SECONDS = 300  # client-go: each watch ends at random after five to ten minutes,
-LONGEST_WATCH_SECONDS = 600  # so that not all clients come back at once
+SHORTEST_WATCH_SECONDS = 300  # client-go ends each watch at random after five to ten minutes,
+LONGEST_WATCH_SECONDS = 600  # so that not all clients reconnect at once
 DEADLINE_SLACK_SECONDS = 1.0  # a watch that closes this close to its timeout has run its full time
 HEALTHY_SECONDS = 10.0  # a watch that lived for this long is resumed at once, and proves its revision good
 ERRORS_AT_ONE_REVISION = 5  # after so many, the revision itself is the likeliest cause
-SHORTEST_GAP_SECONDS = 1.0  # between a request and the one that replaces it on our own account
-SHORTEST_RELIST_SECONDS = 1.0  # an apiserver that restarts makes everybody's revision expire at once: a relist waits
-LONGEST_RELIST_SECONDS = 10.0  # at random in between, and no longer, because the wait lengthens the gap
-RELIST_INTERVAL_SECONDS = 10.0  # from the beginning of a list to that of the next: lists are what hurts an apiserver
-
-
-class State(StrEnum):
-    """What is under way. A stream is up while it is `watching`."""
-
-    NEW = "new"
-    LISTING = "listing"
-    RELISTING = "relisting"
-    OPENING = "opening"
-    WATCHING = "watching"
-    REOPENING = "reopening"
-    AWAY = "away"
-    HALTED = "halted"
-
-
-class Trigger(StrEnum):
-    """What moves the machine from one state to the next."""
-
-    BEGIN = "begin"
-    PAGE = "page"
-    LISTED = "listed"
-    STREAMED = "streamed"
-    OPENED = "opened"
-    RETRY = "retry"
-    START_OVER = "start over"
-    WAIT = "wait"
-    WOKEN = "woken"
-    RESUME = "resume"
-    HALT = "halt"
-
-
-CONTRACTS: Mapping[State, str] = {
-    State.NEW: "Nothing is known and nothing asked.",
-    State.LISTING: "A list, or its next page, is asked for or being streamed: it will tell a revision.",
-    State.RELISTING: "No revision is of use. The list is asked for when the wait is over.",
-    State.OPENING: "A revision is known. A watch from it is asked for.",
-    State.WATCHING: "The watch is open: what arrives is live.",
-    State.REOPENING: "A revision is known. The watch is asked for when the wait is over.",
-    State.AWAY: "The resource cannot be listed or watched now. That is asked for again when the wait is over.",
-    State.HALTED: "We were told to rest.",
-}
-
-TRANSITIONS: Mapping[State, Mapping[Trigger, State]] = {
-    State.NEW: {
-        Trigger.BEGIN: State.LISTING,
-        Trigger.HALT: State.HALTED,
-    },
-    State.LISTING: {
-        Trigger.PAGE: State.LISTING,
-        Trigger.LISTED: State.OPENING,
-        Trigger.STREAMED: State.WATCHING,
-        Trigger.RETRY: State.RELISTING,
-        Trigger.START_OVER: State.RELISTING,
-        Trigger.WAIT: State.AWAY,
-        Trigger.HALT: State.HALTED,
-    },
-    State.RELISTING: {
-        Trigger.WOKEN: State.LISTING,
-        Trigger.START_OVER: State.RELISTING,
-        Trigger.HALT: State.HALTED,
-    },
-    State.OPENING: {
-        Trigger.OPENED: State.WATCHING,
-        Trigger.RETRY: State.REOPENING,
-        Trigger.START_OVER: State.RELISTING,
-        Trigger.WAIT: State.AWAY,
-        Trigger.HALT: State.HALTED,
-    },
-    State.WATCHING: {
-        Trigger.RETRY: State.REOPENING,
-        Trigger.START_OVER: State.RELISTING,
-        Trigger.WAIT: State.AWAY,
-        Trigger.HALT: State.HALTED,
-    },
-    State.REOPENING: {
-        Trigger.WOKEN: State.OPENING,
-        Trigger.START_OVER: State.RELISTING,
-        Trigger.HALT: State.HALTED,
-    },
-    State.AWAY: {
-        Trigger.WOKEN: State.LISTING,
-        Trigger.RESUME: State.OPENING,
-        Trigger.START_OVER: State.RELISTING,
-        Trigger.HALT: State.HALTED,
-    },
-    State.HALTED: {
-        Trigger.BEGIN: State.LISTING,
-        Trigger.HALT: State.HALTED,
-    },
-}
-
-
-def transitions_markdown() -> str:
-    """Render the protocol as a Markdown table: a line for each state."""
-    lines = ["| state | contract | goes to |", "|---|---|---|"]
-    for state, contract in CONTRACTS.items():
-        arrows = "; ".join(f"{trigger} → `{target}`" for trigger, target in TRANSITIONS[state].items())
-        lines.append(f"| `{state}` | {contract} | {arrows} |")
-    return "\n".join(lines) + "\n"
+SHORTEST_GAP_SECONDS = 1.0  # between a request and the one that replaces it for a reason of our own
 
 
 @dataclass(slots=True)
-class _List:
-    """What is there of a list: asked for as `op`, or due at `wake` if it is beside a watch.
+class _WatchAttempt:
+    """One request for a watch and what it has brought so far; the next request replaces it.
 
-    Its revision is that of the first page: all pages are of one moment, until the apiserver lets an expired token go on
-    from what there is by now (`moved`). What tells of all objects and is older than `newest` comes from the past.
+    `newest_event` is the revision of its newest event. `heard` says that it brought an event or a bookmark, `garbled`
+    that it brought lines that were neither.
     """
 
-    way: Strategy
-    op: int | None = None
-    wake: float | None = None
-    began: float = 0.0
-    newest: int = -1
-    revision: int = 0
-    continue_token: str | None = None
-    moved: bool = False
-    items: int = 0
-    size: int = 0
-    pages: int = 0
-    errors: int = 0
-    live_from: int | None = None  # of a streamed list: its first live event; all that is newer is live too
+    op: int
+    request: WatchRequest
+    requested: float
+    opened: float | None = None
+    newest_event: int | None = None
+    heard: bool = False
+    garbled: bool = False
 
-    def add(self, page: Listed, revision: int) -> None:
-        if self.pages == 0 or self.moved:
-            self.revision = self.newest = revision
-        self.continue_token = page.continue_token
-        self.items += page.items
-        self.size += page.size
-        self.pages += 1
-
-    @property
-    def complete(self) -> bool:
-        return not (self.way.paged and self.continue_token)
+    def lived(self, now: float) -> float | None:
+        """Return the seconds since the watch opened, or None if it never did."""
+        return None if self.opened is None else now - self.opened
 
 
 @dataclass(slots=True)
 class _Doubts:
-    """What speaks against asking for a revision: it expired, brought errors in a row, or clean ends without a word."""
+    """What speaks against requesting a revision: it expired, or brought errors or empty closes in a row."""
 
     expired: int | None = None
     errors: int = 0
@@ -211,12 +126,47 @@ class _Doubts:
     empty_at: int | None = None
 
 
-class Machine:
-    """One stream. `random` returns numbers from [0, 1); `page_size` counts objects.
+@dataclass(slots=True)
+class _Blind:
+    """Since when changes may have been missed: the last revision that is known, if any, and the time."""
 
-    `streaming` is shared by all streams of one apiserver; `inventory`, where one is kept, is this stream's own. Readers
-    may look at `state`, at `revision`, the newest that is known, at `failure`, the last thing that went wrong with the
-    way to the watch, and at the inventory. At most one list and one watch are out at any time.
+    after: int | None = None
+    since: float = 0.0
+
+
+@dataclass(slots=True)
+class _Outbox:
+    """The outputs of the current input, the number of the last request, and when it was sent."""
+
+    outputs: list[Output] = field(default_factory=list)
+    op: int = 0
+    requested: float = float("-inf")
+
+    def request(self, request: ListRequest | WatchRequest, now: float) -> int:
+        """Send a request, and return its number."""
+        self.op += 1
+        self.requested = now
+        self.outputs.append(Start(self.op, request))
+        return self.op
+
+    def put(self, output: Output) -> None:
+        self.outputs.append(output)
+
+    def note(self, fact: Fact) -> None:
+        self.outputs.append(Note(fact))
+
+    def take(self) -> list[Output]:
+        """Return the outputs in their order, and begin a new list."""
+        outputs, self.outputs = self.outputs, []
+        return outputs
+
+
+class Machine:
+    """The protocol of one watch. `random` returns numbers from [0, 1); `page_size` counts objects.
+
+    `streaming` is shared by all watches of one apiserver; `inventory`, if one is kept, belongs to this watch. Readers
+    may look at `state`, at `revision` (the newest that is known), at `failure` (the last thing that kept the watch from
+    opening or closed it) and at the inventory.
     """
 
     def __init__(
@@ -233,68 +183,52 @@ class Machine:
         self.state = State.NEW
         self.revision: int | None = None
         self.failure: Failure | None = None
-        self._streaming = streaming or StreamedLists()
-        self._page_size = page_size
         self._random = random
-        self._outputs: list[Output] = []
-        self._ops = 0
-        self._asked = float("-inf")  # the last request
+        self._out = _Outbox()
         self._wake: float | None = None  # when to leave a state that waits
         self._backoff = Backoff(random)
-        # the watch
-        self._op: int | None = None
-        self._watch = WatchRequest(revision=0, timeout=0)
-        self._watch_asked = 0.0
-        self._opened: float | None = None
-        self._told: int | None = None  # the revision of the last event that the watch brought
-        self._heard = False  # whether it brought any, or a bookmark
-        self._noise = False  # whether it brought anything else
+        self._watch: _WatchAttempt | None = None
         self._doubts = _Doubts()
-        # the list
-        self._list: _List | None = None
-        self._list_backoff = Backoff(random)  # of those beside the watch, and of those after a watch that expired
-        self._listed_at = float("-inf")  # the beginning of the last one
-        self._throttled = self._instead = False  # until a list has succeeded
-        self._relisting: RelistReason | None = None  # what it is needed for
-        self._restocking = False  # whether the inventory needs one beside the watch
-        self._blind_after: int | None = None  # the revision, and the time, since when nobody told
-        self._blind_from = 0.0
+        self._list: ListProgress | None = None
+        self._planner = ListPlanner(strategy, page_size, streaming or StreamedLists(), random)
+        self._blind = _Blind()
 
     @property
     def lists(self) -> bool:
-        """Whether a list is under way or due, be it beside the watch."""
+        """Return True if a list is in progress or due, also one in parallel to the watch."""
         return self._list is not None
 
     def inherit(self, revision: int, now: float) -> None:
-        """Take over, before the beginning, from a machine that had come to `revision` and ended at `now`."""
-        self.revision, self._blind_from = revision, now
+        """Continue, before `Begin`, from another machine that had reached `revision` and ended at `now`."""
+        self.revision = revision
+        self._blind.since = now
 
     def receive(self, happened: Input, now: float) -> list[Output]:
-        """Take what happened at `now` and return what to do, in order.
+        """Take one input of time `now` and return what to do, in order.
 
-        An answer to a request that is not out is ignored, and so is one that its request cannot have.
+        Answers to requests that are not in flight, and answers of the wrong kind, are ignored.
         """
         match happened:
-            case Received():  # most often by far: a pattern that looks into it would cost more than all the rest
-                if happened.op == self._op and self._opened is not None:
-                    take = self._take if self.state is State.WATCHING else self._take_listed
-                    take(happened, now)
+            case Received():  # by far the most frequent: a pattern with fields would cost more than all the rest
+                watch = self._watch
+                if watch is not None and happened.op == watch.op and watch.opened is not None:
+                    take = self._take if self.state is State.WATCHING else self._take_streamed
+                    take(watch, happened, now)
             case Listed(op):
                 if self._list is not None and op == self._list.op:
                     self._add_page(self._list, happened, now)
             case Opened(op):
-                if op == self._op and self._opened is None:
-                    self._open(now)
+                if self._watch is not None and op == self._watch.op and self._watch.opened is None:
+                    self._open(self._watch, now)
             case Closed(op, failure):
                 self._close(op, failure, now)
             case Woken():
                 self._wake_up(now)
             case _:
                 self._obey(happened, now)
-        outputs, self._outputs = self._outputs, []
-        return outputs
+        return self._out.take()
 
-    # What we are told
+    # Commands
 
     def _obey(self, command: Begin | Halt | Reopen | Reset, now: float) -> None:
         match command:
@@ -321,86 +255,84 @@ class Machine:
 
     def _reset(self, now: float) -> None:
         self.revision = None
-        self._doubts.expired = self._blind_after = None
+        self._doubts.expired = self._blind.after = None
         if Trigger.START_OVER in TRANSITIONS[self.state]:
             self._cancel(because(Reason.DOMAIN_RESET), now)
             self._need_list(RelistReason.DOMAIN_RESET)
-            self._go(Trigger.START_OVER, now, max(self._pause(now), self._relist_wait(now)))
+            self._go(Trigger.START_OVER, now, max(self._pause(now), self._planner.wait(now)))
 
-    # What the apiserver answers to a list
+    # Answers to a list
 
-    def _add_page(self, pages: _List, page: Listed, now: float) -> None:
+    def _add_page(self, pages: ListProgress, page: Listed, now: float) -> None:
         pages.op = None
         if page.revision is None:
             self._fail_list(pages, because(Reason.UNPARSABLE), now)
         elif page.revision < pages.newest:
-            self._note(TimeTravel(pages.newest - page.revision))
+            self._out.note(TimeTravel(pages.newest - page.revision))
             self._fail_list(pages, because(Reason.TIME_TRAVEL), now)
         elif page.revision == self._doubts.expired and self.state is State.LISTING:
-            # No time travel: nothing was written since. The next write will tell a revision to watch from.
+            # Not time travel: nothing was written since. The next write gives a revision to watch from.
             self._fail_list(pages, because(Reason.EXPIRED), now)
         else:
             pages.add(page, page.revision)
             self._list_objects(page.objects)
-            self._go_on(pages, now)
+            self._continue_list(pages, now)
 
-    def _go_on(self, pages: _List, now: float) -> None:
-        """Ask for what follows a page: the next one, and the watch as soon as the strategy has its revision."""
+    def _continue_list(self, pages: ListProgress, now: float) -> None:
+        """Request what follows a page: the next one, and the watch as soon as the strategy has its revision."""
         if pages.complete:
             self._finish_list(pages, pages.revision, Trigger.LISTED, now)
         elif self.state is not State.LISTING:
-            self._ask_page(pages, now)
-        elif pages.way.parallel:
+            self._request_page(pages, now)
+        elif pages.strategy.parallel:
             self._adopt(pages.revision, pages.revision, now)
             self._go(Trigger.LISTED, now)
-            self._ask_page(pages, now)
+            self._request_page(pages, now)
         else:
             self._go(Trigger.PAGE, now)
 
-    def _finish_list(self, done: _List, until: int, trigger: Trigger, now: float) -> None:
-        """Have all that there was at `until`. Where the watch has waited for it, it can begin."""
+    def _finish_list(self, done: ListProgress, until: int, trigger: Trigger, now: float) -> None:
+        """Complete a list of everything that existed at `until`, and begin the watch if that has waited for it."""
         self._list = None
-        self._throttled = self._instead = self._restocking = False
+        self._planner.succeeded()
         took = now - done.began
-        self._note(ListDone(done.way.name, done.revision, done.items, done.size, done.pages, took))
+        self._out.note(ListDone(done.strategy.name, done.revision, done.items, done.size, done.pages, took))
         if self.state is State.LISTING:
             self._adopt(done.revision, until, now)
             self._go(trigger, now)
         if self.inventory is not None:
-            self._take_stock(self.inventory, until, now)
+            self._reconcile(self.inventory, until, now)
 
     def _adopt(self, revision: int, until: int, now: float) -> None:
-        """Watch from this revision. What came up to `until`, and was not told, is a gap."""
-        if self._blind_after is not None and until > self._blind_after:
-            self._note(Gap(self._blind_after, until, now - self._blind_from))
+        """Watch from this revision. Changes up to `until` that were not delivered are a gap."""
+        if self._blind.after is not None and until > self._blind.after:
+            self._out.note(Gap(self._blind.after, until, now - self._blind.since))
         self.revision = revision
-        self._blind_from = now
-        self._relisting = None
+        self._blind.since = now
+        self._planner.reason = None
         self._doubts.errors = 0
 
-    def _take_stock(self, inventory: Inventory, until: int, now: float) -> None:
-        """Let the inventory say what no event told; where too much happened meanwhile, it needs another list."""
+    def _reconcile(self, inventory: Inventory, until: int, now: float) -> None:
+        """Count what a gap hid. If the inventory could not hold all events during the list, it needs another list."""
         assert self.revision is not None
-        unseen = inventory.finish(until, told=self.revision)
+        unseen = inventory.finish(until, delivered=self.revision)
         if unseen is not None:
-            self._note(unseen)
+            self._out.note(unseen)
         if not inventory.synced:
-            self._list_beside(now)
+            self._list_in_parallel(now)
 
-    # What a watch brings
+    # Events of a watch
 
-    def _open(self, now: float) -> None:
-        self._note(WatchOpened(now - self._watch_asked))
-        self._opened = now
-        self._told = None
-        self._heard = self._noise = False
+    def _open(self, watch: _WatchAttempt, now: float) -> None:
+        self._out.note(WatchOpened(now - watch.requested))
+        watch.opened = now
         if self.state is State.OPENING:
             self._go(Trigger.OPENED, now)
 
-    def _take(self, chunk: Received, now: float) -> None:
-        """Pass on what is live and in order. This loop runs for every event there is.
+    def _take(self, watch: _WatchAttempt, chunk: Received, now: float) -> None:
+        """Emit the events that are live and in order. This loop runs for every event.
 
-        Several events may be of one revision: what etcd deletes with one lease, as `events` that have expired.
+        Several events may have one revision: what etcd deletes with one lease, such as expired `events`.
         """
         frames = chunk.frames
         newest = self.revision
@@ -418,8 +350,10 @@ class Machine:
                 unparsable += 1
             elif isinstance(event, Bookmark) and revision >= newest:
                 newest = revision
-                self._note(BookmarkSeen(revision))
-            elif revision > newest or revision == newest == (batch.revisions[-1] if batch.revisions else self._told):
+                self._out.note(BookmarkSeen(revision))
+            elif revision > newest or revision == newest == (
+                batch.revisions[-1] if batch.revisions else watch.newest_event
+            ):
                 newest = revision
                 batch.revisions.append(revision)
                 batch.types.append(event.type)
@@ -427,181 +361,155 @@ class Machine:
             else:
                 late += 1
         self.revision = newest
-        self._heard = self._heard or bool(frames.events)
-        self._noise = self._noise or bool(frames.garbage)
+        watch.heard = watch.heard or bool(frames.events)
+        watch.garbled = watch.garbled or bool(frames.garbage)
         if batch.revisions:
-            self._told = batch.revisions[-1]
-            self._outputs.append(Emit(batch))
-            if self.inventory is not None:
-                _keep(self.inventory, batch, frames.events)
+            watch.newest_event = batch.revisions[-1]
+            self._emit(batch, frames.events)
         self._note_flaws(late, unparsable, frames.garbage)
         if error is not None:
-            self._break_off(classify_stream_error(error), now)
+            self._break_off(watch, classify_stream_error(error), now)
 
-    def _take_listed(self, chunk: Received, now: float) -> None:
-        """Take a chunk of a streamed list, up to what ends it; what follows the bookmark that does is live."""
+    def _take_streamed(self, watch: _WatchAttempt, chunk: Received, now: float) -> None:
+        """Take a chunk of a streamed list. Events after the bookmark that ends the list are live."""
         listed, events, garbage = self._list, chunk.frames.events, chunk.frames.garbage
         assert listed is not None
-        self._heard = self._heard or bool(events)
-        self._noise = self._noise or bool(garbage)
+        watch.heard = watch.heard or bool(events)
+        watch.garbled = watch.garbled or bool(garbage)
         listed.size += chunk.size
-        place = next((place for place, event in enumerate(events) if _ends_list(event)), len(events))
-        self._tell_apart(listed, Received(chunk.op, Frames(events[:place], garbage), chunk.received))
-        match events[place:]:
+        end = position_of_end(events)
+        self._take_listed(watch, listed, Received(chunk.op, Frames(events[:end], garbage), chunk.received))
+        match events[end:]:
             case [Error(object=status), *_]:
-                self._break_off(classify_stream_error(status), now)
-            case [Bookmark() as end, *live]:
-                self._end_stream(listed, parse_revision(end.object.metadata.resource_version), now)
+                self._break_off(watch, classify_stream_error(status), now)
+            case [Bookmark() as bookmark, *live]:
+                self._end_streamed(watch, listed, parse_revision(bookmark.object.metadata.resource_version), now)
                 if self.state is State.WATCHING:
-                    self._take(Received(chunk.op, Frames(live), chunk.received), now)
+                    self._take(watch, Received(chunk.op, Frames(live), chunk.received), now)
 
-    def _tell_apart(self, listed: _List, chunk: Received) -> None:
-        """Tell the objects that were there, which are no changes, from what happens while they are sent.
+    def _take_listed(self, watch: _WatchAttempt, listed: ListProgress, chunk: Received) -> None:
+        part = separate(listed, chunk.frames.events, chunk.received, watch.newest_event)
+        if part.uids:
+            self._out.note(InitialEvents(len(part.uids)))
+            self._list_objects(part.objects)
+        if part.batch.revisions:
+            self.revision = watch.newest_event = listed.newest
+            self._emit(part.batch, chunk.frames.events)
+        self._note_flaws(part.late, part.unparsable, chunk.frames.garbage)
 
-        They come as ADDED, and all are older than the first change: an ADDED that is newer than a change is one, too.
-        """
-        late = unparsable = 0
-        uids: list[str | None] = []
-        revisions: list[str | None] = []
-        batch = Batch(chunk.received, [], [], [])
-        for event in chunk.frames.events:
-            assert not isinstance(event, Error)
-            metadata = event.object.metadata
-            revision = parse_revision(metadata.resource_version)
-            if revision is None:
-                unparsable += 1
-            elif isinstance(event, Bookmark):
-                continue  # progress: a list that is not whole cannot be resumed
-            elif isinstance(event, Added) and (listed.live_from is None or revision <= listed.newest):
-                uids.append(metadata.uid)
-                revisions.append(metadata.resource_version)
-                listed.newest = max(listed.newest, revision)
-            elif revision > listed.newest or revision == self._told:
-                listed.newest = self._told = revision
-                listed.live_from = listed.live_from or revision
-                batch.revisions.append(revision)
-                batch.types.append(event.type)
-                batch.created.append(metadata.creation_timestamp)
-            else:
-                late += 1
-        if uids:
-            listed.items += len(uids)
-            self._note(InitialEvents(len(uids)))
-            self._list_objects(Objects(uids, revisions))
-        if batch.revisions:
-            self.revision = listed.newest
-            self._outputs.append(Emit(batch))
-            if self.inventory is not None:
-                _keep(self.inventory, batch, chunk.frames.events)
-        self._note_flaws(late, unparsable, chunk.frames.garbage)
-
-    def _list_objects(self, objects: Objects | None) -> None:
-        if self.inventory is not None and objects is not None:
-            self.inventory.list(objects.uids, objects.revisions)
-
-    def _end_stream(self, listed: _List, revision: int | None, now: float) -> None:
+    def _end_streamed(self, watch: _WatchAttempt, listed: ListProgress, revision: int | None, now: float) -> None:
         if revision is None:
-            self._break_off(because(Reason.UNPARSABLE), now)
+            self._break_off(watch, because(Reason.UNPARSABLE), now)
         elif revision < listed.newest:
-            self._note(TimeTravel(listed.newest - revision))
-            self._break_off(because(Reason.TIME_TRAVEL), now)
+            self._out.note(TimeTravel(listed.newest - revision))
+            self._break_off(watch, because(Reason.TIME_TRAVEL), now)
         elif revision == self._doubts.expired:
-            self._break_off(because(Reason.EXPIRED), now)
+            self._break_off(watch, because(Reason.EXPIRED), now)
         else:
             listed.revision, listed.pages = revision, 1
-            self._watch = replace(self._watch, revision=revision)
+            watch.request = replace(watch.request, revision=revision)
             until = revision if listed.live_from is None else listed.live_from - 1
             self._finish_list(listed, until, Trigger.STREAMED, now)
 
+    def _emit(self, batch: Batch, events: Sequence[Frame]) -> None:
+        self._out.put(Emit(batch))
+        if self.inventory is not None:
+            _apply(self.inventory, batch, events)
+
+    def _list_objects(self, objects: ListedObjects | None) -> None:
+        if self.inventory is not None and objects is not None:
+            self.inventory.list(objects.uids, objects.revisions)
+
     def _note_flaws(self, late: int, unparsable: int, garbage: int) -> None:
         if late:
-            self._note(OutOfOrder(late))
+            self._out.note(OutOfOrder(late))
         if unparsable:
-            self._note(Unparsable(unparsable))
+            self._out.note(Unparsable(unparsable))
         if garbage:
-            self._note(Garbage(garbage))
+            self._out.note(Garbage(garbage))
 
-    # How requests end: each with its answer, or for one reason
+    # How requests end
 
     def _close(self, op: int, failure: Failure, now: float) -> None:
-        if self._list is not None and op == self._out(self._list):
+        if self._list is not None and op == self._op_of(self._list):
             self._fail_list(self._list, self._end_of_list(failure, now), now)
-        elif op == self._op:
-            self._fail_watch(failure, now)
+        elif self._watch is not None and op == self._watch.op:
+            self._fail_watch(self._watch, failure, now)
 
-    def _out(self, listed: _List) -> int | None:
-        """What a list is out as: a request of its own, or the watch that streams it."""
-        return self._op if self.state is State.LISTING and listed.op is None else listed.op
+    def _op_of(self, listed: ListProgress) -> int | None:
+        """Return the request of a list: one of its own, or the watch that streams it."""
+        is_streamed = self.state is State.LISTING and listed.op is None
+        return self._watch.op if is_streamed and self._watch is not None else listed.op
 
-    def _break_off(self, failure: Failure, now: float) -> None:
-        """Drop a watch that is of no use any more, though it may still be open."""
-        assert self._op is not None
-        self._outputs.append(Cancel(self._op))
-        self._close(self._op, failure, now)
+    def _break_off(self, watch: _WatchAttempt, failure: Failure, now: float) -> None:
+        """End a watch that is useless now, although it may still be open."""
+        self._out.put(Cancel(watch.op))
+        self._close(watch.op, failure, now)
 
     def _end_of_list(self, failure: Failure, now: float) -> Failure:
-        """Tell why a list ended without its answer; that a streamed one ended cleanly is not all there is to know."""
+        """Return why a list ended without its answer; for a streamed list, a clean end needs an explanation."""
         if failure.reason is Reason.EXPIRED:
-            self._note(Expired(Phase.LIST))
-        lived = self._lived(now)
-        if failure.reason is not Reason.FORCED or self.state is not State.LISTING or lived is None:
+            self._out.note(Expired(Phase.LIST))
+        watch = self._watch
+        lived = watch.lived(now) if watch is not None else None
+        if watch is None or failure.reason is not Reason.FORCED or self.state is not State.LISTING or lived is None:
             return failure
-        if lived >= self._watch.timeout - DEADLINE_SLACK_SECONDS:
-            return because(Reason.NO_STREAMED_LISTS)  # it took no notice, and was an ordinary watch
-        return because(Reason.GARBAGE) if self._noise and not self._heard else failure
+        if lived >= watch.request.timeout - DEADLINE_SLACK_SECONDS:
+            return because(Reason.NO_STREAMED_LISTS)  # the apiserver ignored the parameter: an ordinary watch
+        return because(Reason.GARBAGE) if watch.garbled and not watch.heard else failure
 
-    def _fail_list(self, failed: _List, failure: Failure, now: float) -> None:
-        beside = self.state is not State.LISTING
+    def _fail_list(self, failed: ListProgress, failure: Failure, now: float) -> None:
+        in_parallel = self.state is not State.LISTING
         self._end_list(failed, failure)
-        self._throttled = self._throttled or failure.reason is Reason.THROTTLED
+        self._planner.failed(failure)
         trigger = self._judge_list(failed, failure)
-        if beside:
-            wait = self._list_backoff.next(now, failure.retry_after)
+        if in_parallel:
+            wait = self._planner.backoff.next(now, failure.retry_after)
             if trigger is Trigger.RETRY:
-                self._wait_beside(failed, now + wait)
+                self._delay_list(failed, now + wait)
             else:
-                self._list_beside(now, wait)
+                self._list_in_parallel(now, wait)
             return
         self._blame(failure)
-        if failure.reason is Reason.NO_STREAMED_LISTS and failed.way.first is None:
-            self._streaming.refused(now)
-            self._note(FellBack())
+        if failure.reason is Reason.NO_STREAMED_LISTS and failed.strategy.first is None:
+            self._planner.refused_stream(now)
+            self._out.note(FellBack())
             self._go(Trigger.RETRY, now, self._pause(now))
         else:
             self._follow(trigger, failure, now, self._backoff.next(now, failure.retry_after))
 
-    def _judge_list(self, failed: _List, failure: Failure) -> Trigger:
+    def _judge_list(self, failed: ListProgress, failure: Failure) -> Trigger:
         if failure.action is Action.RESUME:
             failed.errors += 1
         if failed.continue_token and failure.continue_token and self.inventory is None:
-            # What the token leads to is of a later moment: it tells a revision, but not which objects there are.
+            # The new token leads to a later moment: good for a revision, not for the set of objects.
             failed.continue_token, failed.moved = failure.continue_token, True
             return Trigger.RETRY
         return _trigger(failure, failed.errors)
 
-    def _fail_watch(self, failure: Failure, now: float) -> None:
-        phase = Phase.OPEN if self._opened is None else Phase.STREAM
-        lived = self._lived(now)
+    def _fail_watch(self, watch: _WatchAttempt, failure: Failure, now: float) -> None:
+        phase = Phase.OPEN if watch.opened is None else Phase.STREAM
+        lived = watch.lived(now)
         healthy = _is_healthy(lived)
         if failure.reason is Reason.FORCED and lived is not None:
-            failure = because(self._clean_end(lived))
-        self._end_watch(failure, now)
+            failure = because(self._clean_end(watch, lived))
+        self._end_watch(watch, failure, now)
         trigger = self._judge_watch(failure, healthy=healthy)
         if failure.reason is Reason.EXPIRED:
-            self._note(Expired(phase))
-            self._doubts.expired = self._watch.revision
+            self._out.note(Expired(phase))
+            self._doubts.expired = watch.request.revision
         at_once = healthy and trigger is Trigger.RETRY and failure.retry_after is None
-        # What made us wait until now does not count against a revision that expired: while we wait, more is lost.
-        backoff = self._list_backoff if failure.reason is Reason.EXPIRED else self._backoff
+        # Earlier waits do not count against a revision that expired: each further wait loses more events.
+        backoff = self._planner.backoff if failure.reason is Reason.EXPIRED else self._backoff
         self._follow(trigger, failure, now, 0.0 if at_once else backoff.next(now, failure.retry_after))
 
-    def _clean_end(self, lived: float) -> Reason:
-        """Tell why a watch ended without an error: the reader of its connection cannot know."""
-        if lived >= self._watch.timeout - DEADLINE_SLACK_SECONDS:
+    def _clean_end(self, watch: _WatchAttempt, lived: float) -> Reason:
+        """Return why a watch ended without an error, which the reader of its connection cannot know."""
+        if lived >= watch.request.timeout - DEADLINE_SLACK_SECONDS:
             return Reason.DEADLINE
-        if self._heard:
+        if watch.heard:
             return Reason.FORCED
-        if self._noise:
+        if watch.garbled:
             return Reason.GARBAGE
         if lived >= HEALTHY_SECONDS:
             return Reason.FORCED
@@ -618,16 +526,16 @@ class Machine:
         return _trigger(failure, self._doubts.errors)
 
     def _follow(self, trigger: Trigger, failure: Failure, now: float, wait: float) -> None:
-        """Go on after a failure: with what was asked for, or with another list.
+        """Continue after a failure, with the same request or with another list.
 
-        A watch that has to wait keeps its revision: what happens until then may still be told.
+        A watch that has to wait keeps its revision: it may still deliver what happens until then.
         """
         if trigger is Trigger.START_OVER or (trigger is Trigger.WAIT and self.state is State.LISTING):
-            self._instead = trigger is Trigger.START_OVER and self.state is State.LISTING
+            self._planner.use_fallback(use=trigger is Trigger.START_OVER and self.state is State.LISTING)
             self._need_list(RelistReason.EXPIRED if failure.reason is Reason.EXPIRED else RelistReason.ERRORS)
-            wait = max(wait, self._relist_wait(now))
+            wait = max(wait, self._planner.wait(now))
         if trigger is Trigger.WAIT:
-            self._note(GaveUp(failure))
+            self._out.note(GaveUp(failure))
         self._go(trigger, now, wait)
 
     def _cancel(self, why: Failure, now: float) -> None:
@@ -636,40 +544,37 @@ class Machine:
         self._drop_list(why)
 
     def _cancel_watch(self, why: Failure, now: float) -> None:
-        assert self._op is not None
-        self._outputs.append(Cancel(self._op))
-        self._end_watch(why, now)
+        assert self._watch is not None
+        self._out.put(Cancel(self._watch.op))
+        self._end_watch(self._watch, why, now)
 
     def _drop_list(self, why: Failure) -> None:
         dropped, self._list = self._list, None
-        out = self._out(dropped) if dropped is not None else None
-        if dropped is not None and out is not None:
-            self._outputs.append(Cancel(out))
+        op = self._op_of(dropped) if dropped is not None else None
+        if dropped is not None and op is not None:
+            self._out.put(Cancel(op))
             self._end_list(dropped, why)
         if self.inventory is not None:
             self.inventory.abandon()
 
-    def _end_watch(self, failure: Failure, now: float) -> None:
-        lived = self._lived(now)
-        self._note(WatchClosed(failure, lived))
-        self._op = self._opened = None
-        only_expired = failure.reason is Reason.EXPIRED and not self._heard and not _is_healthy(lived)
+    def _end_watch(self, watch: _WatchAttempt, failure: Failure, now: float) -> None:
+        lived = watch.lived(now)
+        self._out.note(WatchClosed(failure, lived))
+        self._watch = None
+        only_expired = failure.reason is Reason.EXPIRED and not watch.heard and not _is_healthy(lived)
         if lived is not None and not only_expired:
-            self._blind_from = now
+            self._blind.since = now
         self._blame(failure)
 
-    def _end_list(self, ended: _List, failure: Failure) -> None:
-        self._note(ListFailed(failure))
+    def _end_list(self, ended: ListProgress, failure: Failure) -> None:
+        self._out.note(ListFailed(failure))
         ended.op = None
         if self.state is State.LISTING:
-            self._op = self._opened = None
+            self._watch = None
 
     def _blame(self, failure: Failure) -> None:
         if failure.closed is not CloseClass.DEADLINE and failure.action is not Action.STOP:
             self.failure = failure
-
-    def _lived(self, now: float) -> float | None:
-        return None if self._opened is None else now - self._opened
 
     # How states are entered
 
@@ -679,113 +584,77 @@ class Machine:
         match self.state:
             case State.LISTING:
                 assert self._list is not None
-                self._ask_page(self._list, now)
+                self._request_page(self._list, now)
             case State.OPENING:
-                self._ask_watch(self.revision, now)
+                self._request_watch(self.revision, now)
             case State.RELISTING | State.REOPENING | State.AWAY:
                 self._wake = now + wait
-                self._arm()
+                self._set_alarm()
 
     def _wake_up(self, now: float) -> None:
-        """Go on with what has waited; an alarm that goes off too early (clocks are rounded) is set again."""
+        """Continue what has waited. An alarm that rings too early, as clocks are rounded, is set again."""
         if self._wake is not None and now >= self._wake:
-            resumes = self.state is State.AWAY and self._relisting is None
+            resumes = self.state is State.AWAY and self._planner.reason is None
             self._go(Trigger.RESUME if resumes else Trigger.WOKEN, now)
         waiting = self._list
         if waiting is not None and waiting.wake is not None and now >= waiting.wake:
-            self._ask_page(waiting, now)
-        self._arm()
+            self._request_page(waiting, now)
+        self._set_alarm()
 
-    def _arm(self) -> None:
-        """Set the one alarm for whatever is due first."""
-        beside = self._list.wake if self._list is not None else None
-        times = [time for time in (self._wake, beside) if time is not None]
+    def _set_alarm(self) -> None:
+        """Set the one alarm to the earliest time that is due."""
+        in_parallel = self._list.wake if self._list is not None else None
+        times = [time for time in (self._wake, in_parallel) if time is not None]
         if times:
-            self._outputs.append(WakeAt(min(times)))
+            self._out.put(WakeAt(min(times)))
 
     def _need_list(self, reason: RelistReason) -> None:
         self._drop_list(because(Reason.SUPERSEDED))
-        self._list = _List(self.strategy)
-        self._restocking = False
-        anew = reason in (RelistReason.START, RelistReason.DOMAIN_RESET)
-        if anew and self.inventory is not None:
+        self._list = ListProgress(self.strategy)
+        self._planner.for_inventory = False
+        from_scratch = reason in (RelistReason.START, RelistReason.DOMAIN_RESET)
+        if from_scratch and self.inventory is not None:
             self.inventory.forget()
-        if self._relisting is None or reason is RelistReason.START:
-            self._relisting = reason
-            self._blind_after = None if anew else self.revision
-            self._note(Relisted(reason))
+        if self._planner.reason is None or reason is RelistReason.START:
+            self._planner.reason = reason
+            self._blind.after = None if from_scratch else self.revision
+            self._out.note(Relisted(reason))
 
-    def _list_beside(self, now: float, wait: float = 0.0) -> None:
-        """List anew beside the watch: all objects, for the inventory or as an informer would."""
+    def _list_in_parallel(self, now: float, wait: float = 0.0) -> None:
+        """List all objects again while the watch continues, for the inventory or as an informer would."""
         if self.inventory is not None:
             self.inventory.abandon()
-            if not self._restocking:
-                self._note(Relisted(RelistReason.INVENTORY))
-            self._restocking = True
-        self._list = _List(self.strategy.instead or self.strategy)
-        self._wait_beside(self._list, now + max(wait, self._relist_wait(now)))
+            if not self._planner.for_inventory:
+                self._out.note(Relisted(RelistReason.INVENTORY))
+            self._planner.for_inventory = True
+        self._list = ListProgress(self.strategy.fallback or self.strategy)
+        self._delay_list(self._list, now + max(wait, self._planner.wait(now)))
 
-    def _wait_beside(self, waiting: _List, until: float) -> None:
+    def _delay_list(self, waiting: ListProgress, until: float) -> None:
         waiting.wake = until
-        self._arm()
-
-    def _relist_wait(self, now: float) -> float:
-        """Seconds to wait so that the lists of a thousand clients, whose revision expired at once, are spread."""
-        if self._relisting is RelistReason.START:
-            return 0.0
-        spread = LONGEST_RELIST_SECONDS - SHORTEST_RELIST_SECONDS
-        return max(SHORTEST_RELIST_SECONDS + spread * self._random(), self._listed_at + RELIST_INTERVAL_SECONDS - now)
+        self._set_alarm()
 
     def _pause(self, now: float) -> float:
-        """Seconds to wait so that a change of our own does not make requests come thick and fast."""
-        return max(0.0, self._asked + SHORTEST_GAP_SECONDS - now)
+        """Return the seconds to wait so that changes of our own do not send requests in quick succession."""
+        return max(0.0, self._out.requested + SHORTEST_GAP_SECONDS - now)
 
-    # What is asked for
+    # Requests
 
-    def _ask_page(self, listed: _List, now: float) -> None:
+    def _request_page(self, listed: ListProgress, now: float) -> None:
         listed.wake = None
         if listed.pages == 0:
-            self._begin_list(listed, now)
-        if listed.way.first is None:
-            self._ask_watch(None, now)
+            self._planner.start(listed, self.revision, now, blocks_watch=self.state is State.LISTING)
+            if self.inventory is not None:
+                self.inventory.begin()
+        if listed.strategy.first is None:
+            self._request_watch(None, now)
         else:
-            listed.op = self._ask(self._next_page(listed), now)
+            listed.op = self._out.request(self._planner.request(listed), now)
 
-    def _begin_list(self, listed: _List, now: float) -> None:
-        if self.state is State.LISTING:
-            listed.way = self._choose(now)
-        listed.began = self._listed_at = now
-        listed.newest = -1 if self.revision is None else self.revision
-        listed.items = listed.size = 0
-        listed.live_from = None
-        if self.inventory is not None:
-            self.inventory.begin()
-
-    def _choose(self, now: float) -> Strategy:
-        refused = self.strategy.first is None and not self._streaming.usable(now)
-        return (self.strategy.instead if refused or self._instead else None) or self.strategy
-
-    def _next_page(self, listed: _List) -> ListRequest:
-        request = listed.way.throttled if self._throttled else listed.way.first
-        assert request is not None
-        if not listed.way.paged:
-            return request
-        return replace(request, limit=self._page_size, continue_token=listed.continue_token)
-
-    def _ask_watch(self, revision: int | None, now: float) -> None:
+    def _request_watch(self, revision: int | None, now: float) -> None:
         spread = LONGEST_WATCH_SECONDS - SHORTEST_WATCH_SECONDS
-        self._watch = WatchRequest(revision, SHORTEST_WATCH_SECONDS + int(spread * self._random()))
-        self._watch_asked = now
-        self._op = self._ask(self._watch, now)
-
-    def _ask(self, request: ListRequest | WatchRequest, now: float) -> int:
-        self._ops += 1
-        self._asked = now
-        self._outputs.append(Start(self._ops, request))
-        return self._ops
-
-    def _note(self, fact: Fact) -> None:
-        self._outputs.append(Note(fact))
+        request = WatchRequest(revision, SHORTEST_WATCH_SECONDS + int(spread * self._random()))
+        self._watch = _WatchAttempt(self._out.request(request, now), request, now)
 
 
 def _is_healthy(lived: float | None) -> bool:
@@ -793,7 +662,7 @@ def _is_healthy(lived: float | None) -> bool:
 
 
 def _trigger(failure: Failure, errors: int) -> Trigger:
-    """What follows a failure after so many `errors` at one revision, or in one list."""
+    """Return what follows a failure after so many `errors` at one revision, or in one list."""
     if failure.action is Action.WAIT:
         return Trigger.WAIT
     if failure.action is Action.START_OVER or errors >= ERRORS_AT_ONE_REVISION:
@@ -801,12 +670,8 @@ def _trigger(failure: Failure, errors: int) -> Trigger:
     return Trigger.RETRY
 
 
-def _ends_list(event: Frame) -> bool:
-    return isinstance(event, Error) or (isinstance(event, Bookmark) and event.ends_list)
-
-
-def _keep(inventory: Inventory, batch: Batch, events: Sequence[Frame]) -> None:
-    """Tell the inventory what is live: the batch is what of the events was in order."""
+def _apply(inventory: Inventory, batch: Batch, events: Sequence[Frame]) -> None:
+    """Pass the live events to the inventory with their uids: the batch holds those of `events` that were in order."""
     uids: list[str | None] = []
     for event in events:
         if isinstance(event, Error):

@@ -1,8 +1,8 @@
-"""The words that the machine and its driver exchange: requests, inputs, outputs and facts.
+"""The messages between the machine and its driver: requests, inputs, outputs and facts.
 
-An op names one request, a list or a watch, from `Start` to `Closed` or `Cancel`. `now` and `received` are monotonic
-seconds, revisions are integers; None stands for a revision that is none. What is made anew for every chunk is a msgspec
-struct, because a frozen dataclass costs six times as much to make.
+An `op` identifies one request, a list or a watch, from `Start` to `Closed` or `Cancel`. `now` and `received` are
+monotonic seconds. Revisions are integers, or None if the resourceVersion is not a number. Messages that are created
+for every chunk are msgspec structs, because a frozen dataclass takes six times as long to create.
 """
 
 from collections.abc import Sequence
@@ -17,9 +17,9 @@ from watchslo.watch.failure import Failure, Phase, Reason
 
 @dataclass(frozen=True, slots=True)
 class ListRequest:
-    """A list: consistent, without a resourceVersion, or whatever the apiserver's cache holds.
+    """A list: consistent (without a resourceVersion), or `from_cache`, as the apiserver's watch cache is now.
 
-    `absent_name` selects a name that no object has.
+    `absent_name` selects a name that no object has, so the list is empty.
     """
 
     limit: int | None = None
@@ -30,9 +30,9 @@ class ListRequest:
 
 @dataclass(frozen=True, slots=True)
 class WatchRequest:
-    """A watch of all that came after `revision`, for `timeout` whole seconds.
+    """A watch of all changes after `revision`, for `timeout` whole seconds.
 
-    Without a revision it begins with all objects there are: a streamed list, which ends at a bookmark that says so.
+    Without a revision it begins with all existing objects: a streamed list, which a marked bookmark ends.
     """
 
     revision: int | None
@@ -45,12 +45,12 @@ class WatchRequest:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Start, or go on after a halt."""
+    """Start, or continue after a halt."""
 
 
 @dataclass(frozen=True, slots=True)
-class Objects:
-    """Which objects were listed, as columns; uids and revisions are as the apiserver writes them."""
+class ListedObjects:
+    """The listed objects as columns; uids and revisions are as the apiserver writes them."""
 
     uids: Sequence[str | None]
     revisions: Sequence[str | None]
@@ -58,19 +58,19 @@ class Objects:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A list, or a page of it, was answered: `items` objects in `size` bytes; `objects` where an inventory is kept."""
+    """A list, or a page of it, was answered: `items` objects in `size` bytes; `objects` for an inventory."""
 
     op: int
     revision: int | None
     items: int
     size: int
     continue_token: str | None = None
-    objects: Objects | None = None
+    objects: ListedObjects | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The headers of a watch have come, with status 200."""
+    """The headers of a watch arrived, with status 200."""
 
     op: int
 
@@ -86,7 +86,7 @@ class Received(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """A request ended without an answer, or a watch did."""
+    """A request failed, or a watch ended."""
 
     op: int
     failure: Failure
@@ -94,12 +94,12 @@ class Closed:
 
 @dataclass(frozen=True, slots=True)
 class Woken:
-    """The time of the last `WakeAt` has come."""
+    """The time of the last `WakeAt` was reached."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reopen:
-    """Close the watch, if there is one, and resume it: the way to the apiserver has changed."""
+    """Close the watch, if there is one, and resume it, for example with new credentials."""
 
     reason: Reason = Reason.RELOAD
 
@@ -111,7 +111,7 @@ class Reset:
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """Close everything and rest until `Begin`."""
+    """Cancel all requests and wait for `Begin`."""
 
     reason: Reason = Reason.SHUTDOWN
 
@@ -124,7 +124,7 @@ Input = Begin | Listed | Opened | Received | Closed | Woken | Reopen | Reset | H
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Send this request and report on it under this op."""
+    """Send this request, and report its outcome with this op."""
 
     op: int
     request: ListRequest | WatchRequest
@@ -132,7 +132,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Drop this request; whatever it still brings is ignored."""
+    """Drop this request; later inputs for it are ignored."""
 
     op: int
 
@@ -145,7 +145,7 @@ class WakeAt:
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """Live events of one chunk, as columns in the order of their arrival; `created` where metadata came along."""
+    """Live events of one chunk, as columns in the order of arrival; `created` is None without object metadata."""
 
     received: float
     revisions: list[int]
@@ -154,16 +154,16 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 class Emit(msgspec.Struct, frozen=True):
-    """Live events, each newer than all before it."""
+    """Live events, each newer than all events before it."""
 
     batch: Batch
 
 
-# Facts: what is worth counting or telling.
+# Facts: what is counted and logged.
 
 
 class RelistReason(StrEnum):
-    """Why a stream had to start over; a label of the metrics."""
+    """Why a watch needs a list; a label of the metrics."""
 
     START = "start"
     EXPIRED = "expired"
@@ -174,9 +174,9 @@ class RelistReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Relisted:
-    """A list has become necessary; said once until it is done, however often it fails.
+    """A list is needed. This is noted once, also if the list fails several times.
 
-    For an inventory the list runs beside the watch, which goes on.
+    A list for an inventory runs in parallel to the watch.
     """
 
     reason: RelistReason
@@ -184,7 +184,7 @@ class Relisted:
 
 @dataclass(frozen=True, slots=True)
 class ListDone:
-    """All of a list is there, `took` seconds after it was asked for, by the strategy that was used in the end."""
+    """A list is complete, `took` seconds after its first request; `strategy` is the one that was used."""
 
     strategy: str
     revision: int
@@ -196,21 +196,21 @@ class ListDone:
 
 @dataclass(frozen=True, slots=True)
 class ListFailed:
-    """A list, or a page of it, has no answer."""
+    """A list, or a page of it, failed."""
 
     failure: Failure
 
 
 @dataclass(frozen=True, slots=True)
 class WatchOpened:
-    """The headers came `took` seconds after the request."""
+    """The headers of a watch arrived `took` seconds after the request."""
 
     took: float
 
 
 @dataclass(frozen=True, slots=True)
 class WatchClosed:
-    """A watch ended `lived` seconds after it opened; None: it never opened."""
+    """A watch ended `lived` seconds after it opened, or None if it never opened."""
 
     failure: Failure
     lived: float | None
@@ -218,61 +218,61 @@ class WatchClosed:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """410, and where it came."""
+    """The apiserver answered 410 in this phase."""
 
     phase: Phase
 
 
 @dataclass(frozen=True, slots=True)
 class BookmarkSeen:
-    """A bookmark that was in order."""
+    """A bookmark arrived in order."""
 
     revision: int
 
 
 @dataclass(frozen=True, slots=True)
 class OutOfOrder:
-    """Events that were not newer than those before them: not emitted."""
+    """Events that were not emitted, because they are not newer than earlier ones."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Unparsable:
-    """Events whose revision is no number: not emitted."""
+    """Events that were not emitted, because their revision is not a number."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """Lines that were no events."""
+    """Lines that were not events."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class TimeTravel:
-    """A list was answered from the past: `back` revisions short of the least that is acceptable."""
+    """A list was refused as stale: it is `back` revisions older than the oldest acceptable one."""
 
     back: int
 
 
 @dataclass(frozen=True, slots=True)
 class FellBack:
-    """The apiserver streams no lists: the list comes in pages."""
+    """The apiserver does not stream lists, so the list is requested in pages."""
 
 
 @dataclass(frozen=True, slots=True)
 class InitialEvents:
-    """Events of a streamed list: objects that were there, not changes."""
+    """Events of a streamed list that describe existing objects and not changes."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Changes after one revision and up to another were never told: the stream was blind for so many seconds."""
+    """Changes after revision `after` and up to `until` were missed: the watch was blind for `seconds`."""
 
     after: int
     until: int
@@ -281,7 +281,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Unseen:
-    """What the inventory found in a gap: objects that changed, came and went, and no event told."""
+    """What the inventory found after a gap: objects that changed, were created or deleted without an event."""
 
     changed: int
     created: int
@@ -290,7 +290,7 @@ class Unseen:
 
 @dataclass(frozen=True, slots=True)
 class GaveUp:
-    """There is nothing to watch, for this reason; it is looked for again from time to time."""
+    """The resource cannot be watched, for this reason; the request is repeated from time to time."""
 
     failure: Failure
 

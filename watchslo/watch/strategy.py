@@ -1,6 +1,6 @@
-"""How a stream comes to know a revision to watch from. This is all that strategies differ in: they are data.
+"""Strategies: how a watch gets the revision to start from. Strategies are data; the machine interprets them.
 
-Beside them stands what is remembered of an apiserver: whether it streams lists.
+`StreamedLists` remembers whether an apiserver supports streamed lists.
 """
 
 from collections.abc import Mapping
@@ -10,17 +10,18 @@ from typing import Self
 from watchslo.watch.messages import ListRequest
 
 PAGE_SIZE = 500  # objects; client-go's default
-REFUSAL_SECONDS = 86400.0  # a feature gate changes with a restart, whose version we may not see: ask again after a day
+REFUSAL_SECONDS = 86400.0  # a restart can enable the feature gate without a change of version: try again after a day
 
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """`first` is the list to begin with, `throttled` the one to ask for after a 429, until a list has succeeded.
+    """How to list before a watch.
 
-    Without `first`, the watch itself brings the list. While a cache is not ready, apiservers answer 429 to all lists
-    but those that etcd answers: those with `limit=1`. With `paged`, lists come in pages and are followed to their end;
-    without, one answer tells all. With `parallel`, the watch opens as soon as the first page has told a revision.
-    `instead` takes over, until a list has succeeded, from a list that had to start over, or that the apiserver refuses.
+    `first` is the list to begin with; if it is None, the watch itself streams the list. `throttled` replaces it after a
+    429, until a list succeeds: while a cache is not ready, apiservers answer 429 to all lists except those with
+    `limit=1`, which etcd answers. With `paged`, a list is read page by page to its end; otherwise it is one answer.
+    With `parallel`, the watch opens as soon as the first page has a revision. `fallback` replaces a list that had to
+    start over or that the apiserver refuses, until a list succeeds.
     """
 
     name: str
@@ -28,46 +29,46 @@ class Strategy:
     throttled: ListRequest | None
     paged: bool
     parallel: bool = False
-    instead: Self | None = None
+    fallback: Self | None = None
 
 
 TAIL = Strategy("tail", first=ListRequest(absent_name=True), throttled=ListRequest(limit=1), paged=False)
-"""Lists nothing, and watches from the revision of that: its cost does not depend on the number of objects."""
+"""An empty list, and a watch from its revision: the cost does not depend on the number of objects."""
 
 PAGED = Strategy("paged", first=ListRequest(), throttled=ListRequest(), paged=True)
-"""Lists all objects, page by page, as a client does that keeps them."""
+"""A list of all objects, page by page, as clients that keep the objects do."""
 
 PARALLEL = Strategy("parallel", first=ListRequest(), throttled=ListRequest(), paged=True, parallel=True)
-"""The same, but watches meanwhile: its revision cannot expire before the last page."""
+"""As `PAGED`, but the watch opens after the first page, so its revision cannot expire before the last page."""
 
-STREAM = Strategy("stream", first=None, throttled=None, paged=True, instead=PAGED)
-"""Has the watch bring all objects first (WatchList), or pages where the apiserver does not know how."""
+STREAM = Strategy("stream", first=None, throttled=None, paged=True, fallback=PAGED)
+"""A watch that sends all objects first (WatchList), or pages if the apiserver does not support that."""
 
 _FROM_CACHE = ListRequest(from_cache=True)
-CACHE = Strategy("cache", first=_FROM_CACHE, throttled=_FROM_CACHE, paged=False, instead=PAGED)
-"""Takes what the apiserver's cache holds, in one answer. What that holds may be older than what was seen elsewhere."""
+CACHE = Strategy("cache", first=_FROM_CACHE, throttled=_FROM_CACHE, paged=False, fallback=PAGED)
+"""The content of the apiserver's watch cache in one answer, which may be older than other answers."""
 
 STRATEGIES: Mapping[str, Strategy] = {strategy.name: strategy for strategy in (TAIL, PAGED, PARALLEL, STREAM, CACHE)}
-"""All of them, by the names that configurations use."""
+"""All strategies by the names that configurations use."""
 
 
 class StreamedLists:
-    """Whether one apiserver streams lists, as far as is known. Its streams share what one of them has learned."""
+    """Whether one apiserver supports streamed lists. All its watches share this."""
 
     def __init__(self) -> None:
         self._usable_from = float("-inf")
         self._version: str | None = None
 
     def usable(self, now: float) -> bool:
-        """Tell whether to ask for one."""
+        """Return True unless a streamed list was refused within the last day."""
         return now >= self._usable_from
 
     def refused(self, now: float) -> None:
-        """Remember that the apiserver streams none."""
+        """Remember that the apiserver refused a streamed list."""
         self._usable_from = now + REFUSAL_SECONDS
 
     def observe_version(self, version: str) -> None:
-        """Forget the refusal where this is another version of the apiserver than before."""
+        """Forget the refusal if the apiserver has changed its version."""
         if version != self._version:
             self._version = version
             self._usable_from = float("-inf")

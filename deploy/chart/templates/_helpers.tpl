@@ -7,7 +7,7 @@ app.kubernetes.io/name: watchslo
 app.kubernetes.io/instance: {{ include "watchslo.name" . }}
 {{- end }}
 
-{{- /* Also those that the user wants, which no selector may name. */}}
+{{- /* The labels of all objects, including the labels of the values. Selectors must use watchslo.labels only. */}}
 {{- define "watchslo.allLabels" -}}
 {{- mergeOverwrite (dict) (.Values.labels | default dict) (include "watchslo.labels" . | fromYaml) | toYaml }}
 {{- end }}
@@ -23,7 +23,7 @@ labels:
   {{- include "watchslo.allLabels" . | nindent 2 }}
 {{- end }}
 
-{{- /* What the profile's file holds, as a list of objects. */}}
+{{- /* The objects of a profile's file, as a list. */}}
 {{- define "watchslo.objects" -}}
 {{- $objects := list }}
 {{- range splitList "\n---\n" . }}

@@ -1,4 +1,4 @@
-"""The daemon under test: `watchslo run` that notes what it receives, and the counters that tell of faults."""
+"""The daemon under test: `watchslo run` with a record of what it receives, and the counters that show faults."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ from tests.support.process import Process
 
 OBSERVED = Path(__file__).with_name("observed.py")
 
-TELLING: Mapping[str, str] = {
+FAULT_COUNTERS: Mapping[str, str] = {
     "watchslo_watches_closed_total": "closed {class}/{reason}",
     "watchslo_relists_total": "relist {reason}",
     "watchslo_expired_total": "expired {phase}",
@@ -26,11 +26,11 @@ TELLING: Mapping[str, str] = {
     "watchslo_clock_resets_total": "clock reset",
     "watchslo_unmeasured_events_total": "unmeasured {reason}",
 }
-"""The counters that tell of faults, and what the matrix calls them."""
+"""The counters that show faults, and their names in the matrix."""
 
 
 class Observed(Daemon):
-    """A daemon that notes what it receives."""
+    """A daemon that records what it receives."""
 
     def __init__(self, folder: Path, kubeconfig: Path, watches: Sequence[Mapping[str, Any]], **keys: Any) -> None:
         folder.mkdir()
@@ -43,23 +43,24 @@ class Observed(Daemon):
         self.watches = [str(watch.get("name", watch["resource"])) for watch in watches]
 
     def notes(self) -> Notes:
+        """Everything that was recorded so far."""
         return self._notes.notes()
 
     def entries(self) -> list[dict[str, Any]]:
-        """All of the log."""
+        """All entries of the log."""
         return [json.loads(line) for line in self.process.err.splitlines()]
 
     def counted(self) -> dict[str, float]:
-        """All counters that tell of faults, over all watches."""
-        return _telling(self.scrape())
+        """The counters that show faults, summed over all watches."""
+        return _counted(self.scrape())
 
 
-def _telling(scrape: Scrape) -> dict[str, float]:
+def _counted(scrape: Scrape) -> dict[str, float]:
     counted: dict[str, float] = {}
     for family in scrape.families.values():
         for sample in family.samples:
-            if words := TELLING.get(sample.name):
-                name = words.format_map(sample.labels)
+            if pattern := FAULT_COUNTERS.get(sample.name):
+                name = pattern.format_map(sample.labels)
                 counted[name] = counted.get(name, 0.0) + sample.value
     counted["garbage"] = scrape.total("watchslo_watch_events_total", type="error")
     counted["tick failed"] = scrape.total("watchslo_clock_ticks_total", result="failed")

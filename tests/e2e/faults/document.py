@@ -1,4 +1,4 @@
-"""`docs/faults.md`: the fault matrix, as the tests that prove it have found it."""
+"""`docs/faults.md`: the fault matrix, written from the outcomes of its tests."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -9,54 +9,58 @@ PATH = Path(__file__).parents[3] / "docs" / "faults.md"
 HEAD = """\
 # Faults
 
-What can go wrong with a list+watch, and what watchslo makes of it. The table is written by the tests that prove it
-(`make faults`): each row is a fault that is made while somebody writes and `watchslo run` watches. Whoever writes
-notes the revision of every write and between which moments it was committed. Afterwards each of these revisions was
-either seen, or is inside a gap that was reported; and each latency sample is compared with what can be true.
+This page lists the faults that a list and watch can have, and how watchslo reacts to each. The tests that prove the
+table also write it (`make faults`). Each row is a fault that a test makes while `watchslo run` watches and a test
+client writes. The client records the revision of every write, and the two moments between which it was committed.
+Afterwards the test looks for each of these revisions: `watchslo run` received its event, or reported a gap that
+contains it. The test also compares each latency sample with the recorded moments.
 
-- *made at*: at a real kube-apiserver with a real etcd wherever it can be made there, else in the simulator.
-- *counted*: the counters that must have changed; a row fails where others did that nothing here explains. `closed
+- *made at*: a real kube-apiserver with a real etcd where that is possible, else the simulator.
+- *counted*: the counters that must rise; a row fails if a counter rises that the fault does not explain. `closed
   class/reason` is `watchslo_watches_closed_total`, `relist` `watchslo_relists_total`, `expired`
   `watchslo_expired_total`, `gap` `watchslo_gap_revisions_total`, `stall` `watchslo_stalls_total`, `list fallback`
   `watchslo_list_fallbacks_total`, `clock reset` `watchslo_clock_resets_total`, `unmeasured`
   `watchslo_unmeasured_events_total`, `garbage` `watchslo_watch_events_total{type="error"}`, `tick failed`
-  `watchslo_clock_ticks_total{result="failed"}`, `beyond the threshold` `watchslo_slo_events_total{verdict="beyond"}`:
-  events that were late indeed. Failed ticks and late events are named only where they are sure to be.
-- *lost*: writes whose event was neither seen nor inside a reported gap. *In a gap*: what the server itself could no
-  longer deliver, or only behind a line that is longer than we may read.
-- *wrong samples*: those whose bounds exclude the truth, and those said to be over a second that were not.
-- *whole again*: seconds from the end of the fault, and from its beginning, to the first live event of what was
-  written after its end. The seconds, and the number of writes in gaps, are those of one run on two cores; all else
-  holds in every run.
+  `watchslo_clock_ticks_total{result="failed"}`, `beyond the threshold` `watchslo_slo_events_total{verdict="beyond"}`.
+  Failed ticks and late events are named only where the fault always causes them.
+- *lost*: writes whose event was neither received nor inside a reported gap. *In a gap*: writes that the server itself
+  could no longer deliver, or only after a line that is longer than the limit.
+- *wrong samples*: samples whose bounds exclude the true latency, and samples that claim more than a second where the
+  true latency was less.
+- *whole again*: seconds to the first live event of a write after the end of the fault, counted from the end of the
+  fault, and in parentheses from its beginning. These seconds and the numbers of writes in gaps are from one run on two
+  cores; everything else is the same in every run.
 
 """
 COLUMNS = ("fault", "made at", "counted", "lost", "in a gap", "wrong samples", "whole again")
 TAIL = """
-Our wall clock is stepped within our own process, by a `time.time` that is an hour ahead: the clock of
-the machine is not ours to turn. Our loop is blocked by a signal handler that sleeps. An apiserver forgets
-what it cannot deliver when it starts: its watch cache begins with the revision of that moment. So does the new
-cache of a CRD that was changed, if writes come between it and us. After a restore of
-etcd nobody can know how far it went back; what was written before the new list is reported as a clock reset and a
-relist for that reason, and counts as a gap here. What a slow list makes of a real watch cache, with 25,000 pods, is
-shown by `tests/e2e/test_strategies.py`.
+The test steps the wall clock inside the daemon only, with a `time.time` that is an hour ahead, and blocks its event
+loop by a signal handler that sleeps.
+
+A restarted apiserver cannot deliver older events: its watch cache begins with the revision of its start. The same holds
+for the new watch cache of a changed CRD, if writes come before the watch is open again. After a restore of etcd it is
+not known how far the revisions went back. watchslo therefore reports a clock reset and a relist for that reason, and
+everything that was written before the new list counts as a gap here.
+
+`tests/e2e/test_strategies.py` shows the effect of a slow list on a real watch cache, with 25,000 pods.
 """
 
 
 def render(outcomes: Iterable[Outcome]) -> str:
-    """The whole document."""
+    """Return the whole document."""
     lines = [_line(COLUMNS), _line("---" for _ in COLUMNS), *(_line(_cells(outcome)) for outcome in outcomes)]
     return HEAD + "\n".join(lines) + "\n" + TAIL
 
 
 def promised(text: str) -> dict[str, tuple[str, ...]]:
-    """What a document says for every run of each fault: its line without what was measured."""
+    """Return the cells of each row of a document that hold in every run, by the title of the row."""
     _, _, *lines = (line for line in text.splitlines() if line.startswith("| "))
     rows = [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines]
     return {row[0]: _lasting(row) for row in rows}
 
 
 def promise(row: Row) -> tuple[str, ...]:
-    """What the document has to say for every run of this fault."""
+    """Return the cells of a row that the document must have in every run."""
     return _lasting((row.title, row.where, _counted(row), "0", "1" if row.forgets else "0", "0", ""))
 
 

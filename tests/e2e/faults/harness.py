@@ -1,4 +1,4 @@
-"""Lets a fault happen to a daemon, and finds out what came of it."""
+"""Makes a fault, waits for its effects, and compares them with what the row expects."""
 
 import time
 from collections.abc import Mapping
@@ -10,10 +10,10 @@ from tests.e2e.faults.row import LOOK_SECONDS, Outcome, Row, Scene
 from tests.e2e.faults.scribe import Scribe
 from tests.support.writer import Write
 
-START_SECONDS = 180.0  # many start at once
+START_SECONDS = 180.0  # several daemons start at once
 EVALUATED_SECONDS = 6.0  # samples are counted every five seconds
-STEADY_SECONDS = EVALUATED_SECONDS  # then what came while it started is counted
-EXPLAINED_SECONDS = 4.0  # an early close is explained once more is known
+STEADY_SECONDS = EVALUATED_SECONDS  # then everything from the start, or from the fault before, is counted
+EXPLAINED_SECONDS = 4.0  # the reason of an early close is counted after the next requests
 CAUGHT_UP_SECONDS = 60.0
 
 USUAL = frozenset(
@@ -27,11 +27,11 @@ USUAL = frozenset(
         "beyond the threshold",
     }
 )
-"""What a start, or a busy machine, may count at any time; each sample is compared with the truth besides."""
+"""What a start or a busy machine may count at any time. Each sample is compared with the truth in any case."""
 
 
 def play(row: Row, scene: Scene) -> Outcome:
-    """Lets the fault happen to a daemon that measures, and judges what came of it."""
+    """Make the fault while the daemon measures, and return what was observed."""
     daemon, since = scene.daemon, _until_live(scene)
     time.sleep(STEADY_SECONDS)
     scene.begins()
@@ -56,9 +56,11 @@ def play(row: Row, scene: Scene) -> Outcome:
 
 
 def _until_live(scene: Scene) -> float:
-    """Waits until the daemon measures and has seen an event; all writes from the returned moment on are to be seen."""
+    """Wait until the daemon measures and has received an event.
+
+    Returns the moment from which on every write must be seen.
+    """
     daemon = scene.daemon
-    daemon.process.until(lambda: bool(daemon.log("listening")), START_SECONDS, "listening")
     daemon.until_measuring(*daemon.watches, timeout=START_SECONDS)
     since = time.monotonic()
     _until_seen(scene, since, CAUGHT_UP_SECONDS)
@@ -66,12 +68,12 @@ def _until_live(scene: Scene) -> float:
 
 
 def _until_whole(scene: Scene, ended: float) -> float:
-    """Waits for the first event of what was written after the end, and says when it came."""
+    """Wait for the first event of a write after the end of the fault, and return the time of its arrival."""
     return _until_seen(scene, ended, scene.row.within)
 
 
 def _until_seen(scene: Scene, since: float, timeout: float) -> float:
-    """Waits until anything that was written since then is seen, and says when it was."""
+    """Wait for the first event of a write after `since`, and return the time of its arrival."""
     daemon, watch = scene.daemon, scene.daemon.watches[0]
 
     def first() -> float:
@@ -82,9 +84,10 @@ def _until_seen(scene: Scene, since: float, timeout: float) -> float:
 
 
 def until_settled(daemon: Observed, watch: str, scribe: Scribe, since: float, until: float) -> list[Write]:
-    """Waits until every write of this time came or was reported as missed; what never comes is lost.
+    """Wait until every write of this period was seen or reported as missed, and return these writes.
 
-    That all watches are up says nothing of it: one whose connection is dead is, until an audit has found that out.
+    Open watches do not imply this: a watch with a dead connection counts as open until an audit finds out. A write
+    that is neither seen nor reported in time is found to be lost by `judge`.
     """
     writes = scribe.writes(since, until)
     deadline = time.monotonic() + CAUGHT_UP_SECONDS
@@ -97,7 +100,7 @@ def until_settled(daemon: Observed, watch: str, scribe: Scribe, since: float, un
 
 
 def _until_measured(scene: Scene, until: float) -> None:
-    """Waits until all is measured that was received by then: samples wait for a tick, and ticks may be rare by now."""
+    """Wait until everything received before `until` is measured: samples wait for a tick, and ticks may be rare."""
     daemon = scene.daemon
 
     def measured() -> bool:
@@ -107,7 +110,7 @@ def _until_measured(scene: Scene, until: float) -> None:
 
 
 def _until_counted(scene: Scene, before: Mapping[str, float]) -> None:
-    """Waits until all is counted that must be; what never is, is missed by `verify`."""
+    """Wait until all expected counters have risen; `verify` fails for those that have not."""
     deadline = time.monotonic() + CAUGHT_UP_SECONDS
     while _missing(scene.row, _rising(scene.daemon, before)) and time.monotonic() < deadline:
         time.sleep(LOOK_SECONDS)
@@ -118,7 +121,7 @@ def _rising(daemon: Observed, before: Mapping[str, float]) -> frozenset[str]:
 
 
 def _missing(row: Row, counted: frozenset[str]) -> list[str]:
-    return [name for name in row.counted if not _named(counted, name)]
+    return [name for name in row.counted if not _matching(counted, name)]
 
 
 def _all_up(daemon: Observed) -> bool:
@@ -126,20 +129,21 @@ def _all_up(daemon: Observed) -> bool:
 
 
 def verify(outcome: Outcome) -> None:
-    """Fails where something was not counted as it should be, was lost, or was not true."""
+    """Fail if the counters are not the expected ones, an event was lost, or a sample cannot be true."""
     row, judgement = outcome.row, outcome.judgement
     print(outcome.counted, outcome.after_end, outcome.after_begin, judgement)
-    assert judgement.lost == (), f"lost without a word: {judgement.lost}"
+    assert judgement.lost == (), f"lost and not reported: {judgement.lost}"
     assert judgement.wrong == (), f"samples that cannot be true: {judgement.wrong}"
     assert judgement.false_alarms == 0
     assert judgement.samples > 0
-    assert row.forgets or not judgement.in_gaps, f"{judgement.in_gaps} writes are in a gap, though they could be had"
+    assert row.forgets or not judgement.in_gaps, f"{judgement.in_gaps} writes are in a gap, but were available"
     missing = _missing(row, outcome.counted)
     assert not missing, f"counted {sorted(outcome.counted)}, but not {missing}"
-    unexpected = outcome.counted.difference(*(_named(outcome.counted, name) for name in row.counted | row.also | USUAL))
-    assert not unexpected, f"counted {sorted(unexpected)} besides"
+    expected = row.counted | row.also | USUAL
+    unexpected = outcome.counted.difference(*(_matching(outcome.counted, name) for name in expected))
+    assert not unexpected, f"counted unexpectedly: {sorted(unexpected)}"
 
 
-def _named(counted: frozenset[str], name: str) -> set[str]:
-    """Those of the counters that a name means: itself, or all of a class of closes."""
+def _matching(counted: frozenset[str], name: str) -> set[str]:
+    """The counters that a name stands for: the counter of that name, or all closes of that class."""
     return {each for each in counted if each == name or each.startswith(f"{name}/")}

@@ -1,4 +1,4 @@
-"""What an observed daemon wrote down, held against what the writers know."""
+"""What an observed daemon recorded, and its comparison with the log of the writers."""
 
 import json
 from collections import defaultdict
@@ -15,7 +15,7 @@ THRESHOLD_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Revisions after one and up to another that were reported as missed, at a time."""
+    """Revisions `after` one and up to another, and the time `at` which they were reported as missed."""
 
     after: int
     until: int
@@ -24,7 +24,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """An event that was measured: its latency was said to be between `least` and `most`."""
+    """A measured event, with the lower and the upper bound of its latency in seconds."""
 
     revision: int
     at: float
@@ -34,10 +34,10 @@ class Sample:
 
 @dataclass(slots=True)
 class Notes:
-    """All that was noted so far: when each revision was seen, by watch; gaps, by watch; samples; counts of tasks.
+    """The record so far: arrivals of each revision and gaps, both by watch; samples; counts of tasks.
 
-    Of a storage that went back nobody knows to where: that a reset was reported says that all is missed up to the list
-    which followed it. `resets` are the watches whose list is yet to come.
+    After a clock reset it is not known how far the storage went back. The reset therefore counts as a report that all
+    revisions up to the next list are missed. `resets` are the watches that have not made this list yet.
     """
 
     seen: dict[str, dict[int, list[float]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
@@ -51,13 +51,15 @@ class Notes:
             case {"kind": "seen", "watch": watch, "at": at, "revisions": revisions}:
                 for revision in revisions:
                     self.seen[watch][revision].append(at)
-            case {"kind": "fact", "fact": "Gap", "watch": watch, "at": at, "told": told}:
-                self.gaps[watch].append(Span(told["after"], told["until"], at))
-            case {"kind": "fact", "fact": "Relisted", "watch": watch, "told": {"reason": "domain_reset"}}:
+            case {"kind": "fact", "fact": "Gap", "watch": watch, "at": at, "fields": fields}:
+                self.gaps[watch].append(Span(fields["after"], fields["until"], at))
+            case {"kind": "fact", "fact": "Relisted", "watch": watch, "fields": {"reason": "domain_reset"}}:
                 self.resets.add(watch)
-            case {"kind": "fact", "fact": "ListDone", "watch": watch, "at": at, "told": told} if watch in self.resets:
+            case {"kind": "fact", "fact": "ListDone", "watch": watch, "at": at, "fields": fields} if (
+                watch in self.resets
+            ):
                 self.resets.remove(watch)
-                self.gaps[watch].append(Span(0, told["revision"], at))
+                self.gaps[watch].append(Span(0, fields["revision"], at))
             case {"kind": "samples", "revisions": revisions, "at": at, "least": least, "most": most}:
                 self.samples.extend(Sample(*row) for row in zip(revisions, at, least, most, strict=True))
             case {"kind": "tasks", "at": at, "count": count}:
@@ -66,23 +68,23 @@ class Notes:
                 pass
 
     def saw(self, watch: str, write: Write) -> bool:
-        """Whether the event of this write came; a storage that went back gives its revisions twice."""
+        """Return whether the event of this write arrived; a storage that went back assigns revisions twice."""
         assert write.revision is not None
         return any(at >= write.before for at in self.seen[watch].get(write.revision, ()))
 
     def reported(self, watch: str, write: Write) -> bool:
-        """Whether this write is inside a gap that was reported after it."""
+        """Return whether this write is inside a gap that was reported after it."""
         assert write.revision is not None
         return any(span.after < write.revision <= span.until and span.at >= write.before for span in self.gaps[watch])
 
     def first_seen(self, watch: str, writes: Iterable[Write]) -> float:
-        """When the first event of any of these writes came; infinite if none has."""
+        """Return when the first event of any of these writes arrived; infinity if none has."""
         times = (at for write in writes for at in self.seen[watch].get(write.revision or 0, ()) if at >= write.before)
         return min(times, default=inf)
 
 
 class NotesFile:
-    """Reads what a daemon notes, while it does."""
+    """Reads the record of a daemon while the daemon writes it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -90,7 +92,7 @@ class NotesFile:
         self._notes = Notes()
 
     def notes(self) -> Notes:
-        """Everything up to now."""
+        """Return everything up to now."""
         with self._path.open("rb") as file:
             file.seek(self._read)
             for line in file:
@@ -103,7 +105,7 @@ class NotesFile:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What became of the writes, and whether the samples of them are true."""
+    """Counts of writes, the revisions that were lost, and the samples that cannot be true."""
 
     writes: int
     lost: tuple[int, ...]
@@ -114,11 +116,11 @@ class Judgement:
 
 
 def judge(notes: Notes, watch: str, writes: Sequence[Write], until: float) -> Judgement:
-    """Compares revision by revision with the writers' log, which is complete `until` then; never by subtraction.
+    """Compare every revision with the log of the writers, which is complete up to `until`.
 
-    A write is lost if its event was neither seen nor inside a gap that was reported. A sample is wrong if what it says
-    excludes all that can be true: the commit was between the moments that the writer noted. It is a false alarm if it
-    says more than the threshold, and that cannot be.
+    A write is lost if its event was neither seen nor inside a reported gap. A sample is wrong if its bounds exclude
+    every possible truth: the commit happened between the two moments in the log. A sample is a false alarm if its lower
+    bound is over the threshold, and the true latency cannot be.
     """
     missed = [write for write in writes if not notes.saw(watch, write)]
     lost = tuple(write.revision or 0 for write in missed if not notes.reported(watch, write))
@@ -133,7 +135,7 @@ def judge(notes: Notes, watch: str, writes: Sequence[Write], until: float) -> Ju
 
 
 def _cause(sample: Sample, writes: Iterable[Write]) -> Write | None:
-    """The newest write of a sample's revision that came before it."""
+    """The newest write of the sample's revision that began before the event arrived."""
     return max((write for write in writes if write.before <= sample.at), key=lambda write: write.before, default=None)
 
 

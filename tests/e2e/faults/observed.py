@@ -1,10 +1,10 @@
-"""`watchslo` that writes down what it receives, what it makes of it, and obeys two signals that no user can send.
+"""`watchslo` with a record of the events, facts and samples inside it, and with two more signals.
 
     python observed.py NOTES run --config ...
 
-NOTES is a file of JSON lines, one for each fact: see `notes.py`, which reads them. SIGUSR1 blocks the event loop for
-`BLOCKED_SECONDS`; SIGUSR2 sets our wall clock ahead by `STEP_SECONDS`, and the next one sets it right again. What is
-noted was handed over by the product's own methods; nothing in it knows that it is observed.
+NOTES is a file of JSON lines, which `notes.py` reads. SIGUSR1 blocks the event loop for `BLOCKED_SECONDS`. SIGUSR2
+sets the wall clock of this process ahead by `STEP_SECONDS`, and the next SIGUSR2 sets it right again. Wrappers of
+watchslo's own methods make the record; watchslo itself has no code for it.
 """
 
 import asyncio
@@ -21,21 +21,21 @@ from typing import Any
 
 from watchslo.cli import main
 from watchslo.latency.track import Track
-from watchslo.monitor.stream import Stream
+from watchslo.monitor.watch_session import WatchSession
 from watchslo.watch.machine import Machine
 from watchslo.watch.messages import Emit, Gap, ListDone, Note, Relisted
 
 BLOCKED_SECONDS = 3.0
 STEP_SECONDS = 3600.0
-TOLD = (Gap, Relisted, ListDone)
+NOTED_FACTS = (Gap, Relisted, ListDone)
 COUNTED_EVERY_SECONDS = 1.0
 
 watching: ContextVar[str] = ContextVar("watching", default="")
-"""The label of the stream whose task this is: what a machine says is said by the tasks that its stream has started."""
+"""The label of the watch that started this task: the outputs of a machine appear in the tasks of its watch."""
 
 
 class Notes:
-    """The file; what is written to it can be read at once."""
+    """The file of the record, flushed after each line."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("w", buffering=1)
@@ -46,34 +46,34 @@ class Notes:
         self._file.write(json.dumps({"kind": kind, **facts}) + "\n")
 
     def follow_streams(self) -> None:
-        """Notes live events and the facts that explain what is missing among them."""
-        run, receive = Stream.run, Machine.receive
+        """Record live events, and the facts that explain missing ones."""
+        run, receive = WatchSession.run, Machine.receive
 
-        async def run_named(stream: Stream) -> None:
+        async def run_named(session: WatchSession) -> None:
             self._loop = asyncio.get_running_loop()
-            token = watching.set(stream.label)
+            token = watching.set(session.label)
             try:
-                await run(stream)
+                await run(session)
             finally:
                 watching.reset(token)
 
         def receive_and_note(machine: Machine, happened: Any, now: float) -> Any:
             outputs = receive(machine, happened, now)
-            watch = self._labels.setdefault(id(machine), watching.get())  # others tell it of resets
+            watch = self._labels.setdefault(id(machine), watching.get())  # a reset comes from another task
             for output in outputs:
                 if isinstance(output, Emit):
                     batch = output.batch
                     self.add("seen", watch=watch, at=batch.received, revisions=batch.revisions)
-                elif isinstance(output, Note) and isinstance(output.fact, TOLD):
-                    told = dataclasses.asdict(output.fact)
-                    self.add("fact", watch=watch, at=now, fact=type(output.fact).__name__, told=told)
+                elif isinstance(output, Note) and isinstance(output.fact, NOTED_FACTS):
+                    fields = dataclasses.asdict(output.fact)
+                    self.add("fact", watch=watch, at=now, fact=type(output.fact).__name__, fields=fields)
             return outputs
 
-        _replace(Stream, "run", run_named)
+        _replace(WatchSession, "run", run_named)
         _replace(Machine, "receive", receive_and_note)
 
     def follow_samples(self) -> None:
-        """Notes the bounds that each sample is given when its second is sealed."""
+        """Record the bounds of each sample when its second is sealed."""
         seal = Track.seal
 
         def seal_and_note(track: Track, sent: float, revision: int, measure: Any, *more: Any) -> bool:
@@ -90,7 +90,7 @@ class Notes:
         _replace(Track, "seal", seal_and_note)
 
     def count_tasks(self) -> None:
-        """Notes each second how many tasks there are."""
+        """Record the number of tasks once a second."""
         while True:
             time.sleep(COUNTED_EVERY_SECONDS)
             if self._loop is not None:
@@ -102,7 +102,7 @@ def _replace(owner: type, name: str, method: Any) -> None:
 
 
 class WallClock:
-    """`time.time`, which may be wrong."""
+    """A `time.time` that can be an hour ahead."""
 
     def __init__(self) -> None:
         self._right = time.time
@@ -118,7 +118,7 @@ def block(*_: object) -> None:
 
 
 def observe(path: str, arguments: Sequence[str]) -> None:
-    """Runs `watchslo` with these arguments."""
+    """Run `watchslo` with these arguments."""
     notes = Notes(Path(path))
     notes.follow_streams()
     notes.follow_samples()

@@ -1,11 +1,11 @@
-"""What a row of the fault matrix says, where its fault is made, and what came of it."""
+"""A row of the fault matrix: the fault, where it is made, and what was observed."""
 
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from tests.e2e.faults.daemon import Observed
 from tests.e2e.faults.notes import Judgement
@@ -15,20 +15,33 @@ from tests.support.daemon import Proxy, Simulator
 
 REAL, SIMULATED = "kube-apiserver 1.36", "simulator"
 LOOK_SECONDS = 0.3
-COUNTED_SECONDS = 120.0  # until a fault shows; backoff may have come to its end
+COUNTED_SECONDS = 120.0  # until a counter shows the fault; the backoff may be at its maximum
+
+
+class Startable(Protocol):
+    """An apiserver or an etcd."""
+
+    def start(self) -> None:
+        """Start its process."""
+
+
+def start_directly(server: Startable) -> None:
+    """Start a server from the calling thread, which must be the main thread."""
+    server.start()
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A fault and what is to come of it.
+    """A fault and its expected effects.
 
-    `counted` must be counted, `also` may be, and nothing else; `closed network` means all closes of that class. What
-    was written meanwhile is delivered in the end, unless the server itself `forgets` it: then it is inside a gap that
-    is reported. All is well again `within` so many seconds after the end of the fault.
+    The counters in `counted` must rise, those in `also` may rise, and no other may. `closed network` stands for all
+    closes of that class. Every write must be delivered in the end, unless the server itself `forgets` it: then it must
+    be inside a reported gap. `within` is the time in seconds from the end of the fault to the first live event.
 
-    `watches` are the daemon's, the first one is judged; `keys` are further ones of its configuration. `prepare` makes
-    who it is, as a user of a kubeconfig, before it starts. A `plain` link speaks TLS in the daemon's place. Apiservers
-    may stand `behind_one_address`, where there are two. What is there `from_start` is counted from the start on.
+    `watches` are those of the daemon; the first one is judged. `keys` are further keys of its configuration. `prepare`
+    runs before the daemon starts and returns its user entry of a kubeconfig. With `plain`, the link speaks TLS in place
+    of the daemon. With `behind_one_address`, the link leads to both apiservers in turn. With `from_start`, counters
+    count from the start of the daemon and not from the beginning of the fault.
     """
 
     title: str
@@ -36,7 +49,7 @@ class Row:
     counted: frozenset[str]
     also: frozenset[str] = frozenset()
     forgets: bool = False
-    within: float = 90.0  # in the end there is one try in 30 to 60 s, and a list waits for 10 s
+    within: float = 90.0  # the backoff may have reached 30 to 60 s, and a list waits for 10 s
     watches: tuple[Mapping[str, Any], ...] = ({"resource": "configmaps", "namespace": "default"},)
     keys: Mapping[str, Any] = field(default_factory=dict)
     prepare: Callable[[ControlPlane, Path], dict[str, Any]] | None = None
@@ -55,16 +68,24 @@ class Row:
 
     @property
     def slug(self) -> str:
-        """A name for objects."""
+        """The name as a part of object names."""
         return self.name.replace("_", "-")
+
+    def may_follow(self, other: "Row") -> bool:
+        """Return whether this fault can be made with the daemon and the link of `other`, after it."""
+        rows = (self, other)
+        if self.from_start or any(row.prepare for row in rows):
+            return False
+        ours, theirs = ((row.watches, row.keys, row.plain, row.behind_one_address, row.where) for row in rows)
+        return ours == theirs
 
 
 @dataclass(slots=True)
 class Scene:
-    """Where a fault is made: the daemon, who writes, and what stands between them.
+    """What a fault can act on: the daemon, the writer, and the servers and links between them.
 
-    A fault begins when its function is called, and is over when it returns; what it has to prepare ends with `begins`,
-    and what it has to look at afterwards begins with `ends`.
+    A fault begins when its function is called and is over when it returns. A function that prepares something first
+    calls `begins` afterwards, and one that checks something at the end calls `ends` before.
     """
 
     row: Row
@@ -74,6 +95,7 @@ class Scene:
     link: Proxy
     cluster: ControlPlane | Simulator
     storage: Proxy
+    start: Callable[[Startable], None] = start_directly
     began: float = 0.0
     ended: float | None = None
     counted_before: Mapping[str, float] = field(default_factory=dict)
@@ -85,7 +107,7 @@ class Scene:
 
     @contextlib.contextmanager
     def simulated(self, fault: str) -> Iterator[None]:
-        """Lets something go wrong with the resource, in the simulator, as long as the context lives."""
+        """Switch on a fault of the simulator, for the resource of the row, while the context is open."""
         assert isinstance(self.cluster, Simulator)
         self.cluster.control({"name": fault, "resource": self.row.resource}, "/faults")
         yield
@@ -99,15 +121,16 @@ class Scene:
         self.ended = time.monotonic()
 
     def until_said(self, event: str, **facts: Any) -> None:
+        """Wait until the log has an entry of this event with these facts."""
         self.daemon.until_said(event, COUNTED_SECONDS, **facts)
 
     def until_delivered(self) -> None:
-        """Waits until the daemon has seen the newest of what was written."""
+        """Wait until the daemon has received the event of the newest write."""
         newest, watch = self.scribe.answered()[-1], self.daemon.watches[0]
         self.daemon.process.until(lambda: self.daemon.notes().saw(watch, newest), COUNTED_SECONDS, "all delivered")
 
     def until_counted(self, name: str, times: int = 1) -> None:
-        """Waits until a counter that tells of faults has counted so often since the fault began."""
+        """Wait until a counter of faults has risen by `times` since the fault began."""
         wanted = self.counted_before.get(name, 0.0) + times
         self.daemon.process.until(
             lambda: self.daemon.counted().get(name, 0.0) >= wanted, COUNTED_SECONDS, f"counted {name}", LOOK_SECONDS
@@ -116,7 +139,7 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of it: seconds from the end and from the beginning of the fault to the first live event after it."""
+    """What was observed; `after_end` and `after_begin` are seconds to the first live event after the fault."""
 
     row: Row
     counted: frozenset[str]

@@ -1,4 +1,4 @@
-"""What happens on the way to a healthy apiserver, to rights and definitions in it, and to ourselves."""
+"""Faults of the link to a healthy apiserver, of rights and CRDs in it, and of the daemon itself."""
 
 import signal
 import time
@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.faults.glutton import seats_taken
+from tests.e2e.faults.flow_control import seats_taken
 from tests.e2e.faults.row import REAL, Row, Scene
 from tests.e2e.faults.tokens import mint
 from tests.support.control_plane import EVERYTHING_READABLE, ControlPlane
@@ -18,17 +18,17 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 REVOKED_SECONDS = 60.0
-THROTTLED_SECONDS = 50.0  # a minute, with the time until we notice
+THROTTLED_SECONDS = 50.0  # a minute, with the time until the daemon notices
 IDLE_CUT_SECONDS = 50.0
-EVALUATED_SECONDS = 6.0  # events are, every five seconds
-BIG_LINES: dict[str, Any] = {"limits": {"maxLine": "1Mi"}}
+EVALUATED_SECONDS = 6.0  # events are evaluated every five seconds
+SHORT_LINES: dict[str, Any] = {"limits": {"maxLine": "1Mi"}}
 
 
 def watching(resource: str, **keys: Any) -> tuple[dict[str, Any], ...]:
     return ({"resource": resource, "namespace": "default", **keys},)
 
 
-# The way
+# The link
 
 
 def reset(scene: Scene) -> None:
@@ -36,7 +36,7 @@ def reset(scene: Scene) -> None:
 
 
 def fin_inside_a_chunk(scene: Scene) -> None:
-    with scene.link.fault("truncated"):  # they end when something comes
+    with scene.link.fault("truncated"):  # a connection ends when the next bytes come
         scene.until_counted("closed network/early_eof")
 
 
@@ -67,7 +67,7 @@ def html_with_200(scene: Scene) -> None:
 
 
 def long_line(scene: Scene) -> None:
-    """Not on a connection that rests now and carries the next watch: that would be the fault once more, later."""
+    """The fault is over before the next watch opens: on a new connection it would strike once more."""
     with scene.link.fault("long-line"):
         scene.until_counted("garbage")
 
@@ -77,7 +77,7 @@ def too_long_line(scene: Scene) -> None:
         scene.until_counted("closed server/oversize")
 
 
-# The storage behind it
+# The storage
 
 
 def compacted(scene: Scene) -> None:
@@ -93,16 +93,16 @@ def frozen_cache(scene: Scene) -> None:
         scene.until_counted("stall")
 
 
-# Who we are, and what there is
+# Credentials, rights and CRDs
 
 
 def service_account(plane: ControlPlane, folder: Path) -> dict[str, Any]:
-    """The rights to read, which can be taken away."""
+    """A service account with the rights to read, which can be taken away."""
     return {"token": plane.service_account(_slug(folder), EVERYTHING_READABLE)}
 
 
 def token_file(plane: ControlPlane, folder: Path) -> dict[str, Any]:
-    """A token in a file, as pods have it."""
+    """A service account with its token in a file, as in pods."""
     plane.service_account(_slug(folder), EVERYTHING_READABLE)
     _renew_token(plane, folder, lives=3600.0)
     return {"tokenFile": str(folder / "token")}
@@ -113,7 +113,7 @@ def rights_revoked(scene: Scene) -> None:
         writer.patch(f"{ROLES}/{scene.row.slug}", {"rules": []})
         token = writer.service_account_token("default", scene.row.slug)
         with scene.plane.writer(token) as refused:
-            eventually(partial(_is_refused, refused), REVOKED_SECONDS, "the right is gone")  # RBAC has a cache, too
+            eventually(partial(_is_refused, refused), REVOKED_SECONDS, "the right is gone")  # RBAC reads a cache, too
         scene.link.switch_on("reset")  # an open watch outlives its right
         scene.until_counted("closed credentials/forbidden")
         writer.patch(f"{ROLES}/{scene.row.slug}", {"rules": [EVERYTHING_READABLE]})
@@ -153,15 +153,16 @@ def crd_changed(scene: Scene) -> None:
 def crd_recreated(scene: Scene) -> None:
     with scene.plane.writer() as writer:
         writer.delete(f"{CRDS}/gizmos.{GROUP}")
-        scene.until_counted("closed server/not_found")
+    scene.until_counted("closed server/not_found")
+    with scene.plane.writer() as writer:  # the apiserver may have closed a connection that was idle for so long
         writer.create(CRDS, crd("gizmos", "Gizmo"))
 
 
 def watch_list_gate_off(_scene: Scene) -> None:
-    """It is off from the start."""
+    """Nothing to do: the gate is off from the start."""
 
 
-# Ourselves
+# The daemon itself
 
 
 def own_loop_blocked(scene: Scene) -> None:
@@ -170,7 +171,7 @@ def own_loop_blocked(scene: Scene) -> None:
 
 
 def wall_clock_stepped(scene: Scene) -> None:
-    """Creations are dated by the apiserver's wall clock: none may seem to be an hour old."""
+    """The apiserver's wall clock dates creations; none may seem to be an hour old."""
     scene.daemon.process.signal(signal.SIGUSR2)
     time.sleep(10.0)
     scene.daemon.process.signal(signal.SIGUSR2)
@@ -179,7 +180,7 @@ def wall_clock_stepped(scene: Scene) -> None:
     scrape = scene.daemon.scrape()
     young = scrape.total("watchslo_creation_to_watch_seconds_bucket", le="10.0")
     old = scrape.total("watchslo_creation_to_watch_seconds_count") - young
-    assert old == 0, f"{old} creations seem old, and {young} do not"
+    assert old == 0, f"{old} creations seem old, {young} do not"
 
 
 def _slug(folder: Path) -> str:
@@ -192,6 +193,7 @@ def _renew_token(plane: ControlPlane, folder: Path, lives: float) -> None:
     draft.replace(folder / "token")
 
 
+CREATIONS = watching("configmaps", list="stream", creation=True)
 NETWORK = frozenset({"closed network"})
 FORGOTTEN = frozenset(
     {
@@ -213,11 +215,11 @@ LINKED = (
         watches=watching("serviceaccounts"),
     ),
     Row(
-        "black hole: nothing reaches us any more",
+        "black hole: nothing from the apiserver arrives any more",
         black_hole_to_us,
         frozenset({"stall", "closed network/stalled", "beyond the threshold"}),
     ),
-    Row("black hole: nothing of ours arrives any more", black_hole_from_us, frozenset({"tick failed"})),
+    Row("black hole: nothing from the daemon arrives any more", black_hole_from_us, frozenset({"tick failed"})),
     Row(
         "throttled to 64 kbit/s",
         throttled,
@@ -225,7 +227,7 @@ LINKED = (
         watches=watching("configmaps", representation="metadata"),
     ),
     Row(
-        "something in between answers with HTML and status 200",
+        "a proxy in between answers with HTML and status 200",
         html_with_200,
         frozenset({"closed server/garbage"}),
         also=NETWORK,
@@ -237,11 +239,11 @@ LINKED = (
         too_long_line,
         frozenset({"closed server/oversize", "relist errors", "gap"}),
         plain=True,
-        keys=BIG_LINES,
+        keys=SHORT_LINES,
         forgets=True,
     ),
     Row(
-        "compaction past our revision, while we are away",
+        "compaction past the watch's revision while it is closed",
         compacted,
         frozenset({"closed network/reset", "closed expired/expired", "relist expired", "gap"}),
         also=NETWORK | {"expired open", "expired stream"},
@@ -268,7 +270,7 @@ LINKED = (
         also=NETWORK | {"closed credentials/rotated"},
     ),
     Row(
-        "all is answered with 429 for a minute",
+        "all requests are answered with 429 for a minute",
         too_many_requests,
         frozenset({"closed network/reset", "closed server/throttled"}),
         prepare=service_account,
@@ -277,12 +279,12 @@ LINKED = (
         "a CRD is changed",
         crd_changed,
         frozenset({"closed server"}),
-        also=FORGOTTEN,  # a cache of its own begins: what was written until then may be too old for it
+        also=FORGOTTEN,  # the new CRD has a new watch cache, and earlier writes may be too old for it
         watches=watching(f"gadgets.{GROUP}"),
         forgets=True,
     ),
     Row(
-        "a CRD is deleted and created anew",
+        "a CRD is deleted and created again",
         crd_recreated,
         frozenset({"closed server/not_found", "closed server/crd_deleted", "relist expired", "gap"}),
         also=FORGOTTEN,
@@ -294,15 +296,15 @@ LINKED = (
         watch_list_gate_off,
         frozenset({"list fallback"}),
         also=frozenset({"unmeasured domain"}),
-        watches=watching("configmaps", list="stream"),
+        watches=CREATIONS,
         from_start=True,
     ),
-    Row("our own loop is blocked for 3 s", own_loop_blocked, frozenset({"unmeasured tainted"})),
+    Row("the daemon's own loop is blocked for 3 s", own_loop_blocked, frozenset({"unmeasured tainted"})),
     Row(
-        "our wall clock is an hour ahead for 10 s",
+        "the daemon's wall clock is an hour ahead for 10 s",
         wall_clock_stepped,
         frozenset(),
-        watches=watching("configmaps", creation=True),
+        watches=CREATIONS,
     ),
 )
 assert all(row.where == REAL for row in LINKED)

@@ -1,4 +1,4 @@
-"""What a real apiserver cannot be made to do in a test, or not in a minute."""
+"""Faults that a real apiserver cannot have in a test, or not within a minute."""
 
 from tests.e2e.faults.row import SIMULATED, Row, Scene
 from tests.e2e.faults.rows_linked import watching
@@ -7,7 +7,7 @@ SLOW_BYTES_A_SECOND = 20_000.0
 
 
 def cache_too_small(scene: Scene) -> None:
-    """The list takes so long that no cache remembers where it began."""
+    """The list takes so long that its revision has left the watch cache before the watch begins."""
     with scene.simulated("short-history"), scene.link.fault("thin-link", SLOW_BYTES_A_SECOND):
         with scene.simulated("expired"):
             scene.until_counted("relist expired")
@@ -15,7 +15,7 @@ def cache_too_small(scene: Scene) -> None:
 
 
 def revision_too_large(scene: Scene) -> None:
-    """The apiserver's cache stands still: it cannot stream a list that is as new as etcd."""
+    """The apiserver's cache is frozen, so it cannot stream a list that is as new as etcd."""
     with scene.simulated("frozen-cache"):
         with scene.simulated("expired"):
             scene.until_counted("relist expired")

@@ -1,4 +1,4 @@
-"""The writer whose log is the truth: it goes on whatever happens, and in the end knows every revision that it made."""
+"""A writer with a complete log: it writes through all faults, and in the end knows every revision that it made."""
 
 import contextlib
 import http.client
@@ -20,10 +20,10 @@ Make = Callable[[str], dict[str, Any]]
 
 
 class Scribe(Background):
-    """Creates objects in one collection, about 17 a second, while its context lasts.
+    """Creates about 17 objects a second in one collection while its context is open.
 
-    A write without an answer may have been done: its object's name is used by no other, so that a look at it tells.
-    The next one is made by a new writer, which may be of another apiserver.
+    A write without an answer may have succeeded. No other object has its name, so a later read shows whether it did.
+    After a failure, the next write uses a new `Writer`, which may be one of another apiserver.
     """
 
     def __init__(self, open_writer: Callable[[], Writer], collection: str, make: Make, name: str) -> None:
@@ -32,24 +32,24 @@ class Scribe(Background):
         self._collection = collection
         self._make = make
         self._name = name
-        self._under_way = threading.Lock()  # held while one is: what it gave, or that it has no answer, is known then
+        self._under_way = threading.Lock()  # held during a write, until its result, or the lack of one, is in the log
         self._writes: list[Write] = []
         self._doubtful: list[tuple[str, float]] = []
 
     @contextlib.contextmanager
     def resting(self) -> Iterator[None]:
-        """Writes nothing while the context lasts; what was under way is done when it begins."""
+        """Pause the writer while the context is open; a write that is under way is finished first."""
         with self._under_way:
             yield
 
     def answered(self) -> list[Write]:
-        """The writes that were answered so far."""
+        """Return the writes that were answered so far."""
         return list(self._writes)
 
     def writes(self, since: float, until: float) -> list[Write]:
-        """All writes that began in this time, those without an answer too; the apiserver is asked about these.
+        """Return all writes that began in this period; the apiserver is asked about those without an answer.
 
-        One that is under way is waited for: its event may have come before its answer does.
+        A write that is under way is waited for: its event may arrive before its answer.
         """
         with self._under_way:
             doubtful = [(name, before) for name, before in self._doubtful if since <= before < until]
@@ -81,7 +81,7 @@ class Scribe(Background):
                 return
 
     def _write(self, writer: Writer, name: str) -> bool:
-        """Whether it was answered that it is done."""
+        """Create one object; return False if the write has no answer or was refused."""
         with self._under_way:
             before = time.monotonic()
             try:

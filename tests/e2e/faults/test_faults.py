@@ -1,7 +1,7 @@
-"""The fault matrix: every fault is survived, counted as what it is, and costs no event that could have been kept."""
+"""The fault matrix: the daemon survives each fault, counts it correctly, and loses no event that was available."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 import pytest
@@ -9,80 +9,82 @@ import pytest
 from tests.e2e.faults import document
 from tests.e2e.faults.harness import verify
 from tests.e2e.faults.row import Outcome, Row
-from tests.e2e.faults.rows_alone import ALONE
+from tests.e2e.faults.rows_alone import ALONE, ALONE_LANES
 from tests.e2e.faults.rows_linked import LINKED
 from tests.e2e.faults.rows_simulated import SIMULATED_ROWS
-from tests.e2e.faults.stages import Alone, Linked, Simulated
+from tests.e2e.faults.stages import AloneStage, LinkedStage, SimulatedStage, Stage
 from tests.support.assets import Assets
 
 ROWS = (*ALONE, *LINKED, *SIMULATED_ROWS)
-Stage = TypeVar("Stage", Linked, Simulated)
+S = TypeVar("S", bound=Stage)
 
 pytestmark = pytest.mark.timeout(600)
 
 
-def wanted(request: pytest.FixtureRequest, rows: tuple[Row, ...]) -> list[Row]:
-    """Those of the rows whose tests are to run."""
+def selected(request: pytest.FixtureRequest, rows: Sequence[Row]) -> tuple[Row, ...]:
+    """Return the rows whose tests are to run."""
     params = {id(item.callspec.params.get("row")) for item in request.session.items if hasattr(item, "callspec")}
-    return [row for row in rows if id(row) in params]
+    return tuple(row for row in rows if id(row) in params)
 
 
-def played(stage: Stage) -> Iterator[Stage]:
-    """A stage that plays, if there is anything to play."""
+def played(stage: S) -> Iterator[S]:
+    """Open a stage if it has rows to play."""
     with stage if stage.rows else contextlib.nullcontext():
         yield stage
 
 
 @pytest.fixture(scope="module", autouse=True)
-def linked(
+def alone(
     request: pytest.FixtureRequest, assets: Assets, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Linked]:
-    """Plays from the beginning, while others wait for their turn."""
-    yield from played(Linked(tmp_path_factory.mktemp("linked"), wanted(request, LINKED), assets))
+) -> Iterator[AloneStage]:
+    """All stages play from the start of the module; each test waits for its row."""
+    lanes = [lane for rows in ALONE_LANES if (lane := selected(request, rows))]
+    yield from played(AloneStage(tmp_path_factory.mktemp("alone"), lanes, assets))
 
 
 @pytest.fixture(scope="module", autouse=True)
-def simulated(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulated]:
-    yield from played(Simulated(tmp_path_factory.mktemp("simulated"), wanted(request, SIMULATED_ROWS)))
+def linked(
+    request: pytest.FixtureRequest, assets: Assets, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LinkedStage]:
+    yield from played(LinkedStage(tmp_path_factory.mktemp("linked"), selected(request, LINKED), assets))
 
 
-@pytest.fixture(scope="module")
-def alone(assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Alone]:
-    with Alone(tmp_path_factory.mktemp("alone"), assets) as stage:
-        yield stage
+@pytest.fixture(scope="module", autouse=True)
+def simulated(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimulatedStage]:
+    yield from played(SimulatedStage(tmp_path_factory.mktemp("simulated"), selected(request, SIMULATED_ROWS)))
 
 
 @pytest.fixture(scope="module")
 def outcomes() -> dict[str, Outcome]:
-    """Those that are as they should be, by the title of their row."""
+    """The outcomes that are as expected, by the title of their row."""
     return {}
 
 
 @pytest.mark.parametrize("row", ALONE, ids=lambda row: row.name)
-def test_alone(alone: Alone, row: Row, outcomes: dict[str, Outcome]) -> None:
-    outcome = alone.play(row)
+def test_fault_of_apiserver_or_etcd(alone: AloneStage, row: Row, outcomes: dict[str, Outcome]) -> None:
+    outcome = alone.outcome(row)
     verify(outcome)
     outcomes[row.title] = outcome
 
 
 @pytest.mark.parametrize("row", LINKED, ids=lambda row: row.name)
-def test_linked(linked: Linked, row: Row, outcomes: dict[str, Outcome]) -> None:
-    outcome = linked.play(row)
+def test_fault_of_link_rights_or_daemon(linked: LinkedStage, row: Row, outcomes: dict[str, Outcome]) -> None:
+    outcome = linked.outcome(row)
     verify(outcome)
     outcomes[row.title] = outcome
 
 
 @pytest.mark.parametrize("row", SIMULATED_ROWS, ids=lambda row: row.name)
-def test_simulated(simulated: Simulated, row: Row, outcomes: dict[str, Outcome]) -> None:
-    outcome = simulated.play(row)
+def test_fault_of_simulated_apiserver(simulated: SimulatedStage, row: Row, outcomes: dict[str, Outcome]) -> None:
+    outcome = simulated.outcome(row)
     verify(outcome)
     outcomes[row.title] = outcome
 
 
-def test_the_document_says_so(request: pytest.FixtureRequest, outcomes: dict[str, Outcome]) -> None:
-    """What was measured differs from run to run; all else is what was proven just now."""
+def test_document_agrees_with_rows(request: pytest.FixtureRequest, outcomes: dict[str, Outcome]) -> None:
+    """Measured values differ from run to run; everything else in the document was proven by the tests above."""
     if request.config.getoption("--golden"):
-        assert len(outcomes) == len(ROWS), "only all rows together make the document, and all must be as they should be"
+        assert len(outcomes) == len(ROWS), "only all rows together make the document, and all must be as expected"
         document.PATH.write_text(document.render(outcomes[row.title] for row in ROWS))
     text = document.PATH.read_text()
     assert document.promised(text) == {row.title: document.promise(row) for row in ROWS}

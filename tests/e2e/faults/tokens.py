@@ -1,4 +1,4 @@
-"""Service account tokens of any lifetime, signed as the apiserver signs them: it gives out none under ten minutes."""
+"""Service account tokens of any lifetime; the apiserver itself issues none under ten minutes."""
 
 import base64
 import json
@@ -8,13 +8,13 @@ from typing import Any
 
 from tests.support.control_plane import ControlPlane
 
-FORGIVEN_SECONDS = 60.0  # by which an apiserver takes a token for longer than it says (go-jose: DefaultLeeway)
+LEEWAY_SECONDS = 60.0  # the apiserver accepts a token for longer than it says (go-jose: DefaultLeeway)
 AUDIENCE = "https://kubernetes.default.svc"
 HALF_BYTES = 32  # of an ES256 signature
 
 
 def mint(plane: ControlPlane, account: str, lives: float) -> str:
-    """A token of a service account in `default` that the apiserver takes for so many seconds from now on."""
+    """Return a token of a service account in `default` that the apiserver accepts for the next `lives` seconds."""
     with plane.writer() as writer:
         uid = writer.get(f"/api/v1/namespaces/default/serviceaccounts/{account}")["metadata"]["uid"]
     now = time.time()
@@ -22,9 +22,9 @@ def mint(plane: ControlPlane, account: str, lives: float) -> str:
         "iss": AUDIENCE,
         "aud": [AUDIENCE],
         "sub": f"system:serviceaccount:default:{account}",
-        "iat": int(now - 2 * FORGIVEN_SECONDS),
-        "nbf": int(now - 2 * FORGIVEN_SECONDS),
-        "exp": int(now + lives - FORGIVEN_SECONDS),
+        "iat": int(now - 2 * LEEWAY_SECONDS),
+        "nbf": int(now - 2 * LEEWAY_SECONDS),
+        "exp": int(now + lives - LEEWAY_SECONDS),
         "kubernetes.io": {"namespace": "default", "serviceaccount": {"name": account, "uid": uid}},
     }
     signed = f"{_encoded({'alg': 'ES256', 'typ': 'JWT'})}.{_encoded(claims)}"

@@ -1,4 +1,4 @@
-"""What else goes on in the real cluster: writers, an informer that starts again and again, and one that went deaf."""
+"""Clients of the real cluster: writers, an informer that starts again and again, and a watch without a reader."""
 
 import contextlib
 import http.client
@@ -22,11 +22,11 @@ OBJECTS = 50
 STREAMED = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
 READ_AHEAD_BYTES = 4096
 TIMEOUT_SECONDS = 60.0
-LARGE_OBJECTS, LARGE_BYTES = 200, 100_000  # more than sockets and the apiserver's own queues can hold
+LARGE_OBJECTS, LARGE_BYTES = 200, 100_000  # more than the sockets and the queues of the apiserver can hold
 
 
 class Client(Background):
-    """Does something again and again in a thread, while its context lives; what fails is not repeated."""
+    """Repeats an action in a thread while its context is open; a failed action is not retried."""
 
     def __init__(self, every: float) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Client(Background):
 
     @abstractmethod
     def act(self, number: int) -> None:
-        """Does it."""
+        """Do the action once."""
 
     def _run(self) -> None:
         for number in itertools.count():
@@ -45,7 +45,7 @@ class Client(Background):
 
 
 class Putting(Client):
-    """Puts config maps into etcd, past the apiserver, which may be late."""
+    """Puts config maps directly into etcd, so that a late apiserver does not slow the writes."""
 
     def __init__(self, etcd: Etcd) -> None:
         super().__init__(WRITE_SECONDS)
@@ -59,7 +59,7 @@ class Putting(Client):
 
 
 class Creating(Client):
-    """Creates service accounts, which the apiserver dates."""
+    """Creates service accounts; the apiserver sets their creation times."""
 
     def __init__(self, plane: ControlPlane) -> None:
         super().__init__(CREATE_SECONDS)
@@ -71,7 +71,7 @@ class Creating(Client):
 
 
 class Starting(Client):
-    """Starts as informers do: lists from the cache, from etcd, and by a watch that begins with all there is."""
+    """Starts as informers do: with lists from the cache and from etcd, and with a streamed list."""
 
     def __init__(self, plane: ControlPlane) -> None:
         super().__init__(START_SECONDS)
@@ -88,15 +88,15 @@ class Starting(Client):
 
 
 @contextlib.contextmanager
-def deaf(plane: ControlPlane) -> Iterator[None]:
-    """A watch of which nothing is read while much happens, so that the apiserver gives it up."""
-    with contextlib.closing(_unread_watch(plane)), plane.writer() as writer:
+def unread_watch(plane: ControlPlane) -> Iterator[None]:
+    """Open a watch and read nothing from it while large objects are created, so that the apiserver closes it."""
+    with contextlib.closing(_open_watch(plane)), plane.writer() as writer:
         for number in range(LARGE_OBJECTS):
             writer.create(TEMPLATES, _template(f"large-{number}"))
         yield
 
 
-def _unread_watch(plane: ControlPlane) -> ssl.SSLSocket:
+def _open_watch(plane: ControlPlane) -> ssl.SSLSocket:
     parts = urlsplit(plane.url)
     assert parts.hostname
     plain = socket.socket()

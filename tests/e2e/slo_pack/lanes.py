@@ -1,7 +1,7 @@
-"""The table: what goes wrong, where, and which alerts must come of it.
+"""The table of faults, and the alerts that each of them must raise.
 
-A lane is a daemon and what goes wrong with it, one fault after the other. All lanes go side by side: each is a cluster
-of its own to Prometheus, by the label `cluster`.
+A lane is a daemon and its faults, which are made one after the other. All lanes run at the same time: for Prometheus,
+each is a cluster, by the label `cluster`.
 """
 
 import contextlib
@@ -21,15 +21,15 @@ ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 STARVED_SECONDS, FED_SECONDS = 0.4, 0.4
 LATE, SLOW = "constant 2s", "constant 700ms"
 SLOW_BYTES_A_SECOND = 40_000  # 20 changes a second fit, and a list of 1,000 objects takes several seconds
-CROWD = "crowd"  # a cluster of two instances, of which one is starved
+CROWD = "crowd"  # a cluster of two instances, one of which is starved
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """An alert by its name and the labels that tell it from its namesakes.
+    """An alert by its name, and the labels that distinguish it from others of that name.
 
-    `slow` ones have windows of days, and are read from the Prometheus whose windows are shrunk more. `cluster` is the
-    one that it is about, where that is not its lane's.
+    `slow` alerts have windows of days; their windows are shrunk more, in a second Prometheus. `cluster` is the cluster
+    of the alert if that is not the one of its lane.
     """
 
     name: str
@@ -41,14 +41,14 @@ class Alert:
     def id(self) -> str:
         return "-".join((self.name, *self.labels.values()))
 
-    def told_by(self, cluster: str) -> dict[str, str]:
-        """The labels that it has when it fires."""
+    def firing_labels(self, cluster: str) -> dict[str, str]:
+        """Return the labels of the alert when it fires for a lane of this cluster."""
         return {"alertname": self.name, **self.labels, "cluster": self.cluster or cluster}
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What goes wrong as long as its context lives."""
+    """A fault that lasts while the context of `strike` is open."""
 
     words: str
     strike: Callable[[Place], AbstractContextManager[None]]
@@ -57,9 +57,9 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A daemon with these watches, at the real apiserver or in the simulator; `linked` ones reach it by a proxy.
+    """A daemon with these watches, of the real apiserver or of the simulator; `linked` ones go through a proxy.
 
-    `keys` are further ones of its configuration.
+    `keys` are further keys of its configuration.
     """
 
     cluster: str
@@ -82,7 +82,7 @@ def burn(long: str, short: str, *, slow: bool = False) -> Alert:
     return Alert("WatchLatencyBudgetBurn", {"long": long, "short": short}, slow)
 
 
-# At the real apiserver
+# Faults of the real apiserver
 
 
 def late_storage(place: Place) -> AbstractContextManager[None]:
@@ -106,7 +106,7 @@ def slow_link(place: Place) -> AbstractContextManager[None]:
 
 @contextlib.contextmanager
 def rights_taken(place: Place) -> Iterator[None]:
-    """Open watches outlive their rights; so the daemon is told to open others, when the apiserver has heard of it."""
+    """Take the rights away; open watches outlive them, so a new configuration makes the daemon open others."""
     role = f"{ROLES}/{place.cluster}"
     with place.ground.plane.writer() as writer:
         writer.patch(role, {"rules": []})
@@ -119,11 +119,11 @@ def rights_taken(place: Place) -> Iterator[None]:
             writer.patch(role, {"rules": [EVERYTHING_READABLE]})
 
 
-# In the simulator
+# Faults of the simulator
 
 
 def simulated(*names: str) -> Callable[[Place], AbstractContextManager[None]]:
-    """Faults of the simulator, with the first resource that the daemon watches."""
+    """Return a fault that switches on these faults of the simulator, for the first resource that the daemon watches."""
 
     @contextlib.contextmanager
     def strike(place: Place) -> Iterator[None]:
@@ -142,18 +142,18 @@ def simulated(*names: str) -> Callable[[Place], AbstractContextManager[None]]:
 
 @contextlib.contextmanager
 def short_history(place: Place) -> Iterator[None]:
-    """Nobody asks for the history of what is quiet; so it is written from now on, and lists have been slow by then."""
+    """Lists are slow before the first write, because the daemon probes the headroom of busy resources only."""
     with place.link.fault("thin-link", SLOW_BYTES_A_SECOND), simulated("short-history")(place):
         place.ground.simulator.control({"resource": place.watches[0]["resource"], "rate": 20}, "/workload")
         yield
 
 
-# With the daemon itself
+# Faults of the daemon itself
 
 
 @contextlib.contextmanager
 def starved(place: Place) -> Iterator[None]:
-    """It has no CPU for half of the time."""
+    """Stop the daemon for half of the time."""
     over, process = threading.Event(), place.daemon.process
 
     def run() -> None:
@@ -199,7 +199,7 @@ LANES = (
         ),
         (
             Fault(
-                "what etcd commits of one resource comes to its cache 2 s late",
+                "the commits of one resource reach its watch cache 2 s late",
                 late_storage,
                 (
                     burn("1h", "5m"),
@@ -216,7 +216,7 @@ LANES = (
     Lane(
         "frozen",
         watching(FROZEN_RESOURCE, "leases.coordination.k8s.io"),
-        (Fault("the cache of one resource has lost etcd", frozen_cache, (Alert("WatchStalled"),)),),
+        (Fault("the watch cache of one resource has lost etcd", frozen_cache, (Alert("WatchStalled"),)),),
         real=True,
     ),
     Lane(
@@ -240,7 +240,7 @@ LANES = (
         watching("leases.coordination.k8s.io"),
         (
             Fault("every connection is reset", unreachable, (Alert("WatchDown"), Alert("WatchsloClockStopped"))),
-            Fault("all that the apiserver says is 700 ms late", slow_link, (Alert("WatchsloClockSlow"),)),
+            Fault("everything from the apiserver is 700 ms late", slow_link, (Alert("WatchsloClockSlow"),)),
         ),
         real=True,
         linked=True,
@@ -250,7 +250,7 @@ LANES = (
         watching("leases.coordination.k8s.io"),
         (
             Fault(
-                "every 5 s all watches end in a 410",
+                "all watches end with 410 every 5 s",
                 simulated("expired"),
                 (Alert("WatchExpiredLoop"), Alert("WatchRelistStorm")),
             ),
@@ -261,7 +261,7 @@ LANES = (
         watching("configmaps", list="cache"),
         (
             Fault(
-                "lists come from a cache that is frozen, and watches end in a 410",
+                "lists come from a frozen cache, and watches end with 410",
                 simulated("frozen-cache", "expired"),
                 (Alert("WatchEventsLost"),),
             ),
@@ -270,7 +270,7 @@ LANES = (
     Lane(
         "forgetful",
         watching("pods"),
-        (Fault("the cache remembers 20 changes, and lists are slow", short_history, (Alert("WatchHistoryShort"),)),),
+        (Fault("the watch cache holds 20 changes, and lists are slow", short_history, (Alert("WatchHistoryShort"),)),),
         linked=True,
     ),
     Lane(
@@ -293,7 +293,7 @@ LANES = (
         "hung",
         watching("services"),
         (
-            Fault("its configuration is spoilt", misconfigured, (Alert("WatchsloConfigReloadFailed"),)),
+            Fault("its configuration is invalid", misconfigured, (Alert("WatchsloConfigReloadFailed"),)),
             Fault("the only daemon hangs", hung, (Alert("WatchsloTargetDown"), Alert("WatchsloAbsent"))),
         ),
     ),
@@ -309,4 +309,4 @@ SIMULATED = json.dumps(
         ],
     }
 )
-"""What happens in the simulator all the time."""
+"""The configuration of the simulator: the objects that exist, and the writes of the whole run."""

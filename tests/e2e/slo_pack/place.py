@@ -1,4 +1,4 @@
-"""Where faults are made: what all lanes share, and a daemon of one lane with the way to it."""
+"""Where faults are made: the servers that all lanes share, and the daemon and the link of one lane."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from tests.support.control_plane import ControlPlane
 from tests.support.daemon import Daemon, Proxy, Simulator, config_file
 
 OBJECTIVE = {"minutes": {"window": "10s", "minEvents": 5}}
-"""Of every daemon: the shortest windows there may be, for nothing shrinks these."""
+"""The objective of every daemon, with the shortest windows allowed: `--shrink` does not change these."""
 LATE_RESOURCE, FROZEN_RESOURCE = "configmaps", "secrets"
-"""What the real apiserver reaches in etcd by a proxy of its own."""
+"""The resources that the real apiserver reads from etcd through their own proxies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What all lanes share: a real control plane with the proxies to its storage, by resource, and a simulated one."""
+    """The servers that all lanes share: a real control plane, its storage proxies by resource, and a simulator."""
 
     plane: ControlPlane
     storage: Mapping[str, Proxy]
@@ -25,7 +25,7 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A daemon that watches, where its configuration is, and the proxy that it goes by, if it does."""
+    """A daemon with its configuration, and the proxy to its apiserver if its lane is linked."""
 
     cluster: str
     ground: Ground
@@ -41,7 +41,7 @@ class Place:
         return self.proxy
 
     def configure(self, *watches: Mapping[str, Any]) -> None:
-        """Writes another configuration; it is in force within five seconds, if it makes sense."""
+        """Write another configuration; the daemon applies a valid one within five seconds."""
         configured(self.folder, watches, self.keys)
 
 

@@ -1,7 +1,7 @@
 """Starts everything: the clusters, `watchslo demo`, a daemon for each lane, and two Prometheuses that scrape them.
 
-What one of the two Prometheuses has to do with days is shrunk so much that an alert on three of them fires in minutes;
-the other one's windows are longer, because what they count cannot happen faster.
+The rules of one Prometheus are shrunk so much that an alert with a window of three days fires within minutes. The
+windows of the other one are longer, because the events that its alerts count cannot happen faster.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from tests.e2e.slo_pack.clients import Creating, Putting, Starting, deaf
+from tests.e2e.slo_pack.clients import Creating, Putting, Starting, unread_watch
 from tests.e2e.slo_pack.lanes import CROWD, SIMULATED, Lane
 from tests.e2e.slo_pack.place import FROZEN_RESOURCE, LATE_RESOURCE, OBJECTIVE, Ground, Place, configured
 from tests.support.assets import Assets
@@ -32,7 +32,7 @@ from tests.support.process import Process
 from tests.support.prometheus import Prometheus
 
 HOURS_SHRINK, DAYS_SHRINK = 30, 180
-DEMO, REAL = "demo", "late"  # clusters: that of the demo, and the real one that Prometheus scrapes itself
+DEMO, REAL = "demo", "late"  # clusters: the demo, and the real one whose apiserver Prometheus scrapes, too
 START_SECONDS = 180.0
 SCRAPED_SECONDS = 180.0
 PAGE = re.compile(r"The page: (http://\S+)/ ")
@@ -46,11 +46,11 @@ OPERATOR: Sequence[Mapping[str, Any]] = (
     {"source_labels": ["__meta_kubernetes_service_name"], "target_label": "job"},
     {"target_label": "endpoint", "replacement": "metrics"},
 )
-"""What the Prometheus operator makes of a ServiceMonitor, as far as labels go."""
+"""The relabelling that the Prometheus operator generates from a ServiceMonitor."""
 
 
 class Demo:
-    """`watchslo demo`, with all that it lets go wrong."""
+    """`watchslo demo`, with all faults that it makes."""
 
     def __init__(self, folder: Path) -> None:
         self.process = Process(folder, "demo", [WATCHSLO, "demo", "--listen", f"{HOST}:0"])
@@ -75,14 +75,14 @@ class Demo:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a Prometheus scrapes: an instance of watchslo in a cluster."""
+    """A target of Prometheus: an instance of watchslo in a cluster."""
 
     url: str
     cluster: str
     pod: str
 
     def group(self) -> dict[str, Any]:
-        """As service discovery tells it."""
+        """Return the target with the labels of the service discovery."""
         labels = {
             "cluster": self.cluster,
             "__meta_kubernetes_namespace": "monitoring",
@@ -94,9 +94,9 @@ class Target:
 
 
 class Stage:
-    """All that runs while its context lives, for these lanes.
+    """All processes of these lanes, while its context is open.
 
-    `places` are theirs, by cluster; `hours` and `days` the Prometheuses, of which the former scrapes everything.
+    `places` are those of the lanes, by cluster. `hours` and `days` are the Prometheuses; the first scrapes everything.
     """
 
     def __init__(self, folder: Path, assets: Assets, lanes: Iterable[Lane]) -> None:
@@ -113,7 +113,7 @@ class Stage:
             demo.until_listening()
             for place in self.places.values():
                 place.daemon.until_listening()
-            stack.enter_context(deaf(ground.plane))
+            stack.enter_context(unread_watch(ground.plane))
             stack.enter_context(Creating(ground.plane))
             stack.enter_context(Starting(ground.plane))
             targets = list(self._targets(demo))
@@ -129,7 +129,7 @@ class Stage:
         self._stack.close()
 
     def rules(self, shrink: int) -> dict[str, Any]:
-        """What `watchslo rules` writes for the objective that all daemons have."""
+        """Return the output of `watchslo rules` for the objective of all daemons."""
         config = config_file(self._folder, objective=OBJECTIVE)
         arguments = ("--format", "plain", "--cluster-label", "cluster", "--shrink", str(shrink))
         done = watchslo("rules", "--config", config, *arguments)
@@ -147,12 +147,12 @@ class Stage:
         }
         flags = [override(f"/{resource}", proxy.url) for resource, proxy in storage.items()]
         plane = stack.enter_context(ControlPlane(folder, assets.kube_apiserver, etcd, flags=flags))
-        stack.callback(plane.apiservers[0].process.kill)  # an end in peace takes seconds
+        stack.callback(plane.apiservers[0].process.kill)  # a clean end takes seconds
         stack.enter_context(Putting(etcd))
         return Ground(plane, storage, simulator)
 
     def _open(self, stack: contextlib.ExitStack, ground: Ground, lane: Lane) -> Place:
-        """Starts a daemon, and what stands before it; that it listens is waited for later."""
+        """Start a daemon and its proxy, without waiting until the daemon listens."""
         folder = self._folder / lane.cluster
         folder.mkdir()
         plane = ground.plane
@@ -172,7 +172,7 @@ class Stage:
         return Place(lane.cluster, ground, folder, lane.watches, lane.keys, daemon, proxy)
 
     def _targets(self, demo: Demo) -> Iterator[Target]:
-        """One instance a cluster, but two in the crowd."""
+        """Yield one instance for each cluster, and two for the crowd."""
         yield Target(demo.url, DEMO, "watchslo-demo")
         for cluster, place in self.places.items():
             yield Target(place.daemon.url, cluster, f"watchslo-{cluster}")

@@ -16,14 +16,14 @@ from tests.support.loop import START_SECONDS as BEGINNING
 from tests.unit.app.conftest import Run
 from tests.unit.monitor.cluster import PODS, Cluster, Log, nowhere
 from tests.unit.monitor.inside import BUILD, keep_writing
-from watchslo.app.check import START_SECONDS, Question, check
-from watchslo.config import Config
+from watchslo.app.check import START_SECONDS, CheckOptions, check
+from watchslo.config.model import Config
 from watchslo.errors import ConfigError
 from watchslo.model import Resource
 from watchslo.monitor.supervisor import Supervisor
 from watchslo.watch.failure import Reason
 
-QUESTION = Question(duration="20s", threshold=None, resources=("pods",))
+OPTIONS = CheckOptions(duration="20s", threshold=None, resources=("pods",))
 Check = Callable[..., int]
 DOCUMENTED = [
     *("apiVersion", "at", "verdict", "exitCode", "asked", "measured", "interrupted"),
@@ -37,18 +37,18 @@ DOCUMENTED_OF_A_WATCH = [
 
 @pytest.fixture
 def ask(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, run_jumping: Run, log: Log) -> Check:
-    """`watchslo check`, while 10 pods change each second; what it logs is no answer."""
+    """Runs `watchslo check` while 10 pods change each second."""
     del log
 
     def run(work: Coroutine[None, None, Any]) -> Any:
-        async def beside() -> Any:
+        async def with_writes() -> Any:
             writing = asyncio.create_task(keep_writing(cluster, PODS, seconds=1e6))
             try:
                 return await work
             finally:
                 writing.cancel()
 
-        return run_jumping(beside())
+        return run_jumping(with_writes())
 
     def supervise(config: Config, *_: object) -> Supervisor:
         return Supervisor(config, nowhere(), BUILD, lambda: 0.5)
@@ -58,40 +58,40 @@ def ask(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, run_jumping: Run, log
     monkeypatch.setattr("watchslo.app.logs.set_up", lambda *_: None)
     monkeypatch.setenv("COLUMNS", "140")
 
-    def ask(question: Question = QUESTION, output: str = "table", file: Path | None = None) -> int:
-        return check(file, None, None, question, output)  # type: ignore[arg-type]
+    def ask(options: CheckOptions = OPTIONS, output: str = "table", file: Path | None = None) -> int:
+        return check(file, None, None, options, output)  # type: ignore[arg-type]
 
     return ask
 
 
-def test_what_leaves_out_quantiles_cannot_be_checked(ask: Check, tmp_path: Path) -> None:
+def test_check_refuses_metrics_proven(ask: Check, tmp_path: Path) -> None:
     file = tmp_path / "watchslo.yaml"
     file.write_text("metrics: proven\nclock: {interval: 10s}")
-    with pytest.raises(ConfigError, match="metrics: proven has no P99 to judge; check without it"):
+    with pytest.raises(ConfigError, match="metrics: proven has no P99 to judge; remove it"):
         ask(file=file)
 
 
-def test_within(ask: Check, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prompt_events_exit_with_0(ask: Check, capsys: pytest.CaptureFixture[str]) -> None:
     assert ask() == 0
     heading, line, said = capsys.readouterr().out.splitlines()
-    assert heading.split() == ["WATCH", "EVENTS", "P50", "P99", "P99", "SURELY", "IN"]
+    assert heading.split() == ["WATCH", "EVENTS", "P50", "P99", "P99", "BOUNDS"]
     assert line.split()[0] == "pods"
     assert line.rstrip().endswith("within")
     assert said == "Within the objective: 1 watch."
 
 
-def test_beyond(ask: Check, cluster: Cluster) -> None:
+def test_late_events_exit_with_1(ask: Check, cluster: Cluster) -> None:
     cluster.late = 2.0
     assert ask() == 1
 
 
-def test_too_few_events_prove_nothing(ask: Check, tmp_path: Path) -> None:
+def test_too_few_events_exit_with_2(ask: Check, tmp_path: Path) -> None:
     path = tmp_path / "watchslo.yaml"
     path.write_text("objective: {minutes: {minEvents: 1000}}")
-    assert ask(replace(QUESTION, threshold="250ms"), file=path) == 2
+    assert ask(replace(OPTIONS, threshold="250ms"), file=path) == 2
 
 
-def test_until_interrupted(
+def test_interrupt_prints_the_figures_so_far(
     ask: Check, capsys: pytest.CaptureFixture[str], cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write = cluster.write
@@ -102,18 +102,16 @@ def test_until_interrupted(
         return write(resource)
 
     monkeypatch.setattr(cluster, "write", interrupt)
-    assert ask(replace(QUESTION, duration="5m")) == 0
+    assert ask(replace(OPTIONS, duration="5m")) == 0
     assert cluster.revision < 450
     said = capsys.readouterr().out.splitlines()
     assert said[1].split()[0] == "pods"
-    assert re.fullmatch(r"Interrupted: that is what was measured in (2\d|3\d) s\.", said[-2]), said
+    assert re.fullmatch(r"Interrupted: these are the figures of (2\d|3\d) s\.", said[-2]), said
 
 
-def test_json_says_what_it_takes_for_the_cause(
-    ask: Check, capsys: pytest.CaptureFixture[str], cluster: Cluster
-) -> None:
+def test_json_contains_causes(ask: Check, capsys: pytest.CaptureFixture[str], cluster: Cluster) -> None:
     cluster.late = 2.0
-    assert ask(replace(QUESTION, duration="40s"), "json") == 1
+    assert ask(replace(OPTIONS, duration="40s"), "json") == 1
     answer = json.loads(capsys.readouterr().out)
     assert answer["verdict"] == "beyond"
     assert [set(cause) for cause in answer["causes"]] == [
@@ -121,7 +119,7 @@ def test_json_says_what_it_takes_for_the_cause(
     ]
 
 
-def test_a_watch_that_is_stalled(
+def test_stalled_watch_is_not_measured(
     ask: Check, capsys: pytest.CaptureFixture[str], cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write = cluster.write
@@ -134,19 +132,19 @@ def test_a_watch_that_is_stalled(
         return write(resource)
 
     monkeypatch.setattr(cluster, "write", freeze)
-    assert ask(replace(QUESTION, resources=("pods", "nodes")), "json") == 2
+    assert ask(replace(OPTIONS, resources=("pods", "nodes")), "json") == 2
     answer = json.loads(capsys.readouterr().out)
     nodes, pods = answer["watches"]
     assert nodes["stalled"] is None
     assert pods["stalled"] > 1.0
     assert pods["verdict"] == answer["verdict"] == "not measured"
-    assert any(hint.startswith("pods has told nothing of what happened for") for hint in answer["hints"])
+    assert any(hint.startswith("pods has withheld events for") for hint in answer["hints"])
 
 
-def test_json(ask: Check, capsys: pytest.CaptureFixture[str], cluster: Cluster) -> None:
+def test_json_document_has_documented_keys(ask: Check, capsys: pytest.CaptureFixture[str], cluster: Cluster) -> None:
     cluster.git_version = "v1.30.0+k3s1"
     cluster.fail(Reason.FORBIDDEN, "list", "nodes")
-    assert ask(replace(QUESTION, resources=("pods", "nodes"), threshold="500ms"), "json") == 0
+    assert ask(replace(OPTIONS, resources=("pods", "nodes"), threshold="500ms"), "json") == 0
     answer = json.loads(capsys.readouterr().out)
     assert list(answer) == DOCUMENTED
     assert (answer["apiVersion"], answer["verdict"], answer["exitCode"]) == ("v1", "within", 0)
@@ -159,25 +157,25 @@ def test_json(ask: Check, capsys: pytest.CaptureFixture[str], cluster: Cluster) 
     assert pods["threshold"] == 0.5
     assert pods["events"] > 100
     assert 0 <= pods["p99"]["lower"] <= pods["p99"]["estimate"] <= pods["p99"]["upper"]
-    assert pods["unproven"].startswith("k3s keeps")
+    assert pods["unproven"].startswith("k3s stores objects in kine")
     assert pods["stalled"] is None
     assert (nodes["verdict"], nodes["p99"], nodes["state"]) == ("not measured", None, "away")
     assert nodes["failure"] == "This identity may not list the resource; grant it."
 
 
-def test_what_is_unproven_and_what_is_not_ready_is_said(
+def test_output_names_unproven_storage_and_closed_watches(
     ask: Check, capsys: pytest.CaptureFixture[str], cluster: Cluster
 ) -> None:
     cluster.git_version = "v1.30.0+k3s1"
     cluster.fail(Reason.THROTTLED, "list", "nodes")
-    assert ask(replace(QUESTION, resources=("pods", "nodes"))) == 0
+    assert ask(replace(OPTIONS, resources=("pods", "nodes"))) == 0
     said = capsys.readouterr().out
-    assert "Unproven: k3s keeps its objects in kine" in said
+    assert "Unproven: k3s stores objects in kine" in said
     assert "Not open: nodes. The apiserver is too busy, or its cache is not ready." in said
 
 
 @pytest.mark.parametrize("said", ["[/red] [bold]", ":boom:"])
-def test_what_apiservers_say_is_no_markup(
+def test_messages_of_apiservers_are_not_markup(
     ask: Check, capsys: pytest.CaptureFixture[str], cluster: Cluster, said: str
 ) -> None:
     cluster.failures["*", "*"] = replace(_refused(), message=said)
@@ -186,10 +184,10 @@ def test_what_apiservers_say_is_no_markup(
 
 
 @pytest.mark.parametrize("said", ["[/red] [bold]", "Connection refused by http://10.0.0.1"])
-def test_what_the_start_waits_for_is_shown(
+def test_progress_shows_why_the_start_waits(
     ask: Check, capsys: pytest.CaptureFixture[str], cluster: Cluster, monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
-    """In half a minute somebody may well mend it."""
+    """So that a user can fix it within the half minute of waiting."""
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setattr("watchslo.app.check.Progress", AtOnce)
     cluster.failures["*", "*"] = replace(_refused(), message=said)
@@ -198,15 +196,15 @@ def test_what_the_start_waits_for_is_shown(
 
 
 class AtOnce(Progress):
-    """Shows each change, though no time passes."""
+    """Draws each change at once, although no time passes."""
 
     def update(self, *given: Any, **changes: Any) -> None:
         super().update(*given, **changes, refresh=True)
 
 
-def test_a_cluster_that_cannot_be_reached_is_not_measured(ask: Check, cluster: Cluster) -> None:
+def test_unreachable_cluster_exits_with_2_after_start_seconds(ask: Check, cluster: Cluster) -> None:
     cluster.fail(Reason.REFUSED)
-    assert ask(replace(QUESTION, duration="5m")) == 2
+    assert ask(replace(OPTIONS, duration="5m")) == 2
     assert time.monotonic() - BEGINNING < START_SECONDS + 1, "there was nothing to wait for"
 
 
@@ -218,21 +216,21 @@ def test_a_cluster_that_cannot_be_reached_is_not_measured(ask: Check, cluster: C
         ("6m", "--duration: 6m is out of range"),
     ],
 )
-def test_a_duration_that_is_none(ask: Check, duration: str, message: str) -> None:
+def test_invalid_duration_is_refused(ask: Check, duration: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        ask(replace(QUESTION, duration=duration))
+        ask(replace(OPTIONS, duration=duration))
 
 
-def test_a_resource_that_is_missing(ask: Check) -> None:
+def test_unknown_resource_names_the_option(ask: Check) -> None:
     with pytest.raises(ConfigError, match=r"^--resource: the apiserver serves no resource podz; did you mean pods"):
-        ask(replace(QUESTION, resources=("podz",)))
+        ask(replace(OPTIONS, resources=("podz",)))
 
 
-def test_a_resource_that_is_missing_and_in_the_file(ask: Check, tmp_path: Path) -> None:
+def test_unknown_resource_in_configuration_names_the_file(ask: Check, tmp_path: Path) -> None:
     path = tmp_path / "watchslo.yaml"
     path.write_text("watch: [{resource: podz}]")
     with pytest.raises(ConfigError, match=f"^{path}: watch: the apiserver serves no resource podz"):
-        ask(replace(QUESTION, resources=()), file=path)
+        ask(replace(OPTIONS, resources=()), file=path)
 
 
 def _refused() -> Any:

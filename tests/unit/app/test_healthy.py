@@ -16,7 +16,7 @@ from watchslo.errors import ConfigError
 
 
 class Answering(BaseHTTPRequestHandler):
-    """Says the same to everybody who asks for its health."""
+    """Gives the same answer to every health check."""
 
     code, text = 200, b"ok\n"
 
@@ -27,7 +27,7 @@ class Answering(BaseHTTPRequestHandler):
         self.wfile.write(self.text if found else b"")
 
     def log_message(self, *_: Any) -> None:
-        """Says nothing."""
+        """Log nothing."""
 
 
 class Ill(Answering):
@@ -40,7 +40,7 @@ class Garbled(Answering):
 
 
 class Mute(Answering):
-    """Takes the request, and answers nothing as long as its client waits."""
+    """Accepts the request and never answers it."""
 
     def do_GET(self) -> None:
         self.rfile.read(1)
@@ -68,39 +68,42 @@ def config(folder: Path, listen: str) -> Path:
     return path
 
 
-def test_one_that_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")  # where nobody is
+def test_healthy_daemon_answers_ok(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")  # a closed port
     with daemon(Answering) as port:
         url = f"http://127.0.0.1:{port}"
         assert healthy(None, url) == healthy(None, f"{url}/") == f"{url}: ok"
 
 
-def test_one_with_a_certificate_of_its_own(tmp_path: Path) -> None:
-    pair = Authority(tmp_path / "certs").server("somebody", ("watchslo.invalid",))
+def test_daemon_certificate_is_not_verified(tmp_path: Path) -> None:
+    pair = Authority(tmp_path / "certs").server("other", ("watchslo.invalid",))
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(pair.certificate, pair.key)
     with daemon(Answering, tls) as port:
         assert healthy(None, f"https://127.0.0.1:{port}") == f"https://127.0.0.1:{port}: ok"
 
 
-def test_one_that_is_not() -> None:
+def test_unhealthy_daemon_raises_with_its_reason() -> None:
     with daemon(Ill) as port, pytest.raises(NotHealthyError) as said:
         healthy(None, f"http://127.0.0.1:{port}")
-    assert str(said.value) == f"http://127.0.0.1:{port}: HTTP 503, the last heartbeat was 7.0 s ago; look at its log"
+    assert str(said.value) == f"http://127.0.0.1:{port}: HTTP 503, the last heartbeat was 7.0 s ago; see its log"
 
 
 @pytest.mark.parametrize(
-    ("kind", "seconds", "says"), [(Garbled, 60.0, "badstatusline"), (Mute, 0.2, "no answer within 0.2 s")]
+    ("kind", "seconds", "message"), [(Garbled, 60.0, "badstatusline"), (Mute, 0.2, "no answer within 0.2 s")]
 )
-def test_somebody_else(
-    kind: type[BaseHTTPRequestHandler], seconds: float, says: str, monkeypatch: pytest.MonkeyPatch
+def test_invalid_or_missing_answer_raises(
+    kind: type[BaseHTTPRequestHandler], seconds: float, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "ANSWER_SECONDS", seconds)
-    with daemon(kind) as port, pytest.raises(NotHealthyError, match=f":{port}: {says}; start `watchslo run`, or name"):
+    with (
+        daemon(kind) as port,
+        pytest.raises(NotHealthyError, match=f":{port}: {message}; start `watchslo run`, or pass"),
+    ):
         healthy(None, f"http://127.0.0.1:{port}")
 
 
-def test_nobody() -> None:
+def test_refused_connection_raises() -> None:
     with daemon(Answering) as port:
         url = f"http://127.0.0.1:{port}"
     with pytest.raises(NotHealthyError, match=re.escape(f"{url}: connection refused; start")):
@@ -108,25 +111,25 @@ def test_nobody() -> None:
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:{}", ":{}", "127.0.0.1:{}", "localhost:{}"])
-def test_where_a_configuration_lets_it_listen(listen: str, tmp_path: Path) -> None:
+def test_address_comes_from_configuration(listen: str, tmp_path: Path) -> None:
     with daemon(Answering) as port:
         assert healthy(config(tmp_path, listen.format(port)), None).endswith(f":{port}: ok")
 
 
-def test_a_configuration_that_does_not_say_where(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"server\.listen: port 0 is a free one, .* --url$"):
+def test_configuration_with_port_0_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"server\.listen: port 0 is any free port; .* --url$"):
         healthy(config(tmp_path, "127.0.0.1:0"), None)
 
 
 @pytest.mark.parametrize(
     "url", ["", "127.0.0.1:9477", "file:///etc/hostname", "http://", "http://[::1", "http://a:70000", "http://a:0"]
 )
-def test_a_url_that_is_none(url: str) -> None:
-    with pytest.raises(ConfigError, match=rf"^--url: {re.escape(url)} is no URL; write for example http"):
+def test_invalid_url_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^--url: {re.escape(url)} is not a URL; write for example http"):
         healthy(None, url)
 
 
-def test_the_default_is_the_daemons(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_default_url_is_that_of_the_daemon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / "watchslo.yaml"
     path.write_text("paused: true")
     with daemon(Answering) as port:

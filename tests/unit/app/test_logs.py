@@ -1,4 +1,4 @@
-"""What libraries log becomes events like ours: one line each, without tracebacks and without values."""
+"""Log records of libraries become events of watchslo: one line each, without tracebacks and values."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ def complain(error: BaseException | None, message: str, *values: object) -> None
     logging.getLogger("library").error(message, *values, exc_info=error)
 
 
-def test_a_complaint_is_one_event_without_values(capsys: pytest.CaptureFixture[str]) -> None:
+def test_library_error_is_one_event_without_values(capsys: pytest.CaptureFixture[str]) -> None:
     logs.set_up("json", "info")
     try:
         int("secret")
@@ -32,7 +32,7 @@ def test_a_complaint_is_one_event_without_values(capsys: pytest.CaptureFixture[s
         complain(error, "Exception in %s\n", "task")
     event = json.loads(capsys.readouterr().err)
     assert event.pop("timestamp")
-    assert event.pop("error").startswith("ValueError in test_a_complaint_is_one_event_without_values:")
+    assert event.pop("error").startswith("ValueError in test_library_error_is_one_event_without_values:")
     assert event == {
         "event": "library_complains",
         "level": "error",
@@ -41,25 +41,25 @@ def test_a_complaint_is_one_event_without_values(capsys: pytest.CaptureFixture[s
     }
 
 
-def test_only_the_first_line_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_library_message_is_cut_after_its_first_line(capsys: pytest.CaptureFixture[str]) -> None:
     logs.set_up("json", "info")
     complain(None, "Task was destroyed but it is pending!\ntask: <Task secret>")
     assert "secret" not in capsys.readouterr().err
 
 
-def test_what_we_cancelled_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_cancellation_is_not_logged(capsys: pytest.CaptureFixture[str]) -> None:
     logs.set_up("json", "info")
     complain(asyncio.CancelledError(), "Exception in ASGI application\n")
     assert capsys.readouterr().err == ""
 
 
-def test_our_level_holds_for_libraries_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_level_applies_to_libraries(capsys: pytest.CaptureFixture[str]) -> None:
     logs.set_up("console", "critical")
-    complain(None, "nobody asked")
+    complain(None, "a warning")
     assert capsys.readouterr().err == ""
 
 
-def test_only_terminals_get_colours(capsys: pytest.CaptureFixture[str]) -> None:
+def test_pipe_gets_no_colours(capsys: pytest.CaptureFixture[str]) -> None:
     logs.set_up("console", "info")
     structlog.get_logger().info("listening", url="here")
     said = capsys.readouterr().err

@@ -13,7 +13,9 @@ from tests.unit.monitor.inside import BUILD
 from watchslo.app import run as app
 from watchslo.app.run import RELOAD_SECONDS, Overrides
 from watchslo.app.session import INTERRUPTED, open_listener, stop_signals
-from watchslo.config import Config, Listen, load
+from watchslo.config.loading import load
+from watchslo.config.model import Config
+from watchslo.config.values import Listen
 from watchslo.errors import ConfigError, ServeError
 from watchslo.monitor.supervisor import Supervisor
 
@@ -21,7 +23,7 @@ LOOPBACK = Listen("127.0.0.1", 0)
 
 
 class File:
-    """A configuration file and a supervisor that it is followed for."""
+    """A configuration file, and the supervisor to which its changes are applied."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -53,27 +55,27 @@ async def file(tmp_path: Path) -> AsyncIterator[File]:
     await asyncio.gather(following, return_exceptions=True)
 
 
-async def looks(number: int = 1) -> None:
-    """Until the file has been looked at so often."""
+async def checks(number: int = 1) -> None:
+    """Wait until the file was checked so many times."""
     await asyncio.sleep(number * RELOAD_SECONDS + 1)
 
 
 class TestFollow:
-    async def test_puts_a_changed_file_in_force_once(self, file: File, log: Log) -> None:
+    async def test_changed_file_is_applied_once(self, file: File, log: Log) -> None:
         file.write("watch: [{resource: nodes}]")
-        await looks(5)
+        await checks(5)
         assert [config.watch[0].resource for config in file.configured] == ["nodes"]
         (reloaded,) = log.of("config_reloaded")
         assert reloaded["needs_restart"] == []
         assert len(reloaded["sha256"]) == 64
 
-    async def test_the_same_content_is_no_change(self, file: File) -> None:
+    async def test_unchanged_content_is_not_applied(self, file: File) -> None:
         file.write(file.path.read_text())
-        await looks(3)
+        await checks(3)
         assert not file.configured
 
-    async def test_what_has_not_changed_is_not_parsed(self, file: File, monkeypatch: pytest.MonkeyPatch) -> None:
-        """That of 300 watches takes 33 ms, which the thread that measures would have to share."""
+    async def test_unchanged_file_is_not_parsed(self, file: File, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Parsing 300 watches takes 33 ms, in which the measuring thread shares the interpreter."""
         loaded: list[Path] = []
 
         def counted(path: Path) -> tuple[Config, str]:
@@ -81,37 +83,37 @@ class TestFollow:
             return load(path)
 
         monkeypatch.setattr(app, "load", counted)
-        await looks(3)
+        await checks(3)
         assert not loaded
         file.write("watch: [{resource: nodes}]")
-        await looks(3)
+        await checks(3)
         assert loaded == [file.path]
 
-    async def test_a_bad_file_is_refused_and_said_once(self, file: File, log: Log) -> None:
+    async def test_bad_file_is_refused_and_logged_once(self, file: File, log: Log) -> None:
         file.write("watch: [{resource: pods, lable: x}]")
-        await looks(5)
+        await checks(5)
         assert not file.configured
         assert not file.succeeded()
         (refused,) = log.of("config_refused")
         assert refused["message"].startswith(f"{file.path}:1: watch[0].lable: unknown key")
         file.path.unlink()
-        await looks(2)
+        await checks(2)
         assert len(log.of("config_refused")) == 2
         file.write("watch: [{resource: pods}]")
-        await looks()
+        await checks()
         assert file.succeeded()
         assert not file.configured
 
-    async def test_what_needs_a_restart_is_refused_with_the_files_name(self, file: File, log: Log) -> None:
+    async def test_refused_change_names_the_file(self, file: File, log: Log) -> None:
         file.write("objective: {threshold: 700ms}")
-        await looks(3)
+        await checks(3)
         (refused,) = log.of("config_refused")
         assert refused["message"].startswith(f"{file.path}: a threshold of 700ms needs a bucket")
         assert not file.succeeded()
 
-    async def test_what_is_settled_at_start_stays(self, file: File, log: Log) -> None:
+    async def test_fixed_keys_keep_their_values(self, file: File, log: Log) -> None:
         file.write("cluster: other\nclock: {interval: 250ms}\nstartDelay: 1m\nmetrics: full\npaused: true")
-        await looks()
+        await checks()
         (config,) = file.configured
         assert config.paused
         assert (config.cluster, config.clock, config.metrics) == (None, file.started.clock, "basic")
@@ -133,7 +135,7 @@ async def daemon(config: Config, path: Path | None, digest: str = "") -> AsyncIt
 
 class TestDaemon:
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-    async def test_runs_until_told(self, cluster: Cluster, log: Log, number: int) -> None:
+    async def test_daemon_stops_at_signal(self, cluster: Cluster, log: Log, number: int) -> None:
         async with daemon(Config(), None) as task:
             await asyncio.sleep(20)
             assert cluster.open_watches()
@@ -143,16 +145,16 @@ class TestDaemon:
         assert log.events[-1] == "stopped"
         assert not cluster.is_open
 
-    async def test_follows_its_file(self, cluster: Cluster, tmp_path: Path) -> None:
+    async def test_daemon_applies_changes_of_its_file(self, cluster: Cluster, tmp_path: Path) -> None:
         path = tmp_path / "watchslo.yaml"
         path.write_text("watch: [{resource: pods}]")
         async with daemon(*_loaded(path)):
             await asyncio.sleep(20)
             path.write_text("watch: [{resource: nodes}]")
-            await looks(3)
+            await checks(3)
             assert [watch.resource.key for watch in cluster.open_watches()] == ["nodes"]
 
-    async def test_names_the_file_that_asks_for_what_is_missing(self, tmp_path: Path) -> None:
+    async def test_unknown_resource_names_the_file(self, tmp_path: Path) -> None:
         path = tmp_path / "watchslo.yaml"
         path.write_text("watch: [{resource: podz}]")
         async with daemon(*_loaded(path)) as task:
@@ -167,7 +169,7 @@ def _loaded(path: Path) -> tuple[Config, Path, str]:
 
 
 class TestSession:
-    async def test_a_second_signal_ends_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_second_signal_ends_the_process(self, monkeypatch: pytest.MonkeyPatch) -> None:
         codes: list[int] = []
         monkeypatch.setattr(os, "_exit", codes.append)
         stop = asyncio.Event()
@@ -179,11 +181,11 @@ class TestSession:
             await asyncio.sleep(0.1)
         assert codes == [INTERRUPTED]
 
-    def test_an_address_that_is_none(self) -> None:
-        with pytest.raises(ConfigError, match="--listen: here is no address to listen on"):
+    def test_invalid_listen_address_is_refused(self) -> None:
+        with pytest.raises(ConfigError, match="--listen: here is not an address to listen on"):
             open_listener("here", LOOPBACK)
 
-    def test_an_address_that_is_taken(self) -> None:
+    def test_used_port_is_refused(self) -> None:
         with open_listener("127.0.0.1:0", LOOPBACK) as taken:
             port = taken.getsockname()[1]
             with pytest.raises(ServeError, match=f"127.0.0.1:{port}: the port is already in use"):
@@ -193,7 +195,7 @@ class TestSession:
 class TestCommand:
     @pytest.fixture
     def began(self, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-        """How the daemon would have begun."""
+        """The arguments that the daemon would have started with."""
         facts: dict[str, Any] = {}
 
         def supervise(_: Config, kubeconfig: Path | None, context: str | None, *, delay: float) -> str:
@@ -210,19 +212,19 @@ class TestCommand:
         monkeypatch.setattr("watchslo.app.logs.set_up", lambda *given: facts.update(log=given))
         return facts
 
-    def test_the_command_line_goes_before_the_file(self, began: dict[str, Any], tmp_path: Path) -> None:
+    def test_command_line_overrides_the_file(self, began: dict[str, Any], tmp_path: Path) -> None:
         path = tmp_path / "watchslo.yaml"
         path.write_text("log: {format: console, level: debug}\nserver: {listen: 'nowhere:1'}")
         app.run(path, Overrides(Path("k"), "c", "127.0.0.1:0", "json", "error"))
         assert (began["kubeconfig"], began["context"], began["log"]) == (Path("k"), "c", ("json", "error"))
         assert began["arguments"] == ("supervisor", *_loaded(path))
 
-    @pytest.mark.parametrize("told", ["", ", authorization: none, tls: {certFile: a, keyFile: b}"])
-    def test_the_command_line_protects_what_the_file_leaves_open(
-        self, began: dict[str, Any], tmp_path: Path, told: str
+    @pytest.mark.parametrize("configured", ["", ", authorization: none, tls: {certFile: a, keyFile: b}"])
+    def test_command_line_sets_authorization_and_tls(
+        self, began: dict[str, Any], tmp_path: Path, configured: str
     ) -> None:
         path = tmp_path / "watchslo.yaml"
-        path.write_text(f"server: {{listen: '127.0.0.1:0', limits: {{connections: 8}}{told}}}")
+        path.write_text(f"server: {{listen: '127.0.0.1:0', limits: {{connections: 8}}{configured}}}")
         app.run(path, Overrides(authorization="kubernetes", cert_dir=Path("/tls")))
         server = began["server"]
         assert server.authorization == "kubernetes"
@@ -231,13 +233,13 @@ class TestCommand:
         app.run(path, Overrides())
         assert began["server"] == load(path)[0].server
 
-    def test_a_random_part_of_the_delay_passes(self, began: dict[str, Any], tmp_path: Path) -> None:
+    def test_start_delay_is_random(self, began: dict[str, Any], tmp_path: Path) -> None:
         path = tmp_path / "watchslo.yaml"
         path.write_text("startDelay: 2m\nserver: {listen: '127.0.0.1:0'}")
         app.run(path, Overrides())
         assert began["delay"] == 30.0
 
-    def test_the_file_goes_before_the_defaults(self, began: dict[str, Any], tmp_path: Path) -> None:
+    def test_file_overrides_defaults(self, began: dict[str, Any], tmp_path: Path) -> None:
         path = tmp_path / "watchslo.yaml"
         path.write_text("log: {format: console, level: debug}\nserver: {listen: '127.0.0.1:0'}")
         app.run(path, Overrides())

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from watchslo.app.session import MOST_FILES, SWITCH_SECONDS, run_on_loop, supervise
-from watchslo.config import Config
+from watchslo.config.model import Config
 from watchslo.errors import ConnectError
 
 KUBECONFIG = """
@@ -30,7 +30,7 @@ async def loop() -> str:
     return type(asyncio.get_running_loop()).__module__
 
 
-def test_the_loop_is_fast_and_threads_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_on_loop_uses_uvloop_and_short_switch_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     intervals: list[float] = []
     monkeypatch.setattr(sys, "setswitchinterval", intervals.append)
     assert run_on_loop(loop()) == "uvloop"
@@ -47,23 +47,23 @@ def test_the_loop_is_fast_and_threads_give_way(monkeypatch: pytest.MonkeyPatch) 
         ((resource.RLIM_INFINITY, resource.RLIM_INFINITY), None),
     ],
 )
-def test_readers_leave_files_to_the_watches(
+def test_run_on_loop_raises_the_limit_of_open_files(
     monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int], wanted: tuple[int, int] | None
 ) -> None:
-    told: list[tuple[int, int]] = []
+    limits_set: list[tuple[int, int]] = []
     monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
-    monkeypatch.setattr(resource, "setrlimit", lambda _, limit: told.append(limit))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limit: limits_set.append(limit))
     run_on_loop(loop())
-    assert told == ([wanted] if wanted else [])
+    assert limits_set == ([wanted] if wanted else [])
 
 
-def test_the_command_line_names_the_cluster(kubeconfig: Path) -> None:
+def test_kubeconfig_and_context_come_from_arguments(kubeconfig: Path) -> None:
     assert supervise(Config(), kubeconfig, "one").snapshot().monitor.not_ready == ("The cluster is being discovered.",)
     with pytest.raises(ConnectError, match="two"):
         supervise(Config(), kubeconfig, "two")
 
 
-def test_the_configuration_names_the_cluster(kubeconfig: Path) -> None:
+def test_kubeconfig_and_context_come_from_configuration(kubeconfig: Path) -> None:
     made = Config.model_validate({"kubernetes": {"kubeconfig": str(kubeconfig), "context": "two"}})
     with pytest.raises(ConnectError, match="two"):
         supervise(made)

@@ -3,14 +3,14 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.serve import readings
-from watchslo.app.table import draw, figures, headline, plain_console, says
+from watchslo.app.table import draw, figures, headline, plain_console, status
 from watchslo.app.view import Line, view_of
-from watchslo.history.judgement import P50, P99, Verdict
 from watchslo.snapshot import QuantileReading, WindowReading
+from watchslo.timeline.condition import P50, P99, P99Verdict
 
 
 def line(*p99: float, events: int = 100) -> Line:
-    """A watch with this lower bound, estimate and upper bound, or without any."""
+    """A watch whose P99 has this lower bound, estimate and upper bound, or none."""
     quantiles: tuple[QuantileReading, ...] = ()
     if p99:
         lower, estimate, upper = p99
@@ -21,27 +21,27 @@ def line(*p99: float, events: int = 100) -> Line:
     return made
 
 
-def test_without_events_nothing_is_measured() -> None:
+def test_line_without_events_is_not_measured() -> None:
     made = line(events=0)
-    assert made.verdict is Verdict.NOT_MEASURED
-    assert figures(made) == ("0", "–", "–", "–")  # noqa: RUF001 - as people see it
+    assert made.verdict is P99Verdict.NOT_MEASURED
+    assert figures(made) == ("0", "–", "–", "–")  # noqa: RUF001 - typography
 
 
-def test_what_is_unresolved_is_said_to_be() -> None:
+def test_unresolved_estimate_is_marked() -> None:
     assert figures(line(0.1, 0.2, float("inf"))) == ("100", "≲ 2 ms", "200 ms", "100 ms … ∞")
 
 
-def test_says_what_is_wrong() -> None:
+def test_status_names_state_of_closed_watch() -> None:
     made = line(0.0, 0.1, 0.9)
-    assert says(made) == "within"
+    assert status(made) == "within"
     down = replace(made, up=False, state="reopening")
-    assert says(down) == "within; reopening"
+    assert status(down) == "within; reopening"
 
 
-def test_says_that_a_watch_is_stalled() -> None:
+def test_status_names_stall() -> None:
     made = line(0.0, 0.1, 0.9)
     stalled = replace(made, stalled_for=12.0)
-    assert says(stalled) == "within; stalled"
+    assert status(stalled) == "within; stalled"
 
 
 def drawn(*lines: Line) -> str:
@@ -51,31 +51,31 @@ def drawn(*lines: Line) -> str:
     return captured.get()
 
 
-def test_fits_into_a_hundred_columns_whatever_a_watch_meets() -> None:
+def test_table_fits_into_a_hundred_columns() -> None:
     bad = replace(line(0.1234, 0.1234, 0.1234, events=100_000), watch="endpointslices.discovery.k8s.io")
-    bad = replace(bad, verdict=Verdict.NOT_MEASURED, up=False, state="away", failure="This identity may not. " * 9)
+    bad = replace(bad, verdict=P99Verdict.NOT_MEASURED, up=False, state="away", failure="This identity may not. " * 9)
     assert max(map(len, drawn(bad).splitlines())) <= 100
 
 
-def test_draws_what_is_said_as_it_is() -> None:
+def test_table_does_not_interpret_markup() -> None:
     made = line(0.0, 0.1, 0.9)
     odd = replace(made, watch="[/bold] :boom:")
     assert "[/bold] :boom:" in drawn(odd)
 
 
-def test_without_watches_there_is_no_table(capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_without_watches_is_empty(capsys: pytest.CaptureFixture[str]) -> None:
     plain_console().print(draw([]))
     assert capsys.readouterr().out == ""
 
 
-def test_a_headline_names_what_is_beyond_the_latest_first() -> None:
-    within, none = line(0.0, 0.1, 0.9), replace(line(0.0, 0.1, 0.9), verdict=Verdict.NOT_MEASURED)
+def test_headline_names_late_watches_latest_first() -> None:
+    within, none = line(0.0, 0.1, 0.9), replace(line(0.0, 0.1, 0.9), verdict=P99Verdict.NOT_MEASURED)
     late = [
         replace(line(1.5, late, 9.0), watch=name) for name, late in (("a", 2.0), ("b", 4.0), ("c", 3.0), ("d", 1.6))
     ]
     assert headline(late) == "Beyond the objective: b (P99 4 s), c (P99 3 s), a (P99 2 s) and 1 more."
-    assert headline([late[0], none, within]) == "Beyond the objective: a (P99 2 s); of 1 nothing can be said."
-    assert headline([within, within, none]) == "Within the objective: 2 watches; of 1 nothing can be said."
+    assert headline([late[0], none, within]) == "Beyond the objective: a (P99 2 s); 1 without a verdict."
+    assert headline([within, within, none]) == "Within the objective: 2 watches; 1 without a verdict."
     assert headline([within]) == "Within the objective: 1 watch."
-    assert headline([none]) == "Nothing can be said of 1 watch."
-    assert headline([]) == "Nothing is watched yet."
+    assert headline([none]) == "No verdict on 1 watch."
+    assert headline([]) == "No watches yet."

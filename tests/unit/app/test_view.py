@@ -7,11 +7,11 @@ import pytest
 
 from tests.unit.serve import readings
 from watchslo.app.view import UnreadableError, View, read, view_of
-from watchslo.history.chronicle import Chronicle
-from watchslo.history.headline import Headline, Level
-from watchslo.history.judgement import P99, Verdict
 from watchslo.serve.status import encode
 from watchslo.snapshot import QuantileReading, StreamReading, WindowReading
+from watchslo.timeline.condition import P99, P99Verdict
+from watchslo.timeline.headline import Headline, Level
+from watchslo.timeline.timeline import Timeline
 
 
 def status(**changed: Any) -> Any:
@@ -19,16 +19,20 @@ def status(**changed: Any) -> Any:
 
 
 def view(**changed: Any) -> View:
-    return read(encode(replace(readings.SNAPSHOT, **changed)).body)
+    """The view of a snapshot, which is the same if it comes from a daemon's status."""
+    snapshot = replace(readings.SNAPSHOT, **changed)
+    remote = read(encode(snapshot).body)
+    assert remote == view_of(snapshot)
+    return remote
 
 
 def measured(p99: QuantileReading | None, events: int = 100, **other: Any) -> StreamReading:
     """A watch with this P99, and that many events in its minute."""
     window = WindowReading("1m", 60.0, events, (p99,) if p99 else ())
-    return replace(readings.TAIL, track=replace(readings.TRACK, windows=(window,)), **other)
+    return readings.changed(readings.TAIL, track=replace(readings.TRACK, windows=(window,)), **other)
 
 
-def test_a_line_says_what_the_snapshot_does() -> None:
+def test_line_has_the_values_of_the_snapshot() -> None:
     (line,) = view(streams=(readings.TAIL,)).lines
     (window,) = (window for window in readings.TRACK.windows if window.name == "1m")
     assert (line.watch, line.apiserver, line.resource) == ("pods", "service", "pods")
@@ -37,22 +41,22 @@ def test_a_line_says_what_the_snapshot_does() -> None:
     assert line.quantiles == {quantile.q: quantile for quantile in window.quantiles}
 
 
-def test_the_verdict_is_that_of_the_page_in_a_sentence_and_whether_it_may_be_us() -> None:
-    account = Chronicle().observe(readings.SNAPSHOT)
-    told = replace(account, headline=Headline(Level.BAD, "pods: late since 14:02 UTC", "for 4 min; P99 2.3 s"))
-    seen = view_of(readings.SNAPSHOT, account=told)
+def test_view_has_the_verdict_and_the_self_check_in_a_sentence() -> None:
+    account = Timeline().observe(readings.SNAPSHOT)
+    changed = replace(account, headline=Headline(Level.BAD, "pods: late since 14:02 UTC", "for 4 min; P99 2.3 s"))
+    seen = view_of(readings.SNAPSHOT, account=changed)
     assert seen.verdict == "pods: late since 14:02 UTC; for 4 min; P99 2.3 s."
     assert seen.trust == f"Can I trust this? {account.trust.text}"
     whole = replace(account, headline=Headline(Level.GOOD, "All 3 watches are within 1 s."))
     assert view_of(readings.SNAPSHOT, account=whole).verdict == "All 3 watches are within 1 s."
 
 
-def test_without_a_history_there_is_no_verdict_yet() -> None:
+def test_view_without_account_has_no_verdict() -> None:
     seen = view_of(readings.SNAPSHOT)
     assert (seen.verdict, seen.trust) == (None, None)
 
 
-def test_lines_are_sorted_by_their_names_and_of_the_window_that_is_named() -> None:
+def test_lines_are_sorted_by_name_and_of_the_named_window() -> None:
     seen = view_of(readings.SNAPSHOT, "5m")
     assert [line.watch for line in seen.lines] == sorted(stream.watch for stream in readings.SNAPSHOT.streams)
     (five,) = (window for window in readings.TRACK.windows if window.name == "5m")
@@ -62,15 +66,15 @@ def test_lines_are_sorted_by_their_names_and_of_the_window_that_is_named() -> No
 @pytest.mark.parametrize(
     ("bounds", "events", "verdict"),
     [
-        ((0.0, 0.1, 0.9), 1, Verdict.WITHIN),
-        ((1.1, 1.2, math.inf), 1, Verdict.BEYOND),
-        ((0.0, 0.1, 1.4), 49, Verdict.FEW_EVENTS),
-        ((0.0, 0.1, 1.4), 50, Verdict.WITHIN),
-        ((0.0, 1.2, 1.4), 50, Verdict.BEYOND),
+        ((0.0, 0.1, 0.9), 1, P99Verdict.WITHIN),
+        ((1.1, 1.2, math.inf), 1, P99Verdict.BEYOND),
+        ((0.0, 0.1, 1.4), 49, P99Verdict.FEW_EVENTS),
+        ((0.0, 0.1, 1.4), 50, P99Verdict.WITHIN),
+        ((0.0, 1.2, 1.4), 50, P99Verdict.BEYOND),
     ],
 )
-def test_proof_needs_no_number_of_events_and_estimates_do(
-    bounds: tuple[float, float, float], events: int, verdict: Verdict
+def test_verdict_by_estimate_needs_min_events_and_by_bounds_does_not(
+    bounds: tuple[float, float, float], events: int, verdict: P99Verdict
 ) -> None:
     (line,) = view(streams=(measured(QuantileReading(P99, *bounds, resolved=True), events),)).lines
     assert line.verdict is verdict
@@ -78,34 +82,34 @@ def test_proof_needs_no_number_of_events_and_estimates_do(
 
 @pytest.mark.parametrize(
     ("lower", "stalled_for", "verdict"),
-    [(0.0, 0.9, Verdict.WITHIN), (0.0, 12.0, Verdict.NOT_MEASURED), (1.1, 12.0, Verdict.BEYOND)],
+    [(0.0, 0.9, P99Verdict.WITHIN), (0.0, 12.0, P99Verdict.NOT_MEASURED), (1.1, 12.0, P99Verdict.BEYOND)],
 )
-def test_of_a_stalled_watch_only_what_is_beyond_is_known(lower: float, stalled_for: float, verdict: Verdict) -> None:
+def test_stalled_watch_is_not_measured_unless_beyond(lower: float, stalled_for: float, verdict: P99Verdict) -> None:
     p99 = QuantileReading(P99, lower, lower, max(lower, 0.9), resolved=True)
-    (line,) = view(streams=(measured(p99, stalled_for=stalled_for),)).lines
+    (line,) = view(streams=(measured(p99, audit={"stalled_for": stalled_for}),)).lines
     assert line.verdict is verdict
 
 
-def test_says_where_a_watch_is_unless_one_apiserver_answers_for_all() -> None:
+def test_name_has_the_apiserver_unless_it_is_the_service() -> None:
     made = measured(None, 0)
     elsewhere = [replace(made, apiserver=name) for name in ("10.0.0.2:6443", "10.0.0.1:6443")]
     names = [line.name for line in view(streams=(*elsewhere, made)).lines]
     assert names == [f"{made.watch} at 10.0.0.1:6443", f"{made.watch} at 10.0.0.2:6443", made.watch]
 
 
-def test_what_is_infinite_is_null_on_the_way() -> None:
+def test_infinite_bound_survives_json() -> None:
     (pods,) = (line for line in view().lines if line.watch == "pods")
     assert pods.p99 is not None
     assert pods.p99.upper == math.inf
 
 
-def test_a_watch_that_was_not_evaluated_yet_has_no_events() -> None:
+def test_watch_without_window_has_no_events() -> None:
     young = replace(readings.TAIL, track=replace(readings.TRACK, windows=()))
     (line,) = view(streams=(young,)).lines
-    assert (line.events, line.verdict) == (0, Verdict.NOT_MEASURED)
+    assert (line.events, line.verdict) == (0, P99Verdict.NOT_MEASURED)
 
 
-def test_causes_and_doubts_are_sentences() -> None:
+def test_causes_unproven_and_not_ready_are_sentences() -> None:
     seen = view()
     assert (seen.at_wall, seen.seconds, seen.cluster) == (readings.SNAPSHOT.at_wall, 10_001.0, "prod-eu")
     assert seen.causes[1] == (
@@ -120,18 +124,18 @@ def test_causes_and_doubts_are_sentences() -> None:
     assert view_of(readings.EMPTY).not_ready == ("the clock has not ticked yet", "no stream has started")
 
 
-def test_a_terminal_is_given_no_orders() -> None:
+def test_control_characters_are_replaced() -> None:
     evil = replace(readings.TAIL, watch="pods\x1b]0;owned\x07")
     assert [line.watch for line in view(streams=(evil,)).lines] == ["pods?]0;owned?"]
 
 
-def test_what_a_newer_daemon_says_besides_is_passed_over() -> None:
+def test_unknown_fields_of_a_newer_daemon_are_ignored() -> None:
     document = status()
     document["streams"][0]["new"] = {"b": 1}
     assert read(json.dumps(document).encode()) == view()
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}", b'{"at": 3}', b'"\xff"'])
-def test_what_is_no_status(body: bytes) -> None:
+def test_other_answers_are_unreadable(body: bytes) -> None:
     with pytest.raises(UnreadableError):
         read(body)

@@ -1,4 +1,4 @@
-"""Who belongs to a domain, what seals, and what becomes of it all when revisions go backwards."""
+"""Domains: membership, sightings, the horizon, and resets when revisions go backwards."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ def probe(sent: float, answered: float, revision: int, resource: str = "pods") -
 
 
 def ticking(until: int) -> Domain:
-    """A domain whose revision is 100 at time 0 and grows by ten a second; it ticks on each second."""
+    """Return a domain that ticks each second; its revision is 100 at time 0 and grows by ten per second."""
     domain = Domain("main")
     for second in range(until):
         assert domain.tick(tick(second, second + 0.125, 100 + 10 * second))
@@ -26,7 +26,7 @@ def ticking(until: int) -> Domain:
 
 
 def probed(domain: Domain, start: int, revisions: list[int], resource: str = "pods") -> Domain:
-    """One probe and one tick each second from `start` on; the domain has ticked until then."""
+    """Send one probe and one tick each second from `start` on, after the last tick of the domain."""
     for second, revision in enumerate(revisions, start):
         domain.probe(probe(second - 0.5, second - 0.375, revision, resource))
         assert domain.tick(tick(second, second + 0.125, 100 + 10 * second))
@@ -34,7 +34,7 @@ def probed(domain: Domain, start: int, revisions: list[int], resource: str = "po
 
 
 def member_with_stream() -> Domain:
-    """Pods are a member after three probes; the last tick is (3, 3.125, 130). Stream 7 watches them, 8 nodes."""
+    """Return a domain with the member pods; the last tick is (3, 3.125, 130), watch 7 is of pods, 8 of nodes."""
     domain = probed(ticking(1), 1, [105, 115, 125])
     domain.attach(7, PODS)
     domain.attach(8, NODES)
@@ -42,13 +42,13 @@ def member_with_stream() -> Domain:
 
 
 def proven(domain: Domain, revision: int, received: float) -> float:
-    """When that revision was proven to be committed."""
+    """Return the time by which the revision was proven to be committed."""
     bounds = domain.clock.measure(np.array([revision]), np.array([received]), without=None)
     return float(received - bounds.proven[0])
 
 
 class TestMembership:
-    def test_nothing_is_known_at_first(self) -> None:
+    def test_new_source_is_pending(self) -> None:
         domain = Domain("main")
         assert domain.name == "main"
         assert domain.membership(PODS) is PENDING
@@ -61,7 +61,7 @@ class TestMembership:
         assert domain.membership(PODS) is MEMBER
         assert domain.membership(NODES) is PENDING
 
-    def test_a_probe_is_judged_by_the_tick_after_it(self) -> None:
+    def test_probe_is_judged_by_the_next_tick(self) -> None:
         domain = ticking(1)
         assert not domain.is_judging(PODS)
         domain.probe(probe(0.5, 0.625, 105))
@@ -73,11 +73,11 @@ class TestMembership:
     def test_equal_revisions_are_consistent(self) -> None:
         assert probed(ticking(1), 1, [100, 120, 120]).membership(PODS) is MEMBER
 
-    def test_one_contradiction_makes_it_foreign(self) -> None:
+    def test_one_contradiction_makes_a_source_foreign(self) -> None:
         assert probed(ticking(1), 1, [99]).membership(PODS) is FOREIGN
         assert probed(ticking(1), 1, [111]).membership(PODS) is FOREIGN
 
-    def test_probes_count_half_a_second_apart(self) -> None:
+    def test_consistent_probes_count_only_half_a_second_apart(self) -> None:
         domain = ticking(1)
         for sent in (0.25, 0.5, 0.75, 1.0, 1.125):
             domain.probe(probe(sent, sent, 100))
@@ -87,13 +87,13 @@ class TestMembership:
         domain.tick(tick(3, 3.125, 100))
         assert domain.membership(PODS) is MEMBER
 
-    def test_a_probe_too_soon_still_convicts(self) -> None:
+    def test_contradicting_probe_counts_at_any_spacing(self) -> None:
         domain = probed(ticking(1), 1, [105])
         domain.probe(probe(1.25, 1.375, 105))
         domain.tick(tick(1.5, 1.625, 115))
         assert domain.membership(PODS) is FOREIGN
 
-    def test_a_probe_before_any_tick_has_ended_says_nothing(self) -> None:
+    def test_probe_before_the_first_tick_ended_is_ignored(self) -> None:
         domain = Domain("main")
         domain.probe(probe(0, 0.5, 1000))
         domain.tick(tick(1, 1.5, 100))
@@ -104,7 +104,7 @@ class TestMembership:
         domain.tick(tick(3, 3.5, 100))
         assert domain.membership(PODS) is FOREIGN
 
-    def test_a_probe_waits_for_a_tick_sent_after_its_answer(self) -> None:
+    def test_probe_waits_for_a_tick_sent_after_its_answer(self) -> None:
         domain = ticking(1)
         domain.probe(probe(0.25, 1, 99))
         domain.tick(tick(0.5, 1.25, 100))
@@ -113,7 +113,7 @@ class TestMembership:
         domain.tick(tick(1.125, 1.5, 100))
         assert domain.membership(PODS) is FOREIGN
 
-    def test_one_probe_waits_at_a_time(self) -> None:
+    def test_second_waiting_probe_is_ignored(self) -> None:
         domain = ticking(1)
         domain.probe(probe(0.25, 0.375, 100))
         domain.probe(probe(0.5, 0.625, 99))
@@ -121,19 +121,19 @@ class TestMembership:
         domain.tick(tick(2, 2.125, 110))
         assert domain.membership(PODS) is PENDING
 
-    def test_is_judged_by_the_ticks_right_before_and_after_it(self) -> None:
+    def test_probe_is_judged_by_the_ticks_around_it(self) -> None:
         domain = ticking(3)
         domain.probe(probe(1.25, 1.5, 121))
         domain.tick(tick(3, 3.125, 130))
         assert domain.membership(PODS) is FOREIGN
 
-    def test_a_member_stays_as_long_as_its_probes_fit(self) -> None:
+    def test_member_stays_while_its_probes_are_consistent(self) -> None:
         domain = probed(ticking(1), 1, [105, 115, 125, 135, 145, 155, 165])
         assert domain.membership(PODS) is MEMBER
         probed(domain, 8, [1000])
         assert domain.membership(PODS) is FOREIGN
 
-    def test_a_foreign_one_starts_over_from_pending(self) -> None:
+    def test_foreign_source_becomes_pending_then_member(self) -> None:
         domain = probed(ticking(1), 1, [99, 115, 125])
         assert domain.membership(PODS) is FOREIGN
         probed(domain, 4, [135])
@@ -143,7 +143,7 @@ class TestMembership:
         probed(domain, 7, [165])
         assert domain.membership(PODS) is MEMBER
 
-    def test_an_expelled_one_waits_for_new_probes(self) -> None:
+    def test_expelled_source_drops_its_waiting_probe(self) -> None:
         domain = probed(ticking(1), 1, [105, 115])
         domain.probe(probe(2.5, 2.625, 125))
         domain.expel(PODS)
@@ -156,19 +156,19 @@ class TestMembership:
 
 
 class TestSightings:
-    def test_those_of_members_count(self) -> None:
+    def test_sightings_of_members_count(self) -> None:
         domain = member_with_stream()
         assert domain.sight(3.5, 135, 7)
         domain.tick(tick(4, 4.125, 140))
         assert proven(domain, 135, 5) == 3.5
 
-    def test_those_of_others_do_not(self) -> None:
+    def test_sightings_of_other_sources_are_refused(self) -> None:
         domain = member_with_stream()
         assert not domain.sight(3.5, 135, 8)
         domain.tick(tick(4, 4.125, 140))
         assert proven(domain, 135, 5) == 4.125
 
-    def test_a_violation_expels_the_resource_and_takes_all_it_said(self) -> None:
+    def test_violation_expels_the_source_and_drops_its_sightings(self) -> None:
         domain = member_with_stream()
         domain.attach(9, PODS)
         domain.sight(3.25, 134, 9)
@@ -181,7 +181,7 @@ class TestSightings:
         assert proven(domain, 134, 6) == 4.125
         assert proven(domain, 142, 6) == 5.125
 
-    def test_expelling_one_resource_leaves_the_others_sightings(self) -> None:
+    def test_expelling_a_source_keeps_the_sightings_of_others(self) -> None:
         domain = member_with_stream()
         domain.sight(3.5, 135, 7)
         domain.expel(NODES)
@@ -190,7 +190,7 @@ class TestSightings:
         domain.expel(PODS)
         assert proven(domain, 135, 5) == 4.125
 
-    def test_a_detached_stream_takes_its_own_along(self) -> None:
+    def test_detach_drops_the_sightings_of_the_watch(self) -> None:
         domain = member_with_stream()
         domain.sight(3.5, 135, 7)
         domain.detach(7)
@@ -203,7 +203,7 @@ class TestSightings:
 
 
 class TestHorizon:
-    def test_is_the_tick_sent_last(self) -> None:
+    def test_horizon_is_the_tick_sent_last(self) -> None:
         assert Domain("main").horizon is None
         domain = Domain("main")
         domain.tick(tick(2, 2.125, 110))
@@ -213,7 +213,7 @@ class TestHorizon:
 
 
 class TestResets:
-    def test_a_read_older_than_one_that_ended_before_it_voids_everything(self) -> None:
+    def test_tick_that_goes_backwards_resets_the_domain(self) -> None:
         domain = member_with_stream()
         domain.expel(NODES)
         domain.probe(probe(3.25, 3.5, 9, "leases"))
@@ -230,7 +230,7 @@ class TestResets:
         assert bounds.measurable.tolist() == [False, True]
         assert bounds.upper.tolist()[1] == 2
 
-    def test_its_streams_may_join_again(self) -> None:
+    def test_watches_may_become_members_again_after_a_reset(self) -> None:
         domain = member_with_stream()
         domain.tick(tick(4, 4.125, 50))
         for second in (5, 6, 7):
@@ -240,7 +240,7 @@ class TestResets:
         domain.tick(tick(8, 8.125, 60))
         assert proven(domain, 51, 9) == 7.5
 
-    def test_an_overlapping_read_may_be_older(self) -> None:
+    def test_older_overlapping_tick_is_no_reset(self) -> None:
         domain = Domain("main")
         domain.tick(tick(1, 1.5, 100))
         assert domain.tick(tick(1.25, 1.75, 99))
@@ -251,7 +251,7 @@ class TestResets:
         assert not domain.tick(tick(3, 3.125, 98))
         assert domain.resets == 2
 
-    def test_an_equal_revision_is_no_step_back(self) -> None:
+    def test_equal_revision_is_no_reset(self) -> None:
         domain = ticking(2)
         assert domain.tick(tick(3, 3.125, 110))
         assert domain.resets == 0

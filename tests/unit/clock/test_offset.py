@@ -1,4 +1,4 @@
-"""Theta from `Date` headers, and the creation clock's bounds that stand on it."""
+"""Theta from `Date` headers, and the bounds of the creation clock that depend on it."""
 
 import math
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchslo.clock.offset import REMEMBERED_SECONDS, ClockOffset, Dating, of_any
+from watchslo.clock.offset import REMEMBERED_SECONDS, ClockOffset, Dating, combine_datings
 from watchslo.model import Interval
 
 INF = math.inf
@@ -20,7 +20,7 @@ class TestClockOffset:
         assert offset.bounds(5.0) is None
         assert offset.steps == 0
 
-    def test_one_answer_tells_it_to_a_second_and_a_round_trip(self) -> None:
+    def test_one_answer_bounds_it_to_a_second_and_a_round_trip(self) -> None:
         offset = ClockOffset()
         assert offset.observe(1000.0, 990.25, 990.5, now=5.0)
         assert offset.bounds(5.0) == Interval(9.5, 10.75)
@@ -33,7 +33,7 @@ class TestClockOffset:
         assert offset.observe(1001.0, 991.5, 991.75, now=5.0)
         assert offset.bounds(5.0) == Interval(10.0, 10.5)
 
-    def test_what_is_old_has_drifted_either_way(self) -> None:
+    def test_bounds_widen_with_time_by_the_drift(self) -> None:
         offset = ClockOffset()
         offset.observe(1000.0, 990.25, 990.5, now=5.0)
         bounds = offset.bounds(1005.0)
@@ -44,7 +44,7 @@ class TestClockOffset:
         offset.observe(2001.0, 1990.75, 1991.0, now=1005.0)
         assert offset.bounds(1005.0) == Interval(10.0, bounds.upper)
 
-    def test_a_touching_answer_agrees(self) -> None:
+    def test_touching_answer_is_no_step(self) -> None:
         offset = ClockOffset()
         offset.observe(1000.0, 990.0, 990.0, now=5.0)
         assert offset.observe(1001.0, 990.0, 990.0, now=5.0)
@@ -52,7 +52,7 @@ class TestClockOffset:
         assert offset.steps == 0
 
     @pytest.mark.parametrize("step", [-3600.0, 3600.0])
-    def test_an_answer_that_contradicts_is_a_step_and_starts_anew(self, step: float) -> None:
+    def test_contradicting_answer_is_a_step_and_starts_again(self, step: float) -> None:
         offset = ClockOffset()
         offset.observe(1000.0, 990.0, 990.5, now=5.0)
         assert not offset.observe(1001.0 + step, 991.0, 991.5, now=5.0)
@@ -69,7 +69,7 @@ class TestClockOffset:
         assert offset.observe(2001.125, 1990.0, 1990.0, now=1000.0)
         assert offset.steps == 0
 
-    def test_our_clock_set_back_while_waiting_leaves_nothing_known(self) -> None:
+    def test_local_clock_set_back_during_a_request_clears_the_offset(self) -> None:
         offset = ClockOffset()
         offset.observe(1000.0, 990.0, 990.5, now=5.0)
         assert not offset.observe(1001.0, 991.0, 981.5, now=5.0)
@@ -79,13 +79,13 @@ class TestClockOffset:
         assert offset.bounds(6.0) == Interval(18.5, 20.0)
 
     @pytest.mark.parametrize("back", [0.5, 1.0])
-    def test_a_set_back_of_less_than_a_second_still_makes_sense(self, back: float) -> None:
+    def test_local_clock_set_back_by_less_than_a_second_is_accepted(self, back: float) -> None:
         offset = ClockOffset()
         offset.observe(1000.0, 990.0, 990.5, now=5.0)
         assert not offset.observe(2001.0, 991.0, 991.0 - back, now=5.0)
         assert offset.bounds(5.0) == Interval(1010.0 + back, 1011.0)
 
-    def test_the_very_first_answer_may_make_no_sense(self) -> None:
+    def test_contradictory_first_answer_is_a_step(self) -> None:
         offset = ClockOffset()
         assert not offset.observe(1001.0, 991.0, 981.5, now=5.0)
         assert offset.bounds(5.0) is None
@@ -96,7 +96,7 @@ class TestClockOffset:
         answers=st.lists(st.tuples(sixty_fourths, sixty_fourths, sixty_fourths), max_size=20),
         step=st.integers(5, 3600) | st.integers(-3600, -5),
     )
-    def test_the_truth_is_always_inside(
+    def test_bounds_always_contain_the_true_offset(
         self, theta: float, answers: list[tuple[float, float, float]], step: int
     ) -> None:
         offset = ClockOffset()
@@ -112,7 +112,7 @@ class TestClockOffset:
                 assert bounds.lower <= truth <= bounds.upper
         assert offset.steps == 1
 
-    def test_many_answers_squeeze_it_to_milliseconds(self) -> None:
+    def test_many_answers_narrow_it_to_milliseconds(self) -> None:
         offset = ClockOffset()
         for k in range(120):
             sent = k * 0.509
@@ -124,7 +124,7 @@ class TestClockOffset:
 
 
 def dated(dating: Dating, created_wall: float, received: float, committed: float = INF) -> tuple[float, float] | None:
-    """At least and at most how old it was, or None if that is not sure."""
+    """Return the least and greatest age, or None if they are not certain."""
     lower, upper, sure = dating.ages(np.array([created_wall]), np.array([received]), np.array([committed]))
     return (float(lower[0]), float(upper[0])) if sure[0] else None
 
@@ -132,61 +132,61 @@ def dated(dating: Dating, created_wall: float, received: float, committed: float
 class TestDating:
     ALWAYS = Dating(Interval(9.75, 10.25), since=0.0, confirmed=INF)
 
-    def test_lies_within_the_second_and_the_offset(self) -> None:
+    def test_age_covers_the_stamped_second_and_the_offset(self) -> None:
         assert dated(self.ALWAYS, 1000.0, 992.5) == (1.25, 2.75)
 
-    def test_is_never_negative(self) -> None:
+    def test_age_is_never_negative(self) -> None:
         assert dated(self.ALWAYS, 1000.0, 990.5) == (0.0, 0.75)
 
-    def test_what_seems_to_be_created_later_is_of_another_clock(self) -> None:
+    def test_stamp_in_the_future_is_uncertain(self) -> None:
         assert dated(self.ALWAYS, 1000.0, 980.0) is None
 
-    def test_what_came_after_the_last_answer_was_asked_for_is_not_sure(self) -> None:
+    def test_arrival_after_confirmed_is_uncertain(self) -> None:
         dating = Dating(Interval(10.0, 10.0), since=0.0, confirmed=992.5)
         assert dated(dating, 1000.0, 992.5) == (1.5, 2.5)
         assert dated(dating, 1000.0, 992.625) is None
 
-    def test_what_was_created_before_the_first_answer_is_not_sure(self) -> None:
+    def test_creation_before_the_first_answer_is_uncertain(self) -> None:
         dating = Dating(Interval(10.0, 10.0), since=990.0, confirmed=INF)
         assert dated(dating, 1000.0, 992.5) == (1.5, 2.5)
         assert dated(dating, 999.0, 992.5) is None
 
     @pytest.mark.parametrize("former", [5.0, 15.0])
-    def test_what_may_be_of_a_clock_before_it_was_set_is_not_sure(self, former: float) -> None:
-        """Set from 5 s ahead to 10 s, an old stamp seems older than it is; from 15 s, younger."""
+    def test_stamp_possibly_from_before_a_step_is_uncertain(self, former: float) -> None:
+        """If a clock is set from 5 s ahead to 10 s, an old stamp seems older than it is; from 15 s, younger."""
         dating = Dating(Interval(10.0, 10.0), since=990.0, confirmed=INF, former=(Interval(former, former),))
         stamp, received = math.floor(989.5 + former), 992.0
         assert dated(dating, stamp, received) is None
         assert dated(dating, 1006.0, 999.0) == (2.0, 3.0)
 
     @pytest.mark.parametrize(("committed", "sure"), [(INF, False), (2402.0, False), (2401.0, True), (2.0, True)])
-    def test_no_write_took_longer_than_a_write_can_take(self, committed: float, *, sure: bool) -> None:
-        """Set back by 3000 s: the stamp is of now, or 3002 to 3003 s old, and was as long on its way to the commit."""
+    def test_former_clock_is_excluded_if_the_write_would_take_too_long(self, committed: float, *, sure: bool) -> None:
+        """A clock was set back by 3000 s: the stamp is new, or 3002 to 3003 s old with an equally long write."""
         dating = Dating(Interval(0.0, 0.0), since=990.0, confirmed=INF, former=(Interval(3000.0, 3000.0),))
         assert dated(dating, 998.0, 1001.0, committed) == ((2.0, 3.0) if sure else None)
 
-    def test_of_any_is_what_all_agree_on(self) -> None:
+    def test_combined_dating_is_valid_for_each_clock(self) -> None:
         one = Dating(Interval(1.0, 4.0), since=10.0, confirmed=90.0)
         other = Dating(Interval(-2.0, 0.5), since=20.0, confirmed=95.0, former=(Interval(7.0, 8.0),))
-        assert of_any([one, other]) == Dating(Interval(-2.0, 4.0), 20.0, 90.0, (Interval(7.0, 8.0),))
-        assert of_any([one]) == one
+        assert combine_datings([one, other]) == Dating(Interval(-2.0, 4.0), 20.0, 90.0, (Interval(7.0, 8.0),))
+        assert combine_datings([one]) == one
 
-    def test_of_any_is_unknown_if_one_is(self) -> None:
-        assert of_any([self.ALWAYS, None]) is None
-        assert of_any([None]) is None
-        assert of_any([]) is None
+    def test_combined_dating_is_unknown_if_one_is_unknown(self) -> None:
+        assert combine_datings([self.ALWAYS, None]) is None
+        assert combine_datings([None]) is None
+        assert combine_datings([]) is None
 
     def test_is_unknown_before_the_first_answer(self) -> None:
         assert ClockOffset().dating(5.0) is None
 
-    def test_goes_from_the_first_answer_to_when_the_last_one_was_asked_for(self) -> None:
+    def test_dating_is_valid_from_the_first_answer_to_the_last_request(self) -> None:
         offset = ClockOffset()
         offset.observe(1000.0, 990.25, 990.5, now=990.5)
         offset.observe(1001.0, 990.75, 991.0, now=990.5)
         assert offset.dating(990.5) == Dating(Interval(10.0, 10.75), since=990.5, confirmed=990.75)
 
     @pytest.mark.parametrize(("quiet", "remembered"), [(REMEMBERED_SECONDS, True), (REMEMBERED_SECONDS + 1, False)])
-    def test_remembers_for_a_while_what_a_clock_said_before(self, quiet: float, *, remembered: bool) -> None:
+    def test_dating_remembers_former_offsets_for_ten_minutes(self, quiet: float, *, remembered: bool) -> None:
         offset = ClockOffset()
         offset.observe(1010.0, 1000.0, 1000.0, now=0.0)
         offset.observe(1101.0, 1001.0, 1001.0, now=0.0)
@@ -197,7 +197,7 @@ class TestDating:
         assert dating
         assert dating.former == ((first, second) if remembered else (second,))
 
-    def test_a_clock_that_is_set_forth_and_back_is_good_again_soon(self) -> None:
+    def test_clock_set_forward_and_back_is_certain_again_soon(self) -> None:
         offset, now = ClockOffset(), 1000.0
         for ahead in (0.0, 3600.0, 0.0):
             for _ in range(40):
@@ -214,10 +214,10 @@ class TestDating:
         created=st.integers(0, 1024).map(lambda n: 1e6 + n / 64),
         late=st.integers(0, 512).map(lambda n: n / 64),
     )
-    def test_what_is_sure_is_true_though_the_clock_is_set_meanwhile(
+    def test_certain_ages_are_true_while_the_clock_is_set(
         self, theta: float, step: int, stepped: float, created: float, late: float
     ) -> None:
-        """The clock is asked each half of a second, and answers at once."""
+        """The clock is read every half second and answers at once."""
         received = created + late
 
         def wall(now: float) -> float:

@@ -1,4 +1,4 @@
-"""The clock's bounds against their definitions, and every edge of them by its exact number."""
+"""The bounds of the revision clock: against their definitions, and each boundary by exact numbers."""
 
 import math
 from bisect import bisect_left
@@ -37,7 +37,7 @@ def measure(
 def one(
     clock: RevisionClock, revision: int, received: float, without: str | None = None, only: str | None = None
 ) -> tuple[float, float, float] | None:
-    """(lower, proven, upper) of one event, or None where nothing is known."""
+    """Return (lower, proven, upper) of one event, or None if it is not measurable."""
     bounds = measure(clock, (revision, received), without=without, only=only)
     if not bounds.measurable[0]:
         return None
@@ -45,34 +45,34 @@ def one(
 
 
 class TestTicks:
-    def test_cuts_the_commit_between_the_start_of_one_tick_and_the_end_of_a_later_one(self) -> None:
+    def test_commit_lies_between_the_start_of_one_tick_and_the_end_of_a_later_one(self) -> None:
         clock = clock_of(tick(10, 10.5, 100), tick(11, 11.25, 110))
         assert one(clock, 101, 12) == (0.75, 0.75, 2)
         assert one(clock, 110, 12) == (0.75, 0.75, 2)
         assert one(clock, 111, 12) == (0, 0, 1)
 
-    def test_an_event_is_committed_before_it_arrives(self) -> None:
+    def test_commit_is_never_after_the_arrival(self) -> None:
         clock = clock_of(tick(10, 10.5, 100), tick(11, 11.25, 110))
         assert one(clock, 105, 11.125) == (0, 0, 1.125)
         assert one(clock, 105, 11.25) == (0, 0, 1.25)
 
-    def test_no_more_than_the_first_revision_has_no_lower_bound_of_its_commit(self) -> None:
+    def test_revisions_up_to_the_first_tick_are_not_measurable(self) -> None:
         clock = clock_of(tick(10, 10.5, 100), tick(11, 11.25, 110))
         assert one(clock, 100, 12) is None
         assert one(clock, 99, 12) is None
         bounds = measure(clock, (100, 12))
         assert (bounds.lower[0], bounds.upper[0]) == (1.5, INF)
 
-    def test_without_a_tick_nothing_is_measurable(self) -> None:
+    def test_nothing_is_measurable_without_ticks(self) -> None:
         assert one(RevisionClock(), 1, 12) is None
         assert not measure(RevisionClock()).measurable.size
 
-    def test_the_first_revision_is_the_oldest_one_whatever_the_order(self) -> None:
+    def test_first_revision_is_the_oldest_in_any_order_of_ticks(self) -> None:
         clock = clock_of(tick(11, 11.25, 110), tick(10, 11.5, 100))
         assert one(clock, 100, 12) is None
         assert one(clock, 101, 12) == (0.75, 0.75, 2)
 
-    def test_leaves_out_the_ticks_on_the_events_own_resource(self) -> None:
+    def test_measure_without_ignores_the_ticks_of_one_source(self) -> None:
         clock = clock_of(
             tick(10, 10.25, 100, "pods"),
             tick(11, 11.25, 110, "nodes"),
@@ -86,19 +86,19 @@ class TestTicks:
         assert one(clock, 105, 14, without="pods") is None
         assert one(clock, 105, 14) == (2.75, 2.75, 4)
 
-    def test_a_tick_sent_before_an_arrival_and_answered_after_it_tells_where_it_started(self) -> None:
+    def test_tick_around_an_arrival_still_gives_a_lower_bound(self) -> None:
         clock = clock_of(tick(10, 10.25, 100))
         assert one(clock, 105, 11.5) == (0, 0, 1.5)
         clock.tick(tick(11, 12, 104))
         assert one(clock, 105, 11.5) == (0, 0, 0.5)
 
-    def test_an_idle_sequence_is_as_short_as_it_gets(self) -> None:
+    def test_ticks_with_equal_revisions_keep_the_tightest_bounds(self) -> None:
         clock = clock_of(*(tick(t, t + 0.25, 100) for t in range(10, 20)))
         assert one(clock, 101, 20) == (0, 0, 1)
         bounds = measure(clock, (100, 20))
         assert bounds.lower[0] == 9.75
 
-    def test_ticks_that_contradict_each_other_leave_nothing_known(self) -> None:
+    def test_contradicting_ticks_make_events_unmeasurable(self) -> None:
         clock = clock_of(tick(10, 10.25, 100), tick(11, 11.25, 120), tick(12, 12.25, 110))
         assert one(clock, 115, 13) is None
         bounds = measure(clock, (115, 13))
@@ -106,13 +106,13 @@ class TestTicks:
         assert one(clock, 110, 13) == (1.75, 1.75, 3)
         assert one(clock, 121, 13) == (0, 0, 1)
 
-    def test_an_event_that_arrived_before_a_tick_which_did_not_know_it_is_not_measurable(self) -> None:
+    def test_event_that_arrived_before_a_tick_without_it_is_not_measurable(self) -> None:
         clock = clock_of(tick(10, 10.25, 100), tick(11, 11.25, 110))
         assert one(clock, 111, 10.75) is None
         assert one(clock, 111, 11) == (0, 0, 0)
 
     @pytest.mark.parametrize("kept", [0, 1])
-    def test_keeps_what_says_more_of_two_equal_revisions(self, kept: int) -> None:
+    def test_more_precise_tick_of_two_equal_revisions_is_kept(self, kept: int) -> None:
         later_and_longer = [tick(11, 12, 110), tick(11.5, 11.75, 110)]
         clock = clock_of(tick(10, 10.25, 100), later_and_longer[kept], later_and_longer[1 - kept])
         assert one(clock, 110, 13) == (1.25, 1.25, 3)
@@ -120,16 +120,16 @@ class TestTicks:
 
 
 class TestStaircases:
-    """A point that says nothing more than another one, of the same revision or the same time, is not kept."""
+    """A point that adds no information to another one, of the same revision or the same time, is not kept."""
 
-    def test_of_starts(self) -> None:
+    def test_starts_keep_only_informative_points(self) -> None:
         starts = Starts()
         for revision, time in ((100, 11.0), (100, 10.0), (110, 12.0), (105, 12.0)):
             starts.add(revision, time)
         assert starts._revisions.tolist() == [BEFORE_ALL, 100, 105, AFTER_ALL]
         assert starts._times.tolist() == [-INF, 11, 12, INF]
 
-    def test_of_ends(self) -> None:
+    def test_ends_keep_only_informative_points(self) -> None:
         ends = Ends()
         for revision, time in ((110, 11.0), (100, 11.0), (110, 10.5)):
             ends.add(revision, time)
@@ -138,7 +138,7 @@ class TestStaircases:
 
 
 class TestTenMinutes:
-    def test_an_event_older_than_the_oldest_tick_is_open_to_the_right(self) -> None:
+    def test_event_older_than_the_oldest_tick_has_no_upper_bound(self) -> None:
         clock = clock_of(tick(10, 10.5, 100), tick(20, 20.5, 110), tick(30, 30.5, 120))
         assert one(clock, 115, 40) == (9.5, 9.5, 20)
         clock.tick(tick(629, 629.75, 130))
@@ -149,13 +149,13 @@ class TestTenMinutes:
         assert one(clock, 110, 640) == (619.5, 619.5, INF)
         assert one(clock, 100, 640) is None
 
-    def test_the_newest_of_the_expired_points_stays(self) -> None:
+    def test_newest_expired_point_is_kept(self) -> None:
         clock = clock_of(tick(10, 10.5, 100), tick(5000, 5000.5, 100), tick(9000, 9000.5, 110))
         bounds = measure(clock, (100, 9001))
         assert bounds.lower[0] == 9001 - 10.5
         assert one(clock, 101, 9001) == (0.5, 0.5, 4001)
 
-    def test_prunes_the_ticks_on_every_resource(self) -> None:
+    def test_ticks_of_every_resource_are_pruned(self) -> None:
         clock = clock_of(tick(10, 10.5, 100, "pods"), tick(11, 11.5, 110, "pods"), tick(12, 12.5, 115, "nodes"))
         assert one(clock, 105, 13) == (1.5, 1.5, 3)
         clock.tick(tick(700, 700.5, 120, "nodes"))
@@ -167,7 +167,7 @@ class TestSightings:
     def clock(self) -> RevisionClock:
         return clock_of(tick(10, 10.25, 100))
 
-    def test_count_once_a_later_tick_has_reached_their_revision(self, clock: RevisionClock) -> None:
+    def test_sighting_counts_after_a_later_tick_reached_its_revision(self, clock: RevisionClock) -> None:
         clock.sight(10.5, 105, 1)
         assert one(clock, 105, 12) == (0, 0, 2)
         clock.tick(tick(11, 11.25, 105))
@@ -175,25 +175,25 @@ class TestSightings:
         assert one(clock, 105, 12) == (0.75, 1.5, 2)
         assert one(clock, 106, 12) == (0, 0, 1)
 
-    def test_wait_for_a_tick_sent_after_their_arrival(self, clock: RevisionClock) -> None:
+    def test_sighting_waits_for_a_tick_sent_after_its_arrival(self, clock: RevisionClock) -> None:
         clock.sight(10.5, 105, 1)
         assert clock.tick(tick(10.5, 11.25, 110)) == frozenset()
         assert one(clock, 105, 12) == (0.75, 0.75, 2)
         assert clock.tick(tick(10.75, 11.5, 110)) == frozenset()
         assert one(clock, 105, 12) == (0.75, 1.5, 2)
 
-    def test_a_tick_sent_earlier_takes_no_confirmation_back(self, clock: RevisionClock) -> None:
+    def test_earlier_tick_does_not_revoke_a_confirmation(self, clock: RevisionClock) -> None:
         clock.sight(10.5, 105, 1)
         clock.tick(tick(11, 11.25, 110))
         clock.tick(tick(10.375, 11.5, 102))
         assert one(clock, 105, 12) == (0.75, 1.5, 1.625)
 
-    def test_an_arrival_is_no_later_than_its_own(self, clock: RevisionClock) -> None:
+    def test_proven_time_is_never_after_the_arrival(self, clock: RevisionClock) -> None:
         clock.sight(10.5, 105, 1)
         clock.tick(tick(11, 11.25, 110))
         assert one(clock, 103, 10.375) == (0, 0, 0.375)
 
-    def test_a_stream_ahead_of_a_later_tick_is_of_another_sequence(self, clock: RevisionClock) -> None:
+    def test_watch_ahead_of_a_later_tick_is_of_another_sequence(self, clock: RevisionClock) -> None:
         clock.sight(10.5, 105, 1)
         clock.sight(10.75, 106, 2)
         assert clock.tick(tick(11, 11.25, 105)) == {2}
@@ -202,7 +202,7 @@ class TestSightings:
         assert clock.tick(tick(13, 13.25, 110)) == frozenset()
         assert one(clock, 106, 14) == (0.75, 0.75, 3)
 
-    def test_takes_all_sightings_of_a_violator_confirmed_ones_too(self, clock: RevisionClock) -> None:
+    def test_violation_drops_confirmed_sightings_too(self, clock: RevisionClock) -> None:
         clock.sight(10.5, 105, 2)
         clock.sight(10.625, 106, 1)
         clock.tick(tick(11, 11.25, 110))
@@ -212,26 +212,26 @@ class TestSightings:
         assert clock.tick(tick(12, 12.25, 120)) == {2, 3}
         assert one(clock, 105, 12) == (0.75, 1.375, 2)
 
-    def test_a_slow_tick_convicts_what_another_one_had_confirmed(self, clock: RevisionClock) -> None:
+    def test_slow_tick_reveals_a_confirmed_violator(self, clock: RevisionClock) -> None:
         clock.sight(10.5, 105, 1)
         assert clock.tick(tick(11, 11.25, 110)) == frozenset()
         assert clock.tick(tick(10.75, 11.5, 104)) == {1}
         assert one(clock, 103, 12) == (0.75, 0.75, 2)
 
-    def test_a_sighting_at_odds_with_the_ticks_proves_nothing(self, clock: RevisionClock) -> None:
+    def test_sighting_that_contradicts_the_ticks_proves_nothing(self, clock: RevisionClock) -> None:
         clock.tick(tick(11, 11.25, 101))
-        clock.sight(10.5, 105, 1)  # handed in too late to be judged by the tick before
+        clock.sight(10.5, 105, 1)  # added too late to be checked against the tick before
         clock.tick(tick(12, 12.25, 110))
         assert one(clock, 101, 13) == (1.75, 2.5, 3)
         assert one(clock, 105, 13) == (0.75, 0.75, 2)
 
-    def test_one_as_a_tick_was_sent_that_did_not_know_it_tells_exactly(self, clock: RevisionClock) -> None:
+    def test_sighting_at_the_start_of_a_tick_without_it_is_exact(self, clock: RevisionClock) -> None:
         clock.tick(tick(10.5, 10.75, 104))
         clock.sight(10.5, 105, 1)
         clock.tick(tick(11, 11.25, 110))
         assert one(clock, 105, 12) == (0.75, 1.5, 1.5)
 
-    def test_only_newer_ones_are_kept(self, clock: RevisionClock) -> None:
+    def test_older_sightings_are_ignored(self, clock: RevisionClock) -> None:
         clock.sight(10.5, 105, 1)
         clock.sight(10.75, 105, 2)
         clock.sight(10.75, 104, 2)
@@ -239,15 +239,15 @@ class TestSightings:
         clock.tick(tick(11, 11.25, 110))
         assert one(clock, 104, 12) == (0.75, 0.75, 2)
 
-    def test_only_newer_ones_are_kept_after_a_tick_too(self, clock: RevisionClock) -> None:
+    def test_older_sightings_are_ignored_after_a_tick_too(self, clock: RevisionClock) -> None:
         clock.sight(10.5, 105, 1)
         clock.tick(tick(11, 11.25, 110))
         clock.sight(11.5, 104, 2)
         clock.tick(tick(12, 12.25, 120))
         assert one(clock, 105, 13) == (1.75, 2.5, 3)
 
-    def test_are_told_apart_in_all_of_their_64_bits(self, clock: RevisionClock) -> None:
-        even, odd = 2**53, 2**53 + 1  # the first two that are the same to a float
+    def test_revisions_are_compared_in_all_64_bits(self, clock: RevisionClock) -> None:
+        even, odd = 2**53, 2**53 + 1  # the first two integers that are equal as floats
         clock.sight(10.5, even, even)
         clock.sight(10.75, odd, odd)
         clock.tick(tick(11, 11.25, odd))
@@ -255,7 +255,7 @@ class TestSightings:
         clock.forget(even)
         assert one(clock, odd, 12) == (0.75, 1.25, 2)
 
-    def test_one_in_two_milliseconds_is_kept(self) -> None:
+    def test_one_sighting_per_two_milliseconds_is_kept(self) -> None:
         clock = clock_of(tick(-1, -0.75, 100))
         clock.sight(0.0, 105, 1)
         clock.sight(0.0019, 106, 1)
@@ -264,7 +264,7 @@ class TestSightings:
         assert one(clock, 106, 2) == (0.75, 2 - 0.002, 3)
         assert one(clock, 105, 2) == (0.75, 2, 3)
 
-    def test_a_forgotten_stream_proves_nothing_and_hinders_nobody(self, clock: RevisionClock) -> None:
+    def test_forgotten_watch_has_no_sightings_and_blocks_no_others(self, clock: RevisionClock) -> None:
         clock.sight(10.5, 105, 1)
         clock.sight(10.75, 900, 2)
         clock.forget(2)
@@ -274,14 +274,14 @@ class TestSightings:
         assert one(clock, 105, 12) == (0.75, 1.5, 2)
         assert one(clock, 106, 12) == (0.75, 12 - 10.7509, 2)
 
-    def test_one_in_two_milliseconds_is_kept_whatever_was_forgotten(self, clock: RevisionClock) -> None:
+    def test_one_sighting_per_two_milliseconds_is_kept_after_forget(self, clock: RevisionClock) -> None:
         clock.sight(10.5, 105, 1)
         clock.forget(2)
         clock.sight(10.501, 106, 1)
         clock.tick(tick(11, 11.25, 110))
         assert one(clock, 106, 12) == (0.75, 0.75, 2)
 
-    def test_forgets_confirmed_ones(self, clock: RevisionClock) -> None:
+    def test_forget_drops_confirmed_sightings(self, clock: RevisionClock) -> None:
         clock.sight(10.5, 104, 1)
         clock.sight(10.625, 105, 2)
         clock.tick(tick(11, 11.25, 110))
@@ -296,7 +296,7 @@ class TestSightings:
 
 
 class TestManySightings:
-    """A full store is thinned: all of the last ten seconds, the last one in 50 ms of the last ten minutes."""
+    """A full store is thinned: it keeps the last ten seconds, and one sighting per 50 ms of the last ten minutes."""
 
     def filled(self, spacing: float) -> tuple[RevisionClock, float]:
         clock = clock_of(tick(-1, -0.75, 0))
@@ -310,12 +310,12 @@ class TestManySightings:
         bounds = measure(clock, *((number + 1, received) for number in range(SIGHTINGS)))
         return [received - late for late in bounds.proven.tolist()]
 
-    def test_until_it_is_full_nothing_goes(self) -> None:
+    def test_nothing_is_thinned_before_the_store_is_full(self) -> None:
         clock, end = self.filled(1 / 256)
         assert end == 78.125
         assert self.proven(clock, 128.0) == [number / 256 for number in range(SIGHTINGS)]
 
-    def test_the_dense_ones_go_first(self) -> None:
+    def test_older_dense_sightings_are_thinned_first(self) -> None:
         clock, end = self.filled(1 / 256)
         clock.sight(end, SIGHTINGS + 1, 1)
         times = [number / 256 for number in range(SIGHTINGS)]
@@ -324,18 +324,18 @@ class TestManySightings:
         assert self.proven(clock, 128.0) == [kept[bisect_left(kept, time)] for time in times]
         assert len(kept) == 2560 + 1362
 
-    def test_the_last_one_before_a_silence_stays(self) -> None:
+    def test_last_sighting_before_a_silence_is_kept(self) -> None:
         clock, end = self.filled(1 / 256)
         clock.sight(end + 20, SIGHTINGS + 1, 1)
         assert self.proven(clock, 128.0)[-1] == end - 1 / 256
 
-    def test_then_those_of_more_than_ten_minutes(self) -> None:
+    def test_sightings_older_than_ten_minutes_are_dropped(self) -> None:
         clock, end = self.filled(1 / 16)
         clock.sight(end, SIGHTINGS + 1, 1)
         expected = [max(number / 16, end - 600) for number in range(SIGHTINGS)]
         assert self.proven(clock, 2048.0) == expected
 
-    def test_goes_on_taking_sightings(self) -> None:
+    def test_full_store_accepts_new_sightings(self) -> None:
         clock, end = self.filled(1 / 256)
         for number in range(SIGHTINGS):
             clock.sight(end + number / 256, SIGHTINGS + number + 1, 2)
@@ -348,7 +348,7 @@ class TestManySightings:
         bounds = measure(clock, (SIGHTINGS + 1, 201))
         assert bounds.proven[0] == 0.75
 
-    def test_the_unconfirmed_stay_unconfirmed(self) -> None:
+    def test_thinned_sightings_stay_unconfirmed(self) -> None:
         clock = clock_of(tick(-1, -0.75, 0))
         for number in range(SIGHTINGS + 1):
             clock.sight(number / 256, number + 1, 1 + number % 2)
@@ -358,17 +358,17 @@ class TestManySightings:
 
 
 class TestHealth:
-    def test_an_empty_clock_knows_nothing(self) -> None:
+    def test_empty_clock_has_no_figures(self) -> None:
         clock = RevisionClock()
         assert (clock.latest, clock.newest, clock.interval, clock.median_round_trip) == (None, None, None, None)
         assert (clock.newest_before(1e9), clock.oldest_after(-1e9)) == (BEFORE_ALL, AFTER_ALL)
 
-    def test_one_tick_is_no_interval(self) -> None:
+    def test_one_tick_gives_no_interval(self) -> None:
         clock = clock_of(tick(10, 10.25, 100))
         assert (clock.latest, clock.newest, clock.interval) == (tick(10, 10.25, 100), 100, None)
         assert clock.median_round_trip == 0.25
 
-    def test_the_newest_interval_lies_between_the_two_ticks_sent_last(self) -> None:
+    def test_interval_spans_the_last_two_ticks(self) -> None:
         clock = clock_of(tick(10, 10.25, 100), tick(11, 11.5, 110), tick(10.5, 12, 120))
         assert clock.latest == tick(11, 11.5, 110)
         assert clock.newest == 120
@@ -377,7 +377,7 @@ class TestHealth:
         assert clock.interval == 1.25
         assert clock.newest == 120
 
-    def test_the_median_is_of_the_last_121(self) -> None:
+    def test_median_round_trip_is_of_the_last_121_ticks(self) -> None:
         clock = clock_of(*(tick(t, t + 0.5, 100) for t in range(60)), *(tick(t, t + 0.25, 100) for t in range(60, 121)))
         assert clock.median_round_trip == 0.25
         clock = clock_of(*(tick(t, t + 0.5, 100) for t in range(61)), *(tick(t, t + 0.25, 100) for t in range(61, 121)))
@@ -385,12 +385,12 @@ class TestHealth:
         clock.tick(tick(121, 121.25, 100))
         assert clock.median_round_trip == 0.25
 
-    def test_what_reads_before_and_after_a_moment_returned(self) -> None:
+    def test_newest_before_and_oldest_after_a_moment(self) -> None:
         clock = clock_of(tick(10, 10.5, 100, "pods"), tick(11, 11.5, 110, "nodes"), tick(12, 12.5, 120, "pods"))
         assert [clock.newest_before(t) for t in (10.5, 10.75, 11.5, 11.75, 13)] == [BEFORE_ALL, 100, 100, 110, 120]
         assert [clock.oldest_after(t) for t in (9, 10, 10.75, 11, 12)] == [100, 110, 110, 120, AFTER_ALL]
 
-    def test_a_cleared_clock_is_as_good_as_new(self) -> None:
+    def test_cleared_clock_equals_a_new_one(self) -> None:
         clock = clock_of(tick(10, 10.25, 100))
         clock.sight(10.5, 105, 1)
         clock.tick(tick(11, 11.25, 110))
@@ -410,27 +410,27 @@ class TestApiservers:
         fast = [tick(t, t + 0.125, 100 + int(20 * (t - 10)), apiserver="fast") for t in (10.25, 11.25, 12.25)]
         return clock_of(*sorted(slow + fast, key=lambda reading: reading.sent))
 
-    def test_the_greatest_lower_and_the_least_upper_bound_over_all_of_them(self) -> None:
+    def test_bounds_are_the_tightest_over_all_apiservers(self) -> None:
         assert one(self.clock(), 126, 13) == (13 - 11.5, 13 - 11.5, 13 - 11.25)
         assert one(self.clock(), 126, 13, only="fast") == (13 - 12.375, 13 - 12.375, 13 - 11.25)
         assert one(self.clock(), 126, 13, only="slow") == (13 - 11.5, 13 - 11.5, 13 - 10)
         assert one(self.clock(), 126, 13, only="other") is None
 
-    def test_what_the_watches_of_others_saw_is_nothing_that_one_apiserver_tells(self) -> None:
+    def test_measure_only_ignores_sightings(self) -> None:
         clock = self.clock()
         clock.sight(11.375, 126, 1)
         clock.tick(tick(13, 13.125, 160, apiserver="fast"))
         assert one(clock, 126, 13) == (13 - 11.5, 13 - 11.375, 13 - 11.25)
         assert one(clock, 126, 13, only="slow") == (13 - 11.5, 13 - 11.5, 13 - 10)
 
-    def test_leaves_out_one_resource_of_one_apiserver(self) -> None:
+    def test_measure_without_ignores_one_resource_of_one_apiserver(self) -> None:
         clock = clock_of(tick(10, 10.5, 100, "pods", "one"), tick(11, 11.5, 110, "pods", "other"))
         clock.tick(tick(12, 12.5, 120, "pods", "one"))
         bounds = clock.measure(np.array([115]), np.array([13.0]), without=("one", "pods"))
         assert not bounds.measurable[0] or bounds.lower[0] == 0
         assert bounds.upper[0] == 2
 
-    def test_the_fastest_tells_what_is_resolved(self) -> None:
+    def test_median_round_trip_is_that_of_the_fastest_apiserver(self) -> None:
         clock = self.clock()
         assert clock.median_round_trip == clock.median_round_trip_of("fast") == 0.125
         assert clock.median_round_trip_of("slow") == 0.5
@@ -451,7 +451,7 @@ readings = st.builds(
 
 
 @given(st.lists(readings, max_size=12), st.lists(st.tuples(st.integers(88, 112), eighths), max_size=8))
-def test_any_ticks_in_any_order_bound_by_definition(ticks: list[Reading], events: list[tuple[int, float]]) -> None:
+def test_bounds_match_the_definition_for_any_ticks(ticks: list[Reading], events: list[tuple[int, float]]) -> None:
     clock = RevisionClock()
     for reading in ticks:
         clock.tick(reading)
@@ -468,7 +468,7 @@ def test_any_ticks_in_any_order_bound_by_definition(ticks: list[Reading], events
 
 
 @given(st.lists(readings, max_size=12), eighths)
-def test_any_ticks_in_any_order_tell_what_was_read_before_and_after(ticks: list[Reading], time: float) -> None:
+def test_newest_before_and_oldest_after_match_the_definition(ticks: list[Reading], time: float) -> None:
     clock = RevisionClock()
     for reading in ticks:
         clock.tick(reading)
@@ -479,7 +479,7 @@ def test_any_ticks_in_any_order_tell_what_was_read_before_and_after(ticks: list[
 
 
 @given(st.lists(readings, max_size=6), st.lists(st.tuples(eighths, st.integers(90, 112), st.integers(1, 2))), readings)
-def test_whatever_is_fed_the_bounds_are_in_order(
+def test_bounds_are_ordered_for_any_input(
     ticks: list[Reading], sightings: list[tuple[float, int, int]], last: Reading
 ) -> None:
     clock = RevisionClock()

@@ -1,4 +1,4 @@
-"""What to tick on, as the etcds behind the candidates lie."""
+"""The choice of resources to tick on, for different assignments of candidates to etcds."""
 
 from collections.abc import Callable, Mapping
 
@@ -29,7 +29,7 @@ def elsewhere(time: float) -> int:
 def chosen(
     candidates: tuple[Resource, ...], etcds: Mapping[Resource, Callable[[float], int]]
 ) -> tuple[TickPlan, list[str]]:
-    """Drives a choice twice a second; what is not in `etcds` cannot be read. Returns the plan and what was read."""
+    """Drive a choice twice per second, and return its plan and reads; resources not in `etcds` cannot be read."""
     choice = TickChoice(candidates)
     reads: list[str] = []
     while (resource := choice.next) is not None:
@@ -45,48 +45,48 @@ def chosen(
     return choice.plan, reads
 
 
-def test_events_if_they_share_the_revisions() -> None:
+def test_choice_prefers_events_that_share_revisions() -> None:
     plan, reads = chosen(ALL, dict.fromkeys(ALL, together))
     assert plan == TickPlan((EVENTS,), blind=False)
     assert reads == ["pods", "events"] * 3 + ["pods"]
 
 
-def test_else_two_cached_ones_that_do() -> None:
+def test_choice_takes_two_cached_resources_that_share_revisions() -> None:
     plan, reads = chosen(ALL, {**dict.fromkeys(ALL, together), EVENTS: apart})
     assert plan == TickPlan((PODS, NODES), blind=False)
     assert reads == ["pods", "events", "pods"] + ["pods", "nodes"] * 3 + ["pods"]
 
 
-def test_whatever_pair_shares_them() -> None:
+def test_choice_finds_any_pair_that_shares_revisions() -> None:
     plan, _ = chosen(ALL, {EVENTS: apart, PODS: elsewhere, NODES: together, LEASES: together})
     assert plan == TickPlan((NODES, LEASES), blind=False)
 
 
 @pytest.mark.parametrize("resource", [EVENTS, PODS])
-def test_passes_over_what_cannot_be_read(resource: Resource) -> None:
+def test_choice_passes_over_unreadable_resources(resource: Resource) -> None:
     etcds = {candidate: together for candidate in ALL if candidate != resource}
     plan, reads = chosen(ALL, etcds)
     assert plan == TickPlan((PODS, NODES) if resource == EVENTS else (EVENTS,), blind=False)
     assert reads.count(resource.plural) == 1
 
 
-def test_nothing_in_common_leaves_the_first_cached_one_alone_and_blind() -> None:
+def test_choice_without_shared_revisions_is_blind() -> None:
     plan, _ = chosen((EVENTS, PODS, NODES), {EVENTS: apart, PODS: together, NODES: elsewhere})
     assert plan == TickPlan((PODS,), blind=True)
 
 
-def test_the_only_one_there_is() -> None:
+def test_choice_of_a_single_candidate() -> None:
     assert chosen((PODS,), {}) == (TickPlan((PODS,), blind=True), [])
     assert chosen((EVENTS,), {}) == (TickPlan((EVENTS,), blind=False), [])
     assert chosen((EVENTS, PODS), {EVENTS: together})[0] == TickPlan((EVENTS,), blind=False)
 
 
-def test_nothing_to_tick_on() -> None:
+def test_choice_without_readable_candidates_is_empty() -> None:
     assert chosen((), {})[0] == TickPlan((), blind=False)
     assert chosen((PODS, NODES), {NODES: together})[0] == TickPlan((NODES,), blind=True)
 
 
-def test_revisions_that_go_backwards_are_no_common_ground() -> None:
+def test_choice_rejects_pairs_whose_revisions_go_backwards() -> None:
     def falling(time: float) -> int:
         return 100 - int(time)
 

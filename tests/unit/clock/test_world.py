@@ -1,4 +1,4 @@
-"""Small generated worlds whose commit times are known: the truth lies inside all bounds, whatever the schedule."""
+"""Small generated worlds with known commit times: the truth lies inside all bounds, for any schedule."""
 
 import math
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ RESOURCES = ("pods", "nodes")
 
 @dataclass(frozen=True)
 class Arrival:
-    """`revision` of one etcd, committed at `committed`, comes out of `stream` at `received`."""
+    """An event of `revision`, committed at `committed`, that `stream` received at `received`."""
 
     stream: int
     received: float
@@ -40,7 +40,7 @@ class World:
         return self.base + sum(committed <= time for committed in self.commits)
 
     def in_order(self, readings: tuple[Reading, ...]) -> Iterator[Reading | Arrival]:
-        """What a monitor gets to see, as it happens."""
+        """Return what a monitor sees, in order of time."""
         happenings: list[Reading | Arrival] = [*self.arrivals, *readings]
         yield from sorted(happenings, key=_moment)
 
@@ -51,7 +51,7 @@ def _moment(happening: Reading | Arrival) -> float:
 
 @st.composite
 def worlds(draw: st.DrawFn, *, unit: float = 1 / 64, base: int = 1000) -> World:
-    """Commits alone and in bursts; reads that are lost, slow, overlapping, of two resources; streams that dawdle."""
+    """Draw single commits and bursts; lost, slow and overlapping reads of two resources; and slow watches."""
     gaps = draw(st.lists(st.integers(0, 64), min_size=1, max_size=24))
     commits = tuple(unit * sum(gaps[: k + 1]) for k in range(len(gaps)))
     world = World(base, commits, (), ())
@@ -97,7 +97,7 @@ def assert_truth_inside(clock: RevisionClock, arrivals: list[Arrival], without: 
 
 
 def replay(world: World) -> tuple[RevisionClock, list[Arrival]]:
-    """Feeds a clock all of a world, and looks at each tick whether it tells the truth."""
+    """Pass a whole world to a clock, and check its bounds at each tick."""
     clock = RevisionClock()
     arrived: list[Arrival] = []
     for happening in world.in_order(world.readings):
@@ -112,7 +112,7 @@ def replay(world: World) -> tuple[RevisionClock, list[Arrival]]:
 
 
 def sightings(world: World) -> list[tuple[float, int]]:
-    """(received, revision) of those that are worth keeping and confirmed by a tick, by definition."""
+    """Return the kept sightings that a tick confirms as (received, revision), by definition."""
     kept: list[Arrival] = []
     for arrival in world.arrivals:
         if not kept or (arrival.revision > kept[-1].revision and arrival.received > kept[-1].received):
@@ -125,7 +125,7 @@ def sightings(world: World) -> list[tuple[float, int]]:
 
 
 def by_definition(world: World, arrival: Arrival, without: str | None) -> tuple[float, float, float] | None:
-    """(lower, proven, upper) of all evidence there ever was."""
+    """Return (lower, proven, upper) from all evidence, by definition."""
     used = [tick for tick in world.readings if tick.resource != without]
     start = max((tick.sent for tick in used if tick.revision < arrival.revision), default=None)
     if start is None:
@@ -136,7 +136,7 @@ def by_definition(world: World, arrival: Arrival, without: str | None) -> tuple[
 
 
 @given(worlds())
-def test_the_truth_lies_inside_and_the_bounds_are_those_of_the_definition(world: World) -> None:
+def test_bounds_contain_the_truth_and_match_the_definition(world: World) -> None:
     clock, arrived = replay(world)
     for without in (None, *RESOURCES):
         bounds = measure(clock, arrived, without)
@@ -148,7 +148,7 @@ def test_the_truth_lies_inside_and_the_bounds_are_those_of_the_definition(world:
 
 
 @given(worlds(), st.randoms(use_true_random=False))
-def test_the_order_in_which_ticks_come_in_does_not_matter(world: World, random: Random) -> None:
+def test_order_of_ticks_does_not_matter(world: World, random: Random) -> None:
     shuffled = list(world.readings)
     random.shuffle(shuffled)
     arrivals = list(world.arrivals)
@@ -164,7 +164,7 @@ def test_the_order_in_which_ticks_come_in_does_not_matter(world: World, random: 
 
 
 @given(worlds(unit=4.0))
-def test_what_is_forgotten_only_ever_widens(world: World) -> None:
+def test_forgetting_only_widens_the_bounds(world: World) -> None:
     clock, arrived = replay(world)
     for without in (None, *RESOURCES):
         bounds = measure(clock, arrived, without)
@@ -178,8 +178,8 @@ def test_what_is_forgotten_only_ever_widens(world: World) -> None:
 
 
 @given(worlds(), worlds(base=2000), st.booleans())
-def test_domains_never_mix(world: World, other: World, swapped: bool) -> None:  # noqa: FBT001 - drawn
-    """Resources of two etcds are probed in the domain of one: its own is never foreign, the other never joins."""
+def test_sources_of_two_etcds_never_share_a_domain(world: World, other: World, swapped: bool) -> None:  # noqa: FBT001 - drawn
+    """Probe resources of two etcds in the domain of one: its own is never foreign, the other never a member."""
     ours, theirs = (other, world) if swapped else (world, other)
     domain = Domain("ours")
     ticks = tuple(reading for reading in ours.readings if reading.resource == "pods")
@@ -202,8 +202,8 @@ def test_domains_never_mix(world: World, other: World, swapped: bool) -> None:  
 
 
 @given(worlds(), st.integers(0, 24), st.integers(1, 2))
-def test_a_stream_that_leaves_the_sequence_leaves_nothing_behind(world: World, position: int, clones: int) -> None:
-    """Streams of a resource whose etcd is a copy of ours until, at some arrival, its revisions run far ahead."""
+def test_watch_that_leaves_the_sequence_loses_all_its_sightings(world: World, position: int, clones: int) -> None:
+    """Watches of a resource whose etcd copies the domain's until, at some arrival, its revisions jump ahead."""
     domain = Domain("ours")
     for start in range(-5, 0):
         for resource in ("pods", "copies"):
@@ -222,7 +222,9 @@ def test_a_stream_that_leaves_the_sequence_leaves_nothing_behind(world: World, p
                 assert domain.membership((SERVICE, "copies")) is Membership.FOREIGN
                 assert not np.isin(domain.clock._sightings._streams[: domain.clock._sightings._count], [3, 4]).any()
             continue
-        if number >= position and happening.received > seen_at:  # else it came too soon after another to be looked at
+        if (
+            number >= position and happening.received > seen_at
+        ):  # otherwise it followed another sighting too closely to be kept
             gone_at = min(gone_at, happening.received)
         seen_at = happening.received
         for stream in range(3, 3 + clones):

@@ -24,19 +24,19 @@ def all_panels(board: Board) -> Iterator[Panel]:
     return (panel for section in board.sections for panel in section.panels)
 
 
-def test_the_files_are_what_the_code_makes() -> None:
+def test_files_match_the_code() -> None:
     shipped = {path.name: path.read_text() for path in FOLDER.glob("*.json")}
     assert shipped == files(), "run `make dashboards`"
 
 
-def test_the_files_keep_their_names() -> None:
+def test_files_are_named_by_uid() -> None:
     assert set(SHIPPED) == {f"watchslo-{name}.json" for name in ("slo", "protocol", "trust", "apiserver")}
     assert all(name == f"{dashboard['uid']}.json" for name, dashboard in SHIPPED.items())
 
 
 @pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.uid)
 class TestBoard:
-    def test_every_panel_tells_what_it_shows(self, board: Board) -> None:
+    def test_every_panel_has_description_queries_and_thresholds(self, board: Board) -> None:
         for panel in all_panels(board):
             assert 30 <= len(panel.description) <= 250, panel.title
             assert panel.description.endswith("."), panel.title
@@ -46,18 +46,18 @@ class TestBoard:
             assert values == sorted(set(values)), panel.title
             assert len(values) == len(panel.thresholds) - 1, panel.title
 
-    def test_every_series_has_a_name(self, board: Board) -> None:
+    def test_every_query_has_a_legend(self, board: Board) -> None:
         for panel in all_panels(board):
             assert all(target.legend for target in panel.targets), panel.title
 
-    def test_a_number_is_one_series(self, board: Board) -> None:
+    def test_number_panels_have_one_aggregated_series(self, board: Board) -> None:
         for panel in all_panels(board):
             if panel.look is Look.NUMBER:
                 assert len(panel.targets) == 1
                 assert re.match(r"(?:round\()?(?:sum|max|min|count) \(", panel.targets[0].expr), panel.title
 
-    def test_nothing_is_made_up(self, board: Board) -> None:
-        """A panel that shows 0 where there is no data tells a lie."""
+    def test_queries_do_not_replace_missing_data(self, board: Board) -> None:
+        """A panel without data must not display 0."""
         for panel in all_panels(board):
             for target in panel.targets:
                 assert not re.search(r"\bor\b|absent|vector\(", target.expr), panel.title
@@ -65,20 +65,20 @@ class TestBoard:
     def test_quantiles_are_never_averaged(self, board: Board) -> None:
         assert not any(re.search(r"\bavg", target.expr) for panel in all_panels(board) for target in panel.targets)
 
-    def test_ranges_follow_the_dashboard(self, board: Board) -> None:
-        """A range of its own has what is rare: an hour of lists, or of watches that ended. The description says so."""
+    def test_ranges_are_those_of_the_dashboard_or_one_hour(self, board: Board) -> None:
+        """Rare events, such as lists and closes, use a range of one hour, and the description says so."""
         for panel in all_panels(board):
             ranges = {window for target in panel.targets for window in WINDOW.findall(target.expr)}
             assert ranges <= {"$__rate_interval", "$__range", "1h"}, panel.title
-            assert "1h" not in ranges or "in the hour before each point" in panel.description, panel.title
+            assert "1h" not in ranges or "in the preceding hour" in panel.description, panel.title
 
 
 @pytest.mark.parametrize("name", SHIPPED)
 class TestFile:
-    def test_needs_no_questions_when_it_is_imported(self, name: str) -> None:
+    def test_file_imports_without_inputs(self, name: str) -> None:
         assert not any(key.startswith("__") for key in SHIPPED[name])
 
-    def test_takes_its_data_source_from_the_variable(self, name: str) -> None:
+    def test_data_source_is_the_variable(self, name: str) -> None:
         source = {"type": "prometheus", "uid": "${datasource}"}
         for panel in panels(SHIPPED[name]):
             assert [panel["datasource"], *(target["datasource"] for target in panel["targets"])] == [
@@ -86,27 +86,27 @@ class TestFile:
                 *(source for _ in panel["targets"]),
             ]
 
-    def test_has_the_variables(self, name: str) -> None:
+    def test_file_has_all_variables(self, name: str) -> None:
         listed = {variable["name"]: variable for variable in SHIPPED[name]["templating"]["list"]}
         assert listed["datasource"]["query"] == "prometheus"
-        asked = {name: variable for name, variable in listed.items() if variable["type"] == "query"}
-        assert set(asked) >= EVERYWHERE
-        assert all(variable["allValue"] == ".*" and variable["includeAll"] for variable in asked.values())
-        assert len(variables(SHIPPED[name])) == len(asked)
+        selections = {name: variable for name, variable in listed.items() if variable["type"] == "query"}
+        assert set(selections) >= EVERYWHERE
+        assert all(variable["allValue"] == ".*" and variable["includeAll"] for variable in selections.values())
+        assert len(variables(SHIPPED[name])) == len(selections)
 
-    def test_has_units_thresholds_and_descriptions(self, name: str) -> None:
+    def test_panels_have_units_thresholds_and_descriptions(self, name: str) -> None:
         for panel in panels(SHIPPED[name]):
             defaults = panel["fieldConfig"]["defaults"]
             assert panel["description"]
             assert defaults["unit"]
             assert defaults["thresholds"]["steps"]
 
-    def test_every_query_is_for_the_cluster_that_is_chosen(self, name: str) -> None:
+    def test_every_query_selects_the_cluster(self, name: str) -> None:
         for panel in panels(SHIPPED[name]):
             for target in panel["targets"]:
                 assert 'cluster=~"$cluster"' in target["expr"], panel["title"]
 
-    def test_panels_lie_beside_each_other(self, name: str) -> None:
+    def test_panels_do_not_overlap(self, name: str) -> None:
         def cells(panel: dict[str, Any]) -> set[tuple[int, int]]:
             at = panel["gridPos"]
             return {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
@@ -116,16 +116,16 @@ class TestFile:
         assert all(panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24 for panel in everything)
         assert not any(cells(one) & cells(other) for one, other in combinations(everything, 2))
 
-    def test_the_lines_of_a_section_are_full(self, name: str) -> None:
+    def test_rows_are_24_columns_wide(self, name: str) -> None:
         widths: dict[int, int] = {}
         for panel in SHIPPED[name]["panels"]:
             at = panel["gridPos"]
             widths[at["y"]] = widths.get(at["y"], 0) + at["w"]
         assert set(widths.values()) == {24}
 
-    def test_prometheus_can_read_the_queries(self, name: str, tmp_path: Path) -> None:
-        asked = [expr for _, expr in queries(SHIPPED[name])] + [series for _, series in variables(SHIPPED[name])]
-        rules = [{"record": f"query:{number}", "expr": expr} for number, expr in enumerate(asked)]
+    def test_promtool_accepts_the_queries(self, name: str, tmp_path: Path) -> None:
+        expressions = [expr for _, expr in queries(SHIPPED[name])] + [series for _, series in variables(SHIPPED[name])]
+        rules = [{"record": f"query:{number}", "expr": expr} for number, expr in enumerate(expressions)]
         path = tmp_path / "rules.yaml"
         path.write_text(yaml.safe_dump({"groups": [{"name": "queries", "rules": rules}]}))
         command = [program("promtool"), "check", "rules", "--lint=none", str(path)]

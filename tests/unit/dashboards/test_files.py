@@ -1,4 +1,4 @@
-"""What stands beside the dashboards fits them: the page with their pictures, Grafana's provisioning, and compose."""
+"""The README of the dashboards, Grafana's provisioning and the compose file match the dashboards."""
 
 import re
 import subprocess
@@ -26,46 +26,46 @@ SERVICES: dict[str, Any] = load(COMPOSE / "compose.yaml")["services"]
 
 
 def mounts(service: str) -> dict[str, str]:
-    """What is mounted where."""
-    return {(parts := one.split(":"))[1]: parts[0] for one in SERVICES[service].get("volumes", ())}
+    """Return the volumes of a service: source by mount path."""
+    return {(parts := volume.split(":"))[1]: parts[0] for volume in SERVICES[service].get("volumes", ())}
 
 
-class TestPage:
-    def test_shows_and_links_every_dashboard(self) -> None:
+class TestReadme:
+    def test_readme_shows_and_links_every_dashboard(self) -> None:
         for path in FOLDER.glob("*.json"):
             assert f"]({path.name})" in PAGE
             assert f"](pictures/{path.stem}.png)" in PAGE
 
-    def test_links_lead_to_files(self) -> None:
+    def test_links_lead_to_existing_files(self) -> None:
         links = re.findall(r"\]\((?!https?:)([^)#]+)", PAGE)
         assert [link for link in links if not (FOLDER / link).exists()] == []
 
-    def test_pictures_are_small(self) -> None:
+    def test_pictures_belong_to_a_dashboard_and_are_small(self) -> None:
         for path in (FOLDER / "pictures").iterdir():
             assert (FOLDER / f"{path.stem}.json").exists()
             assert path.stat().st_size < 400_000
 
 
 class TestCompose:
-    def test_grafana_gets_the_dashboards_and_the_source(self) -> None:
-        got = mounts("grafana")
-        assert (COMPOSE / got[PROVIDER["options"]["path"]]).resolve() == FOLDER
-        assert (COMPOSE / got["/etc/grafana/provisioning"]).resolve() == FOLDER / "provisioning"
+    def test_grafana_mounts_dashboards_and_provisioning(self) -> None:
+        mounted = mounts("grafana")
+        assert (COMPOSE / mounted[PROVIDER["options"]["path"]]).resolve() == FOLDER
+        assert (COMPOSE / mounted["/etc/grafana/provisioning"]).resolve() == FOLDER / "provisioning"
         home = SERVICES["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
         assert (FOLDER / Path(home).relative_to(PROVIDER["options"]["path"])).exists()
 
-    def test_the_source_is_the_prometheus_that_runs(self) -> None:
+    def test_data_source_is_the_prometheus_service(self) -> None:
         address = urlsplit(SOURCE["url"])
         assert address.hostname in SERVICES
         assert f"127.0.0.1:{address.port}:{address.port}" in SERVICES[address.hostname]["ports"]
         scraped = load(COMPOSE / "prometheus.yaml")["global"]["scrape_interval"]
         assert SOURCE["jsonData"]["timeInterval"] == scraped
 
-    def test_prometheus_gets_its_configuration_and_the_rules(self) -> None:
-        got = mounts("prometheus")
-        assert (COMPOSE / got["/etc/prometheus/prometheus.yml"]).resolve() == COMPOSE / "prometheus.yaml"
+    def test_prometheus_mounts_configuration_and_rules(self) -> None:
+        mounted = mounts("prometheus")
+        assert (COMPOSE / mounted["/etc/prometheus/prometheus.yml"]).resolve() == COMPOSE / "prometheus.yaml"
         (rules,) = load(COMPOSE / "prometheus.yaml")["rule_files"]
-        volume = got[str(Path(rules).parent)]
+        volume = mounted[str(Path(rules).parent)]
         written = SERVICES["rules"]["entrypoint"][-1].split("> ")[-1]
         assert mounts("rules")[str(Path(written).parent)] == volume
         assert Path(written).match(Path(rules).name)
@@ -76,12 +76,12 @@ class TestCompose:
         service, _, port = target.partition(":")
         assert SERVICES[service]["command"][-1] == f"0.0.0.0:{port}"
 
-    def test_prometheus_takes_its_configuration(self) -> None:
+    def test_promtool_accepts_the_prometheus_configuration(self) -> None:
         command = [program("promtool"), "check", "config", str(COMPOSE / "prometheus.yaml")]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stderr
 
-    def test_the_image_is_the_one_that_users_run(self) -> None:
+    def test_image_is_built_from_the_dockerfile(self) -> None:
         assert (COMPOSE / SERVICES["demo"]["build"]).resolve() == ROOT
         build = SERVICES["rules"]["build"]
         assert (COMPOSE / build["context"]).resolve() == ROOT
@@ -91,7 +91,7 @@ class TestCompose:
         assert all(":" in service["image"] for service in SERVICES.values())
         assert not any(service["image"].endswith(":latest") for service in SERVICES.values())
 
-    def test_nothing_is_open_to_the_network(self) -> None:
+    def test_ports_listen_on_localhost_only(self) -> None:
         ports = [port for service in SERVICES.values() for port in service.get("ports", ())]
         assert ports
         assert all(port.startswith("127.0.0.1:") for port in ports)

@@ -17,7 +17,7 @@ NAN = float("nan")
 
 
 class Answers(Prometheus):
-    """A Prometheus that gives every query the same series."""
+    """A Prometheus that returns the same series for every query."""
 
     def __init__(self, *series: Series) -> None:
         super().__init__("")
@@ -32,7 +32,7 @@ class Answers(Prometheus):
     def at(self, expr: str, time: float) -> list[Series]:
         assert time == SPAN.end
         self.exprs.append(expr)
-        return [Series(one.labels, one.times[-1:], one.values[-1:]) for one in self.series]
+        return [Series(series.labels, series.times[-1:], series.values[-1:]) for series in self.series]
 
     exprs: list[str]
     series: tuple[Series, ...]
@@ -50,7 +50,7 @@ SERIES = (
 
 
 @pytest.mark.parametrize("name", files())
-def test_every_panel_is_drawn(name: str) -> None:
+def test_draw_shows_every_panel(name: str) -> None:
     dashboard, answers = json.loads(files()[name]), Answers(*SERIES)
     figure = draw(dashboard, answers, SPAN, 8.0, {"cluster": "prod-eu"})
     written = [text.get_text() for text in figure.texts]
@@ -60,35 +60,35 @@ def test_every_panel_is_drawn(name: str) -> None:
     assert not any("$" in expr for expr in answers.exprs)
     assert any("[8s]" in expr for expr in answers.exprs)
     assert all('cluster=~"prod-eu"' in expr for expr in answers.exprs)
-    assert not [text for axes in figure.axes for text in axes.texts]  # nowhere "No data"
+    assert not [text for axes in figure.axes for text in axes.texts]  # no panel shows "No data"
     figure.draw_without_rendering()
 
 
 @pytest.mark.parametrize("series", [(), (Series({"le": "+Inf"}, TIMES, (NAN,) * len(TIMES)),)])
-def test_nothing_is_said_to_be_nothing(series: tuple[Series, ...]) -> None:
+def test_panels_without_finite_values_show_no_data(series: tuple[Series, ...]) -> None:
     dashboard = json.loads(files()["watchslo-slo.json"])
     figure = draw(dashboard, Answers(*series), SPAN, 8.0, {})
-    said = [text.get_text() for axes in figure.axes for text in axes.texts]
-    assert said == ["No data"] * len(list(panels(dashboard)))
+    shown = [text.get_text() for axes in figure.axes for text in axes.texts]
+    assert shown == ["No data"] * len(list(panels(dashboard)))
 
 
-def test_series_of_zeros_are_drawn() -> None:
+def test_draw_accepts_series_of_zeros() -> None:
     figure = draw(json.loads(files()["watchslo-slo.json"]), Answers(rising({"le": "1.0"}, 0.0)), SPAN, 8.0, {})
     figure.draw_without_rendering()
 
 
 class Http:
-    """Prometheus' answers over HTTP."""
+    """A fake of Prometheus' HTTP API."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, result: list[dict[str, Any]]) -> None:
-        self.asked: list[tuple[str, dict[str, list[str]]]] = []
+        self.requests: list[tuple[str, dict[str, list[str]]]] = []
         self._result = result
         monkeypatch.setattr("urllib.request.urlopen", self._open)
 
     def _open(self, address: str, timeout: float) -> "Http":
         assert timeout > 0
         parts = urlsplit(address)
-        self.asked.append((parts.path, parse_qs(parts.query)))
+        self.requests.append((parts.path, parse_qs(parts.query)))
         return self
 
     def __enter__(self) -> Self:
@@ -101,19 +101,19 @@ class Http:
         return json.dumps({"status": "success", "data": {"result": self._result}})
 
 
-def test_a_range_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_over_sends_a_range_query(monkeypatch: pytest.MonkeyPatch) -> None:
     http = Http(monkeypatch, [{"metric": {"a": "b"}, "values": [[1000, "1.5"], [1004, "NaN"]]}])
     (series,) = Prometheus("http://prometheus/").over("up", SPAN)
-    assert http.asked == [
+    assert http.requests == [
         ("/api/v1/query_range", {"query": ["up"], "start": ["1000.0"], "end": ["1600.0"], "step": ["4.0"]})
     ]
     assert (series.labels, series.times, series.values[0]) == ({"a": "b"}, (1000, 1004), 1.5)
 
 
-def test_a_moment_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_sends_an_instant_query(monkeypatch: pytest.MonkeyPatch) -> None:
     http = Http(monkeypatch, [{"metric": {}, "value": [1600, "2"]}])
     assert Prometheus("http://prometheus").at("up", SPAN.end) == [Series({}, (1600,), (2.0,))]
-    assert http.asked == [("/api/v1/query", {"query": ["up"], "time": ["1600.0"]})]
+    assert http.requests == [("/api/v1/query", {"query": ["up"], "time": ["1600.0"]})]
 
 
 @pytest.mark.parametrize(
@@ -135,5 +135,5 @@ def test_a_moment_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
         (float("inf"), "s", "inf"),
     ],
 )
-def test_values_are_written_as_grafana_does(value: float, unit: str, written: str) -> None:
+def test_values_are_formatted_as_in_grafana(value: float, unit: str, written: str) -> None:
     assert write(value, unit) == written

@@ -23,7 +23,7 @@ DASHBOARD = {
 }
 
 
-def test_queries_are_those_of_all_panels_for_everything() -> None:
+def test_queries_of_all_panels_select_everything_by_default() -> None:
     assert queries(DASHBOARD) == [
         ("One", 'rate(a{cluster=~".*"}[1m])'),
         ("Two", 'b{watch=~".+"}'),
@@ -31,7 +31,7 @@ def test_queries_are_those_of_all_panels_for_everything() -> None:
     ]
 
 
-def test_a_choice_is_filled_in() -> None:
+def test_queries_use_the_given_values() -> None:
     chosen = {"watch": "pods", "__range": "5m", "__rate_interval": "4s"}
     assert queries(DASHBOARD, chosen) == [
         ("One", 'rate(a{cluster=~".*"}[4s])'),
@@ -40,10 +40,10 @@ def test_a_choice_is_filled_in() -> None:
     ]
 
 
-def test_variables_ask_for_series() -> None:
+def test_variables_return_name_and_selector() -> None:
     assert variables(DASHBOARD) == [("cluster", "up"), ("watch", 'up{cluster=~".*"}')]
 
 
-def test_an_unknown_variable_is_an_error() -> None:
+def test_fill_raises_for_an_unknown_variable() -> None:
     with pytest.raises(KeyError, match="nothing"):
         fill("a[$nothing]", {"__range": "1h"})

@@ -1,4 +1,4 @@
-"""A make-believe control plane whose snapshots tell what the tests make of it, five seconds apart."""
+"""A fake control plane: tests set delays and failures, and its snapshots show them, five seconds apart."""
 
 import math
 from collections.abc import Mapping
@@ -9,10 +9,12 @@ from watchslo.diagnose.diagnosis import Diagnosis
 from watchslo.model import Interval
 from watchslo.snapshot import (
     ApiserverReading,
+    AuditReading,
+    CacheReading,
     CauseReading,
     DomainReading,
+    HeadroomReading,
     HistogramReading,
-    HistoryReading,
     Hop,
     HopReading,
     QuantileReading,
@@ -33,10 +35,10 @@ EVENTS = 100  # of one watch in a step
 
 @dataclass(slots=True)
 class Watch:
-    """One watch of one apiserver: change its fields, then `Cluster.step`."""
+    """One watch of one apiserver; tests change its fields and call `Cluster.step`."""
 
     late: float = WELL_SECONDS
-    spread: float = 1.2  # how much later P90 is, and P99 than that
+    spread: float = 1.2  # P90 / P50, and P99 / P90
     storage: float | None = None
     client: float | None = None
     creation: float | None = None
@@ -54,17 +56,17 @@ class Watch:
     up: bool = True
     expired: int = 0
     slow_consumer: int = 0
-    history: HistoryReading | None = None
+    headroom: HeadroomReading | None = None
     transport: TransportReading | None = None
-    minute: int | None = None  # events of the last minute, unless they are those of four quarters
-    earlier: float | None = None  # how late those of the minute were, unless as late as those of now
+    minute: int | None = None  # events of the last minute; None: as many in each step as now
+    earlier: float | None = None  # median of the last minute; None: the same as now
     received: int = field(default=1000, init=False)
     bytes: int = field(default=100_000, init=False)
 
 
 @dataclass(slots=True)
 class Apiserver:
-    """One apiserver, likewise. `trips` are the round trips of the ticks of a step."""
+    """One apiserver, changed like a watch; `trips` are the round trips of the ticks in one step."""
 
     trips: tuple[float, ...] = (TICK_SECONDS,) * TICKS
     silent: float = 0.3
@@ -84,7 +86,7 @@ class Apiserver:
 
 
 class Cluster:
-    """Apiservers that all watch the same; `diagnosis` sees every step."""
+    """Apiservers with the same watches; `diagnosis` observes every step."""
 
     def __init__(self, *names: str, watches: tuple[str, ...] = ("pods", "leases", "nodes")) -> None:
         self.apiservers = {name: Apiserver() for name in names or ("a:1", "b:1", "c:1")}
@@ -116,7 +118,7 @@ class Cluster:
         self.watches |= {(apiserver, name): Watch() for name in names}
 
     def step(self, times: int = 1) -> tuple[CauseReading, ...]:
-        """So many times five seconds go by."""
+        """Advance by so many steps of five seconds, and return the causes after the last."""
         for _ in range(times):
             self.now += STEP_SECONDS
             self.tainted += self.taints * STEP_SECONDS
@@ -179,26 +181,22 @@ def _stream(apiserver: str, name: str, watch: Watch) -> StreamReading:
         windows=windows(watch, watch.late, 3 * watch.events, resolved=watch.resolved),
         hops=hops,
     )
-    return replace(
+    return readings.changed(
         readings.TAIL,
         watch=name,
         resource=name,
         apiserver=apiserver,
         domain="main",
         up=watch.up,
-        events={"ADDED": watch.received, "ERROR": 7},
-        bytes=watch.bytes,
-        closed={("server", "slow_consumer"): watch.slow_consumer, ("deadline", "deadline"): 4},
-        expired={"open": watch.expired, "stream": 0},
-        audit=watch.audit,
-        stalled_for=watch.stalled,
-        stalls=watch.stalls,
-        probed=watch.cache_trip is not None,
-        cache_behind=watch.cache_behind,
-        cache_round_trip=watch.cache_trip,
-        behind_peers=watch.behind,
-        history=watch.history,
-        transport=watch.transport,
+        session={
+            "closed": {("server", "slow_consumer"): watch.slow_consumer, ("deadline", "deadline"): 4},
+            "transport": watch.transport,
+        },
+        received={"events": {"ADDED": watch.received, "ERROR": 7}, "bytes": watch.bytes},
+        lists={"expired": {"open": watch.expired, "stream": 0}},
+        audit=AuditReading(watch.audit, watch.stalls, watch.stalled),
+        cache=CacheReading(watch.cache_trip is not None, watch.cache_behind, watch.cache_trip, watch.behind),
+        headroom=watch.headroom,
         track=track,
     )
 
@@ -207,7 +205,7 @@ def _ticker(name: str, one: Apiserver) -> TickerReading:
     counts = tuple(sum(trip <= edge for trip in one.ticked) for edge in EDGES)
     histogram = HistogramReading(EDGES, (*counts, len(one.ticked)), sum(one.ticked))
     silent = None if one.silent < 0 else one.silent
-    return TickerReading(name, {"ok": len(one.ticked)}, histogram, None, silent, one.failure, vouched=True)
+    return TickerReading(name, {"ok": len(one.ticked)}, histogram, None, silent, one.failure, confirmed=True)
 
 
 def _apiserver(name: str, one: Apiserver) -> ApiserverReading:

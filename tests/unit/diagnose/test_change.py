@@ -1,24 +1,24 @@
-"""Differences of counters and histograms, whatever starts anew in between."""
+"""Differences of counters and histograms, also across resets."""
 
 import pytest
 
-from watchslo.diagnose.change import counted, counted_each, observed, quantile
+from watchslo.diagnose.change import increase, increases, observations_since, quantile
 from watchslo.snapshot import HistogramReading
 
 EDGES = (0.1, 1.0)
 
 
-def test_counts_since() -> None:
-    assert counted(3, 10) == 7
-    assert counted(10, 3) == 3
-    assert counted_each({"a": 1, "gone": 9}, {"a": 4, "new": 2}) == {"a": 3, "new": 2}
+def test_increase_after_reset_counts_from_zero() -> None:
+    assert increase(3, 10) == 7
+    assert increase(10, 3) == 3
+    assert increases({"a": 1, "gone": 9}, {"a": 4, "new": 2}) == {"a": 3, "new": 2}
 
 
-def test_histograms_since() -> None:
+def test_histogram_after_reset_counts_all_observations() -> None:
     before, after = HistogramReading(EDGES, (1, 2, 3), 4.0), HistogramReading(EDGES, (1, 5, 7), 9.0)
-    assert observed(before, after) == HistogramReading(EDGES, (0, 3, 4), 5.0)
-    assert observed(None, after) is after
-    assert observed(after, before) is before
+    assert observations_since(before, after) == HistogramReading(EDGES, (0, 3, 4), 5.0)
+    assert observations_since(None, after) is after
+    assert observations_since(after, before) is before
 
 
 @pytest.mark.parametrize(("q", "seconds"), [(0.1, 0.025), (0.4, 0.1), (0.6, 0.55), (0.8, 1.0), (0.9, 1.0)])

@@ -1,4 +1,4 @@
-"""A server that says exactly what a test tells it to, byte by byte, and the client that it talks to."""
+"""A server that sends the bytes of a test's script, and a client that is connected to it."""
 
 import asyncio
 import contextlib
@@ -12,22 +12,22 @@ import pytest
 import uvloop
 
 from tests.support.certs import Authority
-from watchslo.kube.access import Access, Connection, Credentials
 from watchslo.kube.client import Client
+from watchslo.kube.credentials import Access, Credentials, CredentialSource
 from watchslo.kube.limiter import Limiter
 
 _LENGTH = re.compile(rb"Content-Length: (\d+)")
 
-Say = Callable[[asyncio.StreamWriter], Awaitable[None]]
+Reply = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """How a connection ended reaches us differently on each loop: all tests here run on both."""
+    """Run all tests on asyncio and uvloop, because each reports the end of a connection differently."""
     return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
 
 def answer(body: bytes, status: str = "200 OK", *headers: str, media: str = "application/json") -> bytes:
-    """A whole answer, after which the connection may be used again."""
+    """Return a complete answer, after which the connection may be used again."""
     lines = (f"HTTP/1.1 {status}", f"Content-Type: {media}", f"Content-Length: {len(body)}", *headers)
     return "\r\n".join((*lines, "", "")).encode() + body
 
@@ -40,10 +40,10 @@ def chunk(data: bytes) -> bytes:
 
 
 class Server:
-    """Answers each request with the next of `script`: bytes, or a coroutine function that writes."""
+    """Answers each request with the next step of `script`: bytes, or a coroutine function that writes."""
 
     def __init__(self) -> None:
-        self.script: list[bytes | Say] = []
+        self.script: list[bytes | Reply] = []
         self.requests: list[str] = []
         self.bodies: list[bytes] = []
         self.asked = asyncio.Event()
@@ -71,34 +71,36 @@ class Server:
                 if length := _LENGTH.search(head):
                     self.bodies.append(await reader.readexactly(int(length[1])))
                 self.asked.set()
-                said = self.script.pop(0)
-                if isinstance(said, bytes):
-                    writer.write(said)
+                step = self.script.pop(0)
+                if isinstance(step, bytes):
+                    writer.write(step)
                     await writer.drain()
                 else:
-                    await said(writer)
+                    await step(writer)
 
 
 async def hang_up(writer: asyncio.StreamWriter) -> None:
-    """FIN."""
+    """End the connection with FIN."""
     writer.close()
 
 
 async def reset(writer: asyncio.StreamWriter) -> None:
-    """RST."""
+    """End the connection with RST."""
     await writer.drain()
     taken: socket.socket = writer.get_extra_info("socket")
     taken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()
 
 
-def then(said: bytes, end: Say) -> Say:
-    async def say(writer: asyncio.StreamWriter) -> None:
-        writer.write(said)
+def then(first: bytes, end: Reply) -> Reply:
+    """Return a reply that sends bytes and then ends the connection."""
+
+    async def reply(writer: asyncio.StreamWriter) -> None:
+        writer.write(first)
         await writer.drain()
         await end(writer)
 
-    return say
+    return reply
 
 
 @pytest.fixture
@@ -110,7 +112,7 @@ async def server() -> AsyncIterator[Server]:
 
 
 class Known:
-    """Dates observed, and how often credentials were loaded."""
+    """The observed dates, and how often credentials were loaded."""
 
     def __init__(self) -> None:
         self.dates: list[tuple[float, float, float]] = []
@@ -125,12 +127,12 @@ def known() -> Known:
     return Known()
 
 
-def connection_to(url: str, known: Known) -> Connection:
+def connection_to(url: str, known: Known) -> CredentialSource:
     async def load() -> Credentials:
         known.loads += 1
         return Credentials(Access(url, (("Authorization", f"Bearer token-{known.loads}"),)), {})
 
-    return Connection(load)
+    return CredentialSource(load)
 
 
 @pytest.fixture
@@ -139,8 +141,8 @@ async def client(server: Server, known: Known) -> AsyncIterator[Client]:
         yield client
 
 
-async def renewed(connection: Connection) -> Access:
-    """The access after a renewal that nobody waits for, if one has become necessary."""
+async def renewed(connection: CredentialSource) -> Access:
+    """Return the access after the renewal in the background, if one is due."""
     await connection.access()
     if connection._renewal is not None:
         await asyncio.wait([connection._renewal])

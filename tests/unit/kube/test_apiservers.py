@@ -1,4 +1,4 @@
-"""Which apiservers there are, as the service `kubernetes` and their own leases have it."""
+"""The apiservers behind the service `kubernetes`, and those that hold leases."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ from watchslo.watch.failure import Failure, Reason
 HTTPS = [{"name": "https", "port": 6443, "protocol": "TCP"}]
 NOON = "2026-11-21T12:00:00.000000Z"
 FORBIDDEN = answer(b"{}", "403 Forbidden")
-LONG = 5.0  # seconds; nothing here takes so long, unless it waits until the time is over
+LONG = 5.0  # seconds; only a wait for the whole time takes so long
 SHORT = 0.2
 
 
@@ -28,7 +28,7 @@ def slices(*parts: Any, revision: str = "7") -> bytes:
     return answer(json.dumps({"metadata": {"resourceVersion": revision}, "items": parts}).encode())
 
 
-def conditional(ready: bool | None) -> Any:  # noqa: FBT001 - as the apiserver says it
+def conditional(ready: bool | None) -> Any:  # noqa: FBT001 - as in the apiserver's JSON
     endpoint = {"addresses": ["10.0.0.1"], "conditions": {} if ready is None else {"ready": ready}}
     return {"addressType": "IPv4", "endpoints": [endpoint], "ports": HTTPS}
 
@@ -64,11 +64,13 @@ async def test_addresses(server: Server, client: Client, parts: Sequence[Any], u
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("reply", "reason"),
     [(FORBIDDEN, Reason.FORBIDDEN), (answer(b'{"items": [{}]}'), Reason.GARBAGE), (hang_up, Reason.EARLY_EOF)],
 )
-async def test_what_cannot_be_read(server: Server, client: Client, said: Any, reason: Reason) -> None:
-    server.script = [said, said]
+async def test_unreadable_endpoint_slices_give_a_failure(
+    server: Server, client: Client, reply: Any, reason: Reason
+) -> None:
+    server.script = [reply, reply]
     for failure in (await read_addresses(client), await count_apiservers(client)):
         assert isinstance(failure, Failure)
         assert failure.reason is reason
@@ -84,7 +86,7 @@ async def test_what_cannot_be_read(server: Server, client: Client, said: Any, re
         ([NOON, "2026-11-21T11:58:59.999999Z", "2026-11-21T11:00:01Z", None], 1),
     ],
 )
-async def test_leases_that_are_alive_are_counted(
+async def test_count_apiservers_counts_renewed_leases(
     server: Server, client: Client, renewed: list[str | None], number: int | None
 ) -> None:
     server.script = [answer(json.dumps({"items": [{"spec": {"renewTime": time}} for time in renewed]}).encode())]
@@ -93,7 +95,7 @@ async def test_leases_that_are_alive_are_counted(
 
 
 class TestChange:
-    """The bell rings, or the time is over."""
+    """`await_change` returns at a change or after the time."""
 
     KNOWN = ("https://10.0.0.1:6443",)
     SAME = slices(endpoint_slice("10.0.0.1"))
@@ -102,30 +104,32 @@ class TestChange:
     def _settled(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(apiservers, "SETTLE_SECONDS", 0.0)
 
-    async def rings(self, client: Client, seconds: float) -> bool:
-        """Whether it returns before its time."""
+    async def returns_early(self, client: Client, seconds: float) -> bool:
+        """Return True if it returns before the time is over."""
         loop = asyncio.get_running_loop()
         begin = loop.time()
         await await_change(client, seconds, self.KNOWN)
         return loop.time() - begin < seconds - 0.01  # uvloop's time is rounded
 
-    async def test_that_came_before_is_seen_at_once(self, server: Server, client: Client) -> None:
+    async def test_returns_at_once_if_the_addresses_differ(self, server: Server, client: Client) -> None:
         server.script = [slices(endpoint_slice("10.0.0.2"))]
-        assert await self.rings(client, LONG)
+        assert await self.returns_early(client, LONG)
 
-    async def test_is_an_event(self, server: Server, client: Client) -> None:
+    async def test_returns_at_an_event(self, server: Server, client: Client) -> None:
         server.script = [self.SAME, CHUNKED + chunk(b'{"type":"MODIFIED","object":{}}\n')]
-        assert await self.rings(client, LONG)
+        assert await self.returns_early(client, LONG)
         assert server.requests[1].split(" ")[1] == (
             "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
             "?labelSelector=kubernetes.io/service-name%3Dkubernetes&watch=1&timeoutSeconds=5&resourceVersion=7"
         )
         assert client.requests == {("discovery", "200"): 2}
 
-    async def test_settles_first(self, server: Server, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_waits_for_settle_seconds_after_an_event(
+        self, server: Server, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(apiservers, "SETTLE_SECONDS", SHORT)
         server.script = [slices(endpoint_slice("10.0.0.2"))]
-        assert not await self.rings(client, SHORT)
+        assert not await self.returns_early(client, SHORT)
 
     @pytest.mark.parametrize(
         "script",
@@ -139,14 +143,16 @@ class TestChange:
             [SAME, CHUNKED + chunk(b'{"type":"ERROR","object":{"code":410}}\n')],
         ],
     )
-    async def test_is_not_heard(self, server: Server, client: Client, script: list[Any]) -> None:
+    async def test_waits_for_the_whole_time_without_a_usable_watch(
+        self, server: Server, client: Client, script: list[Any]
+    ) -> None:
         server.script = list(script)
-        assert not await self.rings(client, SHORT)
+        assert not await self.returns_early(client, SHORT)
 
-    async def test_that_may_not_be_watched_is_said(self, server: Server, client: Client) -> None:
+    async def test_returns_the_failure_of_a_refused_watch(self, server: Server, client: Client) -> None:
         server.script = [self.SAME, FORBIDDEN]
-        deaf = await await_change(client, SHORT, self.KNOWN)
-        assert deaf
-        assert deaf.reason is Reason.FORBIDDEN
+        refused = await await_change(client, SHORT, self.KNOWN)
+        assert refused
+        assert refused.reason is Reason.FORBIDDEN
         server.script = [self.SAME, CHUNKED]
         assert await await_change(client, SHORT, self.KNOWN) is None

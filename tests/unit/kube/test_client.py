@@ -1,4 +1,4 @@
-"""What the client makes of each way in which a server can answer, or fail to."""
+"""The client's results for each way in which a server can answer or fail."""
 
 import asyncio
 import itertools
@@ -15,14 +15,14 @@ from tests.unit.kube.conftest import CHUNKED, Known, Server, answer, chunk, conn
 from watchslo import __version__
 from watchslo.errors import ConnectError
 from watchslo.kube import client as client_module
-from watchslo.kube.access import Access, Address, Connection, Credentials, stamps
-from watchslo.kube.client import RENEW_SECONDS, Client, Page, Selectors, Stream
+from watchslo.kube.client import RENEW_SECONDS, Client, Page, Selectors, WatchResponse
+from watchslo.kube.credentials import Access, Address, Credentials, CredentialSource, stamps
 from watchslo.kube.limiter import Limiter
 from watchslo.kube.representation import Representation
 from watchslo.model import Reading, Resource
 from watchslo.snapshot import TransportReading
 from watchslo.watch.failure import ENDED, Action, Failure, Reason
-from watchslo.watch.messages import ListRequest, Objects, WatchRequest
+from watchslo.watch.messages import ListedObjects, ListRequest, WatchRequest
 
 PODS = Resource("", "v1", "pods", namespaced=True)
 NODES = Resource("", "v1", "nodes", namespaced=False)
@@ -30,7 +30,7 @@ EMPTY = b'{"metadata":{"resourceVersion":"42"},"items":[]}'
 EXPIRED = b'{"kind":"Status","code":410,"reason":"Expired","message":"too old resource version: 5 (236)"}'
 EVENT = b'{"type":"ADDED","object":{"metadata":{"resourceVersion":"43"}}}\n'
 LOGIN = b"<html><body>Please log in</body></html>"
-SOME_SECONDS = 0.5  # for which nobody answers: enough to be connected
+SOME_SECONDS = 0.5  # without an answer: long enough to connect
 
 
 def target(server: Server) -> str:
@@ -48,7 +48,7 @@ async def failed_tick(client: Client) -> Failure:
 
 
 async def watched(client: Client, representation: Representation = Representation.TABLE) -> list[bytes | Failure]:
-    """All that a watch brings, until it ends."""
+    """Return all chunks of a watch, and the failure that ends it."""
     brought: list[bytes | Failure] = []
     async with client.watch(PODS, None, Selectors(), WatchRequest(41, timeout=300), representation) as stream:
         if isinstance(stream, Failure):
@@ -59,7 +59,7 @@ async def watched(client: Client, representation: Representation = Representatio
 
 
 async def closed(client: Client) -> None:
-    """Returns when connections that nobody uses any more are closed."""
+    """Wait until unused connections are closed."""
     await asyncio.gather(*client._pool._closing)
 
 
@@ -79,18 +79,18 @@ class TestReadNothing:
         assert before <= reading.sent < reading.answered <= time.monotonic()
         assert client.requests == {("tick", "200"): 1}
 
-    async def test_asks_for_a_name_that_is_absent(self, server: Server, client: Client) -> None:
+    async def test_requests_a_name_that_is_absent(self, server: Server, client: Client) -> None:
         server.script = [answer(EMPTY)]
         await tick(client)
         assert target(server) == "/api/v1/namespaces/default/pods?fieldSelector=metadata.name%3Dwatchslo-reads-nothing"
 
-    async def test_asks_without_namespace_where_there_is_none(self, server: Server, client: Client) -> None:
+    async def test_requests_without_namespace_for_a_cluster_resource(self, server: Server, client: Client) -> None:
         server.script = [answer(EMPTY)]
         await client.read_nothing(NODES, "default", "probe")
         assert target(server).startswith("/api/v1/nodes?fieldSelector=")
         assert client.requests == {("probe", "200"): 1}
 
-    async def test_says_who_we_are(self, server: Server, client: Client) -> None:
+    async def test_sends_credentials_and_user_agent(self, server: Server, client: Client) -> None:
         server.script = [answer(EMPTY)]
         await tick(client)
         head = server.requests[0].splitlines()
@@ -99,7 +99,7 @@ class TestReadNothing:
         assert "Accept: application/json" in head
         assert "Authorization: Bearer token-1" in head
 
-    async def test_says_which_apiserver_it_read(self, server: Server, known: Known) -> None:
+    async def test_reading_names_the_apiserver(self, server: Server, known: Known) -> None:
         server.script = [answer(EMPTY)] * 3
         async with Client(connection_to(server.url, known), Limiter(100), known.observe) as client:
             reading = await tick(client)
@@ -130,12 +130,12 @@ class TestReadNothing:
         assert server.connections == 1
 
     @pytest.mark.parametrize("revision", ["", "0x2a", "abc", "-1", "1.5", "99999999999999999999"])
-    async def test_revision_that_is_no_number(self, server: Server, client: Client, revision: str) -> None:
+    async def test_unparsable_revision_is_a_failure(self, server: Server, client: Client, revision: str) -> None:
         server.script = [answer(EMPTY.replace(b"42", revision.encode()))]
         assert (await failed_tick(client)).reason is Reason.UNPARSABLE
 
     @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'{"metadata":7}', b'{"items":[]}', b"\xff"])
-    async def test_body_that_is_no_list(self, server: Server, client: Client, body: bytes) -> None:
+    async def test_body_other_than_a_list_is_garbage(self, server: Server, client: Client, body: bytes) -> None:
         server.script = [answer(body)]
         assert (await failed_tick(client)).reason is Reason.GARBAGE
 
@@ -153,7 +153,9 @@ class TestReadNothing:
         assert len(known.dates) == 1
 
     @pytest.mark.parametrize("headers", [[], ["Date: yesterday"], ["Date: "]])
-    async def test_lives_without_a_date(self, server: Server, client: Client, known: Known, headers: list[str]) -> None:
+    async def test_accepts_a_missing_or_invalid_date(
+        self, server: Server, client: Client, known: Known, headers: list[str]
+    ) -> None:
         server.script = [answer(EMPTY, "200 OK", *headers)]
         assert isinstance(await tick(client), Reading)
         assert known.dates == []
@@ -184,33 +186,35 @@ class TestFailures:
         failure = await failed_tick(client)
         assert (failure.reason, failure.retry_after) == (Reason.THROTTLED, 7.0)
 
-    async def test_takes_the_token_that_goes_on(self, server: Server, client: Client) -> None:
+    async def test_returns_the_new_continue_token(self, server: Server, client: Client) -> None:
         body = b'{"kind":"Status","metadata":{"continue":"abc=="},"code":410,"reason":"Expired"}'
         server.script = [answer(body, "410 Gone")]
         failure = await failed_tick(client)
         assert (failure.reason, failure.continue_token) == (Reason.EXPIRED, "abc==")
 
-    async def test_repeats_what_the_server_says(self, server: Server, client: Client) -> None:
+    async def test_message_quotes_the_server(self, server: Server, client: Client) -> None:
         server.script = [answer(EXPIRED, "410 Gone")]
         assert (await failed_tick(client)).message.endswith("It says: too old resource version: 5 (236)")
 
-    async def test_repeats_plain_text(self, server: Server, client: Client) -> None:
+    async def test_message_quotes_plain_text(self, server: Server, client: Client) -> None:
         server.script = [answer(b"404 page not found\n", "404 Not Found", media="text/plain")]
         assert (await failed_tick(client)).message.endswith("It says: 404 page not found")
 
     @pytest.mark.parametrize("status", ["500 Internal Server Error", "418 I'm a teapot"])
-    async def test_repeats_nothing_that_may_name_an_object(self, server: Server, client: Client, status: str) -> None:
+    async def test_message_never_quotes_text_that_may_name_an_object(
+        self, server: Server, client: Client, status: str
+    ) -> None:
         body = b'{"kind":"Status","message":"unable to decode object at key /registry/secrets/default/mine"}'
         server.script = [answer(body, status)]
         message = (await failed_tick(client)).message
         assert "mine" not in message
         assert "It says" not in message
 
-    async def test_repeats_what_etcd_says(self, server: Server, client: Client) -> None:
+    async def test_message_quotes_etcd(self, server: Server, client: Client) -> None:
         server.script = [answer(b'{"kind":"Status","message":"etcdserver: no leader"}', "500 Internal Server Error")]
         assert (await failed_tick(client)).message.endswith("It says: etcdserver: no leader")
 
-    async def test_repeats_no_web_page(self, server: Server, client: Client) -> None:
+    async def test_message_quotes_no_web_page(self, server: Server, client: Client) -> None:
         server.script = [answer(LOGIN, "403 Forbidden", media="text/html")]
         assert "html" not in (await failed_tick(client)).message
 
@@ -219,25 +223,27 @@ class TestFailures:
         server.script = [endless]
         assert (await failed_tick(client)).reason is Reason.SERVER_ERROR
 
-    async def test_error_that_is_cut(self, server: Server, client: Client) -> None:
+    async def test_truncated_error_body_keeps_the_status(self, server: Server, client: Client) -> None:
         server.script = [then(b"HTTP/1.1 500 No\r\nContent-Length: 100\r\n\r\nx", hang_up)]
         assert (await failed_tick(client)).reason is Reason.SERVER_ERROR
 
-    async def test_web_page_with_status_200(self, server: Server, client: Client) -> None:
+    async def test_web_page_with_status_200_is_garbage(self, server: Server, client: Client) -> None:
         server.script = [answer(LOGIN, media="text/html; charset=utf-8")]
         failure = await failed_tick(client)
         assert failure.reason is Reason.GARBAGE
-        assert failure.message == f"{server.url} sends text/html, and no JSON: this is no apiserver."
+        assert failure.message == f"{server.url} sends text/html instead of JSON: it is not an apiserver."
         assert client.requests == {("tick", "200"): 1}
 
-    async def test_body_without_end(self, server: Server, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_body_over_the_limit_is_garbage(
+        self, server: Server, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(client_module, "LONGEST_BODY_BYTES", 1000)
         server.script = [answer(b" " * 1001)]
         failure = await failed_tick(client)
         assert failure.reason is Reason.GARBAGE
         assert failure.message == "The answer is longer than 256 MiB; list in pages, or a smaller representation."
 
-    async def test_body_that_is_cut(self, server: Server, client: Client) -> None:
+    async def test_truncated_body_is_early_eof(self, server: Server, client: Client) -> None:
         server.script = [then(answer(EMPTY)[:-5], hang_up)]
         failure = await failed_tick(client)
         assert failure.reason is Reason.EARLY_EOF
@@ -248,24 +254,24 @@ class TestFailures:
         assert (await failed_tick(client)).reason is Reason.RESET
         assert client.requests == {("tick", "reset"): 1}
 
-    async def test_sends_nothing_twice_by_itself(self, server: Server, client: Client) -> None:
+    async def test_dropped_request_is_not_repeated(self, server: Server, client: Client) -> None:
         server.script = [answer(EMPTY), hang_up, answer(EMPTY)]
         await tick(client)
         assert (await failed_tick(client)).reason is Reason.EARLY_EOF
         assert client.requests == {("tick", "200"): 1, ("tick", "early_eof"): 1}
         assert len(server.requests) == 2
 
-    async def test_hang_up_without_an_answer(self, server: Server, client: Client) -> None:
+    async def test_closed_connection_without_an_answer_is_early_eof(self, server: Server, client: Client) -> None:
         server.script = [hang_up]
         assert (await failed_tick(client)).reason is Reason.EARLY_EOF
 
-    async def test_no_http(self, server: Server, client: Client) -> None:
+    async def test_answer_other_than_http_is_garbage(self, server: Server, client: Client) -> None:
         server.script = [then(b"SSH-2.0-OpenSSH_9.2\r\n", hang_up)]
         failure = await failed_tick(client)
         assert failure.reason is Reason.GARBAGE
-        assert failure.message == f"The answer of {server.url} is no HTTP; check the address."
+        assert failure.message == f"The answer of {server.url} is not HTTP; check the address."
 
-    async def test_slow(self, server: Server, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_slow_answer_times_out(self, server: Server, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(client_module, "TICK_SECONDS", SOME_SECONDS)
         server.script = [b""]
         failure = await failed_tick(client)
@@ -273,9 +279,9 @@ class TestFailures:
         assert failure.message == f"No answer from {server.url} in time."
 
     @pytest.mark.parametrize("kind", ["nudge", "audit", "probe_cache", "history"])
-    async def test_looks_let_all_else_go_first(self, server: Server, known: Known, kind: str) -> None:
+    async def test_audit_requests_have_the_lowest_priority(self, server: Server, known: Known, kind: str) -> None:
         server.script = [answer(EMPTY)] * 3
-        ticks = itertools.count(0.0, 0.01)  # seconds, however long it takes to ask for both
+        ticks = itertools.count(0.0, 0.01)  # seconds, whatever time the two requests take
         async with Client(connection_to(server.url, known), Limiter(20, ticks.__next__), known.observe) as client:
             await tick(client)
             async with asyncio.TaskGroup() as tasks:
@@ -286,30 +292,32 @@ class TestFailures:
             "/api/v1/namespaces/default/pods",
         ]
 
-    async def test_never_reached(self, server: Server, known: Known, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_unfinished_handshake_is_unreachable(
+        self, server: Server, known: Known, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(client_module, "TICK_SECONDS", SOME_SECONDS)
-        url = server.url.replace("http:", "https:")  # nobody there shakes hands
+        url = server.url.replace("http:", "https:")  # the server does not answer the TLS handshake
         async with Client(connection_to(url, known), Limiter(100), known.observe) as client:
             failure = await failed_tick(client)
         assert failure.reason is Reason.UNREACHABLE
-        assert failure.message == f"No connection to {url} in time; check the way there."
+        assert failure.message == f"No connection to {url} in time; check the network path."
 
-    async def test_slow_body(self, server: Server, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_slow_body_times_out(self, server: Server, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(client_module, "TICK_SECONDS", SOME_SECONDS)
         server.script = [answer(EMPTY)[:-1]]
         assert (await failed_tick(client)).reason is Reason.TIMEOUT
 
-    async def test_refused(self, server: Server, client: Client) -> None:
+    async def test_refused_connection(self, server: Server, client: Client) -> None:
         await server.stop()
         failure = await failed_tick(client)
         assert failure.reason is Reason.REFUSED
         assert failure.message == f"Connection refused by {server.url}; check that the apiserver runs there."
 
-    async def test_name_that_does_not_resolve(self, known: Known) -> None:
+    async def test_unresolvable_name_is_a_dns_failure(self, known: Known) -> None:
         async with Client(connection_to("http://cluster.invalid", known), Limiter(100), known.observe) as client:
             assert (await failed_tick(client)).reason is Reason.DNS
 
-    async def test_cancellation_is_no_failure(self, server: Server, client: Client) -> None:
+    async def test_cancellation_is_not_a_failure(self, server: Server, client: Client) -> None:
         server.script = [b""]
         asking = asyncio.create_task(tick(client))
         await server.asked.wait()
@@ -319,9 +327,9 @@ class TestFailures:
 
 
 class TestAddress:
-    """One apiserver of several, by the credentials of all."""
+    """The client of one of several apiservers, with shared credentials."""
 
-    async def test_is_asked_instead(self, server: Server, known: Known) -> None:
+    async def test_request_goes_to_the_own_address(self, server: Server, known: Known) -> None:
         server.script = [answer(EMPTY), CHUNKED + chunk(b"")]
         connection = connection_to("http://cluster.invalid", known)
         async with Client(connection, Limiter(100), known.observe, address=Address(server.url)) as client:
@@ -329,15 +337,15 @@ class TestAddress:
             assert await watched(client) == [ENDED]
         assert all("Bearer token-1" in request for request in server.requests)
 
-    async def test_is_the_one_that_failures_name(self, server: Server, known: Known) -> None:
+    async def test_failures_name_the_own_address(self, server: Server, known: Known) -> None:
         connection = connection_to("http://cluster.invalid", known)
         async with Client(connection, Limiter(100), known.observe, address=Address(server.url)) as client:
             await server.stop()
             failure = await failed_tick(client)
         assert failure.message == f"Connection refused by {server.url}; check that the apiserver runs there."
 
-    async def test_shares_what_is_known_of_the_credentials(self, server: Server, known: Known) -> None:
-        """What one client was refused with, none uses again; and the end of one leaves the others theirs."""
+    async def test_clients_share_rejected_credentials(self, server: Server, known: Known) -> None:
+        """Credentials that one client was refused with are not used by others, which outlive that client."""
         server.script = [answer(b"", "401 Unauthorized"), answer(EMPTY), answer(EMPTY)]
         connection = connection_to(server.url, known)
         async with Client(connection, Limiter(100), known.observe) as other:
@@ -361,7 +369,7 @@ class TestConnections:
             assert isinstance(await tick(client), Reading)
         assert server.connections == 2
 
-    async def test_that_are_old_are_closed(self, server: Server, client: Client) -> None:
+    async def test_old_connections_are_closed(self, server: Server, client: Client) -> None:
         server.script = [answer(EMPTY)] * 2
         await tick(client)
         client._pool._renew_at = 0.0
@@ -371,7 +379,7 @@ class TestConnections:
         assert (old.closed, client._pool._session.closed) == (True, False)
         assert list(client._pool._users) == [client._pool._session]
 
-    async def test_none_is_kept_after_hanging_up(self, server: Server, client: Client) -> None:
+    async def test_hang_up_closes_idle_connections(self, server: Server, client: Client) -> None:
         server.script = [answer(EMPTY)] * 2
         await tick(client)
         kept = client._pool._session
@@ -381,15 +389,15 @@ class TestConnections:
         assert isinstance(await tick(client), Reading)
         assert server.connections == 2
 
-    async def test_under_way_end_in_peace(self, server: Server, client: Client) -> None:
-        """An answer that is half read when its connection becomes old is read to its end; then that one is closed."""
+    async def test_connection_in_use_is_closed_after_its_answer(self, server: Server, client: Client) -> None:
+        """A half-read answer on an old connection is read to its end before the connection is closed."""
         slowly = asyncio.Event()
 
         async def half(writer: asyncio.StreamWriter) -> None:
-            said = answer(EMPTY)
-            writer.write(said[:-5])
+            body = answer(EMPTY)
+            writer.write(body[:-5])
             await slowly.wait()
-            writer.write(said[-5:])
+            writer.write(body[-5:])
 
         server.script = [half, answer(EMPTY), answer(EMPTY)]
         slow = asyncio.create_task(tick(client))
@@ -405,8 +413,8 @@ class TestConnections:
         assert (before, old.closed) == (False, True)
         assert server.connections == 2
 
-    async def test_of_requests_are_not_those_of_watches(self, server: Server, client: Client) -> None:
-        """Each watch has one of its own, nobody else uses it afterwards, and it takes none from the others."""
+    async def test_requests_and_watches_use_separate_connections(self, server: Server, client: Client) -> None:
+        """Each watch has its own connection, which is not reused, and takes none from other requests."""
         server.script = [answer(EMPTY), CHUNKED + chunk(b""), answer(EXPIRED, "410 Gone"), answer(EMPTY)]
         await tick(client)
         assert await watched(client) == [ENDED]
@@ -416,28 +424,30 @@ class TestConnections:
 
 
 class TestTransport:
-    """What Linux tells of a connection."""
+    """The kernel's figures of a connection on Linux."""
 
     @pytest.fixture
-    def server_says(self, server: Server) -> asyncio.Event:
+    def end_of_answer(self, server: Server) -> asyncio.Event:
         end = asyncio.Event()
 
-        async def say(writer: asyncio.StreamWriter) -> None:
+        async def write(writer: asyncio.StreamWriter) -> None:
             writer.write(CHUNKED + chunk(EVENT))
             await end.wait()
             writer.write(chunk(b""))
 
-        server.script = [say]
+        server.script = [write]
         return end
 
-    async def test_of_an_open_watch(self, client: Client, server_says: asyncio.Event) -> None:
+    async def test_transport_of_open_watch_is_read_at_each_call(
+        self, client: Client, end_of_answer: asyncio.Event
+    ) -> None:
         async with client.watch(PODS, None, Selectors(), WatchRequest(1, 300), Representation.TABLE) as stream:
-            assert isinstance(stream, Stream)
+            assert isinstance(stream, WatchResponse)
             await stream.read()
             at_once = stream.transport()
             await asyncio.sleep(0.05)
             later = stream.transport()
-            server_says.set()
+            end_of_answer.set()
             assert await stream.read() == ENDED
             assert stream.transport() is None
         assert at_once is not None
@@ -447,66 +457,66 @@ class TestTransport:
         assert 0.0 <= at_once.silent < later.silent
         assert 0.04 <= later.silent < 10.0
 
-    async def test_of_one_that_we_closed(self, client: Client, server_says: asyncio.Event) -> None:
+    async def test_transport_of_closed_watch_is_none(self, client: Client, end_of_answer: asyncio.Event) -> None:
         async with client.watch(PODS, None, Selectors(), WatchRequest(1, 300), Representation.TABLE) as stream:
-            assert isinstance(stream, Stream)
-        server_says.set()
+            assert isinstance(stream, WatchResponse)
+        end_of_answer.set()
         assert stream.transport() is None
 
-    async def test_of_one_that_is_being_closed(self, client: Client, server_says: asyncio.Event) -> None:
-        """Its descriptor may be another connection's in a moment."""
+    async def test_transport_of_aborted_connection_is_none(self, client: Client, end_of_answer: asyncio.Event) -> None:
+        """The descriptor may soon belong to another connection."""
         async with client.watch(PODS, None, Selectors(), WatchRequest(1, 300), Representation.TABLE) as stream:
-            assert isinstance(stream, Stream)
+            assert isinstance(stream, WatchResponse)
             connection = stream._response.connection
             assert connection is not None
             assert connection.transport is not None
             connection.transport.abort()
             assert stream.transport() is None
-        server_says.set()
+        end_of_answer.set()
 
     @pytest.mark.parametrize(("data_ago", "acknowledged_ago"), [(1500, 250), (250, 1500)])
-    async def test_by_the_fields_of_the_kernel(self, data_ago: int, acknowledged_ago: int) -> None:
+    async def test_transport_is_read_from_the_fields_of_tcp_info(self, data_ago: int, acknowledged_ago: int) -> None:
         fields = list(range(1000, 1024))  # struct tcp_info after its first eight bytes
         fields[11:13] = data_ago, acknowledged_ago
         fields[15], fields[23] = 2500, 3
 
-        class Told(socket.socket):
+        class FixedTcpInfo(socket.socket):
             def getsockopt(self, *_: int) -> bytes:  # type: ignore[override]
                 return struct.pack("=8x24I", *fields)
 
-        with Told() as connected:
+        with FixedTcpInfo() as connected:
             assert client_module._transport_reading(connected) == TransportReading(0.0025, 3, 0.25)
 
-    @pytest.mark.parametrize("told", [b"", b"\0" * 60])
-    async def test_of_a_system_that_tells_less(self, told: bytes) -> None:
+    @pytest.mark.parametrize("info", [b"", b"\0" * 60])
+    async def test_transport_is_none_if_tcp_info_is_shorter(self, info: bytes) -> None:
         class Sandboxed(socket.socket):
             def getsockopt(self, *_: int) -> bytes:  # type: ignore[override]
-                return told
+                return info
 
         with Sandboxed() as connected:
             assert client_module._transport_reading(connected) is None
 
-    async def test_of_a_socket_that_is_closed(self) -> None:
+    async def test_transport_of_closed_socket_is_none(self) -> None:
         with socket.socket() as connected:
             pass
         assert client_module._transport_reading(connected) is None
 
-    async def test_is_linux_only(
-        self, client: Client, server_says: asyncio.Event, monkeypatch: pytest.MonkeyPatch
+    async def test_transport_is_none_unless_the_system_is_linux(
+        self, client: Client, end_of_answer: asyncio.Event, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(sys, "platform", "darwin")
         async with client.watch(PODS, None, Selectors(), WatchRequest(1, 300), Representation.TABLE) as stream:
-            assert isinstance(stream, Stream)
+            assert isinstance(stream, WatchResponse)
             assert stream.transport() is None
-        server_says.set()
+        end_of_answer.set()
 
 
 class TestCredentials:
-    async def test_are_renewed_after_401(self, server: Server, client: Client, known: Known) -> None:
+    async def test_credentials_are_renewed_after_401(self, server: Server, client: Client, known: Known) -> None:
         server.script = [answer(b"", "401 Unauthorized"), answer(EMPTY)]
         failure = await failed_tick(client)
         assert (failure.reason, failure.action) == (Reason.UNAUTHORIZED, Action.REAUTHENTICATE)
-        client._connection._not_before = 0.0
+        client._credentials._not_before = 0.0
         assert isinstance(await tick(client), Reading)
         assert known.loads == 2
         assert "Bearer token-2" in server.requests[-1]
@@ -521,7 +531,7 @@ class TestCredentials:
             return Credentials(Access(server.url), stamps([str(token)]))
 
         server.script = [answer(EMPTY)] * 2
-        connection = Connection(load)
+        connection = CredentialSource(load)
         async with Client(connection, Limiter(100), known.observe) as client:
             await tick(client)
             token.touch()
@@ -529,11 +539,11 @@ class TestCredentials:
             await renewing.wait()
         await connection.close()
 
-    async def test_that_cannot_be_loaded(self, known: Known) -> None:
+    async def test_missing_credentials_are_a_failure(self, known: Known) -> None:
         async def fail() -> None:
             raise ConnectError("token: no such file; put a readable file there")
 
-        async with Client(Connection(fail), Limiter(100), known.observe) as client:  # type: ignore[arg-type]
+        async with Client(CredentialSource(fail), Limiter(100), known.observe) as client:  # type: ignore[arg-type]
             failure = await failed_tick(client)
         assert (failure.reason, failure.action) == (Reason.CREDENTIALS, Action.REAUTHENTICATE)
         assert failure.message == "No credentials: token: no such file; put a readable file there."
@@ -550,7 +560,7 @@ class TestListPage:
         assert isinstance(page, Page)
         return page
 
-    async def test_counts_rows(self, server: Server, client: Client) -> None:
+    async def test_page_of_a_table_counts_its_rows(self, server: Server, client: Client) -> None:
         body = b'{"kind":"Table","metadata":{"resourceVersion":"7","continue":"abc=="},"rows":[{"cells":[]},{}]}'
         server.script = [answer(body)]
         page = await self.list_(client, ListRequest(limit=2))
@@ -559,12 +569,12 @@ class TestListPage:
         assert page.sent < page.answered
         assert client.requests == {("list", "200"): 1}
 
-    async def test_counts_items(self, server: Server, client: Client) -> None:
+    async def test_page_of_a_list_counts_its_items(self, server: Server, client: Client) -> None:
         server.script = [answer(b'{"metadata":{"resourceVersion":"x"},"items":[{},{},{}]}')]
         page = await self.list_(client, ListRequest())
         assert (page.revision, page.items, page.continue_token) == (None, 3, None)
 
-    async def test_takes_how_many_are_left(self, server: Server, client: Client) -> None:
+    async def test_page_has_the_remaining_item_count(self, server: Server, client: Client) -> None:
         body = b'{"metadata":{"resourceVersion":"7","continue":"abc==","remainingItemCount":1753},"rows":[{}]}'
         server.script = [answer(body)] * 2
         assert (await self.list_(client, ListRequest(limit=1))).remaining == 1753
@@ -574,12 +584,12 @@ class TestListPage:
         assert isinstance(page, Page)
         assert page.remaining == 1753
 
-    async def test_null_is_no_item(self, server: Server, client: Client) -> None:
+    async def test_null_items_are_an_empty_list(self, server: Server, client: Client) -> None:
         server.script = [answer(b'{"metadata":{"resourceVersion":"7","continue":""},"items":null}')]
         page = await self.list_(client, ListRequest())
         assert (page.items, page.continue_token) == (0, None)
 
-    async def test_asks_for_a_page(self, server: Server, client: Client) -> None:
+    async def test_requests_a_page(self, server: Server, client: Client) -> None:
         server.script = [answer(EMPTY)]
         await self.list_(client, ListRequest(limit=500, continue_token="a+b/c="))
         assert target(server) == (
@@ -587,18 +597,18 @@ class TestListPage:
             "&limit=500&continue=a%2Bb/c%3D"
         )
 
-    async def test_asks_for_nothing_at_all(self, server: Server, client: Client) -> None:
+    async def test_requests_an_absent_name(self, server: Server, client: Client) -> None:
         server.script = [answer(EMPTY)]
         await self.list_(client, ListRequest(absent_name=True), Representation.PLAIN)
         assert target(server) == "/api/v1/pods?fieldSelector=metadata.name%3Dwatchslo-reads-nothing"
 
-    async def test_asks_the_cache(self, server: Server, client: Client) -> None:
+    async def test_requests_from_the_cache(self, server: Server, client: Client) -> None:
         server.script = [answer(EMPTY)]
         await self.list_(client, ListRequest(from_cache=True), Representation.PLAIN)
         assert target(server).endswith("&resourceVersion=0")
 
     @pytest.mark.parametrize("representation", [Representation.METADATA, Representation.PLAIN])
-    async def test_says_which_objects(self, server: Server, client: Client, representation: Representation) -> None:
+    async def test_returns_the_objects(self, server: Server, client: Client, representation: Representation) -> None:
         body = (
             b'{"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a","uid":"u-1","resourceVersion":"5"},'
             b'"spec":{"uid":"none"}},{"metadata":{"name":"b","resourceVersion":"x"}},{"metadata":{}}]}'
@@ -609,14 +619,14 @@ class TestListPage:
             for asked in (True, False, True)
         ]
         assert isinstance(page, Page)
-        assert page.objects == Objects(["u-1", None, None], ["5", "x", None])
+        assert page.objects == ListedObjects(["u-1", None, None], ["5", "x", None])
         assert page.items == 3
         assert isinstance(without, Page)
         assert (without.objects, without.items) == (None, 3)
         assert isinstance(empty, Page)
-        assert empty.objects == Objects([], [])
+        assert empty.objects == ListedObjects([], [])
 
-    async def test_a_table_does_not_say_which_objects(self, server: Server, client: Client) -> None:
+    async def test_table_has_no_objects(self, server: Server, client: Client) -> None:
         server.script = [answer(b'{"kind":"Table","metadata":{"resourceVersion":"7"},"rows":[{"cells":["a"]}]}')]
         page = await client.list_page(PODS, None, Selectors(), ListRequest(), Representation.TABLE, with_objects=True)
         assert isinstance(page, Page)
@@ -630,7 +640,7 @@ class TestListPage:
             (Representation.PLAIN, "application/json"),
         ],
     )
-    async def test_asks_for_its_form(
+    async def test_requests_its_representation(
         self, server: Server, client: Client, representation: Representation, accept: str
     ) -> None:
         server.script = [answer(EMPTY)]
@@ -640,17 +650,17 @@ class TestListPage:
 
 
 class TestWatch:
-    async def test_asks(self, server: Server, client: Client) -> None:
+    async def test_sends_watch_parameters(self, server: Server, client: Client) -> None:
         server.script = [then(CHUNKED + chunk(b""), hang_up)]
         await watched(client, Representation.METADATA)
         assert target(server) == ("/api/v1/pods?watch=1&timeoutSeconds=300&resourceVersion=41&allowWatchBookmarks=true")
         assert "Accept: application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1\r\n" in server.requests[-1]
 
-    def test_falls_back_to_what_every_server_knows(self) -> None:
+    def test_representations_fall_back_to_plain(self) -> None:
         assert Representation.TABLE.simpler is Representation.METADATA
         assert Representation.METADATA.simpler.simpler is Representation.PLAIN
 
-    async def test_asks_for_no_bookmarks(self, server: Server, client: Client) -> None:
+    async def test_requests_no_bookmarks(self, server: Server, client: Client) -> None:
         server.script = [then(CHUNKED + chunk(b""), hang_up)]
         request = WatchRequest(41, timeout=1, bookmarks=False)
         async with client.watch(PODS, "x", Selectors(labels="a=b"), request, Representation.TABLE):
@@ -661,7 +671,7 @@ class TestWatch:
         )
 
     @pytest.mark.parametrize("bookmarks", [True, False])
-    async def test_asks_for_a_streamed_list(self, server: Server, client: Client, bookmarks: bool) -> None:  # noqa: FBT001
+    async def test_requests_a_streamed_list(self, server: Server, client: Client, bookmarks: bool) -> None:  # noqa: FBT001
         server.script = [then(CHUNKED + chunk(b""), hang_up)]
         request = WatchRequest(None, timeout=300, bookmarks=bookmarks)
         async with client.watch(PODS, None, Selectors(), request, Representation.METADATA):
@@ -671,18 +681,18 @@ class TestWatch:
             "&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
         )
 
-    async def test_is_counted_under_its_kind(self, server: Server, client: Client) -> None:
+    async def test_watch_is_counted_under_its_kind(self, server: Server, client: Client) -> None:
         server.script = [then(CHUNKED + chunk(b""), hang_up)]
         async with client.watch(PODS, None, Selectors(), WatchRequest(41, 1), Representation.TABLE, kind="audit"):
             pass
         assert client.requests == {("audit", "200"): 1}
 
-    async def test_clean_end(self, server: Server, client: Client) -> None:
+    async def test_clean_end_is_forced(self, server: Server, client: Client) -> None:
         server.script = [CHUNKED + chunk(EVENT) + chunk(b"")]
         assert await watched(client) == [EVENT, ENDED]
         assert client.requests == {("watch", "200"): 1}
 
-    async def test_stamps_each_chunk(self, server: Server, client: Client) -> None:
+    async def test_each_chunk_has_its_time(self, server: Server, client: Client) -> None:
         later = asyncio.Event()
 
         async def two_chunks(writer: asyncio.StreamWriter) -> None:
@@ -704,11 +714,11 @@ class TestWatch:
         assert before <= first[0] <= between <= second[0]
         assert first[1] == second[1] == EVENT
 
-    async def test_cut_within_a_chunk(self, server: Server, client: Client) -> None:
+    async def test_connection_cut_within_a_chunk_is_early_eof(self, server: Server, client: Client) -> None:
         server.script = [then(CHUNKED + chunk(EVENT) + chunk(EVENT)[:-20], hang_up)]
         assert (await end_of_watch(client)).reason is Reason.EARLY_EOF
 
-    async def test_cut_between_chunks(self, server: Server, client: Client) -> None:
+    async def test_connection_cut_between_chunks_is_early_eof(self, server: Server, client: Client) -> None:
         server.script = [then(CHUNKED + chunk(EVENT), hang_up)]
         brought = await watched(client)
         assert brought[0] == EVENT
@@ -732,32 +742,34 @@ class TestWatch:
         assert end.reason is Reason.RESET
         assert end.message == f"The connection to {server.url} was reset."
 
-    async def test_chunks_that_are_none(self, server: Server, client: Client) -> None:
+    async def test_invalid_chunks_are_a_failure(self, server: Server, client: Client) -> None:
         server.script = [then(CHUNKED + b"zz\r\n{}\r\n", hang_up)]
         assert (await end_of_watch(client)).reason in (Reason.GARBAGE, Reason.EARLY_EOF)
 
-    async def test_silence_beyond_its_time(
+    async def test_silence_beyond_the_timeout(
         self, server: Server, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(client_module, "OVERTIME_SECONDS", -299.95)
         server.script = [CHUNKED + chunk(EVENT)]
         assert (await end_of_watch(client)).reason is Reason.TIMEOUT
 
-    async def test_no_headers(self, server: Server, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_missing_headers_time_out(
+        self, server: Server, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(client_module, "OPEN_SECONDS", SOME_SECONDS)
         server.script = [b""]
         assert (await end_of_watch(client)).reason is Reason.TIMEOUT
         assert client.requests == {("watch", "timeout"): 1}
 
-    async def test_expired(self, server: Server, client: Client) -> None:
+    async def test_410_is_expired(self, server: Server, client: Client) -> None:
         server.script = [answer(EXPIRED, "410 Gone")]
         assert (await end_of_watch(client)).reason is Reason.EXPIRED
 
-    async def test_web_page(self, server: Server, client: Client) -> None:
+    async def test_web_page_is_garbage(self, server: Server, client: Client) -> None:
         server.script = [answer(LOGIN, media="text/html")]
         assert (await end_of_watch(client)).reason is Reason.GARBAGE
 
-    async def test_leaving_closes_the_connection(self, server: Server, client: Client) -> None:
+    async def test_leaving_the_context_closes_the_connection(self, server: Server, client: Client) -> None:
         server.script = [CHUNKED + chunk(EVENT), answer(EMPTY)]
         async with client.watch(PODS, None, Selectors(), WatchRequest(1, 300), Representation.TABLE) as stream:
             assert not isinstance(stream, Failure)
@@ -772,7 +784,7 @@ class TestVersion:
         assert target(server) == "/version"
         assert client.requests == {("version", "200"): 1}
 
-    async def test_no_version(self, server: Server, client: Client) -> None:
+    async def test_invalid_version_is_garbage(self, server: Server, client: Client) -> None:
         server.script = [answer(b"{}"), answer(b"", "403 Forbidden")]
         garbage, forbidden = await client.version(), await client.version()
         assert isinstance(garbage, Failure)

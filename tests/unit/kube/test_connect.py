@@ -69,7 +69,7 @@ class TestInCluster:
         assert after.tls is not None
         assert [len(tls.get_ca_certs()) for tls in (before.tls, after.tls)] == [1, 2]
 
-    async def test_what_is_mounted_anew_and_says_the_same(self, service_account: Path) -> None:
+    async def test_remounted_files_with_equal_content_are_no_change(self, service_account: Path) -> None:
         changes: list[str] = []
         connection = connect(environ=POD, service_account=service_account)
         connection.on_change(lambda: changes.append("change"))
@@ -81,48 +81,48 @@ class TestInCluster:
         assert await renewed(connection) is before
         assert changes == []
 
-    async def test_token_that_is_empty(self, service_account: Path) -> None:
+    async def test_empty_token_is_refused(self, service_account: Path) -> None:
         (service_account / "token").write_text("")
-        with pytest.raises(ConnectError, match="token: holds no token; put one there"):
+        with pytest.raises(ConnectError, match="token: contains no token; put one there"):
             await connect(environ=POD, service_account=service_account).access()
 
-    async def test_authority_that_is_gone(self, service_account: Path) -> None:
+    async def test_missing_authority_is_refused(self, service_account: Path) -> None:
         (service_account / "ca.crt").unlink()
-        with pytest.raises(ConnectError, match=r"ca\.crt: holds no CA certificate"):
+        with pytest.raises(ConnectError, match=r"ca\.crt: contains no CA certificate"):
             await connect(environ=POD, service_account=service_account).access()
 
-    def test_pod_without_token(self, tmp_path: Path) -> None:
-        with pytest.raises(ConnectError, match="give the pod a service account and let it mount its token"):
+    def test_pod_without_token_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(ConnectError, match="give the pod a service account and mount its token"):
             connect(environ=POD | {"HOME": str(tmp_path)}, service_account=tmp_path)
 
 
 class TestChoice:
-    async def test_kubeconfig_that_is_named_wins(self, tmp_path: Path, service_account: Path) -> None:
+    async def test_named_kubeconfig_is_preferred(self, tmp_path: Path, service_account: Path) -> None:
         named = kubeconfig(tmp_path / "named", "http://named")
         assert (await connect(named, environ=POD, service_account=service_account).access()).url == "http://named"
 
-    async def test_context_that_is_named_means_a_kubeconfig(self, tmp_path: Path, service_account: Path) -> None:
+    async def test_named_context_selects_a_kubeconfig(self, tmp_path: Path, service_account: Path) -> None:
         kubeconfig(tmp_path / ".kube" / "config", "http://home")
         connection = connect(None, "d", POD | {"HOME": str(tmp_path)}, service_account)
         assert (await connection.access()).url == "http://home"
 
-    async def test_kubeconfig_in_a_pod_without_token(self, tmp_path: Path) -> None:
+    async def test_kubeconfig_is_used_in_a_pod_without_token(self, tmp_path: Path) -> None:
         kubeconfig(tmp_path / ".kube" / "config", "http://home")
         connection = connect(environ=POD | {"HOME": str(tmp_path)}, service_account=tmp_path)
         assert (await connection.access()).url == "http://home"
 
-    async def test_environment_before_home(self, tmp_path: Path) -> None:
+    async def test_kubeconfig_variable_is_preferred_to_home(self, tmp_path: Path) -> None:
         kubeconfig(tmp_path / ".kube" / "config", "http://home")
         named = kubeconfig(tmp_path / "named", "http://named")
         environ = {"HOME": str(tmp_path), "KUBECONFIG": f"{tmp_path / 'absent'}:{named}"}
         assert (await connect(environ=environ, service_account=tmp_path).access()).url == "http://named"
 
     @pytest.mark.parametrize("environ", [{}, {"KUBECONFIG": "/nowhere:/neither"}])
-    def test_no_cluster(self, tmp_path: Path, environ: dict[str, str]) -> None:
-        with pytest.raises(ConnectError, match=r"no cluster: .* name one with --kubeconfig"):
+    def test_no_cluster_is_refused(self, tmp_path: Path, environ: dict[str, str]) -> None:
+        with pytest.raises(ConnectError, match=r"no cluster: .* name a kubeconfig with --kubeconfig"):
             connect(environ={"HOME": str(tmp_path), **environ}, service_account=tmp_path)
 
-    def test_kubeconfig_that_is_missing(self, tmp_path: Path) -> None:
+    def test_missing_kubeconfig_is_refused(self, tmp_path: Path) -> None:
         path = str(tmp_path / "absent")
         with pytest.raises(ConnectError) as caught:
             connect(path, environ={}, service_account=tmp_path)

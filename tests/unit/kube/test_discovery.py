@@ -1,4 +1,4 @@
-"""The documents below are cut from real ones (1.36); one server answers with them as an apiserver would."""
+"""Discovery, with shortened documents of a real apiserver (1.36)."""
 
 import json
 from collections.abc import Mapping
@@ -102,23 +102,23 @@ class TestNames:
             ("unheardof", "look for it in `kubectl api-resources`"),
         ],
     )
-    def test_remedy(self, name: str, remedy: str) -> None:
+    def test_unknown_name_has_a_remedy(self, name: str, remedy: str) -> None:
         with pytest.raises(ConfigError) as caught:
             CATALOGUE.resolve(name)
         assert str(caught.value) == f"the apiserver serves no resource {name}; {remedy}"
 
-    def test_what_cannot_be_watched(self) -> None:
-        with pytest.raises(ConfigError, match="cannot be listed and watched, the apiserver only offers get, list"):
+    def test_unwatchable_resource_is_refused(self) -> None:
+        with pytest.raises(ConfigError, match="cannot be listed and watched, because it only supports get, list"):
             CATALOGUE.resolve("componentstatuses")
 
-    def test_what_is_unknown_may_be_stale(self) -> None:
+    def test_unknown_name_may_be_in_a_stale_group(self) -> None:
         catalogue = Catalogue(aggregated(document(metrics_k8s_io=[version("v1beta1", freshness="Stale")])))
-        with pytest.raises(ConfigError, match=r"perhaps it is in metrics\.k8s\.io/v1beta1, which does not answer now"):
+        with pytest.raises(ConfigError, match=r"it may be in metrics\.k8s\.io/v1beta1, which does not answer now"):
             catalogue.resolve("pods.metrics.k8s.io")
 
 
 class TestExpansion:
-    def test_everything(self) -> None:
+    def test_every_key_can_be_set(self) -> None:
         assert [resource.key for resource in CATALOGUE.expand()] == [
             "events",
             "nodes",
@@ -140,10 +140,10 @@ class TestExpansion:
     def test_exclusion_of_one_group_only(self) -> None:
         assert EVENTS in CATALOGUE.expand(["events.events.k8s.io"])
 
-    def test_exclusion_of_the_unknown(self) -> None:
+    def test_exclusion_of_an_unknown_name_is_ignored(self) -> None:
         assert CATALOGUE.expand(["nothing.example.com"]) == CATALOGUE.expand()
 
-    def test_twins_count_only_as_a_pair(self) -> None:
+    def test_events_are_watched_once(self) -> None:
         alone = Catalogue(aggregated(GROUPS))
         assert "events.events.k8s.io" in [resource.key for resource in alone.expand()]
 
@@ -185,14 +185,14 @@ class TestRefresh:
         assert catalogue.expand() == CATALOGUE.expand()
         assert "as=APIGroupDiscoveryList" in server.requests[0]
 
-    async def test_new_and_deleted(self, apiserver: Apiserver) -> None:
+    async def test_refresh_finds_new_and_deleted_resources(self, apiserver: Apiserver) -> None:
         before = await apiserver.catalogue({"/api": answer(CORE), "/apis": answer(document())})
         after = await apiserver.catalogue({"/api": answer(CORE), "/apis": answer(GROUPS)})
         assert WIDGETS in set(after.expand()) - set(before.expand())
         again = await apiserver.catalogue({"/api": answer(CORE), "/apis": answer(document())})
         assert again.expand() == before.expand()
 
-    async def test_stale_is_no_deletion(self, apiserver: Apiserver) -> None:
+    async def test_stale_group_keeps_its_resources(self, apiserver: Apiserver) -> None:
         current = groups_with(version("v1", served("widgets", "Widget")))
         stale = groups_with(version("v1", freshness="Stale"))
         await apiserver.catalogue({"/api": answer(CORE), "/apis": answer(current)})
@@ -201,12 +201,12 @@ class TestRefresh:
             assert WIDGETS in catalogue.expand()
             assert catalogue.stale == ("example.com/v1",)
 
-    async def test_stale_from_the_beginning(self, apiserver: Apiserver) -> None:
+    async def test_group_stale_from_the_start_has_no_resources(self, apiserver: Apiserver) -> None:
         stale = groups_with(version("v1", freshness="Stale"))
         catalogue = await apiserver.catalogue({"/api": answer(CORE), "/apis": answer(stale)})
         assert WIDGETS not in catalogue.expand()
 
-    async def test_failure_leaves_the_old_catalogue(self, apiserver: Apiserver) -> None:
+    async def test_failure_keeps_the_old_catalogue(self, apiserver: Apiserver) -> None:
         old = await apiserver.catalogue({"/api": answer(CORE), "/apis": answer(GROUPS)})
         failure = await apiserver.refresh({"/api": answer(CORE), "/apis": answer(b"", "503 Unavailable")})
         assert isinstance(failure, Failure)
@@ -216,7 +216,7 @@ class TestRefresh:
     @pytest.mark.parametrize(
         "body", [b"", b"{}", b"[]", b'{"kind":"APIGroupDiscoveryList"}', b'{"kind":"X","groups":7}']
     )
-    async def test_garbage(self, apiserver: Apiserver, body: bytes) -> None:
+    async def test_invalid_document_is_garbage(self, apiserver: Apiserver, body: bytes) -> None:
         failure = await apiserver.refresh({"/api": answer(body)})
         assert isinstance(failure, Failure)
         assert failure.reason is Reason.GARBAGE
@@ -251,7 +251,7 @@ class TestUnaggregated:
             Resource("example.com", "v1beta1", "gadgets", namespaced=True),
         ]
 
-    async def test_group_that_does_not_answer_is_stale(self, apiserver: Apiserver) -> None:
+    async def test_group_without_an_answer_is_stale(self, apiserver: Apiserver) -> None:
         before = await apiserver.catalogue(UNAGGREGATED)
         silent = UNAGGREGATED | {"/apis/example.com/v1": answer(b"", "503 Service Unavailable")}
         catalogue = await apiserver.catalogue(silent)
@@ -262,7 +262,7 @@ class TestUnaggregated:
         body = UNAGGREGATED["/apis"].partition(b"\r\n\r\n")[2]
         assert group_versions(body) == [("example.com", "v1"), ("example.com", "v1beta1")]
 
-    def test_subresources_are_none(self) -> None:
+    def test_subresources_are_skipped(self) -> None:
         body = UNAGGREGATED["/api/v1"].partition(b"\r\n\r\n")[2]
         assert [offer.resource for offer in offers("", "v1", body)] == [PODS]
 
@@ -277,5 +277,5 @@ class TestUnaggregated:
         ("v1.36.3", "unproven", True),
     ],
 )
-def test_storage(git_version: str, storage: str, unproven: bool) -> None:  # noqa: FBT001
+def test_unproven_storage_by_version_and_configuration(git_version: str, storage: str, unproven: bool) -> None:  # noqa: FBT001
     assert (unproven_storage(git_version, storage) is not None) is unproven

@@ -1,4 +1,4 @@
-"""Kubeconfigs as people have them, and as they break."""
+"""Valid and broken kubeconfigs."""
 
 import base64
 import copy
@@ -12,12 +12,12 @@ import pytest
 from tests.support.certs import Authority, Pair
 from tests.unit.kube.conftest import renewed
 from watchslo.errors import ConnectError
-from watchslo.kube import plugin as plugin_module
-from watchslo.kube.access import Access, Connection
+from watchslo.kube import exec_plugin as plugin_module
+from watchslo.kube.credentials import Access, CredentialSource
 from watchslo.kube.kubeconfig import connect_by_kubeconfig
 
 SECRET = "hush-hush"
-NEITHER = "gives neither a token nor a certificate with its key; run it by hand"
+NEITHER = "printed neither a token nor a certificate with key; run it by hand"
 
 
 def config(user: Any = None, **cluster: Any) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def config(user: Any = None, **cluster: Any) -> dict[str, Any]:
 
 def connection_by(
     folder: Path, content: object, context: str | None = None, environ: dict[str, str] | None = None
-) -> Connection:
+) -> CredentialSource:
     path = folder / "kubeconfig"
     path.write_text(content if isinstance(content, str) else json.dumps(content))
     return connect_by_kubeconfig([str(path)], context, environ or {})
@@ -50,12 +50,14 @@ def refusal(folder: Path, content: object, context: str | None = None) -> str:
     return message.removeprefix(f"{folder / 'kubeconfig'}: ")
 
 
-async def test_certificates_with_nowhere_to_put_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", "/proc")  # where nobody may write, as on a read-only root
+async def test_certificates_without_a_writable_folder_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/proc")  # not writable, as on a read-only root
     content = config({"token": SECRET}, **{"certificate-authority-data": base64.b64encode(b"CA").decode()})
     assert await failure(tmp_path, content) == (
-        "context prod: its certificates do not fit into temporary files (no such file or directory); "
-        "let it write to /tmp, or name files"
+        "context prod: its certificates cannot be written to temporary files (no such file or directory); "
+        "make /tmp writable, or name files in the kubeconfig"
     )
 
 
@@ -89,7 +91,7 @@ class TestUsers:
         (tmp_path / "token").write_text("second\n")
         assert (await renewed(connection)).headers == (("Authorization", "Bearer second"),)
 
-    async def test_token_file_that_is_absent(self, tmp_path: Path) -> None:
+    async def test_absent_token_file_is_refused(self, tmp_path: Path) -> None:
         message = await failure(tmp_path, config({"tokenFile": "token"}))
         assert message == f"{tmp_path / 'token'}: no such file or directory; put a readable file there"
 
@@ -109,14 +111,14 @@ class TestUsers:
         assert access.tls is not None
         assert len(access.tls.get_ca_certs()) == 1
 
-    async def test_files_are_seen_from_the_kubeconfig(self, tmp_path: Path, authority: Authority) -> None:
+    async def test_paths_are_relative_to_the_kubeconfig(self, tmp_path: Path, authority: Authority) -> None:
         (tmp_path / "pki").mkdir()
         (tmp_path / "pki" / "ca.crt").write_bytes(authority.ca.read_bytes())
         access = await access_by(tmp_path, config({}, **{"certificate-authority": "pki/ca.crt"}))
         assert access.tls is not None
         assert len(access.tls.get_ca_certs()) == 1
 
-    async def test_certificate_that_is_replaced_and_then_its_key(self, tmp_path: Path, authority: Authority) -> None:
+    async def test_certificate_and_key_may_be_replaced_one_by_one(self, tmp_path: Path, authority: Authority) -> None:
         old, new = authority.client("rotated-old"), authority.client("rotated-new")
         certificate, key = tmp_path / "c.crt", tmp_path / "c.key"
         certificate.write_bytes(old.certificate.read_bytes())
@@ -128,7 +130,9 @@ class TestUsers:
         key.write_bytes(new.key.read_bytes())
         assert (await renewed(connection)).tls is not before.tls
 
-    async def test_data_that_is_replaced(self, tmp_path: Path, authority: Authority, pair: Pair) -> None:
+    async def test_replaced_inline_data_gives_a_new_context(
+        self, tmp_path: Path, authority: Authority, pair: Pair
+    ) -> None:
         def content(pair: Pair) -> dict[str, Any]:
             user = {"client-certificate-data": encoded(pair.certificate), "client-key-data": encoded(pair.key)}
             return config(user, **{"certificate-authority-data": encoded(authority.ca)})
@@ -194,24 +198,24 @@ class TestClusters:
         access = await access_by(tmp_path, config({}), environ=environ)
         assert access.proxy == "http://environment:1"
 
-    async def test_proxy_that_cannot_be_used(self, tmp_path: Path) -> None:
+    async def test_unsupported_proxy_is_refused(self, tmp_path: Path) -> None:
         message = await failure(tmp_path, config({}, **{"proxy-url": "socks5://file:1"}))
-        assert message == "proxy-url: socks5 proxies are not supported; name an http:// one"
+        assert message == "proxy-url: socks5 proxies are not supported; name a proxy with http://"
 
-    async def test_authority_that_is_absent(self, tmp_path: Path) -> None:
+    async def test_absent_authority_is_refused(self, tmp_path: Path) -> None:
         message = await failure(tmp_path, config({}, **{"certificate-authority": "ca.crt"}))
-        assert message == f"context prod: {tmp_path / 'ca.crt'} does not exist; put it there or name another"
+        assert message == f"context prod: {tmp_path / 'ca.crt'} does not exist; create it or name another file"
 
-    async def test_authority_that_is_no_base64(self, tmp_path: Path) -> None:
+    async def test_authority_data_that_is_not_base64_is_refused(self, tmp_path: Path) -> None:
         message = await failure(tmp_path, config({}, **{"certificate-authority-data": "abcde"}))
-        assert message == "context prod: a value that should be base64 is not; copy the kubeconfig anew"
+        assert message == "context prod: a value is not valid base64; copy the kubeconfig again"
 
-    async def test_authority_that_is_none(self, tmp_path: Path) -> None:
+    async def test_authority_without_a_certificate_is_refused(self, tmp_path: Path) -> None:
         message = await failure(tmp_path, config({}, **{"certificate-authority-data": "abcd"}))
-        assert message == "context prod: its certificates are not usable; copy the kubeconfig anew"
+        assert message == "context prod: its certificates are not usable; copy the kubeconfig again"
         (tmp_path / "ca.crt").write_text(SECRET)
         message = await failure(tmp_path, config({}, **{"certificate-authority": "ca.crt"}))
-        assert message.startswith(f"{tmp_path / 'ca.crt'}: holds no CA certificate")
+        assert message.startswith(f"{tmp_path / 'ca.crt'}: contains no CA certificate")
 
 
 class TestPlugins:
@@ -219,7 +223,7 @@ class TestPlugins:
         path = folder / "plugin"
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(0o755)
-        env = [{"name": "WHO", "value": "env"}]
+        env = [{"name": "CALLER", "value": "env"}]
         return {
             "exec": {
                 "apiVersion": "client.authentication.k8s.io/v1",
@@ -235,11 +239,11 @@ class TestPlugins:
         return f"cat <<END\n{json.dumps(document)}\nEND"
 
     async def test_token(self, tmp_path: Path) -> None:
-        user = self.plugin(tmp_path, self.credential(token="$WHO-$1"))
+        user = self.plugin(tmp_path, self.credential(token="$CALLER-$1"))
         connection = connection_by(tmp_path, config(user))
         assert (await connection.access()).headers == (("Authorization", "Bearer env-arg"),)
 
-    async def test_is_run_again_when_rejected(self, tmp_path: Path) -> None:
+    async def test_plugin_is_run_again_when_its_token_is_rejected(self, tmp_path: Path) -> None:
         (tmp_path / "current").write_text("one")
         user = self.plugin(tmp_path, self.credential(token=f"$(cat {tmp_path}/current)"))
         connection = connection_by(tmp_path, config(user))
@@ -250,7 +254,7 @@ class TestPlugins:
         connection._not_before = 0.0
         assert (await connection.access()).headers == (("Authorization", "Bearer two"),)
 
-    async def test_is_run_again_before_expiry(self, tmp_path: Path) -> None:
+    async def test_plugin_is_run_again_before_its_token_expires(self, tmp_path: Path) -> None:
         user = self.plugin(tmp_path, self.credential(token="abc", expirationTimestamp="2001-01-01T00:00:00Z"))
         (tmp_path / "plugin").write_text((tmp_path / "plugin").read_text() + f"echo asked >> {tmp_path}/diary\n")
         connection = connection_by(tmp_path, config(user))
@@ -259,14 +263,14 @@ class TestPlugins:
         assert await connection.access() is first
         assert (tmp_path / "diary").read_text() == "asked\n" * 2
 
-    async def test_is_not_run_each_time_that_it_writes_to_the_kubeconfig(self, tmp_path: Path) -> None:
+    async def test_plugin_that_writes_to_the_kubeconfig_is_not_run_again(self, tmp_path: Path) -> None:
         script = f"echo >> {tmp_path}/kubeconfig; echo asked >> {tmp_path}/diary\n{self.credential(token='abc')}"
         connection = connection_by(tmp_path, config(self.plugin(tmp_path, script)))
         for _ in range(3):
             await renewed(connection)
         assert (tmp_path / "diary").read_text() == "asked\n"
 
-    async def test_is_left_alone_while_its_token_lives(self, tmp_path: Path) -> None:
+    async def test_plugin_is_not_run_again_while_its_token_is_valid(self, tmp_path: Path) -> None:
         user = self.plugin(tmp_path, self.credential(token="abc", expirationTimestamp="2999-01-01T00:00:00Z"))
         connection = connection_by(tmp_path, config(user))
         first = await connection.access()
@@ -280,12 +284,12 @@ class TestPlugins:
         assert access.headers == ()
         assert access.tls is not None
 
-    async def test_is_found_beside_the_kubeconfig(self, tmp_path: Path) -> None:
+    async def test_plugin_is_found_in_the_folder_of_the_kubeconfig(self, tmp_path: Path) -> None:
         user = self.plugin(tmp_path, self.credential(token="abc"))
         user["exec"]["command"] = "./plugin"
         assert (await access_by(tmp_path, config(user))).headers == (("Authorization", "Bearer abc"),)
 
-    async def test_is_told_about_the_cluster(self, tmp_path: Path) -> None:
+    async def test_receives_the_cluster(self, tmp_path: Path) -> None:
         user = self.plugin(tmp_path, f"echo $KUBERNETES_EXEC_INFO > {tmp_path}/info\n{self.credential(token='abc')}")
         user["exec"]["provideClusterInfo"] = True
         await access_by(tmp_path, config(user))
@@ -297,18 +301,18 @@ class TestPlugins:
     @pytest.mark.parametrize(
         ("script", "complaint"),
         [
-            (f"echo expired: {SECRET} >&2; exit 3", "fails with 3; run it by hand to see why"),
-            (f"echo {SECRET}", "writes no ExecCredential; run it by hand"),
-            ("echo '{}'", "writes no ExecCredential; run it by hand"),
+            (f"echo expired: {SECRET} >&2; exit 3", "exited with status 3; run it by hand to see why"),
+            (f"echo {SECRET}", "printed no ExecCredential; run it by hand"),
+            ("echo '{}'", "printed no ExecCredential; run it by hand"),
             ("""echo '{"status":{}}'""", NEITHER),
             ("""echo '{"status":{"clientKeyData":"x"}}'""", NEITHER),
         ],
     )
-    async def test_fails(self, tmp_path: Path, script: str, complaint: str) -> None:
+    async def test_invalid_output_is_refused(self, tmp_path: Path, script: str, complaint: str) -> None:
         user = self.plugin(tmp_path, script)
         assert await failure(tmp_path, config(user)) == f"context prod: the plugin {tmp_path / 'plugin'} {complaint}"
 
-    async def test_is_not_installed(self, tmp_path: Path) -> None:
+    async def test_missing_program_is_refused(self, tmp_path: Path) -> None:
         user = self.plugin(tmp_path, "")
         user["exec"]["command"] = "no-such-plugin"
         message = await failure(tmp_path, config(user))
@@ -317,15 +321,15 @@ class TestPlugins:
             "install it, or add its folder to the PATH"
         )
 
-    async def test_hangs(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(plugin_module, "PLUGIN_SECONDS", 1.0)  # in which a shell has begun
+    async def test_plugin_that_hangs_is_killed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(plugin_module, "PLUGIN_SECONDS", 1.0)  # enough to start a shell
         user = self.plugin(tmp_path, f"echo $$ > {tmp_path}/pid; exec sleep 60")
         message = await failure(tmp_path, config(user))
-        assert message.endswith("gives no credentials within 1 s; run it by hand")
+        assert message.endswith("printed no credentials within 1 s; run it by hand")
         with pytest.raises(ProcessLookupError):
             os.kill(int((tmp_path / "pid").read_text()), 0)
 
-    async def test_anything_else(self, tmp_path: Path) -> None:
+    async def test_other_errors_name_only_their_type(self, tmp_path: Path) -> None:
         message = await failure(tmp_path, config({"auth-provider": {"name": "oidc", "config": {"id-token": SECRET}}}))
         assert message == "context prod: its credentials cannot be loaded (ValueError); try kubectl with this context"
 
@@ -348,32 +352,32 @@ class TestBroken:
             config({"tokenFile": 7}),
         ],
     )
-    def test_no_kubeconfig(self, tmp_path: Path, content: object) -> None:
+    def test_file_other_than_a_kubeconfig_is_refused(self, tmp_path: Path, content: object) -> None:
         assert refusal(tmp_path, content) == "not a kubeconfig; look at it with `kubectl config view`"
 
-    def test_unknown_context(self, tmp_path: Path) -> None:
+    def test_unknown_context_is_refused(self, tmp_path: Path) -> None:
         assert refusal(tmp_path, config({}), "prood") == "has no context prood; did you mean prod?"
-        assert refusal(tmp_path, config({}), "else") == "has no context else; choose of prod"
+        assert refusal(tmp_path, config({}), "else") == "has no context else; choose one of prod"
 
-    def test_no_current_context(self, tmp_path: Path) -> None:
+    def test_missing_current_context_is_refused(self, tmp_path: Path) -> None:
         content = config({})
         del content["current-context"]
         assert refusal(tmp_path, content) == "has no current context; choose one with --context: prod"
 
     @pytest.mark.parametrize("kind", ["cluster", "user"])
-    def test_context_that_names_nothing(self, tmp_path: Path, kind: str) -> None:
+    def test_context_with_a_missing_entry_is_refused(self, tmp_path: Path, kind: str) -> None:
         content = copy.deepcopy(config({"token": SECRET}))
         content["contexts"][0]["context"][kind] = "gone"
         assert refusal(tmp_path, content) == (
-            f"context prod: its {kind} gone is not there; add it, or choose another context"
+            f"context prod: its {kind} gone is missing; add it, or choose another context"
         )
 
     @pytest.mark.parametrize("server", [None, "", "prod.example.com", "ftp://prod"])
-    def test_server_that_is_no_url(self, tmp_path: Path, server: str | None) -> None:
+    def test_server_that_is_not_a_url_is_refused(self, tmp_path: Path, server: str | None) -> None:
         message = refusal(tmp_path, config({"token": SECRET}, server=server))
-        assert message == "the server of context prod is no URL; write https://host:port"
+        assert message == "the server of context prod is not a URL; write https://host:port"
 
-    async def test_that_is_deleted_later(self, tmp_path: Path) -> None:
+    async def test_kubeconfig_deleted_later_keeps_the_access_until_rejected(self, tmp_path: Path) -> None:
         connection = connection_by(tmp_path, config({"token": "abc"}))
         access = await connection.access()
         (tmp_path / "kubeconfig").unlink()
@@ -385,7 +389,7 @@ class TestBroken:
 
 
 class TestSeveral:
-    async def test_merged(self, tmp_path: Path) -> None:
+    async def test_several_kubeconfigs_are_merged(self, tmp_path: Path) -> None:
         one, two = tmp_path / "one", tmp_path / "two"
         one.write_text(json.dumps({"current-context": "prod", "contexts": config()["contexts"]}))
         two.write_text(json.dumps({key: config({"token": "abc"})[key] for key in ("clusters", "users")}))

@@ -9,7 +9,7 @@ from watchslo.kube.limiter import Limiter, Priority, TokenBucket
 
 
 @given(rate=st.floats(0.1, 1000), gaps=st.lists(st.floats(0, 10), max_size=200))
-def test_never_more_than_the_rate(rate: float, gaps: list[float]) -> None:
+def test_bucket_never_exceeds_the_rate(rate: float, gaps: list[float]) -> None:
     bucket, now, taken = TokenBucket(rate), 0.0, []
     for gap in gaps:
         now += gap
@@ -20,7 +20,7 @@ def test_never_more_than_the_rate(rate: float, gaps: list[float]) -> None:
 
 
 @given(rate=st.floats(0.1, 1000), start=st.floats(0, 1e6))
-def test_whoever_waits_as_told_may_go(rate: float, start: float) -> None:
+def test_bucket_permits_a_request_after_its_wait(rate: float, start: float) -> None:
     bucket = TokenBucket(rate)
     assert bucket.take(start) == 0.0
     wait = bucket.take(start)
@@ -29,7 +29,7 @@ def test_whoever_waits_as_told_may_go(rate: float, start: float) -> None:
 
 
 class Clock:
-    """Stands still until it is told otherwise."""
+    """A clock that changes only if a test sets it."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -43,7 +43,7 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-async def test_ticks_go_first() -> None:
+async def test_limiter_admits_ticks_first() -> None:
     clock, order = Clock(), []
     limiter = Limiter(1000.0, clock)
     await limiter.acquire(Priority.OTHER)
@@ -64,7 +64,7 @@ async def test_ticks_go_first() -> None:
     assert order == ["tick", "list", "watch"]
 
 
-async def test_who_gives_up_costs_nothing() -> None:
+async def test_cancelled_request_does_not_count() -> None:
     clock = Clock()
     limiter = Limiter(1000.0, clock)
     await limiter.acquire(Priority.OTHER)
@@ -78,8 +78,8 @@ async def test_who_gives_up_costs_nothing() -> None:
     await asyncio.wait_for(patient, 5)
 
 
-async def test_whoever_goes_late_keeps_the_next_one_at_a_distance() -> None:
-    """The loop may be busy between a turn and its use: without this two would go together."""
+async def test_late_request_keeps_its_distance_to_the_next() -> None:
+    """The event loop may be busy between the permission and its use; two requests must not be sent together."""
     clock, gone = Clock(), []
     limiter = Limiter(1000.0, clock)
     await limiter.acquire(Priority.OTHER)
@@ -89,7 +89,7 @@ async def test_whoever_goes_late_keeps_the_next_one_at_a_distance() -> None:
         gone.append(clock.now)
 
     def lag() -> None:
-        """Runs between the turn and its use."""
+        """Run between the permission and its use."""
         clock.now += 0.3
 
     taken = limiter._bucket.take
@@ -112,7 +112,7 @@ async def test_whoever_goes_late_keeps_the_next_one_at_a_distance() -> None:
     assert gone[1] - gone[0] >= 0.301
 
 
-async def test_limit_can_be_raised_while_it_is_used() -> None:
+async def test_limit_can_be_raised_while_requests_wait() -> None:
     clock = Clock()
     limiter = Limiter(0.001, clock)
     await limiter.acquire(Priority.OTHER)

@@ -1,4 +1,4 @@
-"""Which reviews are asked for, and what the answers mean."""
+"""The requests of reviews, and the meaning of their answers."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ AUTHENTICATED = {"status": {"authenticated": True, "user": USER}}
 CREATED = "201 Created"
 
 
-def says(document: Any, status: str = CREATED) -> bytes:
+def review_answer(document: Any, status: str = CREATED) -> bytes:
     return answer(msgspec.json.encode(document), status)
 
 
@@ -32,14 +32,14 @@ async def failed(server: Server, client: Client, *script: bytes) -> Failure:
 
 
 @pytest.mark.parametrize(("allowed", "verdict"), [(True, Review.ALLOWED), (False, Review.FORBIDDEN)])
-async def test_who_is_known(server: Server, client: Client, *, allowed: bool, verdict: Review) -> None:
-    answers = says(AUTHENTICATED), says({"status": {"allowed": allowed, "reason": "RBAC"}})
+async def test_review_of_a_known_user(server: Server, client: Client, *, allowed: bool, verdict: Review) -> None:
+    answers = review_answer(AUTHENTICATED), review_answer({"status": {"allowed": allowed, "reason": "RBAC"}})
     assert await reviewed(server, client, *answers) is verdict
     assert client.requests == {("token_review", "201"): 1, ("access_review", "201"): 1}
 
 
-async def test_what_is_asked(server: Server, client: Client) -> None:
-    await reviewed(server, client, says(AUTHENTICATED), says({"status": {"allowed": True}}))
+async def test_review_requests_have_user_and_path(server: Server, client: Client) -> None:
+    await reviewed(server, client, review_answer(AUTHENTICATED), review_answer({"status": {"allowed": True}}))
     heads = [request.splitlines() for request in server.requests]
     assert heads[0][0] == "POST /apis/authentication.k8s.io/v1/tokenreviews HTTP/1.1"
     assert heads[1][0] == "POST /apis/authorization.k8s.io/v1/subjectaccessreviews HTTP/1.1"
@@ -72,13 +72,16 @@ async def test_what_is_asked(server: Server, client: Client) -> None:
         {"authenticated": False, "user": {}, "error": "token audiences are invalid"},
     ],
 )
-async def test_who_is_unknown_may_nothing(server: Server, client: Client, status: Any) -> None:
-    assert await reviewed(server, client, says({"status": status})) is Review.UNKNOWN
+async def test_unknown_user_is_not_allowed(server: Server, client: Client, status: Any) -> None:
+    assert await reviewed(server, client, review_answer({"status": status})) is Review.UNKNOWN
     assert len(server.requests) == 1
 
 
-async def test_a_user_of_whom_little_is_known(server: Server, client: Client) -> None:
-    answers = says({"status": {"authenticated": True, "user": {"username": "a"}}}), says({"status": {"allowed": True}})
+async def test_user_without_uid_groups_and_extra(server: Server, client: Client) -> None:
+    answers = (
+        review_answer({"status": {"authenticated": True, "user": {"username": "a"}}}),
+        review_answer({"status": {"allowed": True}}),
+    )
     assert await reviewed(server, client, *answers) is Review.ALLOWED
 
 
@@ -91,25 +94,23 @@ async def test_a_user_of_whom_little_is_known(server: Server, client: Client) ->
         ("401 Unauthorized", Reason.UNAUTHORIZED),
     ],
 )
-async def test_a_review_that_fails_says_nothing_of_who_asks(
-    server: Server, client: Client, status: str, reason: Reason
-) -> None:
-    assert (await failed(server, client, says({}, status))).reason is reason
-    assert (await failed(server, client, says(AUTHENTICATED), says({}, status))).reason is reason
+async def test_failed_review_is_a_failure(server: Server, client: Client, status: str, reason: Reason) -> None:
+    assert (await failed(server, client, review_answer({}, status))).reason is reason
+    assert (await failed(server, client, review_answer(AUTHENTICATED), review_answer({}, status))).reason is reason
 
 
-async def test_the_right_that_is_missing_is_named(server: Server, client: Client) -> None:
-    failure = await failed(server, client, says({}, "403 Forbidden"))
+async def test_missing_permission_is_named(server: Server, client: Client) -> None:
+    failure = await failed(server, client, review_answer({}, "403 Forbidden"))
     assert (failure.reason, failure.message) == (Reason.FORBIDDEN, NEEDED)
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b'{"status":{"authenticated":"yes"}}', b'{"status":7}'])
-async def test_an_answer_that_is_none(server: Server, client: Client, body: bytes) -> None:
+async def test_invalid_answer_is_garbage(server: Server, client: Client, body: bytes) -> None:
     assert (await failed(server, client, answer(body, CREATED))).reason is Reason.GARBAGE
-    assert (await failed(server, client, says(AUTHENTICATED), answer(body, CREATED))).reason is Reason.GARBAGE
+    assert (await failed(server, client, review_answer(AUTHENTICATED), answer(body, CREATED))).reason is Reason.GARBAGE
 
 
-async def test_an_apiserver_that_is_gone(server: Server, known: Known) -> None:
+async def test_unreachable_apiserver_is_a_failure(server: Server, known: Known) -> None:
     await server.stop()
     async with Client(connection_to(server.url, known), Limiter(100), known.observe) as client:
         failure = await review(client, "secret", "/metrics")

@@ -1,4 +1,4 @@
-"""The client before a server that speaks TLS, and behind a proxy."""
+"""The client with a TLS server, and behind a proxy."""
 
 import asyncio
 import ssl
@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.certs import Authority
 from tests.unit.kube.conftest import CHUNKED, Known, Server, answer, renewed
-from watchslo.kube.access import Access, Address, Connection, Credentials, TlsMaker, stamps, tls_context
-from watchslo.kube.client import READ_AHEAD_TLS_BYTES, Client, Selectors, Stream
+from watchslo.kube.client import READ_AHEAD_TLS_BYTES, Client, Selectors, WatchResponse
+from watchslo.kube.credentials import Access, Address, Credentials, CredentialSource, TlsMaker, stamps, tls_context
 from watchslo.kube.limiter import Limiter
 from watchslo.kube.representation import Representation
 from watchslo.model import Reading, Resource
@@ -47,7 +47,7 @@ def client_of(access: Access, address: Address | None = None) -> Client:
     async def load() -> Credentials:
         return Credentials(access, {})
 
-    return Client(Connection(load), Limiter(100), Known().observe, address=address)
+    return Client(CredentialSource(load), Limiter(100), Known().observe, address=address)
 
 
 async def asked(access: Access) -> Reading | Failure:
@@ -61,7 +61,7 @@ async def refused(access: Access) -> Failure:
     return failure
 
 
-async def test_authority_that_is_known(secure: Server, authority: Authority) -> None:
+async def test_known_authority_is_accepted(secure: Server, authority: Authority) -> None:
     secure.script = [EMPTY]
     assert isinstance(await asked(Access(secure.url, tls=tls_context(str(authority.ca)))), Reading)
 
@@ -71,13 +71,13 @@ async def test_watch_reads_little_ahead(secure: Server, authority: Authority) ->
     async with client_of(Access(secure.url, tls=tls_context(str(authority.ca)))) as client:
         request = WatchRequest(1, timeout=300)
         async with client.watch(PODS, None, Selectors(), request, Representation.TABLE) as stream:
-            assert isinstance(stream, Stream)
+            assert isinstance(stream, WatchResponse)
             transport: Any = stream._content._protocol.transport
             assert transport.get_read_buffer_limits() == (READ_AHEAD_TLS_BYTES // 4, READ_AHEAD_TLS_BYTES)
 
 
-async def test_watch_that_is_refused_waits_for_no_goodbye(server_tls: ssl.SSLContext, authority: Authority) -> None:
-    """A connection that outlived its client, in wait for a peer that is stuck, would outlive the loop as well."""
+async def test_refused_watch_does_not_wait_for_close_notify(server_tls: ssl.SSLContext, authority: Authority) -> None:
+    """A connection that waits for a stuck peer after its client is closed would outlive the event loop as well."""
     over = asyncio.Event()
     connected: list[asyncio.StreamWriter] = []
 
@@ -99,7 +99,7 @@ async def test_watch_that_is_refused_waits_for_no_goodbye(server_tls: ssl.SSLCon
         await do(spoken.do_handshake)
         await do(spoken.read)
         await do(lambda: spoken.write(answer(b"", "422 Unprocessable Entity")))
-        await reader.read()  # until the connection is over; no goodbye is understood
+        await reader.read()  # until the connection ends; close_notify is not understood
         over.set()
 
     async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
@@ -115,33 +115,35 @@ async def test_watch_that_is_refused_waits_for_no_goodbye(server_tls: ssl.SSLCon
                 connected[0].transport.abort()
 
 
-async def test_authority_that_is_unknown(secure: Server) -> None:
+async def test_unknown_authority_is_refused(secure: Server) -> None:
     failure = await refused(Access(secure.url, tls=tls_context(None)))
     assert failure.reason is Reason.TLS
     assert failure.message.startswith(f"The certificate of {secure.url} is not accepted (")
     assert failure.message.endswith("; name the CA of the cluster as certificate-authority.")
 
 
-async def test_nothing_verified(secure: Server) -> None:
+async def test_verification_can_be_skipped(secure: Server) -> None:
     secure.script = [EMPTY]
     assert isinstance(await asked(Access(secure.url, tls=tls_context(None, verify=False))), Reading)
 
 
-async def test_name_of_another(secure: Server, authority: Authority) -> None:
+async def test_certificate_for_another_name_is_refused(secure: Server, authority: Authority) -> None:
     failure = await refused(Access(secure.url, tls=tls_context(str(authority.ca)), server_name="elsewhere"))
     assert failure.reason is Reason.TLS
-    assert failure.message.endswith("; name one of its names as tls-server-name.")
+    assert failure.message.endswith("; set tls-server-name to a name in the certificate.")
 
 
-async def test_name_that_is_told(secure: Server, authority: Authority) -> None:
+async def test_configured_server_name_is_accepted(secure: Server, authority: Authority) -> None:
     secure.script = [EMPTY]
     access = Access(secure.url, tls=tls_context(str(authority.ca)), server_name="kubernetes")
     assert isinstance(await asked(access), Reading)
 
 
 @pytest.mark.parametrize(("name", "accepted"), [("kubernetes", True), ("elsewhere", False), (None, True)])
-async def test_name_at_an_address(secure: Server, authority: Authority, name: str | None, *, accepted: bool) -> None:
-    """At the address of one apiserver, it is its own name that counts, and not the one of the credentials."""
+async def test_own_address_uses_its_own_server_name(
+    secure: Server, authority: Authority, name: str | None, *, accepted: bool
+) -> None:
+    """The address of an apiserver has its own server name, which replaces that of the credentials."""
     secure.script = [EMPTY]
     access = Access("https://cluster.invalid", tls=tls_context(str(authority.ca)), server_name="cluster.invalid")
     async with client_of(access, Address(secure.url, name)) as client:
@@ -152,18 +154,18 @@ async def test_name_at_an_address(secure: Server, authority: Authority, name: st
         assert answered.reason is Reason.TLS
 
 
-async def test_watch_tells_of_its_transport(secure: Server, authority: Authority) -> None:
+async def test_watch_over_tls_has_a_transport_reading(secure: Server, authority: Authority) -> None:
     secure.script = [CHUNKED]
     async with client_of(Access(secure.url, tls=tls_context(str(authority.ca)))) as client:
         request = WatchRequest(1, timeout=300)
         async with client.watch(PODS, None, Selectors(), request, Representation.TABLE) as stream:
-            assert isinstance(stream, Stream)
+            assert isinstance(stream, WatchResponse)
             reading = stream.transport()
     assert reading is not None
     assert 0.0 < reading.round_trip < 0.1
 
 
-async def test_certificate_of_ours(secure: Server, authority: Authority, server_tls: ssl.SSLContext) -> None:
+async def test_client_certificate_is_sent(secure: Server, authority: Authority, server_tls: ssl.SSLContext) -> None:
     secure.script = [EMPTY]
     pair = authority.client("watcher")
     server_tls.verify_mode = ssl.CERT_REQUIRED
@@ -176,7 +178,7 @@ async def test_certificate_of_ours(secure: Server, authority: Authority, server_
     assert failure.reason in (Reason.TLS, Reason.RESET, Reason.EARLY_EOF)
 
 
-async def test_https_to_a_server_without(authority: Authority) -> None:
+async def test_https_to_a_plain_server_is_a_tls_failure(authority: Authority) -> None:
     async def answer_at_once(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent garbage.\n")
         writer.close()
@@ -185,11 +187,11 @@ async def test_https_to_a_server_without(authority: Authority) -> None:
         url = f"https://127.0.0.1:{plain.sockets[0].getsockname()[1]}"
         failure = await refused(Access(url, tls=tls_context(str(authority.ca))))
     assert failure.reason is Reason.TLS
-    assert failure.message.endswith("; check that it speaks HTTPS and takes our certificate.")
+    assert failure.message.endswith("; check that it serves HTTPS and accepts the client certificate.")
 
 
 class TestRotation:
-    """What is on disk changes while a client is at work."""
+    """Files change on disk while a client is in use."""
 
     @pytest.fixture
     def folder(self, tmp_path: Path, authority: Authority) -> Path:
@@ -197,17 +199,17 @@ class TestRotation:
         return tmp_path
 
     def client(self, server: Server, folder: Path, names: Sequence[str]) -> Client:
-        """A client whose TLS is made of these files of a folder."""
+        """Return a client whose TLS context is made of these files of a folder."""
         maker, paths = TlsMaker(), [str(folder / name) for name in names]
 
         async def load() -> Credentials:
             files = stamps(paths)
             return Credentials(Access(server.url, tls=maker.make(*paths)), files)
 
-        return Client(Connection(load), Limiter(10_000), Known().observe)
+        return Client(CredentialSource(load), Limiter(10_000), Known().observe)
 
     async def rotated(self, client: Client) -> None:
-        await renewed(client._connection)
+        await renewed(client._credentials)
 
     async def test_client_certificate(
         self, secure: Server, server_tls: ssl.SSLContext, authority: Authority, folder: Path
@@ -217,12 +219,12 @@ class TestRotation:
             (folder / "c.crt").write_bytes(pair.certificate.read_bytes())
             (folder / "c.key").write_bytes(pair.key.read_bytes())
 
-        async def say_who(writer: asyncio.StreamWriter) -> None:
+        async def send_user(writer: asyncio.StreamWriter) -> None:
             users.append(dict(pair[0] for pair in writer.get_extra_info("peercert")["subject"])["commonName"])
             writer.write(EMPTY)
 
         users: list[str] = []
-        secure.script = [say_who] * 4
+        secure.script = [send_user] * 4
         write("before")
         server_tls.verify_mode = ssl.CERT_REQUIRED
         try:
@@ -239,7 +241,7 @@ class TestRotation:
         assert secure.connections == 2
 
     async def test_authority(self, secure: Server, folder: Path, tmp_path: Path) -> None:
-        """A connection that was checked against the old CA does not pass for checked against the new one."""
+        """A connection that was verified with the old CA is not reused with the new one."""
         other = Authority(tmp_path / "other")
         secure.script = [EMPTY] * 2
         async with self.client(secure, folder, ("ca.crt",)) as client:
@@ -254,7 +256,7 @@ class TestRotation:
             await self.rotated(client)
             assert isinstance(await tick(client), Reading)
 
-    async def test_what_says_the_same_keeps_its_connection(self, secure: Server, folder: Path) -> None:
+    async def test_equal_files_keep_the_connection(self, secure: Server, folder: Path) -> None:
         secure.script = [EMPTY] * 2
         async with self.client(secure, folder, ("ca.crt",)) as client:
             await tick(client)
@@ -265,25 +267,25 @@ class TestRotation:
 
 
 class TestProxy:
-    async def test_is_asked(self, server: Server) -> None:
+    async def test_proxy_receives_the_request(self, server: Server) -> None:
         server.script = [EMPTY]
         assert isinstance(await asked(Access("http://apiserver.invalid:80", proxy=server.url)), Reading)
         assert server.requests[0].startswith("GET http://apiserver.invalid")
 
-    async def test_refuses(self, server: Server) -> None:
+    async def test_proxy_that_refuses_is_unreachable(self, server: Server) -> None:
         server.script = [answer(b"", "407 Proxy Authentication Required")]
         access = Access("https://apiserver.invalid:443", tls=tls_context(None), proxy=server.url)
         failure = await refused(access)
         assert server.requests[0].startswith("CONNECT apiserver.invalid:443")
         assert failure.reason is Reason.UNREACHABLE
         assert failure.message == (
-            "The proxy on the way to https://apiserver.invalid:443 answers 407; ask who runs it."
+            "The proxy for https://apiserver.invalid:443 answers 407; check the proxy's configuration."
         )
 
-    async def test_is_not_there(self, server: Server) -> None:
+    async def test_missing_proxy_is_unreachable(self, server: Server) -> None:
         await server.stop()
         failure = await refused(Access("http://apiserver.invalid", proxy=server.url))
         assert failure.reason is Reason.UNREACHABLE
         assert failure.message == (
-            "The proxy on the way to http://apiserver.invalid cannot be reached; check it and its address."
+            "The proxy for http://apiserver.invalid cannot be reached; check the proxy and its address."
         )

@@ -1,4 +1,4 @@
-"""Clocks that say of each stamp what they are told to."""
+"""Creators with given ages, for the tests of the creation clock."""
 
 from collections.abc import Sequence
 from math import inf
@@ -9,8 +9,8 @@ from watchslo.latency.track import Track
 from watchslo.model import BoolArray, FloatArray, Interval
 
 
-class Told:
-    """Creators whose stamps are numbers of ages that they were told; of None they are not sure."""
+class KnownAges:
+    """Creators whose stamps are indexes into a list of given ages; None is an uncertain age."""
 
     def __init__(self, confirmed: float = inf) -> None:
         self.confirmed = confirmed
@@ -18,7 +18,7 @@ class Told:
         self._ages: list[Interval | None] = []
 
     def stamps(self, ages: Sequence[Interval | None]) -> list[float]:
-        """A stamp for each age."""
+        """Return a stamp for each age."""
         first = len(self._ages)
         self._ages.extend(ages)
         return [float(number) for number in range(first, len(self._ages))]
@@ -27,14 +27,14 @@ class Told:
         self, created_wall: FloatArray, received: FloatArray, committed: FloatArray
     ) -> tuple[FloatArray, FloatArray, BoolArray]:
         self.committed = committed.tolist()
-        told = [self._ages[int(number)] for number in created_wall]
-        lower = np.array([age.lower if age else np.nan for age in told])
-        upper = np.array([age.upper if age else np.nan for age in told])
-        return lower, upper, np.array([age is not None for age in told], dtype=bool) & (received <= self.confirmed)
+        known = [self._ages[int(number)] for number in created_wall]
+        lower = np.array([age.lower if age else np.nan for age in known])
+        upper = np.array([age.upper if age else np.nan for age in known])
+        return lower, upper, np.array([age is not None for age in known], dtype=bool) & (received <= self.confirmed)
 
 
 def note(
-    track: Track, creators: Told, received: float, revisions: Sequence[int], ages: Sequence[Interval | None]
+    track: Track, creators: KnownAges, received: float, revisions: Sequence[int], ages: Sequence[Interval | None]
 ) -> None:
-    """Lets creations of these ages arrive."""
+    """Pass creations of these ages to the track."""
     track.note_creations(received, revisions, creators.stamps(ages))

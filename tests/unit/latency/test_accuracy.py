@@ -1,6 +1,6 @@
-"""How well the distribution is known, against simulated truth: the goals, and that what is called certain is so.
+"""The accuracy of the estimate against simulated truth, and that certain bounds hold.
 
-Ticks come in random gaps of a quarter to three quarters of a second and take two milliseconds. Run with `-s` to see it.
+Ticks come in random gaps of 0.25 to 0.75 s and take 2 ms. Run with `-s` to print the figures.
 """
 
 import numpy as np
@@ -25,7 +25,7 @@ LAWS = {
 
 
 def measured(world: World) -> tuple[FloatArray, FloatArray]:
-    """P50 and P99, and the share at each `le`: rows of truth and estimate."""
+    """Return P50 and P99, and the share at each `le`, each as rows of truth and estimate."""
     counted = tally_of(world.bounds)
     p = estimate(counted, uniform(BINS))
     quantiles, shares = [], []
@@ -45,7 +45,7 @@ def over_seeds(law: Law, events: int) -> tuple[FloatArray, FloatArray]:
 
 
 def typical_error(pairs: FloatArray) -> FloatArray:
-    """The median over the seeds of |estimate - truth|."""
+    """Return the median of |estimate - truth| over the seeds."""
     return np.asarray(np.median(np.abs(pairs[..., 1] - pairs[..., 0]), axis=0))
 
 
@@ -73,7 +73,7 @@ def test_shares_are_near_the_truth(name: str) -> None:
 
 @pytest.mark.parametrize("name", LAWS)
 def test_p99_is_not_biased(name: str) -> None:
-    """Heavier smoothing would be: at 30% it is some 4% too high for a narrow law."""
+    """Stronger smoothing is biased: with 30%, P99 is some 4% too high for a narrow law."""
     quantiles, _ = over_seeds(LAWS[name], 6000)
     true, estimated = quantiles[:, 1].T
     assert abs(np.median(estimated - true)) < max(0.05 * np.median(true), 0.0025)
@@ -86,7 +86,7 @@ def test_smoothing_steadies_the_median(monkeypatch: pytest.MonkeyPatch) -> None:
     assert typical_error(smooth)[0] < 0.7 * typical_error(rough)[0]
 
 
-def test_a_healthy_watch_is_certainly_within_a_second() -> None:
+def test_healthy_watch_is_certainly_within_a_second() -> None:
     for seed in SEEDS:
         world = simulate(seed, LAWS["lognormal 25 ms"], 1000)
         assert (world.bounds.upper <= 1.0).all()

@@ -1,4 +1,4 @@
-"""The edges, number by number, and that an interval never loses anything when it is rounded to them."""
+"""The edges of bins by exact numbers, and the rounding of intervals outward to them."""
 
 import math
 
@@ -27,18 +27,18 @@ class TestEdges:
         assert (edges[1], edges[-2]) == (2**-10, 128)
 
     @pytest.mark.parametrize("le", LES)
-    def test_are_where_histograms_ask(self, le: float) -> None:
+    def test_include_all_les(self, le: float) -> None:
         assert le in Bins().edges
 
-    def test_of_histograms_are_known_by_place(self) -> None:
+    def test_le_cuts_are_the_indexes_of_the_les(self) -> None:
         bins = Bins()
         assert bins.les == LES
         assert bins.edges[bins.le_cuts].tolist() == list(LES)
 
-    def test_asked_for_twice_and_in_any_order_are_the_same(self) -> None:
+    def test_ignore_order_and_repetition_of_les(self) -> None:
         assert Bins([2.0, 1.0, 2.0]).les == (1.0, 2.0)
 
-    def test_of_the_grid_give_way_within_three_percent(self) -> None:
+    def test_of_the_grid_within_three_percent_of_a_le_are_dropped(self) -> None:
         assert 1.0 not in Bins([1 / 1.0299]).edges
         assert 1.0 in Bins([1 / 1.0301]).edges
         assert 1.0 not in Bins([1 / 0.9701]).edges
@@ -49,7 +49,7 @@ class TestEdges:
         assert edges[:3].tolist() == [0, 0.0001, 2**-10]
         assert edges[-3:].tolist() == [128, 300, INF]
 
-    def test_have_midpoints_between_them_but_for_the_open_bin(self) -> None:
+    def test_have_midpoints_except_in_the_open_bin(self) -> None:
         bins = Bins([1.0])
         assert len(bins.midpoints) == bins.count
         assert bins.midpoints[0] == 2**-11
@@ -68,11 +68,11 @@ class TestCover:
         assert covered(0.0002, 0.0003) == (0, 2**-10)
         assert covered(100, 127) == (2 ** (53 / 8), 128)
 
-    def test_keeps_what_lies_on_edges(self) -> None:
+    def test_keeps_intervals_that_lie_on_edges(self) -> None:
         assert covered(0.25, 1.0) == (0.25, 1.0)
         assert covered(0, 128) == (0, 128)
 
-    def test_of_a_point_is_a_bin(self) -> None:
+    def test_of_a_point_is_one_bin(self) -> None:
         assert covered(0, 0) == (0, 2**-10)
         assert covered(1.0, 1.0) == (1.0, 2 ** (1 / 8))
         assert covered(128, 128) == (128, INF)
@@ -83,7 +83,7 @@ class TestCover:
         assert covered(500, 600) == (128, INF)
         assert covered(INF, INF) == (128, INF)
 
-    def test_takes_a_negative_end_for_zero(self) -> None:
+    def test_treats_a_negative_end_as_zero(self) -> None:
         assert covered(-0.5, 1.0) == (0, 1.0)
         assert covered(-2, -1) == (0, 2**-10)
 
@@ -91,7 +91,7 @@ class TestCover:
     @example(0.0, 0.0)
     @example(INF, INF)
     @example(128.0, INF)
-    def test_contains_the_interval_and_no_bin_more(self, one: float, other: float) -> None:
+    def test_is_the_narrowest_cover(self, one: float, other: float) -> None:
         lower, upper = sorted((one, other))
         (i,), (j,) = BINS.cover(np.array([lower]), np.array([upper]))
         assert 0 <= i < j <= BINS.count

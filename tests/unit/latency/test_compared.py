@@ -23,7 +23,7 @@ def medians(comparison: Comparison) -> list[float]:
     return [window.quantiles[0].estimate for window in (comparison.combined, comparison.alone)]
 
 
-def test_tells_what_the_ticks_of_one_apiserver_alone_would_have_said() -> None:
+def test_alone_is_measured_by_the_ticks_of_one_apiserver() -> None:
     comparison = Comparison(BINS, 0.0)
     comparison.add(at(3.0), bounds(0.29, 0.31), bounds(0.009, 0.011))
     comparison.evaluate(5.0)
@@ -31,7 +31,7 @@ def test_tells_what_the_ticks_of_one_apiserver_alone_would_have_said() -> None:
     assert comparison.combined.events == comparison.alone.events == 100
 
 
-def test_compares_the_same_events() -> None:
+def test_only_events_that_both_can_measure_are_compared() -> None:
     comparison = Comparison(BINS, 0.0)
     comparison.add(at(3.0), bounds(0.29, 0.31), bounds(0.009, 0.011, measurable=False))
     comparison.add(at(3.0), bounds(0.29, 0.31, measurable=False), bounds(0.009, 0.011))
@@ -44,7 +44,7 @@ def test_compares_the_same_events() -> None:
     assert (comparison.combined.events, comparison.alone.events) == (60, 60)
 
 
-def test_forgets_what_is_older_than_a_minute() -> None:
+def test_events_older_than_a_minute_are_forgotten() -> None:
     comparison = Comparison(BINS, 0.0)
     comparison.add(at(3.0), bounds(0.29, 0.31), bounds(0.29, 0.31))
     comparison.add(at(62.0), bounds(0.009, 0.011), bounds(0.009, 0.011))

@@ -1,4 +1,4 @@
-"""The estimator in small, by number and against a plain version of itself. How well it estimates: test_accuracy."""
+"""The estimator, by exact numbers and against a plain version of EM; test_accuracy tests its accuracy."""
 
 import math
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from watchslo.latency.estimate import (
     read_quantile,
     uniform,
 )
-from watchslo.latency.window import Tally, later_than, merge
+from watchslo.latency.tally import Tally, later_than, merge
 from watchslo.model import FloatArray
 from watchslo.snapshot import QuantileReading, WindowReading
 
@@ -33,7 +33,7 @@ def edge(eighths: int) -> float:
 
 
 def k_of(eighths: int) -> int:
-    """The number of the bin of ONE that begins at that power of 2^(1/8)."""
+    """Return the number of the bin of ONE that begins at this power of 2^(1/8)."""
     return eighths + 81
 
 
@@ -43,7 +43,7 @@ def mass_within(p: FloatArray, lower: float, upper: float, bins: Bins = BINS) ->
 
 
 def plain(counted: Tally, steps: int) -> FloatArray:
-    """EMS as it is written in books: one interval after the other, no acceleration."""
+    """Run EMS as textbooks define it: interval by interval, without acceleration."""
     p = uniform(counted.bins)
     for _ in range(steps):
         outward = 0.025 * p
@@ -60,7 +60,7 @@ def plain(counted: Tally, steps: int) -> FloatArray:
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Grows with each EM step."""
+    """Return a list that grows with each EM step."""
     taken: list[int] = []
     step: Callable[..., FloatArray] = module._step
 
@@ -73,19 +73,19 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 class TestClosedCuts:
-    def test_leaves_closed_ones_alone(self) -> None:
+    def test_does_not_change_closed_cuts(self) -> None:
         i, j, counts = closed_cuts(tallied((1.0, 2.0), (1.0, 2.0), (0, 1.0), bins=ONE))
         assert (i.tolist(), j.tolist(), counts.tolist()) == ([0, 81], [81, 89], [1, 2])
 
-    def test_closes_an_open_one_at_the_highest_closed_end(self) -> None:
+    def test_closes_open_cuts_at_the_highest_closed_end(self) -> None:
         i, j, _ = closed_cuts(tallied((1.0, 2.0), (0, 1.0), (0.5, INF), bins=ONE))
         assert list(zip(i.tolist(), j.tolist(), strict=True)) == [(0, 81), (73, 89), (81, 89)]
 
-    def test_closes_an_open_one_after_the_bin_where_the_last_one_begins(self) -> None:
+    def test_closes_open_cuts_after_the_bin_of_the_last_lower_end(self) -> None:
         i, j, _ = closed_cuts(tallied((1.0, 2.0), (4.0, INF), (0.5, INF), bins=ONE))
         assert list(zip(i.tolist(), j.tolist(), strict=True)) == [(73, 98), (81, 89), (97, 98)]
 
-    def test_closes_what_lies_in_the_open_bin_at_its_end(self) -> None:
+    def test_closes_cuts_of_the_open_bin_at_infinity(self) -> None:
         i, j, _ = closed_cuts(tallied((200, INF), (3, INF), bins=ONE))
         assert (i.tolist(), j.tolist()) == ([k_of(12), ONE.count - 1], [ONE.count, ONE.count])
 
@@ -103,14 +103,14 @@ class TestStep:
         assert module._step(p, i, j, masses) == pytest.approx(expected, rel=1e-12)
         assert p.tolist() == [0.5, 0.3, 0.2]
 
-    def test_leaves_nothing_where_no_interval_lies(self) -> None:
+    def test_leaves_no_mass_outside_of_intervals(self) -> None:
         p = module._step(np.full(5, 0.2), np.array([1]), np.array([3]), np.array([1.0]))
         assert p == pytest.approx([0, 0.5, 0.5, 0, 0], abs=1e-15)
         assert (p >= 0).all()
 
 
 class TestEstimate:
-    def test_cold_start_knows_nothing(self) -> None:
+    def test_cold_start_is_uniform(self) -> None:
         assert uniform(ONE).tolist() == [1 / 138] * 138
 
     def test_of_one_bin_is_that_bin(self) -> None:
@@ -118,25 +118,25 @@ class TestEstimate:
         assert p[k_of(0)] == pytest.approx(1, abs=1e-12)
         assert p.sum() == pytest.approx(1, abs=1e-12)
 
-    def test_of_bins_apart_is_their_counts(self) -> None:
+    def test_of_disjoint_bins_is_their_shares(self) -> None:
         p = estimate(tallied(*[(0.1, 0.1)] * 3, (4.1, 4.1)), uniform(BINS))
         assert mass_within(p, 0.1, 0.1) == pytest.approx(0.75, abs=1e-12)
         assert mass_within(p, 4.1, 4.1) == pytest.approx(0.25, abs=1e-12)
 
-    def test_finds_where_intervals_overlap(self) -> None:
+    def test_puts_mass_where_intervals_overlap(self) -> None:
         p = estimate(tallied(*[(1.0, 2.0), (edge(6), 4.0), (edge(4), edge(10))] * 5, bins=ONE), uniform(ONE))
         assert mass_within(p, edge(6), edge(8), ONE) > 0.9
 
-    def test_puts_what_may_be_anywhere_where_the_others_are(self) -> None:
+    def test_puts_wide_intervals_where_the_others_are(self) -> None:
         p = estimate(tallied(*[(0.02, 0.021)] * 10, *[(0, 60)] * 90), uniform(BINS))
         assert mass_within(p, 0.015, 0.03) > 0.95
 
-    def test_puts_what_is_only_known_to_be_later_no_later_than_it_must(self) -> None:
+    def test_puts_right_censored_events_as_early_as_possible(self) -> None:
         counted = merge(BINS, [tallied(*[(0.02, 0.02)] * 9), later_than(BINS, [3.0])])
         p = estimate(counted, uniform(BINS))
         assert mass_within(p, 3.0, 3.0) == pytest.approx(0.1, abs=1e-12)
 
-    def test_puts_what_is_only_known_to_be_later_where_late_ones_are(self) -> None:
+    def test_puts_right_censored_events_where_late_ones_are(self) -> None:
         counted = merge(BINS, [tallied(*[(0.02, 0.02)] * 8, (7.0, 7.0)), later_than(BINS, [3.0])])
         p = estimate(counted, uniform(BINS))
         assert mass_within(p, 6.0, 8.0) > 0.19
@@ -147,7 +147,7 @@ class TestEstimate:
 
     @pytest.mark.parametrize("seed", range(3))
     @pytest.mark.parametrize("law", [exponential(0.3), lognormal(0.02, 0.5)])
-    def test_is_where_plain_em_ends(self, law: Callable[..., FloatArray], seed: int) -> None:
+    def test_equals_the_result_of_plain_em(self, law: Callable[..., FloatArray], seed: int) -> None:
         counted = tally_of(simulate(seed, law, 300).bounds)
         p, slow = estimate(counted, uniform(BINS)), plain(counted, 1000)
         assert np.abs(cumulative(p) - cumulative(slow)).max() < 0.01
@@ -164,7 +164,7 @@ class TestEstimate:
         p, other = estimate(counted, uniform(BINS)), estimate(counted, late / late.sum())
         assert np.abs(cumulative(p) - cumulative(other)).max() < 0.01
 
-    def test_takes_few_steps_and_fewer_from_a_warm_start(self, steps: list[int]) -> None:
+    def test_needs_few_steps_and_fewer_from_a_warm_start(self, steps: list[int]) -> None:
         counted = tally_of(simulate(3, lognormal(0.02, 0.4), 6000).bounds)
         p = estimate(counted, uniform(BINS))
         assert 20 < len(steps) < 100
@@ -172,12 +172,12 @@ class TestEstimate:
         estimate(counted, p)
         assert len(steps) <= 4
 
-    def test_stops_at_once_where_it_began(self, steps: list[int]) -> None:
+    def test_stops_at_once_at_its_own_result(self, steps: list[int]) -> None:
         counted = tallied((1.0, 1.05), bins=ONE)
         estimate(counted, estimate(counted, uniform(ONE)))
         assert len(steps) == 3 + 1 + 1
 
-    def test_stops_after_so_many_rounds(self, steps: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_stops_after_the_maximum_of_rounds(self, steps: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "ROUNDS", 2)
         p = estimate(tally_of(simulate(3, exponential(0.3), 1000).bounds), uniform(BINS))
         assert len(steps) == 6
@@ -191,7 +191,7 @@ class TestEstimate:
             max_size=10,
         )
     )
-    def test_is_a_distribution_that_fits_whatever_the_intervals(self, drawn: list[tuple[int, int, int]]) -> None:
+    def test_is_a_distribution_within_the_intervals(self, drawn: list[tuple[int, int, int]]) -> None:
         size = len(BINS.edges)
         cuts = {(min(i, j - 1), max(i + 1, j)): count for i, j, count in drawn}
         pairs = np.array(sorted(cuts))
@@ -206,7 +206,7 @@ class TestEstimate:
 
 
 class TestAcceleration:
-    """One round in a made-up world: two steps, a leap from where they began, and a step from where it ends."""
+    """One round with artificial steps: two steps, an extrapolation from their start, and a step from its result."""
 
     START, TARGET = np.array([0.5, 0.5]), np.array([0.75, 0.25])
 
@@ -215,7 +215,7 @@ class TestAcceleration:
         monkeypatch.setattr(module, "_step", lambda p, *_: step(p))
         return estimate(tallied((1.0, 1.05)), self.START)
 
-    def test_ends_where_steps_that_shrink_lead_to(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_reaches_the_limit_of_shrinking_steps(self, monkeypatch: pytest.MonkeyPatch) -> None:
         p = self.after_a_round(monkeypatch, lambda p: p + (self.TARGET - p) / 4)
         assert p.tolist() == self.TARGET.tolist()
 
@@ -223,8 +223,8 @@ class TestAcceleration:
         p = self.after_a_round(monkeypatch, lambda p: 2 * self.TARGET - p)
         assert p.tolist() == [1.0, 0.0]
 
-    def test_stands_for_256_steps_at_most(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Steps that do not bend, each of which moves just as much mass as forbids to stop."""
+    def test_extrapolates_by_at_most_256_steps(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Equal steps that move just enough mass not to stop the search."""
         drift = np.array([2**-13, -(2**-13)])
         monkeypatch.setattr(module, "TOLERANCE", 2**-12)
         p = self.after_a_round(monkeypatch, lambda p: p + drift)
@@ -279,7 +279,7 @@ class TestReadQuantile:
         assert estimated == pytest.approx(2 ** (-3.5 / 8))
         assert read_quantile(counted, p, 0.5, 0.002) == QuantileReading(0.5, 0.5, estimated, 1.0, resolved=True)
 
-    def test_keeps_the_estimate_within_what_is_certain(self) -> None:
+    def test_keeps_the_estimate_within_its_bounds(self) -> None:
         counted = tallied((0.0, 5.0, 0.5), (0.0, 1.0, 0.5))
         p = np.zeros(BINS.count)
         p[0] = 1
@@ -287,7 +287,7 @@ class TestReadQuantile:
         assert read_quantile(counted, p[::-1], 0.5, 0).estimate == 1.0
         assert read_quantile(counted, p[::-1], 0.99, 0).estimate == 5.0
 
-    def test_is_resolved_from_the_round_trip_on(self) -> None:
+    def test_is_resolved_from_the_round_trip_upwards(self) -> None:
         counted = tallied((0.25, 0.5))
         p = estimate(counted, uniform(BINS))
         estimated = read_quantile(counted, p, 0.5, 0).estimate
@@ -316,7 +316,7 @@ class TestRollingEstimate:
         rolling.evaluate((tallied((0.1, 0.1)),), 0.2)
         assert not any(quantile.resolved for quantile in rolling.reading.quantiles)
 
-    def test_has_no_quantiles_when_it_has_no_events_again(self, rolling: RollingEstimate) -> None:
+    def test_has_no_quantiles_after_all_events_left(self, rolling: RollingEstimate) -> None:
         rolling.evaluate((tallied((0.1, 0.1)),), 0.0)
         p = rolling.p
         rolling.evaluate((), 0.0)
@@ -334,7 +334,7 @@ class TestRollingEstimate:
         rolling.evaluate(parts[1:], 0.0)
         assert steps
 
-    def test_does_nothing_for_no_tallies_at_first(self, rolling: RollingEstimate) -> None:
+    def test_does_nothing_without_tallies(self, rolling: RollingEstimate) -> None:
         reading = rolling.reading
         rolling.evaluate((), 0.0)
         assert rolling.reading is reading
@@ -356,7 +356,7 @@ class TestRollingEstimate:
         rolling.evaluate((tallied((7.0, 7.0)),), 0.0)
         assert rolling.p == pytest.approx(0.999 * p + 0.001 / BINS.count, rel=1e-12)
 
-    def test_finds_what_it_has_not_seen_before(self, rolling: RollingEstimate) -> None:
+    def test_finds_latencies_unlike_the_last_result(self, rolling: RollingEstimate) -> None:
         rolling.evaluate((tallied((0.1, 0.1)),), 0.0)
         rolling.evaluate((tallied((7.0, 7.0)),), 0.0)
         assert mass_within(rolling.p, 7.0, 7.0) == pytest.approx(1, abs=1e-9)

@@ -1,4 +1,4 @@
-"""Histograms: each event one unit, divided by what is known; integers that never decrease and always agree."""
+"""Histograms: each event has a mass of 1, and counts are integers that never decrease and always agree."""
 
 import math
 
@@ -11,7 +11,7 @@ from tests.unit.latency.truth import BINS, exponential, simulate, tallied, tally
 from watchslo.latency.bins import LES, Bins
 from watchslo.latency.estimate import estimate, uniform
 from watchslo.latency.histogram import DurationHistogram, MassHistogram
-from watchslo.latency.window import later_than
+from watchslo.latency.tally import later_than
 from watchslo.model import FloatArray
 from watchslo.snapshot import HistogramReading
 
@@ -20,7 +20,7 @@ SOME = Bins([0.5, 1.0, 2.0])  # its edges are powers of 2^(1/8), 0 and infinity
 
 
 def at(*seconds: float, bins: Bins = SOME) -> FloatArray:
-    """A distribution with the same mass in the bins just above these latencies."""
+    """Return a distribution with equal mass in the bins just above these latencies."""
     p = np.zeros(bins.count)
     for latency in seconds:
         p[np.searchsorted(bins.edges, latency, side="right") - 1] += 1 / len(seconds)
@@ -41,14 +41,14 @@ class TestMassHistogram:
     def test_is_zero_at_first(self, histogram: MassHistogram) -> None:
         assert histogram.reading() == HistogramReading((0.5, 1.0, 2.0), (0, 0, 0, 0), 0.0)
 
-    def test_has_the_process_les(self) -> None:
+    def test_has_the_les_of_the_bins(self) -> None:
         assert MassHistogram(BINS).reading().edges == LES
 
-    def test_counts_what_is_certain_exactly(self, histogram: MassHistogram) -> None:
+    def test_counts_certain_events_exactly(self, histogram: MassHistogram) -> None:
         histogram.add(tallied((0, 0.5), (0.5, 1.0), (1.0, 2.0), (2.0, 4.0), bins=SOME), uniform(SOME))
         assert histogram.reading().counts == (1, 2, 3, 4)
 
-    def test_divides_what_is_not_in_proportion(self, histogram: MassHistogram) -> None:
+    def test_divides_uncertain_events_in_proportion(self, histogram: MassHistogram) -> None:
         histogram.add(tallied(*[(0.25, 4.0)] * 10, bins=SOME), at(0.3, 0.3, 0.7, 3.0, 0.001))
         assert histogram.reading().counts == (5, 7, 7, 10)
 
@@ -62,32 +62,32 @@ class TestMassHistogram:
         assert [counts[3] for counts in shown] == [1, 2, 3, 4, 5, 6]
         assert [counts[0] for counts in shown[:5]] == [0, 0, 1, 1, 1]
 
-    def test_takes_midpoints_for_the_sum(self, histogram: MassHistogram) -> None:
+    def test_sum_uses_midpoints(self, histogram: MassHistogram) -> None:
         histogram.add(tallied(*[(0.25, 4.0)] * 4, bins=SOME), at(0.3, 0.3, 0.3, 3.0))
         assert histogram.reading().sum == pytest.approx(3 * midpoint(0.3) + midpoint(3.0), rel=1e-6)
         histogram.add(tallied((1.0, 1.05), bins=SOME), uniform(SOME))
         assert histogram.reading().sum == pytest.approx(3 * midpoint(0.3) + midpoint(3.0) + midpoint(1.0), rel=1e-6)
 
-    def test_takes_the_lower_end_for_the_sum_where_it_is_open(self, histogram: MassHistogram) -> None:
+    def test_sum_uses_the_lower_edge_of_the_open_bin(self, histogram: MassHistogram) -> None:
         histogram.add(tallied((700, INF), bins=SOME), uniform(SOME))
         assert histogram.reading().sum == pytest.approx(128, rel=1e-12)
 
-    def test_puts_what_has_no_end_no_later_than_it_must(self, histogram: MassHistogram) -> None:
+    def test_puts_open_intervals_as_early_as_possible(self, histogram: MassHistogram) -> None:
         histogram.add(later_than(SOME, [1.05]), uniform(SOME))
         assert histogram.reading().counts == (0, 0, 1, 1)
         assert histogram.reading().sum == pytest.approx(midpoint(1.05), rel=1e-12)
 
-    def test_divides_evenly_where_the_distribution_knows_nothing(self, histogram: MassHistogram) -> None:
+    def test_divides_evenly_where_the_distribution_has_no_mass(self, histogram: MassHistogram) -> None:
         histogram.add(tallied(*[(2 ** (-1 / 8), 2 ** (3 / 8))] * 4, bins=SOME), at(60.0))
         assert histogram.reading().counts == (0, 1, 4, 4)
 
-    def test_keeps_the_mean_within_the_interval_where_almost_nothing_is_left_of_it(self) -> None:
+    def test_keeps_the_mean_within_an_interval_with_almost_no_mass(self) -> None:
         histogram = MassHistogram(SOME)
         histogram.add(tallied((0.0, 0.0005), bins=SOME), at(100.0))
         assert 0 <= histogram.reading().sum <= 2**-10
 
     def test_does_not_drift(self, histogram: MassHistogram) -> None:
-        """Thirds are no multiples of its unit, and yet after some thousands of them the count is right."""
+        """Thirds are not multiples of the unit, but after some thousands of them the count is exact."""
         p = at(0.3, 0.7, 3.0)
         third = tallied((0.25, 4.0), bins=SOME)
         for _ in range(3000):

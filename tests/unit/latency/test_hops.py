@@ -1,4 +1,4 @@
-"""The way of an event divided: what each part may have taken, and how well the parts are known, against the truth."""
+"""Hops: the bounds of each part of an event's path, and their accuracy against the truth."""
 
 import math
 from functools import partial
@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from tests.unit.latency.creators import Told, note
+from tests.unit.latency.creators import KnownAges, note
 from tests.unit.latency.truth import BINS, bounds, lognormal
 from watchslo.clock.cache import CacheClock
 from watchslo.clock.offset import Dating
@@ -28,7 +28,7 @@ def array(*values: float) -> FloatArray:
 
 
 def rows(made: Bounds) -> list[tuple[float, float, float] | None]:
-    """(lower, upper, proven) of each event that is a sample."""
+    """Return (lower, upper, proven) of each event that is a sample."""
     columns = (made.lower, made.upper, made.proven, made.measurable)
     return [
         (lower, upper, proven) if measurable else None
@@ -37,20 +37,20 @@ def rows(made: Bounds) -> list[tuple[float, float, float] | None]:
 
 
 class TestParts:
-    """One event received at 100, its latency as (lower, upper, proven), and when the cache had it: start, end."""
+    """One event received at 100, its latency as (lower, upper, proven), and when it reached the cache: start, end."""
 
     @pytest.mark.parametrize(
         ("latency", "start", "end", "to_cache", "to_client"),
         [
-            # committed in 99 … 99.5, surely by 99.25; in the cache in 99.75 … 99.875
+            # committed in 99 … 99.5, proven by 99.25; in the cache in 99.75 … 99.875
             ((0.5, 1.0, 0.75), 99.75, 99.875, (0.25, 0.875, 0.5), (0.125, 0.25, 0.125)),
-            # perhaps it was in the cache as soon as it was committed
+            # possibly in the cache as soon as it was committed
             ((0.5, 1.0, 0.5), 99.25, 99.75, (0.0, 0.75, 0.0), (0.25, 0.75, 0.25)),
-            # perhaps it was received as soon as it was in the cache
+            # possibly received as soon as it was in the cache
             ((0.0, 1.0, 0.5), 99.75, 100.0, (0.0, 1.0, 0.25), (0.0, 0.25, 0.0)),
-            # committed before the clock's memory
+            # committed before the evidence of the clock
             ((0.5, INF, 0.5), 99.75, 99.875, (0.25, INF, 0.25), (0.125, 0.25, 0.125)),
-            # nobody knows when it reached the cache
+            # the time when it reached the cache is unknown
             ((0.5, 1.0, 0.5), -INF, 99.875, None, None),
             # in the cache before it was committed
             ((0.5, 1.0, 0.5), 98.5, 98.75, None, None),
@@ -77,7 +77,7 @@ class TestParts:
             ((2.5, 3.0), 1.0, 2.0, None),  # committed before it was created
         ],
     )
-    def test_begin_with_the_creation(
+    def test_creation_to_storage_begins_at_the_creation(
         self,
         latency: tuple[float, float],
         youngest: float,
@@ -86,7 +86,7 @@ class TestParts:
     ) -> None:
         assert rows(creation_to_storage(bounds(latency), array(youngest), array(oldest))) == [expected]
 
-    def test_are_none_of_what_has_no_latency(self) -> None:
+    def test_are_unmeasurable_without_a_latency(self) -> None:
         latency = Bounds(array(0.5), array(1.0), array(0.5), np.array([False]))
         assert rows(storage_to_cache(latency, array(RECEIVED), array(99.75), array(99.875))) == [None]
         assert rows(cache_to_client(latency, array(RECEIVED), array(99.75), array(99.875))) == [None]
@@ -112,13 +112,13 @@ class TestHops:
     def hops(self) -> Hops:
         return Hops(BINS, 1000.25)
 
-    def test_are_none_without_a_sample(self, hops: Hops) -> None:
+    def test_are_absent_without_a_sample(self, hops: Hops) -> None:
         nothing = Bounds(array(0.1), array(0.2), array(0.1), np.array([False]))
         hops.count(Hop.CACHE_TO_CLIENT, array(1001.0), nothing, 0.002)
         hops.evaluate(1005)
         assert hops.reading() == ()
 
-    def test_are_read_from_the_first_sample_on_in_the_order_of_the_way(self, hops: Hops) -> None:
+    def test_are_read_from_the_first_sample_in_the_order_of_the_path(self, hops: Hops) -> None:
         hops.count(Hop.CACHE_TO_CLIENT, array(1001.0, 1002.0), bounds((0.1, 0.2), (0.3, 0.4)), 0.002)
         hops.count(Hop.STORAGE_TO_CACHE, array(1001.0), bounds((0.6, 0.7)), 0.002)
         hops.evaluate(1005)
@@ -130,7 +130,7 @@ class TestHops:
             ("15s", 15.0, 2),
         ]
 
-    def test_leave_their_windows_and_stay_in_their_histograms(self, hops: Hops) -> None:
+    def test_events_leave_the_windows_and_stay_in_the_histograms(self, hops: Hops) -> None:
         hops.count(Hop.CACHE_TO_CLIENT, array(1001.0), bounds((0.1, 0.2)), 0.002)
         events = []
         for now in (1005.25, 1015.25, 1016.0, 1060.25, 1061.0):
@@ -149,19 +149,19 @@ class TestHops:
 
 
 def dated(revisions: IntArray, _: FloatArray) -> Bounds:
-    """A revision clock that says of each event that it was committed 0.5 to 1 s before it was received."""
+    """Measure each event as committed 0.5 to 1 s before it was received."""
     lower, upper = np.full(len(revisions), 0.5), np.full(len(revisions), 1.0)
     return Bounds(lower, upper, lower, np.ones(len(revisions), dtype=np.bool_))
 
 
 def unknown(revisions: IntArray, received: FloatArray) -> Bounds:
-    """A revision clock that knows nothing of any event."""
+    """Measure no event."""
     made = dated(revisions, received)
     return Bounds(made.lower, made.upper, made.proven, np.zeros(len(revisions), dtype=np.bool_))
 
 
 class Cached:
-    """A cache that had each event 0.25 to 0.375 s before it was received."""
+    """A cache clock: each event reached the cache 0.25 to 0.375 s before it was received."""
 
     median_round_trip = 0.4
 
@@ -169,7 +169,7 @@ class Cached:
         return received - 0.375, received - 0.25
 
 
-def hops_of(track: Track, now: float = 1005.0, creators: Told | None = None) -> dict[Hop, HopReading]:
+def hops_of(track: Track, now: float = 1005.0, creators: KnownAges | None = None) -> dict[Hop, HopReading]:
     track.evaluate(now, creators=creators)
     return {reading.hop: reading for reading in track.reading().hops}
 
@@ -184,12 +184,12 @@ class TestTrack:
     def track(self) -> Track:
         return Track(BINS, Objective(), 1000.25, creation=True)
 
-    def test_has_no_hops_while_the_cache_is_not_read(self, track: Track) -> None:
+    def test_has_no_hops_without_a_cache_clock(self, track: Track) -> None:
         track.record(1001.5, [1, 2])
         track.seal(1003, 10, dated, 0.002)
         assert hops_of(track) == {}
 
-    def test_divides_what_it_seals_while_the_cache_is_read(self, track: Track) -> None:
+    def test_divides_sealed_events_with_a_cache_clock(self, track: Track) -> None:
         track.record(1001.5, [1, 2])
         track.record(1002.5, [3])
         track.record(1003.5, [4])
@@ -204,7 +204,7 @@ class TestTrack:
         assert 0.375 <= to_client.upper < 0.4
         assert track.reading().timespan.total == 4
 
-    def test_resolves_nothing_below_the_round_trip_of_the_cache_or_of_the_clock(self, track: Track) -> None:
+    def test_resolves_nothing_below_either_round_trip(self, track: Track) -> None:
         class Near(Cached):
             median_round_trip = 0.01
 
@@ -214,15 +214,15 @@ class TestTrack:
             track.seal(1003, 10, dated, round_trip, made)
             assert quantile_of(hops_of(track)[Hop.CACHE_TO_CLIENT], 0.5).resolved is resolved
 
-    def test_divides_nothing_of_a_second_that_is_dropped(self, track: Track) -> None:
-        creators = Told()
+    def test_divides_no_events_of_a_dropped_second(self, track: Track) -> None:
+        creators = KnownAges()
         track.record(1001.5, [1, 11])
         note(track, creators, 1001.5, [1, 11], [Interval(2.0, 3.0)] * 2)
         assert not track.seal(1003, 10, dated, 0.002, Cached())
         assert hops_of(track, creators=creators) == {}
 
-    def test_tells_of_creations_how_long_before_their_commit_they_were(self, track: Track) -> None:
-        creators = Told()
+    def test_measures_the_hop_from_creation_to_storage(self, track: Track) -> None:
+        creators = KnownAges()
         note(track, creators, 1001.5, [2, 3], [Interval(2.0, 3.0), Interval(4.0, 5.0)])
         track.record(1001.5, [1, 2, 3])
         note(track, creators, 1003.5, [4], [Interval(2.0, 3.0)])
@@ -238,8 +238,8 @@ class TestTrack:
         track.seal(1005, 10, dated, 0.002)
         assert hops_of(track, 1010, creators)[Hop.CREATION_TO_STORAGE].histogram.total == 3
 
-    def test_tells_it_only_once_the_creators_clocks_are_confirmed(self, track: Track) -> None:
-        creators = Told(confirmed=1002.0)
+    def test_measures_creations_after_the_creators_are_confirmed(self, track: Track) -> None:
+        creators = KnownAges(confirmed=1002.0)
         note(track, creators, 1001.5, [1], [Interval(2.0, 3.0)])
         note(track, creators, 1002.5, [2, 3], [Interval(2.0, 3.0), None])
         track.record(1001.5, [1])
@@ -251,8 +251,8 @@ class TestTrack:
         assert hops_of(track, 1015, creators)[Hop.CREATION_TO_STORAGE].histogram.total == 2
         assert hops_of(track, 1020, creators)[Hop.CREATION_TO_STORAGE].histogram.total == 2
 
-    def test_tells_the_creators_how_long_ago_the_commits_were(self, track: Track) -> None:
-        creators = Told()
+    def test_passes_the_age_of_the_commits_to_the_creators(self, track: Track) -> None:
+        creators = KnownAges()
         note(track, creators, 1001.5, [1, 2, 20], [Interval(2.0, 3.0)] * 3)
         track.record(1001.5, [1])
         track.record(1002.5, [2])
@@ -261,8 +261,8 @@ class TestTrack:
         hops_of(track, creators=creators)
         assert creators.committed == [1.0, INF, INF]
 
-    def test_tells_nothing_of_creations_that_are_of_no_known_sequence(self, track: Track) -> None:
-        creators = Told()
+    def test_measures_no_hop_for_creations_of_an_unknown_sequence(self, track: Track) -> None:
+        creators = KnownAges()
         note(track, creators, 1001.5, [2, 3], [Interval(2.0, 3.0)] * 2)
         track.record(1001.5, [1])
         track.seal(1003, 10, dated, 0.002)
@@ -272,7 +272,7 @@ class TestTrack:
         assert creation.total == 2
 
     def test_keeps_creations_no_longer_than_arrivals(self, track: Track) -> None:
-        creators = Told()
+        creators = KnownAges()
         note(track, creators, 1001.5, [1], [Interval(2.0, 3.0)])
         track.evaluate(1001.6 + PROVISIONAL_SECONDS, creators=creators)
         track.record(1001.5, [1])
@@ -280,7 +280,7 @@ class TestTrack:
         assert hops_of(track, 1700, creators) == {}
 
     def test_keeps_no_more_creations_than_arrivals(self, track: Track) -> None:
-        creators, revisions = Told(), range(1, PROVISIONAL_EVENTS + 1)
+        creators, revisions = KnownAges(), range(1, PROVISIONAL_EVENTS + 1)
         note(track, creators, 1001.5, revisions, [Interval(2.0, 3.0)] * PROVISIONAL_EVENTS)
         note(track, creators, 1001.5, [PROVISIONAL_EVENTS + 1], [Interval(2.0, 3.0)])
         track.record(1001.5, [PROVISIONAL_EVENTS, PROVISIONAL_EVENTS + 1])
@@ -297,10 +297,10 @@ JITTER = lognormal(0.001, 0.4)
 
 
 class Life:
-    """A minute of 60 events a second that are delayed on their way, as ticks and reads of a cache see it.
+    """A minute with 60 delayed events per second, as ticks and cache reads see it.
 
-    Ticks come each 0.25 to 0.75 s, cache reads each 0.1 to 0.3 s; both take about 2 ms. An object is created `admitted`
-    seconds before its commit, and stamped in whole seconds of a clock that is ahead of ours by an hour.
+    Ticks come every 0.25 to 0.75 s, cache reads every 0.1 to 0.3 s; both take about 2 ms. An object is created
+    `admitted` seconds before its commit, and stamped in whole seconds of a clock that is an hour ahead.
     """
 
     def __init__(self, seed: int, to_cache: float, to_client: float, *, admitted: float = 0.0) -> None:
@@ -346,7 +346,7 @@ class Life:
         assert self.track.seal(tick.sent, tick.revision, measure, 0.002, self.cache)
 
     def truth(self, hop: Hop) -> FloatArray:
-        """What the events of the last minute took, as far as they are sealed."""
+        """Return the true latencies of the sealed events of the last minute."""
         taken = {
             Hop.CREATION_TO_STORAGE: self.commit - self.created,
             Hop.STORAGE_TO_CACHE: self.cached - self.commit,
@@ -356,7 +356,7 @@ class Life:
 
 
 def medians(to_cache: float, to_client: float, admitted: float = 0.0) -> dict[Hop, tuple[float, float]]:
-    """True and estimated ones, typical of a few lives; the truth is held against what is called certain."""
+    """Return typical true and estimated medians over a few lives, and check that the truth is within the bounds."""
     found: dict[Hop, list[tuple[float, float]]] = {}
     for seed in SEEDS:
         life = Life(seed, to_cache, to_client, admitted=admitted)
@@ -373,7 +373,7 @@ def medians(to_cache: float, to_client: float, admitted: float = 0.0) -> dict[Ho
 
 
 @pytest.mark.parametrize(("to_cache", "to_client"), [(0.3, 0.0), (0.0, 0.3), (0.15, 0.25)])
-def test_finds_where_the_time_goes(to_cache: float, to_client: float) -> None:
+def test_hops_show_where_the_delay_is(to_cache: float, to_client: float) -> None:
     found = medians(to_cache, to_client)
     for hop, delay in ((Hop.STORAGE_TO_CACHE, to_cache), (Hop.CACHE_TO_CLIENT, to_client)):
         true, estimated = found[hop]
@@ -383,14 +383,14 @@ def test_finds_where_the_time_goes(to_cache: float, to_client: float) -> None:
 
 
 @pytest.mark.parametrize("admitted", [0.0, 0.5, 2.0])
-def test_finds_how_long_admission_takes(admitted: float) -> None:
+def test_hops_show_the_duration_of_admission(admitted: float) -> None:
     true, estimated = medians(0.0, 0.0, admitted)[Hop.CREATION_TO_STORAGE]
     print(f"\nadmission: injected {admitted * 1000:.0f} ms, estimated {estimated * 1000:.0f} ms", end="")
     assert abs(estimated - true) < max(0.15 * admitted, 0.03)
 
 
-def test_is_idle_and_not_late() -> None:
-    """Nothing happens for a quarter of an hour: the cache grows old, and one event then took no time."""
+def test_idle_resource_is_not_late() -> None:
+    """After 15 minutes without events, the cache is old, but the next event has no latency."""
     clock, cache, track = RevisionClock(), CacheClock(), Track(BINS, Objective(), 0.0)
     for sent in np.arange(0.0, 902.0, 0.2).tolist():
         cache.add(Reading("pods", sent, sent + 0.002, 7 if sent < 900.05 else 8))

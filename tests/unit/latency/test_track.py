@@ -1,4 +1,4 @@
-"""A track from arrivals to readings, with a clock that says what the test wants."""
+"""A track from arrivals to readings, with a clock of given latencies."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.latency.creators import Told, note
+from tests.unit.latency.creators import KnownAges, note
 from tests.unit.latency.truth import BINS, World, exponential, lognormal, simulate
 from watchslo.latency import estimate as estimate_module
 from watchslo.latency.bins import LES
@@ -24,7 +24,7 @@ NONE_UNMEASURED = dict.fromkeys(UNMEASURED, 0)
 
 
 class Clock:
-    """Says of revision r what is written there: (lower, upper) or (lower, upper, proven); of others, nothing."""
+    """A measure with given (lower, upper) or (lower, upper, proven) for some revisions."""
 
     def __init__(self, known: Mapping[int, tuple[float, ...]]) -> None:
         self.known = known
@@ -49,7 +49,7 @@ def clock() -> Clock:
 
 
 def unmeasured(track: Track, now: float = 1005.0) -> dict[str, int]:
-    """What is not zero."""
+    """Return the reasons whose count is not zero."""
     track.evaluate(now)
     return {reason: count for reason, count in track.reading().unmeasured.items() if count}
 
@@ -74,7 +74,7 @@ class TestWithoutQuantiles:
 
 
 class TestReading:
-    def test_is_of_nothing_at_first(self, track: Track) -> None:
+    def test_is_empty_at_first(self, track: Track) -> None:
         assert track.reading() == TrackReading(
             timespan=HistogramReading(LES, (0,) * 14, 0.0),
             windows=(
@@ -95,10 +95,10 @@ class TestReading:
             creation=None,
         )
 
-    def test_names_every_reason(self) -> None:
+    def test_has_every_unmeasured_reason(self) -> None:
         assert UNMEASURED == ("initial", "before_clock", "domain", "tainted", "unsealed", "unparsable")
 
-    def test_tells_the_objective(self) -> None:
+    def test_has_the_objective(self) -> None:
         track = Track(BINS, Objective(threshold=2.5, events_target=0.95, minutes_target=0.9), START)
         objective = track.reading().objective
         assert (objective.threshold, objective.events_target, objective.minutes_target) == (2.5, 0.95, 0.9)
@@ -135,7 +135,7 @@ class TestReading:
 
 
 class TestSealing:
-    def test_takes_whole_seconds_before_the_tick(self, track: Track, clock: Clock) -> None:
+    def test_measures_whole_seconds_before_the_tick(self, track: Track, clock: Clock) -> None:
         track.record(1001.5, [1])
         track.record(1001.999, [2, 3])
         track.record(1002.0, [4])
@@ -146,7 +146,7 @@ class TestSealing:
         assert track.seal(1003.0, 10, clock, 0.002)
         assert clock.asked[1:] == [([4], [1002.0])]
 
-    def test_asks_the_clock_once_for_many_seconds(self, track: Track, clock: Clock) -> None:
+    def test_calls_measure_once_for_many_seconds(self, track: Track, clock: Clock) -> None:
         for second in range(20):
             track.record(1001.0 + second, [1])
         assert track.seal(1030, 10, clock, 0.002)
@@ -154,11 +154,11 @@ class TestSealing:
         track.evaluate(1030)
         assert events_of(track) == (20, 20)
 
-    def test_does_not_ask_about_nothing(self, track: Track, clock: Clock) -> None:
+    def test_does_not_call_measure_without_events(self, track: Track, clock: Clock) -> None:
         assert track.seal(1030, 10, clock, 0.002)
         assert clock.asked == []
 
-    def test_does_not_go_back(self, track: Track, clock: Clock) -> None:
+    def test_ignores_an_earlier_horizon(self, track: Track, clock: Clock) -> None:
         track.seal(1010, 10, clock, 0.002)
         track.record(1005, [1])
         assert track.seal(1008, 10, clock, 0.002)
@@ -167,7 +167,7 @@ class TestSealing:
         assert track.seal(1011, 10, clock, 0.002)
         assert clock.asked == [([1], [1005.0])]
 
-    def test_drops_a_second_with_a_revision_that_cannot_be(self, track: Track, clock: Clock) -> None:
+    def test_drops_a_second_with_an_impossible_revision(self, track: Track, clock: Clock) -> None:
         track.record(1001.5, [1])
         track.record(1002.0, [2, 3])
         track.record(1002.5, [9, 4])
@@ -177,24 +177,24 @@ class TestSealing:
         assert unmeasured(track) == {"domain": 4}
         assert events_of(track) == (2, 2)
 
-    def test_takes_the_newest_revision_that_can_be(self, track: Track, clock: Clock) -> None:
+    def test_accepts_the_revision_of_the_horizon(self, track: Track, clock: Clock) -> None:
         track.record(1001.5, [9])
         assert track.seal(1004, 9, clock, 0.002) is True
 
-    def test_drops_all_if_need_be(self, track: Track, clock: Clock) -> None:
+    def test_drops_all_seconds_with_impossible_revisions(self, track: Track, clock: Clock) -> None:
         track.record(1001.5, [9])
         assert track.seal(1004, 8, clock, 0.002) is False
         assert unmeasured(track) == {"domain": 1}
         assert track.reading().timespan.total == 0
 
-    def test_counts_what_the_clock_does_not_know(self, track: Track, clock: Clock) -> None:
+    def test_counts_unmeasurable_events(self, track: Track, clock: Clock) -> None:
         track.record(1001.5, [1, 21, 22, 11])
         assert track.seal(1004, 30, clock, 0.002)
         assert unmeasured(track) == {"before_clock": 2}
         assert events_of(track) == (2, 2)
         assert sum(track.reading().objective.verdicts.values()) == 2
 
-    def test_takes_revisions_of_64_bits(self, track: Track) -> None:
+    def test_accepts_revisions_of_64_bits(self, track: Track) -> None:
         clock = Clock({2**63 - 1: (0, 0.5)})
         track.record(1001.5, [2**63 - 1])
         assert track.seal(1004, 2**63 - 1, clock, 0.002)
@@ -236,7 +236,7 @@ class TestProvisional:
 
 
 class TestCounts:
-    def test_what_lies_below_the_round_trip(self, track: Track) -> None:
+    def test_events_below_the_round_trip(self, track: Track) -> None:
         clock = Clock({1: (0.0, 0.01), 2: (0.0, 0.0099), 3: (0.005, 0.3)})
         track.record(1001.5, [1, 2, 3])
         track.seal(1003, 10, clock, 0.01)
@@ -274,8 +274,8 @@ class TestCounts:
 
 
 class TestRollingWindows:
-    def test_move_on_in_blocks_of_five_seconds(self, track: Track, clock: Clock) -> None:
-        """Blocks begin at 1000.25 + 5k; one that began before the window did is no part of it."""
+    def test_advance_in_blocks_of_five_seconds(self, track: Track, clock: Clock) -> None:
+        """Blocks begin at 1000.25 + 5k; a block that began before the window is not part of it."""
         track.record(1001.5, [1])
         track.record(1005.3, [1, 1])
         track.seal(1007, 20, clock, 0.002)
@@ -292,7 +292,7 @@ class TestRollingWindows:
             track.evaluate(now)
             assert events_of(track) == expected
 
-    def test_tell_quantiles_with_bounds(self, track: Track, clock: Clock) -> None:
+    def test_have_quantiles_with_bounds(self, track: Track, clock: Clock) -> None:
         track.record(1001.5, [1] * 90 + [11] * 10)
         track.seal(1003, 20, clock, 0.002)
         track.evaluate(1005)
@@ -302,7 +302,7 @@ class TestRollingWindows:
             assert (ninety.q, ninety.upper) == (0.9, 0.5)
             assert last.lower < 1.5 <= last.estimate <= last.upper == 2.5
 
-    def test_take_right_censored_values_for_one_evaluation(self, track: Track, clock: Clock) -> None:
+    def test_count_right_censored_values_in_one_evaluation(self, track: Track, clock: Clock) -> None:
         track.record(1001.5, [1] * 8)
         track.seal(1003, 20, clock, 0.002)
         track.evaluate(1005, [7.0, 3.0])
@@ -314,13 +314,13 @@ class TestRollingWindows:
         assert events_of(track) == (8, 8)
         assert track.reading().windows[0].quantiles[2].upper == 0.5
 
-    def test_tell_of_right_censored_values_alone(self, track: Track) -> None:
+    def test_accept_only_right_censored_values(self, track: Track) -> None:
         track.evaluate(1005, [0.5])
         assert events_of(track) == (1, 1)
         assert all(quantile.resolved for quantile in track.reading().windows[0].quantiles)
         assert track.reading().timespan.total == 0
 
-    def test_cost_nothing_when_nothing_happens(
+    def test_are_not_estimated_again_without_new_events(
         self, track: Track, clock: Clock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         track.record(1001.5, [1])
@@ -335,7 +335,7 @@ class TestRollingWindows:
 
 class TestObjectiveWindows:
     def test_are_judged_by_their_own_events(self, clock: Clock) -> None:
-        """Slow in the first window, fast in the second, and both sealed and evaluated late, together."""
+        """Events are slow in the first window and fast in the second; both are sealed and evaluated late, together."""
         track = Track(BINS, Objective(min_events=10, window=7.0), 1000.0)
         for second in range(14):
             track.record(1000.0 + second, [11 if second < 7 else 1] * 2)
@@ -343,7 +343,7 @@ class TestObjectiveWindows:
         track.evaluate(1015)
         assert track.reading().objective.windows == {"good": 1, "bad": 1, "no_data": 0}
 
-    def test_part_from_each_other_within_a_second(self, clock: Clock) -> None:
+    def test_may_end_within_a_second(self, clock: Clock) -> None:
         track = Track(BINS, Objective(min_events=1, window=10.0), 1000.5)
         track.record(1010.4, [11])
         track.record(1010.5, [1])
@@ -361,7 +361,7 @@ class TestObjectiveWindows:
         track.evaluate(1070)
         assert track.reading().objective.windows == {"good": 1, "bad": 0, "no_data": 0}
 
-    def test_are_counted_from_the_start_though_nothing_comes(self, track: Track, clock: Clock) -> None:
+    def test_are_counted_from_the_start_without_events(self, track: Track, clock: Clock) -> None:
         track.seal(1060.9, 20, clock, 0.002)
         track.evaluate(1062)
         assert sum(track.reading().objective.windows.values()) == 0
@@ -369,7 +369,7 @@ class TestObjectiveWindows:
         track.evaluate(1062)
         assert track.reading().objective.windows == {"good": 0, "bad": 0, "no_data": 1}
 
-    def test_of_a_dead_clock_are_given_up(self, track: Track) -> None:
+    def test_have_no_data_with_a_dead_clock(self, track: Track) -> None:
         track.evaluate(1660.2)
         assert sum(track.reading().objective.windows.values()) == 0
         track.evaluate(1660.25)
@@ -381,7 +381,7 @@ class TestObjectiveWindows:
         track.evaluate(1062)
         assert track.reading().objective.windows == {"good": 0, "bad": 1, "no_data": 0}
 
-    def test_are_not_judged_when_we_were_overloaded(self, clock: Clock) -> None:
+    def test_have_no_data_during_an_overload(self, clock: Clock) -> None:
         track = Track(BINS, Objective(min_events=1), 1000.0)
         track.record(1001.5, [11])
         track.evaluate(1005, overloaded=True)
@@ -393,13 +393,13 @@ class TestObjectiveWindows:
 class TestCreation:
     @pytest.fixture
     def track(self, clock: Clock) -> Track:
-        """Everything that comes is sealed already."""
+        """Return a track on which all events are sealed at once."""
         track = Track(BINS, Objective(), START, creation=True)
         track.seal(10_000.0, 20, clock, 0.002)
         return track
 
-    def test_has_a_histogram_of_its_own(self, track: Track) -> None:
-        creators = Told()
+    def test_has_its_own_histogram(self, track: Track) -> None:
+        creators = KnownAges()
         assert track.reading().creation == HistogramReading(LES, (0,) * 14, 0.0)
         note(track, creators, 1001.5, [1, 2], [Interval(0.0, 0.5), Interval(1.5, 2.5)])
         note(track, creators, 1001.6, [3], [Interval(-0.25, 0.75)])
@@ -411,20 +411,20 @@ class TestCreation:
         assert events_of(track) == (0, 0)
 
     def test_counts_each_event_once(self, track: Track) -> None:
-        creators = Told()
+        creators = KnownAges()
         note(track, creators, 1001.5, [1], [Interval(0.0, 0.5)])
         for now in (1005, 1010, 1400):
             track.evaluate(now, creators=creators)
             assert created(track) == 1
 
-    def test_counts_nothing_that_is_not_sure(self, track: Track) -> None:
-        creators = Told()
+    def test_counts_no_uncertain_creations(self, track: Track) -> None:
+        creators = KnownAges()
         note(track, creators, 1001.5, [1, 2], [None, Interval(0.0, 0.5)])
         track.evaluate(1005, creators=creators)
         assert created(track) == 1
 
     def test_waits_until_the_creators_are_known(self, track: Track) -> None:
-        creators = Told()
+        creators = KnownAges()
         note(track, creators, 1001.5, [1], [Interval(0.0, 0.5)])
         track.evaluate(1005)
         assert created(track) == 0
@@ -432,7 +432,7 @@ class TestCreation:
         assert created(track) == 1
 
     def test_waits_until_their_clocks_are_confirmed(self, track: Track) -> None:
-        creators = Told(confirmed=1002.0)
+        creators = KnownAges(confirmed=1002.0)
         note(track, creators, 1001.5, [1], [Interval(0.0, 0.5)])
         note(track, creators, 1002.5, [2], [Interval(0.0, 0.5)])
         track.evaluate(1005, creators=creators)
@@ -442,7 +442,7 @@ class TestCreation:
         assert created(track) == 2
 
     def test_waits_for_sealing_for_a_while(self, clock: Clock) -> None:
-        track, creators = Track(BINS, Objective(), START, creation=True), Told()
+        track, creators = Track(BINS, Objective(), START, creation=True), KnownAges()
         note(track, creators, 1001.5, [1], [Interval(0.0, 0.5)])
         track.evaluate(1005, creators=creators)
         assert created(track) == 0
@@ -455,9 +455,9 @@ class TestCreation:
         track.evaluate(1041.625, creators=creators)
         assert created(track) == 2
 
-    def test_divides_by_what_came_in_the_last_five_minutes(self, track: Track) -> None:
-        """An event that may be anywhere goes where the others were; after five minutes that is forgotten."""
-        creators = Told()
+    def test_divides_by_the_events_of_the_last_five_minutes(self, track: Track) -> None:
+        """An event with a wide interval is counted where the others were; after five minutes these are forgotten."""
+        creators = KnownAges()
         note(track, creators, 1001.5, range(100), [Interval(0.06, 0.08)] * 100)
         track.evaluate(1005, creators=creators)
         note(track, creators, 1240.5, range(100), [Interval(0.0, 2.5)] * 100)
@@ -476,7 +476,7 @@ class TestCreation:
         track = Track(BINS, Objective(), START)
         with pytest.raises(AssertionError):
             track.note_creations(1001.5, [1], [1000.0])
-        track.evaluate(1005, creators=Told())
+        track.evaluate(1005, creators=KnownAges())
         assert track.reading().creation is None
 
 
@@ -487,7 +487,7 @@ def created(track: Track) -> int:
 
 
 def lived(world: World, seconds: float) -> Iterator[Track]:
-    """A track that meets a world, sealed every half a second with 1.2 s of delay; yielded after each evaluation."""
+    """Yield a track after each evaluation while it records a world and is sealed every 0.5 s with 1.2 s delay."""
     order = np.argsort(world.received, kind="stable")
     received = world.received[order]
     events = Bounds(
@@ -513,7 +513,7 @@ def lived(world: World, seconds: float) -> Iterator[Track]:
 
 
 class TestLife:
-    def test_agrees_with_the_truth_and_with_itself(self) -> None:
+    def test_reading_agrees_with_the_truth_and_with_itself(self) -> None:
         world = simulate(5, lognormal(0.02, 0.4), 6000, seconds=200)
         last = 0
         for track in lived(world, 181):
@@ -532,14 +532,14 @@ class TestLife:
                 assert quantile.estimate == pytest.approx(true, abs=0.02)
         assert reading.objective.windows == {"good": 2, "bad": 0, "no_data": 0}
 
-    def test_calls_slow_minutes_bad(self) -> None:
+    def test_slow_minutes_are_bad(self) -> None:
         track = list(lived(simulate(6, exponential(0.6), 3000, seconds=150), 130))[-1]
         assert track.reading().objective.windows == {"good": 0, "bad": 2, "no_data": 0}
 
     @settings(max_examples=25)
     @given(st.data())
-    def test_loses_no_event_and_never_counts_back(self, data: st.DataObject) -> None:
-        """Whatever comes in whatever order: each event is measured, unmeasured for one reason, or provisional."""
+    def test_every_event_is_counted_once_and_counters_never_decrease(self, data: st.DataObject) -> None:
+        """In any order of calls, each event is measured, unmeasured for one reason, or provisional."""
         clock = Clock({1: (0.0, 0.5), 2: (0.5, 1.5), 3: (2.0, INF)})
         track = Track(BINS, Objective(min_events=1, window=7.0), 0.0)
         now, recorded, last = 0.0, 0, track.reading()

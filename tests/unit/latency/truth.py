@@ -1,4 +1,4 @@
-"""What the tests of this folder share: bounds written out, and a simulated world where every latency is known."""
+"""Helpers of the latency tests: explicit bounds, and a simulated world with known latencies."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from watchslo.latency.bins import Bins
-from watchslo.latency.window import Tally, tally
+from watchslo.latency.tally import Tally, tally
 from watchslo.model import Bounds, FloatArray
 
 BINS = Bins()
@@ -16,7 +16,7 @@ Law = Callable[[np.random.Generator, int], FloatArray]
 
 
 def bounds(*events: tuple[float, ...]) -> Bounds:
-    """Of events given as (lower, upper), or as (lower, upper, proven lower end)."""
+    """Return the bounds of events given as (lower, upper) or (lower, upper, proven)."""
     lower, upper, proven = np.array([(*event, event[0])[:3] for event in events], dtype=np.float64).T
     return Bounds(lower, upper, proven, np.ones(len(events), dtype=np.bool_))
 
@@ -31,23 +31,23 @@ def tally_of(bounds: Bounds, bins: Bins = BINS) -> Tally:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What happened: true latencies, and the intervals that a clock would cut, by order of commit."""
+    """True latencies, and the intervals that a clock would cut, in the order of commits."""
 
     latency: FloatArray
     received: FloatArray
     bounds: Bounds
 
     def quantile(self, q: float) -> float:
-        """The ceil(q * n)-th smallest of the true latencies."""
+        """Return the ceil(q * n)-th smallest true latency."""
         return float(np.sort(self.latency)[int(np.ceil(round(q * len(self.latency), 6))) - 1])
 
 
 def simulate(
     seed: int, law: Law, events: int, seconds: float = 60.0, gaps: tuple[float, float] = (0.25, 0.75)
 ) -> World:
-    """Poisson commits, `events` of them on average, and ticks of about 2 ms in random gaps between.
+    """Simulate Poisson commits, `events` of them on average, and ticks of about 2 ms with random gaps.
 
-    No event serves to prove the commit of another here, so the proven intervals are the cut ones.
+    No event proves the commit of another one here, so the proven intervals equal the cut ones.
     """
     rng = np.random.default_rng(seed)
     sent = np.cumsum(rng.uniform(*gaps, size=int((seconds + 100) / gaps[0]))) - 2.0
@@ -75,5 +75,5 @@ def exponential(mean: float) -> Law:
 
 
 def mostly(law: Law, other: Law, share: float) -> Law:
-    """`law`, but for a share of `other`."""
+    """Return `law`, with a share of `other`."""
     return lambda rng, n: np.where(rng.uniform(size=n) < share, other(rng, n), law(rng, n))

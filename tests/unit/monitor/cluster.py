@@ -1,6 +1,6 @@
-"""A cluster in memory, behind the methods of `kube.client.Client`: what it answers can be changed at any time.
+"""A cluster in memory, behind the methods of `kube.client.Client`; its answers can be changed at any time.
 
-Each client is a door to one apiserver of it; all of them have the same storage.
+Each client leads to one apiserver; all of them have the same storage.
 """
 
 import asyncio
@@ -16,14 +16,15 @@ from typing import Any, Self
 
 from structlog.testing import CapturingLogger
 
-from watchslo.kube.access import Access, Address, Connection, Credentials
 from watchslo.kube.apiservers import LEASES, SLICES
-from watchslo.kube.client import Page, Selectors
+from watchslo.kube.client import Page, Selectors, WatchFrames
+from watchslo.kube.credentials import Access, Address, Credentials, CredentialSource
 from watchslo.kube.limiter import Limiter
 from watchslo.kube.representation import Representation
 from watchslo.model import SERVICE, Reading, Resource
 from watchslo.watch.failure import ENDED, Failure, Phase, Reason, because
-from watchslo.watch.messages import ListRequest, Objects, WatchRequest
+from watchslo.watch.lines import DEFAULT_LIMIT_BYTES
+from watchslo.watch.messages import ListedObjects, ListRequest, WatchRequest
 
 PODS = Resource("", "v1", "pods", namespaced=True)
 NODES = Resource("", "v1", "nodes", namespaced=False)
@@ -42,7 +43,7 @@ class Log:
         self._logger = logger
 
     def of(self, event: str) -> list[dict[str, Any]]:
-        """The facts of each entry of one event."""
+        """Return the facts of each entry of one event."""
         return [call.kwargs for call in self._logger.calls if call.kwargs.get("event") == event]
 
     @property
@@ -65,6 +66,9 @@ class Watch:
         said = await self.queue.get()
         return said if isinstance(said, Failure) else (time.monotonic(), said)
 
+    def frames(self, longest_line: int = DEFAULT_LIMIT_BYTES) -> WatchFrames:
+        return WatchFrames(self.read, longest_line)
+
     def send(self, said: bytes | Failure = ENDED) -> None:
         self.queue.put_nowait(said)
 
@@ -82,7 +86,7 @@ def because_of(reason: Reason, phase: Phase = Phase.LIST) -> Failure:
 
 
 class Door:
-    """What a client of one apiserver can ask."""
+    """A client of one apiserver."""
 
     def __init__(self, cluster: "Cluster", name: str, observe: Callable[[float, float, float], object]) -> None:
         self.cluster = cluster
@@ -101,7 +105,7 @@ class Door:
         self.cluster.hung_up += 1
 
     async def read_nothing(self, resource: Resource, namespace: str, kind: str) -> Reading | Failure:
-        """What takes its time is the way back."""
+        """Only the answer takes time; the request arrives at once."""
         sent = time.monotonic()
         if kind == "nudge" and resource.key in self.cluster.frozen:
             await asyncio.sleep(SLOW_SECONDS)
@@ -125,7 +129,7 @@ class Door:
         sent = time.monotonic()
         failure = await self._answer("list", resource.key, namespace)
         token = None if request.continue_token or not request.limit else "more"
-        objects = Objects(["a", "b", "c"], ["1", "2", "3"]) if with_objects else None
+        objects = ListedObjects(["a", "b", "c"], ["1", "2", "3"]) if with_objects else None
         return failure or Page(self.cluster.revision_of(resource), 3, 1000, token, sent, time.monotonic(), objects)
 
     @contextlib.asynccontextmanager
@@ -146,14 +150,14 @@ class Door:
         assert request.revision is not None
         opened = Watch(resource, request.revision, representation, self.name)
         if kind == "discovery":
-            self.cluster.bells.append(opened)
+            self.cluster.address_watches.append(opened)
             try:
                 yield opened
             finally:
-                self.cluster.bells.remove(opened)
+                self.cluster.address_watches.remove(opened)
             return
         if kind in ("audit", "history"):
-            self._tell_history(opened, request.timeout)
+            self._send_past_events(opened, request.timeout)
             yield opened
             return
         self.cluster.watches.append(opened)
@@ -162,8 +166,8 @@ class Door:
         finally:
             opened.open = False
 
-    def _tell_history(self, watch: Watch, timeout: float) -> None:
-        """What a second watch gets: all that the cache has, and an end; or a 410."""
+    def _send_past_events(self, watch: Watch, timeout: float) -> None:
+        """Send what a second watch gets: all events in the cache and an end, or a 410."""
         if watch.revision < self.cluster.oldest:
             message = f"too old resource version: {watch.revision} ({self.cluster.oldest})"
             status = {"kind": "Status", "code": 410, "reason": "Expired", "message": message}
@@ -215,7 +219,7 @@ class Door:
 
 
 class Cluster(Door):
-    """All of it, and the door of the service.
+    """The whole cluster, and the client of its service.
 
     A request fails while `failures` names its (kind, resource key), (kind, "*") or ("*", "*"). `revisions` are those of
     resources that are kept in a storage of their own; `hanging` kinds are never answered. Apiservers are announced at
@@ -236,17 +240,17 @@ class Cluster(Door):
         self.stale: set[str] = set()
         self.namespace: str | None = None  # the only one that may be read
         self.git_version = "v1.36.3"
-        self.reviews: dict[str, dict[str, object]] = {  # what is said of any token, and of who bears it
-            "token_review": {"authenticated": True, "user": {"username": "somebody"}},
+        self.reviews: dict[str, dict[str, object]] = {  # the answers for any token and its bearer
+            "token_review": {"authenticated": True, "user": {"username": "alice"}},
             "access_review": {"allowed": True},
         }
         self.addresses: tuple[str, ...] = ("10.0.0.1",)
         self.leases: int | None = None  # as many as there are addresses
         self.dead: set[str] = set()
-        self.mute: set[str] = set()  # hosts that take requests, and answer none
+        self.mute: set[str] = set()  # hosts that accept requests and never answer
         self.slow_at: dict[str, float] = {}
         self.elsewhere: dict[str, int] = {}  # hosts of another cluster, and by how much its revisions are ahead
-        self.bells: list[Watch] = []  # watches of the addresses
+        self.address_watches: list[Watch] = []
         self.asked: list[tuple[float, str, str]] = []
         self.asked_at: Counter[tuple[str, str]] = Counter()  # by apiserver and kind
         self.watches: list[Watch] = []  # without those of audits
@@ -255,11 +259,11 @@ class Cluster(Door):
         self.frozen: set[str] = set()  # keys of resources whose cache is stuck: nothing is delivered, nudges are slow
         self.date_skew: float | None = None
         self._began_wall = time.time() - time.monotonic()
-        self.doors: set[Door] = set()  # that are open
+        self.doors: set[Door] = set()  # the open ones
 
     def client(
         self,
-        _: Connection,
+        _: CredentialSource,
         __: Limiter,
         observe: Callable[[float, float, float], object],
         *,
@@ -281,11 +285,11 @@ class Cluster(Door):
         return self.revisions.get(resource.key, self.revision)
 
     def wall(self) -> float:
-        """The apiserver's wall clock, which goes on as fast as the loop does."""
+        """Return the apiserver's wall clock, which runs as fast as the loop."""
         return self._began_wall + time.monotonic() + (self.date_skew or 0.0)
 
     def write(self, resource: Resource, type_: str = "MODIFIED", created: str | None = None) -> int:
-        """A change."""
+        """Make a change and return its revision."""
         if resource.key in self.revisions:
             self.revisions[resource.key] += 1
         else:
@@ -304,20 +308,20 @@ class Cluster(Door):
     def send(self, resource: Resource, said: bytes | Failure = ENDED) -> None:
         for watch in self.open_watches(resource):
             host = _host(watch.apiserver)
-            told = _ahead(said, self.elsewhere[host]) if isinstance(said, bytes) and host in self.elsewhere else said
+            event = _ahead(said, self.elsewhere[host]) if isinstance(said, bytes) and host in self.elsewhere else said
             if delay := self.slow_at.get(host):
-                asyncio.get_running_loop().call_later(delay, watch.send, told)
+                asyncio.get_running_loop().call_later(delay, watch.send, event)
             elif host not in self.dead:
-                watch.send(told)
+                watch.send(event)
 
     def announce(self, *addresses: str) -> None:
-        """Other apiservers."""
+        """Announce other apiservers."""
         self.addresses = addresses
-        for bell in self.bells:
-            bell.send(b"{}")
+        for watch in self.address_watches:
+            watch.send(b"{}")
 
     def kill(self, host: str) -> None:
-        """It cannot be reached any more, and its watches break."""
+        """Make an apiserver unreachable and break its watches."""
         self.dead.add(host)
         for watch in self.open_watches():
             if _host(watch.apiserver) == host:
@@ -327,7 +331,7 @@ class Cluster(Door):
         return [watch for watch in self.watches if watch.open and resource in (None, watch.resource)]
 
     def fail(self, reason: Reason | None, kind: str = "*", key: str = "*", retry_after: float | None = None) -> None:
-        """Lets requests fail, until told otherwise by None."""
+        """Make requests fail; None ends that."""
         if reason is None:
             self.failures.pop((kind, key))
         else:
@@ -352,19 +356,19 @@ def _entry(resource: Resource) -> dict[str, object]:
 
 
 def _ahead(event: bytes, revisions: int) -> bytes:
-    """The same event as another cluster would tell it."""
-    told = json.loads(event)
-    return line(told["type"], int(told["object"]["metadata"]["resourceVersion"]) + revisions)
+    """Return the same event with the revision of another cluster."""
+    parsed = json.loads(event)
+    return line(parsed["type"], int(parsed["object"]["metadata"]["resourceVersion"]) + revisions)
 
 
 def _host(apiserver: str) -> str:
     return apiserver.partition(":")[0]
 
 
-def nowhere() -> Connection:
-    """A connection that is never used."""
+def nowhere() -> CredentialSource:
+    """Return a credential source that is never used."""
 
     async def load() -> Credentials:
         return Credentials(Access("http://nowhere.test"), {})
 
-    return Connection(load)
+    return CredentialSource(load)

@@ -1,4 +1,4 @@
-"""A cluster in memory, and a loop whose time jumps and is everybody's time."""
+"""A cluster in memory, and a loop whose time jumps and drives all clocks."""
 
 import asyncio
 import time
@@ -22,7 +22,7 @@ def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEv
 async def jumping_time(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
     loop = asyncio.get_running_loop()
     with monkeypatch.context() as patched:
-        if isinstance(loop, JumpingLoop):  # not for a test that is no coroutine
+        if isinstance(loop, JumpingLoop):  # tests that are not coroutines have another loop
             _set_clocks(loop, patched)
         yield
 
@@ -35,7 +35,7 @@ def _set_clocks(loop: JumpingLoop, patched: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    """The cluster that every `Apiserver` made from now on speaks to."""
+    """Return the cluster that every `Apiserver` created from now on talks to."""
     made = Cluster()
     monkeypatch.setattr("watchslo.monitor.apiserver.Client", made.client)
     return made
@@ -43,7 +43,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 @pytest.fixture
 def log() -> Log:
-    """What is logged from now on: (level, event, facts)."""
+    """Return the log from now on."""
     logger = CapturingLogger()
     structlog.configure(processors=[], logger_factory=lambda *_: logger, cache_logger_on_first_use=False)
     return Log(logger)

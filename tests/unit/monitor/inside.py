@@ -1,4 +1,4 @@
-"""The whole inside of the daemon, running against a cluster in memory."""
+"""The whole monitor, running against a cluster in memory."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from tests.unit.monitor.cluster import Cluster, nowhere
-from watchslo.config import Config
+from watchslo.config.model import Config
 from watchslo.model import Resource
 from watchslo.monitor.supervisor import Supervisor
 from watchslo.snapshot import BuildReading, StreamReading
@@ -16,13 +16,13 @@ STARTED_SECONDS = 20.0
 
 
 def config(*resources: str, **more: Any) -> Config:
-    """As from a file that watches these, or as without a file."""
+    """Return the configuration of a file that watches these resources, or the default one."""
     watches = [{"resource": resource} for resource in resources]
     return Config.model_validate({"watch": watches, **more} if resources else more)
 
 
 class Running:
-    """A supervisor at work."""
+    """A supervisor that runs."""
 
     def __init__(self, made: Config, delay: float = 0.0) -> None:
         self.supervisor = Supervisor(made, nowhere(), BUILD, lambda: 0.5, delay=delay)

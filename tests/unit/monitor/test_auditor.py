@@ -1,4 +1,4 @@
-"""The auditor against a cluster in memory: what is withheld is found in time, and what is idle is left alone."""
+"""The auditor against a cluster in memory: withheld events are found in time, and idle watches raise no alarm."""
 
 import asyncio
 import contextlib
@@ -23,8 +23,9 @@ from watchslo.watch.audit import (
     BUSY_INTERVAL_SECONDS,
     DETECTION_SECONDS,
     NUDGE_SECONDS,
+    AuditResult,
+    Delivered,
     Health,
-    Verdict,
     detection_seconds,
 )
 from watchslo.watch.failure import Failure, Reason, because
@@ -35,19 +36,22 @@ HOUR_SECONDS = 3600.0
 SEEDS = range(20)
 REOPENING_SECONDS = 1.0
 GONE = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}\n'
-UNWELL = (Verdict.FROZEN, Verdict.STALLED, Verdict.LOST)
+UNWELL = (AuditResult.FROZEN, AuditResult.STALLED, AuditResult.LOST)
 
 
-class Watched:
-    """A stream: what is committed arrives at once, unless it is `stuck`; that ends when it is reopened, if ever."""
+class FakeWatch:
+    """A watch, all parts in one: what is committed arrives at once, unless it is `stuck`.
+
+    Reopening ends that, unless it is `hopeless`.
+    """
 
     def __init__(self, number: int, resource: Resource, revision: int) -> None:
+        self.identity = self.session = self.statistics = self.deliveries = self
         self.number = number
         self.label = f"watch-{number}"
         self.resource = resource
-        self.health = Health(lambda: 0.5)
         self.namespace: str | None = None
-        self.nudged_in = "default"
+        self.probed_in = "default"
         self.selectors = Selectors()
         self.threshold = 1.0
         self.up = True
@@ -58,7 +62,14 @@ class Watched:
         self.backlog: list[int] = []
         self.committed: dict[int, float] = {}
         self.reopened: list[float] = []
-        self.health.delivered.begin(revision)
+        self.delivered = Delivered()
+        self.delivered.begin(revision)
+        self.auditor: Auditor | None = None
+
+    @property
+    def health(self) -> Health:
+        assert self.auditor is not None
+        return self.auditor.health(cast("Any", self))
 
     def commit(self, revision: int) -> None:
         self.committed[revision] = time.monotonic()
@@ -69,7 +80,7 @@ class Watched:
     def deliver(self) -> None:
         batch, self.backlog = self.backlog, []
         if batch:
-            self.health.delivered.extend(batch)
+            self.delivered.extend(batch)
             self.revision = batch[-1]
             self.last_heard = time.monotonic()
 
@@ -88,7 +99,7 @@ class Watched:
     def open(self) -> None:
         self.up, self.stuck = True, self.hopeless
         self.last_heard = time.monotonic()
-        self.health.delivered.begin(self.revision or 0)
+        self.delivered.begin(self.revision or 0)
         if not self.stuck:
             self.deliver()
 
@@ -98,18 +109,18 @@ class Watched:
 
 
 class Past(Cluster):
-    """A cluster that remembers what was committed; its caches can be stopped."""
+    """A cluster that remembers its commits; its caches can be stopped."""
 
     def __init__(self, *resources: Resource) -> None:
         super().__init__()
-        self.streams = [Watched(number, resource, self.revision) for number, resource in enumerate(resources, 1)]
-        self.stopped: dict[str, int] = {}  # caches, and the last revision that they took in
+        self.streams = [FakeWatch(number, resource, self.revision) for number, resource in enumerate(resources, 1)]
+        self.stopped: dict[str, int] = {}  # caches, and the last revision that they received
         self.changes: dict[str, list[int]] = {}
         self.forms: set[Representation] = set(Representation)
         self.asked_forms: list[Representation] = []
-        self.said: bytes | None = None  # to an audit, instead of the truth
+        self.said: bytes | None = None  # the answer to audits, instead of the events
         self.silent = False  # audits are never answered
-        self.slow = 0  # so many nudges take their time
+        self.slow = 0  # the number of nudges that will be slow
         self.ticking = True
         self.apiserver = Apiserver("service", nowhere(), Limiter(1000))
         self.apiserver.client = cast("Any", self)
@@ -192,20 +203,23 @@ class Past(Cluster):
 
 
 class Audits:
-    """An auditor at work."""
+    """An auditor that runs."""
 
     def __init__(self, past: Past, seed: int = 1, budget: float = 2.0) -> None:
         self.past = past
         self.budget = budget
         self.is_late = False
         self.auditor = Auditor(
-            lambda: past.streams,
+            lambda: cast("Any", past.streams),
             past.apiserver,
             lambda: self.budget,
             past.ticks,
             lambda _: self.is_late,
             random.Random(seed).random,
         )
+        for stream in past.streams:
+            stream.auditor = self.auditor
+            self.auditor.add(cast("Any", stream))
 
     @property
     def verdicts(self) -> Counter[str]:
@@ -223,15 +237,15 @@ class Audits:
 
     @property
     def found(self) -> set[str]:
-        """All verdicts so far."""
+        """The results so far."""
         return {verdict for verdict, count in self.verdicts.items() if count}
 
-    async def until(self, *verdicts: Verdict) -> None:
-        """Waits for an audit to find one of these."""
+    async def until(self, *verdicts: AuditResult) -> None:
+        """Wait for an audit with one of these results."""
         before = self._count(verdicts)
         await when(lambda: self._count(verdicts) > before)
 
-    def _count(self, verdicts: Sequence[Verdict]) -> int:
+    def _count(self, verdicts: Sequence[AuditResult]) -> int:
         return sum(self.verdicts[verdict] for verdict in verdicts)
 
 
@@ -240,42 +254,42 @@ def many(count: int) -> list[Resource]:
 
 
 async def when(holds: Callable[[], bool]) -> float:
-    """Waits until something holds, and returns when."""
+    """Wait until a condition holds, and return the time."""
     async with asyncio.timeout(HOUR_SECONDS):
-        while not holds():  # noqa: ASYNC110 - a condition of time, which nobody can announce
+        while not holds():  # noqa: ASYNC110 - no event announces this condition
             await asyncio.sleep(0.05)
     return time.monotonic()
 
 
-async def stalled(stream: Watched) -> float:
+async def stalled(stream: FakeWatch) -> float:
     return await when(lambda: stream.stalled)
 
 
-async def over(stream: Watched) -> float:
+async def over(stream: FakeWatch) -> float:
     return await when(lambda: not stream.stalled)
 
 
 # No false alarm
 
 
-async def test_an_hour_of_idle_resources_raises_no_alarm(log: Log) -> None:
+async def test_idle_resources_for_an_hour_raise_no_alarm(log: Log) -> None:
     past = Past(*many(12))
     async with Audits(past) as audits:
         await asyncio.sleep(HOUR_SECONDS)
-        assert audits.found == {Verdict.IDLE}
+        assert audits.found == {AuditResult.IDLE}
         assert audits.auditor.quiet == 12
-        assert 0.95 < audits.verdicts[Verdict.IDLE] / HOUR_SECONDS < 1.05  # each every twelve seconds
-    assert all(stream.health.verdict is Verdict.IDLE for stream in past.streams)
+        assert 0.95 < audits.verdicts[AuditResult.IDLE] / HOUR_SECONDS < 1.05  # each every twelve seconds
+    assert all(stream.health.verdict is AuditResult.IDLE for stream in past.streams)
     assert set(log.events) == {"audited"}
 
 
 @pytest.mark.parametrize("seed", range(2))
-async def test_an_hour_of_events_that_come_in_time_raises_no_alarm(seed: int) -> None:
-    """Seldom or often, at once or up to 1.5 s late: no stall, and nothing lost."""
+async def test_timely_events_for_an_hour_raise_no_alarm(seed: int) -> None:
+    """Rare or frequent events, up to 1.5 s late: no stall, and nothing lost."""
     chance, past = random.Random(seed), Past(*many(6))
     loop = asyncio.get_running_loop()
 
-    def deliver(stream: Watched, revision: int) -> None:
+    def deliver(stream: FakeWatch, revision: int) -> None:
         stream.backlog.append(revision)
         stream.deliver()
 
@@ -288,35 +302,35 @@ async def test_an_hour_of_events_that_come_in_time_raises_no_alarm(seed: int) ->
             await asyncio.sleep(chance.expovariate(chance.choice((0.05, 0.5, 5.0))))
             past.commit(chance.choice(past.streams).resource)
         assert not audits.found & set(UNWELL)
-        assert audits.verdicts[Verdict.ALIVE]
-        assert not audits.verdicts[Verdict.FAILED]
+        assert audits.verdicts[AuditResult.ALIVE]
+        assert not audits.verdicts[AuditResult.FAILED]
     assert not any(stream.health.stalls or stream.health.lost for stream in past.streams)
 
 
-async def test_one_slow_nudge_raises_no_alarm() -> None:
+async def test_single_slow_nudge_raises_no_alarm() -> None:
     past = Past(PODS)
     past.slow = 1
     async with Audits(past) as audits:
-        await audits.until(*Verdict)
-        assert audits.found == {Verdict.IDLE}
+        await audits.until(*AuditResult)
+        assert audits.found == {AuditResult.IDLE}
     assert past.count("nudge") == 2
 
 
 @pytest.mark.parametrize("resources", [(PODS,), (PODS, NODES)])
-async def test_all_slow_at_once_is_no_frozen_cache(resources: tuple[Resource, ...]) -> None:
+async def test_nudge_is_not_frozen_if_all_reads_are_slow(resources: tuple[Resource, ...]) -> None:
     past = Past(*resources)
     past.ticking = False
     for resource in resources:
         past.freeze(resource)
     async with Audits(past) as audits:
         await asyncio.sleep(120.0)
-        assert audits.found == {Verdict.FAILED}
+        assert audits.found == {AuditResult.FAILED}
     assert past.streams[0].health.stalls == 0
     assert not past.count("audit")
 
 
-async def test_all_slow_for_a_while_is_no_frozen_cache_even_if_others_are_well_first() -> None:
-    """As an etcd that stands still: what was slow, and then prompt, says nothing of one cache."""
+async def test_nudge_is_not_frozen_if_all_reads_become_slow() -> None:
+    """Like a paused etcd: reads that are slow and then prompt prove nothing about one cache."""
     past = Past(PODS, NODES)
     past.ticking = False
     async with Audits(past) as audits:
@@ -327,10 +341,10 @@ async def test_all_slow_for_a_while_is_no_frozen_cache_even_if_others_are_well_f
             for resource in (PODS, NODES):
                 past.thaw(resource)
             await asyncio.sleep(3.0)
-        assert audits.found == {Verdict.FAILED, Verdict.IDLE}
+        assert audits.found == {AuditResult.FAILED, AuditResult.IDLE}
 
 
-async def test_where_ticks_are_seldom_other_resources_are_asked() -> None:
+async def test_rare_ticks_make_the_auditor_read_other_resources() -> None:
     past = Past(PODS, NODES)
     past.ticking = False
     past.freeze(PODS)
@@ -340,17 +354,17 @@ async def test_where_ticks_are_seldom_other_resources_are_asked() -> None:
     assert not past.streams[1].stalled
 
 
-async def test_while_we_are_late_nothing_can_be_said() -> None:
+async def test_late_process_makes_audits_fail() -> None:
     past = Past(PODS)
     past.streams[0].stuck = True
     past.commit()
     async with Audits(past) as audits:
         audits.is_late = True
-        await audits.until(*Verdict)
-        assert audits.found == {Verdict.FAILED}
+        await audits.until(*AuditResult)
+        assert audits.found == {AuditResult.FAILED}
         assert not past.streams[0].reopened
         audits.is_late = False
-        await audits.until(Verdict.STALLED)
+        await audits.until(AuditResult.STALLED)
 
 
 # Stalls
@@ -363,7 +377,7 @@ async def write(past: Past, chance: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_a_dead_stream_is_found_and_brings_everything(seed: int, log: Log) -> None:
+async def test_dead_watch_is_reopened_and_delivers_everything(seed: int, log: Log) -> None:
     chance = random.Random(seed)
     past = Past(*many(7), PODS)
     stream = past.streams[-1]
@@ -379,21 +393,21 @@ async def test_a_dead_stream_is_found_and_brings_everything(seed: int, log: Log)
         writing.cancel()
         assert stream.revision == past.revision
         await asyncio.sleep(60.0)
-        assert audits.verdicts[Verdict.STALLED] == 1
-        assert stream.health.verdict is Verdict.IDLE
+        assert audits.verdicts[AuditResult.STALLED] == 1
+        assert stream.health.verdict is AuditResult.IDLE
     assert (stream.health.stalls, stream.health.lost, len(stream.reopened)) == (1, 0, 1)
     assert log.of("watch_stalled") == [{"event": "watch_stalled", "watch": stream.label, "verdict": "stalled"}]
     assert [entry["watch"] for entry in log.of("stall_over")] == [stream.label]
 
 
-async def test_what_is_withheld_is_as_old_as_the_clock_proves() -> None:
+async def test_withheld_event_is_as_old_as_the_clock_proves() -> None:
     past = Past(PODS)
     stream = past.streams[0]
     stream.stuck = stream.hopeless = True
     committed = time.monotonic()
     past.commit()
     async with Audits(past) as audits:
-        await audits.until(Verdict.STALLED)
+        await audits.until(AuditResult.STALLED)
         now = time.monotonic()
         assert stream.health.withheld(now, stream.revision) == [pytest.approx(now - committed)]
         await asyncio.sleep(10.0)
@@ -402,19 +416,19 @@ async def test_what_is_withheld_is_as_old_as_the_clock_proves() -> None:
         assert stream.health.withheld(time.monotonic(), stream.revision) == []
 
 
-async def test_what_no_clock_dates_is_as_old_as_the_audit_that_saw_it() -> None:
+async def test_undated_withheld_event_is_as_old_as_its_audit() -> None:
     past = Past(PODS)
     stream = past.streams[0]
     stream.stuck = stream.hopeless = True
     stream.ages = lambda revisions, _: [0.0] * len(revisions)  # type: ignore[method-assign,assignment]
     past.commit()
     async with Audits(past) as audits:
-        await audits.until(Verdict.STALLED)
+        await audits.until(AuditResult.STALLED)
         (age,) = stream.health.withheld(time.monotonic(), stream.revision)
         assert 2.0 <= age <= 2.3
 
 
-async def test_a_stall_that_reopening_does_not_end_is_one_stall_and_no_loop() -> None:
+async def test_lasting_stall_counts_once_and_reopens_ever_more_rarely() -> None:
     past = Past(PODS)
     stream = past.streams[0]
     stream.stuck = stream.hopeless = True
@@ -425,7 +439,7 @@ async def test_a_stall_that_reopening_does_not_end_is_one_stall_and_no_loop() ->
     assert 5 <= len(stream.reopened) <= 10
 
 
-async def test_a_busy_stream_that_stalls_is_found_as_soon() -> None:
+async def test_stalled_busy_watch_is_found_as_soon_as_a_quiet_one() -> None:
     past = Past(PODS)
     stream = past.streams[0]
     async with Audits(past):
@@ -439,7 +453,7 @@ async def test_a_busy_stream_that_stalls_is_found_as_soon() -> None:
         assert await stalled(stream) - committed <= DETECTION_SECONDS
 
 
-async def test_a_stream_that_closes_meanwhile_is_none_of_the_auditors_business() -> None:
+async def test_watch_that_closes_during_an_audit_is_not_stalled() -> None:
     past = Past(PODS)
     stream = past.streams[0]
     stream.stuck = True
@@ -447,14 +461,14 @@ async def test_a_stream_that_closes_meanwhile_is_none_of_the_auditors_business()
     async with Audits(past) as audits:
         await when(lambda: past.count("audit") == 1)
         stream.close()
-        await audits.until(*Verdict)
+        await audits.until(*AuditResult)
         stream.open()
-        await audits.until(*Verdict)
-        assert audits.found == {Verdict.FAILED, Verdict.IDLE}
+        await audits.until(*AuditResult)
+        assert audits.found == {AuditResult.FAILED, AuditResult.IDLE}
     assert stream.health.stalls == 0
 
 
-async def test_streams_that_are_not_open_are_not_audited() -> None:
+async def test_closed_watches_are_not_audited() -> None:
     past = Past(PODS, EVENTS)
     past.streams[0].close()
     past.streams[1].revision = None
@@ -464,12 +478,12 @@ async def test_streams_that_are_not_open_are_not_audited() -> None:
         assert audits.auditor.quiet == 1
 
 
-async def test_the_stall_of_a_stream_that_is_gone_is_forgotten(log: Log) -> None:
+async def test_stall_of_an_ended_watch_is_forgotten(log: Log) -> None:
     past = Past(PODS)
     past.streams[0].stuck = past.streams[0].hopeless = True
     past.commit()
     async with Audits(past) as audits:
-        await audits.until(Verdict.STALLED)
+        await audits.until(AuditResult.STALLED)
         past.streams.clear()
         await asyncio.sleep(60.0)
     assert not log.of("stall_over")
@@ -479,7 +493,7 @@ async def test_the_stall_of_a_stream_that_is_gone_is_forgotten(log: Log) -> None
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_a_frozen_cache_is_found_and_ends(seed: int, log: Log) -> None:
+async def test_frozen_cache_is_found_and_its_end_too(seed: int, log: Log) -> None:
     chance = random.Random(seed)
     past = Past(*many(7), PODS)
     stream = past.streams[-1]
@@ -495,7 +509,7 @@ async def test_a_frozen_cache_is_found_and_ends(seed: int, log: Log) -> None:
         past.thaw(PODS)
         thawed = time.monotonic()
         assert await over(stream) - thawed <= DETECTION_SECONDS
-        assert not audits.found & {Verdict.STALLED, Verdict.FAILED}
+        assert not audits.found & {AuditResult.STALLED, AuditResult.FAILED}
     assert stream.health.stalls == 1
     assert not stream.reopened
     assert not any(other.health.stalls for other in past.streams[:-1])
@@ -503,7 +517,7 @@ async def test_a_frozen_cache_is_found_and_ends(seed: int, log: Log) -> None:
     await asyncio.sleep(0.0)
 
 
-async def test_a_cache_that_is_seconds_behind_but_delivers_is_not_frozen() -> None:
+async def test_late_cache_that_delivers_is_not_frozen() -> None:
     past = Past(*many(3), PODS)
     stream = past.streams[-1]
     past.freeze(PODS)
@@ -513,11 +527,11 @@ async def test_a_cache_that_is_seconds_behind_but_delivers_is_not_frozen() -> No
             await asyncio.sleep(8.0)
             past.thaw(PODS)
             past.freeze(PODS)
-        assert audits.found <= {Verdict.ALIVE, Verdict.IDLE, Verdict.FAILED}
+        assert audits.found <= {AuditResult.ALIVE, AuditResult.IDLE, AuditResult.FAILED}
     assert not stream.health.stalls
 
 
-async def test_with_many_quiet_streams_detection_takes_as_long_as_is_promised() -> None:
+async def test_many_quiet_watches_are_audited_within_the_stated_time() -> None:
     past = Past(*many(80), PODS)
     promised = detection_seconds(len(past.streams), 1.0)
     assert promised
@@ -529,38 +543,36 @@ async def test_with_many_quiet_streams_detection_takes_as_long_as_is_promised() 
         assert await stalled(past.streams[-1]) - committed <= promised
 
 
-# What is not proven
+# Unproven caches
 
 
 @pytest.mark.parametrize(("version", "unproven"), [("v1.30.14", None), (None, None), ("v1.33.0", "kine")])
-async def test_what_cannot_be_proven_idle_is_not_called_so_but_a_stall_is_a_stall(
-    version: str | None, unproven: str | None
-) -> None:
+async def test_unproven_cache_is_never_idle_but_can_stall(version: str | None, unproven: str | None) -> None:
     past = Past(PODS)
     past.apiserver.version, past.apiserver.unproven = version, unproven
     async with Audits(past) as audits:
         await asyncio.sleep(60.0)
-        assert audits.found == {Verdict.UNPROVEN}
+        assert audits.found == {AuditResult.UNPROVEN}
         past.streams[0].stuck = True
         committed = time.monotonic()
         past.commit()
         assert await stalled(past.streams[0]) - committed <= DETECTION_SECONDS
 
 
-async def test_lists_of_what_is_not_cached_prove_it_idle_on_any_version() -> None:
+async def test_uncached_resource_is_proven_idle_on_any_version() -> None:
     past = Past(EVENTS)
     past.apiserver.version = "v1.30.14"
     async with Audits(past) as audits:
         await asyncio.sleep(60.0)
-        assert audits.found == {Verdict.IDLE}
+        assert audits.found == {AuditResult.IDLE}
 
 
-# Audits that fail
+# Failed audits
 
 
 @pytest.mark.parametrize("reason", [Reason.FORBIDDEN, Reason.THROTTLED, Reason.REFUSED, Reason.RESET, Reason.TIMEOUT])
 @pytest.mark.parametrize("kind", ["nudge", "audit"])
-async def test_audits_that_fail_prove_nothing(kind: str, reason: Reason) -> None:
+async def test_failed_audits_prove_nothing(kind: str, reason: Reason) -> None:
     past = Past(PODS)
     past.ticking = False
     past.streams[0].stuck = True
@@ -568,18 +580,18 @@ async def test_audits_that_fail_prove_nothing(kind: str, reason: Reason) -> None
     past.fail(reason, kind)
     async with Audits(past) as audits:
         await asyncio.sleep(60.0)
-        assert audits.found == {Verdict.FAILED}
+        assert audits.found == {AuditResult.FAILED}
         past.fail(None, kind)
-        await audits.until(Verdict.STALLED)
+        await audits.until(AuditResult.STALLED)
 
 
-# An apiserver in distress
+# Overloaded apiservers
 
 
 @pytest.mark.parametrize("reason", [Reason.THROTTLED, Reason.SERVER_ERROR, Reason.REFUSED])
 @pytest.mark.parametrize("kind", ["nudge", "audit"])
-async def test_an_apiserver_in_distress_is_audited_less_often_by_all_together(kind: str, reason: Reason) -> None:
-    """At 2 a second it would be asked 240 times in two minutes: as many as while it was well."""
+async def test_overloaded_apiserver_is_audited_less_often(kind: str, reason: Reason) -> None:
+    """At 2 audits a second it would get 240 requests in two minutes, as many as a healthy apiserver."""
     past = Past(*many(40))
     past.fail(reason, kind)
     async with Audits(past) as audits:
@@ -591,13 +603,13 @@ async def test_an_apiserver_in_distress_is_audited_less_often_by_all_together(ki
         )
         past.fail(None, kind)
         await asyncio.sleep(2 * 1.5 * SLOWEST_SECONDS)
-        assert Verdict.IDLE in audits.found
+        assert AuditResult.IDLE in audits.found
         before = past.count("nudge")
         await asyncio.sleep(60.0)
         assert past.count("nudge") - before >= 110
 
 
-async def test_audits_do_not_come_before_they_may() -> None:
+async def test_audits_obey_retry_after() -> None:
     past = Past(*many(40))
     past.fail(Reason.THROTTLED, retry_after=60.0)
     async with Audits(past):
@@ -608,8 +620,8 @@ async def test_audits_do_not_come_before_they_may() -> None:
         assert past.count("nudge") == 2
 
 
-async def test_what_hangs_as_a_whole_is_asked_less_often() -> None:
-    """Even where it takes the connections: nobody else is answered at once, so it is no frozen cache."""
+async def test_hanging_apiserver_is_audited_less_often() -> None:
+    """Even if it accepts connections: no other read is answered at once, so no cache is frozen."""
     past = Past(*many(40))
     past.ticking = False
     for resource in many(40):
@@ -618,12 +630,14 @@ async def test_what_hangs_as_a_whole_is_asked_less_often() -> None:
         await asyncio.sleep(60.0)
         before = past.count("nudge")
         await asyncio.sleep(120.0)
-        assert past.count("nudge") - before <= 2 * (120.0 / (0.5 * SLOWEST_SECONDS) + 1)  # each asks a witness too
-        assert audits.found == {Verdict.FAILED}
+        assert past.count("nudge") - before <= 2 * (
+            120.0 / (0.5 * SLOWEST_SECONDS) + 1
+        )  # each reads a second resource too
+        assert audits.found == {AuditResult.FAILED}
 
 
 @pytest.mark.parametrize("reason", [Reason.FORBIDDEN, Reason.NOT_FOUND, Reason.EXPIRED])
-async def test_a_resource_that_cannot_be_had_holds_up_no_other(reason: Reason) -> None:
+async def test_unavailable_resource_does_not_delay_other_audits(reason: Reason) -> None:
     past = Past(*many(39), PODS)
     past.fail(reason, "*", PODS.key)
     past.freeze(past.streams[0].resource)
@@ -633,32 +647,32 @@ async def test_a_resource_that_cannot_be_had_holds_up_no_other(reason: Reason) -
 
 
 @pytest.mark.parametrize("said", [GONE, b"", b"garbage\n", json.dumps({"type": "BOOKMARK"}).encode()])
-async def test_an_audit_that_is_told_nothing_it_can_use(said: bytes) -> None:
+async def test_audit_with_a_useless_answer_fails(said: bytes) -> None:
     past = Past(PODS)
     past.said = said
     async with Audits(past) as audits:
-        await audits.until(*Verdict)
-        assert audits.found == {Verdict.FAILED if said is GONE else Verdict.IDLE}
+        await audits.until(*AuditResult)
+        assert audits.found == {AuditResult.FAILED if said is GONE else AuditResult.IDLE}
 
 
-async def test_bookmarks_are_no_events() -> None:
+async def test_audit_ignores_bookmarks() -> None:
     past = Past(PODS)
     past.said = line("BOOKMARK", 900) + line("MODIFIED", "unparsable")
     async with Audits(past) as audits:
-        await audits.until(*Verdict)
-        assert audits.found == {Verdict.IDLE}
+        await audits.until(*AuditResult)
+        assert audits.found == {AuditResult.IDLE}
 
 
-async def test_an_audit_that_hangs_is_ended() -> None:
+async def test_hanging_audit_is_ended() -> None:
     past = Past(PODS)
     past.silent = True
     async with Audits(past) as audits:
         await asyncio.sleep(120.0)
-        assert audits.found == {Verdict.FAILED}
-        assert audits.verdicts[Verdict.FAILED] >= 6
+        assert audits.found == {AuditResult.FAILED}
+        assert audits.verdicts[AuditResult.FAILED] >= 6
 
 
-async def test_an_audit_whose_line_never_ends_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_audit_with_an_endless_line_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     def overflow(*_: object) -> bytes:
         raise LineTooLong(1)
 
@@ -666,26 +680,26 @@ async def test_an_audit_whose_line_never_ends_fails(monkeypatch: pytest.MonkeyPa
     past = Past(PODS)
     past.said = b"x"
     async with Audits(past) as audits:
-        await audits.until(*Verdict)
-        assert audits.found == {Verdict.FAILED}
+        await audits.until(*AuditResult)
+        assert audits.found == {AuditResult.FAILED}
 
 
-async def test_what_has_no_table_is_audited_by_its_metadata() -> None:
+async def test_resource_without_tables_is_audited_by_metadata() -> None:
     past = Past(PODS)
     past.forms = {Representation.METADATA}
     async with Audits(past) as audits:
         await asyncio.sleep(60.0)
-        assert audits.found == {Verdict.IDLE}
+        assert audits.found == {AuditResult.IDLE}
     assert past.asked_forms[:2] == [Representation.TABLE, Representation.METADATA]
     assert set(past.asked_forms[2:]) == {Representation.METADATA}
 
 
-async def test_what_has_no_form_at_all_cannot_be_audited() -> None:
+async def test_resource_without_any_representation_fails_audits() -> None:
     past = Past(PODS)
     past.forms = set()
     async with Audits(past) as audits:
-        await audits.until(*Verdict)
-        assert audits.found == {Verdict.FAILED}
+        await audits.until(*AuditResult)
+        assert audits.found == {AuditResult.FAILED}
     assert len(past.asked_forms) == 3
 
 
@@ -699,23 +713,23 @@ async def busy(past: Past, seconds: float, gap: float = 1.0) -> None:
         await asyncio.sleep(gap)
 
 
-async def test_a_lost_event_is_found_and_counted_once(log: Log) -> None:
+async def test_lost_event_is_counted_once(log: Log) -> None:
     past = Past(PODS)
     stream = past.streams[0]
     async with Audits(past) as audits:
         await busy(past, 30.0)
         past.commit()
-        stream.health.delivered._revisions.pop()  # it never came
+        stream.health.delivered._revisions.pop()  # it was never delivered
         await busy(past, BUSY_INTERVAL_SECONDS)
         await busy(past, 3 * BUSY_INTERVAL_SECONDS)
-        assert audits.found == {Verdict.ALIVE, Verdict.LOST}
-        assert audits.verdicts[Verdict.LOST] == 1
-        assert audits.verdicts[Verdict.ALIVE] >= 2
+        assert audits.found == {AuditResult.ALIVE, AuditResult.LOST}
+        assert audits.verdicts[AuditResult.LOST] == 1
+        assert audits.verdicts[AuditResult.ALIVE] >= 2
     assert (stream.health.lost, stream.health.stalls, stream.reopened) == (1, 0, [])
     assert log.of("events_lost") == [{"event": "events_lost", "watch": stream.label, "events": 1}]
 
 
-async def test_what_came_before_the_watch_opened_is_not_called_lost() -> None:
+async def test_event_before_the_watch_opened_is_not_lost() -> None:
     past = Past(PODS)
     stream = past.streams[0]
     async with Audits(past) as audits:
@@ -725,11 +739,11 @@ async def test_what_came_before_the_watch_opened_is_not_called_lost() -> None:
         stream.close()
         stream.open()
         await busy(past, 3 * BUSY_INTERVAL_SECONDS)
-        assert audits.found == {Verdict.ALIVE}
+        assert audits.found == {AuditResult.ALIVE}
     assert stream.health.lost == 0
 
 
-async def test_a_search_sees_so_much_and_no_more() -> None:
+async def test_search_is_limited_to_most_events() -> None:
     past = Past(PODS)
     past.commit()
     async with Audits(past) as audits:
@@ -739,22 +753,22 @@ async def test_a_search_sees_so_much_and_no_more() -> None:
         while not audits.found:
             past.streams[0].last_heard = time.monotonic()
             await asyncio.sleep(1.0)
-        assert audits.found == {Verdict.ALIVE}
+        assert audits.found == {AuditResult.ALIVE}
 
 
 # The budget
 
 
-async def test_without_a_budget_nobody_is_asked_anything_until_there_is_one() -> None:
+async def test_zero_budget_sends_no_audits_until_it_is_raised() -> None:
     past = Past(PODS)
     async with Audits(past, budget=0.0) as audits:
         await asyncio.sleep(120.0)
         assert not past.asked
         audits.budget = 2.0
-        await audits.until(Verdict.IDLE)
+        await audits.until(AuditResult.IDLE)
 
 
-async def test_without_a_budget_no_cache_stays_frozen(log: Log) -> None:
+async def test_zero_budget_clears_frozen_caches(log: Log) -> None:
     past = Past(*many(3), PODS)
     stream = past.streams[-1]
     past.freeze(PODS)
@@ -762,13 +776,13 @@ async def test_without_a_budget_no_cache_stays_frozen(log: Log) -> None:
     async with Audits(past) as audits:
         await stalled(stream)
         audits.budget = 0.0
-        await asyncio.sleep(15.0)  # an audit that is under way may find it once more
+        await asyncio.sleep(15.0)  # a running audit may find it once more
         assert not stream.stalled
         assert stream.health.verdict is None
         assert log.of("stall_over")
 
 
-async def test_the_budget_holds_for_all_streams_together() -> None:
+async def test_budget_covers_all_watches_together() -> None:
     past = Past(*many(40))
     async with Audits(past, budget=1.5):
         await asyncio.sleep(400.0)

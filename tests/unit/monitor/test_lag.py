@@ -7,7 +7,7 @@ from watchslo.monitor.lag import BEAT_SECONDS, LATE_SECONDS, SATURATED_BEATS, La
 
 
 class Beats:
-    """A lag, and beats to it."""
+    """A lag and its heartbeats."""
 
     def __init__(self) -> None:
         self.lag = Lag(100.0, 0.0)
@@ -28,7 +28,7 @@ def beats() -> Beats:
     return Beats()
 
 
-def test_is_nothing_while_beats_are_in_time(beats: Beats) -> None:
+def test_timely_beats_taint_nothing(beats: Beats) -> None:
     for _ in range(100):
         beats.beat(cpu=0.04)
     assert not beats.tainted()
@@ -37,13 +37,13 @@ def test_is_nothing_while_beats_are_in_time(beats: Beats) -> None:
     assert beats.lag.last_beat == beats.now
 
 
-def test_taints_what_comes_long_after_a_beat(beats: Beats) -> None:
+def test_arrival_long_after_a_beat_is_tainted(beats: Beats) -> None:
     beats.beat()
     assert not beats.lag.tainted(beats.now + LATE_SECONDS - 0.001)
     assert beats.lag.tainted(beats.now + LATE_SECONDS + 0.001)
 
 
-def test_taints_what_comes_after_a_late_beat_until_one_is_in_time(beats: Beats) -> None:
+def test_arrivals_are_tainted_from_a_late_beat_to_a_timely_one(beats: Beats) -> None:
     beats.beat(0.4)
     assert beats.tainted()
     beats.beat()
@@ -51,7 +51,7 @@ def test_taints_what_comes_after_a_late_beat_until_one_is_in_time(beats: Beats) 
     assert beats.lag.tainted_seconds == pytest.approx(0.4)
 
 
-def test_taints_until_the_backlog_is_read(beats: Beats) -> None:
+def test_arrivals_are_tainted_until_the_backlog_is_read(beats: Beats) -> None:
     beats.beat(0.4)
     for _ in range(5):
         beats.beat(cpu=0.049)
@@ -60,7 +60,7 @@ def test_taints_until_the_backlog_is_read(beats: Beats) -> None:
     assert not beats.tainted()
 
 
-def test_taints_while_there_is_no_idle_time(beats: Beats) -> None:
+def test_arrivals_are_tainted_without_idle_time(beats: Beats) -> None:
     for _ in range(SATURATED_BEATS - 1):
         beats.beat(0.1, cpu=0.1)
     assert not beats.tainted()
@@ -70,7 +70,7 @@ def test_taints_while_there_is_no_idle_time(beats: Beats) -> None:
     assert not beats.tainted()
 
 
-async def test_the_time_before_the_first_beat_is_not_lag() -> None:
+async def test_time_before_the_first_beat_is_not_lag() -> None:
     lag = Lag(0.0, 0.0)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(10):

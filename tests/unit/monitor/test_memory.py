@@ -3,17 +3,17 @@ import pytest
 from watchslo.monitor import memory
 
 
-def test_glibc_returns_its_holes() -> None:
-    memory.give_back()
+def test_trim_heap_works_with_glibc() -> None:
+    memory.trim_heap()
 
 
-def test_others_have_nothing_to_return(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trim_heap_does_nothing_without_glibc(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_TRIM", None)
-    memory.give_back()
+    memory.trim_heap()
 
 
-def test_what_is_free_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trim_heap_calls_malloc_trim(monkeypatch: pytest.MonkeyPatch) -> None:
     trimmed: list[int] = []
     monkeypatch.setattr(memory, "_TRIM", trimmed.append)
-    memory.give_back()
+    memory.trim_heap()
     assert trimmed == [0]

@@ -1,4 +1,4 @@
-"""What is counted while an informer starts, by each strategy, and what is found out of how long it may be away."""
+"""What an informer costs until it is synced, by strategy, and how the headroom is measured."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ from tests.unit.monitor.cluster import EVENTS, PODS, Cluster, Door, Watch, becau
 from watchslo.kube.client import Page
 from watchslo.kube.representation import Representation
 from watchslo.model import SERVICE
-from watchslo.monitor.rehearsal import Chronicle, Rehearsal, rehearse_once
+from watchslo.monitor.rehearsal import Rehearsal, RehearsalRecord, rehearse_once
 from watchslo.watch.failure import Failure, Reason
 from watchslo.watch.messages import ListRequest, WatchRequest
 from watchslo.watch.strategy import CACHE, PARALLEL, STREAM, TAIL
@@ -32,12 +32,12 @@ async def rehearse(strategy: Any, client: Any) -> Rehearsal:
 
 
 def slow_pages(client: Any, cluster: Cluster, pages: int) -> None:
-    """A list takes so many pages, and each its time; then something is written."""
+    """Make a list take several pages, each with its own delay, and a write after it."""
 
     async def list_page(_: Any, __: Any, ___: Any, request: ListRequest, *____: Any, **_____: Any) -> Page:
         await asyncio.sleep(PAGE_SECONDS)
         number = int(request.continue_token or 1)
-        revision = 100  # of them all: they are of one moment
+        revision = 100  # of all pages: they show one moment
         cluster.write(PODS)
         return Page(revision, 500, 1000, str(number + 1) if number < pages else None, 0.0, 0.0)
 
@@ -45,7 +45,7 @@ def slow_pages(client: Any, cluster: Cluster, pages: int) -> None:
 
 
 def answer_streamed_lists(client: Any, cluster: Cluster, *said: bytes | Failure) -> None:
-    """A watch without a revision is refused, or brings this."""
+    """Refuse a watch without a revision, or answer it with these bytes."""
     ordinary = client.watch
 
     @contextlib.asynccontextmanager
@@ -65,7 +65,7 @@ def answer_streamed_lists(client: Any, cluster: Cluster, *said: bytes | Failure)
     client.watch = watch
 
 
-async def test_parallel_has_events_wait_for_the_last_page(client: Any, cluster: Cluster) -> None:
+async def test_parallel_list_makes_events_wait_for_the_last_page(client: Any, cluster: Cluster) -> None:
     slow_pages(client, cluster, pages=4)
     run = await rehearse(PARALLEL, client)
     assert run.synced == pytest.approx(4 * PAGE_SECONDS)
@@ -75,7 +75,7 @@ async def test_parallel_has_events_wait_for_the_last_page(client: Any, cluster: 
     assert run.size == 4000 + run.waiting
 
 
-async def test_stream_tells_objects_from_events(client: Any, cluster: Cluster) -> None:
+async def test_streamed_list_separates_objects_from_events(client: Any, cluster: Cluster) -> None:
     objects = b"".join(line("ADDED", revision) for revision in (90, 95, 100))
     answer_streamed_lists(client, cluster, objects, line("MODIFIED", 101), BOOKMARK, line("MODIFIED", 104))
     run = await rehearse(STREAM, client)
@@ -86,7 +86,7 @@ async def test_stream_tells_objects_from_events(client: Any, cluster: Cluster) -
     assert (run.by, run.fell_back) == ("stream", False)
 
 
-async def test_stream_falls_back(client: Any, cluster: Cluster) -> None:
+async def test_streamed_list_falls_back(client: Any, cluster: Cluster) -> None:
     answer_streamed_lists(client, cluster, because_of(Reason.NO_STREAMED_LISTS))
     run = await rehearse(STREAM, client)
     assert run.synced is not None
@@ -95,99 +95,99 @@ async def test_stream_falls_back(client: Any, cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("strategy", [TAIL, CACHE])
-async def test_one_answer_tells_all(client: Any, strategy: Any) -> None:
+async def test_single_answer_is_enough_to_sync(client: Any, strategy: Any) -> None:
     run = await rehearse(strategy, client)
     assert run.synced == pytest.approx(0.004)
     assert (run.requests, run.pages) == (2, 1)
 
 
-async def test_what_comes_once_it_is_synced_is_not_counted(client: Any, cluster: Cluster) -> None:
+async def test_events_after_the_sync_are_not_counted(client: Any, cluster: Cluster) -> None:
     asyncio.get_running_loop().call_later(0.5, cluster.write, PODS)
     run = await rehearse(TAIL, client)
     assert (run.events, run.size) == (0, 1000)
 
 
-async def test_nothing_is_left(client: Any, cluster: Cluster) -> None:
+async def test_rehearsal_leaves_no_request_open(client: Any, cluster: Cluster) -> None:
     await rehearse(PARALLEL, client)
     assert not cluster.open_watches()
 
 
-# How long one may be away
+# Headroom
 
 
-async def chronicled(client: Any, cluster: Cluster, *, drops: int = 0) -> Any:
-    """Ten rehearsals of a second each, ten changes in each, and what is said at the end.
+async def headroom_after_rehearsals(client: Any, cluster: Cluster, *, drops: int = 0) -> Any:
+    """Return the headroom after ten rehearsals of a second each, with ten changes in each.
 
-    Of the first hundred revisions the cluster remembers half; so many more it forgets meanwhile.
+    The cluster has kept the newer half of the first hundred revisions; it drops `drops` more during the rehearsals.
     """
     cluster.oldest = 50
-    chronicle = Chronicle(client, PODS, None)
-    await chronicle.begin()
+    record = RehearsalRecord(client, PODS, None)
+    await record.begin()
     for _ in range(10):
         for _ in range(10):
             cluster.write(PODS)
         await asyncio.sleep(1.0)
-        await chronicle.note()
+        await record.note()
     cluster.oldest += drops
-    return await chronicle.end()
+    return await record.end()
 
 
-async def test_what_is_older_than_the_rehearsals_is_reckoned_by_their_pace(client: Any, cluster: Cluster) -> None:
-    found = await chronicled(client, cluster, drops=10)
+async def test_headroom_older_than_the_rehearsals_is_estimated(client: Any, cluster: Cluster) -> None:
+    found = await headroom_after_rehearsals(client, cluster, drops=10)
     assert (found.oldest, found.revisions, found.complete) == (60, 140, False)
     assert (found.seconds.lower, found.seconds.upper) == (pytest.approx(10.0, abs=0.1), float("inf"))
     assert found.about == pytest.approx(14.0, abs=0.1)
 
 
-async def test_what_is_younger_than_the_rehearsals_is_proven(client: Any, cluster: Cluster) -> None:
-    found = await chronicled(client, cluster, drops=95)
+async def test_headroom_younger_than_the_rehearsals_is_proven(client: Any, cluster: Cluster) -> None:
+    found = await headroom_after_rehearsals(client, cluster, drops=95)
     assert found.revisions == 55
     assert (found.seconds.lower, found.seconds.upper) == pytest.approx((5.0, 6.0), abs=0.1)
     assert found.about == pytest.approx(5.5, abs=0.1)
 
 
-async def test_a_pace_that_contradicts_what_is_proven_is_not_believed(client: Any, cluster: Cluster) -> None:
-    chronicle = Chronicle(client, PODS, None)
-    await chronicle.begin()
+async def test_headroom_estimate_is_clipped_to_the_proven_bounds(client: Any, cluster: Cluster) -> None:
+    record = RehearsalRecord(client, PODS, None)
+    await record.begin()
     for _ in range(100):
         cluster.write(PODS)
-    await chronicle.note()
+    await record.note()
     cluster.oldest = 150
     await asyncio.sleep(10.0)
-    found = await chronicle.end()
+    found = await record.end()
     assert found is not None
     assert found.about == found.seconds.lower == pytest.approx(10.0, abs=0.1)
 
 
-async def test_a_history_that_begins_where_it_did_has_lost_nothing(client: Any, cluster: Cluster) -> None:
-    assert (await chronicled(client, cluster)).complete
+async def test_unmoved_headroom_is_complete(client: Any, cluster: Cluster) -> None:
+    assert (await headroom_after_rehearsals(client, cluster)).complete
 
 
-async def test_without_changes_there_is_no_pace(client: Any, cluster: Cluster) -> None:
+async def test_headroom_without_changes_has_no_estimate(client: Any, cluster: Cluster) -> None:
     cluster.oldest = 50
-    chronicle = Chronicle(client, PODS, None)
-    await chronicle.begin()
+    record = RehearsalRecord(client, PODS, None)
+    await record.begin()
     await asyncio.sleep(10.0)
-    found = await chronicle.end()
+    found = await record.end()
     assert found is not None
     assert (found.revisions, found.about, found.complete) == (50, None, True)
 
 
 @pytest.mark.parametrize("kind", ["tick", "history"])
-async def test_where_that_may_not_be_asked_nothing_is_known(client: Any, cluster: Cluster, kind: str) -> None:
+async def test_headroom_is_unknown_if_requests_fail(client: Any, cluster: Cluster, kind: str) -> None:
     cluster.fail(Reason.FORBIDDEN, kind)
-    assert await chronicled(client, cluster) is None
+    assert await headroom_after_rehearsals(client, cluster) is None
 
 
-async def test_what_is_not_cached_depends_on_compactions(client: Any, cluster: Cluster) -> None:
-    chronicle = Chronicle(client, EVENTS, None)
-    await chronicle.begin()
-    assert await chronicle.end() is None
+async def test_headroom_of_uncached_resource_is_unknown(client: Any, cluster: Cluster) -> None:
+    record = RehearsalRecord(client, EVENTS, None)
+    await record.begin()
+    assert await record.end() is None
     assert not cluster.count("history")
 
 
-async def test_the_namespace_that_is_rehearsed_is_asked(client: Any, cluster: Cluster) -> None:
+async def test_headroom_is_read_in_the_rehearsed_namespace(client: Any, cluster: Cluster) -> None:
     cluster.namespace = "mine"
-    chronicle = Chronicle(client, PODS, "mine")
-    await chronicle.begin()
-    assert await chronicle.end()
+    record = RehearsalRecord(client, PODS, "mine")
+    await record.begin()
+    assert await record.end()

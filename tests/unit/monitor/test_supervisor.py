@@ -18,7 +18,7 @@ from tests.unit.monitor.cluster import (
 )
 from tests.unit.monitor.inside import BUILD, STARTED_SECONDS, Running, config, keep_writing, running
 from watchslo.clock.domain import PROBES_NEEDED
-from watchslo.config import Config
+from watchslo.config.model import Config
 from watchslo.errors import ConfigError
 from watchslo.kube.reviews import Review
 from watchslo.model import Resource
@@ -44,33 +44,33 @@ class TestStart:
             assert set(log.events) == {"ticking", "audited"}
         assert not cluster.is_open
 
-    async def test_measures(self, cluster: Cluster) -> None:
+    async def test_statistics_are_measured(self, cluster: Cluster) -> None:
         async with running(config("pods")) as run:
             await keep_writing(cluster, PODS)
             await asyncio.sleep(10)
             stream = run.stream("pods")
-        assert stream.track.timespan.total == stream.events["MODIFIED"] == 600
+        assert stream.track.timespan.total == stream.received.events["MODIFIED"] == 600
         minute = next(window for window in stream.track.windows if window.name == "1m")
         assert minute.events > 450
         assert minute.quantiles[0].upper < 1.0
 
-    async def test_each_evaluation_is_handed_on(self) -> None:
+    async def test_each_evaluation_reaches_the_listeners(self) -> None:
         async with running(config("pods")) as run:
-            told: list[Snapshot] = []
-            run.supervisor.on_evaluation(told.append)
+            seen: list[Snapshot] = []
+            run.supervisor.on_evaluation(seen.append)
             await asyncio.sleep(12)
-            times = [snapshot.at_wall - told[0].at_wall for snapshot in told]
+            times = [snapshot.at_wall - seen[0].at_wall for snapshot in seen]
         assert times == [0.0, 5.0, 10.0]
-        assert len(told) == 4  # the last one is made at the end
+        assert len(seen) == 4  # the last one comes from the shutdown
 
-    async def test_steady_state_costs_two_ticks_a_second(self, cluster: Cluster) -> None:
+    async def test_steady_state_sends_two_ticks_a_second(self, cluster: Cluster) -> None:
         async with running(config("pods", "nodes", "configmaps", limits={"auditsPerSecond": 0})):
             cluster.asked.clear()
             await asyncio.sleep(100)
         assert cluster.count("tick") == 200
         assert len(cluster.asked) == 200
 
-    async def test_idle_streams_cost_two_requests_each_every_few_seconds(self, cluster: Cluster) -> None:
+    async def test_idle_watches_cost_two_requests_every_few_seconds(self, cluster: Cluster) -> None:
         async with running(config("pods", "nodes", "configmaps")) as run:
             cluster.asked.clear()
             await asyncio.sleep(120)
@@ -88,21 +88,21 @@ class TestStart:
             assert run.not_ready() == ()
             assert len(log.of("recovered")) == 1
 
-    async def test_says_what_does_not_start(self, cluster: Cluster) -> None:
+    async def test_not_ready_names_the_watch_that_does_not_open(self, cluster: Cluster) -> None:
         cluster.fail(Reason.THROTTLED, "list", "pods")
         async with running(config("pods", "nodes")) as run:
             assert run.not_ready() == (
                 "pods has not been opened yet: The apiserver is too busy, or its cache is not ready.",
             )
 
-    async def test_what_is_forbidden_hurts_nobody_else(self, cluster: Cluster) -> None:
+    async def test_forbidden_resource_does_not_affect_others(self, cluster: Cluster) -> None:
         cluster.fail(Reason.FORBIDDEN, "list", "pods")
         async with running(config("pods", "nodes")) as run:
             assert run.not_ready() == ()
-            assert run.stream("pods").state == "away"
+            assert run.stream("pods").session.state == "away"
             assert run.stream("nodes").up
 
-    async def test_the_clock_that_does_not_tick_is_named(self, cluster: Cluster) -> None:
+    async def test_not_ready_names_the_clock_that_does_not_tick(self, cluster: Cluster) -> None:
         cluster.fail(Reason.FORBIDDEN, "tick")
         async with running(config("pods")) as run:
             assert run.not_ready() == (
@@ -112,12 +112,12 @@ class TestStart:
             await asyncio.sleep(60)
             assert cluster.count("probe") == 0
 
-    async def test_defaults_are_what_the_cluster_has(self, log: Log) -> None:
+    async def test_default_resources_that_do_not_exist_are_left_out(self, log: Log) -> None:
         async with running(config()) as run:
             assert run.labels == ["pods", "nodes", "configmaps"]
         assert not log.of("resource_missing")
 
-    async def test_nothing_that_can_be_watched(self, cluster: Cluster) -> None:
+    async def test_not_ready_if_nothing_can_be_watched(self, cluster: Cluster) -> None:
         cluster.served = [EVENTS]
         async with running(config()) as run:
             assert run.not_ready() == ("The cluster serves nothing of what is configured.",)
@@ -126,7 +126,7 @@ class TestStart:
 class TestProven:
     MADE = config("pods", "nodes", metrics="proven", clock={"interval": "10s"}, limits={"auditsPerSecond": 0})
 
-    async def test_events_are_judged_and_nothing_else(self, cluster: Cluster) -> None:
+    async def test_proven_profile_judges_only_events(self, cluster: Cluster) -> None:
         async with running(self.MADE) as run:
             await keep_writing(cluster, PODS, seconds=120)
             await asyncio.sleep(30)
@@ -136,12 +136,12 @@ class TestProven:
             assert (track.windows, track.objective.windows) == ((), {})
             assert run.supervisor.snapshot().causes == ()
 
-    async def test_probes_wait_for_the_ticks_that_judge_them(self, cluster: Cluster) -> None:
+    async def test_probes_wait_for_the_next_tick(self, cluster: Cluster) -> None:
         async with running(self.MADE, start=200) as run:
             assert [stream.membership for stream in run.supervisor.snapshot().streams] == ["member", "member"]
             assert cluster.count("probe") <= 2 * (PROBES_NEEDED + 2)
 
-    async def test_what_seldom_changes_is_seldom_asked(self, cluster: Cluster) -> None:
+    async def test_discovery_is_rare_without_quantiles(self, cluster: Cluster) -> None:
         async with running(self.MADE, start=200):
             cluster.asked.clear()
             await asyncio.sleep(600)
@@ -149,8 +149,8 @@ class TestProven:
         assert 50 <= asked["tick"] <= 70
         assert asked.total() - asked["tick"] == 0
 
-    async def test_what_only_estimates_need_is_not_asked(self, cluster: Cluster) -> None:
-        """Least of all of an apiserver that is in trouble, by each of thousands of nodes."""
+    async def test_probes_are_off_without_quantiles(self, cluster: Cluster) -> None:
+        """Above all not of an overloaded apiserver, by each of thousands of nodes."""
         async with running(self.MADE) as run:
             await keep_writing(cluster, PODS, seconds=60)
             cluster.asked.clear()
@@ -161,7 +161,7 @@ class TestProven:
 
 
 class TestDelay:
-    async def test_nothing_is_asked_before_it_is_over(self, cluster: Cluster, log: Log) -> None:
+    async def test_no_request_is_sent_during_the_delay(self, cluster: Cluster, log: Log) -> None:
         async with running(config("pods"), start=59, delay=60) as run:
             assert run.not_ready() == ("The first request waits for 1 s more, as `startDelay` says.",)
             assert cluster.asked == []
@@ -169,12 +169,12 @@ class TestDelay:
             assert run.not_ready() == ()
         assert [entry["seconds"] for entry in log.of("start_delayed")] == [60.0]
 
-    async def test_it_can_be_stopped_meanwhile(self, cluster: Cluster) -> None:
+    async def test_stop_during_the_delay(self, cluster: Cluster) -> None:
         async with running(config("pods"), start=10, delay=60):
             pass
         assert cluster.asked == []
 
-    async def test_it_can_be_paused_meanwhile(self, cluster: Cluster) -> None:
+    async def test_pause_during_the_delay(self, cluster: Cluster) -> None:
         async with running(config("pods"), start=10, delay=60) as run:
             run.supervisor.configure(config("pods", paused=True))
             await asyncio.sleep(1)
@@ -192,7 +192,7 @@ class TestShards:
     def sharded(self, index: int) -> Config:
         return config(*self.NAMES, shard={"index": index, "count": 4})
 
-    async def test_together_they_watch_everything_once(self, cluster: Cluster, log: Log) -> None:
+    async def test_shards_together_watch_everything_once(self, cluster: Cluster, log: Log) -> None:
         found = []
         for index in range(4):
             async with running(self.sharded(index)) as run:
@@ -204,7 +204,7 @@ class TestShards:
         assert sorted(found) == sorted(self.NAMES)
         assert [entry["index"] for entry in log.of("sharded")] == [0, 1, 2, 3]
 
-    async def test_one_with_nothing_of_its_own_is_ready_and_hardly_asks(self, cluster: Cluster) -> None:
+    async def test_empty_shard_is_ready_and_sends_few_requests(self, cluster: Cluster) -> None:
         empty = next(index for index in range(4) if not any(self.sharded(index).shard.has(name) for name in self.NAMES))
         async with running(self.sharded(empty)) as run:
             assert run.not_ready() == ()
@@ -213,7 +213,7 @@ class TestShards:
             await asyncio.sleep(60)
             assert cluster.count("tick") == 0
 
-    async def test_another_index_moves_the_watches(self, cluster: Cluster, log: Log) -> None:
+    async def test_changed_shard_index_moves_the_watches(self, cluster: Cluster, log: Log) -> None:
         everything = config(*self.NAMES)
         async with running(everything) as run:
             before = {watch.resource.key: watch for watch in cluster.open_watches()}
@@ -230,19 +230,19 @@ class TestShards:
 
 
 class TestMissing:
-    async def test_is_refused_at_start(self, cluster: Cluster) -> None:
+    async def test_missing_resource_is_an_error_at_start(self, cluster: Cluster) -> None:
         run = Running(config("pods", "podz"))
         with pytest.raises(ConfigError, match="no resource podz; did you mean pods"):
             await run.supervisor.run(run.stop)
         assert not cluster.is_open
 
-    async def test_is_said_once_while_a_group_does_not_answer(self, cluster: Cluster, log: Log) -> None:
+    async def test_missing_resource_is_logged_once_if_a_group_does_not_answer(self, cluster: Cluster, log: Log) -> None:
         cluster.stale.add("widgets.example.com")
         async with running(config("pods", "widgets.widgets.example.com"), start=2 * REFRESH_SECONDS) as run:
             assert run.labels == ["pods"]
         assert len(log.of("resource_missing")) == 1
 
-    async def test_is_said_once_after_the_start(self, cluster: Cluster, log: Log) -> None:
+    async def test_missing_resource_is_logged_once_after_the_start(self, cluster: Cluster, log: Log) -> None:
         async with running(config("pods")) as run:
             run.supervisor.configure(config("pods", "widgets"))
             await asyncio.sleep(3 * REFRESH_SECONDS)
@@ -257,7 +257,7 @@ class TestMissing:
 
 
 class TestEverything:
-    async def test_follows_the_cluster(self, cluster: Cluster) -> None:
+    async def test_wildcard_follows_the_cluster(self, cluster: Cluster) -> None:
         async with running(config("*", exclude=["nodes"])) as run:
             assert run.labels == ["pods", "configmaps", "events"]
             cluster.served.append(WIDGETS)
@@ -267,7 +267,7 @@ class TestEverything:
             await asyncio.sleep(1.2 * REFRESH_SECONDS)
             assert run.labels[-1] == "widgets"
 
-    async def test_keeps_to_the_limit_and_says_so_once(self, cluster: Cluster, log: Log) -> None:
+    async def test_wildcard_keeps_to_the_limit_and_logs_it_once(self, cluster: Cluster, log: Log) -> None:
         made = Config.model_validate(
             {"watch": [{"resource": "*"}, {"resource": "nodes", "name": "mine"}], "limits": {"watches": 2}}
         )
@@ -278,7 +278,7 @@ class TestEverything:
 
 
 class TestReload:
-    async def test_leaves_alone_what_is_the_same(self, cluster: Cluster) -> None:
+    async def test_reload_keeps_unchanged_watches(self, cluster: Cluster) -> None:
         async with running(config("pods", "nodes")) as run:
             before = cluster.open_watches(NODES)
             run.supervisor.configure(config("nodes", "configmaps"))
@@ -287,8 +287,8 @@ class TestReload:
             assert [watch.resource.key for watch in cluster.open_watches()] == ["nodes", "configmaps"]
             assert cluster.open_watches(NODES) == before
 
-    async def test_asking_for_hops_keeps_the_stream_and_its_statistics(self, cluster: Cluster) -> None:
-        """Whoever asks wants to know where it is late now."""
+    async def test_reload_of_hops_keeps_the_watch_and_its_statistics(self, cluster: Cluster) -> None:
+        """The setting is for finding out where a watch is late now."""
         async with running(config("pods")) as run:
             await keep_writing(cluster, PODS, seconds=10)
             (opened,) = cluster.open_watches()
@@ -296,12 +296,12 @@ class TestReload:
             await asyncio.sleep(10)
             assert cluster.open_watches() == [opened]
             assert run.stream("pods").track.timespan.total == 100
-            assert run.stream("pods").probed
+            assert run.stream("pods").cache.probed
             run.supervisor.configure(config("pods"))
             await asyncio.sleep(80)
-            assert not run.stream("pods").probed
+            assert not run.stream("pods").cache.probed
 
-    async def test_a_new_objective_keeps_the_stream(self, cluster: Cluster, log: Log) -> None:
+    async def test_reload_of_the_objective_keeps_the_watch(self, cluster: Cluster, log: Log) -> None:
         plain = {"resource": "pods"}
         async with running(Config.model_validate({"watch": [plain]})) as run:
             await keep_writing(cluster, PODS, seconds=10)
@@ -309,7 +309,7 @@ class TestReload:
             run.supervisor.configure(Config.model_validate({"watch": [{**plain, "objective": {"threshold": "500ms"}}]}))
             await asyncio.sleep(1)
             stream = run.stream("pods")
-        assert stream.events["MODIFIED"] == 100
+        assert stream.received.events["MODIFIED"] == 100
         assert stream.track.timespan.total == 0
         assert stream.track.objective.threshold == 0.5
         assert len(cluster.watches) == 1
@@ -318,28 +318,28 @@ class TestReload:
     @pytest.mark.parametrize(
         "changed", [{"limits": {"maxLine": "1Mi"}}, {"watch": [{"resource": "pods", "namespace": "a"}]}]
     )
-    async def test_what_is_asked_differently_is_reopened(self, cluster: Cluster, changed: dict[str, Any]) -> None:
+    async def test_reload_reopens_watches_with_another_request(self, cluster: Cluster, changed: dict[str, Any]) -> None:
         async with running(config("pods")) as run:
             run.supervisor.configure(config("pods").model_validate({"watch": [{"resource": "pods"}], **changed}))
             await asyncio.sleep(STARTED_SECONDS)
             assert run.not_ready() == ()
         assert len(cluster.watches) == 2
 
-    async def test_a_new_threshold_needs_a_restart(self) -> None:
+    async def test_reload_rejects_a_new_threshold(self) -> None:
         async with running(config("pods")) as run:
             with pytest.raises(ConfigError, match="a threshold of 700ms needs a bucket of its own; restart"):
                 run.supervisor.configure(config("nodes", objective={"threshold": "700ms"}))
             await asyncio.sleep(1)
             assert run.labels == ["pods"]
 
-    async def test_discovers_at_once(self, cluster: Cluster) -> None:
+    async def test_reload_discovers_at_once(self, cluster: Cluster) -> None:
         async with running(config("pods")) as run:
             cluster.served.append(WIDGETS)
             run.supervisor.configure(config("pods", "widgets"))
             await asyncio.sleep(1)
             assert run.labels == ["pods", "widgets"]
 
-    async def test_does_not_wait_for_an_apiserver_that_hangs(self, cluster: Cluster) -> None:
+    async def test_does_not_wait_for_a_hanging_apiserver(self, cluster: Cluster) -> None:
         async with running(config("pods", "nodes")) as run:
             cluster.hanging.add("discovery")
             await asyncio.sleep(1.2 * REFRESH_SECONDS)
@@ -347,7 +347,7 @@ class TestReload:
             await asyncio.sleep(0.1)
             assert run.labels == ["nodes"]
 
-    async def test_leaves_nothing_of_what_ended(self) -> None:
+    async def test_reload_leaves_nothing_of_ended_watches(self) -> None:
         async with running(config("pods")) as run:
             tasks = len(asyncio.all_tasks())
             for _ in range(5):
@@ -360,7 +360,7 @@ class TestReload:
 
 class TestPaused:
     @pytest.mark.parametrize("hanging", [(), ("discovery",), ("list", "watch", "tick", "probe")])
-    async def test_closes_everything_at_once(self, cluster: Cluster, hanging: tuple[str, ...]) -> None:
+    async def test_pause_closes_everything_at_once(self, cluster: Cluster, hanging: tuple[str, ...]) -> None:
         async with running(config("pods", "nodes")) as run:
             cluster.hanging.update(hanging)
             await asyncio.sleep(1.2 * REFRESH_SECONDS)
@@ -374,7 +374,7 @@ class TestPaused:
             assert run.not_ready() == ("Watching is paused.",)
             assert not cluster.asked
 
-    async def test_ends_the_audit_that_is_under_way(self, cluster: Cluster) -> None:
+    async def test_pause_ends_a_running_audit(self, cluster: Cluster) -> None:
         async with running(config("pods", "nodes")) as run:
             cluster.frozen.add("pods")
             cluster.asked.clear()
@@ -386,7 +386,7 @@ class TestPaused:
             await asyncio.sleep(60)
             assert not cluster.asked
 
-    async def test_goes_on(self) -> None:
+    async def test_resume_after_a_pause(self) -> None:
         async with running(config("pods")) as run:
             for paused in (True, False):
                 run.supervisor.configure(config("pods", paused=paused))
@@ -394,7 +394,7 @@ class TestPaused:
             assert run.not_ready() == ()
             assert run.stream("pods").membership == "member"
 
-    async def test_from_the_start(self, cluster: Cluster, log: Log) -> None:
+    async def test_paused_from_the_start(self, cluster: Cluster, log: Log) -> None:
         async with running(config("podz", paused=True)) as run:
             assert not cluster.asked
             run.supervisor.configure(config("podz", "pods"))
@@ -405,23 +405,23 @@ class TestPaused:
 
 class TestShutdown:
     @pytest.mark.parametrize("kind", ["discovery", "version", "list", "watch", "tick", "probe"])
-    async def test_does_not_wait_for_an_apiserver_that_hangs(self, cluster: Cluster, kind: str) -> None:
+    async def test_does_not_wait_for_a_hanging_apiserver(self, cluster: Cluster, kind: str) -> None:
         cluster.hanging.add(kind)
         async with running(config("pods"), start=3):
             pass
         assert not cluster.is_open
 
-    async def test_evaluates_once_more_and_says_why_watches_closed(self, cluster: Cluster) -> None:
+    async def test_shutdown_evaluates_once_more_and_names_close_reasons(self, cluster: Cluster) -> None:
         async with running(config("pods"), start=21) as run:
             await keep_writing(cluster, PODS, seconds=2.4)
             assert run.stream("pods").track.timespan.total == 0
         assert run.stream("pods").track.timespan.total > 5
-        assert run.stream("pods").closed == {("own", "shutdown"): 1}
-        assert run.stream("pods").state == "halted"
+        assert run.stream("pods").session.closed == {("own", "shutdown"): 1}
+        assert run.stream("pods").session.state == "halted"
 
 
 class TestReview:
-    async def test_asks_the_cluster(self, cluster: Cluster) -> None:
+    async def test_review_asks_the_cluster(self, cluster: Cluster) -> None:
         async with running(config("pods")) as run:
             assert await run.supervisor.review("token", "/metrics") is Review.ALLOWED
             cluster.reviews["access_review"] = {"allowed": False}
@@ -429,11 +429,11 @@ class TestReview:
             cluster.reviews["token_review"] = {}
             assert await run.supervisor.review("token", "/metrics") is Review.UNKNOWN
 
-    async def test_goes_on_while_watching_is_paused(self) -> None:
+    async def test_review_works_while_paused(self) -> None:
         async with running(config("pods", paused=True)) as run:
             assert await run.supervisor.review("token", "/metrics") is Review.ALLOWED
 
-    async def test_asks_the_next_apiserver_where_one_is_gone(self, cluster: Cluster) -> None:
+    async def test_review_asks_the_next_apiserver_if_one_is_gone(self, cluster: Cluster) -> None:
         cluster.announce("10.0.0.1", "10.0.0.2")
         async with running(config("pods", kubernetes={"apiservers": ["https://10.0.0.1", "https://10.0.0.2"]})) as run:
             cluster.kill("10.0.0.1")
@@ -441,7 +441,7 @@ class TestReview:
             assert isinstance(answers[0], Failure)
             assert answers[1:] == [Review.ALLOWED] * 2
 
-    async def test_before_and_after_there_is_nobody_to_ask(self) -> None:
+    async def test_review_fails_before_and_after_the_run(self) -> None:
         async with running(config("pods")) as run:
             supervisor = run.supervisor
         for one in (supervisor, Supervisor(config("pods"), nowhere(), BUILD)):
@@ -451,15 +451,15 @@ class TestReview:
 
 
 class TestStorage:
-    async def test_that_is_not_etcd_is_said_once(self, cluster: Cluster, log: Log) -> None:
+    async def test_storage_other_than_etcd_is_logged_once(self, cluster: Cluster, log: Log) -> None:
         cluster.git_version = "v1.30.0+k3s1"
         async with running(config("pods"), start=2 * REFRESH_SECONDS) as run:
             (apiserver,) = run.supervisor.snapshot().apiservers
             assert apiserver.unproven
-            assert apiserver.unproven.startswith("k3s keeps")
+            assert apiserver.unproven.startswith("k3s stores objects in kine")
         assert len(log.of("storage_unproven")) == 1
 
-    async def test_is_not_forgotten_when_the_version_is_not_told(self, cluster: Cluster) -> None:
+    async def test_storage_is_remembered_if_the_version_is_unknown(self, cluster: Cluster) -> None:
         cluster.git_version = "v1.30.0+k3s1"
         async with running(config("pods")) as run:
             cluster.failures["version", ""] = because_of(Reason.TIMEOUT)
@@ -468,7 +468,7 @@ class TestStorage:
 
 
 class TestSnapshot:
-    async def test_is_made_once_a_second(self) -> None:
+    async def test_snapshot_is_made_once_a_second(self) -> None:
         async with running(config("pods")) as run:
             await asyncio.sleep(1)
             first = run.supervisor.snapshot()
@@ -477,13 +477,13 @@ class TestSnapshot:
             await asyncio.sleep(0.2)
             assert run.supervisor.snapshot() is not first
 
-    async def test_shows_an_evaluation_at_once(self) -> None:
+    async def test_snapshot_shows_an_evaluation_at_once(self) -> None:
         async with running(config("pods"), start=24.9) as run:
             first = run.supervisor.snapshot()
             await asyncio.sleep(0.2)
             assert run.supervisor.snapshot() is not first
 
-    async def test_does_not_mind_a_clock_that_is_set(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_snapshot_is_not_affected_by_wall_clock_steps(self, monkeypatch: pytest.MonkeyPatch) -> None:
         async with running(config("pods"), start=21) as run:
             first = run.supervisor.snapshot()
             with monkeypatch.context() as patched:
@@ -492,8 +492,8 @@ class TestSnapshot:
                 assert run.supervisor.snapshot() is first
 
 
-async def test_blames_no_window_that_it_was_late_in_itself(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    cpu: Callable[[], float] = time.monotonic  # of all the time
+async def test_overloaded_process_judges_no_window(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu: Callable[[], float] = time.monotonic  # all of the time
     async with running(config("pods")) as run:
         with monkeypatch.context() as patched:
             patched.setattr(time, "thread_time", cpu)
@@ -504,19 +504,19 @@ async def test_blames_no_window_that_it_was_late_in_itself(cluster: Cluster, mon
         assert run.supervisor.snapshot().monitor.tainted_seconds > 120
 
 
-async def test_a_crash_of_one_stream_hurts_no_other(
+async def test_crash_of_one_watch_does_not_affect_others(
     cluster: Cluster, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(config("pods", "nodes", "configmaps")) as run:
         await keep_writing(cluster, PODS, CONFIGMAPS, NODES, seconds=1)
         with monkeypatch.context() as patched:
-            patched.setattr("watchslo.monitor.driver.decode", lambda _: 1 / 0)
+            patched.setattr("watchslo.kube.client.decode", lambda _: 1 / 0)
             cluster.write(PODS)
             await asyncio.sleep(1)
             assert not run.stream("pods").up
             assert run.stream("nodes").up
         await asyncio.sleep(10)
         assert run.stream("pods").up
-        assert run.stream("pods").events["MODIFIED"] == 10
-        assert run.stream("pods").relists["errors"] == 1
+        assert run.stream("pods").received.events["MODIFIED"] == 10
+        assert run.stream("pods").lists.relists["errors"] == 1
     assert [entry["error"].split()[0] for entry in log.of("task_crashed")] == ["ZeroDivisionError"]

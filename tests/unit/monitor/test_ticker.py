@@ -8,15 +8,15 @@ import structlog
 
 from tests.unit.monitor.cluster import CONFIGMAPS, EVENTS, PODS, Log
 from watchslo.model import Reading, Resource
+from watchslo.monitor.failure_log import FailureLog
 from watchslo.monitor.ticker import AT_ONCE, SLOWEST_SECONDS, Pace, Ticker
-from watchslo.monitor.trouble import Trouble
 from watchslo.watch.failure import Failure, Phase, Reason, because
 
 Read = Callable[[Resource], Awaitable[Reading | Failure]]
 
 
 class Server:
-    """Answers each read after `seconds`, with `failure` if there is one."""
+    """Answers each read after `seconds`, with `failure` if it is set."""
 
     def __init__(self, seconds: float = 0.002) -> None:
         self.seconds = seconds
@@ -46,11 +46,11 @@ class Server:
 
 
 def ticker(server: Server, arrived: Callable[[Reading], None] = lambda _: None, random: float = 0.5) -> Ticker:
-    return Ticker(server.read, arrived, Pace(lambda: 0.5, lambda: random), Trouble(structlog.get_logger()))
+    return Ticker(server.read, arrived, Pace(lambda: 0.5, lambda: random), FailureLog(structlog.get_logger()))
 
 
 async def tick(made: Ticker, seconds: float, *resources: Resource) -> None:
-    """Ticks for so long, if nothing stops it."""
+    """Tick for this many seconds, unless something stops it."""
     try:
         async with asyncio.timeout(seconds):
             await made.run(resources)
@@ -68,13 +68,13 @@ async def test_ticks_about_twice_a_second(random: float, gap: float) -> None:
     assert made.resources == (EVENTS,)
 
 
-async def test_takes_resources_in_turn() -> None:
+async def test_ticks_alternate_between_resources() -> None:
     server = Server()
     await tick(ticker(server), 2, PODS, CONFIGMAPS)
     assert [key for _, key in server.sent] == ["pods", "configmaps", "pods", "configmaps"]
 
 
-async def test_a_slow_answer_does_not_hold_up_the_next_tick() -> None:
+async def test_slow_answer_does_not_delay_the_next_tick() -> None:
     server, readings = Server(2.5), list[Reading]()
     made = ticker(server, readings.append)
     await tick(made, 5.9, EVENTS)
@@ -83,13 +83,13 @@ async def test_a_slow_answer_does_not_hold_up_the_next_tick() -> None:
     assert server.most_out == 3
 
 
-async def test_ticks_without_an_answer_do_not_pile_up() -> None:
+async def test_unanswered_ticks_are_limited() -> None:
     server = Server(3600)
     await tick(ticker(server), 600, EVENTS)
     assert server.most_out == AT_ONCE
 
 
-async def test_a_server_in_distress_is_asked_less_often(log: Log) -> None:
+async def test_failing_server_gets_fewer_ticks(log: Log) -> None:
     server = Server()
     server.fail(Reason.TIMEOUT)
     made = ticker(server)
@@ -111,7 +111,7 @@ async def test_retry_after_is_obeyed() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.002, 2.5])
-async def test_ends_where_nothing_can_be_read(seconds: float) -> None:
+async def test_ticker_ends_if_nothing_can_be_read(seconds: float) -> None:
     server = Server(seconds)
     server.fail(Reason.FORBIDDEN)
     made = ticker(server)
@@ -120,14 +120,14 @@ async def test_ends_where_nothing_can_be_read(seconds: float) -> None:
     assert server.out == 0
 
 
-async def test_ends_when_told() -> None:
+async def test_ticker_ends_after_stop() -> None:
     server = Server()
     made = ticker(server, lambda _: made.stop())
     await tick(made, 60, EVENTS)
     assert len(server.sent) == 1
 
 
-async def test_what_is_wrong_with_a_reading_ends_it_loudly() -> None:
+async def test_error_in_the_consumer_is_raised() -> None:
     def arrived(_: Reading) -> None:
         raise ZeroDivisionError
 
@@ -136,8 +136,8 @@ async def test_what_is_wrong_with_a_reading_ends_it_loudly() -> None:
 
 
 @pytest.mark.parametrize(("interval", "slowest"), [(0.5, 10.0), (4.0, 16.0), (10.0, 40.0)])
-def test_slow_ticks_back_off_too(interval: float, slowest: float) -> None:
-    """Where ticks are slow there may be thousands who tick."""
+def test_rare_ticks_back_off_too(interval: float, slowest: float) -> None:
+    """With rare ticks there may be thousands of daemons."""
     pace = Pace(lambda: interval, lambda: 0.5)
     for _ in range(10):
         pace.failed(None, 0.0)

@@ -1,4 +1,4 @@
-"""How rules are made of a configuration; promtool judges them in tests/e2e/test_rules.py."""
+"""The rules of a configuration, as text; tests/e2e/test_rules.py runs them in promtool."""
 
 import re
 from collections.abc import Callable
@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 import yaml
 
-from watchslo.app.rules import Question, as_yaml, document
-from watchslo.config import Config
+from watchslo.app.rules import RulesOptions, as_yaml, document
+from watchslo.config.model import Config
 from watchslo.errors import ConfigError
 from watchslo.rules.inhibitions import inhibitions
-from watchslo.rules.options import Options
 from watchslo.rules.pack import rule_groups
-from watchslo.rules.windows import RATE_SECONDS, SELDOM_RECORDED_EVERY, Rule
+from watchslo.rules.rule import RuleDefinition
+from watchslo.rules.settings import RuleSettings
+from watchslo.rules.windows import RATE_SECONDS, SELDOM_RECORDED_EVERY
 from watchslo.serve.metrics import FAMILIES, Detail
 
 Golden = Callable[[str, str], None]
@@ -42,8 +43,8 @@ def config(text: str) -> Config:
     return Config.model_validate(yaml.load(text, yaml.BaseLoader))
 
 
-def rules(text: str = "{}", **options: Any) -> list[Rule]:
-    return [rule for group in rule_groups(config(text), Options(**options)) for rule in group.rules]
+def rules(text: str = "{}", **options: Any) -> list[RuleDefinition]:
+    return [rule for group in rule_groups(config(text), RuleSettings(**options)) for rule in group.rules]
 
 
 def expressions(text: str, name: str, **options: Any) -> list[str]:
@@ -51,7 +52,7 @@ def expressions(text: str, name: str, **options: Any) -> list[str]:
 
 
 def burns(text: str) -> dict[str, str]:
-    """The burn rates at which alerts fire, by the long window."""
+    """Return the burn rates at which alerts fire, by long window."""
     found = (rule for rule in rules(text) if rule.name == "WatchLatencyBudgetBurn")
     return {rule.labels["long"]: re.findall(r"burn_rate\w+ > (\S+)", rule.expression)[0] for rule in found}
 
@@ -63,35 +64,33 @@ def several(tmp_path: Path) -> Path:
     return path
 
 
-class TestGolden:
-    """Each form, for the defaults and for all there is to say."""
+class TestGoldenFiles:
+    def test_plain_rules_of_the_defaults(self, golden: Golden) -> None:
+        golden("rules-plain.yaml", as_yaml(document(None, RulesOptions("plain"))))
 
-    def test_plain(self, golden: Golden) -> None:
-        golden("rules-plain.yaml", as_yaml(document(None, Question("plain"))))
-
-    def test_prometheusrule(self, golden: Golden, several: Path) -> None:
-        question = Question(
+    def test_prometheusrule_with_all_options(self, golden: Golden, several: Path) -> None:
+        options = RulesOptions(
             cluster_label="cluster",
             job_selector='job=~"watchslo.*",namespace="monitoring"',
             rule_labels=("release=prometheus", "example.org/team=a"),
             runbooks="https://example.org/runbooks/",
         )
-        golden("rules-prometheusrule.yaml", as_yaml(document(several, question)))
+        golden("rules-prometheusrule.yaml", as_yaml(document(several, options)))
 
-    def test_inhibitions(self, golden: Golden) -> None:
-        golden("rules-inhibitions.yaml", as_yaml(document(None, Question("inhibitions", cluster_label="cluster"))))
+    def test_inhibitions_with_a_cluster_label(self, golden: Golden) -> None:
+        golden("rules-inhibitions.yaml", as_yaml(document(None, RulesOptions("inhibitions", cluster_label="cluster"))))
 
-    def test_a_trial(self, golden: Golden) -> None:
-        golden("rules-shrunk.yaml", as_yaml(document(None, Question("plain", shrink=60))))
+    def test_rules_divided_by_shrink(self, golden: Golden) -> None:
+        golden("rules-shrunk.yaml", as_yaml(document(None, RulesOptions("plain", shrink=60))))
 
-    def test_of_what_is_proven(self, golden: Golden, tmp_path: Path) -> None:
+    def test_rules_of_metrics_proven(self, golden: Golden, tmp_path: Path) -> None:
         path = tmp_path / "watchslo.yaml"
         path.write_text(PROVEN)
-        golden("rules-proven.yaml", as_yaml(document(path, Question("plain"))))
+        golden("rules-proven.yaml", as_yaml(document(path, RulesOptions("plain"))))
 
-    def test_yaml_says_what_was_meant(self) -> None:
-        meant = document(None, Question("plain"))
-        assert yaml.safe_load(as_yaml(meant)) == meant
+    def test_yaml_parses_back_to_the_document(self) -> None:
+        expected = document(None, RulesOptions("plain"))
+        assert yaml.safe_load(as_yaml(expected)) == expected
 
 
 class TestObjectives:
@@ -104,47 +103,46 @@ class TestObjectives:
             r'le="2.0",watch=~"deployments\\.apps"',
         ]
 
-    def test_one_objective_needs_no_matcher(self) -> None:
+    def test_rules_of_one_objective_have_no_matcher(self) -> None:
         assert not any(re.search("watch[=!]", rule.expression) for rule in rules("watch: [{resource: pods}]"))
 
-    def test_what_the_star_finds_has_the_objective_of_the_star(self) -> None:
+    def test_objective_of_the_star_applies_to_unnamed_watches(self) -> None:
         text = 'watch: [{resource: pods}, {resource: "*", objective: {threshold: 2s}}]'
         (late,) = expressions(text, "apiserver_resource:watchslo_late_events:ratio_rate1h")
         assert re.findall(r'le="(.*?)",watch(..)', late) == [("1.0", "=~"), ("2.0", "!~")]
 
-    def test_an_objective_of_no_watch_has_no_rule(self) -> None:
+    def test_objective_without_watches_has_no_rule(self) -> None:
         text = "watch: [{resource: pods, objective: {threshold: 2s}}]\nobjective: {threshold: 5s}"
         assert not any('le="5.0"' in rule.expression for rule in rules(text))
 
     @pytest.mark.parametrize(("threshold", "le"), [("1s", "1.0"), ("1ms", "0.001"), ("60s", "60.0"), ("1500ms", "1.5")])
-    def test_buckets_are_named_as_they_are_exposed(self, threshold: str, le: str) -> None:
+    def test_bucket_label_is_formatted_as_in_the_exposition(self, threshold: str, le: str) -> None:
         (late,) = expressions(
             f"objective: {{threshold: {threshold}}}", "apiserver_resource:watchslo_late_events:ratio_rate1h"
         )
         assert f'le="{le}"' in late
 
-    def test_names_are_no_patterns(self) -> None:
+    def test_watch_names_are_escaped_in_matchers(self) -> None:
         text = r"watch: [{resource: pods, name: 'a.b|c*\d', objective: {threshold: 2s}}, {resource: nodes}]"
         (late,) = expressions(text, "apiserver_resource:watchslo_late_events:ratio_rate1h")
         assert r'watch=~"a\\.b\\|c\\*\\\\d"' in late
 
 
 class TestBurnRates:
-    def test_of_a_month(self) -> None:
+    def test_factors_of_a_period_of_30_days(self) -> None:
         assert burns("{}") == {"1h": "14.4", "6h": "6", "1d": "3", "3d": "1"}
 
-    def test_are_scaled_to_the_period(self) -> None:
-        """But never below what the objective allows: that is no reason to wake anybody."""
+    def test_factors_scale_with_the_period_but_not_below_1(self) -> None:
         assert burns("objective: {events: {period: 7d}}") == {"1h": "3.36", "6h": "1.4", "1d": "1", "3d": "1"}
 
-    def test_no_window_is_longer_than_the_period(self) -> None:
+    def test_windows_longer_than_the_period_are_left_out(self) -> None:
         assert burns("objective: {events: {period: 1d}}") == {"1h": "1", "6h": "1", "1d": "1"}
 
-    def test_none_needs_more_than_all_events_to_be_late(self) -> None:
+    def test_pairs_that_need_more_than_all_events_are_left_out(self) -> None:
         assert burns("objective: {events: {target: 0.9}}") == {"6h": "6", "1d": "3", "3d": "1"}
 
     @pytest.mark.parametrize(("period", "name"), [("30d", "30d"), ("7d", "7d"), ("90m", "90m"), ("3d", "3d")])
-    def test_budgets_are_those_of_the_period(self, period: str, name: str) -> None:
+    def test_remaining_budget_uses_the_ratio_of_the_period(self, period: str, name: str) -> None:
         (remaining,) = expressions(
             f"objective: {{events: {{period: {period}}}}}", "apiserver_resource:watchslo_error_budget:remaining_ratio"
         )
@@ -153,82 +151,84 @@ class TestBurnRates:
         assert recorded.count(f"apiserver_resource:watchslo_late_events:ratio_rate{name}") == 1
 
 
-class TestOptions:
-    def test_a_label_of_the_cluster_is_kept_everywhere(self) -> None:
+class TestSettings:
+    def test_cluster_label_is_kept_by_every_aggregation(self) -> None:
         for rule in rules(cluster_label="region"):
             kept = re.findall(r"by \((.*?)\)", rule.expression)
             assert all("region" in labels.split(", ") for labels in kept), rule
 
-    def test_without_one_nothing_is_said_of_clusters(self) -> None:
+    def test_rules_without_cluster_label_do_not_mention_clusters(self) -> None:
         assert not any("cluster" in rule.expression for rule in rules())
 
-    def test_only_what_is_scraped_is_selected(self) -> None:
+    def test_job_selector_is_added_to_every_exposed_metric(self) -> None:
         for rule in rules(job_selector='job="a"'):
             raw = re.findall(r"(?<![:\w])(?:watchslo_\w+|up)(\{[^}]*\})?", rule.expression)
             assert all('job="a"' in matchers for matchers in raw), rule
 
-    def test_a_trial_is_shorter_but_never_below_what_can_be_scraped(self) -> None:
-        groups = rule_groups(Config(), Options(shrink=60))
+    def test_shrink_shortens_ranges_to_at_least_10s(self) -> None:
+        groups = rule_groups(Config(), RuleSettings(shrink=60))
         assert {group.interval for group in groups} == {1.0, 2.0, 4.0}
         spans = re.findall(r"\[(\w+)(?::\w+)?\]", " ".join(rule.expression for g in groups for rule in g.rules))
         assert {"10s", "30s", "1m", "12h"} <= set(spans)
-        assert "15m" in spans  # of windows, which are as long as ever
+        assert "15m" in spans  # of windows, which shrink does not shorten
 
-    def test_recorded_values_last_until_the_next(self) -> None:
-        assert SELDOM_RECORDED_EVERY < RATE_SECONDS  # for which Prometheus looks back
+    def test_values_recorded_seldom_stay_current_until_the_next(self) -> None:
+        assert SELDOM_RECORDED_EVERY < RATE_SECONDS  # the lookback of Prometheus
 
     @pytest.mark.parametrize(
-        ("told", "said"),
+        ("given", "message"),
         [
-            ({"cluster_label": "a-b"}, "--cluster-label: a-b is no name of a label; write for example cluster"),
-            ({"cluster_label": "job"}, "--cluster-label: job means something else here; write for example cluster"),
+            ({"cluster_label": "a-b"}, "--cluster-label: a-b is not a valid label name; write for example cluster"),
+            ({"cluster_label": "job"}, "--cluster-label: job has another meaning here; write for example cluster"),
             (
                 {"job_selector": "watchslo"},
-                '--job-selector: watchslo selects nothing; write for example job="watchslo"',
+                '--job-selector: watchslo is not a selector; write for example job="watchslo"',
             ),
-            ({"job_selector": 'job=""'}, '--job-selector: job="" selects nothing; write for example job="watchslo"'),
+            ({"job_selector": 'job=""'}, '--job-selector: job="" is not a selector; write for example job="watchslo"'),
             (
                 {"format": "plain", "rule_labels": ("a=b",)},
-                "--rule-labels: plain has no labels of its own; leave it out, or write --format prometheusrule",
+                "--rule-labels: plain has no labels; remove the option, or write --format prometheusrule",
             ),
-            ({"rule_labels": ("a",)}, "--rule-labels: a is no label; write for example release=prometheus"),
-            ({"rule_labels": ("a=b c",)}, "--rule-labels: a=b c is no label; write for example release=prometheus"),
+            ({"rule_labels": ("a",)}, "--rule-labels: a is not a valid label; write for example release=prometheus"),
+            (
+                {"rule_labels": ("a=b c",)},
+                "--rule-labels: a=b c is not a valid label; write for example release=prometheus",
+            ),
             ({"rule_labels": ("a=b", "a=c")}, "--rule-labels: a has two values, b and c; keep one of them"),
         ],
     )
-    def test_mistakes_are_named_with_their_remedy(self, told: dict[str, Any], said: str) -> None:
+    def test_invalid_options_are_refused_with_an_example(self, given: dict[str, Any], message: str) -> None:
         with pytest.raises(ConfigError) as caught:
-            document(None, Question(**told))
-        assert str(caught.value) == said
+            document(None, RulesOptions(**given))
+        assert str(caught.value) == message
 
 
 class TestAlerts:
-    def test_say_what_they_mean_and_where_to_read_on(self) -> None:
+    def test_alerts_have_all_labels_and_annotations(self) -> None:
         for rule in rules(runbooks="https://example.org/"):
             if rule.labels:
                 assert {"severity", "slo"} <= rule.labels.keys()
                 assert rule.annotations.keys() == {"summary", "description", "runbook_url"}
                 assert rule.annotations["runbook_url"] == f"https://example.org/{rule.name}.md"
 
-    def test_no_two_are_the_same(self) -> None:
-        """Neither are two recording rules: which of them would be true?"""
+    def test_alerts_and_recording_rules_are_unique(self) -> None:
         for text in ("{}", SEVERAL):
             found = [(rule.name, *sorted(rule.labels.items())) for rule in rules(text)]
             assert len(found) == len(set(found))
 
-    def test_names_say_what_they_are(self) -> None:
+    def test_names_follow_the_conventions(self) -> None:
         for rule in rules():
             pattern = r"Watch[A-Za-z]+" if rule.labels else r"(instance_)?apiserver_resource:watchslo_\w+:\w+"
             assert re.fullmatch(pattern, rule.name)
 
-    def test_none_counts_more_ticks_than_there_are(self) -> None:
+    def test_clock_stopped_waits_for_20_ticks_of_the_interval(self) -> None:
         (stopped,) = expressions("clock: {interval: 60s}\nmetrics: proven", "WatchsloClockStopped")
         assert "[20m]" in stopped
 
 
 class TestProven:
-    def test_nothing_stands_on_what_is_not_exposed(self) -> None:
-        """A rule on a series that nobody has would never fire, and nobody would know."""
+    def test_proven_rules_use_only_exposed_or_recorded_series(self) -> None:
+        """A rule on a series that does not exist never fires."""
         proven = {family.name for family in FAMILIES if family.view(Detail.PROVEN)} | {"up"}
         recorded = {rule.name for rule in rules(PROVEN) if not rule.labels}
         for rule in rules(PROVEN):
@@ -236,26 +236,26 @@ class TestProven:
             named = {name for text in texts for name in re.findall(r"[a-z_0-9]*:?watchslo_\w+(?::\w+)?", text)}
             assert named <= proven | recorded, rule.name
 
-    def test_labels_are_those_that_are_there(self) -> None:
+    def test_proven_rules_do_not_use_the_label_kind(self) -> None:
         assert "kind=" not in "".join(rule.expression for rule in rules(PROVEN))
 
-    def test_late_is_what_surely_was(self) -> None:
+    def test_proven_late_ratio_counts_events_beyond_the_threshold(self) -> None:
         (late,) = expressions(PROVEN, "apiserver_resource:watchslo_late_events:ratio_rate1h")
         assert late.count('verdict="beyond"') == 1
         assert "within" not in late
 
-    def test_no_instance_needs_another_to_confirm_it(self) -> None:
+    def test_proven_budget_burn_needs_no_second_instance(self) -> None:
         for expression in expressions(PROVEN, "WatchLatencyBudgetBurn"):
             assert "count_rate5m" not in expression
             assert ">= 10" in expression
 
-    def test_watches_of_others_are_none_of_theirs(self) -> None:
+    def test_proven_budget_burn_selects_its_own_watches(self) -> None:
         for expression in expressions(PROVEN, "WatchLatencyBudgetBurn"):
             recorded = re.findall(r"apiserver_resource:\w+:\w+(.?)", expression)
             assert recorded
             assert set(recorded) == {"{"}
 
-    def test_alerts_that_are_left(self) -> None:
+    def test_proven_rules_leave_out_five_alerts(self) -> None:
         left = {rule.name for rule in rules() if rule.labels} - {rule.name for rule in rules(PROVEN) if rule.labels}
         assert left == {
             "WatchLatencyBadMinutes",
@@ -268,9 +268,9 @@ class TestProven:
 
 class TestInhibitions:
     @pytest.mark.parametrize("label", [None, "cluster"])
-    def test_are_of_alerts_that_exist_and_share_what_they_equal(self, label: str | None) -> None:
+    def test_inhibitions_name_alerts_that_have_their_equal_labels(self, label: str | None) -> None:
         alerts = {rule.name: rule for rule in rules(cluster_label=label) if rule.labels}
-        for entry in inhibitions(Options(cluster_label=label)):
+        for entry in inhibitions(RuleSettings(cluster_label=label)):
             for matchers in (entry["source_matchers"], entry["target_matchers"]):
                 named = re.search(r'alertname=~?"(.*?)"', " ".join(matchers))
                 assert named
@@ -280,6 +280,6 @@ class TestInhibitions:
                     labels = next((found[0] for found in kept if found), "")
                     assert set(entry.get("equal", ())) <= {*filter(None, labels.split(", "))}, name
 
-    def test_one_overloaded_instance_of_many_silences_nothing(self) -> None:
-        (overloaded,) = (one for one in inhibitions(Options()) if "Overloaded" in one["source_matchers"][0])
+    def test_only_a_majority_of_overloaded_instances_inhibits(self) -> None:
+        (overloaded,) = (entry for entry in inhibitions(RuleSettings()) if "Overloaded" in entry["source_matchers"][0])
         assert 'instances="most"' in overloaded["source_matchers"]

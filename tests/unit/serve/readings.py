@@ -6,22 +6,30 @@ from dataclasses import replace
 from watchslo.model import Interval
 from watchslo.snapshot import (
     ApiserverReading,
+    AuditReading,
     BuildReading,
+    CacheReading,
     Cause,
     CauseReading,
     Confidence,
     DomainReading,
+    DurationReading,
     FailureReading,
+    GapReading,
+    HeadroomReading,
     HistogramReading,
-    HistoryReading,
     Hop,
     HopReading,
+    ListReading,
     MonitorReading,
     ObjectiveReading,
     QuantileReading,
+    ReceivedReading,
+    SessionReading,
     Snapshot,
     StreamReading,
     TickerReading,
+    TimeTravelReading,
     TrackReading,
     TransportReading,
     WindowReading,
@@ -64,7 +72,7 @@ HOPS = tuple(
     HopReading(hop, DURATIONS, (window("15s", 15.0, 30), window("1m", 60.0, events)))
     for hop, events in zip(Hop, (40, 100, 120), strict=True)
 )
-HISTORY = HistoryReading(
+HEADROOM = HeadroomReading(
     oldest=99_000,
     revisions=24_460,
     seconds=Interval(95.5, 96.25),
@@ -84,49 +92,38 @@ IDLE_TRACK = TrackReading(
     unmeasured={},
     creation=HistogramReading((1.0, 2.5), (0, 0, 0), 0.0),
 )
+EVENTS = {"ADDED": 100, "MODIFIED": 300, "DELETED": 1, "ERROR": 0}
 TAIL = StreamReading(
     watch="pods",
     group="",
     resource="pods",
     apiserver="service",
-    state="Watching",
-    strategy="tail",
-    representation="metadata",
     domain="default",
     membership="member",
     up=True,
-    revision=123456,
-    last_received_wall=1_700_000_000.25,
-    events={"ADDED": 100, "MODIFIED": 300, "DELETED": 1, "ERROR": 0},
-    bytes=945_000,
-    bookmarks=7,
-    bookmark_age=31.5,
-    order_violations=0,
-    closed={("deadline", "deadline"): 4, ("network", "reset"): 1, ("network", "early_eof"): 2},
-    relists={"start": 1, "expired": 0, "errors": 0},
-    expired={"open": 0, "stream": 0},
-    list_items=0,
-    list_bytes=0,
-    list_pages=0,
-    list_fallbacks=0,
-    initial_events=0,
-    gap_revisions=0,
-    gap_seconds=0.0,
-    unseen=None,
-    objects=None,
-    audit="alive",
-    stalls=0,
-    stalled_for=None,
-    lost=0,
-    probed=False,
-    cache_behind=None,
-    behind_peers=None,
-    history=HISTORY,
-    transport=TRANSPORT,
-    list_duration={"tail": NOTHING},
-    watch_open=DURATIONS,
-    watch_duration=DURATIONS,
-    last_failure=FailureReading("reset", "the connection was reset", 1_699_999_000.0),
+    session=SessionReading(
+        state="Watching",
+        strategy="tail",
+        representation="metadata",
+        closed={("deadline", "deadline"): 4, ("network", "reset"): 1, ("network", "early_eof"): 2},
+        transport=TRANSPORT,
+        last_failure=FailureReading("reset", "the connection was reset", 1_699_999_000.0),
+    ),
+    received=ReceivedReading(
+        revision=123456,
+        last_wall=1_700_000_000.25,
+        events=EVENTS,
+        bytes=945_000,
+        bookmarks=7,
+        bookmark_age=31.5,
+        order_violations=0,
+    ),
+    lists=ListReading(relists={"start": 1, "expired": 0, "errors": 0}, expired={"open": 0, "stream": 0}),
+    gaps=GapReading(),
+    audit=AuditReading("alive"),
+    cache=CacheReading(),
+    durations=DurationReading({"tail": NOTHING}, DURATIONS, DURATIONS),
+    headroom=HEADROOM,
     track=TRACK,
 )
 IDLE = replace(
@@ -135,30 +132,30 @@ IDLE = replace(
     group="apps",
     resource="deployments",
     apiserver="10.0.0.1:6443",
-    state="Backoff",
-    strategy="paged",
-    representation="table",
     membership="pending",
     up=False,
-    revision=None,
-    last_received_wall=None,
-    events={},
-    bytes=0,
-    bookmarks=0,
-    bookmark_age=None,
-    closed={},
-    relists={"start": 1, "expired": 1, "errors": 0},
-    expired={"list": 1, "open": 0, "stream": 0},
-    list_items=1500,
-    list_bytes=300_000,
-    list_pages=3,
-    gap_revisions=700,
-    gap_seconds=95.5,
-    audit=None,
-    history=None,
-    transport=None,
-    list_duration={"paged": DURATIONS},
-    last_failure=FailureReading("forbidden", "<b>deployments.apps is forbidden</b>", 1_699_999_500.0),
+    session=SessionReading(
+        state="Backoff",
+        strategy="paged",
+        representation="table",
+        closed={},
+        transport=None,
+        last_failure=FailureReading("forbidden", "<b>deployments.apps is forbidden</b>", 1_699_999_500.0),
+    ),
+    received=ReceivedReading(
+        revision=None, last_wall=None, events={}, bytes=0, bookmarks=0, bookmark_age=None, order_violations=0
+    ),
+    lists=ListReading(
+        relists={"start": 1, "expired": 1, "errors": 0},
+        expired={"list": 1, "open": 0, "stream": 0},
+        items=1500,
+        bytes=300_000,
+        pages=3,
+    ),
+    gaps=GapReading(revisions=700, seconds=95.5),
+    audit=AuditReading(),
+    durations=DurationReading({"paged": DURATIONS}, DURATIONS, DURATIONS),
+    headroom=None,
     track=IDLE_TRACK,
 )
 STALLED = replace(
@@ -166,29 +163,20 @@ STALLED = replace(
     watch="jobs",
     group="batch",
     resource="jobs",
-    strategy="stream",
-    closed={("network", "reset"): 1},
-    relists={"start": 1, "expired": 1, "errors": 0, "inventory": 2},
-    expired={"list": 0, "open": 1, "stream": 0},
-    list_items=2000,
-    list_bytes=400_000,
-    list_pages=4,
-    list_fallbacks=1,
-    initial_events=1000,
-    gap_revisions=40,
-    gap_seconds=12.25,
-    unseen={"changed": 3, "created": 2, "deleted": 1},
-    objects=1001,
-    audit="stalled",
-    stalls=2,
-    stalled_for=33.5,
-    lost=1,
-    probed=True,
-    cache_behind=Interval(0.25, 0.375),
-    cache_round_trip=0.0009765625,
-    behind_peers=1.5,
-    history=replace(HISTORY, seconds=Interval(600.0, math.inf), complete=True, list_seconds=None),
-    last_failure=None,
+    session=replace(TAIL.session, strategy="stream", closed={("network", "reset"): 1}, last_failure=None),
+    lists=ListReading(
+        relists={"start": 1, "expired": 1, "errors": 0, "inventory": 2},
+        expired={"list": 0, "open": 1, "stream": 0},
+        items=2000,
+        bytes=400_000,
+        pages=4,
+        fallbacks=1,
+        initial_events=1000,
+    ),
+    gaps=GapReading(revisions=40, seconds=12.25, unseen={"changed": 3, "created": 2, "deleted": 1}, objects=1001),
+    audit=AuditReading("stalled", stalls=2, stalled_for=33.5, lost=1),
+    cache=CacheReading(probed=True, behind=Interval(0.25, 0.375), round_trip=0.0009765625, behind_peers=1.5),
+    headroom=replace(HEADROOM, seconds=Interval(600.0, math.inf), complete=True, list_seconds=None),
     track=replace(TRACK, hops=HOPS),
 )
 SERVICE = ApiserverReading(
@@ -199,16 +187,12 @@ SERVICE = ApiserverReading(
     unproven=None,
     offset=Interval(-0.0035, 0.001),
     offset_steps=1,
-    time_travel=0,
-    time_travel_revisions=0,
-    time_travel_seconds=0.0,
+    time_travel=TimeTravelReading(),
     combined=window("1m", 60.0, 240),
     alone=window("1m", 60.0, 240, resolved=False),
     audits={"idle": 50, "alive": 9, "stalled": 1},
     requests={("tick", "200"): 1000, ("watch", "200"): 9, ("watch", "410"): 1},
-    list_duration={"tail": NOTHING},
-    watch_open=DURATIONS,
-    watch_duration=DURATIONS,
+    durations=DurationReading({"tail": NOTHING}, DURATIONS, DURATIONS),
 )
 OTHER = replace(
     SERVICE,
@@ -217,14 +201,12 @@ OTHER = replace(
     unproven="its storage is kine, not etcd",
     offset=None,
     peers=3,
-    time_travel=2,
-    time_travel_revisions=500,
-    time_travel_seconds=1.25,
+    time_travel=TimeTravelReading(2, 500, 1.25),
     combined=None,
     alone=None,
     requests={},
     audits={},
-    list_duration={"tail": NOTHING, "paged": DURATIONS},
+    durations=DurationReading({"tail": NOTHING, "paged": DURATIONS}, DURATIONS, DURATIONS),
 )
 TICKER = TickerReading(
     apiserver="service",
@@ -233,7 +215,7 @@ TICKER = TickerReading(
     median_round_trip=0.0017,
     answered_ago=0.25,
     failure=None,
-    vouched=True,
+    confirmed=True,
 )
 FAILING = TickerReading(
     apiserver="10.0.0.1:6443",
@@ -242,7 +224,7 @@ FAILING = TickerReading(
     median_round_trip=None,
     answered_ago=None,
     failure="<i>no answer came in time</i>",
-    vouched=False,
+    confirmed=False,
 )
 DOMAIN = DomainReading(
     name="default",
@@ -310,6 +292,18 @@ EMPTY = Snapshot(
     domains=(),
     streams=(),
 )
+
+
+def changed(stream: StreamReading, **changes: object) -> StreamReading:
+    """Return a copy of the reading with other values; a dict changes those fields of a nested reading.
+
+    `changed(TAIL, up=False, audit={"stalled_for": 3.0})` leaves the rest of the audit as it is.
+    """
+    made = {
+        name: replace(getattr(stream, name), **value) if isinstance(value, dict) else value
+        for name, value in changes.items()
+    }
+    return replace(stream, **made)  # type: ignore[arg-type]
 
 
 def many(watches: int, watch: StreamReading = TAIL) -> Snapshot:

@@ -1,11 +1,11 @@
-"""The exposition's forms: what a scraper may ask for, and what it is given."""
+"""The formats of the exposition, as negotiated with a scraper."""
 
 import gzip
 
 import pytest
 
 from tests.unit.serve import readings
-from watchslo.serve.exposition import Form, MetricsEncoder, negotiate
+from watchslo.serve.exposition import ExpositionFormat, MetricsEncoder, negotiate
 from watchslo.serve.metrics import Detail
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -31,11 +31,11 @@ PROMETHEUS_3 = (
         ("application/openmetrics-text;version=1.0.0;escaping=dots", TEXT),
     ],
 )
-def test_negotiates_what_is_known(accept: str, content_type: str) -> None:
-    assert negotiate(accept, "") == Form(content_type, gzipped=False)
+def test_negotiate_returns_a_known_format(accept: str, content_type: str) -> None:
+    assert negotiate(accept, "") == ExpositionFormat(content_type, gzipped=False)
 
 
-def test_gzips_for_those_who_accept_it() -> None:
+def test_encode_gzips_if_accepted() -> None:
     encoder = MetricsEncoder(Detail.BASIC)
     plain = encoder.encode(readings.SNAPSHOT, negotiate("", "deflate"))
     zipped = encoder.encode(readings.SNAPSHOT, negotiate("", "deflate, gzip;q=0.5"))
@@ -46,11 +46,11 @@ def test_gzips_for_those_who_accept_it() -> None:
     assert plain.headers["Vary"] == zipped.headers["Vary"] == "Accept, Accept-Encoding"
 
 
-def test_has_the_metrics_of_the_process() -> None:
+def test_encode_includes_process_metrics() -> None:
     body = MetricsEncoder(Detail.BASIC).encode(readings.SNAPSHOT, negotiate("", "")).body
     assert b"\nprocess_resident_memory_bytes " in body
 
 
-def test_ends_openmetrics_as_the_format_demands() -> None:
+def test_openmetrics_ends_with_eof() -> None:
     form = negotiate("application/openmetrics-text", "")
     assert MetricsEncoder(Detail.FULL).encode(readings.EMPTY, form).body.endswith(b"# EOF\n")

@@ -1,4 +1,4 @@
-"""The feed, as those who read it see it: from several loops, late, slow, and after it has ended."""
+"""The feed as readers see it: from several loops, late, slow, and after it was closed."""
 
 import asyncio
 import json
@@ -16,8 +16,8 @@ from structlog.testing import CapturingLogger
 from tests.unit.serve import readings
 from watchslo.serve import feed as feeding
 from watchslo.serve import update
+from watchslo.serve.auth_cache import AccessDecision
 from watchslo.serve.feed import KEPT, EventStream, Feed
-from watchslo.serve.verdicts import Verdict
 from watchslo.snapshot import Snapshot
 
 RETRY = b"retry: 2000\n\n"
@@ -34,14 +34,14 @@ async def feed() -> AsyncIterator[Feed]:
     made.close()
 
 
-async def anybody() -> bool:
+async def always() -> bool:
     return True
 
 
 async def observed(feed: Feed, *snapshots: Snapshot) -> None:
     for snapshot in snapshots:
         feed.observe(snapshot)
-        await feed.ask(lambda _: None)  # after what was observed
+        await feed.ask(lambda _: None)  # runs after the observation
 
 
 def parsed(event: bytes) -> dict[str, Any]:
@@ -50,18 +50,18 @@ def parsed(event: bytes) -> dict[str, Any]:
 
 
 async def following(feed: Feed, count: int, last_id: str = "") -> list[dict[str, Any]]:
-    """The first events that somebody is told."""
-    async with aclosing(feed.follow(last_id, anybody)) as events:
+    """Return the first events of a new reader."""
+    async with aclosing(feed.follow(last_id, always)) as events:
         assert await anext(events) == RETRY
         return [parsed(await anext(events)) for _ in range(count)]
 
 
-async def test_tells_all_and_then_what_changes(feed: Feed) -> None:
+async def test_feed_sends_full_then_delta(feed: Feed) -> None:
     await observed(feed, at(0))
-    async with aclosing(feed.follow("", anybody)) as events:
+    async with aclosing(feed.follow("", always)) as events:
         await anext(events)
         whole = parsed(await anext(events))
-        louder = replace(readings.TAIL, bookmarks=8, bookmark_age=1.0)
+        louder = readings.changed(readings.TAIL, received={"bookmarks": 8, "bookmark_age": 1.0})
         await observed(feed, at(1, streams=(louder, readings.STALLED)))
         then = parsed(await anext(events))
     assert [whole["event"], then["event"]] == ["full", "delta"]
@@ -70,21 +70,23 @@ async def test_tells_all_and_then_what_changes(feed: Feed) -> None:
         'my "deploy\\ments"@10.0.0.1:6443',
         "jobs@service",
     }
-    assert [watch["key"] for watch in then["data"]["watches"]] == ["pods@service"]
+    (pods,) = then["data"]["watches"]
+    assert (pods["key"], pods["caption"], pods["bad"]) == ("pods@service", "62.5 ms (10 ms to ∞)", False)
+    assert (pods["cells"][0], pods["cells"][14]) == ("pods", "1 s")
     assert then["data"]["gone"] == ['my "deploy\\ments"@10.0.0.1:6443']
     assert whole["data"]["day"]["minutes"] == "0" * 1440
     assert then["data"]["day"] is None
     update.Update.model_json_schema(mode="serialization")
 
 
-async def test_waits_for_the_first_evaluation(feed: Feed) -> None:
+async def test_feed_waits_for_first_evaluation(feed: Feed) -> None:
     waiting = asyncio.create_task(following(feed, 1))
     await asyncio.sleep(0)
     await observed(feed, at(0))
     assert (await waiting)[0]["event"] == "full"
 
 
-async def test_goes_on_where_somebody_was(feed: Feed) -> None:
+async def test_feed_resumes_after_last_event_id(feed: Feed) -> None:
     await observed(feed, at(0), at(1))
     (whole,) = await following(feed, 1)
     await observed(feed, at(2), at(3))
@@ -94,34 +96,34 @@ async def test_goes_on_where_somebody_was(feed: Feed) -> None:
 
 
 @pytest.mark.parametrize("last_id", ["nonsense", "0badcafe-1", "-", "1-1-1"])
-async def test_begins_anew_for_who_comes_from_elsewhere(feed: Feed, last_id: str) -> None:
+async def test_feed_with_unknown_event_id_sends_full(feed: Feed, last_id: str) -> None:
     await observed(feed, at(0))
     assert (await following(feed, 1, last_id))[0]["event"] == "full"
 
 
-async def test_begins_anew_for_who_was_away_for_long(feed: Feed) -> None:
+async def test_feed_with_too_old_event_id_sends_full(feed: Feed) -> None:
     await observed(feed, at(0))
     (whole,) = await following(feed, 1)
     await observed(feed, *(at(number) for number in range(1, KEPT + 2)))
     assert (await following(feed, 1, whole["id"]))[0]["event"] == "full"
 
 
-async def test_sends_away_who_reads_too_slowly(feed: Feed) -> None:
+async def test_feed_ends_for_reader_that_is_too_slow(feed: Feed) -> None:
     await observed(feed, at(0))
-    async with aclosing(feed.follow("", anybody)) as events:
+    async with aclosing(feed.follow("", always)) as events:
         await anext(events), await anext(events)
         await observed(feed, *(at(number) for number in range(1, KEPT + 2)))
         assert [event async for event in events] == []
 
 
-async def test_says_now_and_then_that_it_lives(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_feed_sends_heartbeats(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feeding, "HEARTBEAT_SECONDS", 0.0)
-    async with aclosing(feed.follow("", anybody)) as events:
+    async with aclosing(feed.follow("", always)) as events:
         await anext(events)
         assert await anext(events) == b":\n\n"
 
 
-async def test_asks_before_each_event_whether_it_may_be_told(feed: Feed) -> None:
+async def test_feed_checks_permission_before_each_event(feed: Feed) -> None:
     await observed(feed, at(0), at(1))
     (whole,) = await following(feed, 1)
     await observed(feed, at(2), at(3), at(4))
@@ -130,24 +132,24 @@ async def test_asks_before_each_event_whether_it_may_be_told(feed: Feed) -> None
     async def allowed() -> bool:
         return verdicts.pop(0)
 
-    told = [event async for event in feed.follow(whole["id"], allowed)]
-    assert [parsed(event)["data"]["at"][17:19] for event in told[1:]] == ["31", "36"]
+    received = [event async for event in feed.follow(whole["id"], allowed)]
+    assert [parsed(event)["data"]["at"][17:19] for event in received[1:]] == ["31", "36"]
     assert not verdicts
     assert not feed._readers
 
 
-async def test_ends_with_the_daemon(feed: Feed) -> None:
+async def test_feed_ends_when_closed(feed: Feed) -> None:
     async def all_of_it() -> list[bytes]:
-        return [event async for event in feed.follow("", anybody)]
+        return [event async for event in feed.follow("", always)]
 
     reading = asyncio.create_task(all_of_it())
     await asyncio.sleep(0)
     feed.close()
     assert await reading == [RETRY]
-    feed.observe(at(0))  # one last evaluation hurts nobody
+    feed.observe(at(0))  # a last evaluation is ignored
 
 
-async def test_a_failure_leaves_a_hole_and_is_said(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_failed_observation_is_logged_and_skipped(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
     log = CapturingLogger()
     monkeypatch.setattr(structlog, "get_logger", lambda: log)
     await observed(feed, replace(readings.SNAPSHOT, streams=None), at(0))  # type: ignore[arg-type]
@@ -155,18 +157,18 @@ async def test_a_failure_leaves_a_hole_and_is_said(feed: Feed, monkeypatch: pyte
     assert feed.account is not None
 
 
-async def test_one_encoding_is_for_all(feed: Feed) -> None:
+async def test_feed_encodes_once_for_all_readers(feed: Feed) -> None:
     await observed(feed, at(0))
-    told = []
+    received = []
     for _ in range(2):
-        async with aclosing(feed.follow("", anybody)) as events:
+        async with aclosing(feed.follow("", always)) as events:
             await anext(events)
-            told.append(await anext(events))
-    assert told[0] is told[1]
+            received.append(await anext(events))
+    assert received[0] is received[1]
 
 
-class Door:
-    """One who asks for the stream by ASGI; `stuck` takes nothing after the first event."""
+class StreamClient:
+    """An ASGI client of the stream; with `stuck` it accepts no data."""
 
     def __init__(self, *, stuck: bool = False) -> None:
         self.sent: list[Message] = []
@@ -185,70 +187,70 @@ class Door:
             self.begun.set()
 
     async def answer(self, feed: Feed, method: str = "GET") -> None:
-        await EventStream(feed.follow("", anybody))({"type": "http", "method": method}, self.receive, self.send)
+        await EventStream(feed.follow("", always))({"type": "http", "method": method}, self.receive, self.send)
 
 
-async def test_the_stream_ends_when_its_reader_leaves(feed: Feed) -> None:
-    door = Door()
-    answering = asyncio.create_task(door.answer(feed))
-    await door.begun.wait()
-    door.gone.set()
+async def test_stream_ends_when_reader_disconnects(feed: Feed) -> None:
+    client = StreamClient()
+    answering = asyncio.create_task(client.answer(feed))
+    await client.begun.wait()
+    client.gone.set()
     await answering
     assert not feed._readers
 
 
-async def test_the_stream_ends_when_nobody_takes_it(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_stream_ends_when_reader_accepts_no_data(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feeding, "SEND_SECONDS", 0.0)
-    door = Door(stuck=True)
-    await door.answer(feed)
+    client = StreamClient(stuck=True)
+    await client.answer(feed)
     assert not feed._readers
 
 
-async def test_a_mistake_is_not_hidden() -> None:
+async def test_stream_raises_programming_errors() -> None:
     async def events() -> AsyncGenerator[bytes, None]:
         yield b"data: 1\n\n"
         raise LookupError
 
-    door = Door()
+    client = StreamClient()
     with pytest.raises(LookupError):
-        await EventStream(events())({"type": "http", "method": "GET"}, door.receive, door.send)
+        await EventStream(events())({"type": "http", "method": "GET"}, client.receive, client.send)
 
 
-async def test_a_head_has_no_body(feed: Feed) -> None:
-    door = Door()
-    await door.answer(feed, "HEAD")
-    assert [message["type"] for message in door.sent] == ["http.response.start", "http.response.body"]
-    assert dict(door.sent[0]["headers"])[b"content-type"] == b"text/event-stream; charset=utf-8"
+async def test_stream_head_has_no_body(feed: Feed) -> None:
+    client = StreamClient()
+    await client.answer(feed, "HEAD")
+    assert [message["type"] for message in client.sent] == ["http.response.start", "http.response.body"]
+    assert dict(client.sent[0]["headers"])[b"content-type"] == b"text/event-stream; charset=utf-8"
 
 
-async def test_the_stream_ends_in_order_with_the_right_to_it(feed: Feed) -> None:
+async def test_stream_ends_cleanly_when_permission_is_revoked(feed: Feed) -> None:
     await observed(feed, at(0))
-    verdicts = [Verdict.ALLOWED, Verdict.FORBIDDEN]
+    verdicts = [AccessDecision.ALLOWED, AccessDecision.FORBIDDEN]
     asked: list[tuple[str, str]] = []
 
-    async def authorize(token: str, path: str) -> Verdict:
+    async def authorize(token: str, path: str) -> AccessDecision:
         asked.append((token, path))
         return verdicts.pop(0)
 
     (route,) = feeding.routes(feed, authorize)
     scope = {"type": "http", "method": "GET", "headers": [(b"authorization", b"Bearer secret")]}
-    door = Door()
+    client = StreamClient()
     stream = await route.endpoint(Request(scope))
-    await stream(scope, door.receive, door.send)
-    _, retry, full, end = door.sent
+    await stream(scope, client.receive, client.send)
+    _, retry, full, end = client.sent
     assert (retry["body"], parsed(full["body"])["event"]) == (RETRY, "full")
     assert (end["body"], "more_body" in end) == (b"", False)
     assert asked == [("secret", "/")] * 2
 
 
-async def test_there_is_room_for_so_many_only(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_feed_is_full_at_the_reader_limit(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feeding, "READERS", 1)
-    async with aclosing(feed.follow("", anybody)) as events:
+    async with aclosing(feed.follow("", always)) as events:
         await anext(events)
-        before = feed.crowded
+        before = feed.is_full
         waiting = asyncio.ensure_future(anext(events))
         await asyncio.sleep(0)
-        assert (before, feed.crowded) == (False, True)
+        assert (before, feed.is_full) == (False, True)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
 
@@ -262,16 +264,16 @@ async def test_there_is_room_for_so_many_only(feed: Feed, monkeypatch: pytest.Mo
         ("things", []),
     ],
 )
-async def test_the_series_has_the_watches_that_were_asked_for(feed: Feed, asked: str | None, found: list[str]) -> None:
+async def test_series_has_the_requested_watches(feed: Feed, asked: str | None, found: list[str]) -> None:
     await observed(feed, at(0))
-    series = await feed.ask(lambda chronicle: update.series(chronicle, asked, 60.0, 5.0))
+    series = await feed.ask(lambda timeline: update.series(timeline, asked, 60.0, 5.0))
     assert [watch.watch for watch in series.watches] == found
 
 
-async def test_the_series_has_what_was(feed: Feed) -> None:
+async def test_series_has_past_figures_of_the_window(feed: Feed) -> None:
     await observed(feed, at(0), at(1))
-    (pods,) = (await feed.ask(lambda chronicle: update.series(chronicle, "pods", 60.0, 5.0))).watches
+    (pods,) = (await feed.ask(lambda timeline: update.series(timeline, "pods", 60.0, 5.0))).watches
     assert pods.at == [1_700_000_001.0, 1_700_000_006.0]
     assert (pods.p99, pods.upper, pods.events) == ([0.0625, 0.0625], [None, None], [120, 120])
-    (pods,) = (await feed.ask(lambda chronicle: update.series(chronicle, "pods", 3.0, 5.0))).watches
+    (pods,) = (await feed.ask(lambda timeline: update.series(timeline, "pods", 3.0, 5.0))).watches
     assert pods.at == [1_700_000_006.0]

@@ -1,4 +1,4 @@
-"""The server as a scraper, a kubelet and a browser meet it: over a real socket."""
+"""The server over a real socket, as a scraper, a kubelet and a browser use it."""
 
 import errno
 import signal
@@ -11,25 +11,26 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from tests.unit.serve import readings
-from watchslo.config import Listen, ServerLimitsConfig
+from watchslo.config.model import ServerLimitsConfig
+from watchslo.config.values import Listen
 from watchslo.errors import ServeError, UnavailableError
-from watchslo.history.chronicle import Chronicle
 from watchslo.serve import feed, status
 from watchslo.serve.build import this_build
 from watchslo.serve.exposition import MetricsEncoder
 from watchslo.serve.feed import Feed
 from watchslo.serve.http import create_app
 from watchslo.serve.metrics import Detail
-from watchslo.serve.server import Server, listen, url
+from watchslo.serve.server import StatusServer, listen, url
 from watchslo.snapshot import Snapshot
+from watchslo.timeline.timeline import Timeline
 
-ACCOUNT = Chronicle().observe(readings.SNAPSHOT)
+ACCOUNT = Timeline().observe(readings.SNAPSHOT)
 ANY_PORT = Listen("127.0.0.1", 0)
 
 
 @asynccontextmanager
 async def serving(snapshot: Snapshot | None, heartbeat: float = 0.0) -> AsyncIterator[aiohttp.ClientSession]:
-    """A client of a server that runs meanwhile; without a snapshot, the loop that measures hangs."""
+    """A client of a running server; without a snapshot, the measuring loop hangs."""
     listener = listen(ANY_PORT)
     history = Feed()
     if snapshot is not None:
@@ -42,7 +43,7 @@ async def serving(snapshot: Snapshot | None, heartbeat: float = 0.0) -> AsyncIte
         return snapshot
 
     app = create_app(latest, lambda: heartbeat, MetricsEncoder(Detail.BASIC), history)
-    server = Server(app, listener, ServerLimitsConfig())
+    server = StatusServer(app, listener, ServerLimitsConfig())
     server.start()
     async with aiohttp.ClientSession(url(listener)) as client:
         yield client
@@ -50,7 +51,7 @@ async def serving(snapshot: Snapshot | None, heartbeat: float = 0.0) -> AsyncIte
     await server.stop()
 
 
-async def test_serves_metrics_in_the_form_asked_for() -> None:
+async def test_metrics_are_served_in_the_accepted_format() -> None:
     async with serving(readings.SNAPSHOT) as client:
         async with client.get("/metrics", headers={"Accept-Encoding": "identity"}) as answer:
             assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
@@ -65,7 +66,7 @@ async def test_serves_metrics_in_the_form_asked_for() -> None:
             assert {"watchslo_slo_events", "process_resident_memory_bytes"} <= names
 
 
-async def test_serves_status_and_page() -> None:
+async def test_status_and_page_are_served() -> None:
     async with serving(readings.SNAPSHOT) as client:
         async with client.get("/api/v1/status") as answer:
             assert answer.headers["Content-Type"] == "application/json"
@@ -78,7 +79,7 @@ async def test_serves_status_and_page() -> None:
             assert "12.3 ms" in await answer.text()
 
 
-async def test_serves_what_was_and_what_changes() -> None:
+async def test_series_and_events_are_served() -> None:
     async with serving(readings.SNAPSHOT) as client:
         async with client.get("/api/v1/events") as answer:
             assert answer.headers["Content-Type"].startswith("text/event-stream")
@@ -98,25 +99,25 @@ async def test_serves_what_was_and_what_changes() -> None:
     ("query", "status_code"),
     [({"resource": "things"}, 404), ({"window": "90"}, 422), ({"window": "0s"}, 422), ({"resource": "x" * 254}, 422)],
 )
-async def test_says_what_series_there_are_not(query: dict[str, str], status_code: int) -> None:
+async def test_series_with_invalid_query_is_refused(query: dict[str, str], status_code: int) -> None:
     async with serving(readings.SNAPSHOT) as client, client.get("/api/v1/series", params=query) as answer:
         assert answer.status == status_code
 
 
-async def test_onlookers_have_room_for_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_events_beyond_the_reader_limit_get_503(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed, "READERS", 0)
     async with serving(readings.SNAPSHOT) as client, client.get("/api/v1/events") as answer:
-        assert (answer.status, await answer.text()) == (503, "too many onlookers; try again later\n")
+        assert (answer.status, await answer.text()) == (503, "too many readers; try again later\n")
 
 
-async def test_tells_a_kubelet_that_all_is_well() -> None:
+async def test_probes_of_healthy_daemon_return_200() -> None:
     async with serving(readings.SNAPSHOT) as client:
         for path in ("/healthz", "/readyz"):
             async with client.get(path) as answer:
                 assert (answer.status, await answer.text()) == (200, "ok\n")
 
 
-async def test_tells_a_kubelet_what_is_wrong() -> None:
+async def test_probes_of_unhealthy_daemon_return_503_with_reasons() -> None:
     async with serving(readings.EMPTY, heartbeat=7.25) as client:
         async with client.get("/healthz") as answer:
             assert (answer.status, await answer.text()) == (503, "the last heartbeat was 7.2 s ago\n")
@@ -125,7 +126,7 @@ async def test_tells_a_kubelet_what_is_wrong() -> None:
             assert (await answer.text()).splitlines() == ["the clock has not ticked yet", "no stream has started"]
 
 
-async def test_answers_while_the_loop_that_measures_hangs() -> None:
+async def test_server_answers_while_measuring_loop_hangs() -> None:
     async with serving(None, heartbeat=7.25) as client:
         for path in ("/metrics", "/", "/api/v1/status", "/readyz"):
             async with client.get(path) as answer:
@@ -135,7 +136,7 @@ async def test_answers_while_the_loop_that_measures_hangs() -> None:
             assert (answer.status, await answer.text()) == (503, "the last heartbeat was 7.2 s ago\n")
 
 
-async def test_answers_heads_without_a_body() -> None:
+async def test_head_has_no_body() -> None:
     async with serving(readings.SNAPSHOT) as client:
         for path in ("/", "/page/page.js", "/metrics", "/healthz", "/readyz", "/api/v1/status", "/api/v1/series"):
             async with client.head(path) as answer:
@@ -144,7 +145,7 @@ async def test_answers_heads_without_a_body() -> None:
                 assert await answer.read() == b""
 
 
-async def test_refuses_what_it_does_not_know_in_json() -> None:
+async def test_unknown_path_gets_json_error() -> None:
     async with serving(readings.SNAPSHOT) as client:
         for path in ("/metrics/", "/docs", "/redoc", "/nowhere"):
             async with client.get(path, allow_redirects=False) as answer:
@@ -153,23 +154,23 @@ async def test_refuses_what_it_does_not_know_in_json() -> None:
             assert (answer.status, await answer.json()) == (405, {"detail": "Method Not Allowed"})
 
 
-async def test_documents_its_interface() -> None:
+async def test_openapi_document_lists_paths_and_schemas() -> None:
     async with serving(readings.SNAPSHOT) as client, client.get("/openapi.json") as answer:
         document = await answer.json()
     paths = {"/healthz", "/readyz", "/api/v1/status", "/api/v1/series", "/api/v1/events"}
     assert set(document["paths"]) == paths
-    assert "Quantile" in document["components"]["schemas"]
+    assert "QuantileStatus" in document["components"]["schemas"]
     assert all("503" in document["paths"][path]["get"]["responses"] for path in paths - {"/api/v1/series"})
 
 
-async def test_leaves_signals_to_the_process() -> None:
+async def test_server_does_not_capture_signals() -> None:
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     async with serving(readings.SNAPSHOT) as client, client.get("/healthz"):
         assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
 
 class TestListen:
-    def test_names_a_port_in_use(self) -> None:
+    def test_listen_on_used_port_names_the_remedy(self) -> None:
         with listen(ANY_PORT) as taken:
             port = taken.getsockname()[1]
             message = f"cannot listen on 127.0.0.1:{port}: the port is already in use; choose another one with --listen"
@@ -185,7 +186,7 @@ class TestListen:
             (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), "Name or service not known"),
         ],
     )
-    def test_names_what_else_may_be_wrong(self, error: OSError, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_listen_error_names_the_remedy(self, error: OSError, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
         def refuse(*_: object, **__: object) -> None:
             raise error
 
@@ -195,7 +196,7 @@ class TestListen:
 
     @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
     @pytest.mark.parametrize("host", ["", "::"])
-    def test_all_addresses_are_those_of_both_families(self, host: str) -> None:
+    def test_listen_on_all_addresses_accepts_both_families(self, host: str) -> None:
         with listen(Listen(host, 0)) as listener:
             port = listener.getsockname()[1]
             assert url(listener) == f"http://127.0.0.1:{port}/"
@@ -203,21 +204,21 @@ class TestListen:
                 socket.create_connection((address, port)).close()
 
     @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
-    def test_one_address_of_ipv6(self) -> None:
+    def test_listen_on_one_ipv6_address(self) -> None:
         with listen(Listen("::1", 0)) as listener:
             assert url(listener) == f"http://[::1]:{listener.getsockname()[1]}/"
 
-    def test_without_ipv6_all_addresses_are_those_of_ipv4(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_listen_on_all_addresses_without_ipv6_uses_ipv4(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: False)
         with listen(Listen("", 0)) as listener:
             assert listener.getsockname()[1] > 0
 
 
 class TestBuild:
-    def test_the_image_says_the_revision(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_build_has_the_revision_of_the_image(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("WATCHSLO_REVISION", "0123abc")
         assert this_build().revision == "0123abc"
 
-    def test_unknown_elsewhere(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_build_revision_is_unknown_outside_an_image(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("WATCHSLO_REVISION", raising=False)
         assert this_build().revision == "unknown"

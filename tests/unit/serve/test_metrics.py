@@ -1,4 +1,4 @@
-"""The table of metrics: what it exposes, compared with golden files, and the promises that hold for all of it."""
+"""The catalogue of metrics: its exposition, compared with golden files, and the rules for all families."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -15,7 +15,7 @@ from watchslo.monitor.lag import LAG_EDGES
 from watchslo.serve.exposition import SnapshotCollector
 from watchslo.serve.metrics import BLAMED_LAG_SECONDS, FAMILIES, Detail, Label, Type
 from watchslo.serve.reference import reference
-from watchslo.snapshot import Cause, Hop, Snapshot, StreamReading
+from watchslo.snapshot import CacheReading, Cause, Hop, Snapshot, StreamReading
 from watchslo.watch.failure import RULES, Phase
 from watchslo.watch.messages import RelistReason
 
@@ -36,7 +36,7 @@ def families(snapshot: Snapshot, detail: Detail) -> dict[str, Metric]:
 
 
 def samples(snapshot: Snapshot, detail: Detail, family: str) -> dict[tuple[str, ...], float]:
-    """The values of a family by those of its labels but the watch's own."""
+    """Return the values of a family by its label values, without the labels of the watch."""
     metric = families(snapshot, detail).get(family)
     hidden = {"watch", "group", "resource", "apiserver"}
     found = metric.samples if metric else []
@@ -54,29 +54,29 @@ def all_samples(metrics: Iterable[Metric]) -> list[Sample]:
 
 @pytest.mark.parametrize("detail", DETAILS)
 class TestExposition:
-    def test_is_what_dashboards_expect(self, detail: Detail, golden: Golden) -> None:
+    def test_exposition_matches_golden_file(self, detail: Detail, golden: Golden) -> None:
         golden(f"metrics-{detail}.txt", generate_latest(registry(readings.SNAPSHOT, detail)).decode())
 
-    def test_is_openmetrics(self, detail: Detail) -> None:
+    def test_exposition_is_valid_openmetrics(self, detail: Detail) -> None:
         generate_openmetrics, _ = choose_encoder("application/openmetrics-text")
         text = generate_openmetrics(registry(readings.SNAPSHOT, detail)).decode()
         parsed = {family.name for family in text_string_to_metric_families(text)}  # type: ignore[no-untyped-call]
         assert parsed == set(families(readings.SNAPSHOT, detail))
 
-    def test_has_no_series_twice(self, detail: Detail) -> None:
+    def test_exposition_has_no_duplicate_series(self, detail: Detail) -> None:
         found = all_samples(registry(readings.SNAPSHOT, detail).collect())
         series = Counter((sample.name, *sorted(sample.labels.items())) for sample in found)
         assert series.most_common(1)[0][1] == 1
 
-    def test_uses_no_label_that_others_attach(self, detail: Detail) -> None:
+    def test_exposition_has_no_label_that_prometheus_attaches(self, detail: Detail) -> None:
         found = all_samples(registry(readings.SNAPSHOT, detail).collect())
         assert not TAKEN & {label for sample in found for label in sample.labels}
 
-    def test_has_no_creation_times(self, detail: Detail) -> None:
+    def test_exposition_has_no_created_series(self, detail: Detail) -> None:
         found = all_samples(registry(readings.SNAPSHOT, detail).collect())
         assert not [sample.name for sample in found if sample.name.endswith("_created")]
 
-    def test_of_nothing_is_that_of_the_monitor(self, detail: Detail) -> None:
+    def test_exposition_without_watches_has_families_of_the_monitor_only(self, detail: Detail) -> None:
         assert {name.split("_")[1] for name in families(readings.EMPTY, detail)} <= {
             "slo",
             "loop",
@@ -88,20 +88,20 @@ class TestExposition:
 
 
 class TestTable:
-    def test_full_shows_every_family(self) -> None:
+    def test_full_has_every_family(self) -> None:
         assert set(families(readings.SNAPSHOT, Detail.FULL)) == {f.name.removesuffix("_total") for f in FAMILIES}
 
-    def test_follows_the_conventions_for_names(self) -> None:
+    def test_names_follow_prometheus_conventions(self) -> None:
         for family in FAMILIES:
             assert family.name.startswith("watchslo_")
             assert family.name.endswith("_total") == (family.type is Type.COUNTER)
             assert family.help.endswith(".")
 
-    def test_is_the_reference(self, golden: Golden) -> None:
+    def test_reference_matches_docs(self, golden: Golden) -> None:
         golden("../../docs/metrics.md", reference())
 
     @pytest.mark.parametrize("detail", DETAILS)
-    def test_lists_all_values_of_its_labels(self, detail: Detail) -> None:
+    def test_label_values_are_listed(self, detail: Detail) -> None:
         for family in FAMILIES:
             view = family.view(detail)
             for values, _ in view.points(readings.SNAPSHOT) if view else ():
@@ -114,29 +114,33 @@ def known(label: Label, value: str) -> bool:
 
 
 def series(stream: StreamReading, detail: Detail) -> int:
-    """How many a watch has."""
+    """Return the number of series of a watch."""
     snapshot = replace(readings.SNAPSHOT, streams=(stream,), causes=())
     found = all_samples(registry(snapshot, detail).collect())
     return len([sample for sample in found if sample.labels.get("watch") == stream.watch])
 
 
 def unprobed(stream: StreamReading) -> StreamReading:
-    return replace(stream, probed=False, cache_behind=None, history=None, track=readings.TRACK)
+    cache = CacheReading(behind_peers=stream.cache.behind_peers)
+    return replace(stream, cache=cache, headroom=None, track=readings.TRACK)
 
 
 class TestCost:
-    def test_a_watch_that_tails_leaves_room_for_two_thresholds_of_others(self) -> None:
-        assert series(replace(unprobed(readings.TAIL), stalled_for=1.0), Detail.BASIC) <= 48
+    def test_tailing_watch_has_at_most_48_series_in_basic(self) -> None:
+        assert series(readings.changed(unprobed(readings.TAIL), audit={"stalled_for": 1.0}), Detail.BASIC) <= 48
 
-    def test_one_with_an_inventory_that_may_meet_everything_has_at_most_50_in_basic(self) -> None:
-        worst = replace(
-            unprobed(readings.STALLED), relists=dict.fromkeys(RelistReason, 1), expired=dict.fromkeys(Phase, 1)
+    def test_watch_with_inventory_has_at_most_50_series_in_basic(self) -> None:
+        worst = readings.changed(
+            unprobed(readings.STALLED),
+            lists={"relists": dict.fromkeys(RelistReason, 1), "expired": dict.fromkeys(Phase, 1)},
         )
         assert series(worst, Detail.BASIC) <= 50
 
-    def test_proven_has_at_most_40_for_one_watch_at_one_apiserver(self) -> None:
-        met = replace(
-            readings.STALLED, relists=dict.fromkeys(RelistReason, 1), expired=dict.fromkeys(Phase, 1), stalled_for=1.0
+    def test_proven_has_at_most_40_series_for_one_watch(self) -> None:
+        met = readings.changed(
+            readings.STALLED,
+            lists={"relists": dict.fromkeys(RelistReason, 1), "expired": dict.fromkeys(Phase, 1)},
+            audit={"stalled_for": 1.0},
         )
         domain = replace(readings.DOMAIN, tickers=readings.DOMAIN.tickers[:1])
         codes = {("tick", "200"): 9, ("watch", "200"): 1, ("tick", "429"): 1, ("tick", "timeout"): 1}
@@ -144,23 +148,22 @@ class TestCost:
         alone = replace(readings.SNAPSHOT, streams=(met,), domains=(domain,), apiservers=(apiserver,))
         assert len(all_samples(registry(alone, Detail.PROVEN).collect())) <= 40
 
-    def test_a_history_adds_2(self) -> None:
+    def test_headroom_adds_2_series(self) -> None:
         assert series(readings.TAIL, Detail.BASIC) == series(unprobed(readings.TAIL), Detail.BASIC) + 2
 
-    def test_probes_add_two_histograms_and_2(self) -> None:
-        probed = replace(readings.STALLED, history=None)
+    def test_cache_probes_add_2_histograms_and_2_series(self) -> None:
+        probed = replace(readings.STALLED, headroom=None)
         histogram = len(readings.DURATION_EDGES) + 3
         more = series(probed, Detail.BASIC) - series(unprobed(readings.STALLED), Detail.BASIC)
         assert more == 2 * histogram + 2
 
-    def test_100_watches_have_about_5000(self) -> None:
+    def test_100_watches_have_less_than_5000_series(self) -> None:
         found = all_samples(registry(readings.many(100, unprobed(readings.TAIL)), Detail.BASIC).collect())
         assert len(found) < 5_000
 
 
 class TestProven:
-    def test_nothing_of_it_is_estimated(self) -> None:
-        """Whatever the estimates are, proven says the same."""
+    def test_proven_does_not_change_with_estimates(self) -> None:
         estimated = replace(
             readings.TRACK,
             windows=(),
@@ -176,13 +179,13 @@ class TestProven:
         assert shown[0] == shown[1]
         assert b"watchslo_slo_events_total" in shown[0]
 
-    def test_requests_are_summed_by_code(self) -> None:
+    def test_proven_sums_requests_by_code(self) -> None:
         shown = families(readings.SNAPSHOT, Detail.PROVEN)["watchslo_api_requests"].samples
         counted = sum(sum(apiserver.requests.values()) for apiserver in readings.SNAPSHOT.apiservers)
         assert {key for sample in shown for key in sample.labels} == {"apiserver", "code"}
         assert sum(sample.value for sample in shown) == counted
 
-    def test_the_lag_has_the_bucket_that_matters(self) -> None:
+    def test_proven_lag_has_the_tainted_bucket_only(self) -> None:
         shown = {
             (s.name, s.labels.get("le")): s.value
             for s in families(readings.SNAPSHOT, Detail.PROVEN)["watchslo_loop_lag_seconds"].samples
@@ -199,7 +202,7 @@ class TestProven:
 class TestQuantiles:
     NAME = "watchslo_apiserver_timespan_window_seconds"
 
-    def test_basic_has_the_median_and_p99_of_a_minute(self) -> None:
+    def test_basic_has_median_and_p99_of_one_minute(self) -> None:
         shown = samples(with_track(), Detail.BASIC, self.NAME)
         assert set(shown) == {
             ("0.5", "1m", "estimate"),
@@ -208,22 +211,22 @@ class TestQuantiles:
             ("0.99", "1m", "upper"),
         }
 
-    def test_full_has_all(self) -> None:
+    def test_full_has_all_quantiles_and_windows(self) -> None:
         assert len(samples(with_track(), Detail.FULL, self.NAME)) == 2 * (1 + 3 + 3)
 
     @pytest.mark.parametrize("detail", [Detail.BASIC, Detail.FULL])
-    def test_none_without_events(self, detail: Detail) -> None:
+    def test_quantiles_without_events_are_absent(self, detail: Detail) -> None:
         idle = with_track(windows=(replace(readings.window("1m", 60.0, 10), events=0),))
         assert samples(idle, detail, self.NAME) == {}
         assert samples(idle, detail, "watchslo_apiserver_timespan_window_events") == {("1m",): 0}
 
-    def test_none_where_unresolved(self) -> None:
+    def test_unresolved_quantile_is_absent(self) -> None:
         shown = samples(with_track(windows=(readings.window("1m", 60.0, 9, resolved=False),)), Detail.BASIC, self.NAME)
         assert {q for q, _, _ in shown} == {"0.99"}
 
 
 class TestCounters:
-    def test_exist_before_they_count(self) -> None:
+    def test_counters_exist_with_zero(self) -> None:
         fresh = replace(readings.SNAPSHOT, streams=(readings.IDLE,))
         changes = dict.fromkeys([("added",), ("modified",), ("deleted",)], 0)
         assert samples(fresh, Detail.BASIC, "watchslo_watch_events") == changes
@@ -237,7 +240,7 @@ class TestCounters:
         for family in ("gap_revisions", "gap_seconds", "stalls", "lost_events"):
             assert set(samples(replace(fresh, streams=(readings.TAIL,)), Detail.BASIC, f"watchslo_{family}")) == {()}
 
-    def test_closed_watches_are_summed_by_class(self) -> None:
+    def test_basic_sums_closed_watches_by_class(self) -> None:
         shown = samples(with_track(), Detail.BASIC, "watchslo_watches_closed")
         assert shown == {
             ("deadline",): 4,
@@ -248,14 +251,14 @@ class TestCounters:
             ("own",): 0,
         }
 
-    def test_full_says_why_they_closed(self) -> None:
+    def test_full_has_reasons_of_closed_watches(self) -> None:
         shown = samples(with_track(), Detail.FULL, "watchslo_watches_closed")
         counted = {labels: count for labels, count in shown.items() if count}
         assert counted == {("deadline", "deadline"): 4, ("network", "reset"): 1, ("network", "early_eof"): 2}
 
 
 class TestRelists:
-    def test_one_for_the_inventory_starts_nothing_over(self) -> None:
+    def test_basic_omits_relists_of_the_inventory(self) -> None:
         shown = replace(readings.SNAPSHOT, streams=(readings.STALLED,))
         starts = {("start",): 1, ("expired",): 1, ("errors",): 0}
         assert samples(shown, Detail.BASIC, "watchslo_relists") == starts
@@ -265,33 +268,35 @@ class TestRelists:
 class TestGaps:
     NAME = "watchslo_unseen_changes"
 
-    def test_only_an_inventory_knows_what_they_hid(self) -> None:
+    def test_unseen_changes_need_an_inventory(self) -> None:
         shown = families(readings.SNAPSHOT, Detail.FULL)[self.NAME].samples
         assert {sample.labels["watch"] for sample in shown} == {"jobs"}
 
-    def test_basic_has_the_sum(self) -> None:
+    def test_basic_has_the_sum_of_unseen_changes(self) -> None:
         assert samples(readings.SNAPSHOT, Detail.BASIC, self.NAME) == {(): 6}
 
-    def test_full_has_the_kinds_from_the_start(self) -> None:
-        fresh = replace(readings.SNAPSHOT, streams=(replace(readings.TAIL, unseen={}, objects=0),))
+    def test_full_has_kinds_of_unseen_changes_with_zero(self) -> None:
+        fresh = replace(
+            readings.SNAPSHOT, streams=(readings.changed(readings.TAIL, gaps={"unseen": {}, "objects": 0}),)
+        )
         assert samples(fresh, Detail.FULL, self.NAME) == dict.fromkeys([("changed",), ("created",), ("deleted",)], 0)
         assert samples(fresh, Detail.FULL, "watchslo_inventory_objects") == {(): 0}
 
 
 class TestStalls:
-    def test_a_watch_is_stalled_or_is_not(self) -> None:
+    def test_watch_stalled_is_0_or_1(self) -> None:
         shown = families(readings.SNAPSHOT, Detail.BASIC)["watchslo_watch_stalled"].samples
         assert {sample.labels["resource"]: sample.value for sample in shown} == {"pods": 0, "deployments": 0, "jobs": 1}
 
-    def test_nothing_is_known_without_audits(self) -> None:
+    def test_watch_stalled_is_absent_without_audits(self) -> None:
         unaudited = replace(readings.SNAPSHOT, monitor=replace(readings.MONITOR, stall_detection=None))
         assert samples(unaudited, Detail.BASIC, "watchslo_watch_stalled") == {}
 
-    def test_only_a_stall_has_a_length(self) -> None:
+    def test_stall_seconds_exists_only_while_stalled(self) -> None:
         shown = families(readings.SNAPSHOT, Detail.FULL)["watchslo_stall_seconds"].samples
         assert {sample.labels["resource"]: sample.value for sample in shown} == {"jobs": 33.5}
 
-    def test_audits_count_from_the_start(self) -> None:
+    def test_audits_exist_with_zero(self) -> None:
         shown = families(readings.SNAPSHOT, Detail.BASIC)["watchslo_audits"].samples
         assert len(shown) == 2 * 7
         assert sum(sample.value for sample in shown) == 60
@@ -300,12 +305,12 @@ class TestStalls:
 class TestHops:
     NAME = "watchslo_hop_seconds"
 
-    def test_only_what_was_measured_has_them(self) -> None:
+    def test_hops_exist_only_if_measured(self) -> None:
         shown = families(readings.SNAPSHOT, Detail.FULL)[self.NAME].samples
         assert {sample.labels["watch"] for sample in shown} == {"jobs"}
         assert {sample.labels["hop"] for sample in shown} == set(Hop)
 
-    def test_basic_leaves_out_the_one_that_needs_no_reads(self) -> None:
+    def test_basic_omits_creation_to_storage(self) -> None:
         shown = families(readings.SNAPSHOT, Detail.BASIC)[self.NAME].samples
         assert {sample.labels["hop"] for sample in shown} == {Hop.STORAGE_TO_CACHE, Hop.CACHE_TO_CLIENT}
         created = replace(readings.TAIL, track=replace(readings.TRACK, hops=readings.HOPS[:1]))
@@ -313,7 +318,7 @@ class TestHops:
 
 
 class TestHistory:
-    def test_an_infinite_end_is_absent(self) -> None:
+    def test_infinite_end_is_absent(self) -> None:
         shown = families(readings.SNAPSHOT, Detail.FULL)["watchslo_watch_history_seconds"].samples
         assert {(s.labels["watch"], s.labels["bound"]): s.value for s in shown} == {
             ("pods", "lower"): 95.5,
@@ -321,14 +326,14 @@ class TestHistory:
             ("jobs", "lower"): 600.0,
         }
 
-    def test_whether_a_list_fits_is_said_where_that_is_known(self) -> None:
+    def test_history_fits_is_absent_if_unknown(self) -> None:
         shown = families(readings.SNAPSHOT, Detail.BASIC)["watchslo_watch_history_fits"].samples
         assert {sample.labels["watch"]: sample.value for sample in shown} == {"pods": 1, "jobs": 1}
-        slow = replace(readings.TAIL, history=replace(readings.HISTORY, list_seconds=100.0))
+        slow = replace(readings.TAIL, headroom=replace(readings.HEADROOM, list_seconds=100.0))
         assert samples(replace(readings.SNAPSHOT, streams=(slow,)), Detail.BASIC, "watchslo_watch_history_fits") == {
             (): 0
         }
-        unknown = replace(readings.TAIL, history=replace(readings.HISTORY, list_seconds=None))
+        unknown = replace(readings.TAIL, headroom=replace(readings.HEADROOM, list_seconds=None))
         shown_unknown = replace(readings.SNAPSHOT, streams=(unknown,))
         assert samples(shown_unknown, Detail.FULL, "watchslo_watch_history_fits") == {}
         assert samples(shown_unknown, Detail.FULL, "watchslo_watch_history_list_seconds") == {}
@@ -341,10 +346,10 @@ class TestCauses:
         found = families(snapshot, Detail.BASIC)[self.NAME].samples
         return {(s.labels["cause"], s.labels["apiserver"], s.labels["watch"]): s.value for s in found}
 
-    def test_each_has_a_series_from_the_start(self) -> None:
+    def test_each_cause_has_a_series_with_zero(self) -> None:
         assert self.shown(readings.EMPTY) == {(cause, "", ""): 0 for cause in Cause}
 
-    def test_what_is_active_is_named_beside_them(self) -> None:
+    def test_active_causes_add_series_with_names(self) -> None:
         everywhere = replace(readings.BEHIND, cause=Cause.STORAGE_SLOW, apiserver=None)
         shown = self.shown(replace(readings.SNAPSHOT, causes=(*readings.SNAPSHOT.causes, everywhere)))
         assert {key for key, value in shown.items() if value} == {
@@ -357,22 +362,22 @@ class TestCauses:
 
 
 class TestApiservers:
-    def test_the_same_minute_is_shown_by_all_ticks_and_by_its_own(self) -> None:
+    def test_timespan_by_ticks_has_all_and_own(self) -> None:
         shown = samples(readings.SNAPSHOT, Detail.BASIC, "watchslo_apiserver_timespan_by_ticks_seconds")
         assert shown == {("0.5", "all"): 0.0123, ("0.99", "all"): 0.0625, ("0.99", "own"): 0.0625}
 
-    def test_no_quantile_without_events(self) -> None:
+    def test_timespan_by_ticks_without_events_is_absent(self) -> None:
         idle = replace(readings.SERVICE, combined=replace(readings.window("1m", 60.0, 10), events=0))
         shown = replace(readings.SNAPSHOT, apiservers=(idle,))
         assert ("0.5", "all") not in samples(shown, Detail.BASIC, "watchslo_apiserver_timespan_by_ticks_seconds")
 
-    def test_how_many_an_address_stands_for_is_shown_where_it_is_known(self) -> None:
+    def test_peers_is_absent_if_unknown(self) -> None:
         shown = families(readings.SNAPSHOT, Detail.BASIC)["watchslo_apiserver_peers"].samples
         assert {sample.labels["apiserver"]: sample.value for sample in shown} == {"10.0.0.1:6443": 3}
 
 
 class TestClock:
-    def test_ticks_are_counted_by_the_apiserver_they_went_through(self) -> None:
+    def test_ticks_are_counted_by_apiserver_and_result(self) -> None:
         shown = families(readings.SNAPSHOT, Detail.BASIC)["watchslo_clock_ticks"].samples
         assert {(s.labels["apiserver"], s.labels["result"]): s.value for s in shown} == {
             ("service", "ok"): 999,
@@ -383,21 +388,21 @@ class TestClock:
             ("10.0.0.1:6443", "failed"): 9,
         }
 
-    def test_no_revision_before_the_first_tick(self) -> None:
+    def test_resource_version_is_absent_before_first_tick(self) -> None:
         assert samples(readings.SNAPSHOT, Detail.BASIC, "watchslo_resource_version") == {("default",): 123460}
 
-    def test_an_unknown_offset_is_absent(self) -> None:
+    def test_unknown_offset_is_absent(self) -> None:
         offsets = families(readings.SNAPSHOT, Detail.BASIC)["watchslo_apiserver_clock_offset_seconds"].samples
         assert {sample.labels["apiserver"] for sample in offsets} == {"service"}
 
 
 class TestObjective:
-    def test_basic_has_the_common_one(self) -> None:
+    def test_basic_has_the_common_objective(self) -> None:
         assert samples(readings.SNAPSHOT, Detail.BASIC, "watchslo_slo_threshold_seconds") == {(): 1.0}
         targets = samples(readings.SNAPSHOT, Detail.BASIC, "watchslo_slo_target_ratio")
         assert targets == {("events",): 0.99, ("minutes",): 0.999}
 
-    def test_full_has_each_watch_s(self) -> None:
+    def test_full_has_the_objective_of_each_watch(self) -> None:
         shown = families(readings.SNAPSHOT, Detail.FULL)["watchslo_slo_threshold_seconds"].samples
         assert {sample.labels["resource"]: sample.value for sample in shown} == {
             "pods": 1.0,

@@ -1,4 +1,4 @@
-"""The landing page: what it says in words, that nothing shown can become markup, and that nothing else is loaded."""
+"""The page: its texts, that no value can become markup, and that it loads its own files only."""
 
 import re
 from dataclasses import replace
@@ -8,26 +8,26 @@ from html.parser import HTMLParser
 import pytest
 
 from tests.unit.serve import readings
-from watchslo.history.chronicle import Chronicle
-from watchslo.history.words import ABSENT
 from watchslo.serve import page
 from watchslo.snapshot import Snapshot, StreamReading
+from watchslo.timeline.format import ABSENT
+from watchslo.timeline.timeline import Timeline
 
 PAGE_BYTES = 250_000
 
 
 def html(snapshot: Snapshot) -> str:
-    return page.encode(Chronicle().observe(snapshot)).body.decode()
+    return page.encode(Timeline().observe(snapshot)).body.decode()
 
 
 def rows(snapshot: Snapshot, table: str) -> list[list[str]]:
-    """The texts of all cells of a table's body."""
+    """Return the texts of all cells of a table's body."""
     body = html(snapshot).partition(f'<table id="{table}">')[2].partition("<tbody>")[2].partition("</tbody>")[0]
     return [[unescape(text) for text in re.findall(r"<t[hd][^>]*>([^<]*)", row)] for row in body.split("</tr>")[:-1]]
 
 
 def cells(stream: StreamReading, **changes: object) -> list[str]:
-    """The texts of the one row of a snapshot with one stream."""
+    """Return the texts of the row of a snapshot with one watch."""
     (row,) = rows(replace(readings.SNAPSHOT, streams=(stream,), **changes), "watches")  # type: ignore[arg-type]
     return row
 
@@ -48,14 +48,14 @@ class Elements(HTMLParser):
 
 
 @pytest.mark.parametrize("snapshot", [readings.SNAPSHOT, readings.EMPTY])
-def test_loads_nothing_from_elsewhere_and_has_no_inline_script_or_style(snapshot: Snapshot) -> None:
+def test_page_has_no_external_links_and_no_inline_script_or_style(snapshot: Snapshot) -> None:
     found = Elements(html(snapshot))
     assert "style" not in found.tags
     assert not [link for link in found.links if link.startswith(("http", "/"))]
     assert re.findall(r"<script[^>]*>(?!</script>)", html(snapshot)) == []
 
 
-def test_what_it_loads_is_there() -> None:
+def test_page_loads_only_served_files() -> None:
     loaded = {link.removeprefix("page/") for link in Elements(html(readings.SNAPSHOT)).links if "page/" in link}
     assert loaded <= page.static().keys()
     modules = [document.body.decode() for name, document in page.static().items() if name.endswith(".js")]
@@ -64,24 +64,24 @@ def test_what_it_loads_is_there() -> None:
     assert imported <= page.static().keys()
 
 
-def test_its_weight_is_bounded() -> None:
+def test_page_size_is_bounded() -> None:
     weight = sum(len(document.body) for document in page.static().values()) + len(html(readings.SNAPSHOT))
     assert weight < PAGE_BYTES
 
 
-def test_nothing_but_its_own_files_may_run() -> None:
-    policy = page.encode(Chronicle().observe(readings.SNAPSHOT)).headers["Content-Security-Policy"]
+def test_content_security_policy_allows_own_files_only() -> None:
+    policy = page.encode(Timeline().observe(readings.SNAPSHOT)).headers["Content-Security-Policy"]
     assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';")
     assert "unsafe" not in policy
     assert "*" not in policy
 
 
-def test_scripts_never_make_markup_of_text() -> None:
+def test_scripts_never_insert_markup() -> None:
     own = [document.body.decode() for name, document in page.static().items() if "uplot" not in name]
     assert not [text for text in own if re.search(r"innerHTML|insertAdjacentHTML|document\.write|\beval\b", text)]
 
 
-def test_a_row_says_it_all() -> None:
+def test_watch_row_has_all_cells() -> None:
     assert cells(readings.TAIL) == [
         "pods",
         "service",
@@ -102,59 +102,58 @@ def test_a_row_says_it_all() -> None:
     ]
 
 
-def test_what_is_not_known_is_a_dash() -> None:
+def test_unknown_values_are_a_dash() -> None:
     row = cells(readings.IDLE)
-    assert row[2:4] == ["closed since 22:13", "Backoff (clock: pending)"]
+    assert row[2:4] == ["closed since 22:13", "Backoff (storage not proven yet)"]
     assert row[4:7] == [ABSENT] * 3
     assert row[9:11] == [ABSENT] * 2
     assert row[14] == ABSENT
 
 
-def test_a_stall_is_said() -> None:
+def test_stalled_watch_shows_duration_and_is_bad() -> None:
     assert cells(readings.STALLED)[2] == "stalled for 33.5 s"
     assert '<tr data-key="jobs@service" class="bad">' in html(readings.SNAPSHOT)
 
 
-def test_an_unresolved_quantile_is_below_the_round_trip() -> None:
+def test_unresolved_quantile_is_shown_below_the_round_trip() -> None:
     track = replace(readings.TRACK, windows=(readings.window("1m", 60.0, 9, resolved=False),))
     stream = replace(readings.TAIL, track=track)
     assert cells(stream)[4] == "below 1.7 ms"
-    assert cells(stream, domains=())[4] == "unresolved"
+    assert cells(stream, domains=())[4] == "below resolution"
 
 
-def test_the_worst_come_first() -> None:
+def test_watches_are_sorted_worst_first() -> None:
     late = replace(readings.TRACK, objective=replace(readings.TRACK.objective, threshold=0.05))
     streams = (readings.TAIL, readings.IDLE, replace(readings.TAIL, watch="nodes", track=late), readings.STALLED)
     found = rows(replace(readings.SNAPSHOT, streams=streams), "watches")
     assert [row[0] for row in found] == ["jobs", "nodes", 'my "deploy\\ments"', "pods"]
 
 
-def test_names_and_messages_stay_text() -> None:
+def test_names_and_messages_are_escaped() -> None:
     text = html(readings.SNAPSHOT)
     assert "<b>" not in text
     assert "&lt;b&gt;deployments.apps is forbidden" in text
     assert 'data-key="my &quot;deploy\\ments&quot;@10.0.0.1:6443"' in text
 
 
-def test_says_why_it_is_not_ready() -> None:
+def test_page_lists_readiness_reasons() -> None:
     assert "<li>the clock has not ticked yet<li>no stream has started" in html(readings.EMPTY)
 
 
-def test_the_headline_is_the_verdict() -> None:
+def test_headline_is_the_verdict() -> None:
     text = html(readings.SNAPSHOT)
     assert '<p id="headline" class="bad" aria-live="polite"' in text
-    assert "<span>jobs: nothing is delivered since 22:13 UTC</span>" in text
-    assert '<p id="figures">events are withheld for 33.5 s</p>' in text
+    assert "<span>jobs: no events delivered since 22:13 UTC</span>" in text
+    assert '<p id="figures">oldest undelivered event: 33.5 s ago</p>' in text
 
 
-def test_whether_it_may_be_us_stands_beside_the_verdict() -> None:
-    """Who is on call must not have to look for it."""
+def test_self_check_summary_follows_the_verdict() -> None:
     verdict = html(readings.SNAPSHOT).partition('<section id="verdict"')[2].partition("</section>")[0]
     assert '<p id="trust" class="bad"><span aria-hidden="true">✗</span> <a href="#trust-title">' in verdict
-    assert "<span>Look at us first: Clock of jobs.batch.</span>" in verdict
+    assert "<span>No: watchslo itself has a problem: Clock of jobs.batch.</span>" in verdict
 
 
-def test_causes_stand_below_it_with_what_to_look_at() -> None:
+def test_causes_follow_the_verdict_with_next_steps() -> None:
     causes = html(readings.SNAPSHOT).partition('<ul id="causes"')[2].partition("</ul>")[0]
     first, second = causes.split("<li>")[1:]
     assert first.startswith("10.0.0.1:6443 hands out jobs 0.31 s after storage (P50);")
@@ -164,7 +163,7 @@ def test_causes_stand_below_it_with_what_to_look_at() -> None:
     assert second.startswith("The watch of jobs has said nothing for 33.5 s.")
 
 
-def test_each_apiserver_has_a_row() -> None:
+def test_apiserver_rows_have_all_cells() -> None:
     assert rows(readings.SNAPSHOT, "apiservers") == [
         [
             "service",
@@ -180,7 +179,7 @@ def test_each_apiserver_has_a_row() -> None:
         ],
         [
             "10.0.0.1:6443",
-            "v1.30.14+k3s1 (stands for 3)",
+            "v1.30.14+k3s1 (3 behind this address)",
             "0 of 1",
             "<i>no answer came in time</i>",
             *[ABSENT] * 5,
@@ -189,24 +188,24 @@ def test_each_apiserver_has_a_row() -> None:
     ]
 
 
-def test_an_apiserver_that_nobody_watches_is_not_blamed_for_that() -> None:
+def test_unwatched_apiserver_is_shown_as_not_watched() -> None:
     service = replace(readings.SERVICE, watched=False, version=None, combined=None, alone=None)
     nothing = replace(readings.SNAPSHOT, apiservers=(service,), streams=(), domains=(), causes=())
     assert rows(nothing, "apiservers") == [["service", ABSENT, "not watched", *[ABSENT] * 7]]
 
 
-def test_a_history_that_is_too_short_is_said() -> None:
-    short = replace(readings.TAIL, history=replace(readings.HISTORY, list_seconds=100.0))
+def test_short_headroom_is_marked() -> None:
+    short = replace(readings.TAIL, headroom=replace(readings.HEADROOM, list_seconds=100.0))
     (row, _) = rows(replace(readings.SNAPSHOT, streams=(short,)), "apiservers")
     assert row[8] == "95.5 s (pods, too short)"
 
 
-def test_says_what_is_unproven() -> None:
+def test_self_checks_name_unproven_revisions() -> None:
     assert "<strong>Revisions of 10.0.0.1:6443</strong> Unproven: its storage is kine, not etcd" in html(
         readings.SNAPSHOT
     )
 
 
-def test_is_titled_by_the_cluster() -> None:
+def test_title_has_the_cluster() -> None:
     assert "<title>watchslo: prod-eu</title>" in html(readings.SNAPSHOT)
     assert "<title>watchslo</title>" in html(readings.EMPTY)

@@ -1,4 +1,4 @@
-"""Rendering beside the loop: shared, one at a time, and nobody takes it from the others."""
+"""Rendering in a thread: shared by concurrent callers, one at a time, not cancelled by one of them."""
 
 import asyncio
 import threading
@@ -12,7 +12,7 @@ from watchslo.snapshot import Snapshot
 
 
 class Writer:
-    """Writes documents once it may, and remembers where and of what."""
+    """Writes documents once `may` is set; records its threads and snapshots."""
 
     def __init__(self) -> None:
         self.may = threading.Event()
@@ -29,7 +29,7 @@ class Writer:
         return Document(b"done", "text/plain")
 
 
-async def test_writes_beside_the_loop() -> None:
+async def test_render_writes_in_another_thread() -> None:
     writer = Writer()
     writer.may.set()
     document = await Renderer().render(readings.SNAPSHOT, "form", writer)
@@ -37,7 +37,7 @@ async def test_writes_beside_the_loop() -> None:
     assert threading.get_ident() not in writer.threads
 
 
-async def test_shares_what_is_asked_for_twice() -> None:
+async def test_render_shares_one_rendering_of_a_form() -> None:
     renderer, writer = Renderer(), Writer()
     both = asyncio.gather(*(renderer.render(readings.SNAPSHOT, "form", writer) for _ in range(2)))
     writer.may.set()
@@ -46,7 +46,7 @@ async def test_shares_what_is_asked_for_twice() -> None:
     assert len(writer.written) == 1
 
 
-async def test_writes_one_form_after_the_other() -> None:
+async def test_render_writes_forms_one_at_a_time() -> None:
     renderer, first, second = Renderer(), Writer(), Writer()
     both = asyncio.gather(
         renderer.render(readings.SNAPSHOT, "first", first), renderer.render(readings.SNAPSHOT, "second", second)
@@ -59,7 +59,7 @@ async def test_writes_one_form_after_the_other() -> None:
     assert first.threads == second.threads
 
 
-async def test_a_new_snapshot_is_written_anew() -> None:
+async def test_render_of_new_snapshot_writes_again() -> None:
     renderer, writer = Renderer(), Writer()
     writer.may.set()
     await renderer.render(readings.SNAPSHOT, "form", writer)
@@ -67,7 +67,7 @@ async def test_a_new_snapshot_is_written_anew() -> None:
     assert writer.written == [readings.SNAPSHOT, readings.EMPTY]
 
 
-async def test_who_goes_away_does_not_take_it_from_the_others() -> None:
+async def test_render_cancelled_by_one_caller_continues_for_others() -> None:
     renderer, writer = Renderer(), Writer()
     leaves, stays = (asyncio.ensure_future(renderer.render(readings.SNAPSHOT, "form", writer)) for _ in range(2))
     await writer.began.wait()
@@ -78,7 +78,7 @@ async def test_who_goes_away_does_not_take_it_from_the_others() -> None:
     assert (await stays).body == b"done"
 
 
-async def test_what_cannot_be_written_is_an_error_of_each() -> None:
+async def test_render_failure_is_raised_to_each_caller() -> None:
     def fail(_: Snapshot) -> Document:
         raise ZeroDivisionError
 

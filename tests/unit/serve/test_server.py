@@ -1,4 +1,4 @@
-"""The server in its own thread: who comes in where there is no room, and what becomes of it when it is stopped."""
+"""The server in its own thread: which connections are accepted at the limit, and how it stops and fails."""
 
 import asyncio
 import contextlib
@@ -17,11 +17,12 @@ from fastapi.responses import PlainTextResponse
 from structlog.testing import CapturingLogger
 
 from tests.support.certs import Authority
-from watchslo.config import Listen, ServerLimitsConfig, TlsConfig
-from watchslo.serve import server as module
-from watchslo.serve.connection import Stage, Visitor
-from watchslo.serve.server import Server, listen
+from watchslo.config.model import ServerLimitsConfig, TlsConfig
+from watchslo.config.values import Listen
+from watchslo.serve import acceptor
+from watchslo.serve.server import StatusServer, listen
 from watchslo.serve.tls import Certificate
+from watchslo.serve.uvicorn_overrides import ClientConnection, ConnectionStage
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 CONNECTIONS = 8
@@ -29,8 +30,8 @@ CONNECTIONS = 8
 Connected = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-class Place:
-    """A server, and what is done to it. `gate` lets `/` be answered; `/thread` says where."""
+class ServerUnderTest:
+    """A server and its clients. `/` is answered once `gate` is set; `thread` is where that happened."""
 
     def __init__(self, certificate: Certificate | None = None, **limits: Any) -> None:
         self.gate = threading.Event()
@@ -38,14 +39,14 @@ class Place:
         self.listener = listen(Listen("127.0.0.1", 0))
         app = FastAPI()
         app.add_api_route("/", self._index)
-        told = ServerLimitsConfig.model_validate({"connections": CONNECTIONS, **limits})
-        self.server = Server(app, self.listener, told, certificate)
+        limited = ServerLimitsConfig.model_validate({"connections": CONNECTIONS, **limits})
+        self.server = StatusServer(app, self.listener, limited, certificate)
         self.thread = ""
 
     @property
     def being_answered(self) -> int:
-        visitors = self.server.server_state.connections.copy()  # at once: they come and go in another thread
-        return sum(isinstance(visitor, Visitor) and visitor.stage is Stage.ANSWERED for visitor in visitors)
+        connections = self.server.uvicorn.server_state.connections.copy()  # atomic: another thread changes the set
+        return sum(isinstance(one, ClientConnection) and one.stage is ConnectionStage.ANSWERED for one in connections)
 
     async def _index(self) -> PlainTextResponse:
         self.thread = threading.current_thread().name
@@ -63,8 +64,8 @@ class Place:
 
 
 @contextlib.asynccontextmanager
-async def serving(certificate: Certificate | None = None, **limits: Any) -> AsyncIterator[Place]:
-    place = Place(certificate, **limits)
+async def serving(certificate: Certificate | None = None, **limits: Any) -> AsyncIterator[ServerUnderTest]:
+    place = ServerUnderTest(certificate, **limits)
     place.server.start()
     try:
         yield place
@@ -93,14 +94,14 @@ def certificate(authority: Authority, tmp_path: Path) -> Certificate:
     return Certificate(TlsConfig.model_validate({"certFile": str(pair.certificate), "keyFile": str(pair.key)}))
 
 
-async def test_has_a_thread_of_its_own() -> None:
+async def test_server_answers_in_its_own_thread() -> None:
     async with serving() as place:
         assert await place.ask() == b"HTTP/1.1 200 OK"
     assert place.thread == "serve"
     assert place.listener.fileno() == -1
 
 
-async def test_who_says_nothing_makes_room() -> None:
+async def test_silent_connections_are_dropped_for_new_ones() -> None:
     async with serving() as place:
         silent = [await place.connect() for _ in range(3 * CONNECTIONS)]
         assert await place.ask() == b"HTTP/1.1 200 OK"
@@ -110,7 +111,7 @@ async def test_who_says_nothing_makes_room() -> None:
             writer.close()
 
 
-async def test_who_is_answered_keeps_the_room_and_the_next_one_waits() -> None:
+async def test_connections_being_answered_are_kept_and_new_ones_wait() -> None:
     async with serving() as place:
         place.gate.clear()
         asking = [asyncio.create_task(place.ask()) for _ in range(CONNECTIONS)]
@@ -128,7 +129,9 @@ async def test_who_is_answered_keeps_the_room_and_the_next_one_waits() -> None:
             writer.close()
 
 
-async def test_who_never_speaks_tls_makes_room(certificate: Certificate, authority: Authority) -> None:
+async def test_connections_without_tls_handshake_are_dropped_for_new_ones(
+    certificate: Certificate, authority: Authority
+) -> None:
     trusting = ssl.create_default_context(cafile=authority.ca)
     async with serving(certificate) as place:
         silent = [await place.connect() for _ in range(3 * CONNECTIONS)]
@@ -137,32 +140,32 @@ async def test_who_never_speaks_tls_makes_room(certificate: Certificate, authori
             writer.close()
 
 
-async def test_an_accept_that_fails_is_said_once(logged: CapturingLogger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "EXHAUSTED_SECONDS", 0.0)
-    place, failures = Place(), [OSError(errno.EMFILE, "Too many open files")] * 3
-    accept = place.server._accepted
+async def test_failing_accept_is_logged_once(logged: CapturingLogger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acceptor, "EXHAUSTED_SECONDS", 0.0)
+    place, failures = ServerUnderTest(), [OSError(errno.EMFILE, "Too many open files")] * 3
+    accept = place.server.acceptor.accept
 
     async def accepted() -> socket.socket:
         if failures:
             raise failures.pop()
         return await accept()
 
-    monkeypatch.setattr(place.server, "_accepted", accepted)
+    monkeypatch.setattr(place.server.acceptor, "accept", accepted)
     place.server.start()
     assert await place.ask() == b"HTTP/1.1 200 OK"
     await place.server.stop()
     assert [call.kwargs["event"] for call in logged.calls] == ["accepting_failed"]
 
 
-async def test_a_mistake_of_its_own_is_said_and_raised(
+async def test_programming_error_is_logged_and_raised_by_stop(
     logged: CapturingLogger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = Place()
+    place = ServerUnderTest()
 
     async def accepted() -> socket.socket:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(place.server, "_accepted", accepted)
+    monkeypatch.setattr(place.server.acceptor, "accept", accepted)
     place.server.start()
     place.server._thread.join()
     with pytest.raises(ZeroDivisionError):

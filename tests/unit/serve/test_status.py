@@ -1,13 +1,13 @@
-"""The status: JSON that any program can read, in a form that is kept."""
+"""The status as JSON: its stable shape and its special values."""
 
 import json
 from collections.abc import Callable
 from typing import Any
 
 from tests.unit.serve import readings
-from watchslo.history.chronicle import Account, Chronicle
 from watchslo.serve.status import encode
 from watchslo.snapshot import Snapshot
+from watchslo.timeline.timeline import Account, Timeline
 
 
 def shown(snapshot: Snapshot, account: Account | None = None) -> Any:
@@ -17,32 +17,32 @@ def shown(snapshot: Snapshot, account: Account | None = None) -> Any:
     return json.loads(encode(snapshot, account).body, parse_constant=refuse)
 
 
-def test_is_what_programs_expect(golden: Callable[[str, str], None]) -> None:
-    golden("status.json", json.dumps(shown(readings.SNAPSHOT, Chronicle().observe(readings.SNAPSHOT)), indent=2) + "\n")
+def test_status_matches_golden_file(golden: Callable[[str, str], None]) -> None:
+    golden("status.json", json.dumps(shown(readings.SNAPSHOT, Timeline().observe(readings.SNAPSHOT)), indent=2) + "\n")
 
 
-def test_an_infinite_bound_is_null() -> None:
+def test_infinite_bound_is_null() -> None:
     p99 = shown(readings.SNAPSHOT)["streams"][0]["latency"]["windows"][0]["quantiles"][-1]
     assert p99 == {"q": 0.99, "lower": 0.01, "estimate": 0.0625, "upper": None, "resolved": True}
 
 
-def test_says_why_it_is_not_ready() -> None:
+def test_not_ready_has_the_reasons() -> None:
     assert shown(readings.EMPTY)["monitor"]["notReady"] == list(readings.EMPTY.monitor.not_ready)
 
 
-def test_what_an_inventory_knows_is_null_without_one() -> None:
+def test_inventory_fields_are_null_without_inventory() -> None:
     tail, _, stalled = shown(readings.SNAPSHOT)["streams"]
     assert (tail["unseenChanges"], tail["inventoryObjects"], tail["stalledFor"]) == (None, None, None)
     assert stalled["unseenChanges"] == {"changed": 3, "created": 2, "deleted": 1}
 
 
-def test_a_history_says_whether_a_list_fits() -> None:
+def test_history_fits_compares_headroom_with_list() -> None:
     tail, idle, stalled = shown(readings.SNAPSHOT)["streams"]
     assert (tail["history"]["seconds"], tail["history"]["fits"]) == ({"lower": 95.5, "upper": 96.25}, True)
     assert idle["history"] is None
     assert stalled["history"]["seconds"] == {"lower": 600.0, "upper": None}
 
 
-def test_the_surest_cause_comes_first() -> None:
+def test_causes_are_sorted_by_confidence() -> None:
     assert [cause["confidence"] for cause in shown(readings.SNAPSHOT)["causes"]] == ["high", "medium"]
     assert shown(readings.EMPTY)["causes"] == []

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.certs import Authority, Pair
-from watchslo.config import TlsConfig
+from watchslo.config.model import TlsConfig
 from watchslo.errors import ServeError
 from watchslo.serve.tls import Certificate
 
@@ -31,19 +31,19 @@ def certificate(authority: Authority, pair: Pair) -> Certificate:
     return Certificate(config(pair))
 
 
-def test_speaks_no_old_tls(certificate: Certificate) -> None:
+def test_context_refuses_tls_below_1_2(certificate: Certificate) -> None:
     assert certificate.context.minimum_version is ssl.TLSVersion.TLSv1_2
     assert certificate.context.verify_mode is ssl.CERT_NONE
 
 
-def test_the_same_stays(certificate: Certificate, pair: Pair) -> None:
+def test_refresh_with_unchanged_files_returns_false(certificate: Certificate, pair: Pair) -> None:
     context = certificate.context
     pair.certificate.touch()
     assert not certificate.refresh()
     assert certificate.context is context
 
 
-def test_a_new_pair_is_taken(certificate: Certificate, authority: Authority, pair: Pair) -> None:
+def test_refresh_with_new_pair_replaces_context(certificate: Certificate, authority: Authority, pair: Pair) -> None:
     context = certificate.context
     authority.server("second").replace(pair)
     assert certificate.refresh()
@@ -51,13 +51,13 @@ def test_a_new_pair_is_taken(certificate: Certificate, authority: Authority, pai
     assert not certificate.refresh()
 
 
-def test_half_a_pair_is_refused_once(certificate: Certificate, authority: Authority, pair: Pair) -> None:
+def test_refresh_with_mismatched_pair_raises_once(certificate: Certificate, authority: Authority, pair: Pair) -> None:
     context, new = certificate.context, authority.server("third")
     new.certificate.replace(pair.certificate)
     with pytest.raises(ServeError) as refused:
         certificate.refresh()
     assert str(refused.value) == (
-        f"server.tls: {pair.certificate} is no certificate for the key {pair.key}; "
+        f"server.tls: {pair.certificate} is not a certificate for the key {pair.key}; "
         "put a matching pair in PEM form there"
     )
     assert certificate.context is context
@@ -66,7 +66,7 @@ def test_half_a_pair_is_refused_once(certificate: Certificate, authority: Author
     assert certificate.refresh()
 
 
-def test_files_that_are_missing_are_named(certificate: Certificate, pair: Pair) -> None:
+def test_missing_file_is_named_in_the_error(certificate: Certificate, pair: Pair) -> None:
     pair.key.unlink()
     for _ in range(2):
         with pytest.raises(ServeError) as refused:
@@ -77,8 +77,8 @@ def test_files_that_are_missing_are_named(certificate: Certificate, pair: Pair) 
 
 
 @pytest.mark.parametrize("content", ["", "nonsense", "-----BEGIN CERTIFICATE-----\n"])
-def test_at_the_start_there_must_be_a_pair(certificate: Certificate, pair: Pair, content: str) -> None:
+def test_certificate_without_valid_pair_raises(certificate: Certificate, pair: Pair, content: str) -> None:
     pair.certificate.write_text(content)
-    with pytest.raises(ServeError, match=f"^server.tls: {pair.certificate} is no certificate for the key"):
+    with pytest.raises(ServeError, match=f"^server.tls: {pair.certificate} is not a certificate for the key"):
         Certificate(config(pair))
     assert certificate.context

@@ -1,4 +1,4 @@
-"""A client that knows nothing but HTTP and JSON."""
+"""An HTTP client of the simulated apiserver for tests; it shares no code with watchslo."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
@@ -41,12 +41,12 @@ class Watch:
         return event["type"], event["object"]
 
     async def revision(self) -> int:
-        """The revision of the next event."""
+        """Return the revision of the next event."""
         _, obj = await self.event()
         return int(obj["metadata"]["resourceVersion"])
 
     async def rest(self) -> list[str]:
-        """The types of the events until the end."""
+        """Return the types of all events until the watch ends."""
         return [json.loads(line)["type"] async for line in self.response.content]
 
 
@@ -72,7 +72,7 @@ class Api:
         return (await self.get("/sim/state")).json
 
     async def configmap(self, name: str, collection: str = CONFIGMAPS, **labels: str) -> int:
-        """Create one, and return its revision."""
+        """Create a ConfigMap and return its revision."""
         return (await self.write("POST", collection, {"metadata": {"name": name, "labels": labels}})).revision
 
     async def touch(self, path: str, value: str, **labels: str) -> int:
@@ -81,7 +81,7 @@ class Api:
         return patched.revision
 
     async def newest(self, collection: str = CONFIGMAPS) -> int:
-        return (await self.get(f"{collection}?fieldSelector=metadata.name=nobody")).revision
+        return (await self.get(f"{collection}?fieldSelector=metadata.name=absent")).revision
 
     async def watch(self, path: str, accept: str = "application/json") -> Watch:
         response = await self._stack.enter_async_context(
@@ -96,4 +96,4 @@ class Api:
 
 
 Simulate = Callable[..., Awaitable[Api]]
-"""Starts a cluster with some settings."""
+"""Starts a cluster with the given settings and returns a client of it."""

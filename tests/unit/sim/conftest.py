@@ -1,4 +1,4 @@
-"""A simulated cluster over real HTTP."""
+"""Fixture: a simulated cluster over real HTTP."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -8,18 +8,18 @@ import aiohttp
 import pytest
 
 from tests.unit.sim.api import Api, Simulate
-from watchslo.sim.cluster import Settings
-from watchslo.sim.control import Config
+from watchslo.sim.cluster import ClusterSettings
+from watchslo.sim.control import SimConfig
 from watchslo.sim.simulation import simulated
 
 
 @pytest.fixture
 async def simulate() -> AsyncIterator[Simulate]:
-    """`await simulate(**settings)` starts a cluster and gives a client of it."""
+    """`await simulate(**settings)` starts a cluster and returns a client of it."""
     async with AsyncExitStack() as stack:
 
         async def start(**settings: Any) -> Api:
-            url = await stack.enter_async_context(simulated(Config(cluster=Settings(**settings)), seed=7))
+            url = await stack.enter_async_context(simulated(SimConfig(cluster=ClusterSettings(**settings)), seed=7))
             session = await stack.enter_async_context(aiohttp.ClientSession())
             return Api(url, session, stack)
 

@@ -1,4 +1,4 @@
-"""What can be turned while the cluster runs, over real HTTP."""
+"""The control API and the faults of a running cluster, over real HTTP."""
 
 import asyncio
 import time
@@ -10,20 +10,20 @@ import pytest
 from tests.unit.sim.api import CONFIGMAPS, Simulate
 from watchslo.errors import ConfigError
 from watchslo.sim import faults, server
-from watchslo.sim.cluster import Settings
-from watchslo.sim.control import Config, Latency, Switch
+from watchslo.sim.cluster import ClusterSettings
+from watchslo.sim.control import FaultSwitch, LatencySetting, SimConfig
 from watchslo.sim.simulation import simulated
-from watchslo.sim.workload import Objects, Plan
+from watchslo.sim.workload import ObjectBatch, WorkloadPlan
 
 EVENTS = "/api/v1/namespaces/default/events"
 
 
-async def test_a_configuration_is_what_the_control_api_could_also_say() -> None:
-    config = Config(
-        latency=(Latency("pods", storage="constant 1ms", client="constant 2ms"),),
-        faults=(Switch("slow-watch", "nodes"),),
-        objects=(Objects("pods", 5),),
-        workload=(Plan("leases.coordination.k8s.io", rate=1000.0, pattern="bursty", objects=3),),
+async def test_config_sets_latency_faults_objects_and_workload_at_start() -> None:
+    config = SimConfig(
+        latency=(LatencySetting("pods", storage="constant 1ms", client="constant 2ms"),),
+        faults=(FaultSwitch("slow-watch", "nodes"),),
+        objects=(ObjectBatch("pods", 5),),
+        workload=(WorkloadPlan("leases.coordination.k8s.io", rate=1000.0, pattern="bursty", objects=3),),
     )
     async with simulated(config, seed=7) as url, aiohttp.ClientSession() as session:
         while True:
@@ -42,16 +42,16 @@ async def test_a_configuration_is_what_the_control_api_could_also_say() -> None:
 @pytest.mark.parametrize(
     "config",
     [
-        Config(cluster=Settings(version="1.12")),
-        Config(latency=(Latency("gremlins", client="none"),)),
-        Config(latency=(Latency("events", storage="constant 1s"),)),
-        Config(latency=(Latency("pods", client="soon"),)),
-        Config(faults=(Switch("gremlins"),)),
-        Config(faults=(Switch("cut", "gremlins"),)),
-        Config(workload=(Plan("gremlins", rate=1.0),)),
+        SimConfig(cluster=ClusterSettings(version="1.12")),
+        SimConfig(latency=(LatencySetting("gremlins", client="none"),)),
+        SimConfig(latency=(LatencySetting("events", storage="constant 1s"),)),
+        SimConfig(latency=(LatencySetting("pods", client="soon"),)),
+        SimConfig(faults=(FaultSwitch("gremlins"),)),
+        SimConfig(faults=(FaultSwitch("cut", "gremlins"),)),
+        SimConfig(workload=(WorkloadPlan("gremlins", rate=1.0),)),
     ],
 )
-async def test_what_cannot_be_simulated_is_refused(config: Config) -> None:
+async def test_simulated_refuses_an_invalid_config(config: SimConfig) -> None:
     with pytest.raises(ConfigError):
         async with simulated(config, seed=7):
             pass
@@ -68,14 +68,14 @@ async def test_what_cannot_be_simulated_is_refused(config: Config) -> None:
         ("settings", {"token": 5}),
     ],
 )
-async def test_what_cannot_be_turned_is_a_bad_request(simulate: Simulate, path: str, body: object) -> None:
+async def test_control_api_answers_400_to_an_invalid_request(simulate: Simulate, path: str, body: object) -> None:
     api = await simulate()
     answer = await api.write("POST", f"/sim/{path}", body)
     assert answer.code == 400
     assert answer.json["error"]
 
 
-async def test_the_faults_there_are_say_what_they_are(simulate: Simulate) -> None:
+async def test_control_api_lists_and_switches_faults_with_descriptions(simulate: Simulate) -> None:
     api = await simulate()
     listed = (await api.get("/sim/faults")).json
     assert {fault["name"]: fault["words"] for fault in listed} == {
@@ -89,7 +89,7 @@ async def test_the_faults_there_are_say_what_they_are(simulate: Simulate) -> Non
     }
 
 
-async def test_storage_is_delayed_only_where_there_is_a_cache(simulate: Simulate) -> None:
+async def test_storage_delay_does_not_affect_a_resource_without_cache(simulate: Simulate) -> None:
     api = await simulate()
     await api.control("latency", {"storage": "constant 5ms"})
     watch = await api.watch(f"{EVENTS}?watch=1&resourceVersion={await api.newest(EVENTS)}")
@@ -107,7 +107,7 @@ async def test_a_workload_can_be_changed_and_stopped(simulate: Simulate) -> None
     assert (await api.state())["workload"] == {}
 
 
-async def test_a_writer_does_not_mind_that_somebody_deletes_its_objects(simulate: Simulate) -> None:
+async def test_writer_continues_after_a_client_deletes_its_objects(simulate: Simulate) -> None:
     api = await simulate()
     await api.control("workload", {"resource": "configmaps", "rate": 1000, "objects": 20})
     await api.write("DELETE", CONFIGMAPS)
@@ -115,7 +115,7 @@ async def test_a_writer_does_not_mind_that_somebody_deletes_its_objects(simulate
     assert [await watch.revision() for _ in range(50)]
 
 
-async def test_requests_are_counted(simulate: Simulate) -> None:
+async def test_requests_are_counted_by_verb_and_code(simulate: Simulate) -> None:
     api = await simulate()
     await api.get(CONFIGMAPS)
     await api.get("/nope")
@@ -125,7 +125,7 @@ async def test_requests_are_counted(simulate: Simulate) -> None:
     assert counted == {("list", 200): 1, ("discover", 404): 1, ("watch", 500): 1, ("watch", 200): 1}
 
 
-async def test_arrivals_are_timed_whatever_becomes_of_them(simulate: Simulate) -> None:
+async def test_arrivals_include_requests_that_fail(simulate: Simulate) -> None:
     api = await simulate()
     began = time.monotonic()
     await api.get(CONFIGMAPS)
@@ -133,9 +133,9 @@ async def test_arrivals_are_timed_whatever_becomes_of_them(simulate: Simulate) -
     await api.control("faults", {"name": "overloaded"})
     await api.get(CONFIGMAPS)
     await api.get("/version")
-    told = (await api.get(f"/sim/arrivals?since={began}")).json
-    assert [at > between for at in told["at"]] == [False, True, True]
-    assert told["at"][-1] <= told["now"] <= time.monotonic()
+    arrivals = (await api.get(f"/sim/arrivals?since={began}")).json
+    assert [at > between for at in arrivals["at"]] == [False, True, True]
+    assert arrivals["at"][-1] <= arrivals["now"] <= time.monotonic()
     assert len((await api.get(f"/sim/arrivals?since={between}")).json["at"]) == 2
 
 
@@ -143,7 +143,9 @@ async def test_arrivals_are_timed_whatever_becomes_of_them(simulate: Simulate) -
     ("name", "code"),
     [("unavailable", 503), ("unauthorized", 401), ("forbidden", 403), ("overloaded", 429), ("busy", 504)],
 )
-async def test_refusals(simulate: Simulate, name: str, code: int) -> None:
+async def test_fault_refuses_requests_with_its_code_until_switched_off(
+    simulate: Simulate, name: str, code: int
+) -> None:
     api = await simulate()
     await api.control("faults", {"name": name, "resource": "configmaps"})
     for query in ("", "?watch=1"):
@@ -154,7 +156,7 @@ async def test_refusals(simulate: Simulate, name: str, code: int) -> None:
     assert (await api.get(CONFIGMAPS)).code == 200
 
 
-async def test_who_is_forbidden_is_told_what(simulate: Simulate) -> None:
+async def test_forbidden_message_names_user_verb_and_resource(simulate: Simulate) -> None:
     api = await simulate()
     await api.control("faults", {"name": "forbidden"})
     assert (await api.get(f"{CONFIGMAPS}?watch=1")).json["message"] == (
@@ -166,17 +168,15 @@ async def test_who_is_forbidden_is_told_what(simulate: Simulate) -> None:
 
 
 @pytest.mark.parametrize(("name", "code"), [("throttled", 429), ("errors", 500), ("gone", 410)])
-async def test_half_of_the_watches_fail(simulate: Simulate, name: str, code: int) -> None:
+async def test_partial_fault_fails_some_watches(simulate: Simulate, name: str, code: int) -> None:
     api = await simulate()
     await api.control("faults", {"name": name})
-    query = (
-        f"watch=1&timeoutSeconds=1&resourceVersion={5}&sendInitialEvents=x"  # refused with 422 where it is let through
-    )
+    query = f"watch=1&timeoutSeconds=1&resourceVersion={5}&sendInitialEvents=x"  # answered with 422 without a fault
     codes = {(await api.get(f"{CONFIGMAPS}?{query}")).code for _ in range(40)}
     assert codes == {code, 422}
 
 
-async def test_something_in_between_answers_with_html(simulate: Simulate) -> None:
+async def test_html_fault_answers_with_an_html_page(simulate: Simulate) -> None:
     api = await simulate()
     await api.control("faults", {"name": "html"})
     answer = await api.get(CONFIGMAPS)
@@ -184,13 +184,13 @@ async def test_something_in_between_answers_with_html(simulate: Simulate) -> Non
     assert answer.text.startswith("<html>")
 
 
-async def test_watches_may_end_without_an_event(simulate: Simulate) -> None:
+async def test_empty_watch_fault_ends_watches_without_an_event(simulate: Simulate) -> None:
     api = await simulate()
     await api.control("faults", {"name": "empty-watch"})
     assert await (await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion=5")).rest() == []
 
 
-async def test_nobody_can_be_reached(simulate: Simulate) -> None:
+async def test_unreachable_fault_cuts_every_connection(simulate: Simulate) -> None:
     api = await simulate()
     await api.control("faults", {"name": "unreachable"})
     for path in (CONFIGMAPS, "/readyz"):
@@ -198,7 +198,7 @@ async def test_nobody_can_be_reached(simulate: Simulate) -> None:
             await api.get(path)
 
 
-async def test_a_stale_group_is_named_only(simulate: Simulate) -> None:
+async def test_stale_group_fault_marks_only_that_group_stale(simulate: Simulate) -> None:
     api = await simulate()
     await api.control("faults", {"name": "stale-group", "resource": "leases.coordination.k8s.io"})
     accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -209,7 +209,7 @@ async def test_a_stale_group_is_named_only(simulate: Simulate) -> None:
     assert (groups["coordination.k8s.io"], groups["apps"]) == ("Stale", "Current")
 
 
-async def test_all_watches_end_in_a_410(simulate: Simulate) -> None:
+async def test_expired_fault_ends_all_watches_with_410(simulate: Simulate) -> None:
     api = await simulate()
     newest = await api.newest()
     watches = [await api.watch(f"{path}?watch=1&resourceVersion={newest}") for path in (CONFIGMAPS, EVENTS)]
@@ -220,9 +220,7 @@ async def test_all_watches_end_in_a_410(simulate: Simulate) -> None:
         assert await watch.line() == b""
 
 
-async def test_garbage_comes_again_and_again_until_it_is_switched_off(
-    simulate: Simulate, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_garbage_fault_repeats_until_switched_off(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
     fault = faults.FAULTS["garbage"]
     monkeypatch.setitem(faults.FAULTS, "garbage", replace(fault, every=0.01))
     api = await simulate()
@@ -237,7 +235,7 @@ async def test_garbage_comes_again_and_again_until_it_is_switched_off(
     assert line.startswith(b'{"type":"ADDED"')
 
 
-async def test_connections_are_cut(simulate: Simulate) -> None:
+async def test_cut_fault_cuts_watch_connections(simulate: Simulate) -> None:
     api = await simulate()
     watch = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={await api.newest()}")
     await api.control("faults", {"name": "cut"})
@@ -245,7 +243,7 @@ async def test_connections_are_cut(simulate: Simulate) -> None:
         await watch.line()
 
 
-async def test_a_stalled_stream_is_silent_but_a_new_one_is_not(simulate: Simulate) -> None:
+async def test_stalled_stream_fault_holds_open_watches_but_not_new_ones(simulate: Simulate) -> None:
     api = await simulate()
     newest = await api.newest()
     stalled = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={newest}")
@@ -259,7 +257,7 @@ async def test_a_stalled_stream_is_silent_but_a_new_one_is_not(simulate: Simulat
     assert str(revision).encode() in await line
 
 
-async def test_a_frozen_cache_stays_frozen_over_a_restart(simulate: Simulate) -> None:
+async def test_frozen_cache_stays_frozen_after_a_restart(simulate: Simulate) -> None:
     api = await simulate(initialization=0.01)
     await api.control("faults", {"name": "frozen-cache", "resource": "configmaps"})
     await api.control("restart")
@@ -269,7 +267,9 @@ async def test_a_frozen_cache_stays_frozen_over_a_restart(simulate: Simulate) ->
     assert (await api.get(f"{CONFIGMAPS}?resourceVersion=0")).json["items"] == []
 
 
-async def test_a_watch_without_a_timeout_ends_some_time(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "_TIMEOUT_RANGE", (0.01, 0.02))
+async def test_watch_without_timeout_ends_after_the_default_lifetime(
+    simulate: Simulate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_WATCH_TIMEOUT_RANGE_SECONDS", (0.01, 0.02))
     api = await simulate()
     assert await (await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={await api.newest()}")).rest() == []

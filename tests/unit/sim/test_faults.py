@@ -3,16 +3,16 @@ from random import Random
 import pytest
 
 from watchslo.errors import ConfigError
-from watchslo.sim.delay import parse_law
-from watchslo.sim.faults import FAULTS, Faults, Hop
-from watchslo.sim.ways import Ways
+from watchslo.sim.delay_law import parse_law
+from watchslo.sim.delays import DelayTable
+from watchslo.sim.faults import FAULTS, Faults, SimHop
 
 
 def faults() -> Faults:
     return Faults(Random(7))
 
 
-def test_every_fault_can_be_switched_on_and_says_what_it_is() -> None:
+def test_every_fault_can_be_switched_on_and_has_a_description() -> None:
     on = faults()
     for name, fault in FAULTS.items():
         active = on.switch_on(name)
@@ -22,47 +22,47 @@ def test_every_fault_can_be_switched_on_and_says_what_it_is() -> None:
     assert len(list(on)) == len(FAULTS)
 
 
-def test_every_fault_does_something() -> None:
+def test_every_fault_has_an_effect() -> None:
     for fault in FAULTS.values():
-        does = (fault.law, fault.held, fault.answer, fault.blow, fault.clock, fault.stale, fault.window)
+        does = (fault.law, fault.held, fault.response, fault.disruption, fault.clock, fault.stale, fault.window)
         assert any(does), fault.name
 
 
-def test_a_fault_is_about_one_resource_or_all() -> None:
+def test_fault_affects_one_resource_or_all() -> None:
     on = faults()
     on.switch_on("slow-watch", "pods")
     on.switch_on("frozen-cache")
-    law = on.law(Hop.CLIENT, "pods")
+    law = on.law(SimHop.CLIENT, "pods")
     assert law is not None
     assert law.text == FAULTS["slow-watch"].law
-    assert on.law(Hop.CLIENT, "nodes") is None
-    assert on.law(Hop.STORAGE, "pods") is None
-    assert on.held(Hop.STORAGE, "nodes")
-    assert not on.held(Hop.CLIENT, "nodes")
+    assert on.law(SimHop.CLIENT, "nodes") is None
+    assert on.law(SimHop.STORAGE, "pods") is None
+    assert on.held(SimHop.STORAGE, "nodes")
+    assert not on.held(SimHop.CLIENT, "nodes")
     on.switch_off("slow-watch", "pods")
     on.switch_off("slow-watch", "pods")
-    assert on.law(Hop.CLIENT, "pods") is None
+    assert on.law(SimHop.CLIENT, "pods") is None
 
 
-def test_the_newest_law_is_in_force_and_can_be_written_anew() -> None:
+def test_newest_law_is_in_force_and_can_be_overridden() -> None:
     on = faults()
     on.switch_on("slow-watch")
     active = on.switch_on("bursts", law="constant 1s")
-    assert on.law(Hop.CLIENT, "pods") is active.law
+    assert on.law(SimHop.CLIENT, "pods") is active.law
 
 
-def test_answers_take_a_share_of_certain_verbs() -> None:
+def test_fault_response_affects_a_share_of_its_verbs() -> None:
     on = faults()
     on.switch_on("gone", "pods")
-    answers = [on.answer("pods", "watch") for _ in range(1000)]
-    assert 400 < sum(answer is not None for answer in answers) < 600
-    assert on.answer("pods", "list") is None
-    assert on.answer("nodes", "watch") is None
+    responses = [on.response("pods", "watch") for _ in range(1000)]
+    assert 400 < sum(response is not None for response in responses) < 600
+    assert on.response("pods", "list") is None
+    assert on.response("nodes", "watch") is None
     on.switch_on("unreachable")
-    assert on.answer("*", "discover") is not None
+    assert on.response("*", "discover") is not None
 
 
-def test_clocks_and_discovery() -> None:
+def test_faults_shift_the_clock_and_mark_groups_stale() -> None:
     on = faults()
     assert on.clock == 0.0
     on.switch_on("clock-step")
@@ -72,37 +72,37 @@ def test_clocks_and_discovery() -> None:
     assert not on.stale("pods")
 
 
-def test_a_watch_cache_remembers_as_little_as_any_fault_says() -> None:
+def test_smallest_window_of_all_faults_applies() -> None:
     on = faults()
     assert on.window("pods") is None
     on.switch_on("short-history", "pods")
     assert on.window("pods") == FAULTS["short-history"].window
     assert on.window("nodes") is None
     on.switch_on("stale-close")
-    assert on.mute("nodes")
-    assert not faults().mute("nodes")
+    assert on.closes_silently("nodes")
+    assert not faults().closes_silently("nodes")
 
 
-def test_an_unknown_fault_is_refused_with_those_there_are() -> None:
+def test_unknown_fault_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ConfigError, match="slow-watch"):
         faults().switch_on("gremlins")
     with pytest.raises(ConfigError, match="slow-watch"):
         faults().switch_off("gremlins")
 
 
-def test_a_faults_law_comes_first_then_the_resources_own_then_that_for_all() -> None:
+def test_fault_law_overrides_resource_law_and_that_overrides_general_law() -> None:
     on = faults()
-    ways = Ways(on)
-    pods, nodes = ways.way(Hop.CLIENT, "pods"), ways.way(Hop.CLIENT, "nodes")
+    delays = DelayTable(on)
+    pods, nodes = delays.hop_delay(SimHop.CLIENT, "pods"), delays.hop_delay(SimHop.CLIENT, "nodes")
     assert pods.law.text == "none"
-    ways.set(Hop.CLIENT, "*", parse_law("constant 1"))
-    ways.set(Hop.CLIENT, "pods", parse_law("constant 2"))
+    delays.set(SimHop.CLIENT, "*", parse_law("constant 1"))
+    delays.set(SimHop.CLIENT, "pods", parse_law("constant 2"))
     assert (pods.law.text, nodes.law.text) == ("constant 2", "constant 1")
     on.switch_on("slow-watch", "pods")
-    ways.apply()
+    delays.apply()
     assert (pods.law.text, nodes.law.text) == (FAULTS["slow-watch"].law, "constant 1")
     on.switch_off("slow-watch", "pods")
-    ways.apply()
+    delays.apply()
     assert pods.law.text == "constant 2"
-    ways.set(Hop.CLIENT, "*", parse_law("constant 3"))
-    assert (pods.law.text, ways.way(Hop.STORAGE, "pods").law.text) == ("constant 3", "none")
+    delays.set(SimHop.CLIENT, "*", parse_law("constant 3"))
+    assert (pods.law.text, delays.hop_delay(SimHop.STORAGE, "pods").law.text) == ("constant 3", "none")

@@ -18,11 +18,11 @@ from watchslo.sim.kinds import BUILT_IN, age, human_duration, timestamp
         (20 * 86400, "20d"),
     ],
 )
-def test_ages_as_kubectl_says_them(seconds: float, text: str) -> None:
+def test_human_duration_matches_kubectl(seconds: float, text: str) -> None:
     assert human_duration(seconds) == text
 
 
-def test_an_age_is_counted_from_the_creation() -> None:
+def test_age_counts_from_creation() -> None:
     assert age({"metadata": {"creationTimestamp": timestamp(1000.9)}}, 1005.0) == "5s"
     assert age({"metadata": {}}, 1005.0) == "<unknown>"
 
@@ -31,13 +31,13 @@ def test_timestamps_are_whole_seconds() -> None:
     assert timestamp(1_800_000_000.999) == "2027-01-15T08:00:00Z"
 
 
-def test_each_kind_has_a_row_for_the_emptiest_object() -> None:
+def test_every_kind_builds_a_row_for_an_empty_object() -> None:
     for kind in BUILT_IN.values():
         cells = [column.cell({"metadata": {}}, 0.0) for column in kind.columns]
         assert len(cells) >= 2
 
 
-def test_a_pods_row() -> None:
+def test_pod_row_shows_the_columns_of_kubectl() -> None:
     pod = {
         "metadata": {"name": "a", "creationTimestamp": timestamp(0)},
         "spec": {"containers": [{}, {}], "nodeName": "n1"},
@@ -47,6 +47,6 @@ def test_a_pods_row() -> None:
     assert cells == ["a", "1/2", "Running", "0", "5s", "<none>", "n1", "<none>", "<none>"]
 
 
-def test_keys_are_what_etcd_sorts_by() -> None:
+def test_object_key_includes_the_namespace_if_namespaced() -> None:
     assert BUILT_IN["pods"].object_key("default", "a") == "default/a"
     assert BUILT_IN["nodes"].object_key(None, "n1") == "n1"

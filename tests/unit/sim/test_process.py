@@ -1,4 +1,4 @@
-"""The simulator's processes: what they say, and when they end."""
+"""The simulator's processes: their output, errors and exit."""
 
 import asyncio
 import json
@@ -15,16 +15,16 @@ from typing import Any
 import aiohttp
 import pytest
 
-from watchslo.sim.cluster import Settings
-from watchslo.sim.control import Config
+from watchslo.sim.cluster import ClusterSettings
+from watchslo.sim.control import SimConfig
 from watchslo.sim.simulation import simulated
 
-SOON = 60.0
+TIMEOUT_SECONDS = 60.0
 
 
 @asynccontextmanager
 async def started(*arguments: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, Any]]:
-    """A process, and the line of JSON it prints."""
+    """Start a process, and yield it with its line of JSON."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", *arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -38,16 +38,16 @@ async def started(*arguments: str) -> AsyncIterator[tuple[asyncio.subprocess.Pro
 
 
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
-async def test_it_says_where_it_is_and_ends_when_it_is_told(stop: signal.Signals) -> None:
+async def test_process_announces_its_address_and_ends_on_signal(stop: signal.Signals) -> None:
     async with started("watchslo.sim", "--seed", "5") as (process, line), aiohttp.ClientSession() as session:
         assert line["seed"] == 5
         assert line["control"] == f"{line['url']}/sim"
         async with session.get(f"{line['url']}/api/v1/pods?watch=1&resourceVersion=5"):
             process.send_signal(stop)
-            assert await asyncio.wait_for(process.wait(), SOON) == 0
+            assert await asyncio.wait_for(process.wait(), TIMEOUT_SECONDS) == 0
 
 
-async def test_it_ends_when_its_parent_has_gone() -> None:
+async def test_process_ends_when_its_parent_exits() -> None:
     command = f"import subprocess, sys; subprocess.Popen([{sys.executable!r}, '-m', 'watchslo.sim']); sys.stdin.read()"
     parent = await asyncio.create_subprocess_exec(
         sys.executable, "-c", command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -57,7 +57,9 @@ async def test_it_ends_when_its_parent_has_gone() -> None:
     await parent.stdout.readline()
     parent.kill()
     await parent.wait()
-    assert await asyncio.wait_for(parent.stdout.read(), SOON) == b""  # the pipe ends when the last writer has gone
+    assert (
+        await asyncio.wait_for(parent.stdout.read(), TIMEOUT_SECONDS) == b""
+    )  # the pipe ends when the last writer exits
 
 
 @pytest.mark.parametrize(
@@ -68,7 +70,7 @@ async def test_it_ends_when_its_parent_has_gone() -> None:
         (("--tls-cert", "/nowhere"), "No such file"),
     ],
 )
-def test_what_cannot_be_started_is_said_in_a_line(arguments: tuple[str, ...], message: str) -> None:
+def test_simulator_with_invalid_arguments_prints_a_one_line_error(arguments: tuple[str, ...], message: str) -> None:
     finished = subprocess.run(
         [sys.executable, "-m", "watchslo.sim", *arguments], capture_output=True, text=True, check=False
     )
@@ -87,20 +89,20 @@ def certificate(folder: Path) -> tuple[str, str]:
     return cert, key
 
 
-async def test_tls(tmp_path: Path) -> None:
+async def test_simulated_serves_tls(tmp_path: Path) -> None:
     cert, key = certificate(tmp_path)
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(cert, key)
     client = ssl.create_default_context(cafile=cert)
-    config = Config(cluster=Settings())
+    config = SimConfig(cluster=ClusterSettings())
     async with simulated(config, seed=7, tls=server) as url, aiohttp.ClientSession() as session:
         assert url.startswith("https://")
         async with session.get(f"{url}/readyz", ssl=client) as response:
             assert await response.text() == "ok"
 
 
-async def test_the_proxy_delays_what_the_server_says() -> None:
-    async with simulated(Config(), seed=7) as url, aiohttp.ClientSession() as session:
+async def test_proxy_process_delays_responses() -> None:
+    async with simulated(SimConfig(), seed=7) as url, aiohttp.ClientSession() as session:
         to = url.removeprefix("http://")
         command = ("watchslo.sim.proxy", "--to", to, "--delay-to-client", "constant 30ms")
         async with started(*command) as (process, line):
@@ -110,11 +112,11 @@ async def test_the_proxy_delays_what_the_server_says() -> None:
                 (chunk,) = (await response.json())["chunks"]
             assert chunk["forwarded"] - chunk["received"] >= 0.03
             os.kill(process.pid, signal.SIGTERM)
-            assert await asyncio.wait_for(process.wait(), SOON) == 0
+            assert await asyncio.wait_for(process.wait(), TIMEOUT_SECONDS) == 0
 
 
 @pytest.mark.parametrize("arguments", [("--to", "nowhere"), ("--to", "a:1", "--delay-to-client", "soon")])
-def test_a_proxy_that_cannot_be_started_says_why(arguments: tuple[str, ...]) -> None:
+def test_proxy_process_with_invalid_arguments_prints_an_error(arguments: tuple[str, ...]) -> None:
     finished = subprocess.run(
         [sys.executable, "-m", "watchslo.sim.proxy", *arguments], capture_output=True, text=True, check=False
     )

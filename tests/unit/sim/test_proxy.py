@@ -1,4 +1,4 @@
-"""The proxy, before servers that answer what they are told, and what goes wrong in it."""
+"""The TCP proxy and its link faults, in front of echo servers."""
 
 import asyncio
 import ssl
@@ -14,19 +14,19 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from tests.support.certs import Authority
 from watchslo.errors import ConfigError
-from watchslo.sim.delay import parse_law
-from watchslo.sim.forward import Proxy
-from watchslo.sim.link_faults import LINK_FAULTS, Connections
+from watchslo.sim.delay_law import parse_law
+from watchslo.sim.link_faults import LINK_FAULTS, ConnectionSelection
 from watchslo.sim.proxy import control
+from watchslo.sim.tcp_proxy import TcpProxy
 
-SOON = 30.0
-SILENCE = 0.05
+TIMEOUT_SECONDS = 30.0
+SILENCE_SECONDS = 0.05
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def _echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Say back every line, until `bye`."""
+    """Echo every line until `bye`."""
     with suppress(ConnectionError):
         async for line in reader:
             if line == b"bye\n":
@@ -36,20 +36,20 @@ async def _echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 @asynccontextmanager
-async def before_echo(law: str = "none") -> AsyncIterator[Proxy]:
+async def echo_proxy(law: str = "none") -> AsyncIterator[TcpProxy]:
     echoing: list[asyncio.Future[None]] = []
 
     def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         echoing.append(asyncio.ensure_future(_echo(reader, writer)))
 
     server = await asyncio.start_server(echo, "127.0.0.1", 0)
-    async with server, Proxy([server.sockets[0].getsockname()], parse_law(law), Random(7)) as proxy:
+    async with server, TcpProxy([server.sockets[0].getsockname()], parse_law(law), Random(7)) as proxy:
         yield proxy
-    await asyncio.gather(*echoing)  # the server notices
+    await asyncio.gather(*echoing)  # the server ends its connections
 
 
 @asynccontextmanager
-async def client(proxy: Proxy) -> AsyncIterator[Streams]:
+async def client(proxy: TcpProxy) -> AsyncIterator[Streams]:
     reader, writer = await asyncio.open_connection(*proxy.address)
     try:
         yield reader, writer
@@ -57,29 +57,29 @@ async def client(proxy: Proxy) -> AsyncIterator[Streams]:
         writer.close()
 
 
-async def says_back(streams: Streams, line: bytes = b"hello\n") -> bool:
+async def echoes(streams: Streams, line: bytes = b"hello\n") -> bool:
     reader, writer = streams
     writer.write(line)
-    return await asyncio.wait_for(reader.readline(), SOON) == line
+    return await asyncio.wait_for(reader.readline(), TIMEOUT_SECONDS) == line
 
 
 async def is_silent(streams: Streams) -> bool:
     try:
-        await asyncio.wait_for(streams[0].readline(), SILENCE)
+        await asyncio.wait_for(streams[0].readline(), SILENCE_SECONDS)
     except TimeoutError:
         return True
     return False
 
 
 async def end_of(streams: Streams) -> bytes:
-    return await asyncio.wait_for(streams[0].read(), SOON)
+    return await asyncio.wait_for(streams[0].read(), TIMEOUT_SECONDS)
 
 
 # Delay
 
 
-async def test_bytes_come_back_in_order_and_late() -> None:
-    async with before_echo("constant 20ms") as proxy, client(proxy) as (reader, writer):
+async def test_proxy_delays_bytes_and_keeps_their_order() -> None:
+    async with echo_proxy("constant 20ms") as proxy, client(proxy) as (reader, writer):
         sent = time.monotonic()
         writer.write(b"one\ntwo\n")
         assert await reader.readline() == b"one\n"
@@ -94,78 +94,78 @@ async def test_bytes_come_back_in_order_and_late() -> None:
         assert proxy.chunks[0].forwarded - proxy.chunks[0].received >= 0.02
 
 
-async def test_the_end_is_late_too() -> None:
-    async with before_echo("constant 30ms") as proxy, client(proxy) as (reader, writer):
+async def test_proxy_delays_the_end_of_a_connection() -> None:
+    async with echo_proxy("constant 30ms") as proxy, client(proxy) as (reader, writer):
         started = time.monotonic()
         writer.write(b"one\nbye\n")
         assert await reader.read() == b"one\n"
         assert time.monotonic() - started >= 0.03
 
 
-async def test_a_link_can_be_late_for_some_connections_only() -> None:
-    async with before_echo() as proxy, client(proxy) as old:
-        assert await says_back(old)
-        proxy.switch_on("late-link", "constant 3600s", Connections.NEW)
+async def test_late_link_can_affect_new_connections_only() -> None:
+    async with echo_proxy() as proxy, client(proxy) as old:
+        assert await echoes(old)
+        proxy.switch_on("late-link", "constant 3600s", ConnectionSelection.NEW)
         async with client(proxy) as late, client(proxy) as new:
             late[1].write(b"hello\n")
             assert await is_silent(late)
-            assert await says_back(old)
+            assert await echoes(old)
             proxy.switch_off("late-link")
-            assert await says_back(new)
+            assert await echoes(new)
 
 
-# What lasts
+# Lasting faults
 
 
 @pytest.mark.parametrize("name", ["hole-to-client", "hole-to-server"])
-async def test_a_hole_swallows_one_direction_and_closes_nothing(name: str) -> None:
-    async with before_echo() as proxy, client(proxy) as old:
-        assert await says_back(old)
-        proxy.switch_on(name, connections=Connections.OPEN)
+async def test_hole_blocks_one_direction_and_keeps_connections_open(name: str) -> None:
+    async with echo_proxy() as proxy, client(proxy) as old:
+        assert await echoes(old)
+        proxy.switch_on(name, connections=ConnectionSelection.OPEN)
         old[1].write(b"lost?\n")
         assert await is_silent(old)
         async with client(proxy) as new:
-            assert await says_back(new)
+            assert await echoes(new)
         proxy.switch_off(name)
         assert await old[0].readline() == b"lost?\n"
 
 
-async def test_a_hole_can_be_in_one_connection_alone() -> None:
-    async with before_echo() as proxy, client(proxy) as first, client(proxy) as second:
-        assert await says_back(first)
+async def test_hole_can_affect_a_single_connection() -> None:
+    async with echo_proxy() as proxy, client(proxy) as first, client(proxy) as second:
+        assert await echoes(first)
         number = proxy.chunks[-1].connection
-        assert await says_back(second)
+        assert await echoes(second)
         proxy.switch_on("hole-to-client", connections=number)
         first[1].write(b"lost\n")
         assert await is_silent(first)
-        assert await says_back(second)
+        assert await echoes(second)
         async with client(proxy) as third:
-            assert await says_back(third)
+            assert await echoes(third)
         proxy.switch_off("hole-to-client")
         assert await first[0].readline() == b"lost\n"
         with pytest.raises(ConfigError, match="no connection 99 is open"):
             proxy.switch_on("hole-to-client", connections=99)
 
 
-async def test_a_hole_hides_the_end_from_the_other_side() -> None:
-    async with before_echo() as proxy:
+async def test_hole_hides_the_end_of_a_connection() -> None:
+    async with echo_proxy() as proxy:
         async with client(proxy) as streams:
-            assert await says_back(streams)
+            assert await echoes(streams)
             proxy.switch_on("hole-to-client")
             streams[1].write(b"bye\n")
             assert await is_silent(streams)
             proxy.switch_off("hole-to-client")
             assert await end_of(streams) == b""
         async with client(proxy) as streams:
-            assert await says_back(streams)
+            assert await echoes(streams)
             proxy.switch_on("hole-to-server")
-        await asyncio.sleep(SILENCE)
-        assert len(proxy.connections) == 1  # the client has gone, which the server does not hear
+        await asyncio.sleep(SILENCE_SECONDS)
+        assert len(proxy.connections) == 1  # the end of the client does not reach the server
 
 
-async def test_a_frozen_link_accepts_nobody() -> None:
-    async with before_echo() as proxy, client(proxy) as old:
-        assert await says_back(old)
+async def test_frozen_link_accepts_no_connections() -> None:
+    async with echo_proxy() as proxy, client(proxy) as old:
+        assert await echoes(old)
         proxy.switch_on("frozen-link")
         async with client(proxy) as new, client(proxy) as another:
             for streams in (old, new, another):
@@ -174,23 +174,23 @@ async def test_a_frozen_link_accepts_nobody() -> None:
             assert len(proxy.connections) == 1
             proxy.switch_off("frozen-link")
             for streams in (old, new, another):
-                assert await asyncio.wait_for(streams[0].readline(), SOON) == b"hello\n"
+                assert await asyncio.wait_for(streams[0].readline(), TIMEOUT_SECONDS) == b"hello\n"
 
 
-async def test_a_thin_link_lets_so_many_bytes_pass_a_second() -> None:
-    async with before_echo() as proxy, client(proxy) as (reader, writer):
+async def test_thin_link_limits_bytes_per_second() -> None:
+    async with echo_proxy() as proxy, client(proxy) as (reader, writer):
         proxy.switch_on("thin-link", 20_000)
         started = time.monotonic()
         writer.write(b"x" * 3999 + b"\n")
         await reader.readline()
-        assert time.monotonic() - started >= 0.1  # the last portion comes before its time is over
+        assert time.monotonic() - started >= 0.1  # the last portion arrives before its interval ends
         proxy.switch_off("thin-link")
-        assert await says_back((reader, writer))
+        assert await echoes((reader, writer))
 
 
-async def test_a_held_link_reads_little_ahead() -> None:
-    async with before_echo() as proxy, client(proxy) as (reader, writer):
-        assert await says_back((reader, writer))
+async def test_held_pipe_limits_how_much_it_reads_ahead() -> None:
+    async with echo_proxy() as proxy, client(proxy) as (reader, writer):
+        assert await echoes((reader, writer))
         proxy.switch_on("hole-to-server")
         line = b"x" * (32 << 20)
         writer.write(line)
@@ -199,23 +199,23 @@ async def test_a_held_link_reads_little_ahead() -> None:
         writer.transport.abort()
 
 
-async def test_idle_connections_are_cut_and_busy_ones_are_not() -> None:
-    async with before_echo() as proxy, client(proxy) as idle, client(proxy) as busy:
-        assert await says_back(idle)
+async def test_idle_timeout_cuts_idle_connections_only() -> None:
+    async with echo_proxy() as proxy, client(proxy) as idle, client(proxy) as busy:
+        assert await echoes(idle)
         proxy.switch_on("idle-timeout", 0.5)
         ended = asyncio.create_task(end_of(idle))
         while not ended.done():
-            assert await says_back(busy)
+            assert await echoes(busy)
             await asyncio.sleep(0.01)
         assert await ended == b""
         proxy.switch_off("idle-timeout")
         await asyncio.sleep(0.6)
-        assert await says_back(busy)
+        assert await echoes(busy)
 
 
-async def test_a_captive_portal_answers_in_the_place_of_the_server() -> None:
-    async with before_echo() as proxy, client(proxy) as streams:
-        assert await says_back(streams)
+async def test_captive_portal_answers_instead_of_the_server() -> None:
+    async with echo_proxy() as proxy, client(proxy) as streams:
+        assert await echoes(streams)
         proxy.switch_on("captive-portal")
         streams[1].write(b"GET /api HTTP/1.1\r\n\r\n")
         page = await end_of(streams)
@@ -224,28 +224,28 @@ async def test_a_captive_portal_answers_in_the_place_of_the_server() -> None:
             assert "<html>" in await response.text()
         proxy.switch_off("captive-portal")
         async with client(proxy) as later:
-            assert await says_back(later)
+            assert await echoes(later)
 
 
-# What strikes
+# Faults that act once
 
 
-async def test_connections_are_closed_or_reset() -> None:
-    async with before_echo() as proxy, client(proxy) as streams:
-        assert await says_back(streams)
+async def test_fin_closes_and_reset_resets_connections() -> None:
+    async with echo_proxy() as proxy, client(proxy) as streams:
+        assert await echoes(streams)
         proxy.switch_on("fin")
         assert await end_of(streams) == b""
         async with client(proxy) as another:
-            assert await says_back(another)
+            assert await echoes(another)
             proxy.switch_on("reset")
             with pytest.raises(ConnectionResetError):
                 await end_of(another)
 
 
-async def test_a_connection_ends_in_the_middle() -> None:
-    async with before_echo() as proxy, client(proxy) as streams, client(proxy) as at_once:
-        assert await says_back(streams)
-        assert await says_back(at_once)
+async def test_truncated_ends_a_connection_after_some_bytes() -> None:
+    async with echo_proxy() as proxy, client(proxy) as streams, client(proxy) as at_once:
+        assert await echoes(streams)
+        assert await echoes(at_once)
         proxy.switch_on("truncated", 3)
         streams[1].write(b"hello\nyou\n")
         assert await end_of(streams) == b"hel"
@@ -253,58 +253,58 @@ async def test_a_connection_ends_in_the_middle() -> None:
         assert await end_of(at_once) == b""
 
 
-async def test_every_connection_to_come_is_struck_until_it_is_over() -> None:
-    async with before_echo() as proxy, client(proxy) as old:
-        assert await says_back(old)
-        proxy.switch_on("truncated", 2, Connections.NEW)
+async def test_truncated_affects_each_new_connection_until_switched_off() -> None:
+    async with echo_proxy() as proxy, client(proxy) as old:
+        assert await echoes(old)
+        proxy.switch_on("truncated", 2, ConnectionSelection.NEW)
         for _ in range(2):
             async with client(proxy) as new:
                 new[1].write(b"hello\n")
                 assert await end_of(new) == b"he"
-        assert proxy.coming == ["truncated"]
+        assert proxy.new_connection_faults == ["truncated"]
         proxy.switch_off("truncated")
         async with client(proxy) as new:
-            assert await says_back(new)
-        assert await says_back(old)
+            assert await echoes(new)
+        assert await echoes(old)
 
 
-async def test_bytes_arrive_as_others_once() -> None:
-    async with before_echo() as proxy, client(proxy) as (reader, writer):
-        assert await says_back((reader, writer))
+async def test_corrupted_changes_bytes_once() -> None:
+    async with echo_proxy() as proxy, client(proxy) as (reader, writer):
+        assert await echoes((reader, writer))
         proxy.switch_on("corrupted", 2)
         writer.write(b"hello\n")
         wrong = await reader.readline()
         assert wrong == bytes((*b"hel", 0xFF ^ ord("l"), 0xFF ^ ord("o"))) + b"\n"
-        assert await says_back((reader, writer))
+        assert await echoes((reader, writer))
 
 
-async def test_a_long_line_comes_between_two_chunks() -> None:
-    async with before_echo() as proxy, client(proxy) as (reader, writer):
+async def test_long_line_is_inserted_between_two_chunks() -> None:
+    async with echo_proxy() as proxy, client(proxy) as (reader, writer):
         for line in (b"HTTP/1.1 200 OK\r\n", b"\r\n"):
-            assert await says_back((reader, writer), line)
+            assert await echoes((reader, writer), line)
         proxy.switch_on("long-line", 0.5)
-        assert await is_silent((reader, writer))  # after a head there may come another body than chunks
+        assert await is_silent((reader, writer))  # the body after a response head may not be chunked
         writer.write(b"3\r\n{}\n\r\n")
         assert await reader.readexactly(len(b"3\r\n{}\n\r\n")) == b"3\r\n{}\n\r\n"
         size = int(await reader.readline(), 16)
         assert size > 1 << 19
         assert (await reader.readexactly(size)).startswith(b'{"type":"MODIFIED"')
         assert await reader.readline() == b"\r\n"
-        assert await says_back((reader, writer), b"\n")
+        assert await echoes((reader, writer), b"\n")
 
 
-async def test_a_long_line_comes_at_once_where_a_watch_stands_between_events() -> None:
-    async with before_echo() as proxy, client(proxy) as (reader, writer):
+async def test_long_line_is_inserted_at_once_between_events() -> None:
+    async with echo_proxy() as proxy, client(proxy) as (reader, writer):
         writer.write(b"3\r\n{}\n\r\n")
         await reader.readexactly(8)
         proxy.switch_on("long-line", 0.01)
-        assert int(await asyncio.wait_for(reader.readline(), SOON), 16) > 10_000
+        assert int(await asyncio.wait_for(reader.readline(), TIMEOUT_SECONDS), 16) > 10_000
 
 
 # Servers
 
 
-async def test_servers_take_turns_and_stand_in_for_each_other() -> None:
+async def test_proxy_alternates_servers_and_skips_unreachable_ones() -> None:
     async def say(name: bytes, _reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(name)
         writer.close()
@@ -315,7 +315,7 @@ async def test_servers_take_turns_and_stand_in_for_each_other() -> None:
             server = await asyncio.start_server(lambda *streams, name=name: say(name, *streams), "127.0.0.1", 0)
             servers.append(await stack.enter_async_context(server))
         to = [server.sockets[0].getsockname() for server in servers]
-        proxy = await stack.enter_async_context(Proxy(to, parse_law("none"), Random(7)))
+        proxy = await stack.enter_async_context(TcpProxy(to, parse_law("none"), Random(7)))
         said = []
         for _ in range(4):
             async with client(proxy) as streams:
@@ -329,16 +329,16 @@ async def test_servers_take_turns_and_stand_in_for_each_other() -> None:
                 assert await end_of(streams) == b"b"
 
 
-async def test_a_server_that_is_away_is_a_connection_that_is_cut() -> None:
-    async with Proxy([("127.0.0.1", 1)], parse_law("none"), Random(7)) as proxy, client(proxy) as streams:
+async def test_proxy_closes_the_connection_if_no_server_accepts() -> None:
+    async with TcpProxy([("127.0.0.1", 1)], parse_law("none"), Random(7)) as proxy, client(proxy) as streams:
         assert await end_of(streams) == b""
 
 
-async def test_a_proxy_that_ends_leaves_nobody_connected() -> None:
+async def test_proxy_closes_all_connections_at_its_end() -> None:
     async with AsyncExitStack() as stack:
-        async with before_echo() as proxy:
+        async with echo_proxy() as proxy:
             streams = await stack.enter_async_context(client(proxy))
-            assert await says_back(streams)
+            assert await echoes(streams)
             proxy.switch_on("frozen-link")
             waiting = await stack.enter_async_context(client(proxy))
             assert await is_silent(waiting)
@@ -346,7 +346,7 @@ async def test_a_proxy_that_ends_leaves_nobody_connected() -> None:
         assert await end_of(waiting) == b""
 
 
-async def test_it_speaks_tls_for_a_client_that_does_not(tmp_path: Path) -> None:
+async def test_proxy_speaks_tls_to_the_server_for_a_plain_client(tmp_path: Path) -> None:
     authority = Authority(tmp_path / "pki")
     pair = authority.server("server")
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -356,16 +356,16 @@ async def test_it_speaks_tls_for_a_client_that_does_not(tmp_path: Path) -> None:
     to = [server.sockets[0].getsockname()]
     async with (
         server,
-        Proxy(to, parse_law("none"), Random(7), tls=trusting) as proxy,
+        TcpProxy(to, parse_law("none"), Random(7), tls=trusting) as proxy,
         client(proxy) as streams,
     ):
-        assert await says_back(streams)
+        assert await echoes(streams)
 
 
 # The table and the control API
 
 
-def test_every_fault_says_what_it_is_and_has_a_usual_value_where_it_takes_one() -> None:
+def test_every_link_fault_has_a_description_and_a_valid_default() -> None:
     for fault in LINK_FAULTS.values():
         assert fault.words[0].islower()
         assert not fault.words.endswith(".")
@@ -381,20 +381,22 @@ def test_every_fault_says_what_it_is_and_has_a_usual_value_where_it_takes_one() 
         ("thin-link", 0, "above 0"),
         ("thin-link", "fast", "not a number"),
         ("truncated", -1, "0 or more"),
-        ("late-link", "soon", "not a law"),
+        ("late-link", "soon", "not a delay law"),
     ],
 )
-async def test_what_cannot_go_wrong_is_refused(name: str, value: float | str | None, why: str) -> None:
-    async with before_echo() as proxy:
+async def test_switch_on_refuses_unknown_faults_and_invalid_values(
+    name: str, value: float | str | None, why: str
+) -> None:
+    async with echo_proxy() as proxy:
         with pytest.raises(ConfigError, match=why):
             proxy.switch_on(name, value)
     with pytest.raises(ConfigError):
         proxy.switch_off("gremlins")
 
 
-async def test_it_is_told_what_to_do_by_http() -> None:
-    async with before_echo() as proxy, TestClient(TestServer(control(proxy))) as http, client(proxy) as streams:
-        assert await says_back(streams)
+async def test_proxy_control_api_sets_law_and_faults() -> None:
+    async with echo_proxy() as proxy, TestClient(TestServer(control(proxy))) as http, client(proxy) as streams:
+        assert await echoes(streams)
         assert await (await http.post("/proxy", json={"law": "constant 1ms"})).json() == {"law": "constant 1ms"}
         assert proxy.law.text == "constant 1ms"
         switch = {"name": "truncated", "value": 1, "connections": "all"}
@@ -402,7 +404,7 @@ async def test_it_is_told_what_to_do_by_http() -> None:
         state = await (await http.get("/proxy")).json()
         assert state == {"law": "constant 1ms", "connections": 1, "coming": ["truncated"]}
         await http.post("/proxy/faults", json={"name": "truncated", "on": False})
-        assert proxy.coming == []
+        assert proxy.new_connection_faults == []
         assert [fault["name"] for fault in await (await http.get("/proxy/faults")).json()] == list(LINK_FAULTS)
         for wrong in ({"name": "gremlins"}, {"law": "none"}, {"name": "thin-link", "value": 0}):
             refused = await http.post("/proxy/faults", json=wrong)

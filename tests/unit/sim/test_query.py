@@ -2,22 +2,22 @@ import pytest
 
 from watchslo.sim.kinds import BUILT_IN, Object
 from watchslo.sim.query import (
-    Scope,
+    ObjectSelector,
     check_options,
     decode_continue,
     encode_continue,
     list_revision,
     parse_options,
-    parse_scope,
+    parse_selector,
     watch_revision,
 )
 from watchslo.sim.status import StatusError
-from watchslo.sim.store import Change
+from watchslo.sim.store import StoredChange
 
 PODS = BUILT_IN["pods"]
 
 
-def test_options_as_apimachinery_reads_them() -> None:
+def test_parse_options_matches_apimachinery() -> None:
     options = parse_options(
         {"watch": "1", "resourceVersion": "7", "limit": "-3", "timeoutSeconds": "30", "allowWatchBookmarks": "yes"}
     )
@@ -29,7 +29,7 @@ def test_options_as_apimachinery_reads_them() -> None:
 
 
 @pytest.mark.parametrize("name", ["limit", "timeoutSeconds"])
-def test_numbers_must_be_numbers(name: str) -> None:
+def test_parse_options_refuses_invalid_numbers(name: str) -> None:
     with pytest.raises(StatusError) as refused:
         parse_options({name: "abc"})
     assert (refused.value.code, refused.value.message) == (400, 'strconv.ParseInt: parsing "abc": invalid syntax')
@@ -45,7 +45,7 @@ def test_an_unparsable_revision_is_400_for_a_list_and_500_for_a_watch() -> None:
     assert list_revision(parse_options({})) == watch_revision(parse_options({})) == 0
 
 
-def test_a_continue_token_brings_its_own_revision() -> None:
+def test_list_revision_refuses_a_revision_with_a_continue_token() -> None:
     token = encode_continue(5, "default/a")
     with pytest.raises(StatusError, match="not allowed when using continue"):
         list_revision(parse_options({"resourceVersion": "5", "continue": token}))
@@ -81,7 +81,7 @@ def test_a_continue_token_brings_its_own_revision() -> None:
         ),
     ],
 )
-def test_options_that_contradict_each_other_are_invalid(query: dict[str, str], fields: list[str]) -> None:
+def test_check_options_refuses_contradictory_options(query: dict[str, str], fields: list[str]) -> None:
     with pytest.raises(StatusError) as refused:
         check_options(parse_options(query), watch_list=True)
     assert refused.value.code == 422
@@ -98,7 +98,7 @@ def test_options_that_contradict_each_other_are_invalid(query: dict[str, str], f
         {"watch": "1", "sendInitialEvents": "1", "resourceVersionMatch": "NotOlderThan"},
     ],
 )
-def test_options_that_go_together_are_fine(query: dict[str, str]) -> None:
+def test_check_options_accepts_compatible_options(query: dict[str, str]) -> None:
     check_options(parse_options(query), watch_list=True)
 
 
@@ -112,9 +112,9 @@ def test_without_watch_list_initial_events_are_forbidden() -> None:
     )
 
 
-def test_continue_tokens_are_read_again() -> None:
+def test_continue_token_round_trips() -> None:
     assert decode_continue(encode_continue(308, "default/p1")) == (308, "default/p1\0")
-    # As kube-apiserver 1.36 wrote it.
+    # A token written by kube-apiserver 1.36.
     assert decode_continue("eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MzA4LCJzdGFydCI6Ii9wMVx1MDAwMCJ9") == (308, "/p1\0")
     for nonsense in ("abc", "ä", "e30"):
         with pytest.raises(StatusError, match="continue key is not valid"):
@@ -138,31 +138,31 @@ def pod(node: str = "", **labels: str) -> Object:
         ({"fieldSelector": "spec.nodeName!=n1,metadata.name==a"}, pod("n2"), pod("n1")),
     ],
 )
-def test_selectors(query: dict[str, str], matching: Object, other: Object) -> None:
-    scope = parse_scope(PODS, None, query)
-    assert scope.selective
-    assert scope.matches("default/a", matching)
-    assert not scope.matches("default/a", other)
+def test_selector_matches_labels_and_fields(query: dict[str, str], matching: Object, other: Object) -> None:
+    selector = parse_selector(PODS, None, query)
+    assert selector.has_predicates
+    assert selector.matches("default/a", matching)
+    assert not selector.matches("default/a", other)
 
 
-def test_a_scope_knows_the_only_name_that_can_match() -> None:
-    assert parse_scope(PODS, "default", {"fieldSelector": "spec.nodeName=n,metadata.name=a"}).name == "a"
-    assert parse_scope(PODS, "default", {"fieldSelector": "metadata.name!=a"}).name == ""
-    assert not parse_scope(PODS, "default", {}).selective
+def test_selector_knows_the_only_name_that_can_match() -> None:
+    assert parse_selector(PODS, "default", {"fieldSelector": "spec.nodeName=n,metadata.name=a"}).name == "a"
+    assert parse_selector(PODS, "default", {"fieldSelector": "metadata.name!=a"}).name == ""
+    assert not parse_selector(PODS, "default", {}).has_predicates
 
 
 @pytest.mark.parametrize(
     "query", [{"fieldSelector": "spec.x=1"}, {"fieldSelector": "name"}, {"labelSelector": "a b c"}]
 )
 @pytest.mark.parametrize("resource", ["pods", "configmaps"])
-def test_selectors_that_cannot_be_used_are_bad_requests(resource: str, query: dict[str, str]) -> None:
+def test_parse_selector_refuses_invalid_selectors_with_400(resource: str, query: dict[str, str]) -> None:
     with pytest.raises(StatusError) as refused:
-        parse_scope(BUILT_IN[resource], None, query)
+        parse_selector(BUILT_IN[resource], None, query)
     assert refused.value.code == 400
 
 
-def change(kind: str, obj: Object, previous: Object | None, key: str = "default/a") -> Change:
-    return Change(7, kind, "pods", key, obj, previous, 0.0)
+def change(kind: str, obj: Object, previous: Object | None, key: str = "default/a") -> StoredChange:
+    return StoredChange(7, kind, "pods", key, obj, previous, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -177,13 +177,13 @@ def change(kind: str, obj: Object, previous: Object | None, key: str = "default/
         ("DELETED", pod(app="y"), pod(app="y"), None),
     ],
 )
-def test_who_begins_or_ceases_to_match_is_added_or_deleted(
+def test_transition_is_added_or_deleted_when_matching_begins_or_ends(
     kind: str, obj: Object, previous: Object | None, seen: str | None
 ) -> None:
-    assert parse_scope(PODS, None, {"labelSelector": "app=x"}).transition(change(kind, obj, previous)) == seen
+    assert parse_selector(PODS, None, {"labelSelector": "app=x"}).transition(change(kind, obj, previous)) == seen
 
 
-def test_without_selectors_only_the_namespace_counts() -> None:
-    scope = Scope("default", "", ())
-    assert scope.transition(change("MODIFIED", pod(), pod())) == "MODIFIED"
-    assert scope.transition(change("MODIFIED", pod(), pod(), key="kube-system/a")) is None
+def test_selector_without_predicates_matches_by_namespace() -> None:
+    selector = ObjectSelector("default", "", ())
+    assert selector.transition(change("MODIFIED", pod(), pod())) == "MODIFIED"
+    assert selector.transition(change("MODIFIED", pod(), pod(), key="kube-system/a")) is None

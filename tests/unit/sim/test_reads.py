@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.unit.sim.api import CONFIGMAPS, Answer, Simulate
-from watchslo.sim import discovery, served
+from watchslo.sim import discovery, resource_server
 
 EVENTS = "/api/v1/namespaces/default/events"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
@@ -24,7 +24,7 @@ async def test_all_lists_share_one_revision(simulate: Simulate) -> None:
         assert await api.newest(collection) == newest
 
 
-async def test_a_second_etcd_counts_for_itself(simulate: Simulate) -> None:
+async def test_second_etcd_has_its_own_revisions(simulate: Simulate) -> None:
     api = await simulate(second_etcd=["events"])
     for number in range(20):
         await api.configmap(f"c{number}")
@@ -32,7 +32,7 @@ async def test_a_second_etcd_counts_for_itself(simulate: Simulate) -> None:
     assert await api.newest() > 20
 
 
-async def test_any_revision_may_be_an_old_one(simulate: Simulate) -> None:
+async def test_list_at_any_revision_may_be_stale(simulate: Simulate) -> None:
     api = await simulate()
     secrets = "/api/v1/secrets"
     before = (await api.get(f"{secrets}?resourceVersion=0")).revision
@@ -44,7 +44,7 @@ async def test_any_revision_may_be_an_old_one(simulate: Simulate) -> None:
 
 
 @pytest.mark.parametrize("collection", [CONFIGMAPS, EVENTS])
-async def test_pages_show_one_moment(simulate: Simulate, collection: str) -> None:
+async def test_pages_show_one_revision(simulate: Simulate, collection: str) -> None:
     api = await simulate()
     for number in range(5):
         await api.configmap(f"c{number}", collection)
@@ -59,7 +59,7 @@ async def test_pages_show_one_moment(simulate: Simulate, collection: str) -> Non
     assert "continue" not in last.json["metadata"]
 
 
-async def test_a_limit_is_ignored_where_any_revision_will_do(simulate: Simulate) -> None:
+async def test_cached_list_at_any_revision_ignores_the_limit(simulate: Simulate) -> None:
     api = await simulate()
     for number in range(5):
         await api.configmap(f"c{number}")
@@ -68,7 +68,7 @@ async def test_a_limit_is_ignored_where_any_revision_will_do(simulate: Simulate)
     assert len(names(await api.get(f"{EVENTS}?limit=2&resourceVersion=0"))) == 2
 
 
-async def test_an_exact_revision_is_the_past(simulate: Simulate) -> None:
+async def test_list_at_an_exact_revision_shows_the_past(simulate: Simulate) -> None:
     api = await simulate()
     past = await api.configmap("a")
     await api.configmap("b")
@@ -79,7 +79,7 @@ async def test_an_exact_revision_is_the_past(simulate: Simulate) -> None:
     assert names(await api.get(f"{CONFIGMAPS}?resourceVersion={past}&resourceVersionMatch=NotOlderThan")) == ["a", "b"]
 
 
-async def test_compaction_takes_the_past_from_etcd_but_not_from_a_cache(simulate: Simulate) -> None:
+async def test_compaction_drops_past_revisions_in_etcd_but_not_in_a_cache(simulate: Simulate) -> None:
     api = await simulate()
     for number in range(4):
         await api.configmap(f"c{number}")
@@ -101,7 +101,7 @@ async def test_compaction_takes_the_past_from_etcd_but_not_from_a_cache(simulate
     assert names(inconsistent) == ["e2", "e3"]
 
 
-async def test_what_a_cache_does_not_remember_etcd_does(simulate: Simulate) -> None:
+async def test_etcd_answers_revisions_that_the_cache_has_dropped(simulate: Simulate) -> None:
     api = await simulate(window=2, initialization=0.0)
     for number in range(5):
         await api.configmap(f"c{number}")
@@ -115,10 +115,10 @@ async def test_what_a_cache_does_not_remember_etcd_does(simulate: Simulate) -> N
 
 
 @pytest.mark.parametrize(("collection", "retry"), [(CONFIGMAPS, 1), (EVENTS, None)])
-async def test_a_future_revision_is_too_large(
+async def test_list_at_a_future_revision_answers_504(
     simulate: Simulate, monkeypatch: pytest.MonkeyPatch, collection: str, retry: int | None
 ) -> None:
-    monkeypatch.setattr(served, "FRESH_WITHIN", 0.01)
+    monkeypatch.setattr(resource_server, "FRESH_TIMEOUT_SECONDS", 0.01)
     api = await simulate()
     answer = await api.get(f"{collection}?resourceVersion=99999999")
     assert (answer.code, answer.json["reason"]) == (504, "Timeout")
@@ -136,10 +136,10 @@ async def test_a_consistent_list_waits_for_its_own_cache_only(simulate: Simulate
     assert await api.newest("/api/v1/secrets") == newest
 
 
-async def test_when_the_cache_is_frozen_storage_answers_in_the_end(
+async def test_consistent_list_falls_back_to_etcd_while_the_cache_is_frozen(
     simulate: Simulate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served, "FRESH_WITHIN", 0.02)
+    monkeypatch.setattr(resource_server, "FRESH_TIMEOUT_SECONDS", 0.02)
     api = await simulate()
     await api.control("faults", {"name": "frozen-cache", "resource": "configmaps"})
     newest = await api.configmap("a")
@@ -149,7 +149,7 @@ async def test_when_the_cache_is_frozen_storage_answers_in_the_end(
     assert names(await api.get(f"{CONFIGMAPS}?resourceVersion=0")) == ["a"]
 
 
-async def test_an_old_server_answers_consistent_lists_from_etcd(simulate: Simulate) -> None:
+async def test_old_version_answers_consistent_lists_from_etcd(simulate: Simulate) -> None:
     api = await simulate(version="1.30")
     await api.control("faults", {"name": "frozen-cache"})
     past = await api.configmap("a")
@@ -166,7 +166,7 @@ async def test_an_old_server_answers_consistent_lists_from_etcd(simulate: Simula
     assert (await api.get(f"{CONFIGMAPS}?resourceVersion={past}&resourceVersionMatch=Exact")).code == 410
 
 
-async def test_objects_are_written_as_on_any_apiserver(simulate: Simulate) -> None:
+async def test_objects_can_be_created_updated_patched_and_deleted(simulate: Simulate) -> None:
     api = await simulate()
     created = await api.write("POST", CONFIGMAPS, {"kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}})
     assert (created.code, created.json["kind"], created.json["apiVersion"]) == (201, "ConfigMap", "v1")
@@ -182,7 +182,7 @@ async def test_objects_are_written_as_on_any_apiserver(simulate: Simulate) -> No
     assert (await api.write("DELETE", path)).code == 404
 
 
-async def test_pods_are_shown_when_they_are_deleted_and_collections_can_be(simulate: Simulate) -> None:
+async def test_delete_returns_a_pod_and_supports_collections(simulate: Simulate) -> None:
     api = await simulate()
     pods = "/api/v1/namespaces/default/pods"
     for name in "abc":
@@ -217,7 +217,7 @@ async def test_pods_are_shown_when_they_are_deleted_and_collections_can_be(simul
         ("GET", f"{CONFIGMAPS}?resourceVersionMatch=Exact", None, 422, "Invalid"),
     ],
 )
-async def test_what_is_wrong_is_refused(
+async def test_invalid_requests_are_refused_with_status_and_reason(
     simulate: Simulate, method: str, path: str, body: Any, code: int, reason: str
 ) -> None:
     api = await simulate()
@@ -226,27 +226,27 @@ async def test_what_is_wrong_is_refused(
     assert (answer.code, answer.json["kind"], answer.json["reason"]) == (code, "Status", reason)
 
 
-async def test_bodies_must_be_json(simulate: Simulate) -> None:
+async def test_create_refuses_a_body_of_another_content_type(simulate: Simulate) -> None:
     api = await simulate()
     assert (await api.write("POST", CONFIGMAPS, {}, "application/yaml")).code == 415
 
 
 @pytest.mark.parametrize("path", ["/nope", "/apis/foo.example.com/v1/bars", "/apis/foo.example.com", "/api/v9"])
-async def test_paths_that_nobody_knows_are_plain_text(simulate: Simulate, path: str) -> None:
+async def test_unknown_path_answers_404_in_plain_text(simulate: Simulate, path: str) -> None:
     api = await simulate()
     answer = await api.get(path)
     assert (answer.code, answer.text) == (404, "404 page not found\n")
     assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
 
 
-async def test_health_and_version(simulate: Simulate) -> None:
+async def test_health_and_version_endpoints_answer(simulate: Simulate) -> None:
     api = await simulate()
     for path in ("/readyz", "/livez", "/healthz"):
         assert (await api.get(path)).text == "ok"
     assert (await api.get("/version")).json["gitVersion"] == "v1.36.3"
 
 
-async def test_discovery_in_steps_and_at_once(simulate: Simulate) -> None:
+async def test_aggregated_discovery_equals_stepwise_discovery(simulate: Simulate) -> None:
     api = await simulate()
     steps = {
         f"{entry['name']}.{group['name']}"
@@ -270,7 +270,7 @@ async def test_discovery_in_steps_and_at_once(simulate: Simulate) -> None:
     assert (await api.get("/apis", "text/html")).code == 406
 
 
-async def test_a_token_can_be_asked_for_and_changed(simulate: Simulate) -> None:
+async def test_token_is_required_and_can_be_changed(simulate: Simulate) -> None:
     api = await simulate(token="first")
     assert (await api.get("/readyz")).code == 200
     assert (await api.get("/readyz", Authorization="Bearer wrong")).code == 401

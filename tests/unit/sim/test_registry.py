@@ -14,7 +14,7 @@ def made(**body: object) -> Object:
     return REGISTRY.create(PODS, "default", {"metadata": {"name": "a", "labels": {"x": "y"}}, **body}, wall=0.0)
 
 
-def test_a_new_object_gets_what_the_server_knows() -> None:
+def test_create_sets_server_side_metadata() -> None:
     metadata = made(kind="Pod", apiVersion="v1", spec={})["metadata"]
     assert list(metadata) == [
         "name",
@@ -30,11 +30,11 @@ def test_a_new_object_gets_what_the_server_knows() -> None:
     assert metadata["uid"] != made()["metadata"]["uid"]
 
 
-def test_what_it_is_called_is_not_stored() -> None:
+def test_create_drops_kind_and_api_version() -> None:
     assert set(made(kind="Pod", apiVersion="v1", spec={})) == {"metadata", "spec"}
 
 
-def test_a_name_can_be_generated() -> None:
+def test_create_generates_a_name() -> None:
     obj = REGISTRY.create(BUILT_IN["nodes"], None, {"metadata": {"generateName": "n-"}}, wall=0.0)
     assert obj["metadata"]["name"].startswith("n-")
     assert len(obj["metadata"]["name"]) == 7
@@ -44,13 +44,13 @@ def test_a_name_can_be_generated() -> None:
     ("body", "code"),
     [({}, 422), ({"metadata": {"name": ""}}, 422), ({"metadata": {"name": "a", "namespace": "b"}}, 400)],
 )
-def test_a_new_object_needs_a_name_and_the_right_namespace(body: Object, code: int) -> None:
+def test_create_refuses_a_missing_name_or_another_namespace(body: Object, code: int) -> None:
     with pytest.raises(StatusError) as refused:
         REGISTRY.create(PODS, "default", body, wall=0.0)
     assert refused.value.code == code
 
 
-def test_a_new_version_keeps_what_is_fixed() -> None:
+def test_replace_keeps_immutable_metadata() -> None:
     old = made(spec={})
     new = REGISTRY.replace(PODS, old, {"metadata": {"name": "b", "uid": "x"}, "spec": {"a": 1}})
     assert new["metadata"]["name"] == "a"
@@ -59,18 +59,18 @@ def test_a_new_version_keeps_what_is_fixed() -> None:
     assert new["metadata"]["generation"] == 2
 
 
-def test_without_a_change_there_is_no_new_version() -> None:
+def test_replace_without_a_change_returns_the_old_object() -> None:
     old = made(spec={})
     assert REGISTRY.replace(PODS, old, {"kind": "Pod", **old}) is old
 
 
-def test_a_version_based_on_another_is_a_conflict() -> None:
+def test_replace_of_another_version_is_a_conflict() -> None:
     with pytest.raises(StatusError) as refused:
         REGISTRY.replace(PODS, made(), {"metadata": {"name": "a", "resourceVersion": "1"}})
     assert refused.value.code == 409
 
 
-def test_merging_follows_rfc_7396() -> None:
+def test_merge_follows_rfc_7396() -> None:
     old = {"a": {"b": 1, "c": 2}, "d": [1, 2]}
     assert merge(old, {"a": {"b": None, "e": {"f": None}}, "d": [3]}) == {"a": {"c": 2, "e": {}}, "d": [3]}
     assert merge(old, 5) == 5

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from watchslo.sim.kinds import Object
-from watchslo.sim.store import Cache, Etcd, Gone, Log, Truth
+from watchslo.sim.store import CacheModel, Etcd, GroundTruth, RevisionGone, RevisionLog
 
 PODS = "pods"
 
@@ -18,7 +18,7 @@ def names(etcd: Etcd, revision: int) -> list[str]:
     return [key for key, _ in etcd.at(PODS, revision).items()]
 
 
-def test_each_commit_takes_the_next_revision_and_writes_it_into_the_object() -> None:
+def test_commit_takes_the_next_revision_and_writes_it_into_the_object() -> None:
     etcd = Etcd(retain=100)
     added = etcd.put(PODS, "a", named("a"), 1.0)
     modified = etcd.put(PODS, "a", named("a", spec={}), 2.0)
@@ -47,7 +47,7 @@ WRITES = st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=40)
 
 
 def write(etcd: Etcd, writes: list[tuple[str, bool]]) -> list[list[str]]:
-    """Applies writes, and returns the names there were at each revision from 1 on."""
+    """Apply writes, and return the names at each revision from 1 on."""
     history: list[list[str]] = [[]]
     for key, delete in writes:
         if delete and not etcd.table(PODS).get(key):
@@ -61,14 +61,14 @@ def write(etcd: Etcd, writes: list[tuple[str, bool]]) -> list[list[str]]:
 
 
 @given(WRITES, st.integers(1, 60))
-def test_the_past_can_be_read_until_it_is_compacted(writes: list[tuple[str, bool]], compacted: int) -> None:
+def test_etcd_reads_past_revisions_until_compaction(writes: list[tuple[str, bool]], compacted: int) -> None:
     etcd = Etcd(retain=1000)
     history = write(etcd, writes)
     etcd.compact(compacted)
     assert etcd.compacted == min(compacted, etcd.revision)
     for revision, there in enumerate(history, start=1):
         if revision < etcd.compacted:
-            with pytest.raises(Gone) as gone:
+            with pytest.raises(RevisionGone) as gone:
                 etcd.at(PODS, revision)
             assert gone.value.oldest == etcd.compacted
         else:
@@ -83,12 +83,12 @@ def test_a_watch_may_start_one_revision_before_the_compacted_one() -> None:
     write(etcd, [("a", False)] * 5)
     etcd.compact(4)
     assert [change.revision for change in etcd.since(PODS, 3)] == [5, 6]
-    with pytest.raises(Gone):
+    with pytest.raises(RevisionGone):
         etcd.since(PODS, 2)
 
 
 @pytest.mark.parametrize(("revision", "restored"), [(1, 3), (3, 3), (4, 4), (9, 5)])
-def test_what_came_after_a_backup_never_was(revision: int, restored: int) -> None:
+def test_restore_drops_later_changes(revision: int, restored: int) -> None:
     etcd = Etcd(retain=100)
     for name in "abcd":
         etcd.put(PODS, name, named(name), 0.0)
@@ -100,20 +100,20 @@ def test_what_came_after_a_backup_never_was(revision: int, restored: int) -> Non
     assert etcd.put(PODS, "e", named("e"), 1.0).revision == restored + 1
 
 
-def test_etcd_compacts_itself() -> None:
+def test_etcd_compacts_itself_beyond_its_limit() -> None:
     etcd = Etcd(retain=10)
     write(etcd, [("a", False)] * 100)
     assert etcd.revision - 20 <= etcd.compacted <= etcd.revision - 10
 
 
 @given(WRITES, WRITES, st.integers(1, 50))
-def test_a_cache_knows_a_window_of_changes(
+def test_cache_serves_changes_inside_its_window(
     before: list[tuple[str, bool]], after: list[tuple[str, bool]], capacity: int
 ) -> None:
     etcd = Etcd(retain=1000)
     write(etcd, before)
     filled_at = etcd.revision
-    cache = Cache(etcd.table(PODS), filled_at, capacity)
+    cache = CacheModel(etcd.table(PODS), filled_at, capacity)
     assert not cache.advanced
     write(etcd, after)
     for change in etcd.since(PODS, filled_at):
@@ -122,46 +122,46 @@ def test_a_cache_knows_a_window_of_changes(
     assert cache.oldest == max(filled_at, etcd.revision - capacity)
     for revision in range(1, etcd.revision + 1):
         if revision < cache.oldest:
-            with pytest.raises(Gone) as gone:
+            with pytest.raises(RevisionGone) as gone:
                 cache.since(revision)
             assert gone.value.oldest == cache.oldest
-            with pytest.raises(Gone):
+            with pytest.raises(RevisionGone):
                 cache.at(revision)
         else:
             assert cache.since(revision) == etcd.since(PODS, revision)
             assert [key for key, _ in cache.at(revision).items()] == names(etcd, revision)
 
 
-def test_progress_makes_a_cache_fresher_without_a_change() -> None:
-    cache = Cache(Etcd(retain=10).table(PODS), 5, 10)
+def test_progress_advances_a_cache_without_a_change() -> None:
+    cache = CacheModel(Etcd(retain=10).table(PODS), 5, 10)
     cache.progress(9)
     cache.progress(7)
     assert (cache.revision, cache.oldest, cache.advanced) == (9, 5, True)
 
 
-def test_a_cache_can_forget() -> None:
+def test_cache_drop_window_makes_older_revisions_too_old() -> None:
     etcd = Etcd(retain=1000)
-    cache = Cache(etcd.table(PODS), etcd.revision, 2)
+    cache = CacheModel(etcd.table(PODS), etcd.revision, 2)
     for change in (etcd.put(PODS, "a", named("a"), 0.0) for _ in range(5)):
         cache.apply(change)
-    cache.forget()
+    cache.drop_window()
     assert cache.oldest == cache.revision == etcd.revision
     assert cache.since(etcd.revision) == []
 
 
-def test_a_log_is_bounded_and_read_by_time() -> None:
-    log = Log(capacity=10)
+def test_revision_log_is_bounded_and_read_by_time() -> None:
+    log = RevisionLog(capacity=10)
     for number in range(100):
-        log.append(float(number), number + 1000, stream=number % 3)
+        log.append(float(number), number + 1000, watch=number % 3)
     assert 10 <= len(log) < 20
     assert log.since(97.0) == {"revision": [1098, 1099], "at": [98.0, 99.0], "stream": [2, 0]}
     assert log.since(99.0) == {"revision": [], "at": [], "stream": []}
 
 
-def test_the_truth_is_kept_for_each_resource() -> None:
-    truth = Truth(capacity=10)
+def test_ground_truth_is_kept_per_resource() -> None:
+    truth = GroundTruth(capacity=10)
     truth.commits(PODS).append(1.0, 5)
-    truth.sends(PODS).append(2.0, 5, stream=3)
+    truth.sends(PODS).append(2.0, 5, watch=3)
     assert truth.commits(PODS).since(0.0)["revision"] == [5]
     assert truth.sends(PODS).since(0.0)["stream"] == [3]
     assert truth.commits("nodes").since(0.0)["revision"] == []

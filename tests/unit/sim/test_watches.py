@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 import pytest
 
 from tests.unit.sim.api import CONFIGMAPS, Api, Simulate
-from watchslo.sim import cluster, served, stream
+from watchslo.sim import cluster, resource_server, watch_connection
 
 EVENTS = "/api/v1/namespaces/default/events"
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
@@ -28,7 +28,7 @@ CRD = {
 
 @pytest.mark.parametrize("collection", [CONFIGMAPS, EVENTS])
 @pytest.mark.parametrize("accept", ["application/json", METADATA, TABLE])
-async def test_a_watch_resumes_and_goes_on_live(simulate: Simulate, collection: str, accept: str) -> None:
+async def test_watch_resumes_and_continues_live(simulate: Simulate, collection: str, accept: str) -> None:
     api = await simulate()
     start = await api.newest()
     missed = await api.configmap("a", collection)
@@ -49,7 +49,7 @@ async def test_only_the_first_event_of_a_table_has_columns(simulate: Simulate) -
     assert [bool((await watch.event())[1]["columnDefinitions"]) for _ in "ab"] == [True, False]
 
 
-async def test_selectors_add_and_delete(simulate: Simulate) -> None:
+async def test_watch_with_selector_adds_and_deletes(simulate: Simulate) -> None:
     api = await simulate()
     start = await api.newest()
     query = f"watch=1&resourceVersion={start}&labelSelector=app%3Dx"
@@ -63,7 +63,7 @@ async def test_selectors_add_and_delete(simulate: Simulate) -> None:
     assert [obj["metadata"]["labels"]["app"] for _, obj in events] == ["x", "x"]
 
 
-async def test_without_a_revision_a_watch_begins_with_what_there_is(simulate: Simulate) -> None:
+async def test_watch_without_a_revision_starts_with_current_objects(simulate: Simulate) -> None:
     api = await simulate()
     there = await api.configmap("a")
     await api.configmap("other", "/api/v1/namespaces/kube-system/configmaps")
@@ -76,7 +76,7 @@ async def test_without_a_revision_a_watch_begins_with_what_there_is(simulate: Si
 
 
 @pytest.mark.parametrize("resource", ["configmaps", "events"])
-async def test_initial_events_are_streamed_or_not(simulate: Simulate, resource: str) -> None:
+async def test_send_initial_events_true_or_false_is_honoured(simulate: Simulate, resource: str) -> None:
     api = await simulate()
     await api.control("objects", {"resource": resource, "count": 450})  # more than one portion
     collection = f"/api/v1/namespaces/default/{resource}"
@@ -87,7 +87,7 @@ async def test_initial_events_are_streamed_or_not(simulate: Simulate, resource: 
     assert await api.configmap("a", collection) == await streamed.revision() == await without.revision()
 
 
-async def test_without_the_gate_initial_events_are_invalid(simulate: Simulate) -> None:
+async def test_initial_events_without_the_feature_gate_answer_422(simulate: Simulate) -> None:
     api = await simulate(watch_list=False)
     query = "watch=1&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&sendInitialEvents=true"
     answer = await api.get(f"{CONFIGMAPS}?{query}")
@@ -95,13 +95,13 @@ async def test_without_the_gate_initial_events_are_invalid(simulate: Simulate) -
     assert [cause["field"] for cause in answer.json["details"]["causes"]] == ["sendInitialEvents"]
 
 
-async def test_an_unparsable_revision_is_an_error_of_the_server(simulate: Simulate) -> None:
+async def test_watch_at_an_unparsable_revision_answers_500(simulate: Simulate) -> None:
     api = await simulate()
     assert (await api.get(f"{CONFIGMAPS}?watch=1&resourceVersion=abc")).code == 500
 
 
 @pytest.mark.parametrize("accept", ["application/json", METADATA, TABLE])
-async def test_what_has_left_the_window_is_too_old(simulate: Simulate, accept: str) -> None:
+async def test_watch_below_the_window_ends_with_410(simulate: Simulate, accept: str) -> None:
     api = await simulate(window=3)
     for number in range(8):
         newest = await api.configmap(f"c{number}")
@@ -132,7 +132,7 @@ async def test_compaction_ends_watches_of_events_only(simulate: Simulate) -> Non
     assert await (await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={past}")).revision() == past + 1
 
 
-async def test_a_restart_ends_watches_and_forgets(simulate: Simulate) -> None:
+async def test_restart_ends_watches_and_drops_windows(simulate: Simulate) -> None:
     api = await simulate(initialization=0.05)
     start = await api.newest()
     past = await api.configmap("a")
@@ -154,7 +154,7 @@ async def test_a_restart_ends_watches_and_forgets(simulate: Simulate) -> None:
     assert await api.configmap("c") == await again.revision()
 
 
-async def test_an_old_server_lets_watches_wait_until_it_is_ready(simulate: Simulate) -> None:
+async def test_old_version_lets_watches_wait_until_it_is_ready(simulate: Simulate) -> None:
     api = await simulate(version="1.30", initialization=0.05)
     newest = await api.configmap("a")
     await api.control("restart")
@@ -163,7 +163,7 @@ async def test_an_old_server_lets_watches_wait_until_it_is_ready(simulate: Simul
     assert await api.configmap("b") == await watch.revision()
 
 
-async def test_a_future_watch_is_silent_until_the_server_has_caught_up(simulate: Simulate) -> None:
+async def test_watch_at_a_future_revision_is_silent_until_it_is_reached(simulate: Simulate) -> None:
     api = await simulate()
     newest = await api.newest()
     watch = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={newest + 2}")
@@ -172,8 +172,10 @@ async def test_a_future_watch_is_silent_until_the_server_has_caught_up(simulate:
     assert await watch.revision() == last == newest + 3
 
 
-async def test_initial_events_of_the_future_time_out(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(served, "FRESH_WITHIN", 0.01)
+async def test_initial_events_at_a_future_revision_answer_504(
+    simulate: Simulate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource_server, "FRESH_TIMEOUT_SECONDS", 0.01)
     api = await simulate()
     query = "watch=1&resourceVersionMatch=NotOlderThan&sendInitialEvents=true&resourceVersion=99999"
     for collection in (CONFIGMAPS, EVENTS):
@@ -181,11 +183,11 @@ async def test_initial_events_of_the_future_time_out(simulate: Simulate, monkeyp
         assert (kind, status["code"], status["reason"]) == ("ERROR", 504, "Timeout")
 
 
-async def test_bookmarks_come_every_so_often_and_before_the_end(
+async def test_bookmarks_are_sent_at_intervals_and_before_the_deadline(
     simulate: Simulate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream, "BOOKMARK_EVERY", 0.3)
-    monkeypatch.setattr(stream, "BOOKMARK_BEFORE_DEADLINE", 0.2)
+    monkeypatch.setattr(watch_connection, "BOOKMARK_INTERVAL_SECONDS", 0.3)
+    monkeypatch.setattr(watch_connection, "BOOKMARK_LEAD_SECONDS", 0.2)
     api = await simulate()
     query = f"watch=1&allowWatchBookmarks=true&timeoutSeconds=1&resourceVersion={await api.newest()}"
     idle = await api.watch(f"/api/v1/secrets?{query}")
@@ -200,7 +202,7 @@ async def test_bookmarks_come_every_so_often_and_before_the_end(
 async def test_a_consistent_read_lets_an_idle_resource_send_bookmarks(
     simulate: Simulate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream, "BOOKMARK_BEFORE_DEADLINE", 0.8)
+    monkeypatch.setattr(watch_connection, "BOOKMARK_LEAD_SECONDS", 0.8)
     api = await simulate()
     query = f"watch=1&allowWatchBookmarks=true&timeoutSeconds=1&resourceVersion={await api.newest()}"
     newest = await api.configmap("a")
@@ -213,7 +215,7 @@ async def test_a_consistent_read_lets_an_idle_resource_send_bookmarks(
     assert await nothing_new.rest() == []
 
 
-async def test_events_come_late_by_the_law_and_the_truth_says_how_late(simulate: Simulate) -> None:
+async def test_events_are_delayed_by_the_law_and_ground_truth_records_it(simulate: Simulate) -> None:
     api = await simulate()
     await api.control("latency", {"resource": "configmaps", "storage": "constant 20ms", "client": "constant 30ms"})
     watch = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={await api.newest()}")
@@ -230,18 +232,18 @@ async def test_events_come_late_by_the_law_and_the_truth_says_how_late(simulate:
     assert truth["sends"]["stream"] == (await api.state())["resources"]["configmaps"]["streams"]
 
 
-async def test_a_slow_client_is_closed_without_a_word(simulate: Simulate) -> None:
+async def test_watch_of_a_slow_client_is_closed_without_an_error_event(simulate: Simulate) -> None:
     api = await simulate(backlog=100_000)
     watch = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={await api.newest()}")
     writes = 0
-    while (await api.state())["resources"]["configmaps"]["streams"]:  # more than the sockets of both sides take
+    while (await api.state())["resources"]["configmaps"]["streams"]:  # until the buffers of both sockets are full
         annotations = {"long": "x" * 900_000}
         await api.write("POST", CONFIGMAPS, {"metadata": {"name": f"c{writes}", "annotations": annotations}})
         writes += 1
     assert (await watch.response.content.read()).count(b"\n") == writes
 
 
-async def test_a_client_that_has_gone_is_forgotten(simulate: Simulate) -> None:
+async def test_watch_of_a_disconnected_client_is_removed(simulate: Simulate) -> None:
     api = await simulate()
     watch = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={await api.newest()}")
     assert len((await api.state())["resources"]["configmaps"]["streams"]) == 1
@@ -250,7 +252,7 @@ async def test_a_client_that_has_gone_is_forgotten(simulate: Simulate) -> None:
         pass
 
 
-async def test_the_clock_may_be_wrong(simulate: Simulate) -> None:
+async def test_clock_offset_shifts_dates_and_timestamps(simulate: Simulate) -> None:
     api = await simulate(clock_offset=-7200.0)
     answer = await api.get(CONFIGMAPS)
     assert parsedate_to_datetime(answer.headers["Date"]).timestamp() == pytest.approx(time.time() - 7200, abs=60)
@@ -262,14 +264,14 @@ async def test_the_clock_may_be_wrong(simulate: Simulate) -> None:
 
 
 async def ready(api: Api, path: str) -> int:
-    """Ask until the answer is what it will be, and say which other answers came before."""
+    """Repeat the request while it answers 404 or 429; return the final code."""
     while (code := (await api.get(path)).code) in (404, 429):
         pass
     return code
 
 
-async def test_a_custom_resource_comes_changes_and_goes(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "_REPLACED_LIVES_ON", 0.05)
+async def test_custom_resource_follows_its_definition(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "_REPLACED_LINGER_SECONDS", 0.05)
     api = await simulate()
     assert (await api.get(WIDGETS)).text == "404 page not found\n"
     assert (await api.write("POST", CRDS, CRD)).code == 201
@@ -291,10 +293,10 @@ async def test_a_custom_resource_comes_changes_and_goes(simulate: Simulate, monk
     assert (await api.get(WIDGETS)).text == "404 page not found\n"
 
 
-async def test_a_definition_may_go_before_it_is_established(
+async def test_definition_deleted_before_establishment_is_harmless(
     simulate: Simulate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster, "_ESTABLISHED_AFTER", 0.1)
+    monkeypatch.setattr(cluster, "_ESTABLISH_SECONDS", 0.1)
     api = await simulate()
     await api.write("POST", CRDS, CRD)
     await api.write("DELETE", f"{CRDS}/widgets.example.com")
@@ -306,13 +308,13 @@ async def test_a_definition_may_go_before_it_is_established(
 
 
 @pytest.mark.parametrize(("name", "code"), [("gadgets.example.com", 422), ("widgets.example.com", 400)])
-async def test_definitions_must_make_sense(simulate: Simulate, name: str, code: int) -> None:
+async def test_invalid_definition_is_refused(simulate: Simulate, name: str, code: int) -> None:
     api = await simulate()
     spec = CRD["spec"] if code == 422 else {}
     assert (await api.write("POST", CRDS, {"metadata": {"name": name}, "spec": spec})).code == code
 
 
-async def test_lines_are_json_and_nothing_else(simulate: Simulate) -> None:
+async def test_watch_line_is_a_json_document(simulate: Simulate) -> None:
     api = await simulate()
     watch = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={await api.newest()}")
     await api.configmap("a")

@@ -5,20 +5,20 @@ from random import Random
 import pytest
 
 from watchslo.errors import ConfigError
-from watchslo.sim.cluster import Cluster, Settings
+from watchslo.sim.cluster import Cluster, ClusterSettings
 from watchslo.sim.kinds import BUILT_IN
-from watchslo.sim.workload import Objects, Plan, Workload, sample, schedule, touch
+from watchslo.sim.workload import ObjectBatch, Workload, WorkloadPlan, sample, schedule, touch
 
 
 @pytest.mark.parametrize(("pattern", "writes"), [("poisson", 1), ("bursty", 25)])
-def test_writers_write_at_the_rate_they_were_told(pattern: str, writes: int) -> None:
-    plan = Plan("pods", rate=50.0, pattern=pattern, burst=25)  # type: ignore[arg-type]
+def test_schedule_matches_the_configured_rate(pattern: str, writes: int) -> None:
+    plan = WorkloadPlan("pods", rate=50.0, pattern=pattern, burst=25)  # type: ignore[arg-type]
     times = list(islice(schedule(plan, Random(7)), 4000))
     assert {count for _, count in times} == {writes}
     assert 4000 * writes / sum(gap for gap, _ in times) == pytest.approx(50.0, rel=0.05)
 
 
-def test_a_full_pod_is_as_large_as_in_real_life() -> None:
+def test_full_pod_sample_has_a_realistic_size() -> None:
     pod = sample(BUILT_IN["pods"], "full", "web")
     assert 3300 < len(json.dumps(pod, separators=(",", ":"))) < 3900
     assert len(json.dumps(sample(BUILT_IN["pods"], "small", "web"))) < 400
@@ -29,21 +29,21 @@ def test_every_kind_has_a_sample() -> None:
         assert sample(kind, "full", "a")["metadata"]["name"] == "a"
 
 
-def test_a_touched_object_is_another_one() -> None:
+def test_touch_returns_a_different_object() -> None:
     old = sample(BUILT_IN["pods"], "small", "a")
     assert touch(1)(old) != touch(2)(old)
     assert old == sample(BUILT_IN["pods"], "small", "a")
 
 
 def cluster() -> Cluster:
-    return Cluster(Settings(), Random(7))
+    return Cluster(ClusterSettings(), Random(7))
 
 
-async def test_objects_are_created_at_once() -> None:
+async def test_object_batch_is_created() -> None:
     simulated = cluster()
     workload = Workload(simulated, Random(7))
-    await workload.create(Objects("nodes", 150))
-    await workload.create(Objects("pods", 3, namespace="kube-system"))
+    await workload.create(ObjectBatch("nodes", 150))
+    await workload.create(ObjectBatch("pods", 3, namespace="kube-system"))
     assert (simulated.state()["nodes"]["objects"], simulated.state()["pods"]["objects"]) == (150, 3)
     simulated.stop()
 
@@ -51,11 +51,11 @@ async def test_objects_are_created_at_once() -> None:
 @pytest.mark.parametrize(
     ("resource", "namespace"), [("gremlins", "default"), ("pods", "nowhere"), ("componentstatuses", "")]
 )
-async def test_what_cannot_be_written_is_refused(resource: str, namespace: str) -> None:
+async def test_workload_refuses_unknown_resources_and_namespaces(resource: str, namespace: str) -> None:
     simulated = cluster()
     workload = Workload(simulated, Random(7))
     with pytest.raises(ConfigError):
-        workload.set(Plan(resource, rate=1.0, namespace=namespace))
+        workload.set(WorkloadPlan(resource, rate=1.0, namespace=namespace))
     with pytest.raises(ConfigError):
-        await workload.create(Objects(resource, 1, namespace=namespace))
+        await workload.create(ObjectBatch(resource, 1, namespace=namespace))
     simulated.stop()

@@ -1,4 +1,4 @@
-"""What audits prove: never a stall of what is idle, always a stall of what is withheld, and nobody waits too long."""
+"""Audits: an idle watch is never stalled, a watch that withholds events always is, and each stall is found in time."""
 
 import random
 from collections.abc import Callable
@@ -22,14 +22,14 @@ from watchslo.watch.audit import (
     REOPEN_CAP_SECONDS,
     SLOW_SECONDS,
     WITHHELD,
+    AuditEvidence,
+    AuditResult,
     Delivered,
-    Evidence,
     Findings,
     Freshness,
     Health,
     Nudged,
     Schedule,
-    Verdict,
     compare,
     detection_seconds,
     judge,
@@ -76,11 +76,11 @@ def delivered(floor: int, *revisions: int) -> Delivered:
         (because(Reason.RESET), Nudged.FAILED),
     ],
 )
-def test_only_slow_nudges_suggest_a_frozen_cache(answer: Reading, nudged: Nudged) -> None:
+def test_judge_nudge_only_slow_answers_suggest_frozen_cache(answer: Reading, nudged: Nudged) -> None:
     assert judge_nudge(answer) is nudged
 
 
-def test_others_answer_if_a_later_tick_on_another_resource_was_prompt() -> None:
+def test_others_answer_needs_a_later_prompt_read_of_another_resource() -> None:
     assert others_answer([tick()], "pods", 10.0)
     assert others_answer([tick("pods"), tick("nodes")], "pods", 10.0)
     assert not others_answer([], "pods", 10.0)
@@ -106,14 +106,14 @@ def test_others_answer_if_a_later_tick_on_another_resource_was_prompt() -> None:
         (None, False),
     ],
 )
-def test_lists_prove_caches_since_1_31(version: str | None, proves: object) -> None:
+def test_lists_prove_cache_since_version_1_31(version: str | None, proves: object) -> None:
     assert lists_prove_cache(version) is proves
 
 
-# What a stream has delivered
+# Delivered revisions
 
 
-def test_what_came_before_the_watch_is_unknown() -> None:
+def test_delivered_before_the_watch_is_unknown() -> None:
     ring = delivered(10, 12, 15)
     assert [ring.has(revision) for revision in (9, 10, 11, 12, 13, 15, 16)] == [
         None,
@@ -126,14 +126,14 @@ def test_what_came_before_the_watch_is_unknown() -> None:
     ]
 
 
-def test_so_many_revisions_are_known() -> None:
+def test_delivered_remembers_a_limited_number_of_revisions() -> None:
     ring = delivered(0, *range(1, DELIVERED + 1))
     assert ring.has(1) is True
     ring.extend([DELIVERED + 1])
     assert ring.has(1) is None
 
 
-def test_a_new_watch_is_a_new_epoch_in_which_nothing_is_known() -> None:
+def test_delivered_begin_starts_an_empty_epoch() -> None:
     ring = delivered(10, 12)
     epoch = ring.epoch
     ring.begin(12)
@@ -144,7 +144,7 @@ def test_a_new_watch_is_a_new_epoch_in_which_nothing_is_known() -> None:
 
 @settings(max_examples=20)
 @given(st.lists(st.integers(1, 3 * DELIVERED), min_size=1, max_size=4), st.integers(1, 3))
-def test_a_ring_forgets_the_oldest_and_knows_that(sizes: list[int], step: int) -> None:
+def test_delivered_drops_the_oldest_and_reports_them_unknown(sizes: list[int], step: int) -> None:
     ring, newest = delivered(0), 0
     for size in sizes:
         batch = range(newest + step, newest + step * size + 1, step)
@@ -161,20 +161,20 @@ def test_a_ring_forgets_the_oldest_and_knows_that(sizes: list[int], step: int) -
     assert ring.has(newest + 1) is False
 
 
-def test_where_to_look_back_from() -> None:
+def test_delivered_before_returns_start_of_last_revisions() -> None:
     assert delivered(10).before(2) == 10
     assert delivered(10, 12, 15).before(2) == 10
     assert delivered(10, 12, 15, 19).before(2) == 12
 
 
-# What is missing
+# Missing revisions
 
 
 @given(st.sets(st.integers(1, 60)), st.integers(0, 60), st.data())
-def test_what_is_withheld_is_always_found_and_lost_is_only_what_was_passed_over(
+def test_compare_finds_all_withheld_and_only_skipped_as_lost(
     committed: set[int], floor: int, data: st.DataObject
 ) -> None:
-    """The stream delivers its events up to some point but for those that are lost; the audit sees any part of all."""
+    """The watch delivers its events up to some revision, except lost ones; the audit sees any part of all events."""
     newest = data.draw(st.integers(floor, 61))
     after_floor = {revision for revision in committed if floor < revision}
     lost = data.draw(st.sets(st.sampled_from(sorted(after_floor) or [0])))
@@ -188,15 +188,15 @@ def test_what_is_withheld_is_always_found_and_lost_is_only_what_was_passed_over(
 @pytest.mark.parametrize(
     ("missing", "found"), [(4, Findings(lost=(4,))), (5, Findings(lost=(5,))), (6, Findings(withheld=(6,)))]
 )
-def test_what_is_no_newer_than_a_bookmark_was_passed_over(missing: int, found: Findings) -> None:
+def test_compare_revision_up_to_a_bookmark_is_lost(missing: int, found: Findings) -> None:
     assert compare([missing], delivered(3), newest=5) == found
 
 
 @given(st.lists(st.sampled_from("caso"), max_size=60), st.sampled_from(Freshness))
-def test_a_stream_that_delivers_in_time_is_never_stalled(happens: list[str], freshness: Freshness) -> None:
-    """However commits (c), the audit's events (a), the stream's (s), and new watches (o) interleave.
+def test_judge_watch_that_delivers_in_time_is_never_stalled(happens: list[str], freshness: Freshness) -> None:
+    """Interleave commits (c), events of the audit (a), events of the watch (s), and new openings (o) in any order.
 
-    Each watch brings all events in their order, and the stream has all of them once the grace is over.
+    Each watch brings all events in their order, and the watch has delivered all of them after the grace.
     """
     committed, streamed, audited = 0, 0, 0
     ring, seen = delivered(0), []
@@ -214,53 +214,53 @@ def test_a_stream_that_delivers_in_time_is_never_stalled(happens: list[str], fre
     ring.extend(range(streamed + 1, committed + 1))
     found = compare(seen, ring, committed)
     assert found == NOTHING
-    verdict = judge(Evidence(freshness, complete=True, moved=bool(seen), findings=found))
-    assert verdict not in (Verdict.STALLED, Verdict.LOST)
-    assert (verdict is Verdict.IDLE) == (freshness is Freshness.FRESH and not seen)
+    verdict = judge(AuditEvidence(freshness, complete=True, moved=bool(seen), findings=found))
+    assert verdict not in (AuditResult.STALLED, AuditResult.LOST)
+    assert (verdict is AuditResult.IDLE) == (freshness is Freshness.FRESH and not seen)
 
 
 # Verdicts
 
 
-def test_every_verdict() -> None:
+def test_judge_every_combination_of_evidence() -> None:
     withheld, lost = Findings(withheld=(5,)), Findings(lost=(4,))
     for freshness, complete, moved, findings in product(
         Freshness, (False, True), (False, True), (NOTHING, withheld, lost, Findings((5,), (4,)))
     ):
-        verdict = judge(Evidence(freshness, complete, moved, findings))
+        verdict = judge(AuditEvidence(freshness, complete, moved, findings))
         if freshness is Freshness.FROZEN:
-            assert verdict is (Verdict.ALIVE if moved else Verdict.FROZEN)
+            assert verdict is (AuditResult.ALIVE if moved else AuditResult.FROZEN)
         elif not complete:
-            assert verdict is Verdict.FAILED
+            assert verdict is AuditResult.FAILED
         elif findings.withheld:
-            assert verdict is Verdict.STALLED
+            assert verdict is AuditResult.STALLED
         elif findings.lost:
-            assert verdict is Verdict.LOST
+            assert verdict is AuditResult.LOST
         elif moved:
-            assert verdict is Verdict.ALIVE
+            assert verdict is AuditResult.ALIVE
         else:
-            assert (verdict is Verdict.IDLE) == (freshness is Freshness.FRESH)
-            assert (verdict is Verdict.UNPROVEN) == (freshness is Freshness.UNPROVEN)
+            assert (verdict is AuditResult.IDLE) == (freshness is Freshness.FRESH)
+            assert (verdict is AuditResult.UNPROVEN) == (freshness is Freshness.UNPROVEN)
 
 
-# The health of one stream
+# The health of one watch
 
 
-def test_a_healthy_stream_withholds_nothing() -> None:
+def test_health_of_new_watch_has_no_stall() -> None:
     health = Health(half)
     assert not health.verdict
     assert health.withheld(10.0, 5) == []
     assert health.stalled_for(10.0, 5) is None
     assert health.stalled_for(10.0, None) is None
     assert health.search_from() == 0
-    health.found(Verdict.IDLE)
-    assert (health.verdict, health.stalls, health.lost) == (Verdict.IDLE, 0, 0)
+    health.found(AuditResult.IDLE)
+    assert (health.verdict, health.stalls, health.lost) == (AuditResult.IDLE, 0, 0)
 
 
-def test_a_stall_lasts_until_what_was_withheld_is_passed() -> None:
+def test_stall_lasts_until_withheld_revisions_are_passed() -> None:
     health = Health(half)
     assert health.stalled([(8, 95.0), (7, 93.0)], 5, 100.0)
-    assert health.verdict is Verdict.STALLED
+    assert health.verdict is AuditResult.STALLED
     assert health.withheld(103.0, 5) == [10.0, 8.0]
     assert health.stalled_for(103.0, 5) == 10.0
     assert health.withheld(103.0, 7) == [8.0]
@@ -268,7 +268,7 @@ def test_a_stall_lasts_until_what_was_withheld_is_passed() -> None:
     assert health.stalls == 1
 
 
-def test_a_stall_is_counted_once_and_reopened_ever_more_seldom() -> None:
+def test_stall_is_counted_once_and_reopened_at_growing_intervals() -> None:
     health, now, reopened = Health(half), 100.0, []
     for _ in range(400):
         if health.stalled([(8, 95.0)], 5, now):
@@ -281,7 +281,7 @@ def test_a_stall_is_counted_once_and_reopened_ever_more_seldom() -> None:
     assert len(gaps) >= 3
 
 
-def test_a_stall_that_lasts_is_reopened_every_few_minutes() -> None:
+def test_long_stall_is_reopened_every_few_minutes() -> None:
     health = Health(half)
     reopened = [now for now in range(4000) if health.stalled([(8, 0.0)], 5, float(now))]
     assert reopened[:2] == [0, 23]  # 22.5 s later
@@ -290,7 +290,7 @@ def test_a_stall_that_lasts_is_reopened_every_few_minutes() -> None:
 
 
 @pytest.mark.parametrize(("healthy", "again"), [(599.0, False), (601.0, True)])
-def test_after_ten_minutes_without_a_stall_it_begins_as_at_first(healthy: float, again: object) -> None:
+def test_reopening_interval_resets_after_ten_healthy_minutes(healthy: float, again: object) -> None:
     health = Health(half)
     health.stalled([(8, 95.0)], 5, 100.0)
     now = 122.5 + healthy
@@ -298,14 +298,14 @@ def test_after_ten_minutes_without_a_stall_it_begins_as_at_first(healthy: float,
     assert health.stalled([(9, now)], 8, now + 30.0) is again
 
 
-def test_a_stream_that_stalls_again_at_once_is_counted_again_but_not_reopened_at_once() -> None:
+def test_second_stall_is_counted_but_not_reopened_at_once() -> None:
     health = Health(half)
     assert health.stalled([(8, 95.0)], 5, 100.0)
     assert not health.stalled([(9, 101.0)], 8, 103.0)
     assert health.stalls == 2
 
 
-def test_a_stall_keeps_so_many_revisions_and_the_oldest_of_them() -> None:
+def test_stall_keeps_the_oldest_withheld_revisions_up_to_a_limit() -> None:
     health = Health(half)
     health.stalled([(revision, 90.0) for revision in range(3 * WITHHELD, 0, -1)], 0, 100.0)
     assert len(health.withheld(100.0, 0)) == WITHHELD
@@ -313,14 +313,14 @@ def test_a_stall_keeps_so_many_revisions_and_the_oldest_of_them() -> None:
 
 
 @pytest.mark.parametrize("revision", [None, 2])
-def test_what_was_withheld_means_nothing_once_the_storage_went_back(revision: int | None) -> None:
+def test_withheld_revisions_are_void_after_the_storage_went_back(revision: int | None) -> None:
     health = Health(half)
     health.stalled([(8, 95.0)], 5, 100.0)
     assert health.stalled_for(101.0, revision) is None
     assert health.withheld(101.0, 6) == []
 
 
-def test_what_was_lost_means_nothing_once_the_storage_went_back() -> None:
+def test_lost_revisions_are_void_after_forget() -> None:
     health = Health(half)
     assert health.lose([8]) == 1
     health.stalled([(9, 95.0)], 5, 100.0)
@@ -331,20 +331,20 @@ def test_what_was_lost_means_nothing_once_the_storage_went_back() -> None:
     assert health.stalled_for(101.0, 6) is None
 
 
-def test_a_frozen_cache_is_a_stall_until_it_answers() -> None:
+def test_frozen_cache_is_a_stall_until_an_audit_succeeds() -> None:
     health = Health(half)
     health.froze(90.0, 5)
     health.froze(105.0, 5)
-    assert (health.verdict, health.stalls) == (Verdict.FROZEN, 1)
+    assert (health.verdict, health.stalls) == (AuditResult.FROZEN, 1)
     assert health.withheld(110.0, 5) == []
     assert health.stalled_for(110.0, 5) == 20.0
-    health.found(Verdict.FAILED)
+    health.found(AuditResult.FAILED)
     assert health.stalled_for(111.0, 5) == 21.0
-    health.found(Verdict.ALIVE)
+    health.found(AuditResult.ALIVE)
     assert health.stalled_for(112.0, 5) is None
 
 
-def test_a_stall_behind_a_frozen_cache_is_the_same_stall() -> None:
+def test_stall_after_a_frozen_cache_is_the_same_stall() -> None:
     health = Health(half)
     health.froze(90.0, 5)
     health.stalled([(8, 95.0)], 5, 100.0)
@@ -352,7 +352,7 @@ def test_a_stall_behind_a_frozen_cache_is_the_same_stall() -> None:
     assert health.stalled_for(100.0, 5) == 5.0
 
 
-def test_a_frozen_cache_behind_a_stall_is_the_same_stall() -> None:
+def test_frozen_cache_after_a_stall_is_the_same_stall() -> None:
     health = Health(half)
     health.stalled([(8, 95.0)], 5, 100.0)
     health.froze(105.0, 5)
@@ -360,14 +360,14 @@ def test_a_frozen_cache_behind_a_stall_is_the_same_stall() -> None:
     assert health.stalled_for(106.0, 5) == 11.0
 
 
-def test_what_is_withheld_is_so_without_audits_too_and_of_the_cache_nothing_is_known() -> None:
+def test_suspend_keeps_withheld_revisions_and_drops_the_frozen_cache() -> None:
     health = Health(half)
     health.froze(90.0, 5)
-    health.rest()
+    health.suspend()
     assert not health.verdict
     assert health.stalled_for(100.0, 5) is None
     health.stalled([(8, 95.0)], 5, 100.0)
-    health.rest()
+    health.suspend()
     assert health.stalled_for(101.0, 5) == 6.0
 
 
@@ -385,14 +385,14 @@ def test_lost_events_are_counted_once() -> None:
     assert health.search_from() == 20
 
 
-# How soon
+# Detection time
 
 
-def test_without_a_budget_nothing_is_ever_found() -> None:
+def test_detection_seconds_without_a_budget_is_none() -> None:
     assert detection_seconds(5, 0.0) is None
 
 
-def test_what_is_promised() -> None:
+def test_detection_seconds_depends_on_quiet_watches_and_budget() -> None:
     assert detection_seconds(0, 2.0) == DETECTION_SECONDS
     assert detection_seconds(26, 2.0) == DETECTION_SECONDS
     assert detection_seconds(200, 2.0) == QUIET_SECONDS + 201 / 2.0 + FROZEN_SECONDS
@@ -400,12 +400,12 @@ def test_what_is_promised() -> None:
     assert FROZEN_SECONDS == 2 * NUDGE_SECONDS + CONFIRM_SECONDS
 
 
-LONGEST_SECONDS = FROZEN_SECONDS  # and more than a prompt nudge, an audit and the grace of a threshold of 1 s
+LONGEST_SECONDS = FROZEN_SECONDS  # longer than a prompt nudge, an audit and the grace of a threshold of 1 s
 SIMULATED_SECONDS = 300.0
 
 
 def starts(streams: int, budget: float, random: Callable[[], float], silent_since: float) -> list[list[float]]:
-    """When each stream is audited in some minutes; they are quiet, or all of them fall silent at one moment."""
+    """Return when each watch is audited within some minutes; all are quiet, or fall silent at `silent_since`."""
     schedule, slot, now = Schedule(random), slot_seconds(budget), 0.0
     audited: list[list[float]] = [[] for _ in range(streams)]
     under_way: dict[int, float] = {}
@@ -423,8 +423,8 @@ def starts(streams: int, budget: float, random: Callable[[], float], silent_sinc
 
 @pytest.mark.parametrize(("streams", "budget"), [(1, 2.0), (8, 2.0), (26, 2.0), (40, 2.0), (150, 2.0), (10, 0.5)])
 @pytest.mark.parametrize("silent_since", [60.0, 120.0])
-def test_a_stall_is_found_in_time(streams: int, budget: float, silent_since: float) -> None:
-    """Whatever is withheld from some moment on, the next audit to begin finds it, at the latest as a frozen cache."""
+def test_schedule_finds_each_stall_within_detection_seconds(streams: int, budget: float, silent_since: float) -> None:
+    """Events withheld from any moment on are found by the next audit that begins, at the latest as a frozen cache."""
     promised = detection_seconds(streams, budget)
     assert promised
     for seed in range(4):
@@ -432,23 +432,23 @@ def test_a_stall_is_found_in_time(streams: int, budget: float, silent_since: flo
             withheld = silent_since
             for began in [start for start in audits if start >= silent_since]:
                 assert began + LONGEST_SECONDS - withheld <= promised, (seed, withheld, began)
-                withheld = began  # the worst moment for the next one is right after the look
+                withheld = began  # the worst moment for the next stall is right after an audit began
             assert SIMULATED_SECONDS - withheld <= promised
 
 
 @pytest.mark.parametrize("budget", [0.5, 2.0, 7.0])
-def test_no_more_audits_begin_than_the_budget_permits(budget: float) -> None:
+def test_schedule_never_exceeds_the_budget(budget: float) -> None:
     begun = sorted(start for audits in starts(100, budget, random.Random(1).random, 60.0) for start in audits)
     for first in range(0, len(begun) - 10, 7):
         assert begun[first + 10] - begun[first] >= 9 / budget
 
 
-def test_a_budget_however_large_costs_little() -> None:
+def test_slot_seconds_has_a_lower_limit() -> None:
     assert slot_seconds(1e9) == 0.05
 
 
-def test_audits_come_at_irregular_times() -> None:
-    """Not all daemons that start together, nor all streams of one, ask together."""
+def test_schedule_audits_at_irregular_times() -> None:
+    """Daemons that start together, and the watches of one daemon, are not audited together."""
     firsts = {round(starts(1, 2.0, random.Random(seed).random, 120.0)[0][0], 1) for seed in range(20)}
     assert len(firsts) > 12
     audits = starts(1, 2.0, random.Random(1).random, 0.0)[0]
@@ -456,8 +456,8 @@ def test_audits_come_at_irregular_times() -> None:
     assert len(gaps) > 8
 
 
-def test_busy_streams_are_searched_now_and_then_and_after_quiet_ones() -> None:
-    schedule = Schedule(lambda: 1.0)  # all that is new is due
+def test_schedule_audits_quiet_watches_before_busy_ones() -> None:
+    schedule = Schedule(lambda: 1.0)  # all new watches are due
     assert schedule.choose({1: 300.0, 2: 12.0}, (), 0.0) == 2
     assert schedule.choose({1: 300.0, 2: 12.0}, (), 0.0) == 1
     assert schedule.choose({1: 300.0, 2: 12.0}, (), 14.3) is None

@@ -3,24 +3,24 @@ import pytest
 from watchslo.watch.decode import (
     Added,
     Annotations,
+    ApiStatus,
     Bookmark,
     Deleted,
     Error,
+    EventObject,
     Frame,
     Frames,
     Mark,
     MarkMetadata,
-    Metadata,
     Modified,
-    Object,
-    Row,
-    Status,
+    ObjectMetadata,
+    TableRow,
     decode,
     decode_status,
     parse_revision,
 )
 
-# As kube-apiserver 1.36.3 sends them, with long texts cut.
+# Lines of kube-apiserver 1.36.3, with long texts cut.
 TABLE = (
     b'{"type":"MODIFIED","object":{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"475"},'
     b'"columnDefinitions":[{"name":"Name","type":"string","format":"name","description":"Unique","priority":0}],'
@@ -55,27 +55,29 @@ TOO_LARGE = (
 def change(
     kind: type[Added | Modified | Deleted], revision: str, created: str | None = None, uid: str | None = None
 ) -> Frame:
-    return kind(object=Object(metadata=Metadata(resource_version=revision, creation_timestamp=created, uid=uid)))
+    return kind(
+        object=EventObject(metadata=ObjectMetadata(resource_version=revision, creation_timestamp=created, uid=uid))
+    )
 
 
-def bookmark(revision: str, rows: list[Row] | None = None, annotations: Annotations | None = None) -> Bookmark:
+def bookmark(revision: str, rows: list[TableRow] | None = None, annotations: Annotations | None = None) -> Bookmark:
     metadata = MarkMetadata(resource_version=revision, annotations=annotations)
     return Bookmark(object=Mark(metadata=metadata, rows=rows))
 
 
-def test_tables() -> None:
-    events = [change(Modified, "475"), change(Deleted, "476"), bookmark("479", [Row()])]
+def test_decode_tables() -> None:
+    events = [change(Modified, "475"), change(Deleted, "476"), bookmark("479", [TableRow()])]
     assert decode(TABLE) == Frames(events)
     assert [event.type for event in events] == ["MODIFIED", "DELETED", "BOOKMARK"]
 
 
-def test_metadata() -> None:
+def test_decode_metadata() -> None:
     events = [change(Added, "475", "2026-11-21T11:58:25Z", "63a3b155-9975-4cd8-9256-1e84cb35c321"), bookmark("480")]
     assert decode(METADATA) == Frames(events)
     assert events[0].type == "ADDED"
 
 
-# What ends a streamed list, as kube-apiserver 1.36.3 sends it, plain, as metadata, and as a Table without objects.
+# Bookmarks of kube-apiserver 1.36.3 that end a streamed list: plain, as metadata, and as a Table without objects.
 ANNOTATED = b'"metadata":{"resourceVersion":"207","annotations":{"k8s.io/initial-events-end":"true"}}'
 ENDS = [
     b'{"kind":"ConfigMap","apiVersion":"v1",' + ANNOTATED + b"}",
@@ -86,24 +88,24 @@ ENDS = [
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_a_bookmark_ends_a_streamed_list(end: bytes) -> None:
+def test_annotated_bookmark_ends_a_streamed_list(end: bytes) -> None:
     [mark] = decode(b'{"type":"BOOKMARK","object":' + end + b"}\n").events
     assert isinstance(mark, Bookmark)
     assert mark.ends_list
     assert mark.object.metadata.resource_version == "207"
 
 
-def test_most_bookmarks_end_nothing() -> None:
+def test_other_bookmarks_do_not_end_a_list() -> None:
     other = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9","annotations":{"a":"b"}}}}'
     marks = [event for event in decode(TABLE + METADATA + other).events if isinstance(event, Bookmark)]
     assert [mark.ends_list for mark in marks] == [False, False, False]
 
 
-def test_plain_objects_may_have_fields_named_as_in_a_status() -> None:
+def test_plain_object_with_fields_of_a_status_is_decoded() -> None:
     assert decode(PLAIN_WITH_FIELDS_LIKE_A_STATUS) == Frames([change(Added, "9")])
 
 
-def test_an_error_carries_its_status() -> None:
+def test_error_contains_its_status() -> None:
     [error] = decode(EXPIRED).events
     assert isinstance(error, Error)
     assert error.type == "ERROR"
@@ -113,17 +115,17 @@ def test_an_error_carries_its_status() -> None:
     assert error.object.retry_after is None
 
 
-def test_the_type_need_not_come_first() -> None:
+def test_type_may_follow_the_object() -> None:
     assert decode(b'{"object":{"metadata":{"resourceVersion":"7"}},"type":"ADDED"}\n') == Frames([change(Added, "7")])
 
 
-def test_a_missing_revision_is_for_the_machine_to_judge() -> None:
+def test_event_without_revision_is_decoded() -> None:
     [event] = decode(b'{"type":"ADDED","object":{"metadata":{}}}\n').events
-    assert event == Added(object=Object(metadata=Metadata()))
+    assert event == Added(object=EventObject(metadata=ObjectMetadata()))
 
 
 @pytest.mark.parametrize("block", [b"", b"\n", b"\n \r\n\n"])
-def test_empty_lines_are_nothing(block: bytes) -> None:
+def test_empty_lines_are_skipped(block: bytes) -> None:
     assert decode(block) == Frames([], garbage=0)
 
 
@@ -146,17 +148,17 @@ def test_empty_lines_are_nothing(block: bytes) -> None:
         b"\xff\xfe\x00",
     ],
 )
-def test_a_bad_line_costs_only_itself(line: bytes) -> None:
+def test_bad_line_does_not_affect_other_lines(line: bytes) -> None:
     before = b'{"type":"ADDED","object":{"metadata":{"resourceVersion":"7"}}}\n\n'
     after = b'{"type":"DELETED","object":{"metadata":{"resourceVersion":"8"}}}\n'
     assert decode(before + line + b"\n" + after) == Frames([change(Added, "7"), change(Deleted, "8")], garbage=1)
 
 
-def test_each_bad_line_is_counted() -> None:
+def test_each_bad_line_counts_as_garbage() -> None:
     assert decode(b"a\nb\n\nc\n") == Frames([], garbage=3)
 
 
-def test_the_body_of_an_http_error() -> None:
+def test_decode_status_reads_the_body_of_an_http_error() -> None:
     status = decode_status(TOO_LARGE)
     assert status is not None
     assert (status.code, status.reason) == (504, "Timeout")
@@ -165,7 +167,7 @@ def test_the_body_of_an_http_error() -> None:
 
 
 @pytest.mark.parametrize("details", [b"null", b"{}", b'{"causes":null}', b'{"causes":[]}'])
-def test_details_may_be_missing(details: bytes) -> None:
+def test_decode_status_accepts_missing_details(details: bytes) -> None:
     status = decode_status(b'{"code":500,"details":' + details + b"}")
     assert status is not None
     assert status.causes == frozenset()
@@ -173,12 +175,12 @@ def test_details_may_be_missing(details: bytes) -> None:
 
 
 @pytest.mark.parametrize("body", [b"404 page not found\n", b"", b"[]", b'{"code":"many"}', b'{"x":' + b"[" * 100_000])
-def test_a_body_that_is_no_status(body: bytes) -> None:
+def test_decode_status_of_another_body_is_none(body: bytes) -> None:
     assert decode_status(body) is None
 
 
-def test_json_of_another_kind_is_a_status_that_says_nothing() -> None:
-    assert decode_status(b'{"error":"bad gateway"}') == Status()
+def test_decode_status_of_other_json_is_an_empty_status() -> None:
+    assert decode_status(b'{"error":"bad gateway"}') == ApiStatus()
 
 
 @pytest.mark.parametrize(
@@ -204,5 +206,5 @@ def test_json_of_another_kind_is_a_status_that_says_nothing() -> None:
         ("abc", None),
     ],
 )
-def test_a_revision_is_a_number_that_etcd_can_count_to(text: str | None, revision: int | None) -> None:
+def test_parse_revision_accepts_only_int64_numbers(text: str | None, revision: int | None) -> None:
     assert parse_revision(text) == revision

@@ -1,6 +1,6 @@
 import pytest
 
-from watchslo.watch.decode import Status, decode_status
+from watchslo.watch.decode import ApiStatus, decode_status
 from watchslo.watch.failure import (
     ENDED,
     RULES,
@@ -74,14 +74,14 @@ def test_messages_are_sentences(reason: Reason, phase: Phase) -> None:
         (Reason.DOMAIN_RESET, CloseClass.OWN, Action.STOP),
     ],
 )
-def test_what_has_no_status(reason: Reason, closed: CloseClass, action: Action) -> None:
+def test_because_returns_the_rule_of_each_reason(reason: Reason, closed: CloseClass, action: Action) -> None:
     failure = because(reason)
     assert summary(failure) == (reason, closed, action)
     assert failure.status is None
     assert failure.retry_after is None
 
 
-def test_a_clean_end_is_the_apiservers_doing_until_the_machine_knows_better() -> None:
+def test_clean_end_counts_as_forced_by_the_apiserver() -> None:
     assert summary(ENDED) == (Reason.FORCED, CloseClass.SERVER, Action.RESUME)
 
 
@@ -108,7 +108,9 @@ def test_a_clean_end_is_the_apiservers_doing_until_the_machine_knows_better() ->
         (504, Reason.SERVER_ERROR, CloseClass.SERVER, Action.RESUME),
     ],
 )
-def test_statuses(status: int, reason: Reason, closed: CloseClass, action: Action, phase: Phase) -> None:
+def test_classify_status_maps_each_status_to_a_reason(
+    status: int, reason: Reason, closed: CloseClass, action: Action, phase: Phase
+) -> None:
     failure = classify_status(status, None, None, phase)
     assert summary(failure) == (reason, closed, action)
     assert failure.status == status
@@ -118,40 +120,40 @@ def test_statuses(status: int, reason: Reason, closed: CloseClass, action: Actio
 @pytest.mark.parametrize(
     ("metadata", "token"), [(b'{"continue": "abc"}', "abc"), (b'{"continue": ""}', None), (b"{}", None)]
 )
-def test_an_old_continue_token_comes_back_as_a_new_one(metadata: bytes, token: str | None) -> None:
+def test_expired_continue_token_is_replaced_by_a_new_one(metadata: bytes, token: str | None) -> None:
     body = decode_status(b'{"kind": "Status", "code": 410, "reason": "Expired", "metadata": %b}' % metadata)
     assert classify_status(410, body, None, Phase.LIST) == because(Reason.EXPIRED, status=410, continue_token=token)
     assert because(Reason.EXPIRED, continue_token="abc").continue_token == "abc"
 
 
-def test_plain_text_instead_of_a_status() -> None:
+def test_classify_status_without_a_status_body() -> None:
     body = decode_status(b"404 page not found\n")
     assert classify_status(404, body, None, Phase.OPEN).reason is Reason.NOT_FOUND
 
 
-def test_what_is_not_allowed_is_named_by_its_verb() -> None:
+def test_forbidden_message_names_the_verb() -> None:
     listing = classify_status(403, None, None, Phase.LIST)
     watching = classify_status(403, None, None, Phase.OPEN)
     assert listing.message == "This identity may not list the resource; grant it."
     assert watching.message == "This identity may not watch the resource; grant it."
-    assert classify_stream_error(Status(code=403)).message == watching.message
+    assert classify_stream_error(ApiStatus(code=403)).message == watching.message
 
 
 @pytest.mark.parametrize("reason", ["Expired", "Gone"])
 @pytest.mark.parametrize("status", [410, 500])
-def test_expiry_is_known_by_its_reason_too(reason: str, status: int) -> None:
-    failure = classify_status(status, Status(code=status, reason=reason), None, Phase.OPEN)
+def test_reason_expired_overrides_the_status(reason: str, status: int) -> None:
+    failure = classify_status(status, ApiStatus(code=status, reason=reason), None, Phase.OPEN)
     assert failure.reason is Reason.EXPIRED
 
 
-def test_a_future_revision_is_no_server_error() -> None:
+def test_future_revision_is_not_a_server_error() -> None:
     failure = classify_status(504, decode_status(TOO_LARGE), None, Phase.LIST)
     assert summary(failure) == (Reason.FUTURE_REVISION, CloseClass.SERVER, Action.RETRY)
     assert failure.retry_after == 1.0
     assert failure.status == 504
 
 
-def test_a_server_without_watch_lists() -> None:
+def test_rejected_parameters_mean_no_streamed_lists() -> None:
     assert classify_status(422, decode_status(NO_WATCH_LIST), None, Phase.OPEN).reason is Reason.NO_STREAMED_LISTS
 
 
@@ -168,7 +170,9 @@ def test_a_server_without_watch_lists() -> None:
         (None, -5, 0.0),
     ],
 )
-def test_the_longer_wait_counts_within_reason(header: float | None, body: int | None, expected: float | None) -> None:
+def test_retry_after_is_the_longer_wait_up_to_a_limit(
+    header: float | None, body: int | None, expected: float | None
+) -> None:
     document = b'{"code":429,"details":{"retryAfterSeconds":%s}}' % (b"null" if body is None else str(body).encode())
     assert classify_status(429, decode_status(document), header, Phase.OPEN).retry_after == expected
 
@@ -176,23 +180,23 @@ def test_the_longer_wait_counts_within_reason(header: float | None, body: int | 
 @pytest.mark.parametrize(
     ("error", "reason", "status"),
     [
-        (Status(code=410, reason="Expired"), Reason.EXPIRED, 410),
-        (Status(code=410), Reason.EXPIRED, 410),
-        (Status(code=410, reason="Gone"), Reason.EXPIRED, 410),
-        (Status(code=500, reason="InternalError"), Reason.SERVER_ERROR, 500),
-        (Status(code=429, reason="TooManyRequests"), Reason.THROTTLED, 429),
-        (Status(code=401), Reason.UNAUTHORIZED, 401),
-        (Status(), Reason.SERVER_ERROR, 500),
-        (Status(reason="Expired"), Reason.EXPIRED, 500),
+        (ApiStatus(code=410, reason="Expired"), Reason.EXPIRED, 410),
+        (ApiStatus(code=410), Reason.EXPIRED, 410),
+        (ApiStatus(code=410, reason="Gone"), Reason.EXPIRED, 410),
+        (ApiStatus(code=500, reason="InternalError"), Reason.SERVER_ERROR, 500),
+        (ApiStatus(code=429, reason="TooManyRequests"), Reason.THROTTLED, 429),
+        (ApiStatus(code=401), Reason.UNAUTHORIZED, 401),
+        (ApiStatus(), Reason.SERVER_ERROR, 500),
+        (ApiStatus(reason="Expired"), Reason.EXPIRED, 500),
     ],
 )
-def test_errors_on_an_open_watch(error: Status, reason: Reason, status: int) -> None:
+def test_classify_stream_error_maps_each_status(error: ApiStatus, reason: Reason, status: int) -> None:
     failure = classify_stream_error(error)
     assert failure.reason is reason
     assert failure.status == status
 
 
-def test_an_error_on_an_open_watch_may_ask_for_a_wait() -> None:
+def test_stream_error_has_retry_after() -> None:
     error = decode_status(b'{"code":429,"details":{"retryAfterSeconds":4}}')
     assert error is not None
     assert classify_stream_error(error).retry_after == 4.0
@@ -211,5 +215,5 @@ def test_an_error_on_an_open_watch_may_ask_for_a_wait() -> None:
         ("Wed, 21 Oct 2026 07:28:00 GMT", None),
     ],
 )
-def test_the_retry_after_header(value: str | None, seconds: float | None) -> None:
+def test_parse_retry_after_accepts_only_seconds(value: str | None, seconds: float | None) -> None:
     assert parse_retry_after(value) == seconds

@@ -1,4 +1,4 @@
-"""A thousand daemons, one stream each, when their apiserver restarts: every revision is too old for it at once."""
+"""The lists of a thousand daemons after their apiserver restarts and all their revisions expire at once."""
 
 from collections import Counter
 from heapq import heappop, heappush
@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from watchslo.watch.failure import ENDED, Phase, Reason, because, classify_status
-from watchslo.watch.machine import Machine, State
+from watchslo.watch.machine import Machine
 from watchslo.watch.messages import (
     Begin,
     Closed,
@@ -21,6 +21,7 @@ from watchslo.watch.messages import (
     Woken,
 )
 from watchslo.watch.strategy import TAIL
+from watchslo.watch.transitions import State
 
 DAEMONS = 1000
 RESTART = 2000.0  # when all watches end, in seconds
@@ -30,7 +31,7 @@ EXPIRED = classify_status(410, None, None, Phase.OPEN)
 
 
 def lists_by_second(downtime: float) -> Counter[int]:
-    """How many lists begin in each second after the restart, if the apiserver is away for so long."""
+    """Return how many lists begin in each second after the restart, if the apiserver is down for `downtime` seconds."""
     machines = [Machine(TAIL, 500, Random(number).random) for number in range(DAEMONS)]
     agenda: list[tuple[float, int, Input]] = []
     for number, machine in enumerate(machines):
@@ -65,7 +66,7 @@ def answer(op: int, request: ListRequest | WatchRequest, *, up: bool) -> Input:
 
 
 @pytest.mark.parametrize(("downtime", "share"), [(0.0, 0.15), (5.0, 0.2), (30.0, 0.1)])
-def test_no_second_sees_all_of_them_list(downtime: float, share: float) -> None:
+def test_lists_after_a_restart_are_spread_over_seconds(downtime: float, share: float) -> None:
     begun = lists_by_second(downtime)
     print(
         f"away for {downtime:g} s: busiest second {max(begun.values()) / DAEMONS:.1%}, over {max(begun) - min(begun)} s"

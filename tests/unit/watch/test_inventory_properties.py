@@ -1,4 +1,4 @@
-"""A small apiserver and a machine with an inventory: whatever happens, in the end both hold the same objects."""
+"""A small apiserver and a machine with an inventory: after any sequence, both have the same objects."""
 
 from dataclasses import dataclass
 from itertools import takewhile
@@ -11,7 +11,7 @@ from tests.unit.watch.test_machine import bookmark, change
 from watchslo.watch.decode import Added, Deleted, Frame, Frames, Modified
 from watchslo.watch.failure import ENDED, Reason, because
 from watchslo.watch.inventory import Inventory
-from watchslo.watch.machine import Machine, State
+from watchslo.watch.machine import Machine
 from watchslo.watch.messages import (
     Begin,
     Cancel,
@@ -20,10 +20,10 @@ from watchslo.watch.messages import (
     Fact,
     Gap,
     Listed,
+    ListedObjects,
     ListFailed,
     ListRequest,
     Note,
-    Objects,
     Opened,
     Output,
     Received,
@@ -34,6 +34,7 @@ from watchslo.watch.messages import (
     Woken,
 )
 from watchslo.watch.strategy import CACHE, PAGED, PARALLEL, STREAM, Strategy
+from watchslo.watch.transitions import State
 
 PAGE = 2
 ENDS = [ENDED, because(Reason.RESET), because(Reason.OVERSIZE)]
@@ -49,28 +50,28 @@ class Change:
 
 
 class Server:
-    """Its history, and the oldest revision from which it still tells it."""
+    """All changes of the storage; a watch may begin from `oldest` or later."""
 
     def __init__(self) -> None:
-        self.history: list[Change] = []
+        self.changes: list[Change] = []
         self.oldest = 0
         self.revision = 10
 
     def write(self, kind: str, uid: str) -> None:
         self.revision += 1
-        self.history.append(Change(self.revision, kind, uid))
+        self.changes.append(Change(self.revision, kind, uid))
 
     def objects(self, revision: int) -> dict[str, int]:
-        """What there was at that revision, and since when."""
+        """Return the objects at that revision, with their own revisions."""
         there: dict[str, int] = {}
-        for past in takewhile(lambda past: past.revision <= revision, self.history):
+        for past in takewhile(lambda past: past.revision <= revision, self.changes):
             there.pop(past.uid, None)
             if past.kind != "DELETED":
                 there[past.uid] = past.revision
         return there
 
     def hidden(self, after: int, until: int) -> Unseen:
-        """What became of the objects in between."""
+        """Return how the objects differ between two revisions."""
         old, new = self.objects(after), self.objects(until)
         return Unseen(
             changed=sum(new[uid] != old[uid] for uid in old.keys() & new.keys()),
@@ -80,7 +81,7 @@ class Server:
 
 
 class World:
-    """Lists come in pages of two, events one by one, and what is asked for is answered late or not at all."""
+    """A server whose answers are late or missing: lists come in pages of two, events one by one."""
 
     def __init__(self, strategy: Strategy, random: Random) -> None:
         self.random = random
@@ -91,17 +92,17 @@ class World:
         self.alarm = 0.0
         self.lists: dict[int, ListRequest] = {}
         self.watches: dict[int, WatchRequest] = {}
-        self.sent = 0  # the revision up to which the watch has told
+        self.sent = 0  # the revision up to which the watch has delivered
         self.opened = False
-        self.streamed: list[tuple[str, int]] | None = None  # what a streamed list has still to bring
+        self.streamed: list[tuple[str, int]] | None = None  # objects that a streamed list has not sent yet
         self.gap: Gap | None = None
         self.disturbed = False
-        self.there_at = 0  # the revision from which the watch tells what happens
-        self.told: set[int] = set()  # by events, or as a gap
-        self.floor: int | None = None  # what was known when the first watch was open
+        self.there_at = 0  # the revision after which events are live
+        self.delivered: set[int] = set()  # revisions that were emitted, or noted as a gap
+        self.floor: int | None = None  # the revision when the first watch opened
         self.uids = 0
         for _ in range(6):
-            self.something_is_written()
+            self.an_object_is_written()
         self.obey(self.machine.receive(Begin(), self.now))
 
     def obey(self, outputs: list[Output]) -> None:
@@ -118,8 +119,10 @@ class World:
                 case WakeAt(time):
                     self.alarm = time
                 case Emit(batch):
-                    assert batch.revisions[0] > self.there_at, "what was there when the watch opened is no event"
-                    self.told.update(batch.revisions)
+                    assert batch.revisions[0] > self.there_at, (
+                        "objects that existed when the watch opened are not emitted"
+                    )
+                    self.delivered.update(batch.revisions)
                 case Note(fact):
                     self.check(fact)
         if self.floor is None and self.machine.state is State.WATCHING:
@@ -129,9 +132,9 @@ class World:
         match fact:
             case Gap():
                 self.gap = fact
-                self.told.update(range(fact.after + 1, fact.until + 1))
+                self.delivered.update(range(fact.after + 1, fact.until + 1))
             case ListFailed():
-                # what a list that began anew beside the watch is ahead of it, only the watch can tell, if it ever does
+                # a parallel list that started again may be newer than the watch, so its figures cannot be predicted
                 self.disturbed = self.disturbed or self.machine.strategy in (PARALLEL, STREAM)
             case Unseen():
                 if self.gap is None and not self.disturbed:
@@ -140,9 +143,9 @@ class World:
                     assert fact == self.server.hidden(self.gap.after, self.gap.until)
                 self.gap = None
 
-    # What happens at the server
+    # Changes at the server
 
-    def something_is_written(self) -> None:
+    def an_object_is_written(self) -> None:
         there = sorted(self.server.objects(self.server.revision))
         if self.random.random() < 0.3 or not there:
             self.uids += 1
@@ -150,10 +153,10 @@ class World:
         else:
             self.server.write(self.random.choice(("MODIFIED", "DELETED")), self.random.choice(there))
 
-    def history_is_forgotten(self) -> None:
+    def the_cache_drops_its_events(self) -> None:
         self.server.oldest = self.server.revision
 
-    # What becomes of requests
+    # Answers to requests
 
     def a_page_is_answered(self) -> None:
         [(op, request)] = self.lists.items()
@@ -165,10 +168,10 @@ class World:
         there = list(self.server.objects(at).items())
         rest = there[place:] if request.limit is None else there[place : place + PAGE]
         token = f"{at}/{place + PAGE}" if place + len(rest) < len(there) else None
-        objects = Objects([uid for uid, _ in rest], [str(since) for _, since in rest])
+        objects = ListedObjects([uid for uid, _ in rest], [str(since) for _, since in rest])
         self.obey(self.machine.receive(Listed(op, at, len(rest), 100, token, objects), self.now))
 
-    def the_watch_goes_on(self) -> None:
+    def the_watch_advances(self) -> None:
         most = self.random.randint(1, 4)
         [(op, request)] = self.watches.items()
         if self.opened:
@@ -191,7 +194,7 @@ class World:
             if len(frames) == most:
                 self.read(op, frames)
                 return
-        news = [past for past in self.server.history if past.revision > self.sent][:most]
+        news = [past for past in self.server.changes if past.revision > self.sent][:most]
         frames += [change(KINDS[past.kind], past.revision, uid=past.uid) for past in news]
         self.sent = news[-1].revision if news else self.sent
         if self.streamed is not None and (not news or most % 2):
@@ -217,41 +220,43 @@ class World:
         self.now = max(self.now, self.alarm)
         self.obey(self.machine.receive(Woken(), self.now))
 
-    def anything_happens(self) -> None:
-        may = [self.something_is_written] * 3 + [self.the_alarm_goes_off]
+    def a_random_event_happens(self) -> None:
+        may = [self.an_object_is_written] * 3 + [self.the_alarm_goes_off]
         may += [self.a_page_is_answered] * 4 if self.lists else []
-        may += [self.the_watch_goes_on] * 5 if self.watches else []
-        rare = [self.history_is_forgotten]
+        may += [self.the_watch_advances] * 5 if self.watches else []
+        rare = [self.the_cache_drops_its_events]
         rare += [self.the_list_fails] if self.lists else []
         rare += [self.the_watch_ends] if self.watches else []
         self.random.choice(rare if self.random.random() < 0.1 else may)()
 
-    def all_comes_to_rest(self) -> None:
-        """Answer everything, and compare: a list of the truth finds nothing that was unseen."""
-        self.something_is_written()
+    def all_requests_are_answered(self) -> None:
+        """Answer all requests, then compare: a list of the true objects finds no unseen changes."""
+        self.an_object_is_written()
         for _ in range(300):
             if self.lists:
                 self.a_page_is_answered()
             elif self.watches and not self.up_to_date():
-                self.the_watch_goes_on()
+                self.the_watch_advances()
             elif self.machine.state is State.WATCHING and self.inventory.synced and self.at_rest():
                 break
             else:
                 self.the_alarm_goes_off()
         assert self.machine.state is State.WATCHING
         assert self.floor is not None
-        assert self.told.issuperset(range(self.floor + 1, self.server.revision + 1)), "each is told, or in a gap"
+        assert self.delivered.issuperset(range(self.floor + 1, self.server.revision + 1)), (
+            "each revision is delivered or in a gap"
+        )
         truth = self.server.objects(self.server.revision)
         assert len(self.inventory) == len(truth)
         self.inventory.begin()
         self.inventory.list(list(truth), [str(since) for since in truth.values()])
-        assert self.inventory.finish(self.server.revision, told=self.server.revision) == Unseen(0, 0, 0)
+        assert self.inventory.finish(self.server.revision, delivered=self.server.revision) == Unseen(0, 0, 0)
 
     def up_to_date(self) -> bool:
         return self.opened and self.streamed is None and self.machine.revision == self.server.revision
 
     def at_rest(self) -> bool:
-        """Whether no list waits beside the watch."""
+        """Return True if no parallel list waits."""
         self.now = max(self.now, self.alarm)
         self.obey(self.machine.receive(Woken(), self.now))
         return not self.lists
@@ -259,9 +264,9 @@ class World:
 
 @settings(max_examples=200)
 @given(strategy=st.sampled_from([PAGED, PARALLEL, STREAM, CACHE]), seed=st.integers(0, 2**32))
-def test_the_inventory_is_true_whatever_happens(strategy: Strategy, seed: int) -> None:
+def test_inventory_matches_the_server_after_any_sequence(strategy: Strategy, seed: int) -> None:
     world = World(strategy, Random(seed))
     for _ in range(3):
         for _ in range(40):
-            world.anything_happens()
-        world.all_comes_to_rest()
+            world.a_random_event_happens()
+        world.all_requests_are_answered()

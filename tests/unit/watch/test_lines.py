@@ -8,7 +8,7 @@ from watchslo.watch.lines import DEFAULT_LIMIT_BYTES, LineSplitter, LineTooLong
 
 
 class CountedBytes(bytes):
-    """Counts the bytes it was searched for."""
+    """Counts the bytes that were searched."""
 
     searched = 0
 
@@ -21,7 +21,7 @@ class CountedBytes(bytes):
 
 
 class CountedBuffer(bytearray):
-    """Counts the bytes that were appended; nobody may search it."""
+    """Counts the appended bytes, and refuses to be searched."""
 
     appended = 0
 
@@ -35,12 +35,12 @@ class CountedBuffer(bytearray):
     rfind = index = rindex = find
 
 
-def test_a_chunk_of_whole_lines_passes_untouched() -> None:
+def test_chunk_of_whole_lines_is_returned_without_a_copy() -> None:
     chunk = b'{"a":1}\n{"b":2}\n'
     assert LineSplitter().feed(chunk) is chunk
 
 
-def test_lines_are_put_together_from_pieces() -> None:
+def test_lines_are_joined_from_pieces() -> None:
     splitter = LineSplitter()
     assert splitter.feed(b"on") == b""
     assert splitter.feed(b"e\ntwo\nth") == b"one\ntwo\n"
@@ -49,7 +49,7 @@ def test_lines_are_put_together_from_pieces() -> None:
     assert splitter.feed(b"four\n") == b"four\n"
 
 
-def test_an_empty_chunk_is_nothing() -> None:
+def test_empty_chunk_completes_nothing() -> None:
     splitter = LineSplitter()
     assert splitter.feed(b"") == b""
     assert splitter.feed(b"on") == b""
@@ -57,7 +57,7 @@ def test_an_empty_chunk_is_nothing() -> None:
     assert splitter.feed(b"e\n") == b"one\n"
 
 
-def test_partial_says_whether_a_line_is_unfinished() -> None:
+def test_partial_is_true_while_a_line_is_unfinished() -> None:
     splitter = LineSplitter()
     seen = [splitter.partial]
     for chunk in (b"one\ntw", b"o\n"):
@@ -66,7 +66,7 @@ def test_partial_says_whether_a_line_is_unfinished() -> None:
     assert seen == [False, True, False]
 
 
-def test_the_limit_is_the_longest_unfinished_line() -> None:
+def test_unfinished_line_over_the_limit_raises() -> None:
     splitter = LineSplitter(limit=4)
     splitter.feed(b"ab")
     splitter.feed(b"cd")
@@ -76,14 +76,14 @@ def test_the_limit_is_the_longest_unfinished_line() -> None:
     assert caught.value.limit == 4
 
 
-def test_the_limit_holds_behind_a_newline_too() -> None:
+def test_limit_applies_after_a_newline_too() -> None:
     splitter = LineSplitter(limit=4)
     assert splitter.feed(b"whatever\nabcd") == b"whatever\n"
     with pytest.raises(LineTooLong):
         splitter.feed(b"\nabcde")
 
 
-def test_a_line_too_long_is_said_once_and_let_go() -> None:
+def test_line_too_long_raises_once_and_is_dropped() -> None:
     splitter = LineSplitter(limit=4)
     with pytest.raises(LineTooLong):
         splitter.feed(b"abcde")
@@ -91,7 +91,7 @@ def test_a_line_too_long_is_said_once_and_let_go() -> None:
     assert splitter.feed(b"f\n") == b"f\n"
 
 
-def test_a_line_may_be_many_megabytes_long() -> None:
+def test_line_of_many_megabytes_is_accepted() -> None:
     assert DEFAULT_LIMIT_BYTES == 67_108_864
     splitter = LineSplitter()
     piece = b"x" * 2**16
@@ -112,7 +112,7 @@ def test_any_chunking_gives_the_same_lines(text: bytes, cuts: list[int]) -> None
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
-def test_time_is_linear_whatever_the_chunking(size: int) -> None:
+def test_work_is_linear_for_any_chunking(size: int) -> None:
     CountedBytes.searched = CountedBuffer.appended = 0
     line = b"x" * 100_000 + b"\n"
     splitter = LineSplitter()

@@ -1,4 +1,4 @@
-"""The protocol, move by move. Chance is always 0.5: backoff waits 1.2, 2.4, 4.8 ... s, watches last 450 s."""
+"""The protocol, step by step. Random numbers are 0.5: backoff waits 1.2, 2.4, 4.8 ... s, watches last 450 s."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -8,21 +8,21 @@ import pytest
 from watchslo.watch.decode import (
     Added,
     Annotations,
+    ApiStatus,
     Bookmark,
     Deleted,
     Details,
     Error,
+    EventObject,
     Frame,
     Frames,
     Mark,
     MarkMetadata,
-    Metadata,
     Modified,
-    Object,
-    Status,
+    ObjectMetadata,
 )
 from watchslo.watch.failure import ENDED, RULES, Failure, Phase, Reason, because, classify_status
-from watchslo.watch.machine import CONTRACTS, TRANSITIONS, Machine, State, Trigger, transitions_markdown
+from watchslo.watch.machine import Machine
 from watchslo.watch.messages import (
     Batch,
     Begin,
@@ -58,6 +58,7 @@ from watchslo.watch.messages import (
     Woken,
 )
 from watchslo.watch.strategy import PAGED, TAIL, Strategy
+from watchslo.watch.transitions import CONTRACTS, TRANSITIONS, State, Trigger, transitions_markdown
 
 REVISION = 100
 REFUSED = because(Reason.REFUSED)
@@ -71,7 +72,7 @@ TIME_TRAVEL = because(Reason.TIME_TRAVEL)
 
 
 class Run:
-    """A machine and the moment: moves time on and remembers which op is out."""
+    """A machine with its own time, which remembers the request in flight."""
 
     def __init__(self, strategy: Strategy = TAIL, random: Callable[[], float] = lambda: 0.5) -> None:
         self.machine = Machine(strategy, 500, random)
@@ -102,7 +103,9 @@ class Run:
 def change(
     kind: type[Added | Modified | Deleted], revision: object, created: str | None = None, uid: str | None = None
 ) -> Frame:
-    return kind(object=Object(metadata=Metadata(resource_version=str(revision), creation_timestamp=created, uid=uid)))
+    return kind(
+        object=EventObject(metadata=ObjectMetadata(resource_version=str(revision), creation_timestamp=created, uid=uid))
+    )
 
 
 def bookmark(revision: object, *, end: str | None = None) -> Frame:
@@ -190,37 +193,37 @@ def test_every_state_can_be_reached() -> None:
         assert reach().machine.state is state
 
 
-def test_every_state_has_a_contract_and_ways_out() -> None:
+def test_every_state_has_a_contract_and_transitions() -> None:
     assert set(CONTRACTS) == set(TRANSITIONS) == set(State)
     assert {trigger for ways in TRANSITIONS.values() for trigger in ways} == set(Trigger)
 
 
-def test_whoever_works_can_be_told_to_rest() -> None:
+def test_every_state_accepts_halt() -> None:
     assert all(ways[Trigger.HALT] is State.HALTED for ways in TRANSITIONS.values())
 
 
-def test_the_table_is_printed_for_people() -> None:
+def test_transitions_markdown_has_a_row_for_each_state() -> None:
     lines = transitions_markdown().splitlines()
     assert lines[:3] == [
         "| state | contract | goes to |",
         "|---|---|---|",
-        "| `new` | Nothing is known and nothing asked. | begin → `listing`; halt → `halted` |",
+        "| `new` | Nothing is known, and no request was sent. | begin → `listing`; halt → `halted` |",
     ]
     assert len(lines) == 2 + len(State)
     assert transitions_markdown().endswith(" |\n")
 
 
-# The way to a watch
+# From a list to a watch
 
 
-def test_a_new_machine_knows_nothing() -> None:
+def test_new_machine_has_no_revision() -> None:
     machine = Run().machine
     assert machine.strategy is TAIL
     assert machine.revision is None
     assert machine.failure is None
 
 
-def test_tail_lists_nothing_and_watches_from_there() -> None:
+def test_tail_watches_from_the_revision_of_an_empty_list() -> None:
     run = Run()
     assert run.feed(Begin()) == [Note(Relisted(RelistReason.START)), Start(1, ListRequest(absent_name=True))]
     assert run.page(after=0.25) == [
@@ -233,11 +236,11 @@ def test_tail_lists_nothing_and_watches_from_there() -> None:
     assert run.machine.failure is None
 
 
-def test_tail_does_not_follow_the_pages_of_a_gentle_list() -> None:
+def test_tail_does_not_continue_a_throttled_list() -> None:
     assert started(listing().page(token="more")) == WatchRequest(REVISION, 450)
 
 
-def test_paged_follows_the_list_to_its_end() -> None:
+def test_paged_requests_all_pages_before_the_watch() -> None:
     run = Run(PAGED)
     assert started(run.feed(Begin())) == ListRequest(limit=500)
     assert run.page(100, after=1.0, token="two") == [Start(2, ListRequest(limit=500, continue_token="two"))]
@@ -249,19 +252,19 @@ def test_paged_follows_the_list_to_its_end() -> None:
     ]
 
 
-def test_pages_have_the_size_that_was_asked_for() -> None:
+def test_pages_have_the_configured_size() -> None:
     machine = Machine(PAGED, 7, lambda: 0.5)
     assert started(machine.receive(Begin(), 0.0)) == ListRequest(limit=7)
 
 
 @pytest.mark.parametrize(("chance", "timeout"), [(0.0, 300), (0.5, 450), (0.9999, 599)])
-def test_watches_last_five_to_ten_minutes(chance: float, timeout: int) -> None:
+def test_watch_timeout_is_five_to_ten_minutes(chance: float, timeout: int) -> None:
     run = Run(random=lambda: chance)
     run.feed(Begin())
     assert started(run.page()) == WatchRequest(REVISION, timeout)
 
 
-def test_a_page_that_failed_is_asked_for_again() -> None:
+def test_failed_page_is_requested_again() -> None:
     run = listing(PAGED)
     run.page(token="two", after=1.0)
     assert run.close(REFUSED, after=1.0) == [Note(ListFailed(REFUSED)), WakeAt(1003.2)]
@@ -270,14 +273,14 @@ def test_a_page_that_failed_is_asked_for_again() -> None:
     assert facts(run.page(after=1.0)) == [ListDone("paged", REVISION, items=6, size=400, pages=2, took=5.0)]
 
 
-def test_a_first_page_that_failed_does_not_lengthen_the_list() -> None:
+def test_failed_first_page_does_not_count_in_the_duration() -> None:
     run = listing()
     run.close(REFUSED, after=1.0)
     run.wake(after=9.0)
     assert facts(run.page(after=0.5)) == [ListDone("tail", REVISION, 3, 200, 1, took=0.5)]
 
 
-def test_an_expired_page_starts_the_list_over() -> None:
+def test_expired_page_restarts_the_list() -> None:
     run = listing(PAGED)
     run.page(token="two")
     assert run.close(EXPIRED) == [Note(Expired(Phase.LIST)), Note(ListFailed(EXPIRED)), WakeAt(1001.2)]
@@ -286,7 +289,7 @@ def test_an_expired_page_starts_the_list_over() -> None:
     assert facts(run.page()) == [ListDone("paged", REVISION, items=3, size=200, pages=1, took=0.0)]
 
 
-def test_an_expired_page_says_nothing_about_revisions() -> None:
+def test_expired_page_does_not_expire_its_revision() -> None:
     run = watching(PAGED)
     run.feed(Reset())
     run.wake(after=10.0)
@@ -296,7 +299,7 @@ def test_an_expired_page_says_nothing_about_revisions() -> None:
     assert started(run.page(5)) == WatchRequest(5, 450)
 
 
-def test_a_throttled_tail_turns_to_the_gentle_list_until_it_is_answered() -> None:
+def test_throttled_tail_uses_limit_one_until_a_list_succeeds() -> None:
     run = listing()
     assert run.close(THROTTLED) == [Note(ListFailed(THROTTLED)), WakeAt(1007.0)]
     assert run.wake(after=7.0) == [Start(2, ListRequest(limit=1))]
@@ -307,7 +310,7 @@ def test_a_throttled_tail_turns_to_the_gentle_list_until_it_is_answered() -> Non
     assert started(run.wake(after=60.0)) == ListRequest(absent_name=True)
 
 
-def test_a_throttled_watch_does_not_change_the_list() -> None:
+def test_throttled_watch_does_not_change_the_list() -> None:
     run = opening()
     run.close(THROTTLED)
     run.wake(after=7.0)
@@ -315,14 +318,14 @@ def test_a_throttled_watch_does_not_change_the_list() -> None:
     assert started(run.wake(after=60.0)) == ListRequest(absent_name=True)
 
 
-def test_a_throttled_page_is_asked_for_again() -> None:
+def test_throttled_page_is_requested_again() -> None:
     run = listing(PAGED)
     run.page(token="two")
     run.close(THROTTLED)
     assert started(run.wake(after=7.0)) == ListRequest(limit=500, continue_token="two")
 
 
-def test_a_list_that_keeps_failing_is_said_to_be_needed_once() -> None:
+def test_repeatedly_failing_list_is_noted_as_relist_once() -> None:
     run = Run()
     outputs = run.feed(Begin())
     for _ in range(12):
@@ -331,7 +334,7 @@ def test_a_list_that_keeps_failing_is_said_to_be_needed_once() -> None:
     assert facts(outputs) == [Relisted(RelistReason.START), *[ListFailed(SERVER_ERROR)] * 12]
 
 
-def test_a_page_that_keeps_failing_costs_the_list() -> None:
+def test_repeatedly_failing_page_restarts_the_list() -> None:
     run = listing(PAGED)
     run.page(token="two")
     for _ in range(4):
@@ -341,7 +344,7 @@ def test_a_page_that_keeps_failing_costs_the_list() -> None:
     assert started(run.wake(after=60.0)) == ListRequest(limit=500)
 
 
-# What arrives
+# Events
 
 
 def test_live_events_are_emitted_in_order() -> None:
@@ -361,18 +364,18 @@ def test_live_events_are_emitted_in_order() -> None:
     assert emitted(run.bring(change(Added, 105))) == [105]
 
 
-def test_nothing_comes_of_nothing() -> None:
+def test_empty_chunk_gives_no_outputs() -> None:
     assert watching().bring() == []
 
 
 @pytest.mark.parametrize("kind", [Added, Modified, Deleted])
-def test_what_the_list_has_covered_is_not_live(kind: type[Added | Modified | Deleted]) -> None:
+def test_events_covered_by_the_list_are_not_emitted(kind: type[Added | Modified | Deleted]) -> None:
     run = watching()
     assert run.bring(change(kind, REVISION - 1), change(kind, REVISION)) == [Note(OutOfOrder(2))]
     assert run.machine.revision == REVISION
 
 
-def test_what_is_out_of_order_is_counted_and_left_out() -> None:
+def test_out_of_order_events_are_counted_and_not_emitted() -> None:
     run = watching()
     outputs = run.bring(change(Added, 105), change(Added, 104), change(Added, 106), change(Added, 105))
     assert emitted(outputs) == [105, 106]
@@ -380,15 +383,15 @@ def test_what_is_out_of_order_is_counted_and_left_out() -> None:
     assert run.machine.revision == 106
 
 
-def test_several_events_may_be_of_one_revision() -> None:
-    """As when etcd deletes all that was kept by one lease."""
+def test_several_events_of_one_revision_are_emitted() -> None:
+    """For example, etcd deletes all keys of one lease at one revision."""
     run = watching()
     assert emitted(run.bring(change(Deleted, 105), change(Deleted, 105))) == [105, 105]
     assert emitted(run.bring(change(Deleted, 105), change(Deleted, 106))) == [105, 106]
     assert facts(run.bring(bookmark(107), change(Deleted, 106), change(Deleted, 107)))[1:] == [OutOfOrder(2)]
 
 
-def test_bookmarks_advance_the_revision_and_are_no_events() -> None:
+def test_bookmarks_advance_the_revision_without_events() -> None:
     run = watching()
     outputs = run.bring(change(Added, 101), bookmark(110), change(Added, 110), change(Added, 111))
     assert outputs == [
@@ -400,14 +403,14 @@ def test_bookmarks_advance_the_revision_and_are_no_events() -> None:
     assert run.machine.revision == 120
 
 
-def test_a_bookmark_may_repeat_the_newest_revision_but_not_an_older_one() -> None:
+def test_bookmark_of_an_older_revision_is_out_of_order() -> None:
     run = watching()
     assert run.bring(bookmark(REVISION)) == [Note(BookmarkSeen(REVISION))]
     assert run.bring(bookmark(REVISION - 1)) == [Note(OutOfOrder(1))]
     assert run.machine.revision == REVISION
 
 
-def test_revisions_that_are_no_numbers_are_counted_and_left_out() -> None:
+def test_unparsable_revisions_are_counted_and_not_emitted() -> None:
     run = watching()
     outputs = run.bring(change(Added, "abc"), bookmark("-5"), change(Added, 101), change(Added, 2**63))
     assert emitted(outputs) == [101]
@@ -423,9 +426,9 @@ def test_garbage_is_counted() -> None:
     assert run.machine.state is State.WATCHING
 
 
-def test_an_expiry_in_the_stream() -> None:
+def test_expiry_in_an_open_watch_starts_over() -> None:
     run = watching()
-    error = Error(object=Status(code=410, reason="Expired"))
+    error = Error(object=ApiStatus(code=410, reason="Expired"))
     run.now += 3.0
     expired = because(Reason.EXPIRED, status=410)
     assert run.bring(change(Added, 101), error, change(Added, 102)) == [
@@ -442,9 +445,9 @@ def test_an_expiry_in_the_stream() -> None:
     assert started(run.page(101)) == WatchRequest(101, 450)
 
 
-def test_another_error_in_the_stream_resumes() -> None:
+def test_other_error_in_an_open_watch_resumes() -> None:
     run = watching()
-    error = Error(object=Status(code=429, details=Details(retry_after_seconds=9)))
+    error = Error(object=ApiStatus(code=429, details=Details(retry_after_seconds=9)))
     outputs = run.bring(change(Added, 101), error)
     assert outputs[1:] == [
         Cancel(2),
@@ -457,7 +460,7 @@ def test_another_error_in_the_stream_resumes() -> None:
 # How watches end
 
 
-def test_a_watch_that_ran_its_time_is_reopened_at_once() -> None:
+def test_watch_that_reached_its_timeout_is_reopened_at_once() -> None:
     run = watching()
     run.bring(bookmark(150))
     deadline = because(Reason.DEADLINE)
@@ -467,7 +470,7 @@ def test_a_watch_that_ran_its_time_is_reopened_at_once() -> None:
     assert run.wake(after=0.0) == [Start(3, WatchRequest(150, 450))]
 
 
-def test_a_watch_that_ended_earlier_was_closed_by_force() -> None:
+def test_watch_that_ended_before_its_timeout_is_forced() -> None:
     run = watching()
     assert run.close(ENDED, after=448.5) == [Note(WatchClosed(ENDED, lived=448.5)), WakeAt(1448.5)]
     assert run.machine.failure == ENDED
@@ -475,7 +478,7 @@ def test_a_watch_that_ended_earlier_was_closed_by_force() -> None:
 
 @pytest.mark.parametrize(("lived", "wait"), [(10.0, 0.0), (9.75, 1.2)])
 @pytest.mark.parametrize("reason", [Reason.RESET, Reason.EARLY_EOF, Reason.TIMEOUT, Reason.SERVER_ERROR])
-def test_a_healthy_watch_is_resumed_at_once_and_no_other(reason: Reason, lived: float, wait: float) -> None:
+def test_only_a_healthy_watch_is_resumed_at_once(reason: Reason, lived: float, wait: float) -> None:
     run = watching()
     outputs = run.close(because(reason), after=lived)
     assert facts(outputs) == [WatchClosed(because(reason), lived=lived)]
@@ -483,17 +486,17 @@ def test_a_healthy_watch_is_resumed_at_once_and_no_other(reason: Reason, lived: 
     assert run.machine.state is State.REOPENING
 
 
-def test_a_wait_that_was_asked_for_is_kept_after_health_too() -> None:
+def test_retry_after_applies_to_a_healthy_watch() -> None:
     run = watching()
     assert alarm(run.close(because(Reason.THROTTLED, retry_after=0.0), after=100.0)) == 1101.2
 
 
-def test_a_list_waits_after_health_too() -> None:
+def test_list_waits_also_after_a_healthy_watch() -> None:
     run = watching()
     assert alarm(run.close(because(Reason.OVERSIZE), after=100.0)) == 1105.5
 
 
-def test_an_oversized_event_is_skipped_by_a_list() -> None:
+def test_oversized_event_is_skipped_by_a_list() -> None:
     run = watching()
     assert facts(run.close(because(Reason.OVERSIZE), after=1.0)) == [
         WatchClosed(because(Reason.OVERSIZE), lived=1.0),
@@ -502,7 +505,7 @@ def test_an_oversized_event_is_skipped_by_a_list() -> None:
     assert run.machine.state is State.RELISTING
 
 
-def test_a_watch_that_never_opened() -> None:
+def test_watch_that_never_opened_has_no_lifetime() -> None:
     run = opening()
     assert run.close(REFUSED, after=2.0) == [Note(WatchClosed(REFUSED, lived=None)), WakeAt(1003.2)]
     assert run.machine.state is State.REOPENING
@@ -510,12 +513,12 @@ def test_a_watch_that_never_opened() -> None:
     assert run.wake(after=1.2) == [Start(3, WatchRequest(REVISION, 450))]
 
 
-def test_a_clean_end_before_the_opening_is_no_deadline() -> None:
+def test_clean_end_before_the_opening_is_not_a_deadline() -> None:
     run = opening()
     assert facts(run.close(ENDED, after=450.0)) == [WatchClosed(ENDED, lived=None)]
 
 
-def test_waits_grow_and_shrink_again_with_health() -> None:
+def test_waits_grow_and_reset_after_health() -> None:
     run = opening()
     waits = []
     for _ in range(7):
@@ -529,7 +532,7 @@ def test_waits_grow_and_shrink_again_with_health() -> None:
 
 
 def closed_for(run: Run, *, lived: float = 0.0) -> Failure:
-    """Close cleanly, come back, and tell what the machine made of it."""
+    """Close the watch cleanly, open it again, and return the failure that the machine noted."""
     [closed] = [fact for fact in facts(run.close(ENDED, after=lived)) if isinstance(fact, WatchClosed)]
     run.wake(after=60.0)
     if run.machine.state is State.LISTING:
@@ -538,7 +541,7 @@ def closed_for(run: Run, *, lived: float = 0.0) -> Failure:
     return closed.failure
 
 
-def test_a_watch_closed_unused_again_and_again() -> None:
+def test_watches_closed_repeatedly_without_events_are_empty_closes() -> None:
     run = watching()
     reasons = [closed_for(run).reason for _ in range(3)]
     assert reasons == [Reason.FORCED, Reason.EMPTY_CLOSE, Reason.EMPTY_CLOSE]
@@ -546,21 +549,21 @@ def test_a_watch_closed_unused_again_and_again() -> None:
     assert [closed_for(run).reason for _ in range(3)] == [Reason.FORCED, Reason.FORCED, Reason.EMPTY_CLOSE]
 
 
-def test_a_watch_that_lived_was_not_closed_unused() -> None:
+def test_healthy_watch_is_not_an_empty_close() -> None:
     run = watching()
     assert closed_for(run, lived=9.9).reason is Reason.FORCED
     assert closed_for(run, lived=10.0).reason is Reason.FORCED
     assert closed_for(run, lived=9.9).reason is Reason.EMPTY_CLOSE
 
 
-def test_a_watch_that_brought_a_bookmark_was_not_closed_unused() -> None:
+def test_watch_with_a_bookmark_is_not_an_empty_close() -> None:
     run = watching()
     for _ in range(3):
         run.bring(bookmark(REVISION))
         assert closed_for(run).reason is Reason.FORCED
 
 
-def test_a_watch_that_brought_nothing_but_garbage() -> None:
+def test_watch_with_only_garbage_ends_as_garbage() -> None:
     run = watching()
     run.bring(garbage=1)
     run.bring()
@@ -571,7 +574,7 @@ def test_a_watch_that_brought_nothing_but_garbage() -> None:
     assert closed_for(run).reason is Reason.FORCED
 
 
-# How often, and when to start over
+# Errors, and when to start over
 
 
 def test_five_errors_at_one_revision_start_over() -> None:
@@ -592,7 +595,7 @@ def test_five_errors_at_one_revision_start_over() -> None:
     assert Relisted(RelistReason.ERRORS) in facts(run.close(SERVER_ERROR))
 
 
-def test_a_newer_revision_begins_with_no_errors() -> None:
+def test_newer_revision_resets_the_errors() -> None:
     run = opening()
     for _ in range(4):
         run.close(SERVER_ERROR)
@@ -606,7 +609,7 @@ def test_a_newer_revision_begins_with_no_errors() -> None:
     assert run.machine.state is State.RELISTING
 
 
-def test_a_watch_that_lived_forgives_its_revision() -> None:
+def test_healthy_watch_resets_the_errors_of_its_revision() -> None:
     run = opening()
     for _ in range(4):
         run.close(SERVER_ERROR)
@@ -621,7 +624,7 @@ def test_a_watch_that_lived_forgives_its_revision() -> None:
     assert run.machine.state is State.RELISTING
 
 
-def test_errors_of_a_list_are_not_those_of_its_revision() -> None:
+def test_list_errors_do_not_count_for_the_new_revision() -> None:
     run = opening()
     run.close(EXPIRED)
     run.wake(after=60.0)
@@ -634,7 +637,7 @@ def test_errors_of_a_list_are_not_those_of_its_revision() -> None:
         assert started(run.wake(after=60.0)) == WatchRequest(101, 450)
 
 
-def test_errors_of_a_list_do_not_count_where_the_revision_stays() -> None:
+def test_list_errors_do_not_count_for_the_same_revision() -> None:
     run = watching()
     run.close(because(Reason.OVERSIZE))
     run.wake(after=60.0)
@@ -650,7 +653,7 @@ def test_errors_of_a_list_do_not_count_where_the_revision_stays() -> None:
     "reason",
     [Reason.REFUSED, Reason.THROTTLED, Reason.TIMEOUT, Reason.TLS, Reason.DNS, Reason.UNAUTHORIZED],
 )
-def test_what_says_nothing_about_the_revision_never_starts_over(reason: Reason) -> None:
+def test_failures_unrelated_to_the_revision_never_start_over(reason: Reason) -> None:
     run = opening()
     for _ in range(4):
         run.close(SERVER_ERROR)
@@ -662,7 +665,7 @@ def test_what_says_nothing_about_the_revision_never_starts_over(reason: Reason) 
     assert run.machine.state is State.RELISTING
 
 
-def test_an_expiry_at_the_opening() -> None:
+def test_expiry_at_the_opening_starts_over() -> None:
     run = opening()
     assert run.close(EXPIRED) == [
         Note(WatchClosed(EXPIRED, lived=None)),
@@ -672,7 +675,7 @@ def test_an_expiry_at_the_opening() -> None:
     ]
 
 
-def test_an_expired_revision_is_not_asked_for_again() -> None:
+def test_expired_revision_is_never_requested_again() -> None:
     run = opening()
     run.close(EXPIRED)
     run.wake(after=10.0)
@@ -685,7 +688,7 @@ def test_an_expired_revision_is_not_asked_for_again() -> None:
     assert started(run.page(REVISION + 1)) == WatchRequest(REVISION + 1, 450)
 
 
-def test_a_list_from_the_past_is_not_believed() -> None:
+def test_list_older_than_the_watch_is_refused() -> None:
     run = watching()
     run.bring(change(Added, 150))
     run.close(because(Reason.OVERSIZE))
@@ -697,7 +700,7 @@ def test_a_list_from_the_past_is_not_believed() -> None:
     assert started(run.page(150)) == WatchRequest(150, 450)
 
 
-def test_a_page_from_the_past_costs_the_list() -> None:
+def test_page_older_than_the_first_restarts_the_list() -> None:
     run = watching(PAGED)
     run.close(EXPIRED)
     run.wake(after=60.0)
@@ -707,18 +710,18 @@ def test_a_page_from_the_past_costs_the_list() -> None:
     assert facts(run.page(200))[0] == ListDone("paged", 200, 3, 200, 1, 0.0)
 
 
-def test_a_fresh_storage_has_revision_zero() -> None:
+def test_revision_zero_is_accepted() -> None:
     run = listing()
     assert started(run.page(0)) == WatchRequest(0, 450)
     run.feed(Opened(run.op))
     assert closed_for(run).reason is Reason.FORCED
 
 
-# Nothing to watch
+# Resources that cannot be watched
 
 
 @pytest.mark.parametrize("failure", [NOT_FOUND, FORBIDDEN])
-def test_a_resource_that_is_not_there_is_looked_for_again(failure: Failure) -> None:
+def test_missing_resource_is_requested_again_after_a_wait(failure: Failure) -> None:
     run = listing()
     assert run.close(failure) == [Note(ListFailed(failure)), Note(GaveUp(failure)), WakeAt(1001.2)]
     assert run.machine.state is State.AWAY
@@ -731,8 +734,8 @@ def test_a_resource_that_is_not_there_is_looked_for_again(failure: Failure) -> N
     assert started(run.wake(after=60.0)) == ListRequest(absent_name=True)
 
 
-def test_a_resource_that_goes_away_is_resumed_when_it_comes_back() -> None:
-    """Rights that were taken away and given back cost no event."""
+def test_watch_resumes_when_a_missing_resource_returns() -> None:
+    """Permissions that are removed and restored lose no event."""
     run = watching()
     run.close(ENDED, after=450.0)
     run.wake(after=0.0)
@@ -743,18 +746,18 @@ def test_a_resource_that_goes_away_is_resumed_when_it_comes_back() -> None:
     assert started(run.wake(after=60.0)) == ListRequest(absent_name=True)
 
 
-def test_a_list_whose_revision_is_no_number_cannot_be_measured() -> None:
+def test_list_with_an_unparsable_revision_waits() -> None:
     run = listing()
     assert run.page(None) == [Note(ListFailed(UNPARSABLE)), Note(GaveUp(UNPARSABLE)), WakeAt(1001.2)]
     assert run.machine.state is State.AWAY
     assert run.machine.revision is None
 
 
-# What we are told
+# Commands
 
 
 @pytest.mark.parametrize("reason", [Reason.SHUTDOWN, Reason.PAUSED])
-def test_a_halt_closes_the_watch(reason: Reason) -> None:
+def test_halt_closes_the_watch(reason: Reason) -> None:
     run = watching()
     assert run.feed(Halt(reason), after=5.0) == [Cancel(2), Note(WatchClosed(because(reason), lived=5.0))]
     assert run.machine.state is State.HALTED
@@ -762,29 +765,29 @@ def test_a_halt_closes_the_watch(reason: Reason) -> None:
     assert run.feed(Halt(reason)) == []
 
 
-def test_a_halt_means_shutdown_unless_it_says_otherwise() -> None:
+def test_halt_reason_is_shutdown_by_default() -> None:
     assert facts(opening().feed(Halt())) == [WatchClosed(because(Reason.SHUTDOWN), lived=None)]
 
 
-def test_a_halt_drops_the_list() -> None:
+def test_halt_drops_the_list() -> None:
     assert listing().feed(Halt()) == [Cancel(1), Note(ListFailed(because(Reason.SHUTDOWN)))]
 
 
 @pytest.mark.parametrize("state", [State.NEW, State.RELISTING, State.REOPENING, State.AWAY, State.HALTED])
-def test_a_halt_where_nothing_is_out(state: State) -> None:
+def test_halt_without_requests_only_changes_the_state(state: State) -> None:
     run = IN[state]()
     assert run.feed(Halt()) == []
     assert run.machine.state is State.HALTED
 
 
-def test_after_a_halt_it_begins_with_a_list() -> None:
+def test_begin_after_a_halt_lists() -> None:
     run = listing(PAGED)
     run.page(token="two")
     run.feed(Halt())
     assert run.feed(Begin()) == [Note(Relisted(RelistReason.START)), Start(3, ListRequest(limit=500))]
 
 
-def test_a_halt_does_not_make_the_revision_go_back() -> None:
+def test_halt_does_not_let_the_revision_go_back() -> None:
     run = watching()
     run.feed(Halt())
     run.feed(Begin())
@@ -792,13 +795,13 @@ def test_a_halt_does_not_make_the_revision_go_back() -> None:
 
 
 @pytest.mark.parametrize("state", sorted(set(State) - {State.NEW, State.HALTED}))
-def test_it_begins_once(state: State) -> None:
+def test_begin_is_ignored_after_the_start(state: State) -> None:
     run = IN[state]()
     assert run.feed(Begin()) == []
     assert run.machine.state is state
 
 
-def test_reopening_resumes_where_the_watch_was() -> None:
+def test_reopen_resumes_from_the_newest_revision() -> None:
     run = watching()
     run.bring(change(Added, 101))
     assert run.feed(Reopen(), after=5.0) == [
@@ -810,24 +813,24 @@ def test_reopening_resumes_where_the_watch_was() -> None:
     assert started(run.wake(after=0.0)) == WatchRequest(101, 450)
 
 
-def test_reopening_says_why() -> None:
+def test_reopen_notes_its_reason() -> None:
     outputs = opening().feed(Reopen(Reason.PAUSED))
     assert facts(outputs) == [WatchClosed(because(Reason.PAUSED), lived=None)]
 
 
 @pytest.mark.parametrize("state", sorted(set(State) - {State.OPENING, State.WATCHING}))
-def test_where_there_is_no_watch_none_is_reopened(state: State) -> None:
+def test_reopen_without_a_watch_does_nothing(state: State) -> None:
     run = IN[state]()
     assert run.feed(Reopen()) == []
     assert run.machine.state is state
 
 
 @pytest.mark.parametrize(("after", "at"), [(0.25, 1001.0), (1.0, 1001.0), (1.5, 1001.5)])
-def test_our_own_changes_do_not_make_requests_come_thick_and_fast(after: float, at: float) -> None:
+def test_reopen_keeps_the_shortest_gap_between_requests(after: float, at: float) -> None:
     assert alarm(watching().feed(Reopen(), after=after)) == at
 
 
-def test_a_reset_forgets_every_revision() -> None:
+def test_reset_forgets_the_revision() -> None:
     run = watching()
     run.bring(change(Added, 101))
     assert run.feed(Reset(), after=5.0) == [
@@ -843,7 +846,7 @@ def test_a_reset_forgets_every_revision() -> None:
     assert started(run.page(0)) == WatchRequest(0, 450)
 
 
-def test_a_reset_forgets_what_expired() -> None:
+def test_reset_forgets_the_expired_revision() -> None:
     run = opening()
     run.close(EXPIRED)
     run.feed(Reset())
@@ -851,7 +854,7 @@ def test_a_reset_forgets_what_expired() -> None:
     assert started(run.page(REVISION)) == WatchRequest(REVISION, 450)
 
 
-def test_a_reset_drops_a_list_that_may_be_from_before() -> None:
+def test_reset_drops_the_list_in_flight() -> None:
     run = listing(PAGED)
     run.page(token="two")
     assert run.feed(Reset()) == [Cancel(2), Note(ListFailed(because(Reason.DOMAIN_RESET))), WakeAt(1001.0)]
@@ -860,20 +863,20 @@ def test_a_reset_drops_a_list_that_may_be_from_before() -> None:
 
 
 @pytest.mark.parametrize("state", [State.RELISTING, State.REOPENING, State.AWAY])
-def test_a_reset_while_waiting_lists(state: State) -> None:
+def test_reset_while_waiting_lists(state: State) -> None:
     run = IN[state]()
     run.feed(Reset())
     assert run.machine.state is State.RELISTING
 
 
 @pytest.mark.parametrize("state", [State.NEW, State.HALTED])
-def test_a_reset_does_not_wake_who_rests(state: State) -> None:
+def test_reset_does_not_start_a_resting_machine(state: State) -> None:
     run = IN[state]()
     assert run.feed(Reset()) == []
     assert run.machine.state is state
 
 
-def test_a_reset_reaches_who_rests() -> None:
+def test_reset_clears_the_revision_of_a_resting_machine() -> None:
     run = watching()
     run.feed(Halt())
     run.feed(Reset())
@@ -881,7 +884,7 @@ def test_a_reset_reaches_who_rests() -> None:
     assert started(run.page(7)) == WatchRequest(7, 450)
 
 
-# What does not belong
+# Unexpected inputs
 
 
 @pytest.mark.parametrize("state", State)
@@ -899,7 +902,7 @@ def test_answers_to_other_requests_are_ignored(state: State) -> None:
     assert run.machine.state is state
 
 
-def test_what_comes_after_the_end_is_ignored() -> None:
+def test_input_after_the_end_of_a_request_is_ignored() -> None:
     run = watching()
     run.close(ENDED)
     assert run.close(EXPIRED) == []
@@ -907,7 +910,7 @@ def test_what_comes_after_the_end_is_ignored() -> None:
     assert run.machine.state is State.REOPENING
 
 
-def test_answers_that_a_request_cannot_have_are_ignored() -> None:
+def test_answers_of_the_wrong_kind_are_ignored() -> None:
     run = listing()
     assert run.feed(Opened(run.op)) == []
     assert run.bring(change(Added, 101)) == []
@@ -920,7 +923,7 @@ def test_answers_that_a_request_cannot_have_are_ignored() -> None:
     assert run.machine.state is State.WATCHING
 
 
-def test_an_alarm_that_goes_off_too_early_is_set_again() -> None:
+def test_early_alarm_is_set_again() -> None:
     run = reopening()
     assert run.wake(after=1.19) == [WakeAt(1001.2)]
     assert run.machine.state is State.REOPENING
@@ -928,7 +931,7 @@ def test_an_alarm_that_goes_off_too_early_is_set_again() -> None:
 
 
 @pytest.mark.parametrize("state", sorted(set(State) - {State.RELISTING, State.REOPENING, State.AWAY}))
-def test_an_alarm_that_nobody_waits_for_is_ignored(state: State) -> None:
+def test_alarm_in_a_state_without_wait_is_ignored(state: State) -> None:
     run = IN[state]()
     assert run.wake(after=100.0) == []
     assert run.machine.state is state
@@ -939,12 +942,12 @@ def test_an_alarm_that_nobody_waits_for_is_ignored(state: State) -> None:
 DOCS = Path(__file__).parents[3] / "docs" / "watching.md"
 
 
-def test_the_documentation_shows_this_table() -> None:
+def test_documentation_has_the_transition_table() -> None:
     assert transitions_markdown() in DOCS.read_text()
 
 
 @pytest.mark.parametrize("reason", Reason)
-def test_the_documentation_explains_each_end(reason: Reason) -> None:
+def test_documentation_explains_each_reason(reason: Reason) -> None:
     closed, action, message = RULES[reason]
     row = f"| `{closed}` | `{reason}` | {message.format(verb='watch')} | {action.replace('_', ' ')} |"
     assert row in DOCS.read_text().splitlines()

@@ -1,4 +1,4 @@
-"""What holds under any interleaving of answers, failures, alarms and commands, be the apiserver as mad as it likes."""
+"""Properties that hold for any order of answers, failures, alarms and commands, whatever the apiserver answers."""
 
 from random import Random
 
@@ -9,22 +9,22 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from watchslo.watch.decode import (
     Added,
     Annotations,
+    ApiStatus,
     Bookmark,
-    Change,
     Deleted,
     Error,
+    EventObject,
     Frame,
     Frames,
     Mark,
     MarkMetadata,
-    Metadata,
     Modified,
-    Object,
-    Status,
+    ObjectChange,
+    ObjectMetadata,
 )
 from watchslo.watch.failure import ENDED, Action, CloseClass, Failure, Phase, Reason, because, classify_status
 from watchslo.watch.inventory import Inventory
-from watchslo.watch.machine import HEALTHY_SECONDS, TRANSITIONS, Machine, State, Trigger
+from watchslo.watch.machine import HEALTHY_SECONDS, Machine
 from watchslo.watch.messages import (
     Begin,
     BookmarkSeen,
@@ -38,10 +38,10 @@ from watchslo.watch.messages import (
     Input,
     ListDone,
     Listed,
+    ListedObjects,
     ListFailed,
     ListRequest,
     Note,
-    Objects,
     Opened,
     Output,
     Received,
@@ -55,6 +55,7 @@ from watchslo.watch.messages import (
     Woken,
 )
 from watchslo.watch.strategy import STRATEGIES, STREAM, Strategy
+from watchslo.watch.transitions import TRANSITIONS, State, Trigger
 
 WAITING = {State.RELISTING, State.REOPENING, State.AWAY}
 RESTING = {State.NEW, State.HALTED}
@@ -73,21 +74,21 @@ judged_by_the_machine = {
 seen_on_the_way = st.sampled_from(sorted(set(Reason) - judged_by_the_machine)).map(because)
 grave_ones = st.sampled_from([because(Reason.EXPIRED), because(Reason.SERVER_ERROR), because(Reason.OVERSIZE)])
 failures = http_failures | seen_on_the_way | grave_ones | st.just(ENDED)
-steps = st.sampled_from([0, 0, 1, 2, 5, -1, -3])  # of revisions, from the newest that the stream knows
+steps = st.sampled_from([0, 0, 1, 2, 5, -1, -3])  # of revisions, from the newest that the watch knows
 changes = st.tuples(st.sampled_from([Added, Modified, Deleted, Bookmark]), steps)
 
 
-def frame(kind: type[Change], revision: str | None, *, ends_list: bool = False) -> Frame:
+def frame(kind: type[ObjectChange], revision: str | None, *, ends_list: bool = False) -> Frame:
     if kind is Bookmark:
         annotations = Annotations(initial_events_end="true" if ends_list else None)
         return Bookmark(object=Mark(metadata=MarkMetadata(resource_version=revision, annotations=annotations)))
-    made = kind(object=Object(metadata=Metadata(resource_version=revision, uid=revision)))
+    made = kind(object=EventObject(metadata=ObjectMetadata(resource_version=revision, uid=revision)))
     assert isinstance(made, Frame)
     return made
 
 
 class Protocol(RuleBasedStateMachine):
-    """Drives a machine as a stream does, and holds a book of what it must not do."""
+    """Drives a machine with random inputs, and checks each output against what was output before."""
 
     @initialize(
         strategy=st.sampled_from(list(STRATEGIES.values())), seed=st.integers(0, 2**32), kept=st.sampled_from([0, 1])
@@ -98,13 +99,13 @@ class Protocol(RuleBasedStateMachine):
         self.now = 0.0
         self.out: dict[int, ListRequest | WatchRequest] = {}
         self.alarm: float | None = None
-        self.retry_from = self.list_from = 0.0  # no request may go out before; the latter for lists beside a watch
-        self.last: ListRequest | WatchRequest | None = None  # what has just been answered
-        self.newest = -1  # of all that was listed, emitted or bookmarked
-        self.told: int | None = None  # by the last event of the open watch
+        self.retry_from = self.list_from = 0.0  # no request is allowed before; the latter is for parallel lists
+        self.last: ListRequest | WatchRequest | None = None  # the request that was answered last
+        self.newest = -1  # revision that was listed, emitted or bookmarked
+        self.last_event: int | None = None  # revision of the last event of the open watch
         self.expired: set[int] = set()
         self.starts = self.ends = 0
-        self.in_a_row = 0  # watches that the apiserver failed to keep going, at one revision
+        self.in_a_row = 0  # errors of watches at one revision
         self.row_at = -1
 
     def feed(self, happened: Input) -> None:
@@ -114,11 +115,13 @@ class Protocol(RuleBasedStateMachine):
         for output in outputs:
             self.check(output, happened)
         after = self.machine.state
-        between = {State.WATCHING} & set(TRANSITIONS[before].values())  # a chunk may end a list, and the watch
+        between = {State.WATCHING} & set(
+            TRANSITIONS[before].values()
+        )  # a chunk may end a streamed list, and then the watch
         ways = {after for state in {before} | between for after in TRANSITIONS[state].values()}
         assert after is before or after in ways
 
-    # The book
+    # Checks of each output
 
     def check(self, output: Output, cause: Input) -> None:
         match output:
@@ -127,28 +130,28 @@ class Protocol(RuleBasedStateMachine):
             case Cancel(op):
                 self.last = self.out.pop(op)
             case WakeAt(time):
-                assert time >= self.now or time == self.alarm, "one that is overdue stays"
+                assert time >= self.now or time == self.alarm, "an overdue alarm stays"
                 self.alarm = time
             case Emit(batch):
                 assert len(batch.revisions) == len(batch.types) == len(batch.created) > 0
                 assert "BOOKMARK" not in batch.types
-                assert batch.revisions[0] > self.known or batch.revisions[0] == self.known == self.told
+                assert batch.revisions[0] > self.known or batch.revisions[0] == self.known == self.last_event
                 assert batch.revisions == sorted(batch.revisions)
-                self.told = batch.revisions[-1]
-                self.newest = max(self.newest, self.told)
+                self.last_event = batch.revisions[-1]
+                self.newest = max(self.newest, self.last_event)
             case Note(WatchOpened()):
-                self.told = None
+                self.last_event = None
             case Note(fact):
                 self.check_fact(fact)
 
     def check_start(self, op: int, request: ListRequest | WatchRequest, cause: Input) -> None:
         assert op == self.starts + 1
         assert not isinstance(cause, Closed | Received)
-        assert type(request) not in map(type, self.out.values()), "at most one list and one watch are out"
+        assert type(request) not in map(type, self.out.values()), "at most one list and one watch are in flight"
         self.out[op] = request
         self.starts += 1
-        beside = isinstance(request, ListRequest) and State.LISTING not in (self.before, self.machine.state)
-        assert self.now >= (self.list_from if beside else self.retry_from)
+        is_parallel = isinstance(request, ListRequest) and State.LISTING not in (self.before, self.machine.state)
+        assert self.now >= (self.list_from if is_parallel else self.retry_from)
         if isinstance(request, ListRequest):
             return
         assert 300 <= request.timeout <= 600
@@ -205,20 +208,20 @@ class Protocol(RuleBasedStateMachine):
             self.in_a_row += 1
         assert self.in_a_row <= 5
 
-    # What may happen
+    # Inputs
 
     @rule(seconds=st.sampled_from([0.001, 0.5, 1.0, 9.0, 30.0, 299.5, 400.0]))
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
 
     @rule(step=steps | st.none(), token=st.sampled_from([None, "", "more"]))
-    def it_moves_on(self, step: int | None, token: str | None) -> None:
-        """Take one step towards an open watch; with no `step`, a list's revision is no number."""
+    def the_next_step_succeeds(self, step: int | None, token: str | None) -> None:
+        """Take one step towards an open watch; if `step` is None, the revision is not a number."""
         revision = None if step is None else max(self.newest + step, 0)
         listing = self.op_of(ListRequest)
         watching = self.op_of(WatchRequest)
         if self.machine.state in RESTING:
-            self.tell(Begin())
+            self.command_arrives(Begin())
         elif self.machine.state in WAITING or not self.out:
             self.the_alarm_goes_off()
         elif listing is not None:
@@ -239,10 +242,10 @@ class Protocol(RuleBasedStateMachine):
         assert self.ends - ended <= 1
 
     @rule(step=steps)
-    def all_goes_well(self, step: int) -> None:
-        """Go all the way to an open watch."""
+    def the_watch_opens(self, step: int) -> None:
+        """Take all steps to an open watch."""
         for _ in range(4):
-            self.it_moves_on(step, token=None)
+            self.the_next_step_succeeds(step, token=None)
 
     def the_alarm_goes_off(self) -> None:
         assert self.alarm is not None
@@ -253,7 +256,7 @@ class Protocol(RuleBasedStateMachine):
     def a_page_is_answered(self, op: int, revision: int | None, token: str | None) -> None:
         del self.out[op]
         failed = self.ends
-        objects = Objects(["a", "b"], ["1", str(revision)]) if self.machine.inventory else None
+        objects = ListedObjects(["a", "b"], ["1", str(revision)]) if self.machine.inventory else None
         self.feed(Listed(op, revision, 2, 100, token, objects))
         self.ends += self.ends == failed
 
@@ -267,7 +270,7 @@ class Protocol(RuleBasedStateMachine):
     )
     def a_chunk_arrives(
         self,
-        events: list[tuple[type[Change], int]],
+        events: list[tuple[type[ObjectChange], int]],
         end: int | None,
         unparsable: list[str | None],
         garbage: int,
@@ -281,7 +284,7 @@ class Protocol(RuleBasedStateMachine):
         ]
         frames += [frame(Modified, revision) for revision in unparsable]
         if error is not None:
-            frames += [Error(object=Status(code=error)), frame(Added, "999999")]
+            frames += [Error(object=ApiStatus(code=error)), frame(Added, "999999")]
         self.read(op, frames, garbage)
 
     @precondition(lambda self: bool(self.out))
@@ -292,7 +295,7 @@ class Protocol(RuleBasedStateMachine):
         self.feed(Closed(op, failure))
 
     @rule(command=st.sampled_from([Begin(), Begin(), Reopen(), Reopen(), Reset(), Halt(Reason.PAUSED)]))
-    def tell(self, command: Begin | Halt | Reopen | Reset) -> None:
+    def command_arrives(self, command: Begin | Halt | Reopen | Reset) -> None:
         match command:
             case Begin() if self.machine.state in RESTING:
                 self.retry_from = self.now
@@ -303,7 +306,7 @@ class Protocol(RuleBasedStateMachine):
         self.feed(command)
 
     @rule(op=st.integers(-1, 50), failure=failures)
-    def what_nobody_asked_for_comes(self, op: int, failure: Failure) -> None:
+    def an_unknown_request_is_answered(self, op: int, failure: Failure) -> None:
         state = self.machine.state
         stray = Frames([frame(Added, "999999")])
         answers: list[Input] = [
@@ -318,10 +321,10 @@ class Protocol(RuleBasedStateMachine):
             self.feed(Woken())
         assert self.machine.state is state
 
-    # What always holds
+    # Invariants
 
     @invariant()
-    def it_is_never_stuck(self) -> None:
+    def a_request_or_an_alarm_is_pending(self) -> None:
         state = self.machine.state
         if state in RESTING:
             assert not self.out
@@ -336,7 +339,7 @@ class Protocol(RuleBasedStateMachine):
         assert self.starts == self.ends + len(self.out)
 
     @invariant()
-    def what_it_shows_is_true(self) -> None:
+    def attributes_are_consistent(self) -> None:
         machine = self.machine
         assert (machine.revision is None) == (self.newest == -1)
         assert machine.revision is None or machine.revision == self.newest

@@ -1,4 +1,4 @@
-"""How each strategy comes to a watch, what runs beside it, and what a gap hides. Chance is always 0.5."""
+"""Each strategy: the way to a watch, parallel and streamed lists, gaps and inventory. Random numbers are 0.5."""
 
 import pytest
 
@@ -16,10 +16,11 @@ from tests.unit.watch.test_machine import (
     started,
 )
 from watchslo.watch import inventory as inventory_module
-from watchslo.watch.decode import Added, Cause, Deleted, Details, Error, Frame, Frames, Modified, Status
+from watchslo.watch.decode import Added, ApiStatus, Deleted, Details, Error, Frame, Frames, Modified, StatusCause
 from watchslo.watch.failure import ENDED, Failure, Phase, Reason, because, classify_status
 from watchslo.watch.inventory import Inventory
-from watchslo.watch.machine import LONGEST_RELIST_SECONDS, Machine, State
+from watchslo.watch.listing import LONGEST_RELIST_SECONDS
+from watchslo.watch.machine import Machine
 from watchslo.watch.messages import (
     Batch,
     Begin,
@@ -37,10 +38,10 @@ from watchslo.watch.messages import (
     Input,
     ListDone,
     Listed,
+    ListedObjects,
     ListFailed,
     ListRequest,
     Note,
-    Objects,
     Opened,
     OutOfOrder,
     Output,
@@ -60,11 +61,14 @@ from watchslo.watch.messages import (
     Woken,
 )
 from watchslo.watch.strategy import CACHE, PAGED, PARALLEL, STREAM, Strategy, StreamedLists
+from watchslo.watch.transitions import State
 
 STREAMED = WatchRequest(None, 450)
 NO_STREAMS = classify_status(
     422,
-    Status(code=422, reason="Invalid", details=Details(causes=[Cause("FieldValueForbidden", "sendInitialEvents")])),
+    ApiStatus(
+        code=422, reason="Invalid", details=Details(causes=[StatusCause("FieldValueForbidden", "sendInitialEvents")])
+    ),
     None,
     Phase.OPEN,
 )
@@ -72,7 +76,7 @@ TIME_TRAVEL = because(Reason.TIME_TRAVEL)
 
 
 class Run:
-    """A machine and the moment; remembers the list and the watch that were asked for last."""
+    """A machine with its own time, which remembers the last list and the last watch that were requested."""
 
     def __init__(self, strategy: Strategy, *, inventory: bool = False, streaming: StreamedLists | None = None) -> None:
         self.inventory = Inventory() if inventory else None
@@ -95,7 +99,9 @@ class Run:
     def page(
         self, revision: int | None, *, after: float = 0.0, token: str | None = None, **objects: int
     ) -> list[Output]:
-        shown = Objects(list(objects), [str(at) for at in objects.values()]) if self.inventory is not None else None
+        shown = (
+            ListedObjects(list(objects), [str(at) for at in objects.values()]) if self.inventory is not None else None
+        )
         return self.feed(Listed(self.list, revision, max(len(objects), 1), 100, token, shown), after=after)
 
     def open(self) -> list[Output]:
@@ -115,7 +121,7 @@ class Run:
 
 
 def parallel(*, inventory: bool = False) -> Run:
-    """Watching from revision 100, with the second page asked for."""
+    """Return a machine that watches from revision 100 and has requested the second page."""
     run = Run(PARALLEL, inventory=inventory)
     run.page(100, token="two", a=1, b=2)
     run.open()
@@ -148,18 +154,18 @@ def test_parallel_watches_while_it_lists() -> None:
     assert not run.machine.lists
 
 
-def test_parallel_needs_no_watch_beside_a_list_of_one_page() -> None:
+def test_parallel_list_of_one_page_opens_one_watch() -> None:
     run = Run(PARALLEL)
     assert run.page(100) == [Note(ListDone("parallel", 100, 1, 100, 1, 0.0)), Start(2, WatchRequest(100, 450))]
 
 
-def test_a_list_that_fails_before_it_told_a_revision_is_asked_for_again() -> None:
+def test_parallel_first_page_that_fails_is_requested_again() -> None:
     run = Run(PARALLEL)
     assert run.fail_list(REFUSED) == [Note(ListFailed(REFUSED)), WakeAt(1001.2)]
     assert started(run.wake(after=1.2)) == ListRequest(limit=500)
 
 
-def test_a_page_beside_the_watch_that_failed_is_asked_for_again() -> None:
+def test_parallel_page_that_fails_is_requested_again() -> None:
     run = parallel()
     assert run.fail_list(REFUSED) == [Note(ListFailed(REFUSED)), WakeAt(1001.2)]
     assert run.machine.state is State.WATCHING
@@ -169,15 +175,15 @@ def test_a_page_beside_the_watch_that_failed_is_asked_for_again() -> None:
     assert emitted(run.bring(change(Added, 101))) == [101]
 
 
-def test_a_page_beside_the_watch_waits_for_as_long_as_it_is_told_to() -> None:
+def test_parallel_page_waits_for_retry_after() -> None:
     assert alarm(parallel().fail_list(THROTTLED)) == 1007.0
 
 
-def test_a_list_beside_the_watch_waits_for_as_long_as_it_is_told_to() -> None:
+def test_parallel_list_waits_for_retry_after() -> None:
     assert alarm(parallel().fail_list(because(Reason.EXPIRED, retry_after=30.0), after=20.0)) == 1050.0
 
 
-def test_a_list_is_no_watch_that_could_end_cleanly() -> None:
+def test_clean_end_of_a_list_is_a_failure() -> None:
     assert facts(Run(PARALLEL).fail_list(ENDED)) == [ListFailed(ENDED)]
     run = parallel()
     run.bring(garbage=1)
@@ -185,7 +191,7 @@ def test_a_list_is_no_watch_that_could_end_cleanly() -> None:
 
 
 @pytest.mark.parametrize("failure", [EXPIRED, NOT_FOUND, because(Reason.OVERSIZE)])
-def test_a_list_beside_the_watch_that_is_lost_begins_again(failure: Failure) -> None:
+def test_parallel_list_that_is_lost_begins_again(failure: Failure) -> None:
     run = parallel()
     outputs = run.fail_list(failure, after=1.0)
     assert Note(ListFailed(failure)) in outputs
@@ -197,7 +203,7 @@ def test_a_list_beside_the_watch_that_is_lost_begins_again(failure: Failure) -> 
     assert run.machine.revision == 100
 
 
-def test_an_expired_token_leads_to_what_there_is_by_now() -> None:
+def test_expired_token_continues_at_the_present_state() -> None:
     run = Run(PAGED)
     run.page(100, token="two")
     gone = because(Reason.EXPIRED, phase=Phase.LIST, status=410, continue_token="two, now")
@@ -207,14 +213,14 @@ def test_an_expired_token_leads_to_what_there_is_by_now() -> None:
     assert run.page(150)[-1] == Start(5, WatchRequest(150, 450))
 
 
-def test_an_inventory_needs_all_objects_of_one_moment() -> None:
+def test_inventory_restarts_a_list_whose_token_expired() -> None:
     run = Run(PAGED, inventory=True)
     run.page(100, token="two", a=1)
     run.fail_list(because(Reason.EXPIRED, status=410, continue_token="two, now"))
     assert started(run.wake(after=1.2)) == ListRequest(limit=500)
 
 
-def test_the_watch_may_fail_while_the_list_goes_on() -> None:
+def test_parallel_list_continues_while_the_watch_fails() -> None:
     run = parallel()
     assert run.fail_watch(REFUSED) == [Note(WatchClosed(REFUSED, lived=0.0)), WakeAt(1001.2)]
     assert run.fail_list(REFUSED, after=0.5) == [Note(ListFailed(REFUSED)), WakeAt(1001.2)]
@@ -222,7 +228,7 @@ def test_the_watch_may_fail_while_the_list_goes_on() -> None:
     assert run.wake(after=0.5) == [Start(5, ListRequest(limit=500, continue_token="two"))]
 
 
-def test_a_watch_that_expired_drops_the_list_beside_it() -> None:
+def test_expired_watch_drops_the_parallel_list() -> None:
     run = parallel()
     superseded = because(Reason.SUPERSEDED)
     assert run.fail_watch(EXPIRED) == [
@@ -237,7 +243,7 @@ def test_a_watch_that_expired_drops_the_list_beside_it() -> None:
     assert facts(run.page(150, token="two")) == [Gap(100, 150, 10.0)]
 
 
-def test_reopening_leaves_the_list_alone() -> None:
+def test_reopen_does_not_affect_the_parallel_list() -> None:
     run = parallel()
     rotated = because(Reason.ROTATED)
     assert run.feed(Reopen(Reason.ROTATED)) == [Cancel(2), Note(WatchClosed(rotated, 0.0)), WakeAt(1001.0)]
@@ -245,19 +251,19 @@ def test_reopening_leaves_the_list_alone() -> None:
     assert facts(run.page(100)) == [ListDone("parallel", 100, 3, 200, 2, 0.0)]
 
 
-def test_reopening_comes_no_sooner_after_a_page_than_after_a_watch() -> None:
+def test_reopen_keeps_the_shortest_gap_after_a_page() -> None:
     run = parallel()
     run.page(100, after=0.5, token="three")
     assert alarm(run.feed(Reopen())) == 1001.5
 
 
 @pytest.mark.parametrize("command", [Halt(), Reset()])
-def test_a_halt_and_a_reset_drop_both(command: Input) -> None:
+def test_halt_and_reset_drop_list_and_watch(command: Input) -> None:
     outputs = parallel().feed(command)
     assert [output for output in outputs if isinstance(output, Cancel)] == [Cancel(2), Cancel(3)]
 
 
-def test_a_list_beside_the_watch_may_be_behind_it_but_not_behind_its_own_beginning() -> None:
+def test_parallel_list_may_be_older_than_the_watch_but_not_than_its_start() -> None:
     run = parallel()
     run.bring(change(Added, 150))
     assert facts(run.page(100, token="three")) == []
@@ -270,7 +276,7 @@ def test_a_list_beside_the_watch_may_be_behind_it_but_not_behind_its_own_beginni
 # Streamed lists
 
 
-def test_the_watch_brings_the_list() -> None:
+def test_streamed_list_comes_from_the_watch() -> None:
     run = Run(STREAM)
     assert run.begun == [Note(Relisted(RelistReason.START)), Start(1, STREAMED)]
     assert run.bring(change(Added, 40)) == []
@@ -287,7 +293,7 @@ def test_the_watch_brings_the_list() -> None:
     assert emitted(run.bring(change(Modified, 102))) == [102]
 
 
-def test_what_happens_while_a_list_is_streamed_is_live() -> None:
+def test_changes_during_a_streamed_list_are_live() -> None:
     run = streaming()
     run.bring(change(Added, 40))
     outputs = run.bring(
@@ -299,14 +305,14 @@ def test_what_happens_while_a_list_is_streamed_is_live() -> None:
     assert facts(run.bring(bookmark(61, end="true"))) == [ListDone("stream", 61, 3, 0, 1, 0.0)]
 
 
-def test_flaws_of_a_streamed_list_are_counted() -> None:
+def test_bad_events_of_a_streamed_list_are_counted() -> None:
     run = streaming()
     assert facts(run.bring(change(Added, "abc"), garbage=2)) == [Unparsable(1), Garbage(2)]
     flaws = [change(Added, "abc"), change(Modified, "abc"), change(Modified, 50), change(Deleted, 50)]
     assert facts(run.bring(change(Added, 50), *flaws)) == [InitialEvents(1), OutOfOrder(2), Unparsable(2)]
 
 
-def test_what_happens_while_a_list_is_streamed_is_emitted_as_ever() -> None:
+def test_changes_during_a_streamed_list_are_emitted_in_order() -> None:
     run = streaming()
     assert run.bring(change(Deleted, 60, "2026-11-21T11:58:25Z")) == [
         Emit(Batch(1000.0, [60], ["DELETED"], ["2026-11-21T11:58:25Z"]))
@@ -315,8 +321,8 @@ def test_what_happens_while_a_list_is_streamed_is_emitted_as_ever() -> None:
     assert run.bring(bookmark(60, end="true"), change(Added, 61))[-1] == Emit(Batch(1000.0, [61], ["ADDED"], [None]))
 
 
-def test_several_events_may_be_of_one_revision_while_a_list_is_streamed() -> None:
-    """As when etcd deletes all that was kept by one lease."""
+def test_several_events_of_one_revision_during_a_streamed_list_are_emitted() -> None:
+    """For example, etcd deletes all keys of one lease at one revision."""
     run = streaming(inventory=True)
     run.bring(*(change(Added, 40 + place, uid=uid) for place, uid in enumerate("abcd")))
     assert facts(run.bring(change(Deleted, 43, uid="d"))) == [OutOfOrder(1)]
@@ -327,7 +333,7 @@ def test_several_events_may_be_of_one_revision_while_a_list_is_streamed() -> Non
     assert len(run.inventory) == 0
 
 
-def test_progress_does_not_end_a_streamed_list() -> None:
+def test_plain_bookmark_does_not_end_a_streamed_list() -> None:
     run = streaming()
     assert run.bring(bookmark(60)) == []
     assert facts(run.bring(bookmark(60), change(Added, 40))) == [InitialEvents(1)]
@@ -335,7 +341,7 @@ def test_progress_does_not_end_a_streamed_list() -> None:
     assert run.machine.revision is None
 
 
-def test_a_streamed_list_that_was_cut_starts_again() -> None:
+def test_streamed_list_that_was_cut_starts_again() -> None:
     run = streaming()
     run.bring(change(Added, 40), change(Modified, 60))
     assert run.fail_watch(ENDED, after=5.0) == [Note(ListFailed(ENDED)), WakeAt(1006.2)]
@@ -346,9 +352,9 @@ def test_a_streamed_list_that_was_cut_starts_again() -> None:
     assert facts(run.bring(bookmark(61, end="true"))) == [ListDone("stream", 61, 1, 0, 1, 0.0)]
 
 
-def test_an_error_in_a_streamed_list_ends_it() -> None:
+def test_error_in_a_streamed_list_ends_it() -> None:
     run = streaming()
-    error = Error(object=Status(code=500))
+    error = Error(object=ApiStatus(code=500))
     failure = because(Reason.SERVER_ERROR, status=500)
     assert run.bring(change(Added, 40), error) == [
         Note(InitialEvents(1)),
@@ -358,13 +364,13 @@ def test_an_error_in_a_streamed_list_ends_it() -> None:
     ]
 
 
-def test_an_error_right_after_a_streamed_list_ends_the_watch() -> None:
-    outputs = streaming().bring(bookmark(100, end="true"), Error(object=Status(code=500)))
+def test_error_right_after_a_streamed_list_ends_the_watch() -> None:
+    outputs = streaming().bring(bookmark(100, end="true"), Error(object=ApiStatus(code=500)))
     assert WatchClosed(because(Reason.SERVER_ERROR, status=500), lived=0.0) in facts(outputs)
     assert alarm(outputs) == 1001.2
 
 
-def test_an_apiserver_without_streamed_lists_is_asked_for_pages_at_once_and_remembered() -> None:
+def test_refused_streamed_list_falls_back_to_pages_and_is_remembered() -> None:
     lists = StreamedLists()
     run = Run(STREAM, streaming=lists)
     assert run.fail_watch(NO_STREAMS, after=0.25) == [Note(ListFailed(NO_STREAMS)), Note(FellBack()), WakeAt(1001.0)]
@@ -374,17 +380,17 @@ def test_an_apiserver_without_streamed_lists_is_asked_for_pages_at_once_and_reme
     assert started(Run(STREAM, streaming=lists).begun) == ListRequest(limit=500)
 
 
-def test_a_watch_that_ran_its_time_without_ending_its_list_streams_none() -> None:
+def test_streamed_list_without_end_until_the_timeout_counts_as_refused() -> None:
     run = streaming()
     assert facts(run.fail_watch(ENDED, after=449.0)) == [ListFailed(because(Reason.NO_STREAMED_LISTS)), FellBack()]
 
 
-def test_a_streamed_list_that_was_cut_late_was_one_nevertheless() -> None:
+def test_streamed_list_that_was_cut_late_is_not_a_refusal() -> None:
     reset = because(Reason.RESET)
     assert facts(streaming().fail_watch(reset, after=450.0)) == [ListFailed(reset)]
 
 
-def test_a_streamed_list_of_nothing_but_garbage() -> None:
+def test_streamed_list_of_only_garbage_ends_as_garbage() -> None:
     run = streaming()
     run.bring(garbage=1)
     assert facts(run.fail_watch(ENDED)) == [ListFailed(because(Reason.GARBAGE))]
@@ -395,7 +401,7 @@ def test_a_streamed_list_of_nothing_but_garbage() -> None:
     assert facts(run.fail_watch(ENDED)) == [ListFailed(ENDED)]
 
 
-def test_a_streamed_list_that_fails_again_and_again_comes_in_pages_once() -> None:
+def test_repeatedly_failing_streamed_list_falls_back_to_pages_once() -> None:
     run = Run(STREAM)
     for _ in range(4):
         run.fail_watch(SERVER_ERROR)
@@ -408,28 +414,28 @@ def test_a_streamed_list_that_fails_again_and_again_comes_in_pages_once() -> Non
 
 
 @pytest.mark.parametrize(
-    ("mark", "told"),
+    ("mark", "expected"),
     [("x", [ListFailed(because(Reason.UNPARSABLE))]), (38, [TimeTravel(2), ListFailed(TIME_TRAVEL)])],
     ids=["unparsable", "past"],
 )
-def test_a_streamed_list_whose_end_is_of_no_use(mark: object, told: list[Fact]) -> None:
+def test_streamed_list_with_an_unusable_end_fails(mark: object, expected: list[Fact]) -> None:
     run = streaming()
     outputs = run.bring(change(Added, 40), bookmark(mark, end="true"), change(Added, 101))
     assert Cancel(1) in outputs
-    assert facts(outputs)[1 : 1 + len(told)] == told
+    assert facts(outputs)[1 : 1 + len(expected)] == expected
     assert run.machine.state in (State.RELISTING, State.AWAY)
 
 
-def test_a_streamed_watch_that_expired_starts_over() -> None:
+def test_expired_watch_of_strategy_stream_starts_over() -> None:
     run = streaming()
     run.bring(bookmark(100, end="true"))
-    assert facts(run.bring(Error(object=Status(code=410))))[1:] == [
+    assert facts(run.bring(Error(object=ApiStatus(code=410))))[1:] == [
         Expired(Phase.STREAM),
         Relisted(RelistReason.EXPIRED),
     ]
 
 
-def test_a_streamed_list_that_ends_at_an_expired_revision_is_of_no_use() -> None:
+def test_streamed_list_that_ends_at_an_expired_revision_fails() -> None:
     run = streaming()
     run.bring(bookmark(100, end="true"))
     run.fail_watch(EXPIRED)
@@ -440,24 +446,24 @@ def test_a_streamed_list_that_ends_at_an_expired_revision_is_of_no_use() -> None
     assert run.machine.state is State.RELISTING
 
 
-def test_a_halt_drops_a_streamed_list() -> None:
+def test_halt_drops_a_streamed_list() -> None:
     assert streaming().feed(Halt()) == [Cancel(1), Note(ListFailed(because(Reason.SHUTDOWN)))]
 
 
-def test_a_streamed_list_is_no_watch_to_reopen() -> None:
+def test_reopen_does_not_affect_a_streamed_list() -> None:
     assert streaming().feed(Reopen()) == []
 
 
 # From the cache
 
 
-def test_cache_takes_what_the_apiserver_has() -> None:
+def test_cache_strategy_lists_from_the_watch_cache() -> None:
     run = Run(CACHE)
     assert started(run.begun) == ListRequest(from_cache=True)
     assert run.page(100, token="ignored")[-1] == Start(2, WatchRequest(100, 450))
 
 
-def test_a_cache_from_the_past_is_not_believed() -> None:
+def test_cache_strategy_refuses_an_older_list() -> None:
     run = Run(CACHE)
     run.page(100)
     run.fail_watch(EXPIRED)
@@ -469,7 +475,7 @@ def test_a_cache_from_the_past_is_not_believed() -> None:
     assert started(run.wake(after=60.0)) == ListRequest(from_cache=True)
 
 
-def test_a_cache_that_is_not_ready_is_asked_again() -> None:
+def test_cache_strategy_retries_a_cache_that_is_not_ready() -> None:
     run = Run(CACHE)
     run.fail_list(THROTTLED)
     assert started(run.wake(after=7.0)) == ListRequest(from_cache=True)
@@ -478,7 +484,7 @@ def test_a_cache_that_is_not_ready_is_asked_again() -> None:
 # Gaps
 
 
-def test_a_gap_lasts_from_the_end_of_the_last_watch() -> None:
+def test_gap_begins_at_the_end_of_the_last_watch() -> None:
     run = Run(PAGED)
     run.page(100)
     run.open()
@@ -492,7 +498,7 @@ def test_a_gap_lasts_from_the_end_of_the_last_watch() -> None:
     assert gap.seconds == pytest.approx(11.2)
 
 
-def test_nothing_is_missed_where_nothing_was_written() -> None:
+def test_no_gap_if_nothing_was_written() -> None:
     run = Run(PAGED)
     run.page(100)
     run.open()
@@ -502,7 +508,7 @@ def test_nothing_is_missed_where_nothing_was_written() -> None:
     assert facts(run.page(110)) == [ListDone("paged", 110, 1, 100, 1, 0.0)]
 
 
-def test_what_nobody_told_after_a_crash_is_a_gap() -> None:
+def test_inherited_revision_after_a_crash_gives_a_gap() -> None:
     machine = Machine(CACHE, 500, lambda: 0.5)
     machine.inherit(100, 1000.0)
     assert facts(machine.receive(Begin(), 1005.0)) == [Relisted(RelistReason.ERRORS)]
@@ -510,7 +516,7 @@ def test_what_nobody_told_after_a_crash_is_a_gap() -> None:
 
 
 @pytest.mark.parametrize("commands", [[Halt(), Begin()], [Reset()]])
-def test_what_we_did_ourselves_is_no_gap(commands: list[Input]) -> None:
+def test_own_commands_are_no_gap(commands: list[Input]) -> None:
     run = Run(PAGED)
     run.page(100)
     run.open()
@@ -520,7 +526,7 @@ def test_what_we_did_ourselves_is_no_gap(commands: list[Input]) -> None:
     assert not [fact for fact in facts(run.page(150)) if isinstance(fact, Gap)]
 
 
-def test_a_gap_before_a_streamed_list_ends_where_its_live_events_begin() -> None:
+def test_gap_before_a_streamed_list_ends_at_its_first_live_event() -> None:
     run = streaming()
     run.bring(bookmark(100, end="true"))
     run.fail_watch(EXPIRED)
@@ -534,8 +540,8 @@ def test_a_gap_before_a_streamed_list_ends_where_its_live_events_begin() -> None
 # The inventory
 
 
-def test_a_gap_begins_when_the_last_watch_of_use_ended() -> None:
-    """One that opens only to say that its revision has expired told nothing."""
+def test_gap_begins_at_the_end_of_the_last_useful_watch() -> None:
+    """A watch that opens and then sends only that its revision expired does not count."""
     run = Run(PAGED)
     run.page(100)
     run.open()
@@ -547,7 +553,7 @@ def test_a_gap_begins_when_the_last_watch_of_use_ended() -> None:
     assert Gap(100, 150, 11.0) in facts(run.page(150))
 
 
-def test_an_outage_does_not_hold_up_the_list_that_it_makes_necessary() -> None:
+def test_backoff_of_an_outage_does_not_delay_the_list_after_it() -> None:
     run = Run(PAGED)
     run.page(100)
     run.open()
@@ -559,7 +565,7 @@ def test_an_outage_does_not_hold_up_the_list_that_it_makes_necessary() -> None:
     assert alarm(run.fail_watch(EXPIRED)) - run.now <= LONGEST_RELIST_SECONDS
 
 
-def test_the_inventory_tells_what_a_gap_hid() -> None:
+def test_inventory_counts_what_a_gap_hid() -> None:
     run = Run(PAGED, inventory=True)
     assert facts(run.page(100, a=1, b=2, c=3)) == [ListDone("paged", 100, 3, 100, 1, 0.0)]
     run.open()
@@ -573,7 +579,7 @@ def test_the_inventory_tells_what_a_gap_hid() -> None:
     ]
 
 
-def test_the_inventory_takes_all_events_of_one_revision() -> None:
+def test_inventory_applies_all_events_of_one_revision() -> None:
     run = Run(PAGED, inventory=True)
     run.page(100, a=1, b=2, c=3)
     run.open()
@@ -582,16 +588,16 @@ def test_the_inventory_takes_all_events_of_one_revision() -> None:
     assert len(run.inventory) == 1
 
 
-def test_the_inventory_waits_for_the_end_of_a_list_beside_the_watch() -> None:
+def test_inventory_waits_for_the_end_of_a_parallel_list() -> None:
     run = parallel(inventory=True)
-    run.bring(change(Deleted, 101, uid="a"), change(Added, 102, uid="d"), Error(object=Status(code=500)))
+    run.bring(change(Deleted, 101, uid="a"), change(Added, 102, uid="d"), Error(object=ApiStatus(code=500)))
     assert run.inventory is not None
     assert run.inventory.held == 2
     run.page(100, c=3)
     assert len(run.inventory) == 3
 
 
-def test_a_list_beside_the_watch_that_is_lost_costs_only_the_inventory() -> None:
+def test_lost_parallel_list_affects_only_the_inventory() -> None:
     run = parallel(inventory=True)
     outputs = run.fail_list(EXPIRED, after=1.0)
     assert facts(outputs) == [Expired(Phase.LIST), ListFailed(EXPIRED), Relisted(RelistReason.INVENTORY)]
@@ -603,7 +609,7 @@ def test_a_list_beside_the_watch_that_is_lost_costs_only_the_inventory() -> None
     assert run.inventory.synced
 
 
-def test_too_many_events_relist_the_inventory_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_held_events_relist_only_the_inventory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inventory_module, "MOST_HELD", 1)
     run = parallel(inventory=True)
     run.bring(change(Modified, 101, uid="a"), change(Modified, 102, uid="a"))
@@ -617,7 +623,7 @@ def test_too_many_events_relist_the_inventory_and_nothing_else(monkeypatch: pyte
     assert len(run.inventory) == 3
 
 
-def test_a_streamed_list_fills_the_inventory() -> None:
+def test_streamed_list_fills_the_inventory() -> None:
     run = streaming(inventory=True)
     run.bring(change(Added, 40, uid="a"), change(Added, 41, uid="b"))
     run.bring(change(Modified, 60, uid="a"), change(Deleted, 61, uid="b"), bookmark(61, end="true"))
@@ -631,7 +637,7 @@ def test_a_streamed_list_fills_the_inventory() -> None:
     assert Unseen(0, 0, 0) in facts(outputs)
 
 
-def test_an_inventory_begins_anew_with_the_storage() -> None:
+def test_reset_clears_the_inventory() -> None:
     run = Run(PAGED, inventory=True)
     run.page(100, a=1)
     run.feed(Reset())
@@ -639,7 +645,7 @@ def test_an_inventory_begins_anew_with_the_storage() -> None:
     assert facts(run.page(50, b=1)) == [ListDone("paged", 50, 1, 100, 1, 0.0)]
 
 
-def test_events_are_emitted_the_same_with_an_inventory() -> None:
+def test_inventory_does_not_change_the_emitted_events() -> None:
     run = parallel(inventory=True)
     [output] = run.bring(change(Added, 101, uid="x"))
     assert isinstance(output, Emit)

@@ -1,4 +1,4 @@
-"""`watchslo top`: what a daemon knows, in a terminal, as long as somebody looks."""
+"""`watchslo top`: shows a daemon, or a local measurement, in a terminal."""
 
 import asyncio
 import sys
@@ -9,51 +9,51 @@ from watchslo.app import logs
 from watchslo.app.hints import hints, unready
 from watchslo.app.table import draw, headline, plain_console
 from watchslo.app.top.choice import Choice
-from watchslo.app.top.sources import Credentials, Daemon, Measurement, Source
+from watchslo.app.top.sources import Daemon, DaemonCredentials, Measurement, Source
 from watchslo.app.view import View
 from watchslo.errors import ConfigError, ConnectError
 
-START_SECONDS = 30.0  # until a measurement of our own is up
-ONCE_SECONDS = 10.0  # that it then goes on before its one table
+START_SECONDS = 30.0  # to wait until all watches of a local measurement are open
+ONCE_SECONDS = 10.0  # of measurement before the single table of --once
 LOOK_SECONDS = 0.5
-NO_CREDENTIALS = Credentials()
+NO_CREDENTIALS = DaemonCredentials()
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What the command line asks: of the daemon at a URL, or of a cluster by a measurement of our own."""
+class TopOptions:
+    """Options of the command line; without a URL, top measures the cluster itself."""
 
     url: str | None = None
-    credentials: Credentials = NO_CREDENTIALS
+    credentials: DaemonCredentials = NO_CREDENTIALS
     kubeconfig: Path | None = None
     context: str | None = None
     once: bool = False
 
 
-def top(question: Question) -> None:
-    """Shows it until somebody quits, or once; raises WatchsloError where there is nothing to show."""
+def top(options: TopOptions) -> None:
+    """Show the screen until the user quits, or print one table; raise WatchsloError if there is nothing to show."""
     logs.set_up("console", "critical")
-    source = _source(question)
-    if question.once:
+    source = _source(options)
+    if options.once:
         asyncio.run(_once(source))
         return
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise ConfigError("top needs a terminal; add --once for one table")
     try:
-        from watchslo.app.top.screen import show  # noqa: PLC0415 - only this needs the extra
+        from watchslo.app.top.screen import show  # noqa: PLC0415 - only the screen needs the extra `top`
     except ImportError:
-        raise ConfigError("top needs the package textual: pip install 'watchslo[top]'; --once does without") from None
+        raise ConfigError("top needs the package textual: pip install 'watchslo[top]'; --once works without") from None
     asyncio.run(show(source))
 
 
-def _source(question: Question) -> Source:
-    if question.url is None:
-        if question.credentials != NO_CREDENTIALS:
-            raise ConfigError("--token-file, --ca-file and --insecure are for a daemon; name its URL")
-        return Measurement(question.kubeconfig, question.context)
-    if question.kubeconfig or question.context:
-        raise ConfigError("--kubeconfig and --context are for measuring from here; leave them out, or the URL")
-    return Daemon(question.url, question.credentials)
+def _source(options: TopOptions) -> Source:
+    if options.url is None:
+        if options.credentials != NO_CREDENTIALS:
+            raise ConfigError("--token-file, --ca-file and --insecure are for a daemon; add its URL")
+        return Measurement(options.kubeconfig, options.context)
+    if options.kubeconfig or options.context:
+        raise ConfigError("--kubeconfig and --context are for a local measurement; remove them, or the URL")
+    return Daemon(options.url, options.credentials)
 
 
 async def _once(source: Source) -> None:
@@ -68,7 +68,7 @@ async def _once(source: Source) -> None:
 
 
 async def _until_up(source: Source) -> None:
-    """Waits until all is measured that can be; some of it may never be."""
+    """Wait until all watches are open; at most `START_SECONDS`, because some may never open."""
     waited = 0.0
     while waited < START_SECONDS and (await source.view()).starting:
         await asyncio.sleep(LOOK_SECONDS)

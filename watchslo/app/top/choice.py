@@ -1,15 +1,20 @@
-"""What the terminal shows of a view, in which order, and whether that is news: pure, so that the screen only draws."""
+"""Filter, order and freshness of the rows of `watchslo top`. Pure: the screen only draws them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from watchslo.app.view import Line, View
-from watchslo.history.judgement import Verdict
-from watchslo.history.words import counted
+from watchslo.timeline.condition import P99Verdict
+from watchslo.timeline.format import counted
 
-GRAVITY = {Verdict.BEYOND: 4.0, Verdict.FEW_EVENTS: 2.0, Verdict.WITHIN: 1.0, Verdict.NOT_MEASURED: 0.0}
-BROKEN = 3.0  # what brings no events is worse than one of which nothing is known
+GRAVITY = {
+    P99Verdict.BEYOND: 4.0,
+    P99Verdict.FEW_EVENTS: 2.0,
+    P99Verdict.WITHIN: 1.0,
+    P99Verdict.NOT_MEASURED: 0.0,
+}
+BROKEN = 3.0  # a stalled or closed watch is worse than one with few events
 
 
 def _p50(line: Line) -> float | None:
@@ -37,29 +42,29 @@ KEYS: tuple[Callable[[Line], object], ...] = (
     _bounds,
     lambda line: (_gravity(line), _p99(line) or 0.0),
 )
-"""What each column of the table is sorted by; None where there is nothing to sort by."""
+"""The sort key of each column; None for a watch without that figure."""
 BY_NAME, BY_VERDICT = 0, len(KEYS) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which watches are shown, by a part of their name or verdict, and by which column they are sorted."""
+    """The rows to show: those whose name or verdict contains `wanted`, sorted by a column."""
 
     column: int = BY_VERDICT
     descending: bool = True
     wanted: str = ""
 
     def sorted_by(self, column: int) -> "Choice":
-        """By this column, the largest first, but names from A; the same one again turns the order round."""
+        """Sort by this column, largest first, but names from A; the same column again reverses the order."""
         descending = not self.descending if column == self.column else column != BY_NAME
         return replace(self, column=column, descending=descending)
 
     def containing(self, wanted: str) -> "Choice":
-        """Only watches whose name or verdict contains this."""
+        """Show only watches whose name or verdict contains this text."""
         return replace(self, wanted=wanted)
 
     def of(self, lines: Sequence[Line]) -> list[Line]:
-        """The lines to show. Those that have nothing to sort by stand at the end."""
+        """Return the lines to show; those without a sort key come last."""
         wanted = self.wanted.casefold()
         shown = sorted(
             (line for line in lines if wanted in f"{line.name} {line.verdict}".casefold()), key=lambda line: line.name
@@ -74,24 +79,24 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Whether the daemon answers: since when it does not, in Unix seconds, and why."""
+    """The connection to the daemon: since when it fails, in Unix seconds, and why; None while it answers."""
 
     since_wall: float | None = None
     why: str = ""
 
     def failed(self, why: str, wall: float) -> "Link":
-        """Another failure, of the same outage."""
+        """Return the link after a failure; the outage keeps the time of its first one."""
         return Link(self.since_wall or wall, why)
 
-    def says(self, view: View | None, wall: float) -> str:
-        """Nothing while it answers; else since when it does not, and how old that makes what is shown."""
+    def status(self, view: View | None, wall: float) -> str:
+        """Say since when the daemon does not answer, why, and the time of the figures; empty while it answers."""
         if self.since_wall is None:
             return ""
         lasted = counted(round(wall - self.since_wall), "second")
-        shown = f" What is shown is of {clock(view.at_wall)}." if view else ""
+        shown = f" Figures are from {clock(view.at_wall)}." if view else ""
         return f"Disconnected since {clock(self.since_wall)} ({lasted}): {self.why}.{shown}"
 
 
 def clock(wall: float) -> str:
-    """The time of day."""
+    """Return the time of day in UTC."""
     return f"{datetime.fromtimestamp(wall, UTC):%H:%M:%S} UTC"

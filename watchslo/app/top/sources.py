@@ -1,4 +1,4 @@
-"""Where a view comes from: a daemon that is asked by HTTP, or a measurement of our own beside the screen."""
+"""Sources of the view of `watchslo top`: a daemon over HTTP, or a local measurement in another thread."""
 
 import asyncio
 import errno
@@ -18,13 +18,13 @@ import aiohttp
 
 from watchslo.app.session import run_on_loop, supervise
 from watchslo.app.view import UnreadableError, View, read, view_of
-from watchslo.config import Config
+from watchslo.config.model import Config
 from watchslo.errors import ConfigError, ConnectError
-from watchslo.history.chronicle import Chronicle
-from watchslo.kube.access import clean_token, read_text, tls_context
-from watchslo.monitor.crew import Crew
+from watchslo.kube.credentials import clean_token, read_text, tls_context
 from watchslo.monitor.supervisor import Supervisor
+from watchslo.monitor.task_supervisor import TaskSupervisor
 from watchslo.snapshot import Snapshot
+from watchslo.timeline.timeline import Timeline
 
 PATH = "/api/v1/status"
 ANSWER_SECONDS = 5.0
@@ -32,23 +32,23 @@ LOOK_SECONDS = 0.2
 
 
 class Source(Protocol):
-    """Gives the newest view; a context, in which it can be asked."""
+    """Returns the newest view while its context is open."""
 
     @property
     def place(self) -> str:
-        """Where it is, for people."""
+        """The URL of the daemon, or a description of the measurement."""
 
     async def __aenter__(self) -> Self: ...
 
     async def __aexit__(self, *_: object) -> None: ...
 
     async def view(self) -> View:
-        """The newest view; raises ConnectError if there is none now, but may be later."""
+        """Return the newest view; raise ConnectError if there is none now but may be later."""
 
 
 @dataclass(frozen=True, slots=True)
-class Credentials:
-    """What a daemon wants to see, and by what it is believed."""
+class DaemonCredentials:
+    """The token for a daemon, and the CA that its certificate must be signed by."""
 
     token_file: Path | None = None
     ca_file: Path | None = None
@@ -58,8 +58,8 @@ class Credentials:
 class Daemon:
     """A `watchslo run` or `demo` that serves its status at a URL."""
 
-    def __init__(self, url: str, credentials: Credentials) -> None:
-        """Raises WatchsloError for what is no URL, or no credentials."""
+    def __init__(self, url: str, credentials: DaemonCredentials) -> None:
+        """Read the credentials; raise WatchsloError if the URL or the credentials cannot be used."""
         self.place = _address(url)
         self._credentials = credentials
         ca_file = str(credentials.ca_file) if credentials.ca_file else None
@@ -86,12 +86,12 @@ class Daemon:
                     raise ConnectError(_REFUSALS.get(answer.status, f"it answers {answer.status}"))
                 return read(body)
         except UnreadableError:
-            raise ConnectError("what answers is no watchslo of a version known here; check the URL") from None
+            raise ConnectError("the answer is not from a known version of watchslo; check the URL") from None
         except (aiohttp.ClientError, OSError) as error:  # timeouts are OSErrors too
             raise ConnectError(_failure(error)) from None
 
     def _refresh_token(self) -> None:
-        """Tokens are rotated in their file. One that comes from a pipe can be read once, and is kept."""
+        """Read the token again, because tokens are rotated. A pipe can be read only once: its token is kept."""
         if file := self._credentials.token_file:
             text = read_text(str(file))
             if text.strip() or not self._token:
@@ -99,7 +99,7 @@ class Daemon:
 
 
 def _address(url: str) -> str:
-    """Scheme, host and path of a URL; `127.0.0.1:9477` is one too."""
+    """Return scheme, host and path of a URL; `127.0.0.1:9477` means http."""
     whole = url if "://" in url else f"http://{url}"
     try:
         parts = urlsplit(whole)
@@ -107,16 +107,16 @@ def _address(url: str) -> str:
     except ValueError:
         known = False
     if not known:
-        raise ConfigError(f"{url} is no URL of a daemon; write for example http://127.0.0.1:9477")
+        raise ConfigError(f"{url} is not the URL of a daemon; write for example http://127.0.0.1:9477")
     if parts.username is not None or parts.query or parts.fragment:
-        raise ConfigError("the URL holds more than an address; write for example http://127.0.0.1:9477")
+        raise ConfigError("the URL contains more than an address; write for example http://127.0.0.1:9477")
     return f"{parts.scheme}://{parts.netloc}{parts.path}".rstrip("/")
 
 
 _REFUSALS: Mapping[int, str] = {
-    HTTPStatus.UNAUTHORIZED: "it does not know who we are; name a file with a valid token as --token-file",
-    HTTPStatus.FORBIDDEN: "this identity may not read there; grant it the verb get on the path /",
-    HTTPStatus.NOT_FOUND: "what answers is no watchslo; check the URL",
+    HTTPStatus.UNAUTHORIZED: "it requires a valid token; pass one with --token-file",
+    HTTPStatus.FORBIDDEN: "this identity may not read the status; grant it the verb get on the path /",
+    HTTPStatus.NOT_FOUND: "the server is not a watchslo daemon; check the URL",
 }
 
 
@@ -129,38 +129,38 @@ def _failure(error: Exception) -> str:
         case aiohttp.ClientConnectorDNSError():
             return "its name does not resolve; check the URL"
         case aiohttp.ClientConnectorError() if error.os_error.errno == errno.ECONNREFUSED:
-            return "nobody listens there"
+            return "the connection is refused; check that the daemon runs"
         case OSError(errno=int(number)):
             return f"the connection fails: {os.strerror(number).lower()}"
         case _:
-            return "the connection was cut, or what answers speaks no HTTP"
+            return "the connection was cut, or the server does not speak HTTP"
 
 
 def _untrusted(error: aiohttp.ClientSSLError) -> str:
     cause = getattr(error, "certificate_error", None)
     if isinstance(cause, ssl.SSLCertVerificationError):
-        return f"its certificate is not accepted ({cause.verify_message}); name its CA with --ca-file"
-    return "it speaks no TLS; write http:// if that is meant"
+        return f"its certificate is not accepted ({cause.verify_message}); pass its CA with --ca-file"
+    return "it does not speak TLS; write http:// instead of https://"
 
 
 class Measurement:
-    """A supervisor of our own, on a loop and a thread of its own: what the screen draws delays no stamp."""
+    """A supervisor with its own loop in its own thread, so that drawing does not delay timestamps."""
 
-    place = "measured from here"
+    place = "local measurement"
 
     def __init__(self, kubeconfig: Path | None, context: str | None) -> None:
         self._supervise = partial(supervise, Config(), kubeconfig, context)
         self._over = threading.Event()
         self._first = Future[None]()
-        self._chronicle = Chronicle()
+        self._timeline = Timeline()
         self._latest: Snapshot
         self._done: asyncio.Future[None]
 
     async def __aenter__(self) -> Self:
-        """Returns when there is something to see; raises what keeps it from beginning."""
+        """Return when the first snapshot exists; raise the error that prevents the start."""
         pool = ThreadPoolExecutor(1)
         self._done = asyncio.wrap_future(pool.submit(lambda: run_on_loop(self._measure())))
-        pool.shutdown(wait=False)  # its thread ends with the work
+        pool.shutdown(wait=False)  # the thread ends with its work
         begun = (asyncio.wrap_future(self._first), self._done)
         await asyncio.wait(begun, return_when=asyncio.FIRST_COMPLETED)
         self._raise_what_ended_it()
@@ -172,23 +172,23 @@ class Measurement:
 
     async def view(self) -> View:
         self._raise_what_ended_it()
-        return view_of(self._latest, account=self._chronicle.account)
+        return view_of(self._latest, account=self._timeline.account)
 
     def _raise_what_ended_it(self) -> None:
         if self._done.done():
             self._done.result()
 
     async def _measure(self) -> None:
-        """Goes on in the other thread until `_over` is set; threads share nothing but frozen snapshots."""
+        """Measure in the other thread until `_over` is set; the threads share only frozen snapshots."""
         supervisor, stop = self._supervise(), asyncio.Event()
         supervisor.on_evaluation(self._remember)
-        async with Crew(stop) as crew:
-            crew.hire("snapshots", partial(self._keep_showing, supervisor, stop))
+        async with TaskSupervisor(stop) as tasks:
+            tasks.start("snapshots", partial(self._keep_showing, supervisor, stop))
             await supervisor.run(stop)
 
     def _remember(self, snapshot: Snapshot) -> None:
-        """Costs the thread that measures little: there are few watches here."""
-        self._chronicle.observe(snapshot)
+        """Update the timeline on the measuring thread: cheap, because there are few watches here."""
+        self._timeline.observe(snapshot)
 
     async def _keep_showing(self, supervisor: Supervisor, stop: asyncio.Event) -> None:
         self._latest = supervisor.snapshot()

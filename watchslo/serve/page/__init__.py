@@ -1,9 +1,9 @@
-"""The page for people: the newest account as HTML that needs no script, and the scripts that keep it new.
+"""The page: the newest account as HTML that needs no scripts, and the scripts that keep it up to date.
 
-What is shown is an `Update`, as it is told to onlookers: the scripts write the same cells from the same values.
+The scripts insert the texts of an `Update` of the feed, which has the same cells as the HTML.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from html import escape
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -11,16 +11,16 @@ from string import Template
 
 from fastapi import Response
 
-from watchslo.history.chronicle import Account, Chronicle
-from watchslo.history.headline import Headline, Level
-from watchslo.history.judgement import BAD, Condition
-from watchslo.history.trust import Check
-from watchslo.history.words import ABSENT, counted, duration, moment
-from watchslo.serve import update
+from watchslo.serve import rows
 from watchslo.serve.feed import Feed
 from watchslo.serve.rendering import Document, Renderer
 from watchslo.serve.route import Route
+from watchslo.serve.rows import ApiserverLine, WatchLine
 from watchslo.snapshot import CauseReading, MonitorReading, Snapshot
+from watchslo.timeline.format import counted, moment
+from watchslo.timeline.headline import Headline, Level
+from watchslo.timeline.self_checks import SelfCheck
+from watchslo.timeline.timeline import Account, Timeline
 
 _INDEX = Template(files(__package__).joinpath("index.html").read_text())
 HEADERS = {
@@ -31,15 +31,14 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
 }
 MEDIA_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", "": "text/plain"}
-SIGNS = {Level.GOOD: "✓", Level.BAD: "✗", Level.UNKNOWN: "?"}  # colours are never alone
-WORST_FIRST = tuple(Condition)
+SIGNS = {Level.GOOD: "✓", Level.BAD: "✗", Level.UNKNOWN: "?"}  # a colour alone would not be accessible
 
 
 def encode(account: Account) -> Document:
-    """The page of an account."""
+    """Return the page of an account."""
     snapshot = account.snapshot
     cluster = snapshot.monitor.cluster
-    watches = sorted(update.watches(account).values(), key=lambda one: (WORST_FIRST.index(one.condition), one.key))
+    watches = sorted(rows.watches(account).values(), key=lambda line: (line.severity, line.key))
     html = _INDEX.substitute(
         title=escape(f"watchslo: {cluster}" if cluster else "watchslo"),
         verdict=_verdict(account.headline),
@@ -53,7 +52,7 @@ def encode(account: Account) -> Document:
         ),
         watches="\n".join(map(_watch_row, watches)),
         count=counted(len(watches), "watch"),
-        apiservers="\n".join(map(_apiserver_row, update.apiservers(snapshot))),
+        apiservers="\n".join(map(_apiserver_row, rows.apiservers(snapshot))),
         version=escape(snapshot.monitor.build.version),
         at=moment(snapshot.at_wall),
     )
@@ -68,7 +67,7 @@ def _verdict(headline: Headline) -> str:
     )
 
 
-def _trust(check: Check) -> str:
+def _trust(check: SelfCheck) -> str:
     return (
         f'<p id="trust" class="{check.level}"><span aria-hidden="true">{SIGNS[check.level]}</span> '
         f'<a href="#trust-title">{escape(check.name)}</a> <span>{escape(check.text)}</span></p>'
@@ -85,85 +84,28 @@ def _readiness(monitor: MonitorReading) -> str:
     return "".join(f"<li>{escape(reason)}" for reason in monitor.not_ready)
 
 
-# --- tables: their cells are written again in tables.js ---------------------------------------------------------------
+# --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _watch_row(watch: update.WatchLine) -> str:
-    bad = ' class="bad"' if watch.condition in BAD else ""
-    cells = "".join(f"<td>{escape(text)}" for text in watch_cells(watch))
-    return f'<tr data-key="{escape(watch.key)}"{bad}><th scope="row">{escape(watch.watch)}</th>{cells}</tr>'
+def _watch_row(watch: WatchLine) -> str:
+    return _row(watch.key, watch.cells, ' class="bad"' if watch.bad else "")
 
 
-def watch_cells(watch: update.WatchLine) -> tuple[str, ...]:
-    """What stands in a watch's row, after its name."""
-    return (
-        watch.apiserver,
-        _condition(watch),
-        watch.state,
-        _estimate(watch.p50),
-        _estimate(watch.p99),
-        _bounds(watch.p99),
-        duration(watch.threshold),
-        f"{watch.events:,}",
-        f"{watch.last_event:%H:%M:%S}" if watch.last_event else ABSENT,
-        ABSENT if watch.behind is None else f"{watch.behind:,}",
-        f"{watch.closes:,}",
-        f"{watch.relists:,}",
-        f"{watch.expired:,}",
-        _duration(watch.bookmark_age),
-        watch.failure or ABSENT,
-    )
+def _apiserver_row(apiserver: ApiserverLine) -> str:
+    return _row(apiserver.name, apiserver.cells)
 
 
-def _condition(watch: update.WatchLine) -> str:
-    if watch.stalled_for is not None:
-        return f"{watch.condition} for {duration(watch.stalled_for)}"
-    return f"{watch.condition} since {watch.since:%H:%M}" if watch.condition in BAD else str(watch.condition)
+def _row(key: str, cells: Sequence[str], attributes: str = "") -> str:
+    name, *texts = map(escape, cells)
+    row = "".join(f"<td>{text}" for text in texts)
+    return f'<tr data-key="{escape(key)}"{attributes}><th scope="row">{name}</th>{row}</tr>'
 
 
-def _apiserver_row(apiserver: update.ApiserverLine) -> str:
-    cells = "".join(f"<td>{escape(text)}" for text in apiserver_cells(apiserver))
-    return f'<tr data-key="{escape(apiserver.name)}"><th scope="row">{escape(apiserver.name)}</th>{cells}</tr>'
-
-
-def apiserver_cells(apiserver: update.ApiserverLine) -> tuple[str, ...]:
-    """What stands in an apiserver's row, after its name."""
-    stands_for = f" (stands for {apiserver.peers})" if (apiserver.peers or 1) > 1 else ""
-    short = ", too short" if apiserver.fits is False else ""
-    return (
-        f"{apiserver.version or ABSENT}{stands_for}",
-        f"{apiserver.open} of {apiserver.watches}" if apiserver.watched else "not watched",
-        apiserver.failure or _duration(apiserver.tick),
-        _estimate(apiserver.p50),
-        _estimate(apiserver.p99),
-        _estimate(apiserver.own_p99),
-        _duration(apiserver.behind_peers),
-        ABSENT if apiserver.remembers is None else f"{duration(apiserver.remembers)} ({apiserver.remembers_of}{short})",
-        ", ".join(apiserver.causes) or ABSENT,
-    )
-
-
-def _duration(seconds: float | None) -> str:
-    return ABSENT if seconds is None else duration(seconds)
-
-
-def _estimate(figure: update.Figure | None) -> str:
-    if figure is None:
-        return ABSENT
-    if figure.resolved:
-        return _duration(figure.estimate)
-    return f"below {duration(figure.round_trip)}" if figure.round_trip else "unresolved"
-
-
-def _bounds(figure: update.Figure | None) -> str:
-    return f"{duration(figure.lower)} to {_duration(figure.upper)}" if figure else ABSENT
-
-
-# --- what is served ---------------------------------------------------------------------------------------------------
+# --- routes -----------------------------------------------------------------------------------------------------------
 
 
 def static() -> dict[str, Document]:
-    """Styles, scripts and licences, by their paths below `page/`."""
+    """Return styles, scripts and licences by their paths below `page/`."""
     return {name: Document(file.read_bytes(), _media_type(name), HEADERS) for name, file in _files("", _STATIC)}
 
 
@@ -183,14 +125,14 @@ def _media_type(name: str) -> str:
 
 
 def routes(latest: Callable[[], Awaitable[Snapshot]], feed: Feed) -> Iterable[Route]:
-    """The page and what it loads; none of it is of the API."""
+    """Return the routes of the page and its files, which are not part of the documented API."""
     renderer = Renderer()
 
     async def index() -> Response:
-        account = feed.account or Chronicle().observe(await latest())
+        account = feed.account or Timeline().observe(await latest())
         return _response(await renderer.render(account.snapshot, None, lambda _: encode(account)))
 
-    def file(document: Document) -> Callable[[], Awaitable[Response]]:
+    def endpoint_of(document: Document) -> Callable[[], Awaitable[Response]]:
         async def endpoint() -> Response:
             return _response(document)
 
@@ -199,7 +141,7 @@ def routes(latest: Callable[[], Awaitable[Snapshot]], feed: Feed) -> Iterable[Ro
     hidden = {"include_in_schema": False}
     yield Route("/", index, documented=hidden)
     for name, document in static().items():
-        yield Route(f"/page/{name}", file(document), documented=hidden)
+        yield Route(f"/page/{name}", endpoint_of(document), documented=hidden)
 
 
 def _response(document: Document) -> Response:

@@ -1,4 +1,4 @@
-"""Sockets and screens need a loop whose time passes, unlike the other commands."""
+"""Sockets and screens need a loop with real time, unlike the other commands."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The screen, by its keys: textual draws it in memory."""
+"""The screen and its keys; textual draws it in memory."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -8,30 +8,30 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import DataTable, Static
 
-from tests.unit.app.top.told import VIEW, Told
+from tests.unit.app.top.fake_source import VIEW, FakeSource
 from tests.unit.serve import readings
 from watchslo.app.table import STYLES
 from watchslo.app.top import screen
 from watchslo.app.top.screen import Top
 from watchslo.errors import ConfigError, ConnectError
-from watchslo.history.judgement import Verdict
+from watchslo.timeline.condition import P99Verdict
 
 
 @pytest.fixture
-def source(monkeypatch: pytest.MonkeyPatch) -> Told:
+def source(monkeypatch: pytest.MonkeyPatch) -> FakeSource:
     monkeypatch.setattr(screen, "LOOK_SECONDS", 0.2)  # keys wait until nothing is drawn
-    return Told()
+    return FakeSource()
 
 
 @pytest.fixture
-async def shown(source: Told) -> AsyncIterator[Pilot[None]]:
+async def shown(source: FakeSource) -> AsyncIterator[Pilot[None]]:
     async with Top(source).run_test(size=(120, 30)) as pilot:
         await until(pilot, lambda: bool(rows(pilot)))
         yield pilot
 
 
 async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
-    """Waits until the screen has caught up with its source."""
+    """Wait until the screen shows the state of its source."""
     async with asyncio.timeout(60.0):
         while not condition():
             await pilot.pause(0.02)
@@ -43,34 +43,34 @@ def rows(pilot: Pilot[None]) -> list[str]:
 
 
 def heading(pilot: Pilot[None]) -> str:
-    """The one that has the mark."""
+    """Return the heading with the mark."""
     labels = [str(column.label) for column in pilot.app.query_one(DataTable).columns.values()]
     (marked,) = (label for label in labels if label[-1] in "▲▼")
     return marked
 
 
-def said(pilot: Pilot[None], name: str) -> str:
+def text(pilot: Pilot[None], name: str) -> str:
     place = pilot.app.query_one(f"#{name}", Static)
     return str(place.content) if place.display else ""
 
 
-async def test_what_is_shown(shown: Pilot[None]) -> None:
-    assert said(shown, "place").startswith("watchslo top: prod-eu   http://there   ")
-    assert said(shown, "headline") == "Within the objective: 1 watch; of 2 nothing can be said."
-    assert said(shown, "notes").splitlines()[-1] == "Unproven: its storage is kine, not etcd."
-    assert said(shown, "link") == ""
-    assert said(shown, "trust") == ""
+async def test_screen_shows_place_headline_notes_and_rows(shown: Pilot[None]) -> None:
+    assert text(shown, "place").startswith("watchslo top: prod-eu   http://there   ")
+    assert text(shown, "headline") == "Within the objective: 1 watch; 2 without a verdict."
+    assert text(shown, "notes").splitlines()[-1] == "Unproven: its storage is kine, not etcd."
+    assert text(shown, "link") == ""
+    assert text(shown, "trust") == ""
     assert len(rows(shown)) == len(readings.SNAPSHOT.streams)
 
 
-async def test_what_the_daemon_says_first_stands_first(source: Told, shown: Pilot[None]) -> None:
-    verdict, trust = "pods: late since 14:02 UTC.", "Can I trust this? Yes, watchslo itself is well."
+async def test_daemon_verdict_replaces_headline(source: FakeSource, shown: Pilot[None]) -> None:
+    verdict, trust = "pods: late since 14:02 UTC.", "Can I trust this? Yes: all self checks pass."
     source.now = replace(VIEW, verdict=verdict, trust=trust)
-    await until(shown, lambda: said(shown, "headline") == verdict)
-    assert said(shown, "trust") == trust
+    await until(shown, lambda: text(shown, "headline") == verdict)
+    assert text(shown, "trust") == trust
 
 
-async def test_keys_sort(shown: Pilot[None]) -> None:
+async def test_number_keys_sort(shown: Pilot[None]) -> None:
     assert heading(shown) == "VERDICT▼"
     await shown.press("1")
     assert (heading(shown), rows(shown)) == ("WATCH▲", sorted(rows(shown)))
@@ -80,36 +80,36 @@ async def test_keys_sort(shown: Pilot[None]) -> None:
     assert heading(shown) == "EVENTS▼"
 
 
-async def test_a_filter_takes_what_is_typed_and_escape_takes_it_away(shown: Pilot[None]) -> None:
+async def test_filter_takes_keys_until_enter_and_escape_clears_it(shown: Pilot[None]) -> None:
     await shown.press("slash", *"pods1q")
     assert rows(shown) == []
     await shown.press("backspace", "backspace", "enter")
     assert rows(shown) == ["pods"]
     await shown.press("1")
-    assert heading(shown) == "WATCH▲", "keys are commands again"
+    assert heading(shown) == "WATCH▲", "keys go to the table again"
     assert rows(shown) == ["pods"]
     await shown.press("escape")
     assert len(rows(shown)) == len(readings.SNAPSHOT.streams)
 
 
-async def test_watches_come_and_go(shown: Pilot[None], source: Told) -> None:
+async def test_rows_follow_added_and_removed_watches(shown: Pilot[None], source: FakeSource) -> None:
     source.now = replace(VIEW, lines=VIEW.lines[-1:])
     await until(shown, lambda: rows(shown) == ["pods"])
     source.now = VIEW
     await until(shown, lambda: len(rows(shown)) == len(VIEW.lines))
 
 
-async def test_the_whole_row_of_a_watch_that_becomes_late_is_coloured(shown: Pilot[None], source: Told) -> None:
+async def test_row_of_late_watch_changes_style(shown: Pilot[None], source: FakeSource) -> None:
     def colours() -> set[str]:
         table = shown.app.query_one(DataTable)
         return {str(cell.style) for cell in table.get_row_at(rows(shown).index("pods"))}
 
-    assert colours() == {STYLES[Verdict.WITHIN]}
-    source.now = replace(VIEW, lines=tuple(replace(line, verdict=Verdict.BEYOND) for line in VIEW.lines))
-    await until(shown, lambda: colours() == {STYLES[Verdict.BEYOND]})
+    assert colours() == {STYLES[P99Verdict.WITHIN]}
+    source.now = replace(VIEW, lines=tuple(replace(line, verdict=P99Verdict.BEYOND) for line in VIEW.lines))
+    await until(shown, lambda: colours() == {STYLES[P99Verdict.BEYOND]})
 
 
-async def test_notes_leave_room_for_the_table(shown: Pilot[None], source: Told) -> None:
+async def test_notes_are_limited(shown: Pilot[None], source: FakeSource) -> None:
     source.now = replace(
         VIEW,
         causes=(),
@@ -117,11 +117,11 @@ async def test_notes_leave_room_for_the_table(shown: Pilot[None], source: Told) 
         unproven=(),
         not_ready=tuple(f"{number} has not been opened yet" for number in range(16)),
     )
-    await until(shown, lambda: said(shown, "notes").endswith("\n… and 12 more such."))
-    assert len(said(shown, "notes").splitlines()) == 5
+    await until(shown, lambda: text(shown, "notes").endswith("\n… and 12 more."))
+    assert len(text(shown, "notes").splitlines()) == 5
 
 
-async def test_a_small_terminal_shows_the_figures_of_long_names(source: Told) -> None:
+async def test_narrow_terminal_shortens_names(source: FakeSource) -> None:
     long = replace(VIEW.lines[0], watch="horizontalrunners.infrastructure.example.com", apiserver="10.0.0.1:6443")
     short, whole = "horizontalrun…1:6443", "horizontalrunners.infrastructure.example.com at 10.0.0.1:6443"
     source.now = replace(VIEW, lines=(long,), causes=("late, " * 60,) * 3)
@@ -137,22 +137,22 @@ async def test_a_small_terminal_shows_the_figures_of_long_names(source: Told) ->
         await until(pilot, lambda: table.ordered_columns[0].content_width == len(short))  # figures are seen again
 
 
-async def test_an_outage_is_said_and_ends(shown: Pilot[None], source: Told) -> None:
-    source.now = ConnectError("nobody listens there")
-    await until(shown, lambda: said(shown, "link").startswith("Disconnected since "))
-    assert "nobody listens there. What is shown is of " in said(shown, "link")
+async def test_outage_shows_link_line_until_daemon_answers(shown: Pilot[None], source: FakeSource) -> None:
+    source.now = ConnectError("the connection is refused")
+    await until(shown, lambda: text(shown, "link").startswith("Disconnected since "))
+    assert "the connection is refused. Figures are from " in text(shown, "link")
     assert len(rows(shown)) == len(VIEW.lines)
     source.now = VIEW
-    await until(shown, lambda: not said(shown, "link"))
+    await until(shown, lambda: not text(shown, "link"))
 
 
 @pytest.mark.parametrize("key", ["q", "ctrl+c"])
-async def test_keys_that_leave(shown: Pilot[None], key: str) -> None:
+async def test_quit_keys_end_the_screen(shown: Pilot[None], key: str) -> None:
     await shown.press(key)
     assert not shown.app.is_running
 
 
-async def test_what_cannot_be_mended_ends_the_screen(shown: Pilot[None], source: Told) -> None:
+async def test_permanent_error_ends_the_screen(shown: Pilot[None], source: FakeSource) -> None:
     source.now = ConfigError("it is over")
     await until(shown, lambda: not shown.app.is_running)
     assert isinstance(shown.app, Top)

@@ -15,10 +15,9 @@ from tests.support.certs import Authority
 from tests.unit.monitor.inside import BUILD
 from tests.unit.serve import readings
 from watchslo.app.top import sources
-from watchslo.app.top.sources import PATH, Credentials, Daemon, Measurement
+from watchslo.app.top.sources import PATH, Daemon, DaemonCredentials, Measurement
 from watchslo.errors import ConfigError, ConnectError, WatchsloError
-from watchslo.kube.access import Connection
-from watchslo.kube.access import Credentials as Access
+from watchslo.kube.credentials import Credentials, CredentialSource
 from watchslo.monitor.supervisor import Supervisor
 from watchslo.serve.status import encode
 
@@ -26,7 +25,7 @@ STATUS = encode(readings.SNAPSHOT).body
 
 
 class Answers:
-    """A server that answers what it is told, and keeps what it was asked."""
+    """A server that gives a set answer and records the requests."""
 
     def __init__(self) -> None:
         self.status, self.body = 200, STATUS
@@ -50,19 +49,17 @@ async def url(answers: Answers) -> AsyncIterator[str]:
         yield str(server.make_url("")).rstrip("/")
 
 
-async def test_a_daemon_is_asked_for_its_status(url: str, answers: Answers) -> None:
-    async with Daemon(f"{url}/behind/a/proxy/", Credentials()) as daemon:
+async def test_daemon_view_requests_the_status(url: str, answers: Answers) -> None:
+    async with Daemon(f"{url}/behind/a/proxy/", DaemonCredentials()) as daemon:
         view = await daemon.view()
     assert [line.watch for line in view.lines] == sorted(stream.watch for stream in readings.SNAPSHOT.streams)
     assert answers.asked == [(f"/behind/a/proxy{PATH}", None)]
 
 
-async def test_a_token_is_read_anew_and_kept_where_a_pipe_has_no_more(
-    url: str, answers: Answers, tmp_path: Path
-) -> None:
+async def test_token_is_read_again_and_kept_if_the_file_is_empty(url: str, answers: Answers, tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("first\n")
-    async with Daemon(url, Credentials(token_file=file)) as daemon:
+    async with Daemon(url, DaemonCredentials(token_file=file)) as daemon:
         await daemon.view()
         file.write_text("second\n")
         await daemon.view()
@@ -74,25 +71,25 @@ async def test_a_token_is_read_anew_and_kept_where_a_pipe_has_no_more(
 @pytest.mark.parametrize(
     ("status", "body", "why"),
     [
-        (401, b"secret", "it does not know who we are; name a file with a valid token as --token-file"),
-        (403, b"secret", "this identity may not read there; grant it the verb get on the path /"),
-        (404, b"secret", "what answers is no watchslo; check the URL"),
+        (401, b"secret", "it requires a valid token; pass one with --token-file"),
+        (403, b"secret", "this identity may not read the status; grant it the verb get on the path /"),
+        (404, b"secret", "the server is not a watchslo daemon; check the URL"),
         (302, b"secret", "it answers 302"),
         (503, b"secret", "it answers 503"),
-        (200, b"<html>secret", "what answers is no watchslo of a version known here; check the URL"),
+        (200, b"<html>secret", "the answer is not from a known version of watchslo; check the URL"),
     ],
 )
-async def test_refusals_are_sentences(url: str, answers: Answers, status: int, body: bytes, why: str) -> None:
+async def test_error_answers_become_sentences(url: str, answers: Answers, status: int, body: bytes, why: str) -> None:
     answers.status, answers.body = status, body
-    async with Daemon(url, Credentials()) as daemon:
+    async with Daemon(url, DaemonCredentials()) as daemon:
         with pytest.raises(ConnectError) as refused:
             await daemon.view()
     assert str(refused.value) == why
     assert len(answers.asked) == 1, "a token follows no redirect"
 
 
-async def test_it_is_asked_again_after_a_failure(url: str, answers: Answers) -> None:
-    async with Daemon(url, Credentials()) as daemon:
+async def test_daemon_recovers_after_a_failure(url: str, answers: Answers) -> None:
+    async with Daemon(url, DaemonCredentials()) as daemon:
         answers.status = 503
         with pytest.raises(ConnectError):
             await daemon.view()
@@ -100,23 +97,23 @@ async def test_it_is_asked_again_after_a_failure(url: str, answers: Answers) -> 
         assert (await daemon.view()).lines
 
 
-async def test_nobody_listens() -> None:
+async def test_refused_connection_is_explained() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         free = taken.getsockname()[1]
-    async with Daemon(f"127.0.0.1:{free}", Credentials()) as daemon:
-        with pytest.raises(ConnectError, match=r"^nobody listens there$"):
+    async with Daemon(f"127.0.0.1:{free}", DaemonCredentials()) as daemon:
+        with pytest.raises(ConnectError, match=r"^the connection is refused; check that the daemon runs$"):
             await daemon.view()
 
 
-def test_a_connection_that_fails_otherwise() -> None:
+def test_other_connection_errors_name_their_reason() -> None:
     unreachable = OSError(errno.EHOSTUNREACH, "Connect call failed ('10.0.0.1', 1)")
     assert sources._failure(unreachable) == "the connection fails: no route to host"
 
 
-async def serves(
+async def error_of(
     answer: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]], scheme: str = "http"
 ) -> str:
-    """What `Daemon` says of a server that does only this."""
+    """Return the error of `Daemon` for a server with this behaviour."""
 
     async def once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await answer(reader, writer)
@@ -125,22 +122,22 @@ async def serves(
     server = await asyncio.start_server(once, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
-        async with Daemon(f"{scheme}://127.0.0.1:{port}", Credentials()) as daemon:
+        async with Daemon(f"{scheme}://127.0.0.1:{port}", DaemonCredentials()) as daemon:
             with pytest.raises(ConnectError) as failed:
                 await daemon.view()
     return str(failed.value)
 
 
-async def test_what_speaks_no_http() -> None:
+async def test_server_without_http_is_explained() -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readline()
         writer.write(b"220 mail.example.com ESMTP\r\n")
 
-    assert await serves(talk) == "the connection was cut, or what answers speaks no HTTP"
-    assert await serves(talk, "https") == "it speaks no TLS; write http:// if that is meant"
+    assert await error_of(talk) == "the connection was cut, or the server does not speak HTTP"
+    assert await error_of(talk, "https") == "it does not speak TLS; write http:// instead of https://"
 
 
-async def test_a_certificate_is_believed_by_its_ca_alone(tmp_path: Path, answers: Answers) -> None:
+async def test_certificate_needs_its_ca_or_insecure(tmp_path: Path, answers: Answers) -> None:
     authority = Authority(tmp_path / "certs")
     pair = authority.server("watchslo")
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -151,23 +148,23 @@ async def test_a_certificate_is_believed_by_its_ca_alone(tmp_path: Path, answers
     await server.start_server(ssl=tls)
     async with server:
         url = f"https://127.0.0.1:{server.port}"
-        for believed in (Credentials(ca_file=authority.ca), Credentials(insecure=True)):
+        for believed in (DaemonCredentials(ca_file=authority.ca), DaemonCredentials(insecure=True)):
             async with Daemon(url, believed) as daemon:
                 assert (await daemon.view()).lines
-        async with Daemon(url, Credentials()) as daemon:
+        async with Daemon(url, DaemonCredentials()) as daemon:
             with pytest.raises(
-                ConnectError, match=r"^its certificate is not accepted \(.+\); name its CA with --ca-file"
+                ConnectError, match=r"^its certificate is not accepted \(.+\); pass its CA with --ca-file"
             ):
                 await daemon.view()
     assert len(answers.asked) == 2
 
 
-async def test_who_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_missing_answer_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     async def wait(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
         await reader.read()
 
     monkeypatch.setattr(sources, "ANSWER_SECONDS", 0.05)
-    assert await serves(wait) == "no answer within 0.05 s"
+    assert await error_of(wait) == "no answer within 0.05 s"
 
 
 @pytest.mark.parametrize(
@@ -179,41 +176,43 @@ async def test_who_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
         ("[::1]:9477", "http://[::1]:9477"),
     ],
 )
-async def test_urls(url: str, place: str) -> None:
-    assert Daemon(url, Credentials()).place == place
+async def test_url_becomes_place(url: str, place: str) -> None:
+    assert Daemon(url, DaemonCredentials()).place == place
 
 
 @pytest.mark.parametrize("url", ["ftp://x", "http://", "http://x:y", "http://x:99999", "http://[x", ""])
-async def test_what_is_no_url(url: str) -> None:
-    with pytest.raises(ConfigError, match="is no URL of a daemon; write for example"):
-        Daemon(url, Credentials())
+async def test_invalid_url_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match="is not the URL of a daemon; write for example"):
+        Daemon(url, DaemonCredentials())
 
 
 @pytest.mark.parametrize("url", ["http://user:secret@x", "http://x?token=secret", "http://x#secret"])
-async def test_a_url_holds_no_secrets(url: str) -> None:
+async def test_url_with_secrets_is_refused_without_printing_them(url: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        Daemon(url, Credentials())
+        Daemon(url, DaemonCredentials())
     assert "secret" not in str(refused.value)
 
 
-@pytest.mark.parametrize("credentials", [Credentials(token_file=Path("none")), Credentials(ca_file=Path("none"))])
-async def test_credentials_that_cannot_be_read(credentials: Credentials) -> None:
+@pytest.mark.parametrize(
+    "credentials", [DaemonCredentials(token_file=Path("none")), DaemonCredentials(ca_file=Path("none"))]
+)
+async def test_unreadable_credentials_are_refused(credentials: DaemonCredentials) -> None:
     with pytest.raises(WatchsloError, match=r"^none: "):
         Daemon("x", credentials)
 
 
-# A measurement of our own
+# Local measurement
 
 
 @pytest.fixture
 def supervised(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It measures a cluster that cannot be reached."""
+    """Lets a measurement try a cluster that cannot be reached."""
 
-    async def load() -> Access:
-        raise ConnectError("nobody is there")
+    async def load() -> Credentials:
+        raise ConnectError("no cluster")
 
     def supervise(config: Any, *_: object) -> Supervisor:
-        return Supervisor(config, Connection(load), BUILD)
+        return Supervisor(config, CredentialSource(load), BUILD)
 
     monkeypatch.setattr(sources, "supervise", supervise)
 
@@ -223,7 +222,7 @@ def workers() -> list[threading.Thread]:
 
 
 @pytest.mark.usefixtures("supervised")
-async def test_a_measurement_runs_beside_and_ends() -> None:
+async def test_measurement_runs_in_another_thread_and_ends() -> None:
     async with Measurement(None, None) as measurement:
         view = await measurement.view()
         assert workers()
@@ -233,7 +232,7 @@ async def test_a_measurement_runs_beside_and_ends() -> None:
     assert not workers()
 
 
-async def test_a_measurement_that_cannot_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_measurement_raises_error_of_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
     def supervise(*_: object) -> Supervisor:
         raise ConnectError("no cluster")
 

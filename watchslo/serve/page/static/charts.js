@@ -1,12 +1,11 @@
-// The last hour of some watches, a small chart each: the worst ones, and those that were asked for.
+// The last hour of up to six watches, a small chart each: unhealthy watches first, and the ones that were selected.
 
-import { isBad } from "./tables.js";
-import { bounds, element, estimate, setText } from "./words.js";
+import { element, setText } from "./text.js";
 
 const SHOWN = 6;
 const HOUR_SECONDS = 3600;
-const LEAST_SECONDS = 180; // shown, however young it is
-const LEAST = 0.001; // seconds: the scale is logarithmic, and nothing below a tick's round trip is known anyway
+const LEAST_SECONDS = 180; // the shortest time axis
+const LEAST = 0.001; // seconds: the lower end of the logarithmic scale; figures below a tick's round trip are unresolved
 const MOST = 60;
 
 const clamp = (seconds) => (seconds === null ? null : Math.min(Math.max(seconds, LEAST), MOST));
@@ -21,23 +20,23 @@ class Chart {
     this.figure = element("figure", {}, element("figcaption", {}, this.title, this.now), this.plot);
     this.data = [[], [], [], []]; // at, upper, lower, P99
     this.threshold = watch.threshold;
-    this.say(watch);
+    this.label(watch);
   }
 
-  say(watch) {
-    this.figure.classList.toggle("bad", isBad(watch));
-    setText(this.title, watch.apiserver === "service" ? watch.watch : `${watch.watch} at ${watch.apiserver}`);
-    setText(this.now, watch.p99 ? `${estimate(watch.p99)} (${bounds(watch.p99)})` : watch.condition);
+  label(watch) {
+    this.figure.classList.toggle("bad", watch.bad);
+    setText(this.title, watch.name);
+    setText(this.now, watch.caption);
   }
 
-  load(history) {
-    this.data = [history.at, history.upper.map((s, i) => (s === null && history.p99[i] !== null ? MOST : clamp(s))),
-      history.lower.map(clamp), history.p99.map(clamp)];
+  load({ at, upper, lower, p99 }) {
+    // An upper bound of null is infinite if there is a P99.
+    this.data = [at, upper.map((s, i) => (s === null && p99[i] !== null ? MOST : clamp(s))), lower.map(clamp), p99.map(clamp)];
     this.draw();
   }
 
   push(at, watch) {
-    this.say(watch);
+    this.label(watch);
     const figure = watch.p99;
     const point = figure ? [clamp(figure.upper ?? MOST), clamp(figure.lower), clamp(figure.estimate ?? MOST)] : [null, null, null];
     if (at <= this.data[0].at(-1)) return;
@@ -113,7 +112,7 @@ export class Charts {
     }).observe(container);
   }
 
-  // Begins anew: what was missed has to be asked for.
+  // Charts are created again and load their past: updates may have been missed.
   restart() {
     this.charts.clear();
   }
@@ -134,7 +133,7 @@ export class Charts {
 
   arrange() {
     const all = [...this.watches.values()];
-    const bad = all.filter(isBad).sort((one, other) => (one.since < other.since ? -1 : 1));
+    const bad = all.filter((watch) => watch.bad).sort((one, other) => (one.since < other.since ? -1 : 1));
     const wanted = new Set([...this.chosen.filter((key) => this.watches.has(key)), ...bad.map((watch) => watch.key)]);
     all.filter((watch) => watch.p99).forEach((watch) => wanted.add(watch.key));
     all.forEach((watch) => wanted.add(watch.key));
@@ -153,9 +152,9 @@ export class Charts {
 
   async load(name) {
     const answer = await fetch(`api/v1/series?window=1h&resource=${encodeURIComponent(name)}`).catch(() => null);
-    if (!answer?.ok) return; // the points that come from now on are shown anyway
-    for (const history of (await answer.json()).watches) {
-      this.charts.get(`${history.watch}@${history.apiserver}`)?.load(history);
+    if (!answer?.ok) return; // the chart then begins with the next update
+    for (const past of (await answer.json()).watches) {
+      this.charts.get(`${past.watch}@${past.apiserver}`)?.load(past);
     }
   }
 }

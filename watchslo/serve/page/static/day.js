@@ -1,6 +1,6 @@
-// The objective's last day: a strip of 1,440 minutes, and what it comes to in words.
+// The last 24 hours of the objective: a strip of 1,440 minutes, and their counts as text.
 
-import { count, minute, setText } from "./words.js";
+import { count, minute, setText } from "./text.js";
 
 const NO_DATA = "0";
 const GOOD = "1";
@@ -21,7 +21,7 @@ export class Day {
     this.draw();
     const bad = [...day.minutes].filter((digit) => digit === BAD).length;
     const none = [...day.minutes].filter((digit) => digit === NO_DATA).length;
-    const last = bad ? `; the last bad one was ${this.timeOf(day.minutes.lastIndexOf(BAD))} UTC` : "";
+    const last = bad ? `; last bad minute ${this.timeOf(day.minutes.lastIndexOf(BAD))} UTC` : "";
     const good = day.minutes.length - bad - none;
     setText(this.text, `${count(good)} minutes good, ${count(bad)} bad, ${count(none)} without data${last}.`);
   }
@@ -31,7 +31,7 @@ export class Day {
     return minute(new Date(until - MINUTE * (this.day.minutes.length - 1 - place)).toISOString());
   }
 
-  // In pixels of the screen, bad minutes last: where a minute is narrower than one, none of them may get lost.
+  // Drawn in device pixels, bad minutes last and at least one pixel wide, so that no bad minute is hidden by others.
   draw() {
     if (!this.day) return;
     const { canvas, day: { minutes } } = this;

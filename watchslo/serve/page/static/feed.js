@@ -1,23 +1,23 @@
-// The connection to the daemon: comes back by itself, and says so when it is gone.
+// The connection to the daemon: it reconnects by itself and reports when it is lost.
 
-const SILENT_MS = 12000; // two evaluations and a bit: what stands here is old
-const DEAD_MS = 30000; // three heartbeats: a connection that looks open
-const AGAIN_MS = 2000;
+const SILENT_MS = 12000; // two evaluations and a margin: the figures are stale
+const DEAD_MS = 30000; // three heartbeats: the connection only looks open
+const RETRY_MS = 2000;
 
-// A clock that was set back must not make silence look young.
+// The absolute value: a clock that was set back must not make a silent connection look recent.
 const since = (then) => Math.abs(Date.now() - then);
 
 export class Feed {
-  // `told(update, whole)` for all that comes, `state(connected)` whenever that changes.
-  constructor(url, told, state) {
+  // Calls `received(update, whole)` for each update and `state(connected)` at each change.
+  constructor(url, received, state) {
     this.url = url;
-    this.told = told;
+    this.received = received;
     this.state = state;
     this.connected = true;
-    this.heard = Date.now();
+    this.receivedAt = Date.now();
     this.open();
-    setInterval(() => this.look(), 1000);
-    // Browsers have six connections for one server: tabs that nobody looks at would leave none to the others.
+    setInterval(() => this.check(), 1000);
+    // Browsers allow six connections to one server: hidden tabs would leave none to visible ones.
     document.addEventListener("visibilitychange", () => (document.hidden ? this.source.close() : this.open()));
   }
 
@@ -31,24 +31,24 @@ export class Feed {
   }
 
   take(event, whole) {
-    this.heard = Date.now();
-    this.told(JSON.parse(event.data), whole);
-    this.say(true);
+    this.receivedAt = Date.now();
+    this.received(JSON.parse(event.data), whole);
+    this.report(true);
   }
 
-  // The browser tries again where it was cut off, but not where it was refused.
+  // The browser reconnects by itself after an interruption, but not after a refusal.
   lost() {
-    this.say(false);
-    if (this.source.readyState === EventSource.CLOSED) setTimeout(() => document.hidden || this.open(), AGAIN_MS);
+    this.report(false);
+    if (this.source.readyState === EventSource.CLOSED) setTimeout(() => document.hidden || this.open(), RETRY_MS);
   }
 
-  look() {
+  check() {
     if (document.hidden) return;
-    if (since(this.heard) > SILENT_MS) this.say(false);
-    if (Math.min(since(this.heard), since(this.opened)) > DEAD_MS) this.open();
+    if (since(this.receivedAt) > SILENT_MS) this.report(false);
+    if (Math.min(since(this.receivedAt), since(this.opened)) > DEAD_MS) this.open();
   }
 
-  say(connected) {
+  report(connected) {
     if (connected !== this.connected || connected) this.state(connected);
     this.connected = connected;
   }

@@ -1,12 +1,12 @@
-// Keeps the page new: each update of the feed is written into what stands there already.
+// Keeps the page up to date: each update of the feed is inserted into the elements of the page.
 
 import { Charts } from "./charts.js";
 import { Day } from "./day.js";
 import { Feed } from "./feed.js";
-import { APISERVERS, Rows, Watches } from "./tables.js";
-import { SIGNS, clock, element, moment, setText } from "./words.js";
+import { Rows, Watches } from "./tables.js";
+import { SIGNS, clock, element, moment, setText } from "./text.js";
 
-const HAPPENED = 100; // rows
+const TIMELINE_ROWS = 100;
 
 const title = document.title;
 const at = (id) => document.getElementById(id);
@@ -16,7 +16,7 @@ let newest = null;
 document.documentElement.classList.add("live");
 const charts = new Charts(at("charts"));
 const table = new Watches(at("watches"), at("filter"), at("count"), (key) => charts.choose(key));
-const apiservers = new Rows(at("apiservers"), APISERVERS);
+const apiservers = new Rows(at("apiservers"));
 const day = new Day(at("day"), at("day-text"));
 
 function showVerdict({ level, text, figures }) {
@@ -37,7 +37,7 @@ function showTrust({ level, text }) {
   setText(words, text);
 }
 
-// Lists that are short: written anew, but only when they have changed.
+// Short lists are replaced as a whole, if they have changed.
 const written = new Map();
 function showList(id, items, make) {
   const text = JSON.stringify(items);
@@ -56,17 +56,17 @@ function check({ name, level, text }) {
   return element("li", { className: level }, sign, " ", element("strong", {}, name), ` ${text}`);
 }
 
-function happening({ at: when, level, text }) {
+function timelineEvent({ at: when, level, text }) {
   const time = element("time", { dateTime: when, title: `${moment(when)} UTC` }, clock(when));
   return element("li", { className: level }, time, `${SIGNS[level]} ${text}`);
 }
 
-function showHappened(happened, whole) {
+function showTimeline(happened, whole) {
   const list = at("happened");
-  const items = happened.slice(-HAPPENED).reverse().map(happening);
+  const items = happened.slice(-TIMELINE_ROWS).reverse().map(timelineEvent);
   if (whole) list.replaceChildren(...items);
   else list.prepend(...items);
-  while (list.children.length > HAPPENED) list.lastElementChild.remove();
+  while (list.children.length > TIMELINE_ROWS) list.lastElementChild.remove();
 }
 
 function show(update, whole) {
@@ -87,15 +87,15 @@ function show(update, whole) {
   table.update(watches, update.watches);
   charts.update(Date.parse(update.at) / 1000, watches);
   if (update.day) day.update(update.day);
-  showHappened(update.happened, whole);
+  showTimeline(update.happened, whole);
 }
 
 function showLink(connected) {
   const link = at("link");
   link.classList.toggle("bad", !connected);
-  if (connected) setText(link, `Live: figures of ${clock(newest)} UTC.`);
-  else if (newest) setText(link, `Disconnected since ${clock(newest)} UTC: all that stands here is old. Trying again.`);
-  else setText(link, "Not connected: what stands here is of when the page was opened. Trying again.");
+  if (connected) setText(link, `Live, updated ${clock(newest)} UTC.`);
+  else if (newest) setText(link, `Disconnected since ${clock(newest)} UTC: all figures are stale. Reconnecting.`);
+  else setText(link, "Not connected: all figures are from when the page was opened. Reconnecting.");
 }
 
 new Feed("api/v1/events", show, showLink);

@@ -1,59 +1,8 @@
-// Tables whose rows are changed in place: what the daemon wrote as HTML is taken over, cell by cell.
+// Tables whose rows are updated in place. The texts of the cells come from the daemon, in the order of the columns.
 
-import { ABSENT, bounds, clock, count, duration, element, estimate, minute, setText } from "./words.js";
+import { count, element, setText } from "./text.js";
 
-const WORST_FIRST = ["stalled", "late", "closed", "not measured", "few events", "idle", "within"];
-const BAD = new Set(WORST_FIRST.slice(0, 3));
-
-export const isBad = (watch) => BAD.has(watch.condition);
-
-function condition(watch) {
-  if (watch.stalledFor !== null) return `${watch.condition} for ${duration(watch.stalledFor)}`;
-  return isBad(watch) ? `${watch.condition} since ${minute(watch.since)}` : watch.condition;
-}
-
-const upper = (figure) => (figure ? figure.upper ?? Infinity : -1);
-const middle = (figure) => (figure ? figure.estimate ?? Infinity : -1);
-
-// Of each column: what stands in a cell, and what it is sorted by.
-export const WATCHES = [
-  [(w) => w.watch, (w) => w.watch],
-  [(w) => w.apiserver, (w) => w.apiserver],
-  [condition, (w) => WORST_FIRST.indexOf(w.condition)],
-  [(w) => w.state, (w) => w.state],
-  [(w) => estimate(w.p50), (w) => middle(w.p50)],
-  [(w) => estimate(w.p99), (w) => middle(w.p99)],
-  [(w) => bounds(w.p99), (w) => upper(w.p99)],
-  [(w) => duration(w.threshold), (w) => w.threshold],
-  [(w) => count(w.events), (w) => w.events],
-  [(w) => (w.lastEvent ? clock(w.lastEvent) : ABSENT), (w) => w.lastEvent ?? ""],
-  [(w) => count(w.behind), (w) => w.behind ?? -1],
-  [(w) => count(w.closes), (w) => w.closes],
-  [(w) => count(w.relists), (w) => w.relists],
-  [(w) => count(w.expired), (w) => w.expired],
-  [(w) => duration(w.bookmarkAge), (w) => w.bookmarkAge ?? -1],
-  [(w) => w.failure ?? ABSENT, (w) => w.failure ?? ""],
-];
-
-function remembers(apiserver) {
-  if (apiserver.remembers === null) return ABSENT;
-  return `${duration(apiserver.remembers)} (${apiserver.remembersOf}${apiserver.fits === false ? ", too short" : ""})`;
-}
-
-export const APISERVERS = [
-  (a) => a.name,
-  (a) => (a.version ?? ABSENT) + (a.peers > 1 ? ` (stands for ${a.peers})` : ""),
-  (a) => (a.watched ? `${a.open} of ${a.watches}` : "not watched"),
-  (a) => a.failure ?? duration(a.tick),
-  (a) => estimate(a.p50),
-  (a) => estimate(a.p99),
-  (a) => estimate(a.ownP99),
-  (a) => duration(a.behindPeers),
-  remembers,
-  (a) => a.causes.join(", ") || ABSENT,
-].map((text) => [text]);
-
-// A row with its cells and what stands in them: asking the document for it is slow.
+// A row with its cells and their texts: reading texts from the document is slow.
 class Row {
   constructor(row) {
     this.row = row;
@@ -69,31 +18,30 @@ class Row {
     });
   }
 
-  says(text) {
+  contains(text) {
     return this.texts.some((own) => own.toLowerCase().includes(text));
   }
 }
 
 export class Rows {
-  // `dress(row, value, isNew)` may change a row as a whole after its cells.
-  constructor(table, columns, dress = () => {}) {
+  // `dress(row, line, isNew)` may change a row as a whole after its cells.
+  constructor(table, dress = () => {}) {
     this.body = table.tBodies[0];
-    this.columns = columns;
     this.dress = dress;
     this.rows = new Map([...this.body.rows].map((row) => [row.dataset.key, new Row(row)]));
     this.dressed = new Set();
   }
 
-  set(key, value) {
+  set(key, line) {
     if (!this.rows.has(key)) {
-      const row = element("tr", {}, element("th", { scope: "row" }), ...this.columns.slice(1).map(() => element("td")));
+      const row = element("tr", {}, element("th", { scope: "row" }), ...line.cells.slice(1).map(() => element("td")));
       row.dataset.key = key;
       this.rows.set(key, new Row(row));
       this.body.append(row);
     }
     const row = this.rows.get(key);
-    row.set(this.columns.map(([text]) => text(value)));
-    this.dress(row, value, !this.dressed.has(key));
+    row.set(line.cells);
+    this.dress(row, line, !this.dressed.has(key));
     this.dressed.add(key);
   }
 
@@ -114,10 +62,24 @@ export class Rows {
   }
 }
 
-// The name of a watch asks for its chart; its text never changes.
+// The name of a watch is a button that shows its chart; its text never changes.
 function dress({ row, cells: [name] }, watch, isNew) {
-  row.classList.toggle("bad", isBad(watch));
-  if (isNew) name.replaceChildren(element("button", { type: "button", title: "Show its chart", textContent: watch.watch }));
+  row.classList.toggle("bad", watch.bad);
+  if (isNew) name.replaceChildren(element("button", { type: "button", title: "Show chart", textContent: watch.watch }));
+}
+
+// The value that a column is sorted by: its heading names it in `data-sort`, as `events` or `p99.upper`. In a figure,
+// null is infinite; elsewhere it is unknown.
+function valueOf(watch, path) {
+  const [name, part] = path.split(".");
+  const value = watch[name];
+  return part && value !== null ? value[part] ?? Infinity : value;
+}
+
+// Unknown values come before all others.
+function compare(one, other) {
+  if (one === other) return 0;
+  return other !== null && (one === null || one < other) ? -1 : 1;
 }
 
 // The table of watches: sorted by its headings, filtered by a form.
@@ -126,15 +88,15 @@ export class Watches {
     this.table = table;
     this.output = output;
     this.text = form.querySelector("[type=search]");
-    this.bad = form.querySelector("[type=checkbox]");
-    this.rows = new Rows(table, WATCHES, dress);
+    this.unhealthy = form.querySelector("[type=checkbox]");
+    this.rows = new Rows(table, dress);
     this.headings = [...table.tHead.rows[0].cells];
-    this.column = 2;
+    this.sorted = this.headings.find((heading) => heading.ariaSort);
     this.descending = false;
     this.watches = new Map();
-    this.headings.forEach((heading, number) => {
+    this.headings.forEach((heading) => {
       const button = element("button", { type: "button", textContent: heading.textContent.trim() });
-      button.addEventListener("click", () => this.sort(number));
+      button.addEventListener("click", () => this.sort(heading));
       heading.replaceChildren(button);
     });
     form.addEventListener("submit", (event) => event.preventDefault());
@@ -145,15 +107,12 @@ export class Watches {
     });
   }
 
-  // Figures are looked through from the largest one on, words from the first.
-  sort(column) {
-    const numbers = column > 2 && column !== 3 && column !== 15;
-    this.descending = column === this.column ? !this.descending : numbers;
-    this.column = column;
-    this.headings.forEach((heading, number) => {
-      if (number === column) heading.ariaSort = this.descending ? "descending" : "ascending";
-      else heading.removeAttribute("aria-sort");
-    });
+  // The first click sorts figures in descending order and texts in ascending order.
+  sort(heading) {
+    this.descending = heading === this.sorted ? !this.descending : "descending" in heading.dataset;
+    this.sorted.removeAttribute("aria-sort");
+    this.sorted = heading;
+    heading.ariaSort = this.descending ? "descending" : "ascending";
     this.arrange();
   }
 
@@ -165,19 +124,17 @@ export class Watches {
   }
 
   arrange() {
-    const by = WATCHES[this.column][1];
+    const path = this.sorted.dataset.sort;
     const sign = this.descending ? -1 : 1;
-    const sorted = [...this.watches.values()].sort((one, other) => {
-      const [a, b] = [by(one), by(other)];
-      if (a === b) return one.key < other.key ? -1 : 1;
-      return a < b ? -sign : sign;
-    });
+    const sorted = [...this.watches.values()].sort(
+      (one, other) => sign * compare(valueOf(one, path), valueOf(other, path)) || compare(one.key, other.key),
+    );
     this.rows.order(sorted.map((watch) => watch.key));
     const wanted = this.text.value.trim().toLowerCase();
     let shown = 0;
     for (const watch of sorted) {
       const row = this.rows.rows.get(watch.key);
-      const hidden = (this.bad.checked && !isBad(watch)) || !row.says(wanted);
+      const hidden = (this.unhealthy.checked && !watch.bad) || !row.contains(wanted);
       if (row.row.hidden !== hidden) row.row.hidden = hidden;
       shown += !hidden;
     }

@@ -1,0 +1,29 @@
+"""A source whose view is set by a test."""
+
+from typing import Self
+
+from tests.unit.serve import readings
+from watchslo.app.view import View, read
+from watchslo.serve.status import encode
+
+VIEW = read(encode(readings.SNAPSHOT).body)
+
+
+class FakeSource:
+    """Returns `now` as the view, or raises it."""
+
+    place = "http://there"
+
+    def __init__(self, now: View | Exception = VIEW) -> None:
+        self.now = now
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def view(self) -> View:
+        if isinstance(self.now, Exception):
+            raise self.now
+        return self.now

@@ -1,0 +1,199 @@
+"""Tallies: their counts, merging in any order, and their size."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.latency.truth import BINS, bounds, exponential, simulate, tallied, tally_of
+from watchslo.latency.bins import Bins
+from watchslo.latency.tally import Periods, Tally, later_than, merge
+from watchslo.model import Interval
+
+INF = math.inf
+
+
+def cuts(counted: Tally) -> dict[tuple[float, float], float]:
+    i, j, counts = counted.cuts()
+    edges = counted.bins.edges
+    return {(edges[a], edges[b]): n for a, b, n in zip(i, j, counts, strict=True)}
+
+
+def same(one: Tally, other: Tally) -> bool:
+    return (
+        one.n == other.n
+        and np.array_equal(one.keys, other.keys)
+        and np.array_equal(one.counts, other.counts)
+        and (one.keys.dtype, one.counts.dtype) == (other.keys.dtype, other.counts.dtype)
+    )
+
+
+ends = st.sampled_from([0.0, 0.003, 0.005, 0.02, 0.3, 0.9, 1.0, 1.5, 7.0, 200.0, INF])
+
+
+@st.composite
+def tallies(draw: st.DrawFn, least: int = 0) -> Tally:
+    events = []
+    for triple in draw(st.lists(st.tuples(ends, ends, ends), min_size=least, max_size=12)):
+        lower, proven, upper = sorted(triple)
+        events.append((lower, upper, proven))
+    return tallied(*events) if events else merge(BINS, ())
+
+
+class TestTally:
+    def test_counts_distinct_cut_intervals(self) -> None:
+        counted = tallied((0.25, 1.0), (0, 0.5), (0.25, 1.0), (0.251, 0.999))
+        assert cuts(counted) == {(0.25, 1.0): 3, (0, 0.5): 1}
+        assert counted.n == 4
+
+    def test_cuts_have_wide_number_types(self) -> None:
+        i, j, counts = tallied((0, 0.5)).cuts()
+        assert [part.dtype.name for part in (i, j, counts)] == ["int64", "int64", "float64"]
+
+    def test_counts_proven_ends_separately(self) -> None:
+        counted = tallied((0.0, 1.0, 0.5), (0.0, 2.5, 0.25), (0.0, 5.0, 0.1))
+        assert cuts(counted) == {(0, 1.0): 1, (0, 2.5): 1, (0, 5.0): 1}
+        assert [counted.bounds(q) for q in (0.1, 0.5, 0.9)] == [
+            Interval(0.1, 1.0),
+            Interval(0.25, 2.5),
+            Interval(0.5, 5.0),
+        ]
+
+    def test_accepts_the_widest_cut(self) -> None:
+        assert cuts(tallied((0, INF), (200, INF))) == {(0, INF): 1, (128, INF): 1}
+
+    def test_of_nothing_is_empty(self) -> None:
+        empty = merge(BINS, ())
+        assert (empty.n, len(empty.keys), cuts(empty)) == (0, 0, {})
+
+    def test_is_kept_in_small_integers(self) -> None:
+        assert tallied((0, 1)).keys.dtype == np.uint16
+        assert tally_of(bounds(*[(0, 1)] * 255)).counts.dtype == np.uint8
+        assert tally_of(bounds(*[(0, 1)] * 256)).counts.dtype == np.uint16
+
+    @pytest.mark.parametrize(("edges", "key_type"), [(255, np.uint16), (256, np.uint32)])
+    def test_has_room_for_the_largest_key(self, edges: int, key_type: type) -> None:
+        bins = Bins([1.0, *range(200, 200 + edges - 139)])
+        assert len(bins.edges) == edges
+        counted = tallied((0, INF), (INF, INF), bins=bins)
+        assert counted.keys.dtype == key_type
+        assert counted.keys[-1] == edges * edges + 2 * edges - 1
+        assert counted.bounds(0.99).upper == INF
+
+    def test_has_larger_keys_with_more_edges(self) -> None:
+        many = Bins(np.geomspace(0.001, 100, 300).tolist())
+        counted = tallied((0, INF), (200, INF), bins=many)
+        assert counted.keys.dtype == np.uint32
+        assert cuts(counted) == {(0, INF): 1, (128, INF): 1}
+        assert counted.bounds(0.99) == Interval(128, INF)
+
+    def test_does_not_grow_with_the_rate(self) -> None:
+        slow, fast = (tally_of(simulate(1, exponential(0.3), events, seconds=5).bounds) for events in (5_000, 50_000))
+        assert len(fast.keys) < 1.5 * len(slow.keys)
+        assert fast.keys.nbytes + fast.counts.nbytes < 4096
+
+
+class TestQuantileBounds:
+    def test_are_quantiles_of_the_ordered_ends(self) -> None:
+        counted = tallied(*[(0.0, 1.0, 0.0)] * 98, (0.5, 2.5, 0.5), (0.5, 30.0, 1.0))
+        assert counted.bounds(0.98) == Interval(0, 1)
+        assert counted.bounds(0.981) == Interval(0.5, 2.5)
+        assert counted.bounds(0.99) == Interval(0.5, 2.5)
+        assert counted.bounds(0.991) == Interval(1, 30)
+
+    def test_are_not_one_rank_too_high_by_rounding(self) -> None:
+        counted = tallied(*[(0.0, 0.5)] * 7, *[(1.0, 2.5)] * 93)
+        assert 0.07 * 100 > 7
+        assert counted.bounds(0.07) == Interval(0, 0.5)
+
+    def test_are_infinite_without_an_upper_end(self) -> None:
+        assert tallied((0.0, 1.0), (0.5, INF)).bounds(0.99) == Interval(0.5, INF)
+
+    @given(
+        st.lists(
+            st.tuples(st.floats(0, 200), st.floats(0, 1), st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=40
+        ),
+        st.floats(0.001, 0.999),
+    )
+    def test_hold_the_true_sample_quantile(self, events: list[tuple[float, float, float, float]], q: float) -> None:
+        """This holds for any latencies and any intervals around them."""
+        counted = tallied(*[(max(0, x - a - b), x + c, max(0, x - a)) for x, a, b, c in events])
+        true = sorted(x for x, *_ in events)[math.ceil(round(q * len(events), 6)) - 1]
+        held = counted.bounds(q)
+        assert held.lower <= true <= held.upper
+
+
+class TestLaterThan:
+    def test_is_open_to_the_right(self) -> None:
+        counted = later_than(BINS, [0.7, 3.0, 3.0])
+        assert cuts(counted) == {(2 ** (-5 / 8), INF): 1, (2 ** (12 / 8), INF): 2}
+        assert counted.bounds(0.99) == Interval(2 ** (12 / 8), INF)
+        assert counted.n == 3
+
+
+class TestMerge:
+    def test_adds_up(self) -> None:
+        merged = merge(BINS, [tallied((0, 1.0), (0, 0.5)), tallied((0, 1.0), (0.5, 1.0, 0.6))])
+        assert same(merged, tallied((0, 1.0), (0, 0.5), (0, 1.0), (0.5, 1.0, 0.6)))
+        assert merged.n == 4
+
+    def test_widens_its_counts(self) -> None:
+        merged = merge(BINS, [tally_of(bounds(*[(0, 1)] * 200))] * 400)
+        assert cuts(merged) == {(0, 1): 80_000}
+        assert merged.n == 80_000
+
+    @given(tallies(), tallies(), tallies())
+    def test_is_associative_and_commutative(self, a: Tally, b: Tally, c: Tally) -> None:
+        whole = merge(BINS, [a, b, c])
+        assert same(whole, merge(BINS, [merge(BINS, [a, b]), c]))
+        assert same(whole, merge(BINS, [c, merge(BINS, [b, a])]))
+
+    @given(tallies())
+    def test_with_nothing_changes_nothing(self, one: Tally) -> None:
+        assert same(one, merge(BINS, [one]))
+        assert same(one, merge(BINS, [one, merge(BINS, ())]))
+
+
+class TestPeriods:
+    @pytest.fixture
+    def periods(self) -> Periods:
+        return Periods(BINS, 100.5, 5.0)
+
+    def test_are_counted_from_the_start(self, periods: Periods) -> None:
+        assert [periods.number(time) for time in (100.4, 100.5, 105.4, 105.5, 112)] == [-1, 0, 0, 1, 2]
+        numbers = periods.numbers(np.array([100.4, 100.5, 105.4, 105.5, 112]))
+        assert (numbers.dtype.name, numbers.tolist()) == ("int64", [-1, 0, 0, 1, 2])
+        assert [periods.end(number) for number in (-1, 0, 1)] == [100.5, 105.5, 110.5]
+
+    def test_add_up_their_events(self, periods: Periods) -> None:
+        periods.add([(101, tallied((0, 1.0))), (102, tallied((0, 0.5))), (106, tallied((0, 0.1)))])
+        periods.add([(105, tallied((0, 0.25)))])
+        assert cuts(periods.tally(0)) == {(0, 1.0): 1, (0, 0.5): 1, (0, 0.25): 1}
+        assert cuts(periods.tally(1)) == {(0, 0.1): 1}
+        assert periods.tally(2).n == 0
+
+    def test_are_those_that_begin_since_a_time(self, periods: Periods) -> None:
+        periods.add([(101, tallied((0, 1.0))), (106, tallied((0, 0.5))), (111, tallied((0, 0.1)))])
+        assert [part.n for part in periods.since(100.5)] == [1, 1, 1]
+        assert [cuts(part) for part in periods.since(100.6)] == [{(0, 0.5): 1}, {(0, 0.1): 1}]
+        assert [cuts(part) for part in periods.since(110.5)] == [{(0, 0.1): 1}]
+        assert periods.since(110.6) == ()
+
+    def test_are_the_same_objects_until_new_events(self, periods: Periods) -> None:
+        periods.add([(101, tallied((0, 1.0)))])
+        before = periods.since(0)
+        periods.add([])
+        assert periods.since(0) == before
+        periods.add([(101, tallied((0, 1.0)))])
+        assert periods.since(0) != before
+
+    def test_can_be_forgotten(self, periods: Periods) -> None:
+        periods.add([(101, tallied((0, 1.0))), (106, tallied((0, 0.5)))])
+        periods.forget(100.5)
+        assert periods.tally(0).n == 1
+        periods.forget(100.6)
+        assert [periods.tally(number).n for number in (0, 1)] == [0, 1]
+        periods.forget(105.5)
+        assert periods.tally(1).n == 1

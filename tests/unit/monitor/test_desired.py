@@ -1,0 +1,67 @@
+"""Which watches should run, and which of them a reload keeps."""
+
+from watchslo.config.model import Config, WatchConfig
+from watchslo.kube.discovery import Catalogue, GroupVersion, Offer
+from watchslo.model import Resource
+from watchslo.monitor.desired import DesiredWatches, desired_watches
+
+PODS = Resource("", "v1", "pods", namespaced=True)
+VERBS = frozenset({"list", "watch"})
+CATALOGUE = Catalogue([GroupVersion("", "v1", (Offer(PODS, VERBS),))])
+MANY = [Resource("", "v1", f"things{number}", namespaced=True) for number in range(30)]
+CROWDED = Catalogue([GroupVersion("", "v1", tuple(Offer(resource, VERBS) for resource in MANY))])
+
+
+def question(**keys: object) -> object:
+    """Return the request of a configuration entry that stands for one watch."""
+    config = Config(watch=(WatchConfig.model_validate(keys),))
+    (wanted,) = desired_watches(config, CATALOGUE, 1).watches.values()
+    return wanted.request
+
+
+def test_same_request_ignores_the_configured_name() -> None:
+    asked = question(resource="pods")
+    assert asked == question(resource="*")
+    assert asked == question(resource="pods.v1")
+    assert asked == question(resource="pods", name="mine")
+
+
+def test_same_request_ignores_hops() -> None:
+    assert question(resource="pods") == question(resource="pods", hops=True)
+
+
+def test_same_request_depends_on_what_is_asked() -> None:
+    asked = question(resource="pods")
+    for other in ({"namespace": "default"}, {"labelSelector": "a=b"}, {"list": "paged"}, {"creation": False}):
+        assert asked != question(resource="pods", **other)
+
+
+def shard(index: int, **keys: object) -> DesiredWatches:
+    return desired_watches(Config.model_validate({"shard": {"index": index, "count": 3}, **keys}), CROWDED, 1)
+
+
+def test_shards_divide_all_resources() -> None:
+    star = [{"resource": "*"}]
+    plans = [shard(index, watch=star) for index in range(3)]
+    assert sorted(label for found in plans for label in found.watches) == sorted(one.key for one in MANY)
+    for found in plans:
+        assert 0 < len(found.watches) == len(MANY) - found.elsewhere
+        assert found.left_out == 0
+
+
+def test_limit_applies_to_each_shard() -> None:
+    star = [{"resource": "*"}]
+    whole, limited = shard(0, watch=star), shard(0, watch=star, limits={"watches": 4})
+    assert len(limited.watches) == 4
+    assert limited.elsewhere == whole.elsewhere
+    assert limited.left_out == len(whole.watches) - 4
+
+
+def test_missing_resource_is_reported_by_every_shard() -> None:
+    assert all(shard(index, watch=[{"resource": "nothing"}]).missing for index in range(3))
+
+
+def test_shards_divide_by_label() -> None:
+    """One resource may be watched several times under different names."""
+    watches = [{"resource": "things0", "name": f"mine-{number}"} for number in range(30)]
+    assert all(shard(index, watch=watches).watches for index in range(3))

@@ -1,0 +1,84 @@
+import asyncio
+
+import pytest
+
+from tests.unit.monitor.cluster import Log
+from watchslo.errors import ConfigError
+from watchslo.monitor.task_supervisor import RESTART_SECONDS, TaskSupervisor
+
+
+class Work:
+    def __init__(self, *failures: BaseException) -> None:
+        self.failures = list(failures)
+        self.starts: list[float] = []
+
+    async def __call__(self) -> None:
+        self.starts.append(asyncio.get_running_loop().time())
+        if self.failures:
+            raise self.failures.pop(0)
+        await asyncio.sleep(3600)
+
+
+async def test_task_that_raises_is_restarted(log: Log) -> None:
+    work = Work(ValueError("secret"), ExceptionGroup("more", [KeyError("secret")]))
+    async with TaskSupervisor(asyncio.Event()) as tasks:
+        tasks.start(("stream", 7), work)
+        await asyncio.sleep(3 * RESTART_SECONDS)
+    assert len(work.starts) == 3
+    assert work.starts[1] - work.starts[0] == pytest.approx(RESTART_SECONDS)
+    first, second = log.of("task_crashed")
+    assert first["task"] == "('stream', 7)"
+    assert first["error"].startswith("ValueError in Work.__call__:")
+    assert second["error"] == "KeyError in unknown"
+    assert "secret" not in str(log.of("task_crashed"))
+
+
+async def test_task_that_returns_is_not_restarted() -> None:
+    starts = []
+
+    async def once() -> None:
+        starts.append(1)
+
+    async with TaskSupervisor(asyncio.Event()) as tasks:
+        tasks.start("once", once)
+        await asyncio.sleep(60)
+    assert starts == [1]
+
+
+async def test_stop_by_name_frees_the_name() -> None:
+    work, other = Work(), Work()
+    async with TaskSupervisor(asyncio.Event()) as tasks:
+        tasks.start("a", work)
+        tasks.start("b", other)
+        assert "a" in tasks
+        await asyncio.sleep(0)
+        await tasks.stop("a", "unknown")
+        assert "a" not in tasks
+        tasks.start("a", work)
+        await asyncio.sleep(0)
+    assert len(work.starts) == 2
+    assert len(other.starts) == 1
+
+
+async def test_configuration_error_stops_all() -> None:
+    async def all_work() -> None:
+        stop = asyncio.Event()
+        async with TaskSupervisor(stop) as tasks:
+            tasks.start("other", Work())
+            tasks.start("configuration", Work(ConfigError("no resource podz")))
+            await stop.wait()
+
+    with pytest.raises(ConfigError, match="no resource podz"):
+        await all_work()
+
+
+async def test_error_of_the_body_takes_precedence() -> None:
+    async def fail() -> None:
+        stop = asyncio.Event()
+        async with TaskSupervisor(stop) as tasks:
+            tasks.start("configuration", Work(ConfigError("no resource podz")))
+            await stop.wait()
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        await fail()

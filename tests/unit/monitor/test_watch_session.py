@@ -1,0 +1,469 @@
+"""One watch against a cluster in memory, with a clock that the test ticks."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tests.unit.monitor.cluster import PODS, Cluster, Log, Watch, line, nowhere
+from watchslo.config.model import WatchConfig
+from watchslo.kube.client import Page
+from watchslo.kube.limiter import Limiter
+from watchslo.latency.bins import Bins
+from watchslo.latency.objective import Objective
+from watchslo.latency.track import Track
+from watchslo.model import Reading
+from watchslo.monitor.apiserver import Apiserver
+from watchslo.monitor.desired import DesiredWatch
+from watchslo.monitor.domain_clock import DomainClock
+from watchslo.monitor.evaluator import evaluate_watch
+from watchslo.monitor.lag import Lag
+from watchslo.monitor.monitored_watch import MonitoredWatch
+from watchslo.monitor.peers import PeerComparison
+from watchslo.monitor.readings import read_apiserver, read_watch
+from watchslo.monitor.watch_identity import WatchIdentity
+from watchslo.monitor.watch_session import WatchSession
+from watchslo.monitor.watch_statistics import WatchStatistics
+from watchslo.snapshot import StreamReading
+from watchslo.watch.audit import Health
+from watchslo.watch.closes import SETTLE_SECONDS
+from watchslo.watch.failure import Failure, Reason, because
+from watchslo.watch.machine import HEALTHY_SECONDS
+from watchslo.watch.transitions import State
+
+MEBIBYTE = 2**20
+ERROR_410 = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}\n'
+MEASURES_CREATION = {"representation": "metadata", "creation": True}
+
+
+class Parts:
+    """A watch of pods and its parts; the test ticks its clock."""
+
+    def __init__(self, **watch: Any) -> None:
+        made = WatchConfig.model_validate({"resource": "pods", "creation": False, **watch})
+        self.apiserver = Apiserver("service", nowhere(), Limiter(1000))
+        self.lag = Lag(time.monotonic(), 0.0)
+        self.clock = DomainClock("main", Bins(), 0.5, lambda: 0.5, lambda _: None, lambda *_: None, lambda _: None)
+        self.track = Track(Bins(), Objective(), time.monotonic(), creation=bool(made.creation))
+        self.opened = asyncio.Event()
+        identity = WatchIdentity(1, "mine", made, PODS, self.apiserver, MEBIBYTE, "default")
+        self.statistics = WatchStatistics(identity, self.track, self.clock, self.lag, lambda: self.apiserver.dating)
+        self.session = WatchSession(identity, self.statistics, lambda: 0.5, self.opened.set)
+        self.health = Health(lambda: 0.5, self.session.deliveries.delivered)
+        desired = DesiredWatch(made, PODS, Objective(), MEBIBYTE)
+        self.watch = MonitoredWatch(identity, desired, self.session, self.statistics)
+
+    def tick(self, revision: int) -> None:
+        now = time.monotonic()
+        self.clock._arrived(Reading("events", now - 0.002, now, revision))
+
+    async def join(self, cluster: Cluster) -> None:
+        """Make the watch a member of the domain."""
+        for _ in range(4):
+            self.tick(cluster.revision)
+            await asyncio.sleep(0.6)
+            now = time.monotonic()
+            self.clock.domain.probe(Reading("pods", now - 0.002, now, cluster.revision))
+            await asyncio.sleep(0.1)
+        assert self.statistics.measured
+
+    def failure(self) -> str | None:
+        return self.session.failure
+
+    def reading(self) -> StreamReading:
+        watches = SimpleNamespace(
+            health=lambda _: self.health,
+            headroom=lambda _: None,
+            cache_prober=SimpleNamespace(clock_of=lambda _: None),
+            peers=PeerComparison(lambda _: None),
+        )
+        return read_watch(self.watch, cast("Any", watches))
+
+    def start_over(self) -> None:
+        self.health.forget()
+        self.session.start_over()
+
+    def unmeasured(self) -> dict[str, int]:
+        evaluate_watch(self.watch, self.health, time.monotonic(), overloaded=False)
+        return {reason: count for reason, count in self.reading().track.unmeasured.items() if count}
+
+
+@asynccontextmanager
+async def open_watch(cluster: Cluster, **watch: Any) -> AsyncIterator[tuple[Parts, Watch]]:
+    """Run a watch; return its parts and the open connection."""
+    parts = Parts(**watch)
+    task = asyncio.create_task(parts.session.run())
+    await asyncio.sleep(0.1)
+    try:
+        yield parts, cluster.watches[0]
+        parts.session.halt(Reason.SHUTDOWN)
+        async with asyncio.timeout(0.1):
+            await task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert not cluster.open_watches()
+    assert parts.session.state is State.HALTED
+
+
+class TestRun:
+    async def test_watch_begins_at_the_revision_of_a_list(self, cluster: Cluster) -> None:
+        async with open_watch(cluster) as (parts, watch):
+            assert parts.session.up
+            assert parts.session.started
+            assert parts.opened.is_set()
+            assert watch.revision == 100
+            assert watch.representation == "table"
+
+    async def test_halt_before_the_run_sends_no_request(self, cluster: Cluster) -> None:
+        parts = Parts()
+        parts.session.halt(Reason.RELOAD)
+        await parts.session.run()
+        assert not cluster.asked
+
+    @pytest.mark.parametrize("kind", ["list", "watch"])
+    async def test_halt_during_a_request(self, cluster: Cluster, kind: str) -> None:
+        cluster.hanging.add(kind)
+        parts = Parts()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(parts.session.run())
+            await asyncio.sleep(10)
+            parts.session.halt(Reason.PAUSED)
+        assert parts.session.state is State.HALTED
+
+    async def test_halt_during_a_backoff(self, cluster: Cluster) -> None:
+        cluster.fail(Reason.REFUSED)
+        parts = Parts()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(parts.session.run())
+            await asyncio.sleep(10)
+            asked = len(cluster.asked)
+            assert 3 < asked < 8
+            parts.session.halt(Reason.PAUSED)
+            await asyncio.sleep(60)
+        assert len(cluster.asked) == asked
+
+    async def test_run_after_a_crash_starts_over(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+        parts = Parts()
+        task = asyncio.create_task(parts.session.run())
+        await asyncio.sleep(0.1)
+        cluster.write(PODS)
+        await asyncio.sleep(0.1)
+        with monkeypatch.context() as patched:
+            patched.setattr("watchslo.kube.client.decode", lambda _: 1 / 0)
+            cluster.write(PODS)
+            with pytest.raises(ExceptionGroup):
+                await task
+        assert not cluster.open_watches()
+        assert parts.session.state is State.NEW
+        parts.start_over()
+        parts.session.halt(Reason.RELOAD)
+        await parts.session.run()
+        assert len(cluster.watches) == 1
+        assert parts.reading().received.events["MODIFIED"] == 1
+
+    async def test_crash_is_followed_by_a_gap(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+        parts = Parts()
+        task = asyncio.create_task(parts.session.run())
+        await asyncio.sleep(0.1)
+        with monkeypatch.context() as patched:
+            patched.setattr("watchslo.kube.client.decode", lambda _: 1 / 0)
+            cluster.write(PODS)
+            with pytest.raises(ExceptionGroup):
+                await task
+        assert not parts.apiserver.open_watches
+        await asyncio.sleep(5.0)
+        cluster.write(PODS)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(parts.session.run())
+            await asyncio.sleep(0.1)
+            parts.session.halt(Reason.RELOAD)
+        reading = parts.reading()
+        assert reading.gaps.revisions == 2
+        assert reading.gaps.seconds == pytest.approx(5.0, abs=0.1)
+        assert (reading.lists.relists["start"], reading.lists.relists["errors"]) == (1, 1)
+
+    async def test_ended_watch_is_resumed(self, cluster: Cluster) -> None:
+        async with open_watch(cluster) as (parts, watch):
+            cluster.write(PODS)
+            await asyncio.sleep(HEALTHY_SECONDS)
+            watch.send()
+            await asyncio.sleep(0.1)
+            assert cluster.watches[1].revision == 101
+            assert not parts.reading().session.closed
+            parts.apiserver.closes.settle(time.monotonic() + SETTLE_SECONDS)
+            reading = parts.reading()
+            assert reading.session.closed == {("server", "forced"): 1}
+            assert reading.durations.lifetimes.total == 1
+            assert reading.durations.opens.total == 2
+
+    async def test_watch_closed_while_behind_is_a_slow_consumer(self, cluster: Cluster) -> None:
+        async with open_watch(cluster) as (parts, watch):
+            await parts.join(cluster)
+            late = cluster.revision + 1
+            cluster.revision += 1
+            for _ in range(4):
+                parts.tick(cluster.revision)
+                await asyncio.sleep(0.6)
+            cluster.send(PODS, line("MODIFIED", late))
+            watch.send()
+            await asyncio.sleep(0.1)
+            parts.apiserver.closes.give_up()
+            assert parts.reading().session.closed == {("server", "slow_consumer"): 1}
+
+    async def test_start_over_forgets_all_revisions(self, cluster: Cluster) -> None:
+        async with open_watch(cluster) as (parts, _):
+            parts.health.lose([500])
+            parts.session.deliveries.recent.append((time.monotonic(), 500))
+            parts.start_over()
+            assert not [*parts.session.deliveries.newer_than(7)], "what was is no reason to call a peer late"
+            assert not parts.session.up
+            assert parts.health.search_from() == 100
+            cluster.revision = 7
+            await asyncio.sleep(11)
+            assert cluster.watches[1].revision == 7
+            assert parts.reading().lists.relists["domain_reset"] == 1
+
+    async def test_pages_are_counted(self, cluster: Cluster) -> None:
+        async with open_watch(cluster, list="paged") as (parts, _):
+            reading = parts.reading()
+        assert (reading.lists.pages, reading.lists.items, reading.lists.bytes) == (2, 6, 2000)
+        assert reading.durations.lists["paged"].total == 1
+        assert read_apiserver(parts.apiserver, None, watched=True).durations.lists["paged"].total == 1
+
+    async def test_representation_falls_back_to_what_the_server_supports(self, cluster: Cluster) -> None:
+        cluster.fail(Reason.NOT_ACCEPTABLE, "watch")
+        parts = Parts()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(parts.session.run())
+            await asyncio.sleep(0.5)
+            assert parts.reading().session.representation == "metadata"
+            await asyncio.sleep(60)
+            assert parts.reading().session.representation == "plain"
+            cluster.fail(None, "watch")
+            await asyncio.sleep(90)
+            assert parts.session.up
+            parts.session.halt(Reason.RELOAD)
+
+
+class TestEvents:
+    async def test_events_are_counted_and_measured(self, cluster: Cluster) -> None:
+        async with open_watch(cluster) as (parts, _):
+            await parts.join(cluster)
+            parts.lag.resume(time.monotonic(), 0.0)
+            for type_ in ("ADDED", "MODIFIED", "DELETED"):
+                cluster.write(PODS, type_)
+            await asyncio.sleep(1.1)
+            parts.tick(cluster.revision)
+            assert parts.unmeasured() == {}
+            reading = parts.reading()
+        assert reading.track.timespan.total == 3
+        assert reading.received.events == {"ADDED": 1, "MODIFIED": 1, "DELETED": 1, "ERROR": 0}
+        assert reading.received.revision == 103
+        assert reading.received.last_wall is not None
+        assert reading.received.bytes > 100
+
+    async def test_events_are_unmeasured_until_the_domain_is_known(self, cluster: Cluster) -> None:
+        async with open_watch(cluster) as (parts, _):
+            assert parts.reading().membership == "pending"
+            cluster.write(PODS)
+            await asyncio.sleep(0.1)
+            assert parts.unmeasured() == {"domain": 1}
+
+    async def test_tainted_events_are_unmeasured(self, cluster: Cluster) -> None:
+        async with open_watch(cluster) as (parts, _):
+            await parts.join(cluster)
+            parts.lag.beat(time.monotonic(), 0.0)
+            cluster.write(PODS)
+            await asyncio.sleep(0.1)
+            assert parts.unmeasured() == {"tainted": 1}
+
+    async def test_bookmarks_are_counted_and_dated(self, cluster: Cluster) -> None:
+        async with open_watch(cluster) as (parts, watch):
+            assert parts.reading().received.bookmark_age is None
+            watch.send(line("BOOKMARK", 200))
+            await asyncio.sleep(3)
+            reading = parts.reading()
+        assert reading.received.bookmarks == 1
+        assert reading.received.bookmark_age == pytest.approx(3)
+        assert reading.received.revision == 200
+
+    async def test_out_of_order_events_are_counted_and_logged_once(self, cluster: Cluster, log: Log) -> None:
+        async with open_watch(cluster) as (parts, watch):
+            for revision in (50, 60, 70):
+                watch.send(line("MODIFIED", revision))
+                await asyncio.sleep(0.1)
+            assert parts.reading().received.order_violations == 3
+        assert len(log.of("out_of_order")) == 1
+
+    async def test_garbage_lines_are_counted(self, cluster: Cluster) -> None:
+        async with open_watch(cluster) as (parts, watch):
+            watch.send(b"<html>\n" + line("MODIFIED", "abc") + line("RENAMED", 101))
+            await asyncio.sleep(0.1)
+            assert parts.reading().received.events["ERROR"] == 2
+            assert parts.unmeasured() == {"unparsable": 1}
+            assert parts.session.up
+
+    async def test_expired_error_event_causes_a_relist(self, cluster: Cluster, log: Log) -> None:
+        async with open_watch(cluster) as (parts, watch):
+            cluster.revision += 1
+            watch.send(ERROR_410 + line("MODIFIED", 101))
+            await asyncio.sleep(15)
+            reading = parts.reading()
+            assert parts.session.up
+        assert reading.lists.expired["stream"] == reading.lists.relists["expired"] == 1
+        assert not watch.open
+        assert log.of("relist")[0]["reason"] == "expired"
+
+    async def test_endless_line_closes_the_watch(self, cluster: Cluster) -> None:
+        async with open_watch(cluster) as (parts, watch):
+            for _ in range(5):
+                watch.send(b"x" * (MEBIBYTE // 4))
+            await asyncio.sleep(0.1)
+            assert parts.reading().session.closed == {("server", "oversize"): 1}
+
+    async def test_cut_line_is_an_early_eof(self, cluster: Cluster) -> None:
+        async with open_watch(cluster) as (parts, watch):
+            watch.send(line("MODIFIED", 101)[:20])
+            watch.send()
+            await asyncio.sleep(0.1)
+            assert parts.reading().session.closed == {("network", "early_eof"): 1}
+
+    async def test_list_from_the_past_is_time_travel(self, cluster: Cluster) -> None:
+        async with open_watch(cluster) as (parts, watch):
+            cluster.write(PODS)
+            await asyncio.sleep(0.1)
+            cluster.revision = 50
+            watch.send(ERROR_410)
+            await asyncio.sleep(13)
+            assert read_apiserver(parts.apiserver, None, watched=True).time_travel.count > 0
+            last = parts.reading().session.last_failure
+            assert last
+            assert last.reason == "time_travel"
+
+    async def test_non_numeric_revision_is_unparsable(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(cluster, "revision_of", lambda _: None)
+        parts = Parts()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(parts.session.run())
+            await asyncio.sleep(5)
+            assert parts.reading().membership == "unparsable"
+            assert parts.session.started
+            parts.session.halt(Reason.RELOAD)
+
+
+class TestFailures:
+    async def test_failures_are_logged_once_and_resolved_when_the_watch_stays_open(
+        self, cluster: Cluster, log: Log
+    ) -> None:
+        async with open_watch(cluster) as (parts, _):
+            for _ in range(600):  # it opens and closes repeatedly
+                cluster.revision += 1
+                cluster.send(PODS, ERROR_410)
+                await asyncio.sleep(0.2)
+                parts.unmeasured()
+            assert not log.of("recovered")
+            await asyncio.sleep(90)
+            assert parts.session.up
+            assert parts.failure() == "The apiserver no longer has this revision."
+            parts.unmeasured()
+            assert parts.failure() is None
+            assert parts.reading().session.last_failure is not None
+        assert [entry["reason"] for entry in log.of("watch_closed")] == ["expired", "shutdown"]
+        assert log.of("recovered")[0]["failures"] == parts.reading().lists.expired["stream"] > 3
+
+    async def test_failures_last_while_a_parallel_list_fails(self, cluster: Cluster, log: Log) -> None:
+        answer = cluster.list_page
+
+        async def refuse_the_rest(*question: Any, **options: Any) -> Page | Failure:
+            page = await answer(*question, **options)
+            return because(Reason.SERVER_ERROR) if question[3].continue_token else page
+
+        cluster.list_page = refuse_the_rest  # type: ignore[method-assign]
+        async with open_watch(cluster, list="parallel") as (parts, _):
+            for _ in range(120):
+                await asyncio.sleep(5)
+                parts.unmeasured()
+            assert parts.session.up
+            assert not log.of("recovered")
+            assert len(log.of("list_failed")) == 1
+            cluster.list_page = answer  # type: ignore[method-assign]
+            await asyncio.sleep(90)
+            parts.unmeasured()
+            assert len(log.of("recovered")) == 1
+
+
+class TestCreation:
+    async def test_creation_is_measured_by_the_apiservers_clock(self, cluster: Cluster) -> None:
+        cluster.date_skew = 3600.0
+        async with open_watch(cluster, **MEASURES_CREATION) as (parts, _):
+            parts.apiserver.peers = 1
+            await self.wait(parts, 10)
+            cluster.write(PODS, "ADDED", _stamp(cluster.wall() - 2))
+            cluster.write(PODS, "MODIFIED", _stamp(cluster.wall()))
+            assert (await self.total(parts)) == 1
+            creation = parts.reading().track.creation
+        assert creation
+        assert 0.5 < creation.sum < 4
+
+    @pytest.mark.parametrize("step", [3600.0, -3600.0])
+    async def test_creation_is_unmeasured_while_the_apiservers_clock_is_set(
+        self, cluster: Cluster, step: float
+    ) -> None:
+        cluster.date_skew = 0.0
+        async with open_watch(cluster, **MEASURES_CREATION) as (parts, _):
+            parts.apiserver.peers = 1
+            await self.wait(parts, 10)
+            cluster.date_skew = step
+            cluster.write(PODS, "ADDED", _stamp(cluster.wall()))
+            assert (await self.total(parts)) == 0
+            cluster.write(PODS, "ADDED", _stamp(cluster.wall() - step))  # an object from before the step
+            assert (await self.total(parts)) == 0
+            await self.wait(parts, 3600)
+            cluster.write(PODS, "ADDED", _stamp(cluster.wall()))
+            assert (await self.total(parts)) == 1
+
+    async def wait(self, parts: Parts, seconds: float) -> None:
+        """Let time pass in which this process is never late."""
+        await asyncio.sleep(seconds)
+        parts.lag.resume(time.monotonic(), 0.0)
+
+    async def total(self, parts: Parts) -> int:
+        """Return how many creations are measured once the apiserver's clock has been read again."""
+        await self.wait(parts, 60)
+        await parts.apiserver.client.read_nothing(PODS, "default", "tick")
+        parts.unmeasured()
+        creation = parts.reading().track.creation
+        assert creation
+        return creation.total
+
+    @pytest.mark.parametrize("peers", [None, 3])
+    async def test_creation_is_unmeasured_if_others_may_stamp(self, cluster: Cluster, peers: int | None) -> None:
+        cluster.date_skew = 0.0
+        async with open_watch(cluster, **MEASURES_CREATION) as (parts, _):
+            parts.apiserver.peers = peers
+            cluster.write(PODS, "ADDED", _stamp(time.time()))
+            await asyncio.sleep(0.1)
+            parts.unmeasured()
+            creation = parts.reading().track.creation
+            assert (read_apiserver(parts.apiserver, None, watched=True).offset is None) == (peers == 3)
+        assert creation
+        assert creation.total == 0
+
+    @pytest.mark.parametrize("created", ["yesterday", "2024-13-01T00:00:00Z", "9999999-01-01T00:00:00Z", "2024-01-01"])
+    async def test_malformed_creation_timestamp_is_ignored(self, cluster: Cluster, created: str) -> None:
+        cluster.date_skew = 0.0
+        async with open_watch(cluster, **MEASURES_CREATION) as (parts, watch):
+            parts.apiserver.peers = 1
+            cluster.write(PODS, "ADDED", created)
+            await asyncio.sleep(0.1)
+            assert watch.open
+            assert parts.unmeasured() == {"domain": 1}
+
+
+def _stamp(wall: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(wall))

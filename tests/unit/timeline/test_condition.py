@@ -1,0 +1,102 @@
+import math
+from dataclasses import replace
+
+from tests.unit.serve import readings
+from watchslo.snapshot import QuantileReading, StreamReading, WindowReading
+from watchslo.timeline.condition import FORGIVEN_SECONDS, P99, Condition, Judge, WatchCondition, name_of
+from watchslo.timeline.format import counted, duration, lasting, since, some_of
+
+NOW = 1_700_000_000.0
+
+
+def stream(lower: float, estimate: float, upper: float, events: int = 100) -> StreamReading:
+    quantiles = (QuantileReading(P99, lower, estimate, upper, resolved=True),) if events else ()
+    track = replace(readings.TRACK, windows=(WindowReading("1m", 60.0, events, quantiles),))
+    return replace(readings.TAIL, track=track)
+
+
+WITHIN = stream(0.0, 0.1, 0.9)
+LATE = stream(1.5, 2.3, 3.0)
+FEW = stream(0.0, 0.1, 1.4, events=9)
+SILENT = stream(0.0, 0.0, 0.0, events=0)
+
+
+def lines(*watches: tuple[float, StreamReading]) -> list[WatchCondition]:
+    """Return what one judge says of each reading, so many seconds after NOW."""
+    judge = Judge()
+    return [judge.condition(one, NOW + after) for after, one in watches]
+
+
+def condition(one: StreamReading) -> Condition:
+    return lines((0.0, one))[0].condition
+
+
+class TestCondition:
+    def test_condition_comes_from_the_last_minute(self) -> None:
+        assert [condition(one) for one in (WITHIN, LATE, FEW)] == [
+            Condition.WITHIN,
+            Condition.LATE,
+            Condition.FEW_EVENTS,
+        ]
+
+    def test_condition_of_a_silent_watch_comes_from_its_audit(self) -> None:
+        assert condition(SILENT) is Condition.NOT_MEASURED
+        assert condition(readings.changed(SILENT, audit={"result": "idle"})) is Condition.IDLE
+        assert condition(readings.changed(SILENT, audit={"stalled_for": 3.0})) is Condition.STALLED
+
+    def test_condition_stalled_overrides_the_last_minute(self) -> None:
+        assert condition(readings.changed(LATE, audit={"stalled_for": 3.0})) is Condition.STALLED
+
+    def test_condition_closed_overrides_all_but_late(self) -> None:
+        assert condition(replace(WITHIN, up=False)) is Condition.CLOSED
+        assert condition(replace(LATE, up=False)) is Condition.LATE
+
+    def test_condition_before_first_evaluation_is_not_measured(self) -> None:
+        nothing = replace(readings.TAIL, track=replace(readings.TRACK, windows=()))
+        assert condition(nothing) is Condition.NOT_MEASURED
+
+
+class TestSince:
+    def test_since_is_when_the_condition_began(self) -> None:
+        assert [line.since_wall - NOW for line in lines((0, WITHIN), (5, LATE), (10, LATE), (15, LATE))] == [0, 5, 5, 5]
+
+    def test_since_survives_a_short_time_without_data(self) -> None:
+        assert [line.since_wall - NOW for line in lines((0, LATE), (5, FEW), (10, LATE))] == [0, 5, 0]
+
+    def test_since_starts_again_after_within(self) -> None:
+        assert [line.since_wall - NOW for line in lines((0, LATE), (5, WITHIN), (10, LATE))] == [0, 5, 10]
+
+    def test_since_starts_again_after_a_long_time_without_data(self) -> None:
+        later = FORGIVEN_SECONDS + 6
+        assert [line.since_wall - NOW for line in lines((0, LATE), (5, SILENT), (later, LATE))] == [0, 5, later]
+
+
+def test_name_contains_apiserver_if_there_are_several() -> None:
+    assert name_of(readings.TAIL) == "pods"
+    assert name_of(replace(readings.TAIL, apiserver="10.0.0.1:6443")) == "pods at 10.0.0.1:6443"
+
+
+class TestWords:
+    def test_durations_have_three_digits(self) -> None:
+        said = [duration(one) for one in (0.0, 0.00085, 0.0123, 0.99949, 0.9995, 1.25, 99.94, 128.0, math.inf)]
+        assert said == ["0 ms", "0.85 ms", "12.3 ms", "999 ms", "1 s", "1.25 s", "99.9 s", "128 s", "∞"]
+
+    def test_lasting_prints_the_two_largest_units(self) -> None:
+        said = [lasting(one) for one in (0.0, 59.0, 60.0, 3599.0, 3600.0, 11_100.0, 86_400.0, 187_200.0)]
+        assert said == ["0 s", "59 s", "1 min", "59 min", "1 h", "3 h 5 min", "1 d", "2 d 4 h"]
+
+    def test_since_prints_the_date_of_another_day(self) -> None:
+        assert since(NOW, NOW + 60) == "since 22:13 UTC"
+        assert since(NOW, NOW + 86_400) == "since 2023-11-14 22:13 UTC"
+
+    def test_counted_uses_singular_for_one(self) -> None:
+        assert [counted(1, "watch"), counted(16, "watch"), counted(4210, "event")] == [
+            "1 watch",
+            "16 watches",
+            "4,210 events",
+        ]
+
+    def test_some_of_names_three_and_counts_the_rest(self) -> None:
+        assert some_of(["a", "b", "c"]) == "a, b and c"
+        assert some_of(["a"]) == "a"
+        assert some_of(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"

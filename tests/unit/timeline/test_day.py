@@ -1,0 +1,111 @@
+from collections.abc import Iterable
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from watchslo.timeline.day import MINUTES, DayHistory, Minute
+from watchslo.timeline.series import Key
+
+PODS: Key = ("service", "pods")
+NODES: Key = ("service", "nodes")
+NOON = 1_700_000_000.0 // 86_400 * 86_400 + 43_200
+DELAY = 6.0  # from a window's end to its verdict
+
+
+class Judged:
+    """A watch whose windows of a minute are judged one after the other."""
+
+    def __init__(self, first: float = NOON) -> None:
+        self.day = DayHistory()
+        self.counts = {"good": 0, "bad": 0, "no_data": 0}
+        self.now = first
+        self.day.add(self.now, {PODS: dict(self.counts)})
+
+    def judge(self, *verdicts: str, length: float = 60.0) -> None:
+        for verdict in verdicts:
+            self.now += length
+            self.counts[verdict] += 1
+            self.day.add(self.now, {PODS: dict(self.counts)})
+
+    def seen(self, key: Key = PODS) -> str:
+        """What is not without data, from the first of it to the last."""
+        return "".join(map(str, self.day.of(key))).strip("0")
+
+
+def test_verdict_marks_its_minute() -> None:
+    judged = Judged()
+    judged.judge("good", "good", "bad", "no_data", "good")
+    assert judged.seen() == "11201"
+    assert judged.day.overall().tolist() == judged.day.of(PODS).tolist()
+
+
+def test_newest_minute_is_last() -> None:
+    judged = Judged(NOON + DELAY + 30)
+    judged.judge("bad")
+    day = judged.day.of(PODS)
+    assert len(day) == MINUTES
+    assert judged.day.last_minute_wall == NOON + 60
+    assert day[-2:].tolist() == [Minute.BAD, Minute.NO_DATA]
+
+
+@given(st.lists(st.floats(0, 5), min_size=30, max_size=30), st.floats(0, 60))
+def test_every_minute_is_marked_exactly_once(jitters: Iterable[float], first: float) -> None:
+    """Though evaluations come when they come, and windows begin at any second."""
+    judged = Judged(NOON + first)
+    at = judged.now
+    for number, jitter in enumerate(jitters, 1):
+        judged.counts["bad" if number % 2 else "good"] += 1
+        judged.day.add(at + 60 * number + jitter, {PODS: dict(judged.counts)})
+    seen = judged.seen()
+    assert "0" not in seen
+    assert 28 <= len(seen) <= 31
+
+
+def test_long_window_marks_all_its_minutes() -> None:
+    judged = Judged()
+    judged.judge("good", "bad", length=300.0)
+    assert judged.seen() == "1" * 5 + "2" * 5
+
+
+def test_worst_of_several_verdicts_marks_the_minute() -> None:
+    judged = Judged()
+    judged.counts = {"good": 1, "bad": 1, "no_data": 1}
+    judged.day.add(NOON + 60, {PODS: judged.counts})
+    assert judged.seen() == "2"
+
+
+def test_minutes_and_watches_expire_after_a_day() -> None:
+    judged = Judged()
+    judged.judge("bad", *["no_data"] * (MINUTES - 1))
+    assert judged.seen() == ""
+    judged = Judged()
+    judged.judge("bad")
+    judged.day.add(judged.now + 60, {})
+    assert judged.day.overall().any()
+    judged.day.add(judged.now + 86_400, {})
+    assert not judged.day.overall().any()
+
+
+def test_overall_minute_is_bad_if_one_watch_was_bad() -> None:
+    day = DayHistory()
+    day.add(NOON, {PODS: {}, NODES: {}})
+    day.add(NOON + 60, {PODS: {"good": 1}, NODES: {"bad": 1}})
+    day.add(NOON + 120, {PODS: {"good": 2}, NODES: {"bad": 1, "no_data": 1}})
+    assert "".join(map(str, day.overall())).strip("0") == "21"
+
+
+def test_counter_reset_is_not_a_verdict() -> None:
+    judged = Judged()
+    judged.judge("bad", "bad")
+    judged.counts = {"good": 0, "bad": 0, "no_data": 0}
+    judged.day.add(judged.now + 60, {PODS: judged.counts})
+    assert judged.seen() == "22"
+
+
+def test_wall_clock_set_back_clears_nothing() -> None:
+    judged = Judged()
+    judged.judge("bad")
+    before = judged.day.of(PODS)
+    judged.day.add(NOON - 7200, {PODS: dict(judged.counts)})
+    assert np.array_equal(judged.day.of(PODS), before)

@@ -1,0 +1,128 @@
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.serve import readings
+from tests.unit.timeline.test_condition import FEW, LATE, SILENT, WITHIN
+from watchslo.snapshot import DomainReading, Snapshot, StreamReading
+from watchslo.timeline.condition import Judge
+from watchslo.timeline.headline import Headline, Level, headline
+
+NOW = readings.SNAPSHOT.at_wall
+IDLE = readings.changed(SILENT, audit={"result": "idle"})
+STALLED = readings.changed(SILENT, audit={"stalled_for": 33.5})
+CLOSED = replace(WITHIN, up=False)
+
+
+def say(*streams: StreamReading, after: float = 0.0, **changes: object) -> Headline:
+    """What is said of these watches, each by another name, `after` seconds in which they were so."""
+    named = tuple(replace(stream, watch=f"w{number}") for number, stream in enumerate(streams, 1))
+    made: Snapshot = replace(readings.SNAPSHOT, streams=named, at_wall=NOW + after, **changes)  # type: ignore[arg-type]
+    judges = [Judge() for _ in named]
+    for judge, stream in zip(judges, named, strict=True):
+        judge.condition(stream, NOW)
+    return headline(made, [judge.condition(stream, NOW + after) for judge, stream in zip(judges, named, strict=True)])
+
+
+def silent(ago: float | None, failure: str | None) -> tuple[DomainReading, ...]:
+    ticker = replace(readings.TICKER, answered_ago=ago, failure=failure)
+    return (replace(readings.DOMAIN, tickers=(ticker,)),)
+
+
+@pytest.mark.parametrize(
+    ("streams", "level", "text", "figures"),
+    [
+        ([WITHIN], Level.GOOD, "w1 is within 1 s.", ""),
+        ([WITHIN, WITHIN], Level.GOOD, "All 2 watches are within 1 s.", ""),
+        ([WITHIN, IDLE, FEW, SILENT], Level.GOOD, "No watch is late.",
+         "1 within 1 s, 1 idle, 2 with too few events"),
+        ([IDLE, IDLE], Level.GOOD, "All 2 watches are idle (proven by audits).", ""),
+        ([IDLE, FEW], Level.UNKNOWN, "Cannot tell: no watch has had enough events in the last minute.", ""),
+        ([], Level.UNKNOWN, "Cannot tell: no watch has had enough events in the last minute.", ""),
+        ([WITHIN, LATE], Level.BAD, "w2: late since 22:13 UTC",
+         "P99 2.3 s (bounds 1.5 s to 3 s), threshold 1 s, 100 events"),
+        ([LATE, LATE, WITHIN], Level.BAD, "w1 and w2: late since 22:13 UTC",
+         ("w1: P99 2.3 s (bounds 1.5 s to 3 s), threshold 1 s, 100 events; "
+          "w2: P99 2.3 s (bounds 1.5 s to 3 s), threshold 1 s, 100 events")),
+        ([STALLED, WITHIN], Level.BAD, "w1: no events delivered since 22:13 UTC",
+         "oldest undelivered event: 33.5 s ago"),
+        ([STALLED, LATE], Level.BAD, "w2: late since 22:13 UTC; w1: no events delivered since 22:13 UTC",
+         "P99 2.3 s (bounds 1.5 s to 3 s), threshold 1 s, 100 events; oldest undelivered event: 33.5 s ago"),
+    ],
+)  # fmt: skip
+def test_headline_names_late_watches_and_since_when(
+    streams: Sequence[StreamReading], level: Level, text: str, figures: str
+) -> None:
+    said = say(*streams)
+    assert (said.level, said.text, said.figures) == (level, text, figures)
+
+
+def test_headline_counts_many_watches() -> None:
+    assert say(*[LATE] * 4, WITHIN).text == "4 of 5 watches: late since 22:13 UTC"
+
+
+@pytest.mark.parametrize(("seconds", "figures"), [(59.0, "P99 2.3 s"), (60.0, "for 1 min; P99 2.3 s")])
+def test_headline_says_for_how_long(seconds: float, figures: str) -> None:
+    """An on-call engineer should not have to compute with UTC."""
+    assert say(LATE, after=seconds).figures.startswith(figures)
+
+
+def test_headline_since_belongs_to_the_named_watch() -> None:
+    first, second = Judge(), Judge()
+    first.condition(LATE, NOW)
+    said = headline(
+        replace(readings.SNAPSHOT, streams=(LATE, LATE), at_wall=NOW + 300),
+        [first.condition(LATE, NOW + 59), replace(second.condition(LATE, NOW + 300), since_wall=NOW + 240)],
+    )
+    assert said.text == "pods and pods: late, the first since 22:13 UTC"
+
+
+def test_headline_figures_are_those_of_the_worst() -> None:
+    worst = replace(
+        LATE, track=replace(LATE.track, windows=(replace(LATE.track.windows[0], quantiles=(
+            replace(LATE.track.windows[0].quantiles[0], estimate=2.9),)),))
+    )  # fmt: skip
+    assert say(LATE, LATE, LATE, worst).figures.startswith("w4: P99 2.9 s")
+
+
+def test_headline_omits_differing_thresholds() -> None:
+    other = replace(WITHIN, track=replace(WITHIN.track, objective=replace(WITHIN.track.objective, threshold=2.0)))
+    assert say(WITHIN, other).text == "All 2 watches are within their thresholds."
+
+
+def test_headline_ignores_a_watch_that_reopens() -> None:
+    assert say(CLOSED, WITHIN, after=5).level is Level.GOOD
+    said = say(CLOSED, WITHIN, after=15)
+    assert said.text == "1 of 2 watches cannot be kept open since 22:13 UTC"
+    assert said.figures == "w1. the connection was reset"
+    assert say(readings.changed(CLOSED, session={"last_failure": None}), after=15).figures == "w1."
+
+
+class TestWhatCannotBeTold:
+    def test_headline_paused_is_unknown(self) -> None:
+        assert say(WITHIN, monitor=replace(readings.MONITOR, paused=True)).text == (
+            "Cannot tell: paused by the configuration."
+        )
+
+    def test_headline_not_ready_is_unknown(self) -> None:
+        monitor = replace(readings.MONITOR, not_ready=("pods has not been opened yet",))
+        assert say(WITHIN, monitor=monitor).level is Level.UNKNOWN
+        assert say(LATE, monitor=monitor).level is Level.BAD, "what is late is known all the same"
+
+    def test_headline_stopped_clock_is_unknown(self) -> None:
+        said = say(LATE, domains=silent(120.0, "The apiserver refuses the connection."))
+        assert said.text == "Cannot tell: the clock has not ticked since 22:11 UTC."
+        assert (said.figures, said.level) == ("for 2 min; The apiserver refuses the connection.", Level.UNKNOWN)
+        assert said.since_wall == NOW - 120.0
+
+    def test_headline_does_not_repeat_the_reason(self) -> None:
+        monitor = replace(readings.MONITOR, not_ready=("The revision clock does not tick: No answer.",))
+        assert say(LATE, domains=silent(None, "No answer."), monitor=monitor).figures == ""
+
+    def test_headline_clock_without_tick_is_unknown(self) -> None:
+        said = say(LATE, domains=silent(None, None))
+        assert said.text == "Cannot tell: the clock has not ticked yet."
+
+    def test_headline_one_of_two_clocks_stopped_is_ignored(self) -> None:
+        assert say(LATE, domains=(*silent(120.0, "no"), readings.DOMAIN)).level is Level.BAD

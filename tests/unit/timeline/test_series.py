@@ -1,0 +1,66 @@
+import numpy as np
+
+from tests.unit.timeline.test_condition import LATE, SILENT, WITHIN
+from watchslo.snapshot import StreamReading
+from watchslo.timeline.condition import Judge, WatchCondition
+from watchslo.timeline.series import COLUMNS, POINTS, Key, Series
+
+PODS: Key = ("service", "pods")
+NODES: Key = ("service", "nodes")
+STEP = 5.0
+
+
+def line(stream: StreamReading) -> WatchCondition:
+    return Judge().condition(stream, 0.0)
+
+
+def test_series_keeps_the_last_hour_in_order() -> None:
+    series = Series()
+    for number in range(POINTS + 10):
+        series.add(number * STEP, {PODS: line(WITHIN)})
+    hour = series.figures(PODS, 0.0)
+    assert hour.at_wall[0] == 10 * STEP
+    assert np.all(np.diff(hour.at_wall) == STEP)
+    assert hour.values.shape == (POINTS, len(COLUMNS))
+
+
+def test_figures_start_at_the_requested_time() -> None:
+    series = Series()
+    for number, stream in enumerate((WITHIN, LATE, SILENT)):
+        series.add(number * STEP, {PODS: line(stream)})
+    assert series.figures(PODS, 0.0).at_wall.tolist() == [0.0, STEP, 2 * STEP]
+    recent = series.figures(PODS, STEP)
+    assert recent.at_wall.tolist() == [STEP, 2 * STEP]
+    assert np.isnan(recent.values[0, 0])
+    assert recent.values[0, 1:].tolist() == np.array([2.3, 1.5, 3.0, 100], np.float32).tolist()
+    assert np.isnan(recent.values[1, :4]).all()
+    assert recent.values[1, 4] == 0
+
+
+def test_figures_are_a_copy() -> None:
+    series = Series()
+    series.add(0.0, {PODS: line(LATE)})
+    before = series.figures(PODS, 0.0)
+    for number in range(1, POINTS + 1):
+        series.add(number * STEP, {PODS: line(WITHIN)})
+    assert before.values[0, 1] == np.float32(2.3)
+
+
+def test_figures_of_an_absent_watch_are_nan() -> None:
+    series = Series()
+    series.add(0.0, {PODS: line(LATE)})
+    series.add(STEP, {NODES: line(LATE)})
+    assert np.isnan(series.figures(NODES, 0.0).values[0]).all()
+    assert np.isnan(series.figures(PODS, 0.0).values[1]).all()
+
+
+def test_series_memory_is_fixed_and_absent_watches_expire() -> None:
+    series = Series()
+    series.add(0.0, {PODS: line(WITHIN), NODES: line(WITHIN)})
+    size = series.nbytes
+    assert size <= POINTS * (8 + 2 * 4 * len(COLUMNS))
+    for number in range(1, POINTS):
+        series.add(number * STEP, {PODS: line(WITHIN)})
+        assert series.nbytes == size
+    series.add(POINTS * STEP, {PODS: line(WITHIN)})
+    assert series.nbytes == size - POINTS * 4 * len(COLUMNS)

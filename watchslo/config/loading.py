@@ -1,0 +1,263 @@
+"""Load a YAML file into a `Config`. An error is one sentence that names the file, the line, the key and the remedy."""
+
+import difflib
+import hashlib
+import ipaddress
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from watchslo.config.model import Config, ObjectiveConfig, WatchConfig
+from watchslo.config.values import describe
+from watchslo.errors import ConfigError
+
+Keys = tuple[int | str, ...]
+_Section = TypeVar("_Section", bound=BaseModel)
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_RESOLVED = {"tag:yaml.org,2002:null", "tag:yaml.org,2002:merge"}
+_CONSTRUCTED = {
+    "tag:yaml.org,2002:null",
+    "tag:yaml.org,2002:str",
+    "tag:yaml.org,2002:seq",
+    "tag:yaml.org,2002:map",
+    None,
+}
+
+
+def load(path: Path | None, environ: Mapping[str, str] = os.environ) -> tuple[Config, str]:
+    """Return the configuration in a file and the hash of its content; without a file, the defaults and "".
+
+    Raises ConfigError.
+    """
+    if path is None:
+        return Config(), ""
+    content = _content(path)
+    try:
+        document = _YamlDocument(path, content)
+        return document.config(environ), _hashed(content)
+    except RecursionError:
+        raise ConfigError(f"{path}: nested too deeply; write it as the documentation shows") from None
+
+
+def narrow(config: Config, resources: Iterable[str], threshold: str | None) -> Config:
+    """Return the configuration limited to these resources, with one threshold for all; empty values change nothing.
+
+    Raises ConfigError that names the option of the command line.
+    """
+    watches = tuple(_from_option("--resource", WatchConfig, resource=name) for name in dict.fromkeys(resources))
+    narrowed = config.model_copy(update={"watch": watches}) if watches else config
+    if threshold is None:
+        return narrowed
+    objective = _from_option("--threshold", ObjectiveConfig, threshold=threshold)
+    update: dict[str, object] = {"objective": narrowed.objective.overridden_by(objective)}
+    if "watch" in narrowed.model_fields_set:
+        update["watch"] = tuple(
+            watch.model_copy(update={"objective": watch.objective.overridden_by(objective)}) for watch in narrowed.watch
+        )
+    return narrowed.model_copy(update=update)
+
+
+def hash_of(path: Path) -> str:
+    """Return the hash of a file's present content, for 1% of the cost of loading it; raises ConfigError."""
+    return _hashed(_content(path))
+
+
+def _hashed(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file; name a file that exists, or no file to use the defaults") from None
+    except IsADirectoryError:
+        raise ConfigError(f"{path}: is a directory; name the file in it") from None
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ConfigError(f"{path}: {reason}; make it readable for the user that runs watchslo") from None
+
+
+class _Loader(yaml.SafeLoader):
+    """Keeps scalars except null as text: the model knows their types, and `on` stays a key."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - declared so by PyYAML
+        first: [(tag, pattern) for tag, pattern in resolvers if tag in _RESOLVED]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+    yaml_constructors = {  # noqa: RUF012 - the same; without explicit tags such as !!int, whose constructors may raise anything
+        tag: construct for tag, construct in yaml.SafeLoader.yaml_constructors.items() if tag in _CONSTRUCTED
+    }
+
+
+class _YamlDocument:
+    """A YAML file that knows the line of each key."""
+
+    def __init__(self, path: Path, content: bytes) -> None:
+        self._path = path
+        try:
+            loader = _Loader(content)
+            self._root = loader.get_single_node()
+            self._data = None if self._root is None else loader.construct_document(self._root)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            line = f":{mark.line + 1}" if mark else ""
+            problem = ", ".join(filter(None, (error.context, error.problem)))
+            raise ConfigError(f"{path}{line}: not YAML: {problem}; check indentation and quotes") from None
+        except yaml.reader.ReaderError:
+            raise ConfigError(f"{path}: not YAML: it is not text; save it as UTF-8") from None
+
+    def config(self, environ: Mapping[str, str]) -> Config:
+        if self._data is None:
+            raise ConfigError(f"{self._path}: empty; write at least one key, or name no file to use the defaults")
+        if not isinstance(self._data, dict):
+            raise ConfigError(
+                f"{self._path}: {describe(self._data)} is not a mapping; write keys, such as paused: false"
+            )
+        for keys in _duplicate_keys(self._root):
+            raise self._error(keys, "written twice; keep one of them")
+        try:
+            return Config.model_validate(self._substituted(self._data, (), environ))
+        except ValidationError as error:
+            # A misspelt key gives two errors, an unknown key and a missing one: the first helps more.
+            first = min(error.errors(), key=lambda details: (self._line(details["loc"]), details["type"] == "missing"))
+            raise self._error(first["loc"], _message(first)) from None
+
+    def _substituted(self, value: Any, keys: Keys, environ: Mapping[str, str]) -> Any:
+        match value:
+            case dict():
+                return {key: self._substituted(item, (*keys, key), environ) for key, item in value.items()}
+            case list():
+                return [self._substituted(item, (*keys, place), environ) for place, item in enumerate(value)]
+            case str():
+                for name in _VARIABLE.findall(value):
+                    if not environ.get(name):
+                        # An empty value is refused too: `spec.nodeName=` would silently mean all unscheduled pods.
+                        raise self._error(keys, f"${{{name}}} is not in the environment; set {name}, or write a value")
+                return _VARIABLE.sub(lambda match: _inserted(match, environ[match[1]]), value)
+            case _:
+                return value
+
+    def _error(self, keys: Keys, message: str) -> ConfigError:
+        if not keys:
+            return ConfigError(f"{self._path}: {message}")
+        return ConfigError(f"{self._path}:{self._line(keys)}: {_dotted(keys)}: {message}")
+
+    def _line(self, keys: Keys) -> int:
+        """Return the line of the innermost of these keys that is in the file."""
+        node, line = self._root, 0
+        for key in keys:
+            found: tuple[yaml.Node, yaml.Node] | None = None
+            match node:
+                case yaml.MappingNode(value=pairs):
+                    found = next(((name, item) for name, item in pairs if name.value == str(key)), None)
+                case yaml.SequenceNode(value=items) if isinstance(key, int):
+                    found = items[key], items[key]
+            if found is None:
+                break
+            place, node = found
+            line = place.start_mark.line
+        return line + 1
+
+
+def _inserted(place: re.Match[str], value: str) -> str:
+    """Return a variable's value as it must be written at its place: in a URL, IPv6 addresses have brackets."""
+    if not place.string.endswith("//", 0, place.start()):
+        return value
+    try:
+        return f"[{ipaddress.IPv6Address(value)}]"
+    except ValueError:
+        return value
+
+
+_EXAMPLES = {  # for the keys without a default
+    "resource": "resource: pods",
+    "certFile": "certFile: /tls/tls.crt",
+    "keyFile": "keyFile: /tls/tls.key",
+    "index": "index: ${POD_NAME}",
+    "count": "count: 3",
+}
+_SENTENCES = {  # by the error type of pydantic
+    "value_error": "{error}",
+    "no_value": "has no value; write one, or remove the key",
+    "missing": "missing; write for example {example}",
+    "literal_error": "{shown} is not possible; write {expected}",
+    "float_parsing": "{shown} is not a number; write for example 10",
+    "int_parsing": "{shown} is not a number; write for example 100",
+    "greater_than": "{shown} is too small; write more than {gt:g}",
+    "greater_than_equal": "{shown} is too small; write at least {ge:g}",
+    "less_than_equal": "{shown} is too large; write at most {le:g}",
+    "model_type": "{shown} is not a mapping; write its keys below it, indented",
+    "tuple_type": "{shown} is not a list; begin each entry with `- `",
+    "string_type": "{shown} is not a single value; write one value",
+    "string_too_short": "empty; write a value, or remove the key",
+    "bool_parsing": "{shown} is not possible; write true or false",
+}
+
+
+def _duplicate_keys(node: yaml.Node | None, keys: Keys = ()) -> Iterator[Keys]:
+    """Yield the paths of keys that are twice in one mapping, which YAML forbids but its parser accepts."""
+    match node:
+        case yaml.MappingNode(value=pairs):
+            names = Counter(name.value for name, _ in pairs if isinstance(name, yaml.ScalarNode))
+            yield from ((*keys, name) for name, count in names.items() if count > 1)
+            children = [(name.value, item) for name, item in pairs]
+        case yaml.SequenceNode(value=items):
+            children = list(enumerate(items))
+        case _:
+            children = []
+    for key, child in children:
+        yield from _duplicate_keys(child, (*keys, key))
+
+
+def _from_option(option: str, section: type[_Section], **values: str) -> _Section:
+    """Return a section with the value of a command-line option; raises ConfigError."""
+    try:
+        return section.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(f"{option}: {_message(error.errors()[0])}") from None
+
+
+def _dotted(keys: Keys) -> str:
+    """Return a path of keys as text: `watch[1].fieldSelector`."""
+    text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
+    return text.removeprefix(".")
+
+
+def _message(details: ErrorDetails) -> str:
+    """Return what is wrong, and the remedy, for one of pydantic's errors."""
+    if details["type"] in ("extra_forbidden", "invalid_key"):
+        return f"unknown key; {_nearest_key(details['loc'])}"
+    kind = "no_value" if details["input"] is None else details["type"]
+    context = {
+        "reason": details["msg"].lower().removeprefix("input "),
+        "example": _EXAMPLES.get(str(details["loc"][-1]) if details["loc"] else ""),
+        **details.get("ctx", {}),
+    }
+    return _SENTENCES.get(kind, "{shown} is not possible: it {reason}").format(
+        shown=describe(details["input"]), **context
+    )
+
+
+def _nearest_key(keys: Keys) -> str:
+    """Return the remedy for an unknown key: the most similar known key, or all known keys of its section."""
+    section: type[BaseModel] = Config
+    for key in keys[:-1]:
+        section = section if isinstance(key, int) else _section_of(section, str(key))
+    known = [field.alias or name for name, field in section.model_fields.items()]
+    near = difflib.get_close_matches(str(keys[-1]).lower(), known, n=1)
+    return f"did you mean {near[0]}?" if near else f"the known keys are {', '.join(known)}"
+
+
+def _section_of(parent: type[BaseModel], key: str) -> type[BaseModel]:
+    annotation = next(field.annotation for name, field in parent.model_fields.items() if key in (name, field.alias))
+    candidates = (annotation, *get_args(annotation))
+    return next(kind for kind in candidates if isinstance(kind, type) and issubclass(kind, BaseModel))

@@ -1,0 +1,365 @@
+"""The configuration as pydantic models: one class for each section, with defaults and checks across keys.
+
+Keys are camelCase in YAML. Durations are seconds, sizes are bytes.
+"""
+
+import hashlib
+import os
+from collections import Counter
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic.alias_generators import to_camel
+
+from watchslo.config.values import (
+    Duration,
+    HeadSize,
+    Listen,
+    Namespace,
+    Ordinal,
+    ResourceName,
+    Share,
+    Size,
+    Text,
+    WatchableName,
+    between,
+    format_duration,
+    from_text,
+    parse_apiservers,
+    parse_listen,
+)
+from watchslo.latency.objective import Objective
+from watchslo.model import Resource
+from watchslo.watch.strategy import PAGE_SIZE
+
+_MOST_SHARDS = 1_000  # each shard computes a hash for every watch and every shard
+_LARGEST_PAGE = 10_000  # objects; larger pages only cost the apiserver memory
+_REQUESTS_PER_AUDIT = 2  # a consistent list of nothing, and a short watch
+_USUAL_INTERVAL_SECONDS = 0.5  # of ticks
+_TICKS_IN_THRESHOLD = 2  # at least; with fewer, quantiles cannot be judged
+_BUILT_IN = (
+    # Every cluster has these. Leases change often, so there are always samples. Secrets must be named explicitly.
+    "pods",
+    "nodes",
+    "namespaces",
+    "services",
+    "endpointslices.discovery.k8s.io",
+    "configmaps",
+    "serviceaccounts",
+    "persistentvolumes",
+    "persistentvolumeclaims",
+    "deployments.apps",
+    "replicasets.apps",
+    "statefulsets.apps",
+    "daemonsets.apps",
+    "jobs.batch",
+    "cronjobs.batch",
+    "leases.coordination.k8s.io",
+)
+_CREATED_OFTEN = frozenset({"pods", "deployments.apps", "replicasets.apps"})
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class KubernetesConfig(_Section):
+    """The cluster to connect to. The defaults suit a pod, or a user with a kubeconfig.
+
+    `apiservers` selects the apiservers whose watches are measured: `service` (the one that answers for the service),
+    `each` (every one behind the service), or those at these URLs, which have a port and no slash at their end.
+    `tls_server_name` is the name that certificates must have with `each` or URLs.
+    """
+
+    kubeconfig: Annotated[Text, AfterValidator(os.path.expanduser)] | None = None
+    context: Text | None = None
+    apiservers: Annotated[Literal["service", "each"] | tuple[str, ...], BeforeValidator(parse_apiservers)] = "service"
+    tls_server_name: Text | None = None
+
+    @model_validator(mode="after")
+    def _check_tls_server_name(self) -> Self:
+        if self.tls_server_name and self.apiservers == "service":
+            raise ValueError(
+                "`tlsServerName` is for the addresses of single apiservers; write apiservers: each, or remove it "
+                "(for the service, set tls-server-name in the kubeconfig)"
+            )
+        return self
+
+
+class EventsObjective(_Section):
+    """The target share of events within the threshold over a period; burn rates refer to it."""
+
+    target: Share = 0.99
+    period: Annotated[Duration, between("1h", "366d")] = 30 * 86400.0
+
+
+class MinutesObjective(_Section):
+    """The target share of windows whose quantile is within the threshold.
+
+    Windows with fewer than `min_events` are not judged.
+    """
+
+    quantile: Share = 0.99
+    window: Annotated[Duration, between("10s", "10m")] = 60.0
+    target: Share = 0.999
+    min_events: int = Field(default=100, ge=1)
+
+
+class ObjectiveConfig(_Section):
+    """How late events may be. A watch may override any part of the common objective."""
+
+    threshold: Annotated[Duration, between("1ms", "60s")] = 1.0
+    events: EventsObjective = EventsObjective()
+    minutes: MinutesObjective = MinutesObjective()
+
+    def overridden_by(self, other: "ObjectiveConfig") -> "ObjectiveConfig":
+        """Return this objective with the values that are set explicitly in the other one."""
+        return self.model_copy(
+            update={
+                **other.model_dump(include={"threshold"}, exclude_unset=True),
+                "events": self.events.model_copy(update=other.events.model_dump(exclude_unset=True)),
+                "minutes": self.minutes.model_copy(update=other.minutes.model_dump(exclude_unset=True)),
+            }
+        )
+
+
+class WatchConfig(_Section):
+    """One watch, or with the resource `"*"` one watch of each resource that may be listed and watched.
+
+    `page_size` is in objects. `inventory` keeps the revision of each object, to count what a gap hid. `hops` measures
+    hops also while the watch is not late.
+    """
+
+    resource: WatchableName
+    name: Text | None = None
+    namespace: Namespace | None = None
+    field_selector: Text | None = None
+    label_selector: Text | None = None
+    strategy: Literal["tail", "paged", "parallel", "stream", "cache"] = Field(default="tail", alias="list")
+    page_size: int = Field(default=PAGE_SIZE, ge=1, le=_LARGEST_PAGE)
+    inventory: bool = False
+    representation: Literal["auto", "metadata", "table"] = "auto"
+    creation: bool | None = None
+    hops: bool = False
+    objective: ObjectiveConfig = ObjectiveConfig()
+
+    @model_validator(mode="after")
+    def _check_options(self) -> Self:
+        if self.resource == "*" and self.name:
+            raise ValueError('`name` would be given to many watches; remove it, or name one resource instead of "*"')
+        self._check_list_options()
+        self._check_metadata_options()
+        return self
+
+    def _check_list_options(self) -> None:
+        if self.strategy != "tail":
+            return
+        if self.inventory:
+            raise ValueError(
+                "`inventory` needs a list of the objects, which `list: tail` never requests; write list: paged"
+            )
+        if "page_size" in self.model_fields_set:
+            raise ValueError("`pageSize` needs a list in pages, which `list: tail` never requests; write list: paged")
+
+    def _check_metadata_options(self) -> None:
+        if self.creation and self.has_selector:
+            raise ValueError(
+                "`creation` needs a watch without selectors, where ADDED means created; remove one or the other"
+            )
+        if self.creation and self.representation == "table":
+            raise ValueError("`creation` needs metadata: a Table has no timestamps; write representation: metadata")
+        if self.inventory and self.representation == "table":
+            raise ValueError(
+                "`inventory` needs metadata: a Table does not identify objects; write representation: metadata"
+            )
+
+    @property
+    def label(self) -> str:
+        """The value of the label `watch` in the metrics."""
+        return self.name or self.resource
+
+    @property
+    def has_selector(self) -> bool:
+        return bool(self.field_selector or self.label_selector)
+
+    def measures_creation(self, resource: Resource) -> bool:
+        """Return True if creation timestamps are requested; `resource` is the one that discovery found."""
+        if self.creation is not None:
+            return self.creation
+        return self.representation != "table" and not self.has_selector and resource.key in _CREATED_OFTEN
+
+    def representation_of(self, resource: Resource) -> Literal["metadata", "table"]:
+        """Return the representation to request: a Table is cheapest; metadata identifies and dates objects."""
+        if self.representation == "auto":
+            return "metadata" if self.inventory or self.measures_creation(resource) else "table"
+        return self.representation
+
+
+class ClockConfig(_Section):
+    """How often ticks are sent, and to which namespace; `storage` states whether the storage is etcd."""
+
+    interval: Annotated[Duration, between("200ms", "1m")] = _USUAL_INTERVAL_SECONDS
+    namespace: Namespace = "default"
+    storage: Literal["auto", "etcd", "unproven"] = "auto"
+
+
+class ShardConfig(_Section):
+    """The share of the watches that this instance runs: number `index`, from 0, of `count`."""
+
+    index: Ordinal = Field(default=0, ge=0)
+    count: int = Field(default=1, ge=1, le=_MOST_SHARDS)
+
+    @model_validator(mode="after")
+    def _check_index(self) -> Self:
+        if len(self.model_fields_set) == 1:  # one without the other would leave watches unassigned
+            raise ValueError("`index` and `count` need each other; write for example index: ${POD_NAME}, count: 3")
+        if self.index >= self.count:
+            raise ValueError(
+                f"`index` is {self.index} and `count` is {self.count}, but instances are numbered from 0; "
+                f"write an index up to {self.count - 1}, or a count of {self.index + 1} for all instances"
+            )
+        return self
+
+    def has(self, label: str) -> bool:
+        """Return True if the watch with this label belongs to this instance.
+
+        All instances agree on the result, in any version. Each share has a hash for the label, and the highest hash
+        wins (rendezvous hashing). So an additional instance takes an equal part from each other one, and no other
+        watches move.
+        """
+        return self.index == max(range(self.count), key=lambda index: _rank(index, label))
+
+
+def _rank(index: int, label: str) -> bytes:
+    return hashlib.sha256(f"{index}/{label}".encode()).digest()
+
+
+class LimitsConfig(_Section):
+    """Hard caps on the cost of this daemon. With 0 audits per second, stalled watches are not detected.
+
+    Probes need no share of the requests per second, because they are sent only when no other request waits.
+    """
+
+    requests_per_second: float = Field(default=10.0, gt=0)
+    audits_per_second: float = Field(default=2.0, ge=0)
+    probes_per_second: float = Field(default=5.0, ge=0)
+    watches: int = Field(default=500, ge=1)
+    max_line: Size = 64 * 2**20
+
+
+class TlsConfig(_Section):
+    """The server's certificate with its chain, and its key, in PEM form."""
+
+    cert_file: Text
+    key_file: Text
+
+
+class ServerLimitsConfig(_Section):
+    """Limits for clients of the server: concurrent connections, and bytes of a request head.
+
+    `request_timeout` is how long a request may take to arrive, and its answer to be read.
+    """
+
+    connections: int = Field(default=512, ge=8)
+    max_header: HeadSize = 16 * 2**10
+    request_timeout: Annotated[Duration, between("1s", "5m")] = 10.0
+    idle_timeout: Annotated[Duration, between("1s", "1h")] = 90.0
+
+
+class ServerConfig(_Section):
+    """Where metrics and status are served, and which clients are authorized."""
+
+    listen: Annotated[Listen, from_text(parse_listen)] = Listen("", 9477)
+    tls: TlsConfig | None = None
+    authorization: Literal["none", "kubernetes"] = "none"
+    limits: ServerLimitsConfig = ServerLimitsConfig()
+
+
+class LogConfig(_Section):
+    """The level and the format of the log."""
+
+    format: Literal["json", "console"] = "json"
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class Config(_Section):
+    """The whole configuration; every key has a default."""
+
+    cluster: Text | None = None
+    kubernetes: KubernetesConfig = KubernetesConfig()
+    watch: tuple[WatchConfig, ...] = tuple(WatchConfig(resource=resource) for resource in _BUILT_IN)
+    exclude: tuple[ResourceName, ...] = ()
+    shard: ShardConfig = ShardConfig()
+    clock: ClockConfig = ClockConfig()
+    objective: ObjectiveConfig = ObjectiveConfig()
+    limits: LimitsConfig = LimitsConfig()
+    paused: bool = False
+    start_delay: Annotated[Duration, between("1s", "1h")] = 0.0
+    metrics: Literal["proven", "basic", "full"] = "basic"
+    server: ServerConfig = ServerConfig()
+    log: LogConfig = LogConfig()
+
+    @field_validator("watch")
+    @classmethod
+    def _check_names(cls, watches: tuple[WatchConfig, ...]) -> tuple[WatchConfig, ...]:
+        if not watches:
+            raise ValueError("empty; list what to watch, or remove the key for the default resources")
+        for label, count in Counter(watch.label for watch in watches).items():
+            if count > 1:
+                raise ValueError(f"{count} entries are named {label}; give each its own `name`")
+        return watches
+
+    @model_validator(mode="after")
+    def _check_sections(self) -> Self:
+        if self.exclude and all(watch.resource != "*" for watch in self.watch):
+            raise ValueError('`exclude` only applies to `resource: "*"`, which no entry of `watch` has; remove it')
+        if not self.limits.probes_per_second and any(watch.hops for watch in self.watch):
+            raise ValueError(
+                "`hops` needs probes, but `limits.probesPerSecond` is 0; raise that, or remove `hops` from each watch"
+            )
+        if not self.judges_quantiles and any(watch.hops for watch in self.watch):
+            raise ValueError("`hops` are not shown with `metrics: proven`; remove one or the other")
+        self._check_interval()
+        self._check_request_rate()
+        return self
+
+    def _check_interval(self) -> None:
+        """Refuse slow ticks: if they come every 10 s, 20 ms looks like a P99 above 1 s in most minutes."""
+        if not self.judges_quantiles:
+            return
+        threshold = min(self.objective_of(watch).threshold for watch in self.watch)
+        slowest = max(threshold / _TICKS_IN_THRESHOLD, _USUAL_INTERVAL_SECONDS)
+        if self.clock.interval > slowest:
+            raise ValueError(
+                f"`clock.interval` of {format_duration(self.clock.interval)} is too slow for quantiles to be judged by "
+                f"a threshold of {format_duration(threshold)}; write at most {format_duration(slowest)}, or "
+                "metrics: proven, which leaves them out"
+            )
+
+    def _check_request_rate(self) -> None:
+        ticks, audits = 1 / self.clock.interval, self.limits.audits_per_second
+        too_low = f"`limits.requestsPerSecond` of {self.limits.requests_per_second:g} is too low for {ticks:g} ticks"
+        if self.limits.requests_per_second <= ticks:
+            raise ValueError(f"{too_low} per second; raise it, or `clock.interval`")
+        if self.limits.requests_per_second <= ticks + _REQUESTS_PER_AUDIT * audits:
+            raise ValueError(
+                f"{too_low} and {audits:g} audits of two requests per second; "
+                "raise it, or lower `limits.auditsPerSecond`: 0 turns audits off"
+            )
+
+    @property
+    def judges_quantiles(self) -> bool:
+        """Return True if quantiles are estimated; otherwise requests that only estimates need are not sent."""
+        return self.metrics != "proven"
+
+    def objective_of(self, watch: WatchConfig) -> Objective:
+        """Return the objective in force for a watch: the common one with the overrides of the watch."""
+        objective = self.objective.overridden_by(watch.objective)
+        return Objective(
+            threshold=objective.threshold,
+            events_target=objective.events.target,
+            quantile=objective.minutes.quantile,
+            window=objective.minutes.window,
+            minutes_target=objective.minutes.target,
+            min_events=objective.minutes.min_events,
+        )

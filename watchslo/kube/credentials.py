@@ -1,0 +1,297 @@
+"""Credentials for one cluster, its address and its TLS context, and their renewal while they are in use."""
+
+import asyncio
+import contextlib
+import hashlib
+import ipaddress
+import os
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from watchslo.errors import ConnectError
+
+RETRY_SECONDS = 10.0  # between two renewals: an exec plugin may take seconds, and open a browser window
+RENEW_SHARE = 0.8  # of the remaining lifetime of a credential, as kubelet renews tokens
+
+Stamp = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a request needs in addition to its path. `url` has no slash at its end; `tls` is None for plain HTTP.
+
+    Two values are equal if they make equal requests. TLS contexts are compared by identity: `TlsMaker` returns the same
+    context for the same files.
+    """
+
+    url: str
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    tls: ssl.SSLContext | None = None
+    server_name: str | None = None
+    proxy: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """The address of one of several apiservers, which replaces that of the credentials; `url` has no slash at its end.
+
+    Its certificate must be valid for `server_name`, or for the host of the URL if that is None.
+    """
+
+    url: str
+    server_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """An access, the state of its files before they were read, and when it expires (Unix seconds).
+
+    Credentials from an exec plugin are `costly`.
+    """
+
+    access: Access
+    files: Mapping[str, Stamp | None]
+    expires_wall: float = float("inf")
+    costly: bool = False
+
+
+class CredentialSource:
+    """Provides and renews the credentials for one cluster. Clients may share it; the code that creates it closes it.
+
+    Credentials are loaded again when one of their files changes, before they expire, and after the apiserver has
+    rejected them. Callers wait only if no usable credentials are cached. Credentials that cannot be loaded again stay
+    in use until they are rejected, because a kubeconfig is not always written in one step.
+
+    Changes are detected by calls of `access`, which ticks make twice per second.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[], Awaitable[Credentials]],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._load = load
+        self._clock = clock
+        self._wall = wall
+        self._loading = asyncio.Lock()
+        self._renewal: asyncio.Task[None] | None = None
+        self._listeners: list[Callable[[], object]] = []
+        self._credentials: Credentials | None = None
+        self._error: ConnectError | None = None
+        self._rejected = False
+        self._renew_at = self._expires_at = float("inf")
+        self._tried: Mapping[str, Stamp | None] = {}  # the files as they were before the last attempt
+        self._not_before = -float("inf")
+
+    def on_change(self, listener: Callable[[], object]) -> None:
+        """Call `listener` on the event loop each time that different credentials come into use."""
+        self._listeners.append(listener)
+
+    async def access(self) -> Access:
+        """Return credentials that are not known to be invalid; raises ConnectError if there are none."""
+        if self._credentials is None or self._rejected or self._clock() >= self._expires_at:
+            await self._renew()
+        elif not self._renewing and self._stale(self._credentials) and self._may_load(self._credentials):
+            self._renewal = asyncio.create_task(self._renew_in_background())
+        assert self._credentials is not None
+        return self._credentials.access
+
+    def reject(self, access: Access) -> None:
+        """Record that the apiserver rejected these credentials."""
+        if self._credentials is not None and self._credentials.access is access:
+            self._rejected = True
+
+    async def close(self) -> None:
+        """Cancel a renewal in progress."""
+        if self._renewal is not None:
+            self._renewal.cancel()
+            await asyncio.wait([self._renewal])
+
+    @property
+    def _renewing(self) -> bool:
+        return self._renewal is not None and not self._renewal.done()
+
+    def _stale(self, credentials: Credentials) -> bool:
+        return self._rejected or self._clock() >= self._renew_at or stamps(credentials.files) != credentials.files
+
+    def _may_load(self, credentials: Credentials) -> bool:
+        """Return True if a new attempt is due; at once if files changed, as a pair of files changes one by one."""
+        return self._clock() >= self._not_before or (not credentials.costly and stamps(self._tried) != self._tried)
+
+    async def _renew_in_background(self) -> None:
+        with contextlib.suppress(ConnectError):  # the next call of `access` raises it, if these were rejected
+            await self._renew()
+
+    async def _renew(self) -> None:
+        async with self._loading:
+            old = self._credentials
+            if old is not None and not self._stale(old):
+                return  # another caller renewed it
+            if not (self._clock() >= self._not_before if old is None else self._may_load(old)):
+                if self._error is not None:
+                    raise self._error
+                return
+            await self._replace(old)
+
+    async def _replace(self, old: Credentials | None) -> None:
+        if old is not None:
+            self._tried = stamps(old.files)
+        try:
+            new = await self._load()
+        except ConnectError as error:
+            self._not_before = self._clock() + RETRY_SECONDS
+            self._error = error if old is None or self._rejected else None
+            if self._error is not None:
+                raise
+        else:
+            self._not_before = self._clock() + RETRY_SECONDS
+            self._error, self._rejected = None, False
+            self._adopt(old, new)
+
+    def _adopt(self, old: Credentials | None, new: Credentials) -> None:
+        lifetime, now = new.expires_wall - self._wall(), self._clock()
+        self._renew_at, self._expires_at = now + RENEW_SHARE * lifetime, now + lifetime
+        self._tried = new.files
+        if old is not None and new.access == old.access:
+            self._credentials = replace(new, access=old.access)  # the same object, for `reject`
+            return
+        self._credentials = new
+        if old is not None:
+            for listener in self._listeners:
+                asyncio.get_running_loop().call_soon(listener)
+
+
+def stamps(paths: Iterable[str]) -> dict[str, Stamp | None]:
+    """Return values that change if files are written or, as in mounted volumes, replaced; None for a missing file."""
+    return {path: _stamp(path) for path in paths}
+
+
+def _stamp(path: str) -> Stamp | None:
+    try:
+        status = os.stat(path)  # noqa: PTH116 - twice as fast as Path, and called before every request
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_ino, status.st_size
+
+
+def clean_token(text: str, origin: str) -> str:
+    """Return a token that is valid in a header, without the newline at the end of files."""
+    token = text.strip()
+    if not token or not token.isascii() or not token.isprintable():
+        raise ConnectError(f"{origin}: contains no token; put one there")
+    return token
+
+
+def read_text(path: str) -> str:
+    """Return the content of a file of the credentials; raises ConnectError."""
+    try:
+        return Path(path).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "is not text"
+        raise ConnectError(f"{path}: {reason.lower()}; put a readable file there") from None
+
+
+def tls_context(
+    ca_file: str | None, certificate: str | None = None, key: str | None = None, *, verify: bool = True
+) -> ssl.SSLContext:
+    """Return a TLS context as client-go makes it, with the system's CAs by default, and an optional client certificate.
+
+    Raises ConnectError if a file cannot be used.
+    """
+    try:
+        context = ssl.create_default_context(cafile=ca_file)
+    except (OSError, ssl.SSLError):
+        raise ConnectError(f"{ca_file}: contains no CA certificate in PEM form; put the cluster's CA there") from None
+    # Clusters use CAs without key identifiers. Go accepts them, but Python 3.13 does not by default.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    context.set_alpn_protocols(["http/1.1"])
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if certificate is not None:
+        try:
+            context.load_cert_chain(certificate, key, password=lambda: b"")  # never prompt on the terminal
+        except (OSError, ssl.SSLError):
+            raise ConnectError(
+                f"{certificate}: does not match the key {key}; put a client certificate and its key in PEM form there"
+            ) from None
+    return context
+
+
+class TlsMaker:
+    """Makes TLS contexts, and returns the same context while the content of its files is the same.
+
+    aiohttp reuses connections only for the context that they were opened with. A new context therefore means new
+    connections, with the new certificate and checked against the new CA.
+    """
+
+    def __init__(self) -> None:
+        self._made_of: tuple[object, ...] | None = None
+        self._context: ssl.SSLContext
+
+    def make(
+        self, ca_file: str | None, certificate: str | None = None, key: str | None = None, *, verify: bool = True
+    ) -> ssl.SSLContext:
+        """Return the context that `tls_context` makes for these arguments."""
+        made_of = (verify, *map(_digest, (ca_file, certificate, key)))
+        if made_of != self._made_of:
+            self._context = tls_context(ca_file, certificate, key, verify=verify)
+            self._made_of = made_of
+        return self._context
+
+
+def _digest(path: str | None) -> bytes | None:
+    """Return the hash of a file's content, empty if it cannot be read, which making the context will report."""
+    try:
+        return None if path is None else hashlib.sha256(Path(path).read_bytes()).digest()
+    except OSError:
+        return b""
+
+
+def proxy_for(url: str, environ: Mapping[str, str]) -> str | None:
+    """Return the proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name for a URL, by the rules of Go's `httpproxy`."""
+    parts = urlsplit(url)
+    name = f"{parts.scheme}_proxy"
+    proxy = environ.get(name.upper()) or environ.get(name)
+    host = parts.hostname or ""
+    if not proxy or host == "localhost" or _is_loopback(host):
+        return None
+    exceptions = environ.get("NO_PROXY") or environ.get("no_proxy") or ""
+    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    if any(_is_excluded(entry.strip().lower(), host, port) for entry in exceptions.split(",")):
+        return None
+    return usable_proxy(proxy if "://" in proxy else f"http://{proxy}", name.upper())
+
+
+def usable_proxy(proxy: str, origin: str) -> str:
+    """Return the proxy if its scheme is supported; raises ConnectError."""
+    if urlsplit(proxy).scheme not in ("http", "https"):
+        raise ConnectError(f"{origin}: {urlsplit(proxy).scheme} proxies are not supported; name a proxy with http://")
+    return proxy
+
+
+def _is_excluded(entry: str, host: str, port: int | None) -> bool:
+    if entry == "*":
+        return True
+    try:
+        return ipaddress.ip_address(host) in ipaddress.ip_network(entry, strict=False)
+    except ValueError:
+        pass  # the host or the entry is a name
+    name, _, only = entry.partition(":")
+    if not name or (only and only != str(port)):
+        return False
+    domain = name.removeprefix("*").removeprefix(".")
+    return host.endswith(f".{domain}") or host == name  # a leading dot means subdomains only
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

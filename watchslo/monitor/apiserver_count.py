@@ -1,0 +1,77 @@
+"""Counts the apiservers of the cluster, and finds addresses that hide several of them."""
+
+import time
+
+import structlog
+
+from watchslo.config.model import KubernetesConfig
+from watchslo.kube.apiservers import LEASE_SECONDS, count_apiservers
+from watchslo.model import SERVICE
+from watchslo.monitor.apiserver_set import ApiserverSet
+from watchslo.monitor.failure_log import FailureLog
+from watchslo.monitor.time_limit import with_time_limit
+from watchslo.watch.failure import Failure
+
+
+class ApiserverCount:
+    """Counts apiservers every `refresh` seconds, because their number seldom changes.
+
+    It owns when to count next, and whether addresses hide apiservers. The result goes to the `ApiserverSet`.
+    """
+
+    def __init__(self, config: KubernetesConfig, apiservers: ApiserverSet, refresh: float) -> None:
+        self._config = config
+        self._apiservers = apiservers
+        self._refresh = refresh
+        self._due = 0.0
+        self._hidden = False
+        self._log = structlog.get_logger()
+        self._failures = FailureLog(self._log)
+
+    def count_soon(self) -> None:
+        """Count at the next call of `count_if_due`: the members have changed."""
+        self._due = 0.0
+
+    async def count_if_due(self, announced: tuple[str, ...], jitter: float) -> None:
+        """Count if it is time; `announced` are the addresses that apiservers announce."""
+        if time.monotonic() >= self._due:
+            self._due = time.monotonic() + self._refresh * jitter
+            await self._count(announced)
+
+    async def _count(self, announced: tuple[str, ...]) -> None:
+        """Count the leases that apiservers keep, or else their addresses; then note the peers of each address."""
+        leases = await with_time_limit(count_apiservers(self._apiservers.front.client))
+        if isinstance(leases, Failure):
+            self._failures.record("apiservers_uncounted", leases)
+            leases = None
+        else:
+            self._failures.resolve()
+        servers = max(leases or 0, len(announced)) or None  # if none announces itself, the number is unknown
+        self._apiservers.set_servers(servers)
+        each = {name: apiserver for name, apiserver in self._apiservers.members.items() if name != SERVICE}
+        more = servers is not None and bool(each) and servers > len(each) and not self._is_of(announced)
+        self._judge(servers, more=more, addresses=len(each))
+        mixed = self._hidden and self._config.apiservers == "each"  # else some may just not be configured
+        for apiserver in each.values():
+            if mixed and len(each) == 1:  # all apiservers are behind the only address
+                peers = servers
+            elif more:  # which addresses hide the surplus is unknown
+                peers = None
+            else:  # each address is one apiserver, if their number is known
+                peers = 1 if servers else None
+            apiserver.set_peers(peers, mixed=mixed)
+
+    def _is_of(self, announced: tuple[str, ...]) -> bool:
+        """Return True if the configured addresses are among several announced ones: each is then one apiserver."""
+        urls = self._config.apiservers
+        return isinstance(urls, tuple) and len(announced) > 1 and {*urls} <= {*announced}
+
+    def _judge(self, servers: int | None, *, more: bool, addresses: int) -> None:
+        """Log that addresses hide apiservers, unless the surplus may be the lease of one that has left."""
+        now = time.monotonic()
+        hidden = more and now >= self._apiservers.left_at + LEASE_SECONDS
+        if more and not (hidden and self._hidden):
+            self._due = now + LEASE_SECONDS
+        if hidden and not self._hidden:
+            self._log.warning("apiservers_hidden", addresses=addresses, apiservers=servers)
+        self._hidden = hidden

@@ -1,0 +1,105 @@
+"""Follows the apiservers as they come and go."""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from watchslo.config.model import KubernetesConfig
+from watchslo.kube.apiservers import await_change, read_addresses
+from watchslo.model import SERVICE
+from watchslo.monitor.apiserver import Apiserver
+from watchslo.monitor.apiserver_count import ApiserverCount
+from watchslo.monitor.apiserver_set import ApiserverSet
+from watchslo.monitor.failure_log import FailureLog
+from watchslo.monitor.time_limit import with_time_limit
+from watchslo.watch.failure import Action, Failure
+
+FOLLOW_SECONDS = 30.0  # a watch reports new addresses, but the apiserver that serves it may be the replaced one
+RETRY_SECONDS = 5.0
+REACH_SECONDS = 8.0  # an apiserver that has not answered by then is not reachable from here
+
+
+class ApiserverFollower:
+    """Reads the announced addresses and makes their apiservers the members of `apiservers`, if so configured.
+
+    It owns the addresses it has seen last. `settled` is set once the apiservers have been looked for. Unless each
+    apiserver is to be watched, the addresses are read only every `refresh` seconds.
+    """
+
+    def __init__(
+        self, config: KubernetesConfig, apiservers: ApiserverSet, refresh: float, random: Callable[[], float]
+    ) -> None:
+        self.settled = asyncio.Event()
+        self._config = config
+        self._apiservers = apiservers
+        self._refresh = refresh
+        self._random = random
+        self._count = ApiserverCount(config, apiservers, refresh)
+        self._known: tuple[str, ...] = ()
+        self._log = structlog.get_logger()
+        self._address_failures = FailureLog(self._log)
+        self._watch_failures = FailureLog(self._log)
+
+    async def run(self) -> None:
+        """Follow the apiservers until cancelled."""
+        while True:
+            jitter = 0.9 + 0.2 * self._random()
+            client = self._apiservers.front.client
+            found = await with_time_limit(read_addresses(client))
+            if self._config.apiservers == "each":
+                await self._follow(found)
+            self.settled.set()
+            await self._count.count_if_due(() if isinstance(found, Failure) else found, jitter)
+            if self._config.apiservers != "each" or (isinstance(found, Failure) and found.action is Action.WAIT):
+                await asyncio.sleep(self._refresh * jitter)
+            elif isinstance(found, Failure):
+                self._apiservers.pass_on()
+                await asyncio.sleep(RETRY_SECONDS * jitter)
+            else:
+                failure = await await_change(client, FOLLOW_SECONDS * jitter, self._known)
+                if failure and failure.action is Action.WAIT:  # other failures show elsewhere
+                    self._watch_failures.record("apiservers_unwatched", failure)
+                else:
+                    self._watch_failures.resolve()
+
+    async def _follow(self, found: tuple[str, ...] | Failure) -> None:
+        """Watch at every announced address, once one of them can be reached from here."""
+        if isinstance(found, Failure):
+            self._address_failures.record("apiservers_unknown", found)
+            return
+        self._address_failures.resolve()
+        is_watching_each = SERVICE not in self._apiservers.members
+        if not found or found == (self._known if is_watching_each else ()):
+            self._known = found
+            return
+        if is_watching_each or await self._reaches_any(found):
+            await self._apiservers.watch_at(found)
+            self._count.count_soon()
+        elif found != self._known:
+            self._log.warning("apiservers_unreachable", addresses=len(found), watching=SERVICE)
+        self._known = found
+
+    async def _reaches_any(self, urls: tuple[str, ...]) -> bool:
+        """Return True if an apiserver at one of the addresses answers; from outside of a cluster they seldom do."""
+        tried = [self._apiservers.new_apiserver(url) for url in urls]
+        answers = [asyncio.create_task(_answers(apiserver)) for apiserver in tried]
+        try:
+            for answer in asyncio.as_completed(answers, timeout=REACH_SECONDS):
+                if await answer:
+                    return True
+        except TimeoutError:
+            pass
+        finally:
+            for waiting in answers:
+                waiting.cancel()
+            await asyncio.gather(*answers, return_exceptions=True)
+        return False
+
+
+async def _answers(apiserver: Apiserver) -> bool:
+    await apiserver.open()
+    try:
+        return not isinstance(await apiserver.client.version(), Failure)
+    finally:
+        await apiserver.close()

@@ -1,0 +1,144 @@
+"""The apiservers that are asked: the one behind the service, every announced one, or the configured ones."""
+
+import asyncio
+import contextlib
+import math
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Literal
+from urllib.parse import urlsplit
+
+import structlog
+
+from watchslo.clock.offset import Dating, combine_datings
+from watchslo.config.model import KubernetesConfig
+from watchslo.kube.apiservers import TLS_NAME
+from watchslo.kube.credentials import Address, CredentialSource
+from watchslo.kube.limiter import Limiter
+from watchslo.model import SERVICE
+from watchslo.monitor.apiserver import Apiserver
+from watchslo.watch.failure import Failure
+
+VERSION_SECONDS = 8.0  # an apiserver that has not answered by then is not reachable from here
+
+
+class ApiserverSet:
+    """All apiservers that are, or may be, asked.
+
+    `members` are the apiservers whose resources are watched, by name; there is always one. `service` is whatever
+    answers at the address of the credentials, member or not. `servers` is the number of apiservers of the cluster, if
+    known. `storage` is the configured kind of their storage. `is_open` says whether they can be asked now. `changed` is
+    called when the members change; an apiserver that has left stays open until `dismiss`.
+    """
+
+    def __init__(
+        self,
+        config: KubernetesConfig,
+        storage: Literal["auto", "etcd", "unproven"],
+        credentials: CredentialSource,
+        limiter: Limiter,
+        changed: Callable[[], None],
+    ) -> None:
+        self.service = Apiserver(SERVICE, credentials, limiter)
+        self.members: dict[str, Apiserver] = {}
+        self.servers: int | None = None
+        self.is_open = False
+        self.left_at = -math.inf  # when a member left last, in monotonic seconds
+        self._config = config
+        self._storage = storage
+        self._credentials = credentials
+        self._limiter = limiter
+        self._changed = changed
+        self._left: set[Apiserver] = set()
+        self._front = 0
+        self._log = structlog.get_logger()
+
+    @contextlib.asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        """The context, on the loop, within which the apiservers can be asked."""
+        await self.service.open()
+        if isinstance(self._config.apiservers, tuple):
+            await self.watch_at(self._config.apiservers)
+        else:
+            self.members = {SERVICE: self.service}
+        self.is_open = True
+        try:
+            yield
+        finally:
+            self.is_open = False
+            for apiserver in {*self.all, *self._left}:
+                await apiserver.close()
+            await self._credentials.close()
+
+    @property
+    def all(self) -> tuple[Apiserver, ...]:
+        """The members and the service."""
+        return tuple({SERVICE: self.service, **self.members}.values())
+
+    @property
+    def front(self) -> Apiserver:
+        """The apiserver to send requests to that any of them can answer."""
+        candidates = [*self.members.values()] if isinstance(self._config.apiservers, tuple) else [*self.all]
+        return candidates[self._front % len(candidates)]
+
+    def pass_on(self) -> None:
+        """Use the next apiserver as `front`: the current one has failed."""
+        self._front += 1
+
+    @property
+    def creators(self) -> Dating | None:
+        """Converts creation timestamps to our monotonic clock, whichever apiserver stamped them.
+
+        None if an apiserver of the cluster is not a member.
+        """
+        if self.servers is None or self.servers > len(self.members):
+            return None
+        return combine_datings([apiserver.dating for apiserver in self.members.values()])
+
+    def set_servers(self, servers: int | None) -> None:
+        """Note how many apiservers the cluster has; None if that is not known."""
+        self.servers = servers
+        self.service.set_peers(servers)
+
+    # Members
+
+    def new_apiserver(self, url: str) -> Apiserver:
+        """Return an apiserver at an address; it is neither open nor a member."""
+        server_name = self._config.tls_server_name or (TLS_NAME if self._config.apiservers == "each" else None)
+        return Apiserver(urlsplit(url).netloc, self._credentials, self._limiter, Address(url, server_name))
+
+    async def watch_at(self, urls: tuple[str, ...]) -> None:
+        """Make the apiservers at these addresses the members; those that are members already stay the same objects."""
+        members = {}
+        for url in urls:
+            name = urlsplit(url).netloc
+            apiserver = self.members.get(name)
+            if apiserver is None:
+                apiserver = self.new_apiserver(url)
+                await apiserver.open()
+            members[name] = apiserver
+        self._log.info("apiservers", watching=sorted(members))
+        if left := {*self.members.values()} - {self.service, *members.values()}:
+            self._left |= left
+            self.left_at = time.monotonic()
+        self.members = members
+        self._changed()
+
+    async def dismiss(self, apiserver: Apiserver) -> None:
+        """Close an apiserver that has left, because nothing asks it any more."""
+        if apiserver in self._left:
+            self._left.discard(apiserver)
+            await apiserver.close()
+
+    # Versions
+
+    async def look(self) -> None:
+        """Ask each apiserver for its version, all at once; time out so that a slow one cannot block the others."""
+        await asyncio.gather(*(self._look_at(apiserver) for apiserver in self.all))
+
+    async def _look_at(self, apiserver: Apiserver) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(VERSION_SECONDS):
+                version = await apiserver.client.version()
+                if not isinstance(version, Failure):
+                    apiserver.recognise(version, self._storage)

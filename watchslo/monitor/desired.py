@@ -1,0 +1,78 @@
+"""Which watches should run: the configured watches of resources that the cluster serves."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+
+from watchslo.config.model import Config, WatchConfig
+from watchslo.errors import ConfigError
+from watchslo.kube.discovery import Catalogue
+from watchslo.latency.objective import Objective
+from watchslo.model import Resource
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredWatch:
+    """A watch that should run: its configuration and the resource that discovery found for it."""
+
+    watch: WatchConfig
+    resource: Resource
+    objective: Objective
+    longest_line: int
+
+    def same_request(self, other: "DesiredWatch") -> bool:
+        """Return True if both make the same requests; only how they are judged may differ."""
+        return self.request == other.request
+
+    @property
+    def request(self) -> tuple[object, ...]:
+        """What the apiserver is asked and how its answer is read; the configured name, or a `"*"`, does not matter."""
+        asked = self.watch.model_copy(update={"resource": None, "name": None, "objective": None, "hops": False})
+        return asked, self.resource, self.longest_line
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredWatches:
+    """The watches that should run, by label.
+
+    `missing` says in sentences why others cannot run. `left_out` counts those beyond the limit, `elsewhere` those of
+    other shards.
+    """
+
+    watches: Mapping[str, DesiredWatch] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+    left_out: int = 0
+    elsewhere: int = 0
+
+
+def desired_watches(config: Config, catalogue: Catalogue, apiservers: int) -> DesiredWatches:
+    """Return the watches of our shard that should run at each of `apiservers` apiservers.
+
+    The limit is for all apiservers together; named resources come before those that `"*"` stands for. Only resources
+    that the configuration names can be missing: default resources that do not exist are left out.
+    """
+    found: dict[str, DesiredWatch] = {}
+    missing: list[str] = []
+    for watch in sorted(config.watch, key=lambda watch: watch.resource == "*"):
+        try:
+            resources = _resources(watch, config, catalogue)
+        except ConfigError as error:
+            missing.append(str(error))
+            continue
+        for resource in resources:
+            label = resource.key if watch.resource == "*" else watch.label
+            wanted = DesiredWatch(watch, resource, config.objective_of(watch), config.limits.max_line)
+            found.setdefault(label, wanted)
+    ours = {label: wanted for label, wanted in found.items() if config.shard.has(label)}
+    watches = dict(islice(ours.items(), max(1, config.limits.watches // apiservers)))
+    is_asked_for = "watch" in config.model_fields_set
+    return DesiredWatches(
+        watches,
+        tuple(missing) if is_asked_for else (),
+        left_out=len(ours) - len(watches),
+        elsewhere=len(found) - len(ours),
+    )
+
+
+def _resources(watch: WatchConfig, config: Config, catalogue: Catalogue) -> list[Resource]:
+    return catalogue.expand(config.exclude) if watch.resource == "*" else [catalogue.resolve(watch.resource)]

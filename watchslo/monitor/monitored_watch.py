@@ -1,0 +1,22 @@
+"""One watch that runs: its parts, each with one owner of its state."""
+
+from dataclasses import dataclass
+
+from watchslo.monitor.desired import DesiredWatch
+from watchslo.monitor.watch_identity import WatchIdentity
+from watchslo.monitor.watch_session import WatchSession
+from watchslo.monitor.watch_statistics import WatchStatistics
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MonitoredWatch:
+    """The parts of one watch; a reload replaces this value where only `desired` changes.
+
+    `desired` is what the configuration asks for now, `session` the protocol, `statistics` the latencies. What audits,
+    cache probes and headroom probes find is kept by the objects that run them.
+    """
+
+    identity: WatchIdentity
+    desired: DesiredWatch
+    session: WatchSession
+    statistics: WatchStatistics

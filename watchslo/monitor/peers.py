@@ -1,0 +1,63 @@
+"""Compares the watches of one resource at all apiservers with each other, and with the apiservers' caches."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import islice
+
+import numpy as np
+
+from watchslo.clock.cache import CacheClock
+from watchslo.model import Interval, Source
+from watchslo.monitor.monitored_watch import MonitoredWatch
+
+
+class PeerComparison:
+    """What the last comparison found of each watch, by its number.
+
+    `clock_of` returns the clock of a source's watch cache while that cache is probed.
+    """
+
+    def __init__(self, clock_of: Callable[[Source], CacheClock | None]) -> None:
+        self._clock_of = clock_of
+        self._behind_peers: dict[int, float | None] = {}
+        self._cache_behind: dict[int, Interval | None] = {}
+
+    def behind_peers(self, number: int) -> float | None:
+        """Return for how many seconds a peer has had an event that this watch has not; None without a peer."""
+        return self._behind_peers.get(number)
+
+    def cache_behind(self, number: int) -> Interval | None:
+        """Return how old the apiserver's cache was recently, in seconds; None unless the cache is probed."""
+        return self._cache_behind.get(number)
+
+    def compare(self, watches: Iterable[MonitoredWatch], now: float) -> None:
+        """Compare watches that have the same label and whose revisions are of one sequence."""
+        groups: defaultdict[object, list[MonitoredWatch]] = defaultdict(list)
+        for watch in watches:
+            statistics = watch.statistics
+            groups[(watch.identity.label, statistics.clock) if statistics.measured else watch].append(watch)
+        self._behind_peers.clear()
+        self._cache_behind.clear()
+        for peers in groups.values():
+            known = {revision for watch in peers for _, revision in watch.session.deliveries.recent}
+            for watch in peers:
+                number = watch.identity.number
+                self._behind_peers[number] = _behind(watch, [peer for peer in peers if peer is not watch], now)
+                self._cache_behind[number] = self._behind_storage(watch, known, now)
+
+    def _behind_storage(self, watch: MonitoredWatch, known: Iterable[int], now: float) -> Interval | None:
+        """Return how old the cache was, by the revisions of its resource that any watch has delivered."""
+        cache_clock = self._clock_of(watch.identity.source)
+        if cache_clock is None:
+            return None
+        measure = partial(watch.statistics.clock.domain.clock.measure, without=None)
+        return cache_clock.behind(np.array(sorted(known), dtype=np.int64), measure, now)
+
+
+def _behind(watch: MonitoredWatch, peers: Sequence[MonitoredWatch], now: float) -> float | None:
+    revision = watch.session.revision
+    if revision is None or not peers:
+        return None
+    newer = (islice(peer.session.deliveries.newer_than(revision), 1) for peer in peers)
+    return max((now - received for of_peer in newer for received, _ in of_peer), default=0.0)

@@ -1,0 +1,206 @@
+"""Builds the readings of a snapshot from the state of the parts; it changes none of them."""
+
+import time
+from collections.abc import Callable
+
+from watchslo.latency.compared import Comparison
+from watchslo.monitor.apiserver import Apiserver
+from watchslo.monitor.apiserver_set import ApiserverSet
+from watchslo.monitor.domain_clock import DomainClock
+from watchslo.monitor.lag import Lag
+from watchslo.monitor.monitored_watch import MonitoredWatch
+from watchslo.monitor.readiness import Readiness
+from watchslo.monitor.reconciler import Reconciler
+from watchslo.monitor.ticker import Ticker
+from watchslo.monitor.watch_session import WatchSession
+from watchslo.monitor.watch_set import WatchSet
+from watchslo.snapshot import (
+    ApiserverReading,
+    AuditReading,
+    BuildReading,
+    CacheReading,
+    CauseReading,
+    DomainReading,
+    GapReading,
+    MonitorReading,
+    ReceivedReading,
+    SessionReading,
+    ShardReading,
+    Snapshot,
+    StreamReading,
+    TickerReading,
+)
+from watchslo.watch.audit import detection_seconds
+from watchslo.watch.strategy import STRATEGIES
+
+
+class SnapshotBuilder:
+    """Reads all parts of the monitor; `reload_succeeded` returns whether the last reload of the configuration did."""
+
+    def __init__(
+        self,
+        build: BuildReading,
+        apiservers: ApiserverSet,
+        watches: WatchSet,
+        reconciler: Reconciler,
+        readiness: Readiness,
+        lag: Lag,
+        reload_succeeded: Callable[[], bool],
+    ) -> None:
+        self._build = build
+        self._apiservers = apiservers
+        self._watches = watches
+        self._reconciler = reconciler
+        self._readiness = readiness
+        self._lag = lag
+        self._reload_succeeded = reload_succeeded
+        self._started_wall = time.time()
+
+    def take(self, causes: tuple[CauseReading, ...]) -> Snapshot:
+        """Return all readings of this moment, with these causes."""
+        return Snapshot(
+            at_wall=time.time(),
+            monitor=self._read_monitor(),
+            apiservers=tuple(self._read_apiserver(apiserver) for apiserver in self._apiservers.all),
+            domains=tuple(read_clock(clock) for clock in self._watches.clocks),
+            streams=tuple(read_watch(watch, self._watches) for watch in self._watches.all),
+            causes=causes,
+        )
+
+    def _read_monitor(self) -> MonitorReading:
+        config = self._reconciler.config
+        auditors = self._watches.auditors
+        quiet = max((auditor.quiet for auditor in auditors), default=0)
+        return MonitorReading(
+            build=self._build,
+            cluster=config.cluster,
+            started_wall=self._started_wall,
+            loop_lag=self._lag.reading(),
+            tainted_seconds=self._lag.tainted_seconds,
+            reload_succeeded=self._reload_succeeded(),
+            reloaded_wall=self._reconciler.configured_wall,
+            paused=config.paused,
+            stall_detection=detection_seconds(quiet, config.limits.audits_per_second / max(1, len(auditors))),
+            threshold=config.objective.threshold,
+            events_target=config.objective.events.target,
+            minutes_target=config.objective.minutes.target,
+            not_ready=tuple(self._readiness.not_ready()),
+            shard=ShardReading(config.shard.index, config.shard.count, self._reconciler.desired.elsewhere),
+        )
+
+    def _read_apiserver(self, apiserver: Apiserver) -> ApiserverReading:
+        assignment, comparison = self._watches.assignment, None
+        if assignment and self._reconciler.config.judges_quantiles:
+            comparison = assignment.main.comparison(apiserver.name)
+        return read_apiserver(apiserver, comparison, watched=apiserver.name in self._apiservers.members)
+
+
+def read_watch(watch: MonitoredWatch, watches: WatchSet) -> StreamReading:
+    """Return everything that is shown of a watch that runs."""
+    identity, session, statistics = watch.identity, watch.session, watch.statistics
+    health, cache_clock = watches.health(watch), watches.cache_prober.clock_of(identity.source)
+    now = time.monotonic()
+    return StreamReading(
+        watch=identity.label,
+        group=identity.resource.group,
+        resource=identity.resource.plural,
+        apiserver=identity.apiserver.name,
+        domain=statistics.clock.name,
+        membership="unparsable" if session.is_unparsable else statistics.membership,
+        up=session.up,
+        session=SessionReading(
+            state=session.state,
+            strategy=STRATEGIES[identity.config.strategy].name,
+            representation=session.representation,
+            closed=dict(session.counters.closed),
+            transport=session.transport(),
+            last_failure=session.last_failure,
+        ),
+        received=_read_received(session, now),
+        lists=session.counters.lists(),
+        gaps=_read_gaps(watch),
+        audit=AuditReading(
+            result=health.verdict,
+            stalls=health.stalls,
+            stalled_for=health.stalled_for(now, session.revision),
+            lost=health.lost,
+        ),
+        cache=CacheReading(
+            probed=cache_clock is not None,
+            behind=watches.peers.cache_behind(identity.number),
+            round_trip=cache_clock.median_round_trip if cache_clock else None,
+            behind_peers=watches.peers.behind_peers(identity.number),
+        ),
+        durations=session.durations.reading(),
+        headroom=watches.headroom(watch),
+        track=statistics.track.reading(),
+    )
+
+
+def _read_received(session: WatchSession, now: float) -> ReceivedReading:
+    counters = session.counters
+    return ReceivedReading(
+        revision=session.revision,
+        last_wall=None if session.received is None else time.time() - (now - session.received),
+        events=dict(counters.events),
+        bytes=counters.bytes,
+        bookmarks=counters.bookmarks,
+        bookmark_age=None if session.bookmark_seen is None else now - session.bookmark_seen,
+        order_violations=counters.order_violations,
+    )
+
+
+def _read_gaps(watch: MonitoredWatch) -> GapReading:
+    counters, inventory = watch.session.counters, watch.session.inventory
+    return GapReading(
+        revisions=counters.gap_revisions,
+        seconds=counters.gap_seconds,
+        unseen=dict(counters.unseen) if watch.identity.config.inventory else None,
+        objects=None if inventory is None else len(inventory),
+    )
+
+
+def read_apiserver(apiserver: Apiserver, comparison: Comparison | None, *, watched: bool) -> ApiserverReading:
+    """Return everything that is shown of an apiserver; `watched` says whether its resources are watched."""
+    return ApiserverReading(
+        name=apiserver.name,
+        version=apiserver.version,
+        watched=watched,
+        peers=apiserver.peers,
+        unproven=apiserver.unproven,
+        offset=apiserver.offset,
+        offset_steps=apiserver.offset_steps,
+        time_travel=apiserver.time_travel,
+        combined=comparison.combined if comparison else None,
+        alone=comparison.alone if comparison else None,
+        requests=dict(apiserver.client.requests),
+        audits=dict(apiserver.audits),
+        durations=apiserver.durations.reading(),
+    )
+
+
+def read_clock(clock: DomainClock) -> DomainReading:
+    """Return everything that is shown of a domain clock and its tickers."""
+    revisions = clock.domain.clock
+    return DomainReading(
+        name=clock.name,
+        ticks_on=tuple(dict.fromkeys(one.key for ticker in clock.tickers.values() for one in ticker.resources)),
+        revision=revisions.newest,
+        interval=revisions.interval,
+        resets=clock.domain.resets,
+        median_round_trip=revisions.median_round_trip,
+        tickers=tuple(_read_ticker(clock, name, ticker) for name, ticker in clock.tickers.items()),
+    )
+
+
+def _read_ticker(clock: DomainClock, apiserver: str, ticker: Ticker) -> TickerReading:
+    return TickerReading(
+        apiserver=apiserver,
+        ticks=dict(ticker.results),
+        round_trips=ticker.round_trips.reading(),
+        median_round_trip=clock.domain.clock.median_round_trip_of(apiserver),
+        answered_ago=None if ticker.answered is None else time.monotonic() - ticker.answered,
+        gap=clock.gap(apiserver),
+        failure=ticker.failures.now.message if ticker.failures.now else None,
+        confirmed=any(clock.trusts((apiserver, one.key)) for one in ticker.resources),
+    )

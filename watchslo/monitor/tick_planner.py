@@ -1,0 +1,103 @@
+"""Chooses the resources on which the main domain ticks, and chooses again when that is needed."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from watchslo.clock.domain import TickChoice, TickPlan
+from watchslo.model import Reading, Resource
+from watchslo.monitor.apiserver import Apiserver
+from watchslo.monitor.monitored_watch import MonitoredWatch
+from watchslo.monitor.ticker import Ticker
+from watchslo.watch.backoff import Backoff
+from watchslo.watch.failure import Action
+
+EVENTS = Resource("", "v1", "events", namespaced=True)
+CANDIDATES = 12  # more would make the choice long, and hardly better
+FAILURES_EACH = 3  # of one candidate at each apiserver, then the next candidate is tried
+CHOICE_GAP_SECONDS = 0.25  # everything else waits for the choice
+
+
+class TickPlanner:
+    """Owns the plan of the main domain's ticks.
+
+    `apiservers` and `tickers` are those of the main domain, by name; `watches` returns the watches whose resources are
+    candidates. Ticks read in `namespace`.
+    """
+
+    def __init__(
+        self,
+        apiservers: Mapping[str, Apiserver],
+        tickers: Mapping[str, Ticker],
+        watches: Callable[[], Iterable[MonitoredWatch]],
+        namespace: str,
+        random: Callable[[], float],
+    ) -> None:
+        self.plan: TickPlan | None = None
+        self._apiservers = apiservers
+        self._tickers = tickers
+        self._watches = watches
+        self._namespace = namespace
+        self._random = random
+        self._planned = asyncio.Event()
+        self._needed = asyncio.Event()
+        self._needed.set()
+
+    async def wait(self) -> TickPlan:
+        """Return the plan; wait while a new one is being made."""
+        await self._planned.wait()
+        assert self.plan is not None
+        return self.plan
+
+    def plan_again(self) -> None:
+        """Request a new plan; `wait` returns once it is made."""
+        self._planned.clear()
+        self._needed.set()
+
+    async def run(self, on_plan: Callable[[TickPlan], None]) -> None:
+        """Make a plan whenever one is needed, and pass it to `on_plan` before the tickers get it."""
+        backoff = Backoff(self._random)
+        while True:
+            await self._needed.wait()
+            self._needed.clear()
+            plan = await self._choose()
+            on_plan(plan)
+            self.plan = plan
+            self._planned.set()
+            await asyncio.sleep(backoff.next(time.monotonic()))
+
+    async def _choose(self) -> TickPlan:
+        """Find out what to tick on; a candidate that fails, or may not be read, is dropped."""
+        choice, backoff, failures, turn = TickChoice(self._candidates()), Backoff(self._random), 0, 0
+        while resource := choice.next:
+            if not self._apiservers:  # all of them are being replaced
+                await asyncio.sleep(CHOICE_GAP_SECONDS)
+                continue
+            apiserver = [*self._apiservers.values()][turn % len(self._apiservers)]
+            failure_log = self._tickers[apiserver.name].failures
+            match await apiserver.client.read_nothing(resource, self._namespace, "tick"):
+                case Reading() as reading:
+                    failures = 0
+                    failure_log.resolve()
+                    choice.observe(reading)
+                    await asyncio.sleep(CHOICE_GAP_SECONDS * (0.5 + self._random()))
+                case failure:
+                    failure_log.record("tick_failed", failure, on=resource.key)
+                    turn += 1
+                    failures += 1
+                    if failure.action is Action.WAIT or failures == FAILURES_EACH * len(self._apiservers):
+                        failures = 0
+                        choice.pass_over(resource)
+                    if failure.action is not Action.WAIT:
+                        await asyncio.sleep(backoff.next(time.monotonic(), failure.retry_after))
+        assert choice.plan is not None
+        return choice.plan
+
+    def _candidates(self) -> list[Resource]:
+        """Return what may be ticked on: first what is known to be readable, then what can be read in one namespace."""
+        watches = sorted(self._watches(), key=_by_readability)
+        return [*dict.fromkeys((EVENTS, *(watch.identity.resource for watch in watches)))][:CANDIDATES]
+
+
+def _by_readability(watch: MonitoredWatch) -> tuple[bool, bool]:
+    return not watch.session.up, not watch.identity.resource.namespaced

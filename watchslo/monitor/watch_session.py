@@ -1,0 +1,301 @@
+"""The protocol of one watch: runs its machine against the apiserver, counts its facts and logs its failures."""
+
+import time
+from collections.abc import Callable
+
+import structlog
+
+from watchslo.kube.representation import Representation
+from watchslo.latency.track import UNPARSABLE
+from watchslo.monitor.counters import Counters, Durations
+from watchslo.monitor.deliveries import Deliveries
+from watchslo.monitor.driver import Driver
+from watchslo.monitor.failure_log import FailureLog
+from watchslo.monitor.watch_identity import WatchIdentity
+from watchslo.monitor.watch_statistics import WatchStatistics
+from watchslo.snapshot import FailureReading, TransportReading
+from watchslo.watch.closes import Close
+from watchslo.watch.failure import Reason, because
+from watchslo.watch.inventory import Inventory
+from watchslo.watch.machine import HEALTHY_SECONDS, Machine
+from watchslo.watch.messages import (
+    Batch,
+    BookmarkSeen,
+    Fact,
+    FellBack,
+    Gap,
+    Garbage,
+    ListDone,
+    ListFailed,
+    OutOfOrder,
+    Relisted,
+    RelistReason,
+    Reopen,
+    Reset,
+    TimeTravel,
+    Unparsable,
+    Unseen,
+    WatchClosed,
+    WatchOpened,
+)
+from watchslo.watch.strategy import STRATEGIES, TAIL, Strategy
+from watchslo.watch.transitions import State
+
+BEHIND_SECONDS = 1.0  # an event later than this came from a backlog
+LIST_SECONDS = 600.0  # for so long the duration of the last list predicts that of the next one
+
+
+class WatchSession:
+    """Runs the protocol of one watch.
+
+    It owns the machine, the counters, the deliveries and the failure log of the watch. It passes live events to
+    `statistics`, and the opening and closing of its watch to the apiserver. `on_open` is called when the watch opens.
+    """
+
+    def __init__(
+        self,
+        identity: WatchIdentity,
+        statistics: WatchStatistics,
+        random: Callable[[], float],
+        on_open: Callable[[], object],
+    ) -> None:
+        self.counters = Counters(STRATEGIES[identity.config.strategy])
+        self.durations = Durations(_strategy_names(STRATEGIES[identity.config.strategy]))
+        self.deliveries = Deliveries()
+        self.received: float | None = None
+        self.bookmark_seen: float | None = None
+        self._identity = identity
+        self._statistics = statistics
+        self._random = random
+        self._on_open = on_open
+        self._driver = self._new_driver(Representation(identity.config.representation_of(identity.resource)))
+        self._halted = False
+        self._opened: float | None = None
+        self._listed: tuple[float, float] | None = None  # when the last list was complete, and how long it took
+        self._log = structlog.get_logger().bind(
+            watch=identity.label, resource=identity.resource.key, apiserver=identity.apiserver.name
+        )
+        self._failures = FailureLog(self._log)
+
+    @property
+    def label(self) -> str:
+        return self._identity.label
+
+    @property
+    def state(self) -> State:
+        return self._driver.machine.state
+
+    @property
+    def up(self) -> bool:
+        return self.state is State.WATCHING
+
+    @property
+    def started(self) -> bool:
+        """Whether the watch was open once, or cannot be opened now and is retried from time to time."""
+        return self._opened is not None or self.state is State.AWAY
+
+    @property
+    def revision(self) -> int | None:
+        """The newest revision that is known, from an event, a bookmark or a list."""
+        return self._driver.machine.revision
+
+    @property
+    def newest_event(self) -> int | None:
+        """The revision of the newest event that was received."""
+        newest = self.deliveries.newest
+        return newest[1] if newest else None
+
+    @property
+    def last_heard(self) -> float:
+        """When anything was received or the watch opened, in monotonic seconds."""
+        return max(self._opened or 0.0, self.received or 0.0)
+
+    @property
+    def list_seconds(self) -> float | None:
+        """How long the last full list took, in seconds; None if there was none in the last ten minutes."""
+        if self._listed is None or time.monotonic() - self._listed[0] > LIST_SECONDS:
+            return None
+        return self._listed[1]
+
+    @property
+    def failure(self) -> str | None:
+        """What is wrong now, in a sentence; None while nothing is."""
+        return self._failures.now.message if self._failures.now else None
+
+    @property
+    def last_failure(self) -> FailureReading | None:
+        return self._failures.latest
+
+    @property
+    def representation(self) -> Representation:
+        return self._driver.representation
+
+    @property
+    def inventory(self) -> Inventory | None:
+        return self._driver.machine.inventory
+
+    @property
+    def is_unparsable(self) -> bool:
+        """Whether the revisions of the resource are not numbers."""
+        failure = self._driver.machine.failure
+        return failure is not None and failure.reason is Reason.UNPARSABLE
+
+    def transport(self) -> TransportReading | None:
+        """Return what the kernel knows of the connection of the open watch; None if none is open."""
+        return self._driver.transport()
+
+    async def run(self) -> None:
+        """Watch until halted. After a crash it may be run again: the counters stay, and the missed time is a gap."""
+        if self._halted:
+            return
+        try:
+            await self._driver.run()
+        except Exception:
+            # Replace the driver at once: the crashed one must not look open, nor receive more inputs.
+            crashed = self._driver
+            self._driver = self._new_driver(crashed.representation)
+            if crashed.machine.revision is not None:
+                self._driver.machine.inherit(crashed.machine.revision, time.monotonic())
+            raise
+        finally:
+            self._identity.apiserver.watch_ended(self._identity.number)
+
+    def _new_driver(self, representation: Representation) -> Driver:
+        config, apiserver = self._identity.config, self._identity.apiserver
+        machine = Machine(
+            STRATEGIES[config.strategy],
+            config.page_size,
+            self._random,
+            streaming=apiserver.streamed_lists,
+            inventory=Inventory() if config.inventory else None,
+        )
+        return Driver(
+            machine,
+            apiserver.client,
+            self._identity.target,
+            representation,
+            emit=self._emit,
+            note=self._note,
+            heard=self._hear,
+        )
+
+    def halt(self, reason: Reason) -> None:
+        """Close the watch; `run` returns."""
+        self._halted = True
+        self._driver.halt(reason)
+
+    def start_over(self) -> None:
+        """Forget every revision: the storage was restored to an earlier state."""
+        self.deliveries.forget()
+        self._driver.feed(Reset())
+
+    def reopen(self, reason: Reason) -> None:
+        """Close the watch, if it is open, and resume it from its newest revision."""
+        self._driver.feed(Reopen(reason))
+
+    def resolve_failures(self, now: float) -> None:
+        """End the series of failures once the watch stays open and no list is missing."""
+        is_whole = self.up and not self._driver.machine.lists
+        if is_whole and self._opened is not None and now - self._opened >= HEALTHY_SECONDS:
+            self._failures.resolve()
+
+    # What the driver reports
+
+    def _hear(self, size: int) -> None:
+        self.counters.bytes += size
+        self.received = time.monotonic()
+
+    def _emit(self, batch: Batch) -> None:
+        for type_ in batch.types:
+            self.counters.events[type_] += 1
+        self.deliveries.add(batch)
+        self._statistics.record(batch)
+
+    def _note(self, fact: Fact) -> None:
+        """Take in a fact; the reason of an early clean close is only known a moment later."""
+        apiserver, number = self._identity.apiserver, self._identity.number
+        match fact:
+            case WatchClosed(failure, lived) if failure.reason is Reason.FORCED:
+                apiserver.closes.closed(self._unexplained(lived))
+            case WatchClosed(failure) | ListFailed(failure):
+                apiserver.closes.ended(time.monotonic(), number, failure.reason)
+                self._count(fact)
+            case _:
+                self._count(fact)
+        if isinstance(fact, WatchClosed):
+            apiserver.watch_ended(number)
+
+    def _unexplained(self, lived: float | None) -> Close:
+        return Close(
+            stream=self._identity.number,
+            closed=time.monotonic(),
+            open_streams=self._identity.apiserver.open_watches,
+            behind=self._is_behind(),
+            custom=self._identity.resource.custom,
+            tell=lambda reason: self._count(WatchClosed(because(reason), lived)),
+        )
+
+    def _is_behind(self) -> bool:
+        """Whether the newest event is proven to be late."""
+        if self.deliveries.newest is None:
+            return False
+        received, revision = self.deliveries.newest
+        return self._statistics.ages([revision], received)[0] >= BEHIND_SECONDS
+
+    def _count(self, fact: Fact) -> None:
+        self.counters.add(fact)
+        self.durations.add(fact)
+        self._identity.apiserver.durations.add(fact)
+        match fact:
+            case WatchOpened():
+                self._opened = time.monotonic()
+                self._identity.apiserver.watch_opened(self._identity.number)
+                self._begin_deliveries()
+                self._on_open()
+            case ListDone(revision=revision, took=took):
+                if fact.strategy != TAIL.name:  # this strategy lists nothing
+                    self._listed = time.monotonic(), took
+                self.deliveries.delivered.begin(max(revision, self.revision or 0))
+            case BookmarkSeen(revision):
+                self.bookmark_seen = time.monotonic()
+                self._statistics.sight(self.bookmark_seen, revision)
+            case Unparsable(count):
+                self._statistics.track.unmeasured(UNPARSABLE, count)
+                self._begin_deliveries()
+            case TimeTravel(back):
+                self._travelled(back)
+            case OutOfOrder() | Garbage():
+                self._begin_deliveries()
+                self._log_fact(fact)
+            case _:
+                self._log_fact(fact)
+
+    def _begin_deliveries(self) -> None:
+        """Restart the record of deliveries: an event not in it may have come, and no audit may call that one lost."""
+        self.deliveries.delivered.begin(self.revision or 0)
+
+    def _travelled(self, back: int) -> None:
+        age = self._statistics.ages([self.revision - back], time.monotonic())[0] if self.revision is not None else 0.0
+        self._identity.apiserver.travelled(back, age)
+        self._log.warning("time_travel", revisions=back, seconds=round(age, 3))
+
+    def _log_fact(self, fact: Fact) -> None:
+        match fact:
+            case WatchClosed(failure, lived):
+                self._failures.record("watch_closed", failure, after_s=lived and round(lived, 3))
+            case ListFailed(failure):
+                self._failures.record("list_failed", failure)
+            case Relisted(reason) if reason is not RelistReason.START:
+                self._log.info("relist", reason=reason.value)
+            case Gap(after, until, seconds):
+                self._log.warning("gap", after=after, until=until, seconds=round(seconds, 3))
+            case Unseen(changed, created, deleted):
+                self._log.warning("unseen_changes", changed=changed, created=created, deleted=deleted)
+            case FellBack():
+                self._log.info("no_streamed_lists")
+            case OutOfOrder(count) if self.counters.order_violations == count:
+                self._log.warning("out_of_order", events=count)  # only the first; the others are counted
+
+
+def _strategy_names(strategy: Strategy) -> list[str]:
+    return [made.name for made in (strategy, strategy.fallback) if made]

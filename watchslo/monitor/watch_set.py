@@ -1,0 +1,250 @@
+"""The watches that run, and everything that runs for them: clocks, audits, headroom probes and cache probes."""
+
+import itertools
+import time
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+import structlog
+
+from watchslo.config.model import Config
+from watchslo.latency.bins import Bins
+from watchslo.latency.track import Track
+from watchslo.model import Reading
+from watchslo.monitor.apiserver import Apiserver
+from watchslo.monitor.apiserver_set import ApiserverSet
+from watchslo.monitor.auditor import Auditor
+from watchslo.monitor.cache_prober import CacheProber
+from watchslo.monitor.clock_assignment import ClockAssignment
+from watchslo.monitor.desired import DesiredWatch
+from watchslo.monitor.domain_clock import DomainClock
+from watchslo.monitor.headroom_prober import HeadroomProber
+from watchslo.monitor.lag import Lag
+from watchslo.monitor.monitored_watch import MonitoredWatch
+from watchslo.monitor.peers import PeerComparison
+from watchslo.monitor.task_supervisor import TaskSupervisor
+from watchslo.monitor.watch_identity import WatchIdentity
+from watchslo.monitor.watch_session import WatchSession
+from watchslo.monitor.watch_statistics import WatchStatistics
+from watchslo.snapshot import HeadroomReading
+from watchslo.watch.audit import Health
+from watchslo.watch.failure import Reason
+
+HEADROOM_SHARE = 0.1  # of all probes: a headroom changes slowly
+NEEDED_SHARE = 0.2  # of its threshold: for a watch as late as this, the hops are worth separating
+
+
+@dataclass(frozen=True, slots=True)
+class _ServedApiserver:
+    """An apiserver with watches, and the objects that probe it; no headroom is probed without quantiles."""
+
+    apiserver: Apiserver
+    auditor: Auditor
+    headroom: HeadroomProber | None
+
+
+class WatchSet:
+    """Starts and ends watches; `settle` makes the running watches match the desired ones.
+
+    It owns which watches run, their tasks, and one auditor and headroom prober for each apiserver that has watches.
+    The clocks exist while there are apiservers. It decides nothing: the `Reconciler` says what should run.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        tasks: TaskSupervisor,
+        apiservers: ApiserverSet,
+        bins: Bins,
+        lag: Lag,
+        random: Callable[[], float],
+    ) -> None:
+        self.cache_prober = CacheProber(
+            lambda: self.all, lambda: self._probes_per_second(1.0 - HEADROOM_SHARE), self._needs_hops, random
+        )
+        self.peers = PeerComparison(self.cache_prober.clock_of)
+        self.assignment: ClockAssignment | None = None
+        self._config = config
+        self._tasks = tasks
+        self._apiservers = apiservers
+        self._bins = bins
+        self._lag = lag
+        self._random = random
+        self._served: dict[str, _ServedApiserver] = {}
+        self._watches: dict[tuple[str, str], MonitoredWatch] = {}  # by the apiserver's name and the label
+        self._numbers = itertools.count(1)
+        self._log = structlog.get_logger()
+
+    def configure(self, config: Config) -> None:
+        """Use other limits from now on."""
+        self._config = config
+
+    @property
+    def all(self) -> list[MonitoredWatch]:
+        return [*self._watches.values()]
+
+    @property
+    def clocks(self) -> tuple[DomainClock, ...]:
+        return self.assignment.clocks if self.assignment else ()
+
+    @property
+    def auditors(self) -> list[Auditor]:
+        """One for each apiserver that has watches."""
+        return [served.auditor for served in self._served.values()]
+
+    @property
+    def probing_tasks(self) -> list[Hashable]:
+        """The names of the tasks that send requests of their own, except for watches and ticks."""
+        return ["hops", *((work, name) for name in self._served for work in ("audits", "history"))]
+
+    def health(self, watch: MonitoredWatch) -> Health:
+        """Return what audits found of a watch that runs."""
+        return self._served[watch.identity.apiserver.name].auditor.health(watch)
+
+    def headroom(self, watch: MonitoredWatch) -> HeadroomReading | None:
+        """Return the headroom of the resource of a watch that runs; None if it is not known."""
+        prober = self._served[watch.identity.apiserver.name].headroom
+        return prober.headroom(watch.identity.resource) if prober else None
+
+    def compare_peers(self) -> None:
+        """Compare the watches of each resource with each other."""
+        self.peers.compare(self.all, time.monotonic())
+
+    # Which watches run
+
+    async def settle(
+        self, desired: Mapping[str, DesiredWatch], members: Mapping[str, Apiserver], reason: Reason
+    ) -> None:
+        """Run exactly the desired watches, by label, at each of the `members`; `reason` closes the others."""
+        await self._end_others(desired, members, reason)
+        if members and self.assignment is None:
+            self.assignment = ClockAssignment(
+                self._tasks,
+                self._config.clock,
+                self._bins,
+                self._random,
+                self.cache_prober.clock_of,
+                self._forget_revisions,
+            )
+        for name, served in list(self._served.items()):
+            if members.get(name) is not served.apiserver:
+                await self._leave(served.apiserver)
+        for name, apiserver in members.items():
+            if name not in self._served:
+                self._join(apiserver)
+        if self.assignment and not members:
+            await self.assignment.close()
+            self.assignment = None
+        for label in desired:
+            for name, apiserver in members.items():
+                if (name, label) not in self._watches:
+                    self._start(apiserver, label, desired[label])
+
+    async def _end_others(
+        self, desired: Mapping[str, DesiredWatch], members: Mapping[str, Apiserver], reason: Reason
+    ) -> None:
+        """End the watches that are no longer desired; a watch with only another objective continues."""
+        for (name, label), watch in list(self._watches.items()):
+            same = name in members and label in desired and desired[label].same_request(watch.desired)
+            if not same or watch.identity.apiserver is not members[name]:
+                await self._end(watch, reason)
+                continue
+            if desired[label].objective != watch.desired.objective:
+                self._log.info("objective_changed", watch=label, apiserver=name)
+                watch.statistics.judge_by(self._new_track(desired[label]))
+            self._watches[name, label] = replace(watch, desired=desired[label])
+
+    def _join(self, apiserver: Apiserver) -> None:
+        """Begin to tick through an apiserver, and to audit and probe its watches."""
+        assert self.assignment is not None
+        self.assignment.join(apiserver)
+        watches = partial(self._watches_at, apiserver.name)
+        auditor = Auditor(
+            watches=watches,
+            apiserver=apiserver,
+            budget=lambda: self._config.limits.audits_per_second / len(self._served),
+            ticks=self._latest_ticks,
+            late=self._lag.tainted,
+            random=self._random,
+        )
+        self._tasks.start(("audits", apiserver.name), auditor.run)
+        headroom = None
+        if self._config.judges_quantiles:
+            headroom = HeadroomProber(watches, apiserver, self._headroom_probes_per_second, self._random)
+            self._tasks.start(("history", apiserver.name), headroom.run)
+        self._served[apiserver.name] = _ServedApiserver(apiserver, auditor, headroom)
+
+    async def _leave(self, apiserver: Apiserver) -> None:
+        """Send no more requests to an apiserver whose watches have ended."""
+        assert self.assignment is not None
+        await self._tasks.stop(("audits", apiserver.name), ("history", apiserver.name))
+        await self.assignment.leave(apiserver)
+        del self._served[apiserver.name]
+        await self._apiservers.dismiss(apiserver)
+
+    def _start(self, apiserver: Apiserver, label: str, desired: DesiredWatch) -> None:
+        assert self.assignment is not None
+        identity = WatchIdentity(
+            number=next(self._numbers),
+            label=label,
+            config=desired.watch,
+            resource=desired.resource,
+            apiserver=apiserver,
+            longest_line=desired.longest_line,
+            probed_in=desired.watch.namespace or self._config.clock.namespace,
+        )
+        statistics = WatchStatistics(
+            identity, self._new_track(desired), self.assignment.main, self._lag, lambda: self._apiservers.creators
+        )
+        opened = partial(self.assignment.watch_opened, identity.number)
+        session = WatchSession(identity, statistics, self._random, opened)
+        watch = MonitoredWatch(identity, desired, session, statistics)
+        self._watches[apiserver.name, label] = watch
+        self._served[apiserver.name].auditor.add(watch)
+        self.assignment.admit(watch)
+        self._tasks.start(("stream", identity.number), session.run)
+
+    async def _end(self, watch: MonitoredWatch, reason: Reason) -> None:
+        assert self.assignment is not None
+        apiserver, number = watch.identity.apiserver.name, watch.identity.number
+        watch.session.halt(reason)
+        del self._watches[apiserver, watch.identity.label]
+        self._served[apiserver].auditor.remove(watch)
+        await self.assignment.release(watch)
+        await self._tasks.stop(("stream", number))
+
+    # What the parts ask for
+
+    def _probes_per_second(self, share: float) -> float:
+        return share * self._config.limits.probes_per_second
+
+    def _headroom_probes_per_second(self) -> float:
+        """Return the budget of one apiserver."""
+        return self._probes_per_second(HEADROOM_SHARE) / len(self._served)
+
+    def _watches_at(self, apiserver: str) -> list[MonitoredWatch]:
+        return [watch for watch in self.all if watch.identity.apiserver.name == apiserver]
+
+    def _new_track(self, desired: DesiredWatch) -> Track:
+        creation = desired.watch.measures_creation(desired.resource)
+        return Track(
+            self._bins, desired.objective, time.monotonic(), creation=creation, quantiles=self._config.judges_quantiles
+        )
+
+    def _latest_ticks(self) -> list[Reading]:
+        return [clock.domain.clock.latest for clock in self.clocks if clock.domain.clock.latest]
+
+    def _forget_revisions(self, watch: MonitoredWatch) -> None:
+        self._served[watch.identity.apiserver.name].auditor.forget_revisions(watch)
+
+    def _needs_hops(self, watch: MonitoredWatch, now: float) -> bool:
+        """Return True if a watch is late, or may be late unnoticed, so that its hops are worth separating."""
+        statistics = watch.statistics
+        ticker = statistics.clock.tickers.get(watch.identity.apiserver.name)
+        if ticker is not None and ticker.failures.now:
+            return True
+        if self.health(watch).stalled_for(now, watch.session.revision) is not None:
+            return True
+        late = NEEDED_SHARE * statistics.threshold
+        return (self.peers.behind_peers(watch.identity.number) or 0.0) > late or statistics.slowest > late

@@ -1,0 +1,151 @@
+"""The statistics of one watch: its track, the domain clock that dates its events, and what it records of each batch."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+import numpy as np
+
+from watchslo.clock.domain import Membership
+from watchslo.clock.offset import Dating
+from watchslo.latency.track import DOMAIN, TAINTED, Track
+from watchslo.model import Interval
+from watchslo.monitor.domain_clock import DomainClock
+from watchslo.monitor.lag import Lag
+from watchslo.monitor.watch_identity import WatchIdentity
+from watchslo.watch.messages import Batch
+
+
+class WatchStatistics:
+    """How late the events of one watch are.
+
+    It owns the `track` and knows the domain `clock` that seals it. Both change only through `judge_by` and `date_by`.
+    `creators` returns what converts creation timestamps, of the apiservers' wall clocks, to our monotonic clock.
+    """
+
+    def __init__(
+        self,
+        identity: WatchIdentity,
+        track: Track,
+        clock: DomainClock,
+        lag: Lag,
+        creators: Callable[[], Dating | None],
+    ) -> None:
+        self.track = track
+        self.clock = clock
+        self._identity = identity
+        self._lag = lag
+        self._creators = creators
+        self._measures_creation = identity.config.measures_creation(identity.resource)
+        clock.attach(identity, track)
+
+    @property
+    def measured(self) -> bool:
+        """Whether the clock can date the events: their source is a member of its domain."""
+        return self.membership is Membership.MEMBER
+
+    @property
+    def membership(self) -> Membership:
+        return self.clock.domain.membership(self._identity.source)
+
+    @property
+    def threshold(self) -> float:
+        """The threshold of the objective, in seconds."""
+        return self.track.reading().objective.threshold
+
+    @property
+    def slowest(self) -> float:
+        """The highest quantile estimated for the shortest window, in seconds; 0 without events."""
+        shortest = min(self.track.reading().windows, key=lambda window: window.length)
+        return max((quantile.estimate for quantile in shortest.quantiles), default=0.0)
+
+    @property
+    def event_rate(self) -> float:
+        """Measured events per second over the longest window."""
+        longest = max(self.track.reading().windows, key=lambda window: window.length)
+        return longest.events / longest.length
+
+    # The clock and the objective
+
+    def judge_by(self, track: Track) -> None:
+        """Start new statistics by another objective."""
+        self.track = track
+        self.clock.attach(self._identity, track)
+
+    def date_by(self, clock: DomainClock) -> None:
+        """Move to the clock of another domain; what the old one has not sealed is unmeasured."""
+        self.track.drop(DOMAIN)
+        self.detach()
+        self.clock = clock
+        clock.attach(self._identity, self.track)
+
+    def drop_unsealed(self) -> None:
+        """Give up what is not sealed: the storage was restored, and its revisions mean something else now."""
+        self.track.drop(DOMAIN)
+
+    def detach(self) -> None:
+        """Leave the clock: the watch ends."""
+        self.clock.detach(self._identity.number)
+
+    # Events
+
+    def record(self, batch: Batch) -> None:
+        """Take in a batch of live events. This runs for every batch."""
+        is_member = self.sight(batch.received, batch.revisions[-1])
+        if self._lag.tainted(batch.received):
+            self.track.unmeasured(TAINTED, len(batch.revisions))
+            return
+        if self._measures_creation:
+            self._note_creations(batch)
+        if is_member:
+            self.track.record(batch.received, batch.revisions)
+        else:
+            self.track.unmeasured(DOMAIN, len(batch.revisions))
+
+    def sight(self, received: float, revision: int) -> bool:
+        """Note that a revision was received; return False if the source is not a member of the domain."""
+        return self.clock.domain.sight(received, revision, self._identity.number)
+
+    def _note_creations(self, batch: Batch) -> None:
+        stamped = (
+            (revision, _parse_time(created))
+            for type_, revision, created in zip(batch.types, batch.revisions, batch.created, strict=True)
+            if type_ == "ADDED" and created
+        )
+        known = [(revision, stamp) for revision, stamp in stamped if stamp is not None]
+        self.track.note_creations(batch.received, [revision for revision, _ in known], [stamp for _, stamp in known])
+
+    # Figures
+
+    def ages(self, revisions: Sequence[int], now: float) -> Sequence[float]:
+        """Return how long ago each was committed, at least, in seconds; 0 where the clock cannot date it."""
+        if not self.measured:
+            return [0.0] * len(revisions)
+        bounds = self.clock.domain.clock.measure(np.array(revisions), np.full(len(revisions), now), without=None)
+        return [float(age) for age in np.where(bounds.measurable, bounds.proven, 0.0)]
+
+    def commit_bounds(self, revision: int, now: float) -> Interval | None:
+        """Return how long before `now` a revision was committed, in seconds; None if no clock dates it.
+
+        `upper` is infinite if the clock began after the commit.
+        """
+        if not self.measured:
+            return None
+        bounds = self.clock.domain.clock.measure(np.array([revision]), np.array([now]), without=None)
+        upper = float(bounds.upper[0]) if bounds.measurable[0] else float("inf")
+        return Interval(float(bounds.lower[0]), upper)
+
+    def evaluate(self, now: float, withheld: Sequence[float], *, overloaded: bool) -> None:
+        """Make a new reading; `withheld` are the ages, in seconds, of events that are proven to be withheld.
+
+        `overloaded` says that this process was late, or that the cache is frozen: no window is then judged.
+        """
+        creators = self._creators() if self._measures_creation else None
+        self.track.evaluate(now, withheld, overloaded=overloaded, creators=creators)
+
+
+def _parse_time(text: str) -> float | None:
+    """Return the Unix seconds of a metav1.Time, which is in UTC; None if it is malformed."""
+    try:
+        return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None

@@ -1,0 +1,1 @@
+"""The least permissions that a configuration needs: what each feature requests, and the roles that permit just that."""

@@ -1,0 +1,76 @@
+"""The permissions that each feature needs. `/version` and discovery are left out: every user may read them."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from watchslo.config.model import Config
+from watchslo.kube.client import ABSENT_NAME
+
+SLICES_NAMESPACE = "default"  # of the service `kubernetes`, and so of its EndpointSlices
+LEASES_NAMESPACE = "kube-system"  # where apiservers announce themselves
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PermissionScope:
+    """The objects that a permission covers.
+
+    Without a `namespace` it covers all namespaces (or cluster-scoped objects), without a `name` all names.
+    """
+
+    group: str
+    resource: str
+    namespace: str | None = None
+    name: str | None = None
+
+    def covers(self, other: "PermissionScope") -> bool:
+        """Return True if a permission for this scope also permits the other scope."""
+        return (
+            (self.group, self.resource) == (other.group, other.resource)
+            and self.namespace in (None, other.namespace)
+            and self.name in (None, other.name)
+        )
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Feature:
+    """What a permission is for: a name for the comment of each rule, and its explanation in the header."""
+
+    name: str
+    explanation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """The verbs that a feature uses on the objects of a scope."""
+
+    scope: PermissionScope
+    verbs: frozenset[str]
+    feature: Feature
+
+
+WATCHES = Feature("watches", "the configured watches, their audits, and the reads that locate lateness")
+ALL_RESOURCES = Feature('watches of "*"', "what the cluster served when this was written; run the command again later")
+TICKS = Feature("ticks", "lists of one name that no object has")
+EACH_APISERVER = Feature("apiservers: each", "to discover and follow the addresses of all apiservers")
+APISERVER_COUNT = Feature("creation timestamps", "measured only while the number of apiservers is known")
+HIDDEN_APISERVERS = Feature("hidden apiservers", "to count apiservers that share one address")
+REVIEWS = Feature("server.authorization: kubernetes", "to check the token and the permissions of a reader")
+
+
+def required_permissions(config: Config, watched: Iterable[Permission]) -> Iterator[Permission]:
+    """Yield all permissions that a configuration needs; `watched` are those of its watches."""
+    yield from watched
+    list_only, list_and_watch = frozenset({"list"}), frozenset({"list", "watch"})
+    yield Permission(PermissionScope("", "events", config.clock.namespace, ABSENT_NAME), list_only, TICKS)
+    slices = PermissionScope("discovery.k8s.io", "endpointslices", SLICES_NAMESPACE)
+    if config.kubernetes.apiservers == "each":
+        yield Permission(slices, list_and_watch, EACH_APISERVER)
+    else:
+        yield Permission(slices, list_only, APISERVER_COUNT)
+    yield Permission(PermissionScope("coordination.k8s.io", "leases", LEASES_NAMESPACE), list_only, HIDDEN_APISERVERS)
+    if config.server.authorization == "kubernetes":
+        for group, resource in (
+            ("authentication.k8s.io", "tokenreviews"),
+            ("authorization.k8s.io", "subjectaccessreviews"),
+        ):
+            yield Permission(PermissionScope(group, resource), frozenset({"create"}), REVIEWS)

@@ -1,1 +1,0 @@
-"""The least rights that a configuration needs: what each feature asks for, and the roles that permit just that."""

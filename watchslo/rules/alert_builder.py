@@ -1,0 +1,75 @@
+"""Builds the parts of alerts: PromQL expressions, and the phrases of summaries and descriptions."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from watchslo.config.values import format_duration
+from watchslo.rules import names
+from watchslo.rules.names import LabelLevels
+from watchslo.rules.promql import by, select
+from watchslo.rules.settings import RuleSettings
+from watchslo.rules.watch_groups import WatchGroup
+
+
+@dataclass(frozen=True, slots=True)
+class AlertBuilder:
+    """Builds expressions and phrases for one set of settings; `kept` are the labels of each aggregation level."""
+
+    settings: RuleSettings
+    kept: LabelLevels
+
+    # Expressions
+
+    def exposed(self, metric: str, *matchers: str) -> str:
+        """Select a metric that watchslo exposes, of the selected targets."""
+        return select(metric, self.settings.job_selector, *matchers)
+
+    def over(self, function: str, series: str, seconds: float) -> str:
+        """Apply a function to a range of seconds."""
+        return f"{function}({series}[{self.settings.span(seconds)}])"
+
+    def increase(self, metric: str, seconds: float, *matchers: str) -> str:
+        return self.over("increase", self.exposed(metric, *matchers), seconds)
+
+    def windows(self, group: WatchGroup, verdict: str, count: int) -> str:
+        """Count how many of the last `count` windows had a verdict, by instance; `shrink` does not shorten windows."""
+        series = self.exposed("watchslo_slo_windows_total", verdict, group.matcher)
+        span = format_duration(count * group.objective.minutes.window)
+        return by("sum", self.kept.instance_resource, f"increase({series}[{span}])")
+
+    def majority(self, condition: str, matcher: str = "") -> str:
+        """Return the watches for which the condition holds at more than half of their instances."""
+        instances = select(names.INSTANCES, matcher)
+        return f"{by('count', self.kept.resource, condition)} > 0.5 * {instances}"
+
+    def watches_by_apiserver(self, watches: str) -> str:
+        """Count these watches by apiserver."""
+        return by("count", self.kept.apiserver, watches)
+
+    # Phrases
+
+    @property
+    def apiserver(self) -> str:
+        """The apiserver of the alert, with its cluster if there is a cluster label."""
+        return " of ".join(f"{{{{ $labels.{label} }}}}" for label in reversed(self.kept.apiserver))
+
+    @property
+    def in_cluster(self) -> str:
+        """` in CLUSTER`, or nothing if there is no cluster label."""
+        return "".join(f" in {{{{ $labels.{label} }}}}" for label in self.kept.cluster)
+
+    def worst_watch(self, vector: str) -> str:
+        """Name the watch with the highest value; `PLACE` in the vector stands for matchers of the alert's labels."""
+        return _worst("watch", vector, self.kept.apiserver)
+
+    def worst_instance(self, vector: str) -> str:
+        return _worst("instance", vector, self.kept.cluster)
+
+
+def _worst(shown: str, vector: str, labels: Iterable[str]) -> str:
+    matched = tuple(labels)
+    place = ",".join(f"{label}=%[{index}]q" for index, label in enumerate(matched, start=1))
+    values = "".join(f" $labels.{label}" for label in matched)
+    filled = vector.replace("%", "%%").replace("PLACE", place)
+    query = f"printf `topk(1, {filled})`{values} | query"
+    return f'{{{{ with {query} }}}}{{{{ . | first | label "{shown}" }}}}{{{{ else }}}}unknown{{{{ end }}}}'

@@ -1,0 +1,41 @@
+"""The catalogue of the metrics: each family is declared once, in the module of its subject.
+
+Names, types and labels are a contract with dashboards and rules. Counters exist with 0 from the start of what they
+count, because `increase` does not see a series that begins above 0. An unknown value is absent, never 0.
+"""
+
+from itertools import chain
+
+from watchslo.serve.metrics.apiserver import APISERVERS
+from watchslo.serve.metrics.clock import CLOCK
+from watchslo.serve.metrics.family import Detail, Family, Stability, Type
+from watchslo.serve.metrics.labels import WATCH, Label
+from watchslo.serve.metrics.latency import LATENCY
+from watchslo.serve.metrics.monitor import BLAMED_LAG_SECONDS, CAUSES, MONITOR
+from watchslo.serve.metrics.protocol import LISTS, MISSED, WATCHES
+from watchslo.serve.metrics.views import MetricView
+
+__all__ = (
+    "BLAMED_LAG_SECONDS",
+    "FAMILIES",
+    "SECTIONS",
+    "WATCH",
+    "Detail",
+    "Family",
+    "Label",
+    "MetricView",
+    "Stability",
+    "Type",
+)
+
+SECTIONS = {
+    "Latency and objectives": LATENCY,
+    "Watches": WATCHES,
+    "Lists and headroom": LISTS,
+    "Gaps, stalls and lost events": MISSED,
+    "Clocks": CLOCK,
+    "Apiservers": APISERVERS,
+    "Causes": CAUSES,
+    "watchslo itself": MONITOR,
+}
+FAMILIES = tuple(chain.from_iterable(SECTIONS.values()))

@@ -1,0 +1,59 @@
+"""The apiservers: how they compare with each other, and whether their revisions can be trusted."""
+
+from collections.abc import Mapping
+
+from watchslo.serve.metrics.family import gauge
+from watchslo.serve.metrics.labels import CENTRE, END, TICKS
+from watchslo.serve.metrics.latency import BASIC_QUANTILES
+from watchslo.serve.metrics.views import Found, Value, ends, per_apiserver
+from watchslo.snapshot import ApiserverReading
+
+
+def _by_ticks(apiserver: ApiserverReading) -> Mapping[tuple[str, ...], Value]:
+    """The same minute by two clocks: the difference is what an apiserver's own ticks hide, which share its delays."""
+    return {
+        (str(quantile.q), ticks): quantile.estimate
+        for ticks, window in (("all", apiserver.combined), ("own", apiserver.alone))
+        if window and window.events
+        for quantile in window.quantiles
+        if quantile.resolved and quantile.q in BASIC_QUANTILES
+    }
+
+
+def _proven(apiserver: ApiserverReading) -> Found:
+    """Unknown until the apiserver's version is known."""
+    return not apiserver.unproven if apiserver.version else None
+
+
+APISERVERS = (
+    gauge(
+        "apiserver_timespan_by_ticks_seconds",
+        "Quantile in seconds of the last minute of all its watches, by all ticks and by its own; only with several.",
+        basic=per_apiserver(_by_ticks, CENTRE, TICKS),
+        beta=True,
+    ),
+    gauge(
+        "apiserver_watched",
+        "1 if resources are watched there; 0 for the service if each apiserver behind it is watched by itself.",
+        basic=per_apiserver(lambda a: a.watched),
+        beta=True,
+    ),
+    gauge(
+        "apiserver_peers",
+        "Number of apiservers behind its address; absent if unknown.",
+        basic=per_apiserver(lambda a: a.peers),
+        beta=True,
+    ),
+    gauge(
+        "storage_proven",
+        "1 if the revisions are known to be etcd's; if 0, as with k3s, no latency is proven.",
+        basic=per_apiserver(_proven),
+        beta=True,
+    ),
+    gauge(
+        "apiserver_clock_offset_seconds",
+        "Bounds in seconds of the apiserver's wall clock minus that of watchslo; absent until known.",
+        basic=per_apiserver(lambda a: ends(a.offset), END),
+        beta=True,
+    ),
+)

@@ -1,0 +1,35 @@
+"""The revision clocks and their ticks."""
+
+from watchslo.serve.metrics.family import counter, gauge, histogram
+from watchslo.serve.metrics.labels import TICK_RESULT
+from watchslo.serve.metrics.views import each, per_domain, per_ticker
+
+CLOCK = (
+    gauge(
+        "resource_version",
+        "Newest revision of the domain.",
+        basic=per_domain(lambda d: d.revision),
+    ),
+    counter(
+        "clock_ticks_total",
+        "Total number of ticks of the revision clock.",
+        basic=per_ticker(lambda t: each(TICK_RESULT, t.ticks), TICK_RESULT),
+        proven=True,
+    ),
+    histogram(
+        "clock_tick_seconds",
+        "Round trips of the ticks in seconds.",
+        basic=per_ticker(lambda t: t.round_trips),
+    ),
+    gauge(
+        "clock_interval_seconds",
+        "Width in seconds of the newest commit interval; absent before the second tick.",
+        basic=per_domain(lambda d: d.interval),
+    ),
+    counter(
+        "clock_resets_total",
+        "Total number of times the revision went backwards, as after a restore of etcd.",
+        basic=per_domain(lambda d: d.resets),
+        proven=True,
+    ),
+)

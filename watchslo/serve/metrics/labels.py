@@ -1,0 +1,75 @@
+"""The labels of the metrics and, if they are known beforehand, all their values."""
+
+from dataclasses import dataclass, fields
+
+from watchslo.latency import track
+from watchslo.snapshot import Cause, Hop
+from watchslo.watch import audit
+from watchslo.watch.failure import CloseClass, Phase, Reason
+from watchslo.watch.messages import RelistReason, Unseen
+from watchslo.watch.strategy import STRATEGIES
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A label; `values` is empty if they depend on the cluster or the configuration."""
+
+    name: str
+    meaning: str
+    values: tuple[str, ...] = ()
+
+
+APISERVER = Label("apiserver", "the apiserver that was asked: `service`, or host:port")
+WATCH = (
+    Label("watch", "the configured name of the watch"),
+    Label("group", "its API group, empty for the core group"),
+    Label("resource", "its resource, in the plural"),
+    APISERVER,
+)
+DOMAIN = Label("domain", "the name of the domain")
+QUANTILE = Label("q", "quantile of the window; 0.9 with `full` only", ("0.5", "0.9", "0.99"))
+WINDOW = Label("window", "length of the rolling window; 5m with `full` only", ("1m", "5m"))
+BOUND = Label(
+    "bound",
+    "the estimate, or a proven bound of the window's true quantile; the median has its estimate only",
+    ("lower", "estimate", "upper"),
+)
+END = Label(
+    "bound",
+    "end of the proven interval; an infinite end is absent; `upper` of the headroom with `full` only",
+    ("lower", "upper"),
+)
+HOP = Label("hop", "the hop; `creation_to_storage` with `full` only", tuple(Hop))
+TICKS = Label("ticks", "the ticks of all apiservers, as in all other metrics, or its own only", ("all", "own"))
+CENTRE = Label("q", "quantile of the last minute", ("0.5", "0.99"))
+CAUSE = Label("cause", "the named reason for lateness", tuple(Cause))
+BLAMED = Label("apiserver", "the apiserver at fault; empty if it is not a single one")
+AFFECTED = Label("watch", "the configured name of the watch at fault; empty if it is not a single one")
+EVENT_VERDICT = Label(
+    "verdict", "the proven bounds of an event compared with the threshold", ("within", "beyond", "uncertain")
+)
+WINDOW_VERDICT = Label("verdict", "the estimate of a window compared with the threshold", ("good", "bad", "no_data"))
+TARGET = Label("kind", "share of events, or of windows", ("events", "minutes"))
+EVENT_TYPE = Label(
+    "type", "type of the watch event; `error` with `full` only", ("added", "modified", "deleted", "error")
+)
+UNMEASURED = Label("reason", "why an event is not a sample", track.UNMEASURED)
+CLASS = Label("class", "which party ended the watch", tuple(CloseClass))
+CLOSED = Label("reason", "why the watch ended", tuple(Reason))
+RELIST = Label(
+    "reason",
+    "why a list was needed; `inventory`, during which the watch stays open, with `full` only",
+    tuple(RelistReason),
+)
+PHASE = Label("phase", "which request got the 410: a list, the opening of a watch, an open watch", tuple(Phase))
+STRATEGY = Label("strategy", "how a watch obtains the revision to begin from", tuple(STRATEGIES))
+UNSEEN = Label("kind", "what happened to an object in a gap", tuple(field.name for field in fields(Unseen)))
+AUDIT = Label("result", "the result of an audit", tuple(audit.AuditResult))
+TICK_RESULT = Label("result", "how a tick ended", ("ok", "slow", "failed"))
+KIND = Label("kind", "the purpose of a request")
+CODE = Label("code", "HTTP status code of the answer, or the kind of failure if there was none")
+BUILD = (
+    Label("version", "watchslo's version"),
+    Label("revision", "revision of its source"),
+    Label("python_version", "Python's version"),
+)

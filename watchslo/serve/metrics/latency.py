@@ -1,0 +1,118 @@
+"""Latency and objectives: how late events were, by watch, and how that compares with the threshold."""
+
+from collections.abc import Mapping
+
+from watchslo.serve.metrics.family import counter, gauge, histogram
+from watchslo.serve.metrics.labels import (
+    BOUND,
+    EVENT_VERDICT,
+    HOP,
+    QUANTILE,
+    TARGET,
+    UNMEASURED,
+    WINDOW,
+    WINDOW_VERDICT,
+)
+from watchslo.serve.metrics.views import Value, bounds, each, once, per_watch
+from watchslo.snapshot import Hop, HopReading, StreamReading
+
+WINDOWS = frozenset(WINDOW.values)  # shorter windows serve the diagnosis: they are too short for a graph
+BASIC_WINDOWS = frozenset({"1m"})
+QUANTILES = frozenset(map(float, QUANTILE.values))
+BASIC_QUANTILES = frozenset({0.5, 0.99})
+BASIC_HOPS = frozenset({Hop.STORAGE_TO_CACHE, Hop.CACHE_TO_CLIENT})
+
+
+def _quantiles(stream: StreamReading, windows: frozenset[str], qs: frozenset[float]) -> Mapping[tuple[str, ...], Value]:
+    """The resolved quantiles of windows with events: an unresolved quantile would look measured."""
+    return {
+        (str(quantile.q), window.name, bound): value
+        for window in stream.track.windows
+        if window.name in windows and window.events
+        for quantile in window.quantiles
+        if quantile.resolved and quantile.q in qs
+        for bound, value in bounds(quantile).items()
+    }
+
+
+def _events(stream: StreamReading, windows: frozenset[str]) -> Mapping[str, Value]:
+    return {window.name: window.events for window in stream.track.windows if window.name in windows}
+
+
+def _targets(events: float, minutes: float) -> Mapping[str, Value]:
+    return {"events": events, "minutes": minutes}
+
+
+def _histograms(hops: tuple[HopReading, ...], shown: frozenset[Hop]) -> Mapping[str, Value]:
+    return {hop.hop: hop.histogram for hop in hops if hop.hop in shown}
+
+
+LATENCY = (
+    histogram(
+        "apiserver_timespan_seconds",
+        "Seconds from the commit of a change to the arrival of its live watch event, by the revision clock.",
+        basic=per_watch(lambda s: s.track.timespan),
+    ),
+    gauge(
+        "apiserver_timespan_window_seconds",
+        "P50, P90 and P99 of the latency of watch events in the rolling window, with bounds, in seconds; absent "
+        "without events and below the round trip of the ticks.",
+        basic=per_watch(lambda s: _quantiles(s, BASIC_WINDOWS, BASIC_QUANTILES), QUANTILE, WINDOW, BOUND),
+        full=per_watch(lambda s: _quantiles(s, WINDOWS, QUANTILES), QUANTILE, WINDOW, BOUND),
+    ),
+    gauge(
+        "apiserver_timespan_window_events",
+        "Number of samples in the rolling window.",
+        basic=per_watch(lambda s: _events(s, BASIC_WINDOWS), WINDOW),
+        full=per_watch(lambda s: _events(s, WINDOWS), WINDOW),
+    ),
+    counter(
+        "unresolved_events_total",
+        "Total number of samples whose whole interval lies below the round trip of the ticks.",
+        full=per_watch(lambda s: s.track.unresolved),
+    ),
+    counter(
+        "slo_events_total",
+        "Total number of samples by their proven bounds compared with the threshold.",
+        basic=per_watch(lambda s: each(EVENT_VERDICT, s.track.objective.verdicts), EVENT_VERDICT),
+        proven=True,
+    ),
+    counter(
+        "slo_windows_total",
+        "Total number of windows, which do not overlap, by their estimated quantile compared with the threshold.",
+        basic=per_watch(lambda s: each(WINDOW_VERDICT, s.track.objective.windows), WINDOW_VERDICT),
+    ),
+    gauge(
+        "slo_threshold_seconds",
+        "Threshold of the objective in force in seconds: the common one, or that of each watch.",
+        basic=once(lambda m: m.threshold),
+        full=per_watch(lambda s: s.track.objective.threshold),
+        proven=True,
+    ),
+    gauge(
+        "slo_target_ratio",
+        "Targets of the objective in force: the common ones, or those of each watch.",
+        basic=once(lambda m: _targets(m.events_target, m.minutes_target), TARGET),
+        full=per_watch(lambda s: _targets(s.track.objective.events_target, s.track.objective.minutes_target), TARGET),
+    ),
+    histogram(
+        "creation_to_watch_seconds",
+        "Seconds from creationTimestamp to the arrival of ADDED events, without the clocks' offset; if configured.",
+        basic=per_watch(lambda s: s.track.creation),
+        beta=True,
+    ),
+    histogram(
+        "hop_seconds",
+        "Seconds that events spent on one hop, of the events whose hop was measured; absent without any.",
+        basic=per_watch(lambda s: _histograms(s.track.hops, BASIC_HOPS), HOP),
+        full=per_watch(lambda s: _histograms(s.track.hops, frozenset(Hop)), HOP),
+        beta=True,
+    ),
+    counter(
+        "unmeasured_events_total",
+        "Total number of events that are not samples.",
+        basic=per_watch(lambda s: sum(s.track.unmeasured.values())),
+        full=per_watch(lambda s: each(UNMEASURED, s.track.unmeasured), UNMEASURED),
+        proven=True,
+    ),
+)

@@ -1,0 +1,79 @@
+"""The active causes, and the daemon itself: its requests, its lag, its configuration, its build."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from watchslo.serve.metrics.family import counter, gauge, histogram
+from watchslo.serve.metrics.labels import AFFECTED, BLAMED, BUILD, CAUSE, CODE, KIND
+from watchslo.serve.metrics.views import Value, once, once_of_snapshot, per_apiserver
+from watchslo.snapshot import ApiserverReading, Cause, HistogramReading, Snapshot
+
+BLAMED_LAG_SECONDS = 0.15  # events that arrive this long after a heartbeat are tainted
+
+
+def _causes(snapshot: Snapshot) -> Mapping[tuple[str, str, str], Value]:
+    """Each cause has a series from the start, without apiserver and watch; active causes add theirs."""
+    active = {(c.cause.value, c.apiserver or "", c.watch or ""): 1 for c in snapshot.causes}
+    return {(cause.value, "", ""): 0 for cause in Cause} | active
+
+
+def _by_code(apiserver: ApiserverReading) -> Mapping[str, Value]:
+    codes: dict[str, int] = defaultdict(int)
+    for (_, code), count in apiserver.requests.items():
+        codes[code] += count
+    return codes
+
+
+def _blamed(lag: HistogramReading) -> HistogramReading:
+    """The one bucket that separates usable events from tainted ones."""
+    count = lag.counts[lag.edges.index(BLAMED_LAG_SECONDS)]
+    return HistogramReading((BLAMED_LAG_SECONDS,), (count, lag.total), lag.sum)
+
+
+CAUSES = (
+    gauge(
+        "cause_active",
+        "1 if this cause of lateness is active, else 0; docs/causes.md lists the causes.",
+        basic=once_of_snapshot(_causes, CAUSE, BLAMED, AFFECTED),
+        beta=True,
+    ),
+)
+
+MONITOR = (
+    counter(
+        "api_requests_total",
+        "Total number of requests to the apiserver: the load that watchslo adds.",
+        basic=per_apiserver(lambda a: a.requests, KIND, CODE),
+        proven=per_apiserver(_by_code, CODE),
+    ),
+    histogram(
+        "loop_lag_seconds",
+        "Seconds by which watchslo's own heartbeats were late.",
+        basic=once(lambda m: m.loop_lag),
+        proven=once(lambda m: _blamed(m.loop_lag)),
+    ),
+    counter(
+        "tainted_seconds_total",
+        "Total seconds in which watchslo was late itself; events of that time are not samples.",
+        basic=once(lambda m: m.tainted_seconds),
+        proven=True,
+    ),
+    gauge(
+        "config_last_reload_successful",
+        "1 if the newest configuration is in force, 0 if the previous one still is.",
+        basic=once(lambda m: m.reload_succeeded),
+        proven=True,
+    ),
+    gauge(
+        "config_last_reload_success_timestamp_seconds",
+        "Unix time at which the configuration in force was loaded.",
+        basic=once(lambda m: m.reloaded_wall),
+        proven=True,
+    ),
+    gauge(
+        "build_info",
+        "The running code; always 1.",
+        basic=once(lambda m: {(m.build.version, m.build.revision, m.build.python_version): 1}, *BUILD),
+        proven=True,
+    ),
+)

@@ -1,0 +1,292 @@
+"""The protocol side of watches: what they received, why they ended and started over, what they missed."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from watchslo.serve.metrics.family import counter, gauge, histogram
+from watchslo.serve.metrics.labels import AUDIT, CLASS, CLOSED, END, EVENT_TYPE, PHASE, RELIST, STRATEGY, UNSEEN
+from watchslo.serve.metrics.views import (
+    Found,
+    Value,
+    each,
+    ends,
+    per_apiserver,
+    per_audited_watch,
+    per_headroom,
+    per_transport,
+    per_watch,
+)
+from watchslo.snapshot import StreamReading
+from watchslo.watch.failure import RULES
+from watchslo.watch.messages import RelistReason
+
+NO_CLOSES: Mapping[tuple[str, str], int] = {(class_, reason): 0 for reason, (class_, _, _) in RULES.items()}
+
+
+def _events(stream: StreamReading) -> Mapping[str, Value]:
+    return each(EVENT_TYPE, {type_.lower(): count for type_, count in stream.received.events.items()})
+
+
+def _changes(stream: StreamReading) -> Mapping[str, Value]:
+    return {type_: count for type_, count in _events(stream).items() if type_ != "error"}
+
+
+def _closed_by_class(stream: StreamReading) -> Mapping[str, Value]:
+    classes: dict[str, int] = defaultdict(int)
+    for (class_, _), count in stream.session.closed.items():
+        classes[class_] += count
+    return each(CLASS, classes)
+
+
+def _restarts(stream: StreamReading) -> Mapping[str, Value]:
+    return {reason: count for reason, count in stream.lists.relists.items() if reason != RelistReason.INVENTORY}
+
+
+def _unseen(stream: StreamReading) -> Found:
+    return None if stream.gaps.unseen is None else each(UNSEEN, stream.gaps.unseen)
+
+
+def _unseen_sum(stream: StreamReading) -> Found:
+    return None if stream.gaps.unseen is None else sum(stream.gaps.unseen.values())
+
+
+WATCHES = (
+    gauge(
+        "watch_up",
+        "1 if the watch is open, else 0.",
+        basic=per_watch(lambda s: s.up),
+        proven=True,
+    ),
+    gauge(
+        "watch_last_received_timestamp_seconds",
+        "Unix time at which the last byte arrived.",
+        basic=per_watch(lambda s: s.received.last_wall),
+        proven=True,
+    ),
+    counter(
+        "watch_events_total",
+        "Total number of events received on watches.",
+        basic=per_watch(_changes, EVENT_TYPE),
+        full=per_watch(_events, EVENT_TYPE),
+    ),
+    counter(
+        "watch_bytes_total",
+        "Total number of bytes received on watches.",
+        full=per_watch(lambda s: s.received.bytes),
+    ),
+    counter(
+        "bookmarks_total",
+        "Total number of bookmarks received.",
+        full=per_watch(lambda s: s.received.bookmarks),
+        proven=per_watch(lambda s: s.received.bookmarks),
+    ),
+    gauge(
+        "bookmark_age_seconds",
+        "Seconds since the newest bookmark; absent before the first.",
+        full=per_watch(lambda s: s.received.bookmark_age),
+    ),
+    counter(
+        "watches_closed_total",
+        "Total number of watches that ended, each for one reason.",
+        basic=per_watch(_closed_by_class, CLASS),
+        full=per_watch(lambda s: {**NO_CLOSES, **s.session.closed}, CLASS, CLOSED),
+        proven=True,
+    ),
+    histogram(
+        "watch_open_seconds",
+        "Seconds from the request of a watch to the headers of its answer.",
+        basic=per_apiserver(lambda a: a.durations.opens),
+        full=per_watch(lambda s: s.durations.opens),
+    ),
+    histogram(
+        "watch_duration_seconds",
+        "Seconds that watches stayed open.",
+        basic=per_apiserver(lambda a: a.durations.lifetimes),
+        full=per_watch(lambda s: s.durations.lifetimes),
+    ),
+    gauge(
+        "behind_peers_seconds",
+        "Seconds for which another apiserver's watch has had an event that this one lacks; absent without another.",
+        full=per_watch(lambda s: s.cache.behind_peers),
+        beta=True,
+    ),
+    gauge(
+        "cache_behind_seconds",
+        "Highest age in seconds of the apiserver's cache of the resource in the last seconds; only while it is probed.",
+        basic=per_watch(lambda s: ends(s.cache.behind), END),
+        beta=True,
+    ),
+    gauge(
+        "transport_round_trip_seconds",
+        "Smoothed round trip in seconds of the open watch's connection, as the kernel reports it.",
+        full=per_transport(lambda t: t.round_trip),
+        beta=True,
+    ),
+    counter(
+        "transport_retransmits_total",
+        "Total number of segments retransmitted by watchslo on the open watch's connection; 0 at each new connection.",
+        full=per_transport(lambda t: t.retransmits),
+        beta=True,
+    ),
+    gauge(
+        "transport_silent_seconds",
+        "Seconds since anything arrived on the open watch's connection, acknowledgements included.",
+        full=per_transport(lambda t: t.silent),
+        beta=True,
+    ),
+    counter(
+        "order_violations_total",
+        "Total number of events whose revision was not newer than the previous one.",
+        full=per_watch(lambda s: s.received.order_violations),
+    ),
+    counter(
+        "time_travel_total",
+        "Total number of answers of an apiserver that were older than an earlier answer.",
+        basic=per_apiserver(lambda a: a.time_travel.count),
+        proven=True,
+    ),
+    counter(
+        "time_travel_revisions_total",
+        "Total number of revisions by which those answers were too old.",
+        basic=per_apiserver(lambda a: a.time_travel.revisions),
+        beta=True,
+    ),
+    counter(
+        "time_travel_seconds_total",
+        "Total seconds by which those answers were too old.",
+        basic=per_apiserver(lambda a: a.time_travel.seconds),
+        beta=True,
+    ),
+)
+
+LISTS = (
+    counter(
+        "relists_total",
+        "Total number of times a watch started over.",
+        basic=per_watch(_restarts, RELIST),
+        full=per_watch(lambda s: s.lists.relists, RELIST),
+        proven=True,
+    ),
+    counter(
+        "expired_total",
+        "Total number of 410 Expired answers.",
+        basic=per_watch(lambda s: sum(s.lists.expired.values())),
+        full=per_watch(lambda s: s.lists.expired, PHASE),
+        proven=True,
+    ),
+    gauge(
+        "watch_history_seconds",
+        "Headroom in seconds: how far back a watch of the resource may begin before a 410; absent until measured.",
+        basic=per_headroom(lambda h: {"lower": h.seconds.lower}, END),  # the end that alerts use
+        full=per_headroom(lambda h: ends(h.seconds), END),
+        beta=True,
+    ),
+    gauge(
+        "watch_history_revisions",
+        "Headroom in revisions of the whole storage.",
+        full=per_headroom(lambda h: h.revisions),
+        beta=True,
+    ),
+    gauge(
+        "watch_history_list_seconds",
+        "Seconds that a full list of the resource takes, measured or computed from one page; absent if unknown.",
+        full=per_headroom(lambda h: h.list_seconds),
+        beta=True,
+    ),
+    gauge(
+        "watch_history_fits",
+        "1 if the headroom outlasts a full list; if 0, clients that list get a 410 and list again, forever.",
+        basic=per_headroom(lambda h: h.fits),
+        beta=True,
+    ),
+    histogram(
+        "list_duration_seconds",
+        "Seconds that lists took, with all their pages.",
+        basic=per_apiserver(lambda a: a.durations.lists, STRATEGY),
+        full=per_watch(lambda s: s.durations.lists, STRATEGY),
+    ),
+    counter(
+        "list_items_total",
+        "Total number of objects listed.",
+        full=per_watch(lambda s: s.lists.items),
+        beta=True,
+    ),
+    counter(
+        "list_bytes_total",
+        "Total number of bytes of lists received.",
+        full=per_watch(lambda s: s.lists.bytes),
+        beta=True,
+    ),
+    counter(
+        "list_pages_total",
+        "Total number of pages of lists received.",
+        full=per_watch(lambda s: s.lists.pages),
+        beta=True,
+    ),
+    counter(
+        "list_fallbacks_total",
+        "Total number of lists that were paged because the apiserver does not stream lists.",
+        full=per_watch(lambda s: s.lists.fallbacks),
+        beta=True,
+    ),
+    counter(
+        "initial_events_total",
+        "Total number of events of streamed lists, which are existing objects and not changes.",
+        full=per_watch(lambda s: s.lists.initial_events),
+    ),
+)
+
+MISSED = (
+    counter(
+        "gap_revisions_total",
+        "Total number of revisions skipped where a watch started over; changes in them were never delivered.",
+        basic=per_watch(lambda s: s.gaps.revisions),
+        proven=True,
+    ),
+    counter(
+        "gap_seconds_total",
+        "Total seconds in which a watch received nothing before it started over.",
+        basic=per_watch(lambda s: s.gaps.seconds),
+        proven=True,
+    ),
+    counter(
+        "unseen_changes_total",
+        "Total number of objects whose change a gap hid, as the inventory found; only with an inventory.",
+        basic=per_watch(_unseen_sum),
+        full=per_watch(_unseen, UNSEEN),
+    ),
+    gauge(
+        "inventory_objects",
+        "Number of objects in the inventory; only with an inventory.",
+        full=per_watch(lambda s: s.gaps.objects),
+        beta=True,
+    ),
+    counter(
+        "stalls_total",
+        "Total number of times a watch withheld events or its apiserver's cache of the resource was frozen.",
+        basic=per_watch(lambda s: s.audit.stalls),
+        proven=True,
+    ),
+    gauge(
+        "watch_stalled",
+        "1 if events are withheld or the apiserver's cache of the resource is frozen, else 0; absent without audits.",
+        basic=per_audited_watch(lambda s: s.audit.stalled_for is not None),
+        proven=True,
+    ),
+    gauge(
+        "stall_seconds",
+        "Age in seconds of the oldest withheld event or of the frozen cache; absent unless stalled.",
+        full=per_watch(lambda s: s.audit.stalled_for),
+    ),
+    counter(
+        "audits_total",
+        "Total number of audits, the reads that decide whether a silent watch is idle, stalled or frozen.",
+        basic=per_apiserver(lambda a: each(AUDIT, a.audits), AUDIT),
+    ),
+    counter(
+        "lost_events_total",
+        "Total number of events that a watch is proven to have skipped: it delivered newer events and never these.",
+        basic=per_watch(lambda s: s.audit.lost),
+        proven=True,
+    ),
+)

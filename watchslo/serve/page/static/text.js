@@ -1,0 +1,22 @@
+// Numbers and times as text, and text as elements. The cells of the tables come from the daemon as text.
+
+export const SIGNS = { good: "✓", bad: "✗", unknown: "?" };
+
+const whole = new Intl.NumberFormat("en");
+
+export const count = (number) => whole.format(number);
+
+// Times come as RFC 3339, in UTC.
+export const clock = (at) => at.slice(11, 19);
+export const minute = (at) => at.slice(11, 16);
+export const moment = (at) => `${at.slice(0, 10)} ${clock(at)}`;
+
+export function element(name, properties = {}, ...children) {
+  const made = Object.assign(document.createElement(name), properties);
+  made.append(...children);
+  return made;
+}
+
+export function setText(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}

@@ -1,0 +1,284 @@
+"""The rows of the page's tables, one for each watch and each apiserver: their values, and the texts of their cells.
+
+The cells are written here only: the HTML of the page has them, and the feed sends them to its scripts. The column of
+each cell is named in `page/index.html`.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from pydantic import computed_field
+
+from watchslo.serve.status import StatusPart
+from watchslo.snapshot import ApiserverReading, QuantileReading, Snapshot, StreamReading, TickerReading, WindowReading
+from watchslo.timeline import condition
+from watchslo.timeline.condition import BAD, Condition, WatchCondition
+from watchslo.timeline.format import ABSENT, duration
+from watchslo.timeline.timeline import Account
+
+WORST_FIRST = tuple(Condition)
+STORAGE = {
+    "pending": "storage not proven yet",
+    "foreign": "another storage",
+    "unparsable": "revisions are not numbers",
+}
+"""Why a clock does not date the revisions of a watch, by its membership."""
+
+
+class FigureUpdate(StatusPart):
+    """A quantile of the last minute, in seconds.
+
+    If `resolved` is false, it is below `roundTrip`, the ticks' round trip, and is not a measurement.
+    """
+
+    lower: float
+    estimate: float | None
+    upper: float | None
+    resolved: bool
+    round_trip: float | None
+
+
+class WatchLine(StatusPart):
+    """One watch: its last minute, and its counters since it was configured. `key` identifies it in the feed.
+
+    `behind` is the number of revisions between the storage's newest one and the newest one that this watch has seen: it
+    grows by itself while the resource is quiet. `closes` leaves out deadlines and our own closes, `relists` the first
+    list. `cells` are the texts of the table's row, `severity` sorts conditions with the worst first, and `caption` is
+    the text above its chart.
+    """
+
+    key: str
+    watch: str
+    resource: str
+    apiserver: str
+    name: str
+    condition: Condition
+    since: datetime
+    state: str
+    stalled_for: float | None
+    threshold: float
+    events: int
+    p50: FigureUpdate | None
+    p99: FigureUpdate | None
+    last_event: datetime | None
+    behind: int | None
+    closes: int
+    relists: int
+    expired: int
+    bookmark_age: float | None
+    failure: str | None
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def bad(self) -> bool:
+        return self.condition in BAD
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def severity(self) -> int:
+        return WORST_FIRST.index(self.condition)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def caption(self) -> str:
+        return f"{_estimate(self.p99)} ({_bounds(self.p99)})" if self.p99 else str(self.condition)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def cells(self) -> tuple[str, ...]:
+        return (
+            self.watch,
+            self.apiserver,
+            self._condition(),
+            self.state,
+            _estimate(self.p50),
+            _estimate(self.p99),
+            _bounds(self.p99),
+            duration(self.threshold),
+            f"{self.events:,}",
+            f"{self.last_event:%H:%M:%S}" if self.last_event else ABSENT,
+            ABSENT if self.behind is None else f"{self.behind:,}",
+            f"{self.closes:,}",
+            f"{self.relists:,}",
+            f"{self.expired:,}",
+            _duration(self.bookmark_age),
+            self.failure or ABSENT,
+        )
+
+    def _condition(self) -> str:
+        if self.stalled_for is not None:
+            return f"{self.condition} for {duration(self.stalled_for)}"
+        return f"{self.condition} since {self.since:%H:%M}" if self.bad else str(self.condition)
+
+
+class ApiserverLine(StatusPart):
+    """One apiserver: `p99` is that of all its watches by all ticks, `ownP99` by its own ticks only.
+
+    `open` of its `watches` are open. `tick` is the highest median round trip of its ticks, `failure` why ticks fail.
+    `behindPeers` is for how long it withholds an event that another apiserver has delivered. `remembers` is the
+    shortest headroom in seconds, `remembersOf` the watch that it belongs to, and `fits` whether it outlasts a list.
+    `cells` are the texts of the table's row.
+    """
+
+    name: str
+    version: str | None
+    peers: int | None
+    watched: bool
+    open: int
+    watches: int
+    tick: float | None
+    failure: str | None
+    p50: FigureUpdate | None
+    p99: FigureUpdate | None
+    own_p99: FigureUpdate | None
+    behind_peers: float | None
+    remembers: float | None
+    remembers_of: str | None
+    fits: bool | None
+    causes: list[str]
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def cells(self) -> tuple[str, ...]:
+        behind = f" ({self.peers} behind this address)" if (self.peers or 1) > 1 else ""
+        short = ", too short" if self.fits is False else ""
+        return (
+            self.name,
+            f"{self.version or ABSENT}{behind}",
+            f"{self.open} of {self.watches}" if self.watched else "not watched",
+            self.failure or _duration(self.tick),
+            _estimate(self.p50),
+            _estimate(self.p99),
+            _estimate(self.own_p99),
+            _duration(self.behind_peers),
+            ABSENT if self.remembers is None else f"{duration(self.remembers)} ({self.remembers_of}{short})",
+            ", ".join(self.causes) or ABSENT,
+        )
+
+
+# --- texts ------------------------------------------------------------------------------------------------------------
+
+
+def _duration(seconds: float | None) -> str:
+    return ABSENT if seconds is None else duration(seconds)
+
+
+def _estimate(figure: FigureUpdate | None) -> str:
+    if figure is None:
+        return ABSENT
+    if figure.resolved:
+        return _duration(figure.estimate)
+    return f"below {duration(figure.round_trip)}" if figure.round_trip else "below resolution"
+
+
+def _bounds(figure: FigureUpdate | None) -> str:
+    return f"{duration(figure.lower)} to {_duration(figure.upper)}" if figure else ABSENT
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def key_of(watch: str, apiserver: str) -> str:
+    """Return the key of a watch in the feed."""
+    return f"{watch}@{apiserver}"
+
+
+def resource_name(stream: StreamReading) -> str:
+    """Return the resource as kubectl takes it: `pods`, `deployments.apps`."""
+    return f"{stream.resource}.{stream.group}" if stream.group else stream.resource
+
+
+def time_of(wall: float) -> datetime:
+    """Return a time in Unix seconds as UTC."""
+    return datetime.fromtimestamp(wall, UTC)
+
+
+def watches(account: Account) -> dict[str, WatchLine]:
+    """Return the rows of all watches by their keys."""
+    domains = {domain.name: domain for domain in account.snapshot.domains}
+    found = {}
+    for line in account.lines:
+        domain = domains.get(line.stream.domain)
+        trip, revision = (domain.median_round_trip, domain.revision) if domain else (None, None)
+        made = _watch(line, trip, revision)
+        found[made.key] = made
+    return found
+
+
+def _watch(line: WatchCondition, round_trip: float | None, newest: int | None) -> WatchLine:
+    stream, received = line.stream, line.stream.received
+    known = newest is not None and received.revision is not None and stream.membership == "member"
+    state = stream.session.state
+    return WatchLine(
+        key=key_of(stream.watch, stream.apiserver),
+        watch=stream.watch,
+        resource=resource_name(stream),
+        apiserver=stream.apiserver,
+        name=line.name,
+        condition=line.condition,
+        since=time_of(line.since_wall),
+        state=f"{state} ({STORAGE[stream.membership]})" if stream.membership in STORAGE else state,
+        stalled_for=stream.audit.stalled_for,
+        threshold=stream.track.objective.threshold,
+        events=line.window.events,
+        p50=_figure(line.p50, round_trip),
+        p99=_figure(line.p99, round_trip),
+        last_event=None if received.last_wall is None else time_of(received.last_wall),
+        behind=max(0, (newest or 0) - (received.revision or 0)) if known else None,
+        closes=sum(count for (class_, _), count in stream.session.closed.items() if class_ not in ("deadline", "own")),
+        relists=sum(count for reason, count in stream.lists.relists.items() if reason != "start"),
+        expired=sum(stream.lists.expired.values()),
+        bookmark_age=received.bookmark_age,
+        failure=stream.session.last_failure.message if stream.session.last_failure else None,
+    )
+
+
+def _figure(quantile: QuantileReading | None, round_trip: float | None) -> FigureUpdate | None:
+    if quantile is None:
+        return None
+    return FigureUpdate(
+        lower=quantile.lower,
+        estimate=quantile.estimate,
+        upper=quantile.upper,
+        resolved=quantile.resolved,
+        round_trip=round_trip,
+    )
+
+
+def apiservers(snapshot: Snapshot) -> list[ApiserverLine]:
+    """Return the rows of all apiservers, in the order of the snapshot."""
+    return [_apiserver(apiserver, snapshot) for apiserver in snapshot.apiservers]
+
+
+def _apiserver(apiserver: ApiserverReading, snapshot: Snapshot) -> ApiserverLine:
+    streams = [stream for stream in snapshot.streams if stream.apiserver == apiserver.name]
+    tickers = [ticker for domain in snapshot.domains for ticker in domain.tickers if ticker.apiserver == apiserver.name]
+    behind = [stream.cache.behind_peers for stream in streams if stream.cache.behind_peers is not None]
+    known = [(one.headroom, one.watch) for one in streams if one.headroom and not one.headroom.complete]
+    headroom, watch = min(known, key=lambda one: one[0].seconds.lower, default=(None, None))
+    return ApiserverLine(
+        name=apiserver.name,
+        version=apiserver.version,
+        peers=apiserver.peers,
+        watched=apiserver.watched,
+        open=sum(stream.up for stream in streams),
+        watches=len(streams),
+        tick=_slowest(tickers),
+        failure=next((ticker.failure for ticker in tickers if ticker.failure), None),
+        p50=_of_minute(apiserver.combined, condition.P50),
+        p99=_of_minute(apiserver.combined, condition.P99),
+        own_p99=_of_minute(apiserver.alone, condition.P99),
+        behind_peers=max(behind, default=None),
+        remembers=headroom.seconds.lower if headroom else None,
+        remembers_of=watch,
+        fits=headroom.fits if headroom else None,
+        causes=sorted({cause.cause for cause in snapshot.causes if cause.apiserver == apiserver.name}),
+    )
+
+
+def _slowest(tickers: Iterable[TickerReading]) -> float | None:
+    return max((one.median_round_trip for one in tickers if one.median_round_trip is not None), default=None)
+
+
+def _of_minute(window: WindowReading | None, q: float) -> FigureUpdate | None:
+    return _figure(condition.quantile_of(window, q), None) if window and window.events else None

@@ -1,0 +1,163 @@
+"""Encodes objects, lists and watch events as JSON, in the three forms that a client can request.
+
+The module is pure: time is an argument.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from watchslo.sim import status
+from watchslo.sim.kinds import Object, ResourceKind
+
+_encoder = msgspec.json.Encoder()
+_INITIAL_EVENTS_END = {"k8s.io/initial-events-end": "true"}
+
+
+def dump(document: Any) -> bytes:
+    """Encode a document as Go's encoder does: compact, with a newline, and with `<`, `>` and `&` escaped."""
+    encoded = _encoder.encode(document)
+    for character, escaped in _ESCAPES:
+        if character in encoded:
+            encoded = encoded.replace(character, escaped)
+    return encoded + b"\n"
+
+
+_ESCAPES = ((b"<", rb"\u003c"), (b">", rb"\u003e"), (b"&", rb"\u0026"))
+
+
+class ObjectForm(StrEnum):
+    """The form in which objects are sent."""
+
+    OBJECT = "object"
+    METADATA = "metadata"
+    TABLE = "table"
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectEncoder:
+    """Encodes objects of a kind in the requested form; `include` (None, Metadata or Object) is the content of rows."""
+
+    kind: ResourceKind
+    version: str
+    form: ObjectForm
+    include: str
+
+    def plain(self, obj: Object) -> Object:
+        """Return the object with its kind and the requested API version."""
+        return {"kind": self.kind.kind, "apiVersion": self.kind.api_version(self.version), **obj}
+
+    def rows(self, objects: Sequence[Object], wall: float) -> list[dict[str, Any]]:
+        return [
+            {"cells": [column.cell(obj, wall) for column in self.kind.columns], "object": self._included(obj)}
+            for obj in objects
+        ]
+
+    def table(self, objects: Sequence[Object], metadata: dict[str, Any], wall: float, *, head: bool) -> dict[str, Any]:
+        """Return objects as a table; in a watch, only the first table has a `head`, the column definitions."""
+        return {
+            "kind": "Table",
+            "apiVersion": "meta.k8s.io/v1",
+            "metadata": metadata,
+            "columnDefinitions": [column.definition() for column in self.kind.columns] if head else None,
+            "rows": self.rows(objects, wall),
+        }
+
+    def document(self, obj: Object, wall: float, *, head: bool = True) -> Object:
+        """Return the document of one object for a get or a watch event."""
+        if self.form is ObjectForm.OBJECT:
+            return self.plain(obj)
+        if self.form is ObjectForm.METADATA:
+            return partial(obj)
+        return self.table([obj], {"resourceVersion": obj["metadata"]["resourceVersion"]}, wall, head=head)
+
+    def list_document(self, objects: Sequence[Object], metadata: dict[str, Any], wall: float) -> Object:
+        """Return the document of a list; `metadata` is the list's."""
+        if self.form is ObjectForm.TABLE:
+            return self.table(objects, metadata, wall, head=True)
+        if self.form is ObjectForm.METADATA:
+            items = [partial(obj) for obj in objects]
+            head = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
+            return {**head, "items": items or None}
+        api_version = self.kind.api_version(self.version)
+        head = {"kind": f"{self.kind.kind}List", "apiVersion": api_version}
+        if self.kind.custom:  # items have kind and apiVersion, and the list always has a continue
+            metadata = {"continue": "", **metadata}
+            return {**head, "metadata": metadata, "items": [self.plain(obj) for obj in objects]}
+        return {**head, "metadata": metadata, "items": objects}
+
+    def event(self, kind: str, obj: Object, wall: float, *, head: bool) -> bytes:
+        """Return the line of a watch event; for `head`, see `table`."""
+        return dump({"type": kind, "object": self.document(obj, wall, head=head)})
+
+    def bookmark(self, revision: int, wall: float, *, head: bool, end_of_initial: bool = False) -> bytes:
+        """Return the line of a bookmark: the watch has sent all events up to this revision."""
+        metadata: dict[str, Any] = {"resourceVersion": str(revision)}
+        if end_of_initial:
+            metadata["annotations"] = _INITIAL_EVENTS_END
+        encoder = self if not end_of_initial or self.include != "None" else self._with_metadata()
+        return encoder.event("BOOKMARK", {"metadata": metadata}, wall, head=head)
+
+    def _with_metadata(self) -> "ObjectEncoder":
+        """Return an encoder with metadata in its rows: the annotation that ends the initial events needs it."""
+        return ObjectEncoder(self.kind, self.version, self.form, "Metadata")
+
+    def _included(self, obj: Object) -> Object | None:
+        return {"None": lambda _obj: None, "Metadata": partial, "Object": self.plain}[self.include](obj)
+
+
+def error_event(error: status.StatusError) -> bytes:
+    """Return the line of an error event, after which a watch ends."""
+    return dump({"type": "ERROR", "object": error.document()})
+
+
+def partial(obj: Object) -> Object:
+    """Return the PartialObjectMetadata of an object."""
+    return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj["metadata"]}
+
+
+_JSON = ("application/json", "application/*", "*/*")
+_FORMS = {
+    "PartialObjectMetadata": ObjectForm.METADATA,
+    "PartialObjectMetadataList": ObjectForm.METADATA,
+    "Table": ObjectForm.TABLE,
+}
+UNACCEPTABLE = (
+    "only the following media types are accepted: "
+    "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+)
+
+
+def negotiate(accept: str, kind: ResourceKind, version: str, include: str, *, listed: bool) -> ObjectEncoder:
+    """Return the encoder for the first supported clause of an Accept header; `listed` is True for a list.
+
+    Raises:
+        StatusError: 406 if no clause is supported.
+    """
+    for media_type, parameters in parse_accept(accept):
+        name = parameters.get("as", "")
+        if media_type not in _JSON or (name and not _is_known_form(parameters)):
+            continue
+        if name.startswith("PartialObjectMetadata") and listed != name.endswith("List"):
+            what = f"a list (*core.{kind.kind}List)" if listed else f"not a list (*core.{kind.kind})"
+            raise status.not_acceptable(f"you requested {name}, but the requested object is {what}")
+        return ObjectEncoder(kind, version, _FORMS.get(name, ObjectForm.OBJECT), include)
+    raise status.not_acceptable(UNACCEPTABLE)
+
+
+def _is_known_form(parameters: dict[str, str]) -> bool:
+    group, version = parameters.get("g"), parameters.get("v")
+    return parameters["as"] in _FORMS and group == "meta.k8s.io" and version in ("v1", "v1beta1")
+
+
+def parse_accept(accept: str) -> list[tuple[str, dict[str, str]]]:
+    """Return the clauses of an Accept header in order, each as media type and parameters."""
+    clauses = []
+    for clause in (accept or "*/*").split(","):
+        media_type, *parameters = (part.strip() for part in clause.split(";"))
+        pairs = (parameter.partition("=") for parameter in parameters)
+        clauses.append((media_type, {name: value for name, _, value in pairs}))
+    return clauses

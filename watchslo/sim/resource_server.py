@@ -1,0 +1,427 @@
+"""Serves one resource as an apiserver does: it answers lists, starts watches and sends them changes.
+
+It reads from etcd and from its own watch cache, and writes only to that cache and to its watches.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol
+
+from watchslo.sim import status
+from watchslo.sim.delay_law import DelayLaw
+from watchslo.sim.delayed_channel import DelayedChannel
+from watchslo.sim.kinds import Object
+from watchslo.sim.query import (
+    ListOptions,
+    ObjectSelector,
+    decode_continue,
+    encode_continue,
+    list_revision,
+    watch_revision,
+)
+from watchslo.sim.store import CacheModel, Etcd, ObjectTable, RevisionGone, StoredChange
+from watchslo.sim.watch_connection import EncodedEvents, WatchConnection, WatchStart
+
+FRESH_TIMEOUT_SECONDS = 3.0
+"""How long a read waits for the watch cache, as in kube-apiserver."""
+PROGRESS_INTERVAL_SECONDS = 0.1
+"""Interval of requests for etcd's progress while a read waits, as in kube-apiserver."""
+
+_SKIPPED_REVISIONS = 2
+"""Gap between the last revision of a client and the oldest kept one; etcd also accepts the revision before that."""
+
+
+@dataclass(frozen=True, slots=True)
+class VersionProfile:
+    """The behaviour of a version of kube-apiserver."""
+
+    git_version: str
+    consistent_from_cache: bool
+    """Consistent lists, pages and exact revisions come from the watch cache if it holds them."""
+    refuses_unready: bool
+    """Requests to a watch cache that is not ready are refused with 429. Older versions wait, or read from etcd."""
+    watch_list: bool
+    discovery: tuple[str, ...]
+    """Supported versions of aggregated discovery."""
+
+
+PROFILES = {
+    "1.36": VersionProfile(
+        "v1.36.3", consistent_from_cache=True, refuses_unready=True, watch_list=True, discovery=("v2",)
+    ),
+    "1.30": VersionProfile(
+        "v1.30.14", consistent_from_cache=False, refuses_unready=False, watch_list=False, discovery=("v2", "v2beta1")
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ListResult:
+    """The result of a list."""
+
+    objects: list[Object]
+    revision: int
+    continue_token: str = ""
+    remaining: int | None = None
+
+    def metadata(self) -> dict[str, object]:
+        return {
+            "resourceVersion": str(self.revision),
+            **({"continue": self.continue_token} if self.continue_token else {}),
+            **({"remainingItemCount": self.remaining} if self.remaining else {}),
+        }
+
+
+def list_page(table: ObjectTable, revision: int, selector: ObjectSelector, limit: int, start: str = "") -> ListResult:
+    """Return the selected objects of a table from the key `start` on; at most `limit` of them, 0 for all."""
+    if selector.name and selector.namespace:  # only one key can match: avoid a scan
+        key = selector.prefix + selector.name
+        obj = table.get(key)
+        return ListResult([obj] if obj and key >= start and selector.matches(key, obj) else [], revision)
+    objects: list[Object] = []
+    last = ""
+    for key, obj in table.items(selector.prefix, start):
+        if limit and len(objects) == limit:
+            remaining = None if selector.has_predicates else table.count(selector.prefix, last + "\0")
+            return ListResult(objects, revision, encode_continue(revision, last), remaining)
+        if selector.matches(key, obj):
+            objects.append(obj)
+            last = key
+    return ListResult(objects, revision)
+
+
+def _is_exact(options: ListOptions) -> bool:
+    """Return True if the list requests an exact revision; a limit with a revision implies it (legacy rule)."""
+    legacy = bool(options.limit and options.revision and not options.any_revision and not options.match)
+    return options.match == "Exact" or legacy
+
+
+class ResourceServer(Protocol):
+    """Serves one resource, from a watch cache or from etcd."""
+
+    watches: set[WatchConnection]
+
+    def committed(self, change: StoredChange) -> None:
+        """Process a new change of this resource in etcd."""
+
+    async def read(self, options: ListOptions, selector: ObjectSelector) -> ListResult: ...
+
+    async def start_watch(self, options: ListOptions, selector: ObjectSelector) -> WatchStart:
+        """Return how a watch starts; the caller must add the watch to `watches` before its next await."""
+
+    def bookmark(self) -> int | None:
+        """Return the revision of a bookmark; None if the resource has no bookmarks now."""
+
+    def hold(self, *, held: bool) -> None:
+        """Hold or release the changes from etcd."""
+
+    def expire(self) -> None:
+        """End all watches with a 410, and drop all revisions that can be dropped."""
+
+    def drop_revisions(self) -> None:
+        """End all watches cleanly, and drop the revisions from which they could resume."""
+
+    def set_capacity(self, changes: int) -> None:
+        """Set the maximum number of changes in the watch cache."""
+
+    def state(self) -> dict[str, int | bool]:
+        """Return the state of the watch cache."""
+
+    def stop(self) -> None:
+        """End all watches cleanly."""
+
+
+class UncachedResource:
+    """Serves a resource without a watch cache, such as events: reads go to etcd, and there are no bookmarks."""
+
+    def __init__(self, resource: str, etcd: Etcd, profile: VersionProfile) -> None:
+        self.watches: set[WatchConnection] = set()
+        self.resource = resource
+        self.etcd = etcd
+        self.profile = profile
+
+    def committed(self, change: StoredChange) -> None:
+        _send_change(self.watches, change)
+
+    async def read(self, options: ListOptions, selector: ObjectSelector) -> ListResult:
+        return self.list_stored(options, selector)
+
+    def list_stored(self, options: ListOptions, selector: ObjectSelector) -> ListResult:
+        """Return a list read from etcd.
+
+        Raises:
+            StatusError: 410 for a compacted revision, 504 for a future one.
+        """
+        revision = list_revision(options)
+        if options.continue_token:
+            return self._next_page(options, selector)
+        if revision > self.etcd.revision:
+            raise self._too_large(revision, exact=_is_exact(options))
+        if not _is_exact(options):
+            return list_page(self.etcd.table(self.resource), self.etcd.revision, selector, options.limit)
+        try:
+            return list_page(self.etcd.at(self.resource, revision), revision, selector, options.limit)
+        except RevisionGone:
+            raise status.expired(status.LIST_COMPACTED) from None
+
+    async def start_watch(self, options: ListOptions, selector: ObjectSelector) -> WatchStart:
+        revision = watch_revision(options)
+        current = self.etcd.revision
+        if _starts_with_objects(options, revision):
+            if revision > current:
+                return WatchStart(0, refusal=status.too_large(revision, current, 1))
+            return _with_objects(self.etcd.table(self.resource), current, options, selector, self.profile)
+        if not revision:
+            return WatchStart(current)
+        try:
+            return WatchStart(revision, missed=tuple(self.etcd.since(self.resource, revision)))
+        except RevisionGone:
+            return WatchStart(0, refusal=status.expired(status.WATCH_COMPACTED))
+
+    def bookmark(self) -> int | None:
+        return None
+
+    def hold(self, *, held: bool) -> None:
+        """Do nothing: there is no hop between etcd and this resource."""
+
+    def expire(self) -> None:
+        self.etcd.compact(self.etcd.revision)
+        _fail_all(self.watches, status.expired(status.WATCH_COMPACTED))
+
+    def drop_revisions(self) -> None:
+        self.etcd.skip(_SKIPPED_REVISIONS)
+        self.etcd.compact(self.etcd.revision)
+        _close_all(self.watches)
+
+    def set_capacity(self, changes: int) -> None:
+        """Do nothing: there is no watch cache."""
+
+    def state(self) -> dict[str, int | bool]:
+        return {"cached": False}
+
+    def stop(self) -> None:
+        _close_all(self.watches)
+
+    def _next_page(self, options: ListOptions, selector: ObjectSelector) -> ListResult:
+        required, start = decode_continue(options.continue_token)
+        if required < 0:
+            return list_page(self.etcd.table(self.resource), self.etcd.revision, selector, options.limit, start)
+        try:
+            return list_page(self.etcd.at(self.resource, required), required, selector, options.limit, start)
+        except RevisionGone:
+            raise status.continue_expired(encode_continue(-1, start.removesuffix("\0"))) from None
+
+    def _too_large(self, revision: int, *, exact: bool) -> status.StatusError:
+        if exact and not self.profile.consistent_from_cache:
+            return status.internal("etcdserver: mvcc: required revision is a future revision")
+        return status.too_large(revision, self.etcd.revision, None)
+
+
+class CachedResource:
+    """Serves a resource from a watch cache, which receives commits with a delay. Call `fill` before use."""
+
+    def __init__(
+        self,
+        resource: str,
+        etcd: Etcd,
+        profile: VersionProfile,
+        law: Callable[[], DelayLaw],
+        random: Random,
+        capacity: int,
+    ) -> None:
+        self.watches: set[WatchConnection] = set()
+        self._storage = UncachedResource(resource, etcd, profile)
+        self._capacity = capacity
+        self._etcd = etcd
+        self._profile = profile
+        self._channel: DelayedChannel[StoredChange | int] = DelayedChannel(law, random, self._receive)
+        self._waiting: list[tuple[int, asyncio.Future[bool]]] = []
+        self._progress_requested_at = 0.0
+        self._progress_timer: asyncio.TimerHandle | None = None
+        self.cache = self._filled()
+        self._ready = asyncio.Event()
+
+    def committed(self, change: StoredChange) -> None:
+        if self._ready.is_set():
+            self._channel.push(change)
+
+    async def read(self, options: ListOptions, selector: ObjectSelector) -> ListResult:
+        if not self._ready.is_set():
+            paged = options.limit and not selector.has_predicates
+            if self._profile.refuses_unready and not paged:
+                raise status.initializing()
+            return self._storage.list_stored(options, selector)
+        if self._is_for_storage(options):
+            return self._storage.list_stored(options, selector)
+        # Older watch caches parse revisions as watches do, with a different error.
+        revision = (list_revision if self._profile.consistent_from_cache else watch_revision)(options)
+        if options.continue_token:
+            return self._next_page(options, selector)
+        required = revision or (0 if options.any_revision else self._etcd.revision)
+        if not await self.wait_until_fresh(required):
+            if not options.revision:
+                return self._storage.list_stored(options, selector)
+            raise status.too_large(revision, self.cache.revision, 1)
+        if _is_exact(options):
+            return self._at_exact_revision(revision, options, selector)
+        limit = 0 if options.any_revision else options.limit
+        return list_page(self.cache.table, self.cache.revision, selector, limit)
+
+    async def start_watch(self, options: ListOptions, selector: ObjectSelector) -> WatchStart:
+        revision = watch_revision(options)
+        if not self._ready.is_set() and self._profile.refuses_unready:
+            raise status.initializing()
+        await self._ready.wait()
+        if not _starts_with_objects(options, revision):
+            return self._resume(revision)
+        required = revision or (0 if options.any_revision or not self._profile.watch_list else self._etcd.revision)
+        if not await self.wait_until_fresh(required):
+            return WatchStart(0, refusal=status.too_large(required, self.cache.revision, 1))
+        return _with_objects(self.cache.table, self.cache.revision, options, selector, self._profile)
+
+    async def wait_until_fresh(self, revision: int) -> bool:
+        """Wait until the cache has reached a revision; return False after a timeout."""
+        if self.cache.revision >= revision:
+            return True
+        reached: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting.append((revision, reached))
+        if self._profile.consistent_from_cache:
+            self._request_progress()
+        try:
+            return await asyncio.wait_for(reached, FRESH_TIMEOUT_SECONDS)
+        except TimeoutError:
+            return False
+        finally:
+            self._waiting.remove((revision, reached))
+
+    def bookmark(self) -> int | None:
+        return self.cache.revision if self.cache.advanced else None
+
+    def hold(self, *, held: bool) -> None:
+        self._channel.set_hold("fault", held=held)
+
+    def expire(self) -> None:
+        current = self.cache.revision
+        self.cache.drop_window()
+        _fail_all(self.watches, status.too_old(current, current))
+
+    def drop_revisions(self) -> None:
+        self._etcd.skip(_SKIPPED_REVISIONS)
+        self.cache.progress(self._etcd.revision)
+        self.cache.drop_window()
+        _close_all(self.watches)
+
+    def set_capacity(self, changes: int) -> None:
+        self._capacity = changes
+        self.cache.set_capacity(changes)
+
+    def state(self) -> dict[str, int | bool]:
+        return {
+            "cached": True,
+            "ready": self._ready.is_set(),
+            "revision": self.cache.revision,
+            "oldest": self.cache.oldest,
+            "behind": len(self._channel),
+        }
+
+    def fill(self) -> None:
+        """Fill the cache with the current objects of etcd, and accept requests."""
+        self.cache = self._filled()
+        self._ready.set()
+
+    def stop(self) -> None:
+        self._channel.close()
+        if self._progress_timer:
+            self._progress_timer.cancel()
+        _close_all(self.watches)
+
+    def _filled(self) -> CacheModel:
+        return CacheModel(self._etcd.table(self._storage.resource), self._etcd.revision, self._capacity)
+
+    def _is_for_storage(self, options: ListOptions) -> bool:
+        """Return True if a version without consistent reads from cache sends this list to etcd."""
+        if self._profile.consistent_from_cache:
+            return False
+        limited = options.limit and not options.any_revision
+        return not options.revision or bool(options.continue_token) or bool(limited) or options.match == "Exact"
+
+    def _next_page(self, options: ListOptions, selector: ObjectSelector) -> ListResult:
+        required, start = decode_continue(options.continue_token)
+        try:
+            return list_page(self.cache.at(required), required, selector, options.limit, start)
+        except RevisionGone:
+            return self._storage.list_stored(options, selector)
+
+    def _at_exact_revision(self, revision: int, options: ListOptions, selector: ObjectSelector) -> ListResult:
+        try:
+            return list_page(self.cache.at(revision), revision, selector, options.limit)
+        except RevisionGone:
+            return self._storage.list_stored(options, selector)
+
+    def _resume(self, revision: int) -> WatchStart:
+        if not revision:
+            return WatchStart(self.cache.revision)
+        try:
+            return WatchStart(revision, missed=tuple(self.cache.since(revision)))
+        except RevisionGone as gone:
+            return WatchStart(0, refusal=status.too_old(revision, gone.oldest))
+
+    def _receive(self, items: list[StoredChange | int]) -> None:
+        """Process what etcd has sent: changes, or progress notifications as revision numbers."""
+        for item in items:
+            if isinstance(item, StoredChange):
+                self.cache.apply(item)
+                _send_change(self.watches, item)
+            else:
+                self.cache.progress(item)
+        for revision, reached in self._waiting:
+            if revision <= self.cache.revision and not reached.done():
+                reached.set_result(True)
+
+    def _request_progress(self) -> None:
+        """Request etcd's progress now, or once the interval has passed, as long as reads wait for it."""
+        if self._progress_timer:
+            return
+        loop = asyncio.get_running_loop()
+        wait = self._progress_requested_at + PROGRESS_INTERVAL_SECONDS - time.monotonic()
+        self._progress_timer = loop.call_later(max(wait, 0.0), self._send_progress_request)
+
+    def _send_progress_request(self) -> None:
+        self._progress_timer = None
+        if self._waiting:
+            self._progress_requested_at = time.monotonic()
+            self._channel.push(self._etcd.revision)
+            self._request_progress()
+
+
+def _starts_with_objects(options: ListOptions, revision: int) -> bool:
+    """Return True if a watch starts with current objects: on request, or by default without a revision."""
+    return options.initial_events or (options.initial_events is None and not revision)
+
+
+def _with_objects(
+    table: ObjectTable, revision: int, options: ListOptions, selector: ObjectSelector, profile: VersionProfile
+) -> WatchStart:
+    objects = tuple(list_page(table, revision, selector, limit=0).objects)
+    end = revision if options.bookmarks and profile.watch_list else None
+    return WatchStart(revision, objects=objects, end=end)
+
+
+def _send_change(watches: set[WatchConnection], change: StoredChange) -> None:
+    """Offer a change to watches; those with the same encoder share its bytes."""
+    encoded: EncodedEvents = {}
+    for watch in tuple(watches):
+        watch.offer(change, encoded)
+
+
+def _close_all(watches: set[WatchConnection]) -> None:
+    for watch in tuple(watches):
+        watch.close()
+
+
+def _fail_all(watches: set[WatchConnection], error: status.StatusError) -> None:
+    for watch in tuple(watches):
+        watch.fail(error)

@@ -1,0 +1,251 @@
+"""One open watch: the events in transit to one client, in order. It writes only to that client's response body."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol
+
+from watchslo.sim import status
+from watchslo.sim.delay_law import DelayLaw
+from watchslo.sim.delayed_channel import DelayedChannel
+from watchslo.sim.encoding import ObjectEncoder, ObjectForm, error_event
+from watchslo.sim.kinds import Object
+from watchslo.sim.query import ObjectSelector
+from watchslo.sim.store import RevisionLog, StoredChange
+
+BOOKMARK_INTERVAL_SECONDS = 60.0
+BOOKMARK_LEAD_SECONDS = 2.0
+"""How long before the deadline the last bookmark is sent. Both values are those of kube-apiserver's cacher."""
+
+_TIMER_TOLERANCE_SECONDS = 0.01
+"""A timer may fire early: a bookmark due this soon is the one just sent."""
+
+_NOT_STARTED = "not started"
+"""The reason to hold the channel until `start`."""
+
+_LINES_PER_PORTION = 200
+"""Few enough that the event loop serves other watches between two portions."""
+
+
+class ResponseBody(Protocol):
+    """The body of a response without an end."""
+
+    def write(self, data: bytes) -> None: ...
+
+    def backlog(self) -> int:
+        """Return the number of bytes that the client has not received yet."""
+
+    def abort(self) -> None:
+        """Cut the connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchStart:
+    """What a watch sends before live events: current objects, missed changes, or a refusal.
+
+    Events after the revision `after` are live. `end` is the revision of the bookmark that ends the initial events. A
+    watch whose start is `over` ends at once and sends nothing.
+    """
+
+    after: int
+    objects: tuple[Object, ...] = ()
+    missed: tuple[StoredChange, ...] = ()
+    end: int | None = None
+    refusal: status.StatusError | None = None
+    over: bool = False
+
+    @property
+    def reached(self) -> int:
+        """The revision that a client has reached once it has received all of this."""
+        return self.missed[-1].revision if self.missed else self.after
+
+
+@dataclass(frozen=True, slots=True)
+class WatchParameters:
+    """The parameters of a watch request. `deadline` is monotonic seconds."""
+
+    selector: ObjectSelector
+    encoder: ObjectEncoder
+    bookmarks: bool
+    deadline: float
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEnvironment:
+    """What the cluster provides to a watch.
+
+    `bookmark` returns the revision of a bookmark, or None if the resource has none. `law` returns the delay law of
+    events to the client, `wall` the apiserver's Unix time. `sends` records the times of sent events. A watch with more
+    than `backlog` waiting bytes is closed.
+    """
+
+    bookmark: Callable[[], int | None]
+    law: Callable[[], DelayLaw]
+    random: Random
+    wall: Callable[[], float]
+    sends: RevisionLog
+    backlog: int
+
+
+EncodedEvents = dict[tuple[ObjectEncoder, bool], bytes]
+"""One change as bytes, for each encoder in use, with and without the column definitions of a table."""
+
+
+class WatchConnection:
+    """An open watch. It sends no live events before `start`, and has ended once `done` is set.
+
+    The watch closes itself if its client does not keep up.
+    """
+
+    def __init__(
+        self, number: int, parameters: WatchParameters, start: WatchStart, environment: WatchEnvironment
+    ) -> None:
+        self.number = number
+        self.done = asyncio.Event()
+        self._parameters = parameters
+        self._start = start
+        self._environment = environment
+        self._body: ResponseBody | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._dropping = False
+        selector = parameters.selector
+        self._missed = [(kind, change) for change in start.missed if (kind := selector.transition(change))]
+        sends_initial_lines = bool(start.objects or self._missed or start.end is not None)
+        # Only the first event of a watch carries a table's column definitions.
+        self._head = parameters.encoder.form is ObjectForm.TABLE and not sends_initial_lines
+        self._channel: DelayedChannel[tuple[int, bytes]] = DelayedChannel(
+            environment.law, environment.random, self._deliver
+        )
+        self._channel.set_hold(_NOT_STARTED, held=True)
+
+    def initial_lines(self) -> Iterator[tuple[list[int], bytes]]:
+        """Yield the lines to send before `start`, in portions: the revisions of missed events, and the bytes."""
+        encoder, refusal = self._parameters.encoder, self._start.refusal
+        if refusal:
+            yield [], error_event(refusal)
+        if refusal or self._start.over:
+            self.close()
+            return
+        head = encoder.form is ObjectForm.TABLE
+        revisions: list[int] = []
+        lines: list[bytes] = []
+        for revision, kind, obj in self._initial_events():
+            lines.append(encoder.event(kind, obj, self._environment.wall(), head=head))
+            head = False
+            if revision:
+                revisions.append(revision)
+            if len(lines) == _LINES_PER_PORTION:
+                yield revisions, b"".join(lines)
+                revisions, lines = [], []
+        if self._start.end is not None:
+            lines.append(encoder.bookmark(self._start.end, self._environment.wall(), head=head, end_of_initial=True))
+        if lines:
+            yield revisions, b"".join(lines)
+
+    def record_sent(self, revisions: Iterable[int], now: float) -> None:
+        """Record that the events of these revisions have just been sent."""
+        for revision in revisions:
+            self._environment.sends.append(now, revision, self.number)
+
+    def start(self, body: ResponseBody) -> None:
+        """Start to send live events to a response body."""
+        self._body = body
+        self._channel.set_hold(_NOT_STARTED, held=False)
+        if self._parameters.bookmarks:
+            self._schedule_bookmark()
+
+    def offer(self, change: StoredChange, encoded: EncodedEvents) -> None:
+        """Queue a new change if this watch selects it; `encoded` caches its bytes for other watches."""
+        if change.revision <= self._start.after:
+            return
+        kind = self._parameters.selector.transition(change)
+        if kind and self._dropping:
+            self._dropping = False
+        elif kind:
+            self._channel.push((change.revision, self._encode(kind, change, encoded)))
+
+    def drop_next_event(self) -> None:
+        """Drop the next event instead of sending it."""
+        self._dropping = True
+
+    def hold(self, *, held: bool) -> None:
+        """Hold or release all events of the watch."""
+        self._channel.set_hold("fault", held=held)
+
+    def inject(self, line: bytes) -> None:
+        """Send a line at once, ahead of the events in transit."""
+        if self._body:
+            self._write(self._body, line)
+
+    def fail(self, error: status.StatusError) -> None:
+        """Send an error event and end the watch."""
+        self.inject(error_event(error))
+        self.close()
+
+    def cut(self) -> None:
+        """Cut the connection."""
+        if self._body:
+            self._body.abort()
+        self.close()
+
+    def close(self) -> None:
+        """End the watch cleanly, without an error event; events in transit are lost."""
+        self._channel.close()
+        if self._timer:
+            self._timer.cancel()
+        self.done.set()
+
+    def _initial_events(self) -> Iterator[tuple[int, str, Object]]:
+        """Yield the revision (0 for an object that is not an event), type and object of each initial line."""
+        for obj in self._start.objects:
+            yield 0, "ADDED", obj
+        for kind, change in self._missed:
+            yield change.revision, kind, _object_shown(kind, change)
+
+    def _encode(self, kind: str, change: StoredChange, encoded: EncodedEvents) -> bytes:
+        encoder, head = self._parameters.encoder, self._take_head()
+        if kind != change.type:
+            return encoder.event(kind, _object_shown(kind, change), self._environment.wall(), head=head)
+        line = encoded.get((encoder, head))
+        if line is None:
+            line = encoder.event(kind, change.object, self._environment.wall(), head=head)
+            encoded[encoder, head] = line
+        return line
+
+    def _take_head(self) -> bool:
+        head, self._head = self._head, False
+        return head
+
+    def _deliver(self, items: list[tuple[int, bytes]]) -> None:
+        assert self._body is not None
+        self.record_sent((revision for revision, _ in items if revision), time.monotonic())
+        self._write(self._body, b"".join(line for _, line in items))
+
+    def _write(self, body: ResponseBody, data: bytes) -> None:
+        body.write(data)
+        if body.backlog() > self._environment.backlog:
+            self.close()
+
+    def _schedule_bookmark(self) -> None:
+        now = time.monotonic()
+        due = min(now + BOOKMARK_INTERVAL_SECONDS, self._parameters.deadline - BOOKMARK_LEAD_SECONDS)
+        if due > now + _TIMER_TOLERANCE_SECONDS:
+            self._timer = asyncio.get_running_loop().call_later(due - now, self._send_bookmark)
+
+    def _send_bookmark(self) -> None:
+        revision = self._environment.bookmark()
+        if revision is not None and revision > self._start.reached:  # kube-apiserver sends no bookmark below that
+            head = self._take_head()
+            line = self._parameters.encoder.bookmark(revision, self._environment.wall(), head=head)
+            self._channel.push((0, line))
+        self._schedule_bookmark()
+
+
+def _object_shown(kind: str, change: StoredChange) -> Object:
+    """Return the object of an event; one that ceases to match a selector is shown as it was before the change."""
+    if kind != "DELETED" or change.previous is None:
+        return change.object
+    previous = change.previous
+    return {**previous, "metadata": {**previous["metadata"], "resourceVersion": str(change.revision)}}

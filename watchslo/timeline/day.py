@@ -1,0 +1,97 @@
+"""The last day of the objective: 1,440 minutes, each good, bad or without data; 1.4 kB a watch."""
+
+import math
+from collections.abc import Mapping
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from watchslo.timeline.series import Key
+
+MINUTES = 1440
+MINUTE_SECONDS = 60.0
+JUDGED_AFTER_SECONDS = 5.0  # after its end, a window is sealed and evaluated: a few seconds on a healthy system
+
+
+class Minute(IntEnum):
+    """The verdict on one minute; the worst of several has the highest number."""
+
+    NO_DATA = 0
+    GOOD = 1
+    BAD = 2
+
+
+Minutes = NDArray[np.uint8]
+"""Shape (1440,), values of `Minute`, the oldest first."""
+
+
+class DayHistory:
+    """Assigns verdicts to minutes, from counters that only say how many windows got which verdict.
+
+    The windows of an objective are not minutes of the wall clock, and may be longer. A judged window covers the minutes
+    with a middle between its own middle and that of the previous window: none is missed, and none counts twice.
+    """
+
+    def __init__(self) -> None:
+        self._minutes: dict[Key, Minutes] = {}
+        self._counts: dict[Key, Mapping[str, int]] = {}
+        self._judged: dict[Key, float] = {}
+        self._now = 0
+
+    def add(self, at_wall: float, windows: Mapping[Key, Mapping[str, int]]) -> None:
+        """Add the counters of all watches; `windows` maps each watch to its counts by verdict."""
+        self._move_to(math.floor(at_wall / MINUTE_SECONDS))
+        middle = at_wall - JUDGED_AFTER_SECONDS - MINUTE_SECONDS / 2
+        for key, counts in windows.items():
+            if key not in self._minutes:
+                self._minutes[key] = np.zeros(MINUTES, np.uint8)
+                self._judged[key] = middle
+            verdict = _newest(self._counts.get(key, {}), counts)
+            if verdict is not None:
+                self._mark(key, self._judged[key], middle, verdict)
+                self._judged[key] = middle
+            self._counts[key] = counts
+        for key in self._minutes.keys() - windows.keys():
+            self._counts.pop(key, None)
+            if not self._minutes[key].any():  # a day after its last verdict
+                del self._minutes[key], self._judged[key]
+
+    def of(self, key: Key) -> Minutes:
+        """Return the day of one known watch."""
+        return np.roll(self._minutes[key], -(self._now + 1) % MINUTES)
+
+    def overall(self) -> Minutes:
+        """Return the day of all watches: a minute is bad if any watch was bad, else good if any was good."""
+        worst = np.zeros(MINUTES, np.uint8)
+        for minutes in self._minutes.values():
+            np.maximum(worst, minutes, out=worst)
+        return np.roll(worst, -(self._now + 1) % MINUTES)
+
+    @property
+    def last_minute_wall(self) -> float:
+        """When the newest minute began, in Unix seconds."""
+        return self._now * MINUTE_SECONDS
+
+    def _move_to(self, minute: int) -> None:
+        """Clear the minutes that begin; a wall clock that was set back clears nothing."""
+        begun = [number % MINUTES for number in range(max(self._now, minute - MINUTES) + 1, minute + 1)]
+        for minutes in self._minutes.values():
+            minutes[begun] = Minute.NO_DATA
+        self._now = max(self._now, minute)
+
+    def _mark(self, key: Key, after_wall: float, until_wall: float, verdict: Minute) -> None:
+        first, last = (math.floor(wall / MINUTE_SECONDS - 0.5) for wall in (after_wall, until_wall))
+        for number in range(max(first + 1, self._now - MINUTES + 1), last + 1):
+            place = number % MINUTES
+            self._minutes[key][place] = max(self._minutes[key][place], verdict)
+
+
+def _newest(before: Mapping[str, int], now: Mapping[str, int]) -> Minute | None:
+    """Return the worst new verdict, or None without one. Counters that fell were reset."""
+    more = {name for name, count in now.items() if count > before.get(name, 0)}
+    if "bad" in more:
+        return Minute.BAD
+    if "good" in more:
+        return Minute.GOOD
+    return Minute.NO_DATA if more else None

@@ -1,0 +1,172 @@
+"""The events of the timeline: what changed between two snapshots, one sentence for all watches with the same change."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import chain
+from typing import TypeVar
+
+from watchslo.snapshot import ApiserverReading, CauseReading, MonitorReading, Snapshot, StreamReading
+from watchslo.timeline.condition import name_of
+from watchslo.timeline.format import counted, duration, some_of
+from watchslo.timeline.headline import Level
+
+OWN_LAG_SECONDS = 0.5  # of our own lag between two evaluations: more than this judges no window
+ROUTINE = frozenset({"deadline", "own", "expired"})
+"""Classes of closes without an event: planned ones, our own, and 410s, which have an event of their own."""
+
+K = TypeVar("K")
+
+
+class EventKind(StrEnum):
+    """The kind of an event, for programs."""
+
+    STARTED = "started"
+    LATE = "late"
+    IN_TIME = "in_time"
+    CLOSED = "closed"
+    EXPIRED = "expired"
+    RELISTED = "relisted"
+    STALLED = "stalled"
+    DELIVERS = "delivers"
+    LOST = "lost"
+    CLOCK_RESET = "clock_reset"
+    WALL_CLOCK_SET = "wall_clock_set"
+    TIME_TRAVEL = "time_travel"
+    APISERVER_CAME = "apiserver_came"
+    APISERVER_WENT = "apiserver_went"
+    UPGRADED = "upgraded"
+    RELOADED = "reloaded"
+    RELOAD_FAILED = "reload_failed"
+    PAUSED = "paused"
+    OVERLOADED = "overloaded"
+    CAUSE_BEGAN = "cause_began"
+    CAUSE_ENDED = "cause_ended"
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineEvent:
+    """One event, with the time of the evaluation that found it, at most five seconds later. `text` names no object."""
+
+    at_wall: float
+    kind: EventKind
+    level: Level
+    text: str
+
+
+_Change = tuple[EventKind, Level, str]
+"""An event before it has a time. The text of a watch's event follows the name of the watch."""
+
+
+def compare(before: Snapshot, now: Snapshot) -> Iterator[TimelineEvent]:
+    """Yield the events between two snapshots, without changes of lateness, which `Timeline` finds."""
+    changes = chain(
+        _of_monitor(before.monitor, now.monitor),
+        _of_clocks(before, now),
+        _of_apiservers(before, now),
+        _of_streams(before, now),
+        _of_causes(before, now),
+    )
+    return (TimelineEvent(now.at_wall, *change) for change in changes)
+
+
+def _of_monitor(before: MonitorReading, now: MonitorReading) -> Iterator[_Change]:
+    if now.reloaded_wall != before.reloaded_wall:
+        yield EventKind.RELOADED, Level.GOOD, "a new configuration is in force"
+    if before.reload_succeeded and not now.reload_succeeded:
+        yield EventKind.RELOAD_FAILED, Level.BAD, "the changed configuration was refused; see the log"
+    if now.paused and not before.paused:
+        yield EventKind.PAUSED, Level.UNKNOWN, "paused by the configuration"
+    tainted = now.tainted_seconds - before.tainted_seconds
+    if tainted > OWN_LAG_SECONDS:
+        yield EventKind.OVERLOADED, Level.BAD, f"watchslo itself could not keep up for {duration(tainted)}"
+
+
+def _of_clocks(before: Snapshot, now: Snapshot) -> Iterator[_Change]:
+    then = {domain.name: domain.resets for domain in before.domains}
+    for domain in now.domains:
+        if domain.resets > then.get(domain.name, domain.resets):
+            yield (
+                EventKind.CLOCK_RESET,
+                Level.BAD,
+                f"the clock {domain.name} was reset: revisions went backwards",
+            )
+
+
+def _of_apiservers(before: Snapshot, now: Snapshot) -> Iterator[_Change]:
+    then = {apiserver.name: apiserver for apiserver in before.apiservers}
+    for apiserver in now.apiservers:
+        last = then.pop(apiserver.name, None)
+        if last is None:
+            yield EventKind.APISERVER_CAME, Level.GOOD, f"apiserver {apiserver.name} was added"
+        else:
+            yield from _of_apiserver(last, apiserver)
+    for name in then:
+        yield EventKind.APISERVER_WENT, Level.UNKNOWN, f"apiserver {name} was removed"
+
+
+def _of_apiserver(before: ApiserverReading, now: ApiserverReading) -> Iterator[_Change]:
+    if before.version and now.version and before.version != now.version:
+        yield EventKind.UPGRADED, Level.GOOD, f"{now.name} runs {now.version} now"
+    if now.offset_steps > before.offset_steps:
+        yield EventKind.WALL_CLOCK_SET, Level.UNKNOWN, f"the wall clock of {now.name}, or ours, was set"
+    if now.time_travel.count > before.time_travel.count:
+        yield EventKind.TIME_TRAVEL, Level.BAD, f"{now.name} answered with an older revision"
+
+
+def _of_streams(before: Snapshot, now: Snapshot) -> Iterator[_Change]:
+    """Yield one event for all watches with the same change."""
+    then = {(stream.apiserver, stream.watch): stream for stream in before.streams}
+    names = defaultdict(list)
+    for stream in now.streams:
+        if last := then.get((stream.apiserver, stream.watch)):
+            for change in _of_stream(last, stream):
+                names[change].append(name_of(stream))
+    for (kind, level, text), watches in names.items():
+        yield kind, level, f"{some_of(watches)}: {text}"
+
+
+def _of_stream(before: StreamReading, now: StreamReading) -> Iterator[_Change]:
+    for (class_, reason), count in _more(before.session.closed, now.session.closed):
+        if class_ not in ROUTINE:
+            yield EventKind.CLOSED, Level.UNKNOWN, f"closed by {class_} ({reason}){_times(count)}"
+    for phase, count in _more(before.lists.expired, now.lists.expired):
+        yield EventKind.EXPIRED, Level.BAD, f"410, the revision expired ({phase}){_times(count)}"
+    for reason, count in _more(before.lists.relists, now.lists.relists):
+        if reason != "start":
+            what = "listed again" if reason == "inventory" else "started over"
+            yield EventKind.RELISTED, Level.UNKNOWN, f"{what} ({reason}){_times(count)}"
+    if now.audit.lost > before.audit.lost:
+        yield (
+            EventKind.LOST,
+            Level.BAD,
+            f"{counted(now.audit.lost - before.audit.lost, 'event')} lost: newer ones were delivered",
+        )
+    if before.audit.stalled_for is None and now.audit.stalled_for is not None:
+        yield EventKind.STALLED, Level.BAD, "stalled: the watch is open, but delivers no events"
+    if before.audit.stalled_for is not None and now.audit.stalled_for is None:
+        yield EventKind.DELIVERS, Level.GOOD, "delivers again"
+
+
+def _of_causes(before: Snapshot, now: Snapshot) -> Iterator[_Change]:
+    then, there = ({_subject(cause): cause for cause in one.causes} for one in (before, now))
+    for subject in there.keys() - then.keys():
+        yield EventKind.CAUSE_BEGAN, Level.BAD, f"cause: {there[subject].evidence}"
+    for subject in then.keys() - there.keys():
+        place = " at ".join(name for name in (then[subject].watch, then[subject].apiserver) if name)
+        ended = f"{then[subject].cause} ended"
+        yield EventKind.CAUSE_ENDED, Level.GOOD, f"{ended}: {place}" if place else ended
+
+
+def _subject(cause: CauseReading) -> tuple[str, str | None, str | None]:
+    return cause.cause, cause.apiserver, cause.watch
+
+
+def _more(before: Mapping[K, int], now: Mapping[K, int]) -> Iterator[tuple[K, int]]:
+    """Yield the counters that grew, and by how much."""
+    return ((key, count - before.get(key, 0)) for key, count in now.items() if count > before.get(key, 0))
+
+
+def _times(count: int) -> str:
+    return f", {count:,} times" if count > 1 else ""

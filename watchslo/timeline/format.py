@@ -1,0 +1,54 @@
+"""Text for people: durations, times, counts and lists of names. Pure."""
+
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+ABSENT = "–"  # noqa: RUF001 - typography
+ROUNDED_TO_SECONDS = 0.9995  # from here on, three digits would print 1000 ms
+WHOLE_SECONDS = 99.95
+MINUTE = 60.0  # seconds
+NAMED = 3  # names in one sentence; the table has all of them
+
+
+def duration(seconds: float) -> str:
+    """Return three digits and a unit: `0.85 ms`, `12.3 ms`, `1.25 s`, `128 s`."""
+    if math.isinf(seconds):
+        return "∞"
+    if seconds < ROUNDED_TO_SECONDS:
+        return f"{1000 * seconds:.3g} ms"
+    return f"{seconds:.3g} s" if seconds < WHOLE_SECONDS else f"{seconds:.0f} s"
+
+
+def moment(wall: float) -> str:
+    """Return date and time in UTC, without the time zone."""
+    return datetime.fromtimestamp(wall, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def since(wall: float, now_wall: float) -> str:
+    """Return `since 14:02 UTC`, with the date if it is another day."""
+    then, now = datetime.fromtimestamp(wall, UTC), datetime.fromtimestamp(now_wall, UTC)
+    return f"since {then:%H:%M} UTC" if then.date() == now.date() else f"since {then:%Y-%m-%d %H:%M} UTC"
+
+
+def lasting(seconds: float) -> str:
+    """Return a long duration in its two largest units: `40 s`, `12 min`, `3 h 5 min`, `2 d 4 h`."""
+    if seconds < MINUTE:
+        return f"{seconds:.0f} s"
+    minutes = int(seconds // MINUTE)
+    (days, hours), minutes = divmod(minutes // 60, 24), minutes % 60
+    parts = [f"{days} d", f"{hours} h"] if days else [f"{hours} h", f"{minutes} min"]
+    return " ".join(part for part in parts if not part.startswith("0 "))
+
+
+def counted(count: int, noun: str) -> str:
+    """Return the count with its noun: `1 watch`, `16 watches`, `4,210 events`."""
+    plural = f"{noun}es" if noun.endswith("ch") else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else plural}"
+
+
+def some_of(names: Sequence[str]) -> str:
+    """Return `a, b and c`; for more names `a, b, c and 2 more`."""
+    more = len(names) - NAMED
+    *first, last = names if more <= 0 else (*names[:NAMED], f"{more:,} more")
+    return f"{', '.join(first)} and {last}" if first else last

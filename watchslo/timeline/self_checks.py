@@ -1,0 +1,159 @@
+"""The self checks: can the figures be trusted, or is watchslo itself the cause? One sentence each. Pure."""
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from watchslo.snapshot import DomainReading, MonitorReading, Snapshot, TrackReading
+from watchslo.timeline.format import counted, duration, moment, since
+from watchslo.timeline.headline import Level, stopped_for
+from watchslo.timeline.series import Key
+
+QUESTION = "Can I trust this?"
+MINUTE_POINTS = 12  # evaluations, one every five seconds
+ON_TIME_SECONDS = 0.025  # a heartbeat later than this shows in figures of the same size
+ON_TIME_SHARE = 0.99
+MEASURED_SHARE = 0.95  # of all events; the others are not measured
+TAINTED_SECONDS = 1.0  # of a minute: the events that were left out may be the late ones
+
+
+@dataclass(frozen=True, slots=True)
+class SelfCheck:
+    """One condition for the figures to be right, and whether it holds."""
+
+    name: str
+    level: Level
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """Totals of the whole process since its start."""
+
+    beats: int
+    on_time: int
+    tainted: float
+    events: Mapping[Key, tuple[int, int]]  # measured and left out, for watches whose domain is known
+
+
+def summary(checks: Sequence[SelfCheck]) -> SelfCheck:
+    """Return all checks in one sentence, which is shown next to the headline."""
+    failed, unknown = (
+        ", ".join(check.name for check in checks if check.level is level) for level in (Level.BAD, Level.UNKNOWN)
+    )
+    if failed:
+        return SelfCheck(QUESTION, Level.BAD, f"No: watchslo itself has a problem: {failed}.")
+    if unknown:
+        return SelfCheck(QUESTION, Level.UNKNOWN, f"Mostly: check {unknown}.")
+    return SelfCheck(QUESTION, Level.GOOD, "Yes: all self checks pass.")
+
+
+class SelfChecks:
+    """Checks the last minute of the monitor itself."""
+
+    def __init__(self) -> None:
+        self._sums: deque[_Sums] = deque(maxlen=MINUTE_POINTS + 1)
+
+    def checks(self, snapshot: Snapshot) -> tuple[SelfCheck, ...]:
+        """Return all checks, always in the same order."""
+        self._sums.append(_sums(snapshot))
+        before, now = self._sums[0], self._sums[-1]
+        return (
+            *_clocks(snapshot),
+            _lag(before, now),
+            _measured_share(before, now),
+            _stalls(snapshot.monitor),
+            _configuration(snapshot),
+            *_unproven(snapshot),
+        )
+
+
+def _sums(snapshot: Snapshot) -> _Sums:
+    lag = snapshot.monitor.loop_lag
+    on_time = max((n for edge, n in zip(lag.edges, lag.counts, strict=False) if edge <= ON_TIME_SECONDS), default=0)
+    return _Sums(
+        beats=lag.total,
+        on_time=on_time,
+        tainted=snapshot.monitor.tainted_seconds,
+        events={
+            (stream.apiserver, stream.watch): _events(stream.track)
+            for stream in snapshot.streams
+            if stream.membership != "pending"
+        },
+    )
+
+
+def _events(track: TrackReading) -> tuple[int, int]:
+    return track.timespan.total, sum(count for why, count in track.unmeasured.items() if why != "initial")
+
+
+def _clocks(snapshot: Snapshot) -> Iterator[SelfCheck]:
+    alone = len(snapshot.domains) == 1
+    for domain in snapshot.domains:
+        yield _clock("Clock" if alone else f"Clock of {domain.name}", domain, snapshot.at_wall)
+
+
+def _clock(name: str, domain: DomainReading, now_wall: float) -> SelfCheck:
+    stopped = stopped_for(domain)
+    if stopped is not None:
+        why = next((f" {ticker.failure}" for ticker in domain.tickers if ticker.failure), "")
+        began = (
+            "has not ticked yet" if stopped == float("inf") else f"has not ticked {since(now_wall - stopped, now_wall)}"
+        )
+        return SelfCheck(name, Level.BAD, f"It {began}.{why}")
+    failing = [ticker.apiserver for ticker in domain.tickers if ticker.failure]
+    trip = f", round trip {duration(domain.median_round_trip)}" if domain.median_round_trip is not None else ""
+    gap = f"; commit interval {duration(domain.interval)}" if domain.interval is not None else ""
+    if failing:
+        return SelfCheck(name, Level.UNKNOWN, f"It ticks{trip}{gap}, but ticks fail through {', '.join(failing)}.")
+    return SelfCheck(name, Level.GOOD, f"It ticks{trip}{gap}.")
+
+
+def _lag(before: _Sums, now: _Sums) -> SelfCheck:
+    name, beats, tainted = "Own lag", now.beats - before.beats, now.tainted - before.tainted
+    if beats <= 0:
+        return SelfCheck(name, Level.UNKNOWN, "Not known yet.")
+    share = (now.on_time - before.on_time) / beats
+    text = f"{share:.1%} of the last heartbeats were at most {duration(ON_TIME_SECONDS)} late"
+    if tainted > TAINTED_SECONDS:
+        lost = (
+            f"for {duration(tainted)} of the last minute watchslo could not keep up; events of that time are left out"
+        )
+        return SelfCheck(name, Level.BAD, f"{text}; {lost}.")
+    if share < ON_TIME_SHARE:
+        return SelfCheck(name, Level.UNKNOWN, f"{text}: small latencies may be our own.")
+    return SelfCheck(name, Level.GOOD, f"{text}: our own lag adds nothing.")
+
+
+def _measured_share(before: _Sums, now: _Sums) -> SelfCheck:
+    """Check watches that existed a minute ago only: a new watch waits for its domain."""
+    name = "Measured events"
+    both = now.events.keys() & before.events.keys()
+    measured, left_out = (sum(now.events[key][i] - before.events[key][i] for key in both) for i in (0, 1))
+    if not both or measured + left_out <= 0:
+        return SelfCheck(name, Level.UNKNOWN, "No event in the last minute." if both else "Not known yet.")
+    share = measured / (measured + left_out)
+    text = f"{share:.1%} of {counted(measured + left_out, 'event')} of the last minute were measured."
+    return SelfCheck(name, Level.GOOD if share >= MEASURED_SHARE else Level.BAD, text)
+
+
+def _stalls(monitor: MonitorReading) -> SelfCheck:
+    name, within = "Audits", monitor.stall_detection
+    if within is None:
+        return SelfCheck(name, Level.UNKNOWN, "Audits are off: a silent watch may be idle or stalled.")
+    return SelfCheck(name, Level.GOOD, f"Silent watches are audited: a stalled one is found within {duration(within)}.")
+
+
+def _configuration(snapshot: Snapshot) -> SelfCheck:
+    name, monitor = "Configuration", snapshot.monitor
+    if not monitor.reload_succeeded:
+        return SelfCheck(
+            name, Level.BAD, "The changed file was refused; see the log. The previous configuration stays in force."
+        )
+    return SelfCheck(name, Level.GOOD, f"In force since {moment(monitor.reloaded_wall)} UTC.")
+
+
+def _unproven(snapshot: Snapshot) -> Iterator[SelfCheck]:
+    for apiserver in snapshot.apiservers:
+        if apiserver.unproven:
+            yield SelfCheck(f"Revisions of {apiserver.name}", Level.UNKNOWN, f"Unproven: {apiserver.unproven}")

@@ -1,0 +1,89 @@
+"""The timeline: figures of the last hour and day, events, and the headline; each snapshot moves it on. Pure."""
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from watchslo.snapshot import Snapshot
+from watchslo.timeline.condition import Condition, Judge, WatchCondition
+from watchslo.timeline.day import DayHistory
+from watchslo.timeline.events import EventKind, TimelineEvent, compare
+from watchslo.timeline.format import some_of
+from watchslo.timeline.headline import Headline, Level, headline
+from watchslo.timeline.self_checks import SelfCheck, SelfChecks, summary
+from watchslo.timeline.series import Key, Series
+
+MOST_EVENTS = 500  # kept: a day of trouble, or a minute of chaos; one event stands for many watches
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """All that is shown at one moment; `number` counts from 1. `happened` has the events since the previous account.
+
+    `lines` has one condition for each stream of the snapshot, in the same order.
+    """
+
+    number: int
+    snapshot: Snapshot
+    headline: Headline
+    lines: tuple[WatchCondition, ...]
+    checks: tuple[SelfCheck, ...]
+    happened: tuple[TimelineEvent, ...]
+
+    @property
+    def trust(self) -> SelfCheck:
+        """All self checks in one."""
+        return summary(self.checks)
+
+
+class Timeline:
+    """Owns everything that is remembered. Not thread-safe: use it in one thread; what it returns may leave it."""
+
+    def __init__(self) -> None:
+        self.series = Series()
+        self.day = DayHistory()
+        self._happened: deque[TimelineEvent] = deque(maxlen=MOST_EVENTS)
+        self._judges: dict[Key, Judge] = {}
+        self._trust = SelfChecks()
+        self._late: set[Key] = set()
+        self.account: Account | None = None
+
+    @property
+    def happened(self) -> tuple[TimelineEvent, ...]:
+        """The events, the oldest first."""
+        return tuple(self._happened)
+
+    def observe(self, snapshot: Snapshot) -> Account:
+        """Add the snapshot of the newest evaluation, and return what to show."""
+        streams = {(stream.apiserver, stream.watch): stream for stream in snapshot.streams}
+        self._judges = {key: self._judges.get(key) or Judge() for key in streams}
+        lines = {key: self._judges[key].condition(stream, snapshot.at_wall) for key, stream in streams.items()}
+        self.series.add(snapshot.at_wall, lines)
+        self.day.add(snapshot.at_wall, {key: stream.track.objective.windows for key, stream in streams.items()})
+        happened = tuple(self._new_events(snapshot, lines))
+        self._happened.extend(happened)
+        self.account = Account(
+            number=self.account.number + 1 if self.account else 1,
+            snapshot=snapshot,
+            headline=headline(snapshot, tuple(lines.values())),
+            lines=tuple(lines.values()),
+            checks=self._trust.checks(snapshot),
+            happened=happened,
+        )
+        return self.account
+
+    def _new_events(self, snapshot: Snapshot, lines: Mapping[Key, WatchCondition]) -> Iterator[TimelineEvent]:
+        if self.account is None:
+            yield TimelineEvent(snapshot.monitor.started_wall, EventKind.STARTED, Level.GOOD, "watchslo started")
+            return
+        yield from compare(self.account.snapshot, snapshot)
+        late = {key for key, line in lines.items() if line.condition is Condition.LATE}
+        within = {key for key, line in lines.items() if line.condition is Condition.WITHIN}
+        was_late = self._late & lines.keys()
+        for turned, kind, level, words in (
+            (late - was_late, EventKind.LATE, Level.BAD, "late"),
+            (was_late & within, EventKind.IN_TIME, Level.GOOD, "in time again"),
+        ):
+            if names := [line.name for key, line in lines.items() if key in turned]:
+                yield TimelineEvent(snapshot.at_wall, kind, level, f"{some_of(names)}: {words}")
+        self._late = (was_late - within) | late
