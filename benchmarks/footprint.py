@@ -322,7 +322,7 @@ def main(*, seconds: float, nodes: int, variants: bool) -> None:
             count = Count([node])
             uvloop.run(ticks(on, tokens, seconds, DEFAULT))
             watches(on, seconds)
-            head("profile", "requests per second", "ticks among them", "control plane's CPU", "audit lines per day")
+            head("profile", "requests per second", "ticks among them", "% of one core", "audit lines per day")
             profile(on, "control-plane: the defaults, idle cluster", ["one"], seconds)
             profile(on, "the same, with `level: None`", [SILENT], seconds)
             profile(on, "managed: two instances", ["two", "three"], seconds)
