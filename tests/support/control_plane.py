@@ -85,6 +85,8 @@ class Etcd:
             "initial-advertise-peer-urls": peer,
             "initial-cluster": f"default={peer}",
             "log-level": "warn",
+            # By default every ten minutes: then an idle watch gets a bookmark, by chance in the middle of a test.
+            "watch-progress-notify-interval": "24h",
         }
         command: list[str | Path] = [program, "--unsafe-no-fsync", *_as_flags(flags)]
         self.process = Process(folder, name, command)
