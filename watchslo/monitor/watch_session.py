@@ -195,7 +195,7 @@ class WatchSession:
 
     def resolve_failures(self, now: float) -> None:
         """End the series of failures once the watch stays open and no list is missing."""
-        is_whole = self.up and not self._driver.machine.lists
+        is_whole = self.up and not self._driver.machine.is_listing
         if is_whole and self._opened is not None and now - self._opened >= HEALTHY_SECONDS:
             self._failures.resolve()
 

@@ -26,7 +26,8 @@ Three rules hold whatever the server does:
 
 1. The revision never goes back. A list that is older than what the watch has seen is refused (`TimeTravel`).
 2. A revision that expired is never requested again.
-3. No failure is answered by a request without a wait, except when a watch that was healthy ends.
+3. No failure is answered by a request without a wait, except when a healthy watch ends, or when a streamed list turns
+   out to be an ordinary watch after more than a second.
 
 At most one list and one watch are in flight. A list can run in parallel to the watch: the later pages of the strategy
 `parallel`, and the list that the inventory needs after a gap. Such a list has no state, because its outcome never
@@ -92,7 +93,7 @@ LONGEST_WATCH_SECONDS = 600  # so that not all clients reconnect at once
 DEADLINE_SLACK_SECONDS = 1.0  # a watch that closes this close to its timeout has run its full time
 HEALTHY_SECONDS = 10.0  # a watch that lived for this long is resumed at once, and proves its revision good
 ERRORS_AT_ONE_REVISION = 5  # after so many, the revision itself is the likeliest cause
-SHORTEST_GAP_SECONDS = 1.0  # between a request and the one that replaces it for a reason of our own
+SHORTEST_SPACING_SECONDS = 1.0  # between a request and the one that replaces it for a reason of our own
 
 
 @dataclass(slots=True)
@@ -127,7 +128,7 @@ class _Doubts:
 
 
 @dataclass(slots=True)
-class _Blind:
+class _GapStart:
     """Since when changes may have been missed: the last revision that is known, if any, and the time."""
 
     after: int | None = None
@@ -191,17 +192,17 @@ class Machine:
         self._doubts = _Doubts()
         self._list: ListProgress | None = None
         self._planner = ListPlanner(strategy, page_size, streaming or StreamedLists(), random)
-        self._blind = _Blind()
+        self._gap_start = _GapStart()
 
     @property
-    def lists(self) -> bool:
+    def is_listing(self) -> bool:
         """Return True if a list is in progress or due, also one in parallel to the watch."""
         return self._list is not None
 
     def inherit(self, revision: int, now: float) -> None:
         """Continue, before `Begin`, from another machine that had reached `revision` and ended at `now`."""
         self.revision = revision
-        self._blind.since = now
+        self._gap_start.since = now
 
     def receive(self, happened: Input, now: float) -> list[Output]:
         """Take one input of time `now` and return what to do, in order.
@@ -255,7 +256,7 @@ class Machine:
 
     def _reset(self, now: float) -> None:
         self.revision = None
-        self._doubts.expired = self._blind.after = None
+        self._doubts.expired = self._gap_start.after = None
         if Trigger.START_OVER in TRANSITIONS[self.state]:
             self._cancel(because(Reason.DOMAIN_RESET), now)
             self._need_list(RelistReason.DOMAIN_RESET)
@@ -305,10 +306,10 @@ class Machine:
 
     def _adopt(self, revision: int, until: int, now: float) -> None:
         """Watch from this revision. Changes up to `until` that were not delivered are a gap."""
-        if self._blind.after is not None and until > self._blind.after:
-            self._out.note(Gap(self._blind.after, until, now - self._blind.since))
+        if self._gap_start.after is not None and until > self._gap_start.after:
+            self._out.note(Gap(self._gap_start.after, until, now - self._gap_start.since))
         self.revision = revision
-        self._blind.since = now
+        self._gap_start.since = now
         self._planner.reason = None
         self._doubts.errors = 0
 
@@ -361,7 +362,7 @@ class Machine:
             else:
                 late += 1
         self.revision = newest
-        watch.heard = watch.heard or bool(frames.events)
+        watch.heard = watch.heard or (bool(frames.events) and not isinstance(frames.events[0], Error))
         watch.garbled = watch.garbled or bool(frames.garbage)
         if batch.revisions:
             watch.newest_event = batch.revisions[-1]
@@ -563,7 +564,7 @@ class Machine:
         self._watch = None
         only_expired = failure.reason is Reason.EXPIRED and not watch.heard and not _is_healthy(lived)
         if lived is not None and not only_expired:
-            self._blind.since = now
+            self._gap_start.since = now
         self._blame(failure)
 
     def _end_list(self, ended: ListProgress, failure: Failure) -> None:
@@ -617,7 +618,7 @@ class Machine:
             self.inventory.forget()
         if self._planner.reason is None or reason is RelistReason.START:
             self._planner.reason = reason
-            self._blind.after = None if from_scratch else self.revision
+            self._gap_start.after = None if from_scratch else self.revision
             self._out.note(Relisted(reason))
 
     def _list_in_parallel(self, now: float, wait: float = 0.0) -> None:
@@ -636,7 +637,7 @@ class Machine:
 
     def _pause(self, now: float) -> float:
         """Return the seconds to wait so that changes of our own do not send requests in quick succession."""
-        return max(0.0, self._out.requested + SHORTEST_GAP_SECONDS - now)
+        return max(0.0, self._out.requested + SHORTEST_SPACING_SECONDS - now)
 
     # Requests
 

@@ -1,5 +1,7 @@
 """Each strategy: the way to a watch, parallel and streamed lists, gaps and inventory. Random numbers are 0.5."""
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.unit.watch.test_machine import (
@@ -107,8 +109,8 @@ class Run:
     def open(self) -> list[Output]:
         return self.feed(Opened(self.watch))
 
-    def bring(self, *events: Frame, garbage: int = 0, size: int = 0) -> list[Output]:
-        return self.feed(Received(self.watch, Frames(list(events), garbage), self.now, size))
+    def bring(self, *events: Frame, garbage: int = 0, size: int = 0, after: float = 0.0) -> list[Output]:
+        return self.feed(Received(self.watch, Frames(list(events), garbage), self.now + after, size), after=after)
 
     def fail_list(self, failure: Failure, *, after: float = 0.0) -> list[Output]:
         return self.feed(Closed(self.list, failure), after=after)
@@ -148,10 +150,10 @@ def test_parallel_watches_while_it_lists() -> None:
     assert emitted(run.bring(change(Added, 101))) == [101]
     assert run.page(100, after=1.0, token="three") == [Start(4, ListRequest(limit=500, continue_token="three"))]
     assert run.machine.state is State.WATCHING
-    assert run.machine.lists
+    assert run.machine.is_listing
     assert run.page(100, after=1.0) == [Note(ListDone("parallel", 100, 3, 300, 3, took=3.0))]
     assert run.machine.revision == 101
-    assert not run.machine.lists
+    assert not run.machine.is_listing
 
 
 def test_parallel_list_of_one_page_opens_one_watch() -> None:
@@ -540,7 +542,14 @@ def test_gap_before_a_streamed_list_ends_at_its_first_live_event() -> None:
 # The inventory
 
 
-def test_gap_begins_at_the_end_of_the_last_useful_watch() -> None:
+@pytest.mark.parametrize(
+    "expire",
+    [
+        pytest.param(lambda run: run.fail_watch(EXPIRED, after=1.0), id="answer"),
+        pytest.param(lambda run: run.bring(Error(object=ApiStatus(code=410)), after=1.0), id="event"),
+    ],
+)
+def test_gap_begins_at_the_end_of_the_last_useful_watch(expire: Callable[[Run], object]) -> None:
     """A watch that opens and then sends only that its revision expired does not count."""
     run = Run(PAGED)
     run.page(100)
@@ -548,7 +557,7 @@ def test_gap_begins_at_the_end_of_the_last_useful_watch() -> None:
     run.fail_watch(because(Reason.RESET), after=60.0)
     run.wake(after=0.0)
     run.open()
-    run.fail_watch(EXPIRED, after=1.0)
+    expire(run)
     run.wake(after=10.0)
     assert Gap(100, 150, 11.0) in facts(run.page(150))
 
