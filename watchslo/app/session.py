@@ -55,7 +55,7 @@ def _allow_files() -> None:
 def supervise(
     config: Config, kubeconfig: Path | None = None, context: str | None = None, *, delay: float = 0.0
 ) -> Supervisor:
-    """Return a supervisor of the configured cluster, which sends no request for `delay` seconds.
+    """Return a supervisor of the configured cluster, which sends no request but access reviews for `delay` seconds.
 
     `kubeconfig` and `context` override the configuration.
     """

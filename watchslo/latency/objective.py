@@ -69,16 +69,16 @@ class Windows:
         self._objective = objective
         self._next = 0
         self._noted = start
-        self._overloaded: set[int] = set()
+        self._unjudgeable: set[int] = set()
         self._withheld: set[int] = set()
 
-    def note(self, now: float, withheld: Sequence[float], *, overloaded: bool) -> None:
-        """Record an overload of this process since the last call, and the ages in seconds of events still withheld.
+    def note(self, now: float, withheld: Sequence[float], *, unjudgeable: bool) -> None:
+        """Record whether the windows since the last call have no data, and the ages in seconds of withheld events.
 
         An event makes every window bad in which it was withheld for longer than the threshold.
         """
-        if overloaded:
-            self._overloaded.update(self._unjudged(self._noted, now))
+        if unjudgeable:
+            self._unjudgeable.update(self._unjudged(self._noted, now))
         late = max(withheld, default=0.0) - self._objective.threshold
         if late > 0:
             self._withheld.update(self._unjudged(now - late, now))
@@ -97,7 +97,7 @@ class Windows:
 
     def _verdict(self, number: int, *, is_sealed: bool) -> WindowVerdict:
         window = self.periods.tally(number)
-        if number in self._overloaded:  # the lateness may be that of this process
+        if number in self._unjudgeable:  # the lateness may be that of this process
             return WindowVerdict.NO_DATA
         if number in self._withheld:
             return WindowVerdict.BAD

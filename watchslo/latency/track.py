@@ -124,21 +124,22 @@ class Track:
         now: float,
         withheld: Sequence[float] = (),
         *,
-        overloaded: bool = False,
+        unjudgeable: bool = False,
         creators: Creators | None = None,
     ) -> None:
         """Update the reading with all events sealed since the last evaluation.
 
         `withheld` are the ages, in seconds, of events that are proven to be undelivered: they count in the rolling
-        windows of this reading only, and permanently when they arrive. `overloaded` means that this process was late
-        since the last evaluation: windows then have no data. `creators` date the creations, if their clocks are known.
+        windows of this reading only, and permanently when they arrive. `unjudgeable` means that the windows since
+        the last evaluation have no data, as when this process was late. `creators` date the creations, if their clocks
+        are known.
         """
         overdue, _ = self._take_before(now - PROVISIONAL_SECONDS)
         self.unmeasured(UNSEALED, len(overdue))
         slots, self._slots = self._slots, []
         censored = (later_than(self._bins, withheld),) if withheld else ()
         self._distribution.evaluate(now, slots, censored, self._round_trip)
-        self._windows.note(now, withheld, overloaded=overloaded)
+        self._windows.note(now, withheld, unjudgeable=unjudgeable)
         self._windows.periods.add(slots)
         self._windows.judge(now, self._sealed)
         if self._creation:

@@ -309,7 +309,7 @@ class Auditor:
         self._hold_back(now)
 
     def _hold_back(self, now: float) -> None:
-        self._not_before = max(self._not_before, now + self._pace.gap(now))
+        self._not_before = max(self._not_before, now + self._pace.spacing(now))
 
     def _on_stalled(self, audit: "_Audit", withheld: Sequence[int], now: float) -> None:
         watch = audit.watch

@@ -53,7 +53,7 @@ from watchslo.monitor.ticker import Pace, Ticker
 from watchslo.monitor.watch_identity import WatchIdentity
 from watchslo.watch.failure import Failure
 
-FOREIGN_SECONDS = 5.0  # between two ticks of another storage: they only show when that is over
+FOREIGN_SECONDS = 5.0  # between two ticks of another storage: they show when the apiserver is back on this one
 ABANDONED_SECONDS = 30.0  # without a tick that proves anything: enough for an apiserver to restart
 ABANDONED_TICKS = 4  # of each apiserver, if ticks are rare
 
@@ -124,7 +124,7 @@ class DomainClock:
         """Return a new ticker through one more apiserver, for the caller to run."""
         failures = FailureLog(self._log.bind(apiserver=apiserver))
         ticker = self.tickers[apiserver] = Ticker(
-            read, self._arrived, Pace(partial(self.gap, apiserver), self._random), failures
+            read, self._arrived, Pace(partial(self.tick_spacing, apiserver), self._random), failures
         )
         return ticker
 
@@ -134,7 +134,7 @@ class DomainClock:
         self._comparisons.pop(apiserver, None)
         self.domain.clock.leave(apiserver)
 
-    def gap(self, apiserver: str) -> float:
+    def tick_spacing(self, apiserver: str) -> float:
         """Return the mean seconds between two ticks of one apiserver; useful tickers take over the share of others."""
         useful = [name for name, ticker in self.tickers.items() if ticker.failures.now is None]
         useful = [name for name in useful if not self._is_foreign(name)]

@@ -75,7 +75,7 @@ class Driver:
         self._halted = asyncio.Event()
 
     async def run(self) -> None:
-        """Run until halted; raise what `emit`, `note` and `heard` raise."""
+        """Run until halted; raise an ExceptionGroup of what `emit`, `note` and `heard` raise."""
         async with asyncio.TaskGroup() as self._tasks:
             alarm = self._tasks.create_task(self._keep_time())
             self.feed(Begin())

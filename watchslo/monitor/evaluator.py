@@ -25,8 +25,8 @@ OVERLOADED_SECONDS = 0.5  # of lag between two evaluations, a tenth of the time:
 class Evaluator:
     """Evaluates all watches, diagnoses why they are late, and keeps the newest snapshot.
 
-    It owns the causes, the cached snapshot and the listeners. It changes watches only through `evaluate` of their
-    parts. `take` makes a snapshot of all readings with these causes.
+    It owns the newest causes that the `Diagnosis` found, the cached snapshot and the listeners. It changes watches only
+    through `evaluate_watch`. `take` makes a snapshot of all readings with these causes.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Evaluator:
         self._listeners.append(listen)
 
     def snapshot(self) -> Snapshot:
-        """Return all readings: those of the last evaluation, or others at most a second old."""
+        """Return the cached snapshot, or a new one if it is a second old."""
         now = time.monotonic()
         if self._snapshot is None or now - self._snapshot_taken >= SNAPSHOT_SECONDS:
             self._snapshot, self._snapshot_taken = self.take(), now
@@ -112,7 +112,7 @@ def evaluate_watch(watch: MonitoredWatch, health: Health, now: float, *, overloa
     revision = watch.session.revision
     withheld = health.withheld(now, revision)
     is_frozen = not withheld and health.stalled_for(now, revision) is not None
-    watch.statistics.evaluate(now, withheld, overloaded=overloaded or is_frozen)
+    watch.statistics.evaluate(now, withheld, unjudgeable=overloaded or is_frozen)
     watch.session.resolve_failures(now)
 
 

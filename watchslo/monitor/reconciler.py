@@ -60,7 +60,7 @@ class Reconciler:
 
     @property
     def asking_tasks(self) -> list[Hashable]:
-        """The names of the tasks that send requests of their own, except for watches and ticks."""
+        """The names of the tasks that send requests of their own, except watches, ticks and membership probes."""
         return ["apiservers", "discovery", *self._watches.probing_tasks]
 
     def configure(self, config: Config) -> None:

@@ -37,7 +37,8 @@ class Supervisor:
 
     It owns the lifetime of all parts: the tasks, the limiter and the bins. Which watches run is up to the `Reconciler`,
     figures and causes to the `Evaluator`. `configure` may be called at any time; `snapshot` is cheap when called often.
-    Nothing is asked before `delay` seconds have passed, so that many daemons do not start together.
+    Except for access reviews, no request is sent before `delay` seconds have passed, so that many daemons do not start
+    together.
     """
 
     def __init__(

@@ -42,7 +42,7 @@ class Pace:
         self._slowdown = min(2.0 * self._slowdown, max(LEAST_SLOWDOWN, SLOWEST_SECONDS / self._interval()))
         self._not_before = now + (retry_after or 0.0)
 
-    def gap(self, now: float) -> float:
+    def spacing(self, now: float) -> float:
         """Return the seconds until the next tick, jittered by half of the interval to either side."""
         return max(self._interval() * self._slowdown * (0.5 + self._random()), self._not_before - now)
 
@@ -89,7 +89,7 @@ class Ticker:
                 await asyncio.wait({tick}, timeout=SLOW_SECONDS)
                 if self._stopped:
                     return
-                await asyncio.sleep(sent + self._pace.gap(sent) - time.monotonic())
+                await asyncio.sleep(sent + self._pace.spacing(sent) - time.monotonic())
 
     async def _tick(self, resource: Resource) -> None:
         match await self._read(resource):

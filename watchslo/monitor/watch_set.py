@@ -95,7 +95,7 @@ class WatchSet:
 
     @property
     def probing_tasks(self) -> list[Hashable]:
-        """The names of the tasks that send requests of their own, except for watches and ticks."""
+        """The names of the tasks that send requests of their own, except watches, ticks and membership probes."""
         return ["hops", *((work, name) for name in self._served for work in ("audits", "history"))]
 
     def health(self, watch: MonitoredWatch) -> Health:
@@ -152,7 +152,7 @@ class WatchSet:
                 continue
             if desired[label].objective != watch.desired.objective:
                 self._log.info("objective_changed", watch=label, apiserver=name)
-                watch.statistics.judge_by(self._new_track(desired[label]))
+                watch.statistics.replace_track(self._new_track(desired[label]))
             self._watches[name, label] = replace(watch, desired=desired[label])
 
     def _join(self, apiserver: Apiserver) -> None:

@@ -18,8 +18,9 @@ from watchslo.watch.messages import Batch
 class WatchStatistics:
     """How late the events of one watch are.
 
-    It owns the `track` and knows the domain `clock` that seals it. Both change only through `judge_by` and `date_by`.
-    `creators` returns what converts creation timestamps, of the apiservers' wall clocks, to our monotonic clock.
+    It owns the `track` and knows the domain `clock` that seals it. Both change only through
+    `replace_track` and `date_by`. `creators` returns what converts creation timestamps, of the apiservers' wall clocks,
+    to our monotonic clock.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class WatchStatistics:
 
     # The clock and the objective
 
-    def judge_by(self, track: Track) -> None:
+    def replace_track(self, track: Track) -> None:
         """Start new statistics by another objective."""
         self.track = track
         self.clock.attach(self._identity, track)
@@ -117,7 +118,7 @@ class WatchStatistics:
     # Figures
 
     def ages(self, revisions: Sequence[int], now: float) -> Sequence[float]:
-        """Return how long ago each was committed, at least, in seconds; 0 where the clock cannot date it."""
+        """Return the proven minimum age of each revision, in seconds; 0 where the clock cannot date it."""
         if not self.measured:
             return [0.0] * len(revisions)
         bounds = self.clock.domain.clock.measure(np.array(revisions), np.full(len(revisions), now), without=None)
@@ -134,13 +135,13 @@ class WatchStatistics:
         upper = float(bounds.upper[0]) if bounds.measurable[0] else float("inf")
         return Interval(float(bounds.lower[0]), upper)
 
-    def evaluate(self, now: float, withheld: Sequence[float], *, overloaded: bool) -> None:
+    def evaluate(self, now: float, withheld: Sequence[float], *, unjudgeable: bool) -> None:
         """Make a new reading; `withheld` are the ages, in seconds, of events that are proven to be withheld.
 
-        `overloaded` says that this process was late, or that the cache is frozen: no window is then judged.
+        `unjudgeable` says that this process was late, or that the cache is frozen: no window is then judged.
         """
         creators = self._creators() if self._measures_creation else None
-        self.track.evaluate(now, withheld, overloaded=overloaded, creators=creators)
+        self.track.evaluate(now, withheld, unjudgeable=unjudgeable, creators=creators)
 
 
 def _parse_time(text: str) -> float | None:

@@ -157,7 +157,7 @@ def _well(lines: Sequence[WatchCondition]) -> Headline:
         return Headline(Level.GOOD, f"{lines[0].name} is within {goal}." if one else _all_within(len(lines), goal))
     rest = [f"{idle:,} idle"] if idle else []
     unknown = len(lines) - within - idle
-    rest += [f"{unknown:,} with too few events"] if unknown else []
+    rest += [f"{unknown:,} not judged"] if unknown else []
     return Headline(Level.GOOD, "No watch is late.", f"{within:,} within {goal}, {', '.join(rest)}")
 
 

@@ -122,7 +122,7 @@ def _lag(before: _Sums, now: _Sums) -> SelfCheck:
         return SelfCheck(name, Level.BAD, f"{text}; {lost}.")
     if share < ON_TIME_SHARE:
         return SelfCheck(name, Level.UNKNOWN, f"{text}: small latencies may be our own.")
-    return SelfCheck(name, Level.GOOD, f"{text}: our own lag adds nothing.")
+    return SelfCheck(name, Level.GOOD, f"{text}: our own lag adds at most that.")
 
 
 def _measured_share(before: _Sums, now: _Sums) -> SelfCheck:

@@ -63,7 +63,8 @@ class ListPlanner:
     """Decides how and when to list. `reason` is why a list is needed before the watch can open, or None.
 
     `for_inventory` is True while the inventory needs a list in parallel to the watch. `backoff` is for lists in
-    parallel to the watch, and for lists after a watch that expired: waits until then must not delay those.
+    parallel to the watch, and for lists after a watch that expired. It is separate so that earlier failures do not
+    lengthen these waits.
     """
 
     def __init__(

@@ -119,7 +119,7 @@ class TestWindows:
 
     def test_with_a_withheld_event_are_bad_with_any_number_of_events(self) -> None:
         judged = windows()
-        judged.note(1050, [0.3, 1.5, 1.2], overloaded=False)
+        judged.note(1050, [0.3, 1.5, 1.2], unjudgeable=False)
         judged.judge(1065, sealed=1064)
         assert verdicts(judged) == (0, 1, 0)
         judged.judge(1125, sealed=1124)
@@ -127,54 +127,54 @@ class TestWindows:
 
     def test_with_a_withheld_event_are_bad_even_if_unsealed(self) -> None:
         judged = windows()
-        judged.note(1050, [5.0], overloaded=False)
+        judged.note(1050, [5.0], unjudgeable=False)
         judged.judge(1700, sealed=1030)
         assert verdicts(judged) == (0, 1, 0)
 
     def test_with_an_event_withheld_within_the_threshold_are_not_bad(self) -> None:
         judged = windows()
-        judged.note(1050, [1.0], overloaded=False)
+        judged.note(1050, [1.0], unjudgeable=False)
         judged.judge(1065, sealed=1064)
         assert verdicts(judged) == (0, 0, 1)
 
     def test_without_withheld_events_are_not_bad(self) -> None:
         judged = windows(threshold=0.5)
-        judged.note(1050, [], overloaded=False)
+        judged.note(1050, [], unjudgeable=False)
         judged.judge(1065, sealed=1064)
         assert verdicts(judged) == (0, 0, 1)
 
     def test_are_bad_while_an_event_was_late_in_them(self) -> None:
         """At 1125 an event has been withheld for 70 s: it has been late since 1056, in three windows."""
         judged = windows()
-        judged.note(1125, [70.0], overloaded=False)
+        judged.note(1125, [70.0], unjudgeable=False)
         judged.judge(1250, sealed=1240)
         assert verdicts(judged) == (0, 3, 1)
 
     def test_before_an_event_was_late_are_not_bad(self) -> None:
         judged = windows()
-        judged.note(1125, [65.5], overloaded=False)
+        judged.note(1125, [65.5], unjudgeable=False)
         judged.judge(1250, sealed=1240)
         assert verdicts(judged) == (0, 2, 2)
 
     def test_already_judged_do_not_change(self) -> None:
         judged = windows()
         judged.judge(1065, sealed=1060)
-        judged.note(1065, [30.0], overloaded=False)
+        judged.note(1065, [30.0], unjudgeable=False)
         judged.judge(1185, sealed=1180)
         assert verdicts(judged) == (0, 1, 2)
 
     def test_have_no_data_during_an_overload(self) -> None:
         judged = windows()
         judged.periods.add([(time, tallied(*[SLOW] * 100)) for time in (1000, 1060, 1120, 1180)])
-        judged.note(1059, [], overloaded=False)
-        judged.note(1064, [9.0], overloaded=True)
-        judged.note(1120, [], overloaded=False)
+        judged.note(1059, [], unjudgeable=False)
+        judged.note(1064, [9.0], unjudgeable=True)
+        judged.note(1120, [], unjudgeable=False)
         judged.judge(1245, sealed=1240)
         assert verdicts(judged) == (0, 2, 2)
 
     def test_have_no_data_during_an_overload_since_the_start(self) -> None:
         judged = windows(min_events=1)
         judged.periods.add([(time, tallied(FAST)) for time in (1000, 1060, 1120)])
-        judged.note(1061, [], overloaded=True)
+        judged.note(1061, [], unjudgeable=True)
         judged.judge(1185, sealed=1180)
         assert verdicts(judged) == (1, 0, 2)

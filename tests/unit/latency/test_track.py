@@ -384,7 +384,7 @@ class TestObjectiveWindows:
     def test_have_no_data_during_an_overload(self, clock: Clock) -> None:
         track = Track(BINS, Objective(min_events=1), 1000.0)
         track.record(1001.5, [11])
-        track.evaluate(1005, overloaded=True)
+        track.evaluate(1005, unjudgeable=True)
         track.seal(1061, 20, clock, 0.002)
         track.evaluate(1062)
         assert track.reading().objective.windows == {"good": 0, "bad": 0, "no_data": 1}
@@ -556,7 +556,7 @@ class TestLife:
                 track.drop("domain")
             else:
                 track.evaluate(
-                    now, data.draw(st.lists(st.floats(0, 100), max_size=2)), overloaded=data.draw(st.booleans())
+                    now, data.draw(st.lists(st.floats(0, 100), max_size=2)), unjudgeable=data.draw(st.booleans())
                 )
                 reading = track.reading()
                 measured = reading.timespan.total + sum(reading.unmeasured.values())

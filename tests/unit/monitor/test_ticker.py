@@ -141,6 +141,6 @@ def test_rare_ticks_back_off_too(interval: float, slowest: float) -> None:
     pace = Pace(lambda: interval, lambda: 0.5)
     for _ in range(10):
         pace.failed(None, 0.0)
-    assert pace.gap(0.0) == slowest
+    assert pace.spacing(0.0) == slowest
     pace.answered()
-    assert pace.gap(0.0) == interval
+    assert pace.spacing(0.0) == interval

@@ -13,7 +13,7 @@ from prometheus_client.registry import CollectorRegistry
 from tests.unit.serve import readings
 from watchslo.monitor.lag import LAG_EDGES
 from watchslo.serve.exposition import SnapshotCollector
-from watchslo.serve.metrics import BLAMED_LAG_SECONDS, FAMILIES, Detail, Label, Type
+from watchslo.serve.metrics import FAMILIES, LATE_BEAT_SECONDS, Detail, Label, Type
 from watchslo.serve.reference import reference
 from watchslo.snapshot import CacheReading, Cause, Hop, Snapshot, StreamReading
 from watchslo.watch.failure import RULES, Phase
@@ -196,7 +196,7 @@ class TestProven:
             ("watchslo_loop_lag_seconds_count", None): 1002,
             ("watchslo_loop_lag_seconds_sum", None): 0.75,
         }
-        assert BLAMED_LAG_SECONDS in LAG_EDGES
+        assert LATE_BEAT_SECONDS in LAG_EDGES
 
 
 class TestQuantiles:

@@ -36,7 +36,7 @@ def silent(ago: float | None, failure: str | None) -> tuple[DomainReading, ...]:
         ([WITHIN], Level.GOOD, "w1 is within 1 s.", ""),
         ([WITHIN, WITHIN], Level.GOOD, "All 2 watches are within 1 s.", ""),
         ([WITHIN, IDLE, FEW, SILENT], Level.GOOD, "No watch is late.",
-         "1 within 1 s, 1 idle, 2 with too few events"),
+         "1 within 1 s, 1 idle, 2 not judged"),
         ([IDLE, IDLE], Level.GOOD, "All 2 watches are idle (proven by audits).", ""),
         ([IDLE, FEW], Level.UNKNOWN, "Cannot tell: no watch has had enough events in the last minute.", ""),
         ([], Level.UNKNOWN, "Cannot tell: no watch has had enough events in the last minute.", ""),

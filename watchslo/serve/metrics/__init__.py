@@ -11,13 +11,13 @@ from watchslo.serve.metrics.clock import CLOCK
 from watchslo.serve.metrics.family import Detail, Family, Stability, Type
 from watchslo.serve.metrics.labels import WATCH, Label
 from watchslo.serve.metrics.latency import LATENCY
-from watchslo.serve.metrics.monitor import BLAMED_LAG_SECONDS, CAUSES, MONITOR
+from watchslo.serve.metrics.monitor import CAUSES, LATE_BEAT_SECONDS, MONITOR
 from watchslo.serve.metrics.protocol import LISTS, MISSED, WATCHES
 from watchslo.serve.metrics.views import MetricView
 
 __all__ = (
-    "BLAMED_LAG_SECONDS",
     "FAMILIES",
+    "LATE_BEAT_SECONDS",
     "SECTIONS",
     "WATCH",
     "Detail",

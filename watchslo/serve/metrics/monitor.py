@@ -4,11 +4,11 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from watchslo.serve.metrics.family import counter, gauge, histogram
-from watchslo.serve.metrics.labels import AFFECTED, BLAMED, BUILD, CAUSE, CODE, KIND
+from watchslo.serve.metrics.labels import BUILD, CAUSE, CAUSE_APISERVER, CAUSE_WATCH, CODE, KIND
 from watchslo.serve.metrics.views import Value, once, once_of_snapshot, per_apiserver
 from watchslo.snapshot import ApiserverReading, Cause, HistogramReading, Snapshot
 
-BLAMED_LAG_SECONDS = 0.15  # events that arrive this long after a heartbeat are tainted
+LATE_BEAT_SECONDS = 0.15  # by then the events read before it are tainted
 
 
 def _causes(snapshot: Snapshot) -> Mapping[tuple[str, str, str], Value]:
@@ -24,17 +24,17 @@ def _by_code(apiserver: ApiserverReading) -> Mapping[str, Value]:
     return codes
 
 
-def _blamed(lag: HistogramReading) -> HistogramReading:
-    """The one bucket that separates usable events from tainted ones."""
-    count = lag.counts[lag.edges.index(BLAMED_LAG_SECONDS)]
-    return HistogramReading((BLAMED_LAG_SECONDS,), (count, lag.total), lag.sum)
+def _late_beats(lag: HistogramReading) -> HistogramReading:
+    """Return the histogram with one bucket: the heartbeats that were not late enough to taint for certain."""
+    count = lag.counts[lag.edges.index(LATE_BEAT_SECONDS)]
+    return HistogramReading((LATE_BEAT_SECONDS,), (count, lag.total), lag.sum)
 
 
 CAUSES = (
     gauge(
         "cause_active",
         "1 if this cause of lateness is active, else 0; docs/causes.md lists the causes.",
-        basic=once_of_snapshot(_causes, CAUSE, BLAMED, AFFECTED),
+        basic=once_of_snapshot(_causes, CAUSE, CAUSE_APISERVER, CAUSE_WATCH),
         beta=True,
     ),
 )
@@ -50,7 +50,7 @@ MONITOR = (
         "loop_lag_seconds",
         "Seconds by which watchslo's own heartbeats were late.",
         basic=once(lambda m: m.loop_lag),
-        proven=once(lambda m: _blamed(m.loop_lag)),
+        proven=once(lambda m: _late_beats(m.loop_lag)),
     ),
     counter(
         "tainted_seconds_total",
