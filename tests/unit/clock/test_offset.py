@@ -159,6 +159,11 @@ class TestDating:
         assert dated(dating, stamp, received) is None
         assert dated(dating, 1006.0, 999.0) == (2.0, 3.0)
 
+    def test_stamp_is_uncertain_if_one_of_several_former_clocks_may_have_made_it(self) -> None:
+        possible, impossible = Interval(5.0, 5.0), Interval(-9000.0, -9000.0)
+        dating = Dating(Interval(10.0, 10.0), since=990.0, confirmed=INF, former=(possible, impossible))
+        assert dated(dating, 994.0, 992.0) is None
+
     @pytest.mark.parametrize(("committed", "sure"), [(INF, False), (2402.0, False), (2401.0, True), (2.0, True)])
     def test_former_clock_is_excluded_if_the_write_would_take_too_long(self, committed: float, *, sure: bool) -> None:
         """A clock was set back by 3000 s: the stamp is new, or 3002 to 3003 s old with an equally long write."""

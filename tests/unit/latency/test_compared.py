@@ -44,6 +44,13 @@ def test_only_events_that_both_can_measure_are_compared() -> None:
     assert (comparison.combined.events, comparison.alone.events) == (60, 60)
 
 
+def test_single_event_is_compared() -> None:
+    comparison = Comparison(BINS, 0.0)
+    comparison.add(at(3.0, n=1), bounds(0.29, 0.31, n=1), bounds(0.009, 0.011, n=1))
+    comparison.evaluate(5.0)
+    assert (comparison.combined.events, comparison.alone.events) == (1, 1)
+
+
 def test_events_older_than_a_minute_are_forgotten() -> None:
     comparison = Comparison(BINS, 0.0)
     comparison.add(at(3.0), bounds(0.29, 0.31), bounds(0.29, 0.31))

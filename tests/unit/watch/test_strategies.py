@@ -539,7 +539,15 @@ def test_gap_before_a_streamed_list_ends_at_its_first_live_event() -> None:
     assert run.machine.revision == 160
 
 
-# The inventory
+def watching_again() -> Run:
+    """Return a machine whose watch from revision 100 was reset after a minute and is open again."""
+    run = Run(PAGED)
+    run.page(100)
+    run.open()
+    run.fail_watch(because(Reason.RESET), after=60.0)
+    run.wake(after=0.0)
+    run.open()
+    return run
 
 
 @pytest.mark.parametrize(
@@ -551,15 +559,34 @@ def test_gap_before_a_streamed_list_ends_at_its_first_live_event() -> None:
 )
 def test_gap_begins_at_the_end_of_the_last_useful_watch(expire: Callable[[Run], object]) -> None:
     """A watch that opens and then sends only that its revision expired does not count."""
-    run = Run(PAGED)
-    run.page(100)
-    run.open()
-    run.fail_watch(because(Reason.RESET), after=60.0)
-    run.wake(after=0.0)
-    run.open()
+    run = watching_again()
     expire(run)
     run.wake(after=10.0)
     assert Gap(100, 150, 11.0) in facts(run.page(150))
+
+
+def test_gap_begins_at_the_end_of_a_watch_that_delivered_before_its_410() -> None:
+    run = watching_again()
+    run.bring(bookmark(100))
+    run.fail_watch(EXPIRED, after=1.0)
+    run.wake(after=10.0)
+    assert Gap(100, 150, 10.0) in facts(run.page(150))
+
+
+def test_gap_begins_at_the_end_of_a_silent_watch_that_lived_long_before_its_410() -> None:
+    run = watching_again()
+    run.fail_watch(EXPIRED, after=60.0)
+    run.wake(after=10.0)
+    assert Gap(100, 150, 10.0) in facts(run.page(150))
+
+
+def test_gap_begins_at_the_end_of_a_short_silent_watch_without_a_410() -> None:
+    run = watching_again()
+    run.fail_watch(because(Reason.RESET), after=1.0)
+    run.wake(after=5.0)
+    run.fail_watch(EXPIRED)
+    run.wake(after=10.0)
+    assert Gap(100, 150, 15.0) in facts(run.page(150))
 
 
 def test_backoff_of_an_outage_does_not_delay_the_list_after_it() -> None:
@@ -572,6 +599,9 @@ def test_backoff_of_an_outage_does_not_delay_the_list_after_it() -> None:
         run.fail_watch(because(Reason.REFUSED))
         run.wake(after=60.0)
     assert alarm(run.fail_watch(EXPIRED)) - run.now <= LONGEST_RELIST_SECONDS
+
+
+# The inventory
 
 
 def test_inventory_counts_what_a_gap_hid() -> None:
