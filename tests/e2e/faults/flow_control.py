@@ -1,19 +1,17 @@
 """A client that requests much and reads nothing: it occupies the only seat of its priority level."""
 
 import contextlib
-import socket
 import ssl
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import urlsplit
 
 from tests.support.control_plane import ControlPlane
+from tests.support.unread import unread_get
 from tests.support.writer import configmap
 
 FLOW_CONTROL = "/apis/flowcontrol.apiserver.k8s.io/v1"
 LARGE_LIST = "/api/v1/namespaces/kube-system/configmaps"
 OBJECTS, OBJECT_BYTES = 8, 900_000  # more than the sockets in between can hold
-READ_AHEAD_BYTES = 4096
 HEAD_BYTES = 2048
 TIMEOUT_SECONDS = 30.0
 
@@ -60,21 +58,8 @@ def _seated(plane: ControlPlane, token: str, level: str) -> ssl.SSLSocket:
     The head of the answer names the level that admitted the request: a new level takes a moment to be in force.
     """
     while True:
-        connection = _request(plane, token)
+        connection = unread_get(plane, LARGE_LIST, token, TIMEOUT_SECONDS)
         head = connection.recv(HEAD_BYTES)
         if b" 200 " in head[:20] and level.encode() in head:
             return connection
         connection.close()
-
-
-def _request(plane: ControlPlane, token: str) -> ssl.SSLSocket:
-    parts = urlsplit(plane.url)
-    assert parts.hostname
-    plain = socket.socket()
-    plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, READ_AHEAD_BYTES)
-    plain.settimeout(TIMEOUT_SECONDS)
-    plain.connect((parts.hostname, parts.port))
-    connection = ssl.create_default_context(cafile=plane.ca).wrap_socket(plain, server_hostname=parts.hostname)
-    head = f"GET {LARGE_LIST} HTTP/1.1\r\nHost: {parts.netloc}\r\nAuthorization: Bearer {token}\r\n\r\n"
-    connection.sendall(head.encode())
-    return connection

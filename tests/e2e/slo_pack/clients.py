@@ -4,15 +4,14 @@ import contextlib
 import http.client
 import itertools
 import json
-import socket
 import ssl
 from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import urlsplit
 
 from tests.support.background import Background
 from tests.support.control_plane import ControlPlane, Etcd
+from tests.support.unread import unread_get
 from tests.support.writer import StatusError
 
 CORE = "/api/v1/namespaces/default"
@@ -20,7 +19,6 @@ NAMESPACES, TEMPLATES, ACCOUNTS = "/api/v1/namespaces", f"{CORE}/podtemplates", 
 WRITE_SECONDS, CREATE_SECONDS, START_SECONDS = 0.05, 1.0, 3.0
 OBJECTS = 50
 STREAMED = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
-READ_AHEAD_BYTES = 4096
 TIMEOUT_SECONDS = 60.0
 LARGE_OBJECTS, LARGE_BYTES = 200, 100_000  # more than the sockets and the queues of the apiserver can hold
 
@@ -97,15 +95,7 @@ def unread_watch(plane: ControlPlane) -> Iterator[None]:
 
 
 def _open_watch(plane: ControlPlane) -> ssl.SSLSocket:
-    parts = urlsplit(plane.url)
-    assert parts.hostname
-    plain = socket.socket()
-    plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, READ_AHEAD_BYTES)
-    plain.settimeout(TIMEOUT_SECONDS)
-    plain.connect((parts.hostname, parts.port))
-    connection = ssl.create_default_context(cafile=plane.ca).wrap_socket(plain, server_hostname=parts.hostname)
-    head = f"GET {TEMPLATES}?watch=1 HTTP/1.1\r\nHost: {parts.netloc}\r\nAuthorization: Bearer {plane.token}\r\n\r\n"
-    connection.sendall(head.encode())
+    connection = unread_get(plane, f"{TEMPLATES}?watch=1", plane.token, TIMEOUT_SECONDS)
     assert b" 200 " in connection.recv(20)
     return connection
 
