@@ -127,6 +127,11 @@ class Bounds:
         """Return the bounds of some events, chosen by indexes or by a mask."""
         return Bounds(self.lower[chosen], self.upper[chosen], self.proven[chosen], self.measurable[chosen])
 
+    def less(self, delay: FloatArray) -> "Bounds":
+        """Return the bounds of the latencies without a delay of 0 to `delay` seconds, which they contain."""
+        lower, proven = np.maximum(0.0, self.lower - delay), np.maximum(0.0, self.proven - delay)
+        return Bounds(lower, self.upper, proven, self.measurable)
+
 
 Measure = Callable[[IntArray, FloatArray], Bounds]
 """Maps the revisions and arrival times of n events to the bounds of their latencies."""

@@ -9,19 +9,15 @@ received (monotonic seconds) and their revisions, exactly as the daemon passed t
 import sys
 import time
 from array import array
-from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from watchslo.cli import main
-from watchslo.latency.track import Track
+from watchslo.monitor.sealer import Sealer
 from watchslo.monitor.watch_identity import WatchIdentity
 from watchslo.monitor.watch_statistics import WatchStatistics
-
-Record = Callable[[float, Sequence[int]], None]
 
 
 class Notes:
@@ -30,11 +26,23 @@ class Notes:
     def __init__(self) -> None:
         self._columns: dict[str, tuple[array[float], array[int]]] = {}
 
-    def follow(self, label: str, track: Track) -> None:
-        """Record from now on the arrivals that this watch passes to its track."""
-        columns = self._columns[label] = array("d"), array("q")
-        noted: Any = partial(_note, *columns, track.record)
-        setattr(track, "record", noted)  # noqa: B010 - a method, so mypy would forbid the plain assignment
+    def follow(self) -> None:
+        """Record from now on the arrivals that watches pass to their sealers."""
+        make, record = WatchStatistics.__init__, Sealer.record
+        labels: dict[int, str] = {}
+
+        def make_and_remember(statistics: WatchStatistics, identity: WatchIdentity, *more: Any) -> None:
+            labels[identity.number] = identity.label
+            make(statistics, identity, *more)
+
+        def record_and_note(sealer: Sealer, number: int, received: float, revisions: list[int]) -> None:
+            at, revision = self._columns.setdefault(labels[number], (array("d"), array("q")))
+            at.extend([received] * len(revisions))
+            revision.extend(revisions)
+            record(sealer, number, received, revisions)
+
+        _replace(WatchStatistics, "__init__", make_and_remember)
+        _replace(Sealer, "record", record_and_note)
 
     def write(self, path: Path) -> None:
         path.write_bytes(
@@ -47,34 +55,20 @@ class Notes:
         )
 
 
-def _note(
-    at: "array[float]", revision: "array[int]", record: Record, received: float, revisions: Sequence[int]
-) -> None:
-    at.extend([received] * len(revisions))
-    revision.extend(revisions)
-    record(received, revisions)
-
-
 def _shift_wall_clock(seconds: float) -> None:
     right = time.time
     time.time = lambda: right() + seconds
 
 
-def _follow_streams(notes: Notes) -> None:
-    make = WatchStatistics.__init__
-
-    def make_and_follow(self: WatchStatistics, identity: WatchIdentity, *more: Any) -> None:
-        make(self, identity, *more)
-        notes.follow(identity.label, self.track)
-
-    setattr(WatchStatistics, "__init__", make_and_follow)  # noqa: B010 - the same
+def _replace(owner: type, name: str, method: Any) -> None:
+    setattr(owner, name, method)  # in a function, because mypy forbids the plain assignment
 
 
 if __name__ == "__main__":
     _, wall_ahead, target, *sys.argv[1:] = sys.argv
     notes = Notes()
     _shift_wall_clock(float(wall_ahead))
-    _follow_streams(notes)
+    notes.follow()
     try:
         main()
     finally:

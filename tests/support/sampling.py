@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from watchslo.cli import main
-from watchslo.latency.track import Track
+from watchslo.latency.pending import Arrivals
+from watchslo.model import Bounds
+from watchslo.monitor.sealer import Sealer
 from watchslo.monitor.watch_identity import WatchIdentity
-from watchslo.monitor.watch_statistics import WatchStatistics
 
 
 class Notes:
@@ -22,32 +23,25 @@ class Notes:
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("w", buffering=1)
-        self._watches: dict[int, WatchIdentity] = {}  # by the id of their track
 
     def follow(self) -> None:
         """Record from now on the bounds of each sample when its second is sealed."""
-        make, seal = WatchStatistics.__init__, Track.seal
+        usable = Sealer._usable
 
-        def make_and_remember(statistics: WatchStatistics, identity: WatchIdentity, *more: Any) -> None:
-            make(statistics, identity, *more)
-            self._watches[id(statistics.track)] = identity
+        def note_and_return(
+            sealer: Sealer, arrivals: Arrivals, index: Any, watches: Any, bounds: Bounds, own_delays: Any
+        ) -> Any:
+            good = usable(sealer, arrivals, index, watches, bounds, own_delays)
+            latency = bounds.less(own_delays)
+            for at, watch in enumerate(watches):
+                of = good & (index == at)
+                columns = arrivals.revisions, arrivals.received, latency.proven, latency.upper
+                self._add(watch.identity, *(column[of].tolist() for column in columns))
+            return good
 
-        def seal_and_note(track: Track, sent: float, revision: int, measure: Any, *more: Any, **named: Any) -> Any:
-            def measure_and_note(revisions: Any, received: Any) -> Any:
-                bounds = measure(revisions, received)
-                known = bounds.measurable
-                self._add(
-                    track, *(column[known].tolist() for column in (revisions, received, bounds.proven, bounds.upper))
-                )
-                return bounds
+        _replace(Sealer, "_usable", note_and_return)
 
-            return seal(track, sent, revision, measure_and_note, *more, **named)
-
-        _replace(WatchStatistics, "__init__", make_and_remember)
-        _replace(Track, "seal", seal_and_note)
-
-    def _add(self, track: Track, revisions: Any, at: Any, least: Any, most: Any) -> None:
-        watch = self._watches[id(track)]
+    def _add(self, watch: WatchIdentity, revisions: Any, at: Any, least: Any, most: Any) -> None:
         named = {"apiserver": watch.apiserver.name, "watch": watch.label}
         self._file.write(json.dumps({**named, "revisions": revisions, "at": at, "least": least, "most": most}) + "\n")
 

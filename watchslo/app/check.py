@@ -136,14 +136,14 @@ async def _wait(supervisor: Supervisor, period: MeasurementPeriod, progress: Pro
     starting = progress.add_task("starting", total=START_SECONDS)
     while supervisor.starting and not progress.finished:
         await _advance(progress, starting)
-        progress.update(starting, description=_start_obstacle(supervisor.snapshot()))
+        progress.update(starting, description=_start_obstacle(await supervisor.snapshot()))
     progress.remove_task(starting)
-    if any(stream.up for stream in supervisor.snapshot().streams):
+    if any(stream.up for stream in (await supervisor.snapshot()).streams):
         period.began = time.monotonic()
         measuring = progress.add_task("measuring", total=period.seconds + SEAL_SECONDS)
         while not progress.finished:
             await _advance(progress, measuring)
-            progress.update(measuring, description=_so_far(supervisor.snapshot()))
+            progress.update(measuring, description=_so_far(await supervisor.snapshot()))
     period.complete = True
     stop.set()
 

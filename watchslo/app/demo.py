@@ -28,7 +28,7 @@ from watchslo.config.model import Config, ObjectiveConfig, WatchConfig
 from watchslo.config.values import Listen
 from watchslo.errors import ConfigError, WatchsloError
 from watchslo.kube.credentials import Access, Credentials, CredentialSource
-from watchslo.latency.distribution import BLOCK_SECONDS
+from watchslo.latency.tally import BLOCK_SECONDS
 from watchslo.monitor.supervisor import Supervisor
 from watchslo.monitor.task_supervisor import TaskSupervisor
 from watchslo.serve.build import this_build
@@ -233,13 +233,13 @@ async def _show(supervisor: Supervisor, state: DemoState, page: str) -> None:
         console.print(f"The page: {page}   metrics: {page}metrics", soft_wrap=True)
         while True:
             await asyncio.sleep(PLAIN_LOOK_SECONDS)
-            _print(console, state, view_of(supervisor.snapshot()))
+            _print(console, state, view_of(await supervisor.snapshot()))
     with Live(console=console, auto_refresh=False) as live:
         while True:
             heading = Text.assemble(
                 ("watchslo ", "bold"), "measures a simulated cluster. Its page: ", (page, "underline"), "\n"
             )
-            view, over = view_of(supervisor.snapshot()), state.seen_in_figures(time.monotonic())
+            view, over = view_of(await supervisor.snapshot()), state.seen_in_figures(time.monotonic())
             injected = [Text(f"\nInjected fault: {state.words}.")]
             injected += [Text(f"Over, but still in the figures of the last minute: {over}.")] if over else []
             causes = (Text(f"Cause found: {sentence}", "bold") for sentence in view.causes)

@@ -12,12 +12,11 @@ from collections.abc import AsyncIterator, Coroutine, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-import uvloop
-
 from watchslo.app.authorization import Authorizer
 from watchslo.config.model import Config
 from watchslo.config.values import Listen, parse_listen
 from watchslo.errors import ConfigError
+from watchslo.event_loop import TimedEventLoop
 from watchslo.kube.connect import connect
 from watchslo.monitor.supervisor import Supervisor
 from watchslo.serve.build import this_build
@@ -37,10 +36,10 @@ T = TypeVar("T")
 
 
 def run_on_loop(work: Coroutine[None, None, T]) -> T:
-    """Run `work` on uvloop, with a short thread switch interval and a high limit of open files."""
+    """Run `work` on a timed event loop, with a short thread switch interval and a high limit of open files."""
     sys.setswitchinterval(SWITCH_SECONDS)
     _allow_files()
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=TimedEventLoop) as runner:
         return runner.run(work)
 
 

@@ -11,13 +11,14 @@ seconds; revisions are int64.
 """
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from watchslo.clock.staircase import AFTER_ALL, BEFORE_ALL, Ends, Starts
-from watchslo.model import Bounds, FloatArray, IntArray, Reading, Source
+from watchslo.model import BoolArray, Bounds, FloatArray, IntArray, Reading, Source
 
 KEPT_SECONDS = 600.0  # later events are known to be at least this late, which is enough for a verdict
 ROUND_TRIPS = 121  # about a minute of ticks; odd, so that the median is a measured value
@@ -26,6 +27,33 @@ SIGHTING_SPACING_SECONDS = 0.002  # finer evidence would not change any verdict
 DENSE_SECONDS = 10.0  # by then nearly all events have arrived: older sightings may be thinned
 THINNED_SPACING_SECONDS = 0.05
 SIGHTINGS = 20_000  # 10 s every 2 ms and 590 s every 50 ms are 16,800: thinning always makes room for 6 s
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Origins:
+    """Where n events come from: event k was received from `sources[index[k]]`.
+
+    The ticks on `sources[m]` are ignored for its own events if `left_out[m]`: if the source is cached, its consistent
+    reads wait for the very cache whose lag is measured.
+    """
+
+    index: IntArray
+    sources: Sequence[Source]
+    left_out: Sequence[bool]
+
+    def uses(self, ticked: Source, *, alone: bool) -> BoolArray | None:
+        """Return for each event whether a tick on a source is evidence; None if it is for all events.
+
+        With `alone`, only the ticks of its own apiserver are evidence for an event.
+        """
+        if alone:
+            used = [
+                source[0] == ticked[0] and not (left_out and source == ticked)
+                for source, left_out in zip(self.sources, self.left_out, strict=True)
+            ]
+            return np.array(used)[self.index]
+        ignored = [at for at, source in enumerate(self.sources) if self.left_out[at] and source == ticked]
+        return ~np.isin(self.index, ignored) if ignored else None
 
 
 class _RoundTrips:
@@ -202,26 +230,30 @@ class RevisionClock:
         self._round_trips.pop(apiserver, None)
 
     def measure(
-        self, revisions: IntArray, received: FloatArray, *, without: Source | None, only: str | None = None
+        self, revisions: IntArray, received: FloatArray, origins: Origins | None = None, *, alone: bool = False
     ) -> Bounds:
         """Return the latencies of n events from their revisions and arrival times (arrays of length n).
 
-        `without` names the source whose ticks are ignored: the source of the events, if it is cached, because its
-        consistent reads wait for the very cache whose lag is measured. `only` names an apiserver; other apiservers'
-        ticks and all sightings are then ignored, which hides a delay that its ticks and watches share. An event is
-        measurable if it is newer than the first tick, and neither two ticks nor a tick and its arrival contradict each
-        other.
+        `origins` says where the events come from, and for which of them the ticks on their own source are ignored. With
+        `alone`, each event is measured by the ticks of its own apiserver only, without sightings; that hides a delay
+        which its ticks and watches share. An event is measurable if it is newer than the first tick, and neither two
+        ticks nor a tick and its arrival contradict each other.
         """
-        first = AFTER_ALL
+        first = np.full(received.shape, AFTER_ALL)
         start, end = np.full(received.shape, -np.inf), received
         for source, ticks in self._ticks.items():
-            if source != without and only in (None, source[0]):
-                first = min(first, ticks.first)
+            used = origins.uses(source, alone=alone) if origins else None
+            if used is None:
+                first = np.minimum(first, ticks.first)
                 start = np.maximum(start, ticks.starts.at(revisions))
                 end = np.minimum(end, ticks.ends.at(revisions))
+            elif used.any():
+                first = np.where(used, np.minimum(first, ticks.first), first)
+                start = np.where(used, np.maximum(start, ticks.starts.at(revisions)), start)
+                end = np.where(used, np.minimum(end, ticks.ends.at(revisions)), end)
         consistent = start <= end
         start = np.where(consistent, start, -np.inf)
-        seen = np.minimum(end, self._sightings.at(revisions)) if only is None else end
+        seen = end if alone else np.minimum(end, self._sightings.at(revisions))
         seen = np.where(seen < start, end, seen)  # a sighting that contradicts the ticks proves nothing
         return Bounds(
             lower=received - end,

@@ -37,6 +37,12 @@ class Bins:
         # The open bin counts with its lower edge, which is all that is certain.
         self.midpoints: FloatArray = np.append((self.edges[:-2] + self.edges[1:-1]) / 2, self.edges[-2])
 
+    def edge(self, seconds: float) -> int:
+        """Return the index of an edge: of one in `les`."""
+        index = int(np.searchsorted(self.edges, seconds))
+        assert self.edges[index] == seconds, f"{seconds} is no edge"
+        return index
+
     def cover(self, lower: FloatArray, upper: FloatArray) -> tuple[IntArray, IntArray]:
         """Return the narrowest bins [i, j) that cover each interval: edges[i] <= lower, upper <= edges[j], and i < j.
 

@@ -3,40 +3,35 @@
 Ticks that share a slow path with the events hide its delay. The difference shows how much they hide.
 """
 
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Sequence
 
 from watchslo.latency.bins import Bins
-from watchslo.latency.distribution import BLOCK_SECONDS
-from watchslo.latency.estimate import RollingEstimate
-from watchslo.latency.tally import Periods, tally
-from watchslo.model import Bounds, FloatArray
+from watchslo.latency.estimate import Estimation, RollingEstimate
+from watchslo.latency.tally import BLOCK_SECONDS, Periods, Slot
 from watchslo.snapshot import WindowReading
 
 WINDOW = ("1m", 60.0)
 
 
 class Comparison:
-    """Two rolling windows of the same events, from `start` (monotonic seconds) on.
+    """Two rolling windows of the same events of one apiserver.
 
-    `combined` is measured by all ticks, `alone` by the ticks of the events' own apiserver.
+    `combined` is measured by all ticks, `alone` by the ticks of that apiserver. An evaluation is `update`, then `solve`
+    of what that returned, then `publish`.
     """
 
-    def __init__(self, bins: Bins, start: float) -> None:
-        self._combined = _ComparedWindow(bins, start)
-        self._alone = _ComparedWindow(bins, start)
+    def __init__(self, bins: Bins) -> None:
+        self._combined = _ComparedWindow(bins)
+        self._alone = _ComparedWindow(bins)
 
-    def add(self, received: FloatArray, combined: Bounds, alone: Bounds) -> None:
-        """Add n events (arrays of length n) of about the same second; only those that both can measure count."""
-        known = combined.measurable & alone.measurable
-        if known.any():
-            self._combined.add(received[known], combined, known)
-            self._alone.add(received[known], alone, known)
+    def update(self, now: float, combined: Sequence[Slot], alone: Sequence[Slot]) -> list[Estimation]:
+        """Add newly sealed events that both can measure; return the estimations that are due."""
+        return [*self._combined.update(now, combined), *self._alone.update(now, alone)]
 
-    def evaluate(self, now: float) -> None:
+    def publish(self) -> None:
         """Update both readings."""
-        self._combined.evaluate(now)
-        self._alone.evaluate(now)
+        self._combined.rolling.publish(0.0)
+        self._alone.rolling.publish(0.0)
 
     @property
     def combined(self) -> WindowReading:
@@ -48,15 +43,11 @@ class Comparison:
 
 
 class _ComparedWindow:
-    def __init__(self, bins: Bins, start: float) -> None:
+    def __init__(self, bins: Bins) -> None:
         self.rolling = RollingEstimate(bins, *WINDOW)
-        self._bins = bins
-        self._blocks = Periods(bins, start, BLOCK_SECONDS)
+        self._blocks = Periods(bins, 0.0, BLOCK_SECONDS)
 
-    def add(self, received: FloatArray, bounds: Bounds, known: NDArray[np.bool_]) -> None:
-        counted = tally(self._bins, bounds.lower[known], bounds.upper[known], bounds.proven[known])
-        self._blocks.add([(float(received[0]), counted)])
-
-    def evaluate(self, now: float) -> None:
+    def update(self, now: float, slots: Sequence[Slot]) -> tuple[Estimation, ...]:
+        self._blocks.add(slots)
         self._blocks.forget(now - self.rolling.length)
-        self.rolling.evaluate(self._blocks.since(now - self.rolling.length), 0.0)
+        return self.rolling.update(self._blocks.since(now - self.rolling.length))

@@ -10,12 +10,14 @@ import numpy as np
 
 from watchslo.latency.bins import Bins
 from watchslo.latency.distribution import Distribution
+from watchslo.latency.estimate import Estimation
 from watchslo.latency.hops import Hops, creation_to_storage
-from watchslo.latency.tally import tally
+from watchslo.latency.own_delay import OwnDelays
+from watchslo.latency.tally import BLOCK_SECONDS, tally
 from watchslo.model import BoolArray, Bounds, FloatArray, IntArray
 from watchslo.snapshot import Hop
 
-PROVISIONAL_EVENTS = 65_536  # at most 1 MB for each watch, and 3 MB for creations
+PROVISIONAL_EVENTS = 65_536  # of each watch, in 3 MB
 PROVISIONAL_SECONDS = 600.0  # as long as the evidence of the clock
 SEALED_WITHIN_SECONDS = 30.0  # events that are not sealed by then belong to no known sequence
 WINDOWS = (("5m", 300.0),)  # long, because intervals are wide and events few; only the histogram is exported
@@ -40,12 +42,13 @@ class Creation:
     """The statistics of the creation clock.
 
     An event waits until the clocks that may have stamped it are confirmed. Until then, sealing adds how long before its
-    arrival it was committed.
+    arrival it was committed. At most `PROVISIONAL_EVENTS` wait.
     """
 
-    def __init__(self, bins: Bins, start: float) -> None:
-        self.distribution = Distribution(bins, start, WINDOWS)
+    def __init__(self, bins: Bins, own_delays: OwnDelays) -> None:
+        self.distribution = Distribution(bins, WINDOWS)
         self._bins = bins
+        self._own_delays = own_delays
         self._received = array("d")
         self._revisions = array("q")
         self._created = array("d")
@@ -76,8 +79,11 @@ class Creation:
             for column, values in known:
                 np.frombuffer(column)[first + noted] = values[at]
 
-    def evaluate(self, now: float, sealed: float, creators: Creators | None, hops: Hops, round_trip: float) -> None:
-        """Measure the events whose stamping clocks are confirmed and that are sealed, or too old to be sealed."""
+    def update(self, now: float, sealed: float, creators: Creators | None, hops: Hops) -> list[Estimation]:
+        """Measure the events whose stamping clocks are confirmed and that are sealed, or too old to be sealed.
+
+        Return the estimations that are due.
+        """
         self._take_before(now - PROVISIONAL_SECONDS)
         slots = []
         if creators is not None:
@@ -85,11 +91,15 @@ class Creation:
             received, created, latency = self._take_before(until)
             committed = np.where(latency.measurable, latency.upper, np.inf)
             lower, upper, certain = creators.ages(created, received, committed)
+            own = self._own_delays.of(received)
+            certain &= np.isfinite(own) & ~self._own_delays.span_suspend(received - upper, received)
             received, lower, upper, latency = received[certain], lower[certain], upper[certain], latency.at(certain)
-            slots = [(now, tally(self._bins, lower, upper, lower))] if len(lower) else []
+            arrived = np.maximum(0.0, lower - own[certain])
+            block = now // BLOCK_SECONDS * BLOCK_SECONDS
+            slots = [(block, tally(self._bins, arrived, upper, arrived))] if len(lower) else []
             bounds = creation_to_storage(latency, lower, upper)
-            hops.count(Hop.CREATION_TO_STORAGE, received, bounds, round_trip)
-        self.distribution.evaluate(now, slots, (), round_trip)
+            hops.count(Hop.CREATION_TO_STORAGE, received, bounds)
+        return self.distribution.update(now, slots)
 
     def _take_before(self, time: float) -> tuple[FloatArray, FloatArray, Bounds]:
         """Remove the events before `time`; return their arrivals, stamps, and latencies since the commit."""

@@ -1,46 +1,43 @@
 """The distribution of one latency of one watch: rolling windows, and a histogram of all events."""
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
-
-import numpy as np
 
 from watchslo.latency.bins import Bins
-from watchslo.latency.estimate import RollingEstimate
+from watchslo.latency.estimate import Estimation, RollingEstimate
 from watchslo.latency.histogram import MassHistogram
-from watchslo.latency.tally import Periods, Tally, merge
-from watchslo.model import IntArray
-
-BLOCK_SECONDS = 5.0  # the step of rolling windows: as often as they are evaluated
+from watchslo.latency.tally import BLOCK_SECONDS, Periods, Slot, Tally, merge
 
 
 class Distribution:
     """Rolling windows of sealed events, and a histogram of all of them.
 
-    The histogram divides each event's interval among bins in the proportions of the first window's estimate.
+    The histogram divides each event's interval among bins in the proportions of the first window's estimate. An
+    evaluation is `update`, then `solve` of what that returned, then `publish`.
     """
 
-    def __init__(self, bins: Bins, start: float, windows: Iterable[tuple[str, float]]) -> None:
-        self.blocks = Periods(bins, start, BLOCK_SECONDS)
+    def __init__(self, bins: Bins, windows: Iterable[tuple[str, float]]) -> None:
         self.rolling = tuple(RollingEstimate(bins, name, length) for name, length in windows)
         self.histogram = MassHistogram(bins)
         self._bins = bins
+        self._blocks = Periods(bins, 0.0, BLOCK_SECONDS)
         self._longest = max(rolling.length for rolling in self.rolling)
+        self._new: Tally | None = None
 
-    def evaluate(
-        self, now: float, slots: Sequence[tuple[float, Tally]], withheld: tuple[Tally, ...], round_trip: float
-    ) -> None:
-        """Add the tallies of newly sealed events. `withheld` counts in the present windows only."""
-        self.blocks.add(slots)
-        self.blocks.forget(now - self._longest)
+    def update(self, now: float, slots: Sequence[Slot], withheld: tuple[Tally, ...] = ()) -> list[Estimation]:
+        """Add newly sealed events; return the estimations that are due. `withheld` counts in the windows only."""
+        self._blocks.add(slots)
+        self._blocks.forget(now - self._longest)
+        self._new = merge(self._bins, [part for _, part in slots]) if slots else None
+        return [
+            due
+            for rolling in self.rolling
+            for due in rolling.update((*self._blocks.since(now - rolling.length), *withheld))
+        ]
+
+    def publish(self, round_trip: float) -> None:
+        """Update the readings; estimates below `round_trip`, in seconds, are not resolved."""
         for rolling in self.rolling:
-            rolling.evaluate((*self.blocks.since(now - rolling.length), *withheld), round_trip)
-        if slots:
-            self.histogram.add(merge(self._bins, (part for _, part in slots)), self.rolling[0].p)
-
-
-def runs(*numbers: IntArray) -> Iterable[slice]:
-    """Return slices within which none of these arrays of equal length changes."""
-    stacked = np.stack(numbers)
-    starts = np.flatnonzero(np.diff(stacked, prepend=stacked[:, :1] - 1).any(axis=0)).tolist()
-    return (slice(*ends) for ends in pairwise((*starts, stacked.shape[1])))
+            rolling.publish(round_trip)
+        if self._new is not None:
+            self.histogram.add(self._new, self.rolling[0].p)
+            self._new = None

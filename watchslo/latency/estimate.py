@@ -4,13 +4,19 @@ Ticks cut time at random places relative to the events, so many wide intervals d
 estimate is that of Turnbull (1976) for interval-censored data: the distribution that is its own expectation, given the
 intervals. It is found by EM with a light smoothing of each step (EMS: Silverman et al., 1990), because plain EM ends in
 spikes. SQUAREM (Varadhan and Roland, 2008) accelerates it, because EM is slow if most intervals are wide.
+
+Many distributions are estimated together, as the rows of one matrix: a step of a hundred rows costs little more than a
+step of one.
 """
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from watchslo.latency.bins import Bins
 from watchslo.latency.tally import Tally, merge
-from watchslo.model import FloatArray, IntArray
+from watchslo.model import BoolArray, FloatArray, IntArray
 from watchslo.snapshot import QuantileReading, WindowReading
 
 QUANTILES = (0.5, 0.9, 0.99)
@@ -39,48 +45,79 @@ def closed_cuts(tally: Tally) -> tuple[IntArray, IntArray, FloatArray]:
     return i, np.where(is_open, top, j), counts
 
 
-def estimate(tally: Tally, start: FloatArray) -> FloatArray:
-    """Return the distribution of the latencies of at least one event: the mass of each bin, 1 in total.
+@dataclass(frozen=True, slots=True, eq=False)
+class _Cuts:
+    """The cuts of several tallies: m cuts [i, j) with their share of the events of their row, and W rows."""
 
-    `start` must have mass in every bin. It is only the start of the search; the result depends on the tally.
+    rows: IntArray
+    i: IntArray
+    j: IntArray
+    masses: FloatArray
+
+    def of(self, chosen: BoolArray) -> "_Cuts":
+        """Return the cuts of some rows, chosen by a mask of length W, and number these rows again."""
+        kept = chosen[self.rows]
+        return _Cuts((chosen.cumsum() - 1)[self.rows[kept]], self.i[kept], self.j[kept], self.masses[kept])
+
+
+def _cuts(tallies: Sequence[Tally]) -> _Cuts:
+    parts = [closed_cuts(tally) for tally in tallies]
+    rows = np.repeat(np.arange(len(parts)), [len(i) for i, _, _ in parts])
+    i, j, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return _Cuts(rows, i, j, counts / np.array([tally.n for tally in tallies])[rows])
+
+
+def estimate(tallies: Sequence[Tally], starts: FloatArray) -> FloatArray:
+    """Return W distributions, as a matrix of W rows: the mass of each bin, 1 in total.
+
+    Each of the W tallies has at least one event. Row k of `starts` must have mass in every bin; it is only the start of
+    the search for row k, whose result depends on tally k alone.
     """
-    i, j, counts = closed_cuts(tally)
-    cuts = i, j, counts / tally.n
-    p = start
+    cuts, p = _cuts(tallies), starts
+    found, searched = np.empty_like(starts), np.arange(len(starts))
     for _ in range(ROUNDS):
-        once = _step(p, *cuts)
+        once = _step(p, cuts)
         moved = once - p
-        if np.abs(moved).sum() < TOLERANCE:
-            return once
-        twice = _step(once, *cuts)
+        is_found = np.abs(moved).sum(axis=1) < TOLERANCE
+        if is_found.any():
+            found[searched[is_found]] = once[is_found]
+            left = ~is_found
+            searched, cuts, p, once, moved = searched[left], cuts.of(left), p[left], once[left], moved[left]
+            if not len(searched):
+                return found
+        twice = _step(once, cuts)
         bent = twice - once - moved
-        stride = np.clip(np.sqrt(moved @ moved / (bent @ bent + 1e-20)), 1, LONGEST_STRIDE)  # bent may be 0
+        strides = np.sqrt((moved**2).sum(axis=1) / ((bent**2).sum(axis=1) + 1e-20))  # bent may be 0
+        stride = np.clip(strides, 1, LONGEST_STRIDE)[:, None]
         leap = np.maximum(p + 2 * stride * moved + stride**2 * bent, LEAST_KEPT * twice)
-        p = _step(leap, *cuts)
-    return p
+        p = _step(leap, cuts)
+    found[searched] = p
+    return found
 
 
-def _step(p: FloatArray, i: IntArray, j: IntArray, masses: FloatArray) -> FloatArray:
-    """Smooth p, then divide the mass of each interval among its bins in the proportions of p.
+def _step(p: FloatArray, cuts: _Cuts) -> FloatArray:
+    """Smooth each row of p, then divide the mass of each cut among its bins in the proportions of p.
 
-    The result sums to the sum of the masses, 1, for any sum of p. A step leaves mass in every interval, so there is no
+    The result sums to the sum of the masses, 1, for any sum of p. A step leaves mass in every cut, so there is no
     division by zero.
     """
-    flow = SMOOTHING / 2 * (p[1:] - p[:-1])
+    flow = SMOOTHING / 2 * (p[:, 1:] - p[:, :-1])
     smooth = p.copy()
-    smooth[:-1] += flow
-    smooth[1:] -= flow
+    smooth[:, :-1] += flow
+    smooth[:, 1:] -= flow
     below = cumulative(smooth)
-    factors = masses / (below[j] - below[i])
-    changes = np.bincount(i, factors, len(below)) - np.bincount(j, factors, len(below))
-    smooth *= np.maximum(changes[:-1].cumsum(), 0.0)  # rounding may leave a tiny negative value
+    first = cuts.rows * below.shape[1]
+    i, j, flat = first + cuts.i, first + cuts.j, below.ravel()
+    factors = cuts.masses / (flat[j] - flat[i])
+    changes = np.bincount(i, factors, len(flat)) - np.bincount(j, factors, len(flat))
+    smooth *= np.maximum(changes.reshape(below.shape)[:, :-1].cumsum(axis=1), 0.0)  # rounding may leave a tiny negative
     return smooth
 
 
 def cumulative(p: FloatArray) -> FloatArray:
-    """Return the mass below each edge."""
-    below = np.zeros(len(p) + 1)
-    np.cumsum(p, out=below[1:])
+    """Return the mass below each edge; p is a distribution, or a matrix with one in each row."""
+    below = np.zeros((*p.shape[:-1], p.shape[-1] + 1))
+    np.cumsum(p, axis=-1, out=below[..., 1:])
     return below
 
 
@@ -112,10 +149,30 @@ def read_quantile(tally: Tally, p: FloatArray, q: float, round_trip: float) -> Q
     return QuantileReading(q, bounds.lower, estimated, bounds.upper, estimated >= round_trip)
 
 
+class Estimation:
+    """A distribution to be estimated from `tally`, which has at least one event.
+
+    `p` is the start of the search, with mass in every bin, and after `solve` the result.
+    """
+
+    def __init__(self, tally: Tally, start: FloatArray) -> None:
+        self.tally = tally
+        self.p = start
+
+
+def solve(estimations: Sequence[Estimation]) -> None:
+    """Estimate all distributions together; these must have the same bins."""
+    if estimations:
+        found = estimate([one.tally for one in estimations], np.array([one.p for one in estimations]))
+        for one, p in zip(estimations, found, strict=True):
+            one.p = p
+
+
 class RollingEstimate:
     """The distribution of a rolling window; each search starts from the last result.
 
-    `p` is the last result, `reading` the reading of the last evaluation. `length` is in seconds.
+    `p` is the last result, `reading` the reading of the last evaluation. `length` is in seconds. An evaluation is
+    `update`, then `solve`, then `publish`.
     """
 
     def __init__(self, bins: Bins, name: str, length: float) -> None:
@@ -124,15 +181,25 @@ class RollingEstimate:
         self.reading = WindowReading(name, length, 0, ())
         self._bins = bins
         self._tallies: tuple[Tally, ...] = ()
+        self._due: Estimation | None = None
 
-    def evaluate(self, tallies: tuple[Tally, ...], round_trip: float) -> None:
-        """Estimate from all tallies of the window, unless they are the same as before."""
+    def update(self, tallies: tuple[Tally, ...]) -> tuple[Estimation, ...]:
+        """Take in all tallies of the window; return the estimation that is then due, if there is one."""
         if tallies == self._tallies:
-            return
+            return ()
         self._tallies = tallies
         window = merge(self._bins, tallies)
-        quantiles: tuple[QuantileReading, ...] = ()
-        if window.n:
-            self.p = estimate(window, (1 - UNIFORM_SHARE) * self.p + UNIFORM_SHARE * uniform(self._bins))
-            quantiles = tuple(read_quantile(window, self.p, q, round_trip) for q in QUANTILES)
-        self.reading = WindowReading(self.reading.name, self.length, window.n, quantiles)
+        if not window.n:
+            self.reading = WindowReading(self.reading.name, self.length, 0, ())
+            return ()
+        self._due = Estimation(window, (1 - UNIFORM_SHARE) * self.p + UNIFORM_SHARE * uniform(self._bins))
+        return (self._due,)
+
+    def publish(self, round_trip: float) -> None:
+        """Read the quantiles of the estimation that was due, if there was one."""
+        if self._due is None:
+            return
+        self.p = self._due.p.copy()  # not a view of the matrix of all
+        quantiles = tuple(read_quantile(self._due.tally, self.p, q, round_trip) for q in QUANTILES)
+        self.reading = WindowReading(self.reading.name, self.length, self._due.tally.n, quantiles)
+        self._due = None

@@ -4,14 +4,14 @@ Each hop is the difference of two moments that are known as intervals, so it is 
 in seconds before the event was received.
 """
 
-from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
 
 from watchslo.latency.bins import Bins
-from watchslo.latency.distribution import Distribution, runs
-from watchslo.latency.tally import Tally, tally
+from watchslo.latency.distribution import Distribution
+from watchslo.latency.estimate import Estimation
+from watchslo.latency.pending import SampleCounts
 from watchslo.model import Bounds, FloatArray, IntArray
 from watchslo.snapshot import Hop, HopReading
 
@@ -63,35 +63,40 @@ def creation_to_storage(latency: Bounds, youngest: FloatArray, oldest: FloatArra
 
 
 class Hops:
-    """The statistics of each hop of one watch, from its first sample on."""
+    """The statistics of each hop of one watch, from its first sample on.
 
-    def __init__(self, bins: Bins, start: float) -> None:
+    An evaluation is `update`, then `solve` of what that returned, then `publish`.
+    """
+
+    def __init__(self, bins: Bins) -> None:
         self._bins = bins
-        self._start = start
         self._distributions: dict[Hop, Distribution] = {}
-        self._slots: dict[Hop, list[tuple[float, Tally]]] = {}
+        self._counts: dict[Hop, SampleCounts] = {}
         self._round_trips: dict[Hop, float] = {}
 
-    def count(self, hop: Hop, received: FloatArray, bounds: Bounds, round_trip: float) -> None:
-        """Add samples of a hop; latencies below `round_trip`, in seconds, are not resolved."""
-        if not bounds.measurable.any():
+    def count(self, hop: Hop, received: FloatArray, bounds: Bounds, round_trip: float = 0.0) -> None:
+        """Add samples of a hop; latencies below `round_trip`, in seconds, are not resolved in it."""
+        known = bounds.measurable
+        if not known.any():
             return
         if hop not in self._distributions:
-            self._distributions[hop] = Distribution(self._bins, self._start, HOP_WINDOWS)
+            self._distributions[hop] = Distribution(self._bins, HOP_WINDOWS)
+            self._counts[hop] = SampleCounts(self._bins)
         self._round_trips[hop] = round_trip
-        self._slots.setdefault(hop, []).extend(self._tallies(self._distributions[hop], received, bounds))
+        self._counts[hop].add(np.zeros(int(np.count_nonzero(known)), np.int64), received[known], bounds.at(known))
 
-    def _tallies(self, to: Distribution, received: FloatArray, bounds: Bounds) -> Iterator[tuple[float, Tally]]:
-        known = bounds.measurable
-        received, lower, upper, proven = received[known], bounds.lower[known], bounds.upper[known], bounds.proven[known]
-        for run in runs(to.blocks.numbers(received)):
-            yield float(received[run.start]), tally(self._bins, lower[run], upper[run], proven[run])
+    def update(self, now: float) -> list[Estimation]:
+        """Take in the samples since the last evaluation; return the estimations that are due."""
+        return [
+            due
+            for hop, distribution in self._distributions.items()
+            for due in distribution.update(now, self._counts[hop].take().get(0, []))
+        ]
 
-    def evaluate(self, now: float) -> None:
-        """Update the readings with the samples since the last evaluation."""
-        slots, self._slots = self._slots, {}
+    def publish(self, round_trip: float) -> None:
+        """Update the readings; latencies below `round_trip`, in seconds, are not resolved in any hop."""
         for hop, distribution in self._distributions.items():
-            distribution.evaluate(now, slots.get(hop, []), (), self._round_trips[hop])
+            distribution.publish(max(round_trip, self._round_trips[hop]))
 
     def reading(self) -> tuple[HopReading, ...]:
         """Return the readings of the measured hops, in the order of the path."""

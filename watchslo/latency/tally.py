@@ -1,8 +1,7 @@
 """Tallies: counts of latency intervals instead of single events, by periods of arrival."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from math import ceil, floor
 
 import numpy as np
@@ -11,14 +10,21 @@ from numpy.typing import NDArray
 from watchslo.latency.bins import Bins
 from watchslo.model import FloatArray, IntArray, Interval
 
+BLOCK_SECONDS = 5.0
+"""Events are counted by blocks of this length, which begin at multiples of it: the step of all windows."""
+
+Slot = tuple[float, "Tally"]
+"""The tally of the events of one block, and when the block began, in monotonic seconds."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tally:
-    """Three histograms of n events in one sparse array: cut intervals, and lower and upper ends of proven intervals.
+    """Two histograms of n events in one sparse array: cut intervals, and lower ends of proven intervals.
 
-    With S edges, key i * S + j (i < j < S) is the cut interval [edges[i], edges[j]], key S * S + i a proven lower end
-    at edges[i], and key S * S + S + j a proven upper end at edges[j]. `keys` are distinct and ascending; `counts` has
-    the events of each key. Both have the smallest integer type that fits, because a window has thousands of keys.
+    With S edges, key i * S + j (i < j < S) is the cut interval [edges[i], edges[j]], and key S * S + i is a proven
+    lower end at edges[i]. Both intervals of an event have the same upper end. `keys` are distinct and ascending;
+    `counts` has the events of each key. Both have the smallest integer type that fits, because a window has thousands
+    of keys.
     """
 
     bins: Bins
@@ -29,9 +35,9 @@ class Tally:
     def cuts(self) -> tuple[IntArray, IntArray, FloatArray]:
         """Return the distinct cut intervals as edges i and j, and the number of events of each."""
         size = len(self.bins.edges)
-        keys, counts = self._between(0, size * size)
-        i, j = np.divmod(keys, size)
-        return i, j, counts
+        last = int(np.searchsorted(self.keys, size * size))
+        i, j = np.divmod(self.keys[:last].astype(np.int64), size)
+        return i, j, self.counts[:last].astype(np.float64)
 
     def bounds(self, q: float) -> Interval:
         """Return the certain bounds of the q-quantile of the n true latencies.
@@ -39,30 +45,45 @@ class Tally:
         The quantile is the ceil(q * n)-th smallest latency (0 < q < 1 <= n). It is at least the same rank of the lower
         ends, and at most that of the upper ends.
         """
-        size = len(self.bins.edges)
         rank = ceil(round(q * self.n, 6))  # 0.07 * 100 is 7.000000000000001, but rank 7 is meant and not 8
-        lower, upper = (
-            self.bins.edges[keys[np.searchsorted(np.cumsum(counts), rank)]]
-            for keys, counts in (
-                self._between(size * size, size * size + size),
-                self._between(size * size + size, size * size + 2 * size),
-            )
+        lower, upper = self._lower_ends(), self._upper_ends()
+        edges = self.bins.edges
+        return Interval(
+            float(edges[np.searchsorted(np.cumsum(lower), rank)]), float(edges[np.searchsorted(np.cumsum(upper), rank)])
         )
-        return Interval(float(lower), float(upper))
 
-    def _between(self, first: int, last: int) -> tuple[IntArray, FloatArray]:
-        """Return the keys from `first` to before `last`, minus `first`, and their counts."""
-        span = slice(*np.searchsorted(self.keys, (first, last)))
-        return self.keys[span].astype(np.int64) - first, self.counts[span].astype(np.float64)
+    def within(self, edge: int) -> int:
+        """Return the number of events that are proven to be at most as late as an edge, given by its index."""
+        return int(self._upper_ends()[: edge + 1].sum())
+
+    def beyond(self, edge: int) -> int:
+        """Return the number of events that are proven to be no earlier than an edge, given by its index."""
+        return int(self._lower_ends()[edge:].sum())
+
+    def _lower_ends(self) -> IntArray:
+        """Return the number of proven lower ends at each edge."""
+        size = len(self.bins.edges)
+        first = int(np.searchsorted(self.keys, size * size))
+        at = self.keys[first:].astype(np.int64) - size * size
+        return np.bincount(at, self.counts[first:], size).astype(np.int64)
+
+    def _upper_ends(self) -> IntArray:
+        """Return the number of upper ends at each edge."""
+        _, j, counts = self.cuts()
+        return np.bincount(j, counts, len(self.bins.edges)).astype(np.int64)
+
+
+def tally_keys(bins: Bins, lower: FloatArray, upper: FloatArray, proven: FloatArray) -> IntArray:
+    """Return the 2n keys of n events: of their cut intervals [lower, upper], then of their proven lower ends."""
+    size = len(bins.edges)
+    i, j = bins.cover(lower, upper)
+    return np.concatenate((i * size + j, size * size + bins.cover(proven, upper)[0]))
 
 
 def tally(bins: Bins, lower: FloatArray, upper: FloatArray, proven: FloatArray) -> Tally:
     """Count events by their cut intervals [lower, upper] and their proven intervals [proven, upper]."""
-    size = len(bins.edges)
-    i, j = bins.cover(lower, upper)
-    proven_i, proven_j = bins.cover(proven, upper)
-    keys = np.concatenate((i * size + j, size * size + proven_i, size * size + size + proven_j))
-    return _counted(bins, np.bincount(keys), len(i))
+    keys, counts = np.unique(tally_keys(bins, lower, upper, proven), return_counts=True)
+    return compact(bins, keys, counts)
 
 
 def later_than(bins: Bins, seconds: Iterable[float]) -> Tally:
@@ -71,36 +92,48 @@ def later_than(bins: Bins, seconds: Iterable[float]) -> Tally:
     return tally(bins, lower, np.full(len(lower), np.inf), lower)
 
 
-def merge(bins: Bins, tallies: Iterable[Tally]) -> Tally:
+def merge(bins: Bins, tallies: Sequence[Tally]) -> Tally:
     """Return the tally of all events of these tallies, empty without any tally."""
-    parts = tuple(tallies)
+    if len(tallies) == 1:
+        return tallies[0]
     nothing = np.empty(0, np.uint8)  # numpy cannot concatenate an empty sequence of arrays
-    keys = np.concatenate([nothing, *(part.keys for part in parts)])
-    counts = np.concatenate([nothing, *(part.counts for part in parts)])
-    return _counted(bins, np.bincount(keys, counts), sum(part.n for part in parts))
+    keys = np.concatenate([nothing, *(part.keys for part in tallies)])
+    counts = np.concatenate([nothing, *(part.counts for part in tallies)])
+    return compact(bins, *sum_by_key(keys, counts))
 
 
-def _counted(bins: Bins, by_key: FloatArray | IntArray, n: int) -> Tally:
+def sum_by_key(
+    keys: NDArray[np.integer], counts: NDArray[np.integer]
+) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+    """Return the distinct keys in ascending order, and the sum of the counts of each."""
+    if not len(keys):
+        return keys, counts
+    order = np.argsort(keys)
+    keys = keys[order]
+    firsts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
+    return keys[firsts], np.add.reduceat(counts[order], firsts, dtype=np.int64)
+
+
+def compact(bins: Bins, keys: NDArray[np.integer], counts: NDArray[np.integer]) -> Tally:
+    """Return the tally with these distinct ascending keys; each event has one cut interval."""
     size = len(bins.edges)
-    keys = np.flatnonzero(by_key)
-    counts = by_key[keys]
-    key_type = np.min_scalar_type(size * size + 2 * size)
+    n = int(counts[: np.searchsorted(keys, size * size)].sum())
+    key_type = np.min_scalar_type(size * size + size)
     count_type = np.min_scalar_type(int(counts.max(initial=0)))
     return Tally(bins, keys.astype(key_type), counts.astype(count_type), n)
 
 
 class Periods:
-    """Tallies by successive periods of `length` seconds, the first of which, number 0, begins at `start`."""
+    """Tallies by successive periods of `length` seconds, the first of which, number 0, begins at `start`.
+
+    The caller forgets old periods.
+    """
 
     def __init__(self, bins: Bins, start: float, length: float) -> None:
         self._bins = bins
         self._start = start
         self._length = length
         self._tallies: dict[int, Tally] = {}
-
-    def numbers(self, times: FloatArray) -> IntArray:
-        """Return the numbers of the periods of these times."""
-        return np.floor((times - self._start) / self._length).astype(np.int64)
 
     def number(self, time: float) -> int:
         """Return the number of the period of this time."""
@@ -110,19 +143,23 @@ class Periods:
         """Return the end of a period."""
         return self._start + self._length * (number + 1)
 
-    def add(self, slots: Iterable[tuple[float, Tally]]) -> None:
-        """Add tallies, each with the time of one of its events; all its events are of one period."""
-        for number, group in groupby(slots, lambda slot: self.number(slot[0])):
-            self._tallies[number] = merge(self._bins, (self.tally(number), *(part for _, part in group)))
+    def add(self, slots: Iterable[Slot]) -> None:
+        """Add the tallies of blocks; each block lies in one period."""
+        for time, part in slots:
+            number = self.number(time)
+            known = self._tallies.get(number)
+            self._tallies[number] = merge(self._bins, (known, part)) if known else part
 
     def tally(self, number: int) -> Tally:
         """Return the tally of a period, which may be empty."""
         return self._tallies.get(number) or merge(self._bins, ())
 
     def since(self, time: float) -> tuple[Tally, ...]:
-        """Return the tallies of the periods that begin at this time or later."""
-        return tuple(part for number, part in self._tallies.items() if self.end(number - 1) >= time)
+        """Return the tallies of the period of this time and of later ones."""
+        first = self.number(time)
+        return tuple(part for number, part in self._tallies.items() if number >= first)
 
     def forget(self, before: float) -> None:
-        """Drop the periods that began before this time."""
-        self._tallies = {number: part for number, part in self._tallies.items() if self.end(number - 1) >= before}
+        """Drop the periods that ended by this time."""
+        first = self.number(before)
+        self._tallies = {number: part for number, part in self._tallies.items() if number >= first}

@@ -39,14 +39,13 @@ from functools import partial
 
 import structlog
 
-from watchslo.clock.cache import CacheClock
-from watchslo.clock.domain import PROBE_SPACING_SECONDS, Membership, TickPlan
+from watchslo.clock.domain import PROBE_SPACING_SECONDS, Domain, Membership, TickPlan
 from watchslo.config.model import ClockConfig
-from watchslo.latency.bins import Bins
-from watchslo.model import Reading, Resource, Source
+from watchslo.model import Reading, Resource
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.domain_clock import DomainClock
 from watchslo.monitor.monitored_watch import MonitoredWatch
+from watchslo.monitor.sealer import Sealer
 from watchslo.monitor.task_supervisor import TaskSupervisor
 from watchslo.monitor.tick_planner import TickPlanner
 from watchslo.monitor.ticker import Ticker
@@ -61,24 +60,22 @@ SILENT_TICKS = 5  # if ticks are rare
 class ClockAssignment:
     """Keeps all clocks ticking and every watch on the clock of its domain; see the theory of operation above.
 
-    `cache_clock` returns the clock of a source's watch cache while that cache is probed. `on_reset` is called for each
-    watch whose storage was restored, before the watch starts over.
+    `new_sealer` returns the sealer of a new domain. `on_reset` is called for each watch whose storage was restored,
+    before the watch starts over.
     """
 
     def __init__(
         self,
         tasks: TaskSupervisor,
         config: ClockConfig,
-        bins: Bins,
         random: Callable[[], float],
-        cache_clock: Callable[[Source], CacheClock | None],
+        new_sealer: Callable[[Domain], Sealer],
         on_reset: Callable[[MonitoredWatch], None],
     ) -> None:
         self._tasks = tasks
         self._config = config
-        self._bins = bins
         self._random = random
-        self._cache_clock = cache_clock
+        self._new_sealer = new_sealer
         self._on_reset = on_reset
         self._log = structlog.get_logger()
         self._apiservers: dict[str, Apiserver] = {}
@@ -153,13 +150,7 @@ class ClockAssignment:
 
     def _new_clock(self, name: str) -> DomainClock:
         return DomainClock(
-            name,
-            self._bins,
-            self._config.interval,
-            self._random,
-            self._cache_clock,
-            self._on_foreign,
-            self._on_domain_reset,
+            name, self._config.interval, self._random, self._new_sealer, self._on_foreign, self._on_domain_reset
         )
 
     def _on_plan(self, plan: TickPlan) -> None:

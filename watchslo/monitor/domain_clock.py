@@ -12,7 +12,7 @@ A *domain* is the set of sources (a resource at an apiserver) whose revisions fo
 
 - a `Domain`: the ticks, and what is known of each source: pending, member or foreign;
 - one `Ticker` for each apiserver; together they keep the configured rate;
-- the watches that the domain dates, each with its track.
+- a `Sealer`: the watches that the domain dates, and their events.
 
 The life of a tick:
 
@@ -21,9 +21,9 @@ The life of a tick:
    with the ticks around it. Three consistent probes make the source a member.
 3. Otherwise the tick extends the clock. If it went backwards (an older read had a newer revision), the storage was
    restored: the domain is reset and `on_reset` is called.
-4. Then each watch is *sealed*: the events received in whole seconds before the tick was sent are measured and become
-   samples. If one of them is newer than the revision of the tick, its source is foreign: that second is dropped, the
-   source is expelled and `on_foreign` is called.
+4. Then the `Sealer` measures the events received in whole seconds before the tick was sent. If one of them is newer
+   than the revision of the tick, its source is foreign: that second is dropped, the source is expelled and `on_foreign`
+   is called.
 
 Invariants:
 
@@ -36,19 +36,18 @@ Invariants:
 - A failed, slow or late tick makes an interval wider, never wrong.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 
 import structlog
 
-from watchslo.clock.cache import CacheClock
 from watchslo.clock.domain import Domain, Membership
-from watchslo.latency.bins import Bins
-from watchslo.latency.compared import Comparison
+from watchslo.latency.tally import Slot
 from watchslo.latency.track import Track
-from watchslo.model import Bounds, FloatArray, IntArray, Reading, Resource, Source
+from watchslo.model import Reading, Resource, Source
 from watchslo.monitor.failure_log import FailureLog
+from watchslo.monitor.sealer import Sealer
 from watchslo.monitor.ticker import Pace, Ticker
 from watchslo.monitor.watch_identity import WatchIdentity
 from watchslo.watch.failure import Failure
@@ -58,45 +57,34 @@ ABANDONED_SECONDS = 30.0  # without a tick that proves anything: enough for an a
 ABANDONED_TICKS = 4  # of each apiserver, if ticks are rare
 
 
-@dataclass(frozen=True, slots=True)
-class _DatedWatch:
-    """A watch and the track that takes its samples."""
-
-    identity: WatchIdentity
-    track: Track
-
-
 class DomainClock:
     """Dates the events of the watches of one domain; see the theory of operation above.
 
     A tick through an apiserver that is not known to have this domain's storage is only a probe. A `blind` clock ticks
     only on resources that its watches watch: through a single apiserver it cannot see the lag of that cache.
 
-    `cache_clock` returns the clock of a source's watch cache while that cache is probed. `on_foreign` is called with
-    the number of a watch whose revisions prove not to belong here, `on_reset` when the storage was restored.
+    `new_sealer` returns the sealer of a new domain. `on_foreign` is called with the number of a watch whose revisions
+    prove not to belong here, `on_reset` when the storage was restored.
     """
 
     def __init__(
         self,
         name: str,
-        bins: Bins,
         interval: float,
         random: Callable[[], float],
-        cache_clock: Callable[[Source], CacheClock | None],
+        new_sealer: Callable[[Domain], Sealer],
         on_foreign: Callable[["DomainClock", int], None],
         on_reset: Callable[["DomainClock"], None],
     ) -> None:
         self.domain = Domain(name)
+        self.sealer = new_sealer(self.domain)
         self.tickers: dict[str, Ticker] = {}
         self._blind = False
-        self._watches: dict[int, _DatedWatch] = {}
-        self._bins = bins
-        self._comparisons: dict[str, Comparison] = {}
+        self._sources: dict[int, Source] = {}
         self._interval = interval
         self._random = random
         self._log = structlog.get_logger().bind(domain=name)
         self._anchor: str | None = None  # the apiserver whose ticks define what belongs here
-        self._cache_clock = cache_clock
         self._on_foreign = on_foreign
         self._on_reset = on_reset
 
@@ -107,7 +95,7 @@ class DomainClock:
     @property
     def numbers(self) -> tuple[int, ...]:
         """The numbers of the watches that this clock dates."""
-        return tuple(self._watches)
+        return tuple(self._sources)
 
     @property
     def ticking(self) -> bool:
@@ -131,7 +119,7 @@ class DomainClock:
     def leave(self, apiserver: str) -> None:
         """Forget the ticker of an apiserver."""
         del self.tickers[apiserver]
-        self._comparisons.pop(apiserver, None)
+        self.sealer.forget_apiserver(apiserver)
         self.domain.clock.leave(apiserver)
 
     def tick_spacing(self, apiserver: str) -> float:
@@ -153,16 +141,18 @@ class DomainClock:
 
     def attach(self, identity: WatchIdentity, track: Track) -> None:
         """Date a watch from now on; if it is attached already, `track` replaces its track."""
-        self._watches[identity.number] = _DatedWatch(identity, track)
+        self._sources[identity.number] = identity.source
         self.domain.attach(identity.number, identity.source)
+        self.sealer.attach(identity, track)
 
-    def detach(self, number: int) -> None:
-        """Stop dating a watch."""
-        del self._watches[number]
+    def detach(self, number: int) -> list[Slot]:
+        """Stop dating a watch; return its samples since the last evaluation."""
+        del self._sources[number]
         self.domain.detach(number)
+        return self.sealer.detach(number)
 
-    def _arrived(self, tick: Reading) -> None:
-        """Take in a tick and seal what the watches received before it was sent."""
+    async def _arrived(self, tick: Reading) -> None:
+        """Take in a tick and seal what the watches received before it was sent, with time for arrivals in between."""
         if not self.ticking or self._is_abandoned(tick):
             self._anchor = tick.apiserver
         if not self.trusts(tick.source):
@@ -172,8 +162,17 @@ class DomainClock:
             self._anchor = tick.apiserver
             self._on_reset(self)
             return
-        for watch in list(self._watches.values()):
-            self._seal(watch, tick)
+        self._report_foreign()
+        for violators in self.sealer.seal(tick, several=len(self.tickers) > 1, blind=self._blind):
+            if violators:
+                self._report_foreign()
+            await asyncio.sleep(0)
+
+    def _report_foreign(self) -> None:
+        """Report the watches whose sources are known to be foreign."""
+        for number, source in list(self._sources.items()):
+            if self.domain.membership(source) is Membership.FOREIGN:
+                self._on_foreign(self, number)
 
     def _is_abandoned(self, tick: Reading) -> bool:
         """Return True if no trusted ticker remains; the tick then becomes the new anchor.
@@ -191,40 +190,3 @@ class DomainClock:
     @property
     def _abandoned_after(self) -> float:
         return max(ABANDONED_SECONDS, ABANDONED_TICKS * self._interval * len(self.tickers))
-
-    def _seal(self, watch: _DatedWatch, tick: Reading) -> None:
-        """Measure what a watch received, unless its source is known to be foreign."""
-        source = watch.identity.source
-        if self.domain.membership(source) is not Membership.FOREIGN:
-
-            def measure(revisions: IntArray, received: FloatArray) -> Bounds:
-                return self._measure(watch.identity, revisions, received)
-
-            round_trip = self.domain.clock.median_round_trip or 0.0
-            if watch.track.seal(tick.sent, tick.revision, measure, round_trip, self._cache_clock(source)):
-                return
-            self.domain.expel(source)
-        self._on_foreign(self, watch.identity.number)
-
-    def _measure(self, identity: WatchIdentity, revisions: IntArray, received: FloatArray) -> Bounds:
-        """Measure by all ticks except those on the watched cache; compare that with the ticks of its apiserver."""
-        clock, apiserver = self.domain.clock, identity.apiserver.name
-        several = len(self.tickers) > 1
-        own_cache = identity.source if identity.resource.cached and (several or not self._blind) else None
-        bounds = clock.measure(revisions, received, without=own_cache)
-        if several and len(received):
-            comparison = self._comparisons.setdefault(apiserver, Comparison(self._bins, float(received[0])))
-            hiding = None if self._blind else own_cache
-            comparison.add(received, bounds, clock.measure(revisions, received, without=hiding, only=apiserver))
-        return bounds
-
-    # Figures
-
-    def evaluate(self, now: float) -> None:
-        """Evaluate the comparisons of all ticks with those of one apiserver."""
-        for comparison in self._comparisons.values():
-            comparison.evaluate(now)
-
-    def comparison(self, apiserver: str) -> Comparison | None:
-        """Return all events of this apiserver by all ticks and by its own; None unless several apiservers tick."""
-        return self._comparisons.get(apiserver)

@@ -1,64 +1,102 @@
 """The lag of this process: events that arrive while it is late say nothing about the apiserver.
 
-A heartbeat notes when the event loop last ran. After a late heartbeat the sockets hold a backlog, whose events get
-timestamps that are too late. So arrivals stay tainted until the loop is on time *and* has idle time again.
+A heartbeat notes when the event loop last ran, how long the process waited for a CPU, and whether the machine was
+suspended. The event loop itself reports since when the data that it reads may have waited. All of that is noted in
+`own_delays`, so that it is not measured as lateness of the apiserver.
 """
 
 import asyncio
+import contextlib
 import time
+from collections.abc import Callable
+from pathlib import Path
 
+from watchslo.event_loop import TimedEventLoop
 from watchslo.latency.histogram import DurationHistogram
+from watchslo.latency.own_delay import OwnDelays
 from watchslo.snapshot import HistogramReading
 
 BEAT_SECONDS = 0.05
 LATE_SECONDS = 0.15
-SATURATED_SHARE = 0.9  # of one core, between two heartbeats: the loop has no idle time left
-SATURATED_BEATS = 10  # so many in a row are more than a burst: arrivals then wait in the sockets
+SUSPENDED_SECONDS = 0.1  # a shorter one is not told from two clocks that were not read at the same moment
 LAG_EDGES = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.5, 1.0, 5.0)
 
 
 class Lag:
-    """Decides which arrivals are tainted; times are monotonic, `cpu` is the CPU time of the thread, all in seconds."""
+    """Decides which arrivals are tainted; times are monotonic seconds."""
 
-    def __init__(self, now: float, cpu: float) -> None:
-        self._last = now
-        self._cpu = cpu
-        self._behind = False
-        self._saturated_beats = 0
-        self._lags = DurationHistogram(LAG_EDGES)
+    def __init__(self, now: float) -> None:
+        self.own_delays = OwnDelays()
         self.tainted_seconds = 0.0
+        self._last = now
+        self._waited: float | None = None
+        self._suspended: float | None = None
+        self._lags = DurationHistogram(LAG_EDGES)
 
     @property
     def last_beat(self) -> float:
         return self._last
 
-    def resume(self, now: float, cpu: float) -> None:
+    def resume(self, now: float) -> None:
         """Start the heartbeat; the time before it is not judged."""
-        self._last, self._cpu = now, cpu
+        self._last = now
 
-    def beat(self, now: float, cpu: float) -> None:
-        """Take in one heartbeat, due `BEAT_SECONDS` after the previous one."""
+    def beat(self, now: float, waited: float | None, suspended: float) -> None:
+        """Take in one heartbeat, due `BEAT_SECONDS` after the previous one.
+
+        `waited` is for how long the thread has waited for a CPU, and `suspended` for how long the machine has been
+        suspended, both in seconds since some start; `waited` is None if the kernel does not say.
+        """
         gap = now - self._last
-        saturated = cpu - self._cpu > SATURATED_SHARE * gap
-        self._saturated_beats = self._saturated_beats + 1 if saturated else 0
-        late = gap > LATE_SECONDS or self._saturated_beats >= SATURATED_BEATS
-        self._behind = late or (self._behind and saturated)
-        if self._behind:
+        if self._suspended is not None and suspended - self._suspended > SUSPENDED_SECONDS:
+            self.own_delays.add_suspend(self._last, now)
+            self.tainted_seconds += suspended - self._suspended
+        if waited is not None and self._waited is not None:
+            self.own_delays.add_cpu_wait(self._last, now, waited - self._waited)
+        if gap > LATE_SECONDS:
             self.tainted_seconds += gap
         self._lags.observe(max(0.0, gap - BEAT_SECONDS))
-        self._last, self._cpu = now, cpu
+        self._last, self._waited, self._suspended = now, waited, suspended
+        self.own_delays.known_until = now
 
     def tainted(self, received: float) -> bool:
-        """Return True if an arrival at `received` may have waited for this process."""
-        return self._behind or received - self._last > LATE_SECONDS
+        """Return True if an arrival at `received` may have waited long for this process."""
+        return received - self._last > LATE_SECONDS
 
     def reading(self) -> HistogramReading:
         return self._lags.reading()
 
 
 async def keep_beating(lag: Lag) -> None:
-    """Send heartbeats until cancelled."""
-    lag.resume(time.monotonic(), time.thread_time())
+    """Send heartbeats until cancelled, and let the event loop note its late reads."""
+    loop = asyncio.get_running_loop()
+    if isinstance(loop, TimedEventLoop):
+        loop.selector.note_reads = lag.own_delays.add_late_reads
+    waited = cpu_wait_reader()
+    lag.resume(time.monotonic())
     while True:
         await asyncio.sleep(BEAT_SECONDS)
-        lag.beat(time.monotonic(), time.thread_time())
+        lag.beat(time.monotonic(), waited(), suspended_seconds())
+
+
+def suspended_seconds() -> float:
+    """Return for how long the machine has been suspended since it was started; 0 if the kernel does not say."""
+    if not hasattr(time, "CLOCK_BOOTTIME"):
+        return 0.0
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()
+
+
+def cpu_wait_reader() -> Callable[[], float | None]:
+    """Return a function that returns for how many seconds this thread has waited for a CPU.
+
+    Its result is None if the kernel does not say. The figure is the second one in /proc/thread-self/schedstat, in
+    nanoseconds (kernel documentation, scheduler/sched-stats).
+    """
+    path = Path("/proc/thread-self/schedstat")
+
+    def read() -> float | None:
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            return int(path.read_bytes().split()[1]) / 1e9
+        return None
+
+    return read

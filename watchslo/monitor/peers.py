@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -51,7 +50,7 @@ class PeerComparison:
         cache_clock = self._clock_of(watch.identity.source)
         if cache_clock is None:
             return None
-        measure = partial(watch.statistics.clock.domain.clock.measure, without=None)
+        measure = watch.statistics.clock.domain.clock.measure
         return cache_clock.behind(np.array(sorted(known), dtype=np.int64), measure, now)
 
 

@@ -11,6 +11,7 @@ from watchslo.monitor.lag import Lag
 from watchslo.monitor.monitored_watch import MonitoredWatch
 from watchslo.monitor.readiness import Readiness
 from watchslo.monitor.reconciler import Reconciler
+from watchslo.monitor.slices import WorkSlices
 from watchslo.monitor.ticker import Ticker
 from watchslo.monitor.watch_session import WatchSession
 from watchslo.monitor.watch_set import WatchSet
@@ -56,14 +57,19 @@ class SnapshotBuilder:
         self._reload_succeeded = reload_succeeded
         self._started_wall = time.time()
 
-    def take(self, causes: tuple[CauseReading, ...]) -> Snapshot:
-        """Return all readings of this moment, with these causes."""
+    async def take(self, causes: tuple[CauseReading, ...]) -> Snapshot:
+        """Return all readings of this moment, with these causes; watches are read in slices."""
+        slices, streams = WorkSlices(), []
+        for watch in self._watches.all:
+            if self._watches.runs(watch):  # it may have ended during a pause
+                streams.append(read_watch(watch, self._watches))
+            await slices.pause()
         return Snapshot(
             at_wall=time.time(),
             monitor=self._read_monitor(),
             apiservers=tuple(self._read_apiserver(apiserver) for apiserver in self._apiservers.all),
             domains=tuple(read_clock(clock) for clock in self._watches.clocks),
-            streams=tuple(read_watch(watch, self._watches) for watch in self._watches.all),
+            streams=tuple(streams),
             causes=causes,
         )
 
@@ -91,7 +97,7 @@ class SnapshotBuilder:
     def _read_apiserver(self, apiserver: Apiserver) -> ApiserverReading:
         assignment, comparison = self._watches.assignment, None
         if assignment and self._reconciler.config.judges_quantiles:
-            comparison = assignment.main.comparison(apiserver.name)
+            comparison = assignment.main.sealer.comparisons.get(apiserver.name)
         return read_apiserver(apiserver, comparison, watched=apiserver.name in self._apiservers.members)
 
 

@@ -279,7 +279,7 @@ class RehearsalRecord:
         found = await self._find()
         if found is None:
             return None
-        bounds = self._clock.measure(np.array([found.oldest]), np.array([found.at]), without=None)
+        bounds = self._clock.measure(np.array([found.oldest]), np.array([found.at]))
         proven = Interval(float(bounds.lower[0]), float(bounds.upper[0]))
         unmoved = self._begun is not None and self._begun.oldest == found.oldest
         return Headroom(found.oldest, found.revisions, proven, self._about(found, proven), found.complete or unmoved)

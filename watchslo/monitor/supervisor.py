@@ -50,7 +50,7 @@ class Supervisor:
         *,
         delay: float = 0.0,
     ) -> None:
-        self.lag = Lag(time.monotonic(), time.thread_time())
+        self.lag = Lag(time.monotonic())
         self.reload_succeeded = True
         self._delay = delay
         self._random = random
@@ -102,7 +102,7 @@ class Supervisor:
             for apiserver in self._apiservers.all:
                 apiserver.closes.give_up()
             await self._evaluator.evaluate()
-            last = self._evaluator.take()
+            last = await self._evaluator.take()
             for watch in self._watches.all:
                 watch.session.halt(Reason.SHUTDOWN)
         return last
@@ -151,9 +151,9 @@ class Supervisor:
         """Pass the snapshot of each evaluation to `listen`, which must not block the loop."""
         self._evaluator.on_evaluation(listen)
 
-    def snapshot(self) -> Snapshot:
+    async def snapshot(self) -> Snapshot:
         """Return all readings: those of the last evaluation, or others at most a second old."""
-        return self._evaluator.snapshot()
+        return await self._evaluator.snapshot()
 
     @property
     def starting(self) -> bool:

@@ -48,7 +48,7 @@ class Pace:
 
 
 class Ticker:
-    """Reads nothing, repeatedly, through one apiserver, and passes each reading to `arrived` on the loop.
+    """Reads nothing, repeatedly, through one apiserver, and awaits `arrived` of each reading.
 
     `resources` are those it ticks on, `answered` is when a tick was last answered (monotonic seconds), `failures` what
     is wrong while ticks fail.
@@ -57,7 +57,7 @@ class Ticker:
     def __init__(
         self,
         read: Callable[[Resource], Awaitable[Reading | Failure]],
-        arrived: Callable[[Reading], None],
+        arrived: Callable[[Reading], Awaitable[None]],
         pace: Pace,
         failures: FailureLog,
     ) -> None:
@@ -99,7 +99,7 @@ class Ticker:
                 self.round_trips.observe(reading.round_trip)
                 self.failures.resolve()
                 self._pace.answered()
-                self._arrived(reading)
+                await self._arrived(reading)
             case failure:
                 self.results["failed"] += 1
                 self.failures.record("tick_failed", failure, on=resource.key)

@@ -8,6 +8,7 @@ from functools import partial
 
 import structlog
 
+from watchslo.clock.domain import Domain
 from watchslo.config.model import Config
 from watchslo.latency.bins import Bins
 from watchslo.latency.track import Track
@@ -23,6 +24,7 @@ from watchslo.monitor.headroom_prober import HeadroomProber
 from watchslo.monitor.lag import Lag
 from watchslo.monitor.monitored_watch import MonitoredWatch
 from watchslo.monitor.peers import PeerComparison
+from watchslo.monitor.sealer import Sealer
 from watchslo.monitor.task_supervisor import TaskSupervisor
 from watchslo.monitor.watch_identity import WatchIdentity
 from watchslo.monitor.watch_session import WatchSession
@@ -98,6 +100,11 @@ class WatchSet:
         """The names of the tasks that send requests of their own, except watches, ticks and membership probes."""
         return ["hops", *((work, name) for name in self._served for work in ("audits", "history"))]
 
+    def runs(self, watch: MonitoredWatch) -> bool:
+        """Return True if a watch has not ended."""
+        running = self._watches.get((watch.identity.apiserver.name, watch.identity.label))
+        return running is not None and running.identity is watch.identity
+
     def health(self, watch: MonitoredWatch) -> Health:
         """Return what audits found of a watch that runs."""
         return self._served[watch.identity.apiserver.name].auditor.health(watch)
@@ -120,12 +127,7 @@ class WatchSet:
         await self._end_others(desired, members, reason)
         if members and self.assignment is None:
             self.assignment = ClockAssignment(
-                self._tasks,
-                self._config.clock,
-                self._bins,
-                self._random,
-                self.cache_prober.clock_of,
-                self._forget_revisions,
+                self._tasks, self._config.clock, self._random, self._new_sealer, self._forget_revisions
             )
         for name, served in list(self._served.items()):
             if members.get(name) is not served.apiserver:
@@ -226,10 +228,18 @@ class WatchSet:
     def _watches_at(self, apiserver: str) -> list[MonitoredWatch]:
         return [watch for watch in self.all if watch.identity.apiserver.name == apiserver]
 
+    def _new_sealer(self, domain: Domain) -> Sealer:
+        return Sealer(domain, self._bins, self._lag.own_delays, self.cache_prober.clock_of)
+
     def _new_track(self, desired: DesiredWatch) -> Track:
         creation = desired.watch.measures_creation(desired.resource)
         return Track(
-            self._bins, desired.objective, time.monotonic(), creation=creation, quantiles=self._config.judges_quantiles
+            self._bins,
+            desired.objective,
+            time.monotonic(),
+            self._lag.own_delays,
+            creation=creation,
+            quantiles=self._config.judges_quantiles,
         )
 
     def _latest_ticks(self) -> list[Reading]:

@@ -7,6 +7,8 @@ import numpy as np
 
 from watchslo.clock.domain import Membership
 from watchslo.clock.offset import Dating
+from watchslo.latency.estimate import Estimation
+from watchslo.latency.tally import Slot
 from watchslo.latency.track import DOMAIN, TAINTED, Track
 from watchslo.model import Interval
 from watchslo.monitor.domain_clock import DomainClock
@@ -36,6 +38,7 @@ class WatchStatistics:
         self._identity = identity
         self._lag = lag
         self._creators = creators
+        self._slots: list[Slot] = []  # sealed by a clock that the watch has left
         self._measures_creation = identity.config.measures_creation(identity.resource)
         clock.attach(identity, track)
 
@@ -70,22 +73,26 @@ class WatchStatistics:
     def replace_track(self, track: Track) -> None:
         """Start new statistics by another objective."""
         self.track = track
+        self._slots.clear()
         self.clock.attach(self._identity, track)
 
     def date_by(self, clock: DomainClock) -> None:
         """Move to the clock of another domain; what the old one has not sealed is unmeasured."""
-        self.track.drop(DOMAIN)
         self.detach()
         self.clock = clock
         clock.attach(self._identity, self.track)
 
     def drop_unsealed(self) -> None:
         """Give up what is not sealed: the storage was restored, and its revisions mean something else now."""
-        self.track.drop(DOMAIN)
+        self.clock.sealer.drop(self._identity.number)
 
     def detach(self) -> None:
         """Leave the clock: the watch ends."""
-        self.clock.detach(self._identity.number)
+        self._slots += self.clock.detach(self._identity.number)
+
+    def note_queue(self, queued: float, sent: float) -> None:
+        """Note when the request that opened the watch began to wait in this process, and when it was sent."""
+        self.clock.sealer.note_queue(self._identity.number, queued, sent)
 
     # Events
 
@@ -98,7 +105,7 @@ class WatchStatistics:
         if self._measures_creation:
             self._note_creations(batch)
         if is_member:
-            self.track.record(batch.received, batch.revisions)
+            self.clock.sealer.record(self._identity.number, batch.received, batch.revisions)
         else:
             self.track.unmeasured(DOMAIN, len(batch.revisions))
 
@@ -121,7 +128,7 @@ class WatchStatistics:
         """Return the proven minimum age of each revision, in seconds; 0 where the clock cannot date it."""
         if not self.measured:
             return [0.0] * len(revisions)
-        bounds = self.clock.domain.clock.measure(np.array(revisions), np.full(len(revisions), now), without=None)
+        bounds = self.clock.domain.clock.measure(np.array(revisions), np.full(len(revisions), now))
         return [float(age) for age in np.where(bounds.measurable, bounds.proven, 0.0)]
 
     def commit_bounds(self, revision: int, now: float) -> Interval | None:
@@ -131,17 +138,31 @@ class WatchStatistics:
         """
         if not self.measured:
             return None
-        bounds = self.clock.domain.clock.measure(np.array([revision]), np.array([now]), without=None)
+        bounds = self.clock.domain.clock.measure(np.array([revision]), np.array([now]))
         upper = float(bounds.upper[0]) if bounds.measurable[0] else float("inf")
         return Interval(float(bounds.lower[0]), upper)
 
-    def evaluate(self, now: float, withheld: Sequence[float], *, unjudgeable: bool) -> None:
-        """Make a new reading; `withheld` are the ages, in seconds, of events that are proven to be withheld.
+    def update(self, now: float, withheld: Sequence[float], *, unjudgeable: bool) -> list[Estimation]:
+        """Take in the samples since the last evaluation; return the estimations that `publish` needs.
 
-        `unjudgeable` says that this process was late, or that the cache is frozen: no window is then judged.
+        `withheld` are the ages, in seconds, of events that are proven to be withheld. `unjudgeable` says that this
+        process was late, or that the cache is frozen: no window is then judged.
         """
         creators = self._creators() if self._measures_creation else None
-        self.track.evaluate(now, withheld, unjudgeable=unjudgeable, creators=creators)
+        slots, self._slots = [*self._slots, *self.clock.sealer.take(self._identity.number)], []
+        return self.track.update(
+            now,
+            slots,
+            self.clock.sealer.sealed,
+            self.clock.domain.clock.median_round_trip or 0.0,
+            withheld,
+            unjudgeable=unjudgeable,
+            creators=creators,
+        )
+
+    def publish(self) -> None:
+        """Make a new reading, once the estimations are solved."""
+        self.track.publish()
 
 
 def _parse_time(text: str) -> float | None:

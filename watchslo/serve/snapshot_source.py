@@ -1,7 +1,7 @@
 """Passes the newest snapshot from the measuring loop to the serving loop."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from watchslo.errors import UnavailableError
 from watchslo.snapshot import Snapshot
@@ -12,7 +12,7 @@ TIMEOUT_SECONDS = 3.0  # if the loop is this late, /healthz is more useful than 
 class SnapshotSource:
     """Requests snapshots from the measuring loop; concurrent callers share one request."""
 
-    def __init__(self, snapshot: Callable[[], Snapshot], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, snapshot: Callable[[], Awaitable[Snapshot]], loop: asyncio.AbstractEventLoop) -> None:
         self._snapshot = snapshot
         self._loop = loop
         self._request: asyncio.Future[Snapshot] | None = None
@@ -30,4 +30,4 @@ class SnapshotSource:
             ) from None
 
     async def _take(self) -> Snapshot:
-        return self._snapshot()
+        return await self._snapshot()

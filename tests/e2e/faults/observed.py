@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from watchslo.cli import main
-from watchslo.latency.track import Track
+from watchslo.latency.pending import Arrivals
+from watchslo.model import Bounds
+from watchslo.monitor.sealer import Sealer
 from watchslo.monitor.watch_session import WatchSession
 from watchslo.watch.machine import Machine
 from watchslo.watch.messages import Emit, Gap, ListDone, Note, Relisted
@@ -74,20 +76,19 @@ class Notes:
 
     def follow_samples(self) -> None:
         """Record the bounds of each sample when its second is sealed."""
-        seal = Track.seal
+        usable = Sealer._usable
 
-        def seal_and_note(track: Track, sent: float, revision: int, measure: Any, *more: Any) -> bool:
-            def measure_and_note(revisions: Any, received: Any) -> Any:
-                bounds = measure(revisions, received)
-                known = bounds.measurable
-                columns = (revisions, received, bounds.proven, bounds.upper)
-                samples = [column[known].tolist() for column in columns]
-                self.add("samples", **dict(zip(("revisions", "at", "least", "most"), samples, strict=True)))
-                return bounds
+        def note_and_return(
+            sealer: Sealer, arrivals: Arrivals, index: Any, watches: Any, bounds: Bounds, own_delays: Any
+        ) -> Any:
+            good = usable(sealer, arrivals, index, watches, bounds, own_delays)
+            latency = bounds.less(own_delays)
+            columns = arrivals.revisions, arrivals.received, latency.proven, latency.upper
+            samples = [column[good].tolist() for column in columns]
+            self.add("samples", **dict(zip(("revisions", "at", "least", "most"), samples, strict=True)))
+            return good
 
-            return seal(track, sent, revision, measure_and_note, *more)
-
-        _replace(Track, "seal", seal_and_note)
+        _replace(Sealer, "_usable", note_and_return)
 
     def count_tasks(self) -> None:
         """Record the number of tasks once a second."""

@@ -23,7 +23,8 @@ def run_jumping(monkeypatch: pytest.MonkeyPatch) -> Run:
         loop = JumpingLoop()
         monkeypatch.setattr(time, "monotonic", loop.time)
         monkeypatch.setattr(time, "time", lambda: WALL_SECONDS + loop.time())
-        monkeypatch.setattr(time, "thread_time", lambda: 0.0)
+        monkeypatch.setattr("watchslo.monitor.lag.cpu_wait_reader", lambda: lambda: 0.0)
+        monkeypatch.setattr("watchslo.monitor.lag.suspended_seconds", lambda: 0.0)
         with asyncio.Runner(loop_factory=lambda: loop) as runner:
             return runner.run(work)
 

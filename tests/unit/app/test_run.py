@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.monitor.cluster import Cluster, Log, nowhere
-from tests.unit.monitor.inside import BUILD
+from tests.unit.monitor.inside import BUILD, at_once
 from watchslo.app import run as app
 from watchslo.app.run import RELOAD_SECONDS, Overrides
 from watchslo.app.session import INTERRUPTED, open_listener, stop_signals
@@ -43,7 +43,7 @@ class File:
         self.path.write_text(text)
 
     def succeeded(self) -> bool:
-        return self.supervisor.snapshot().monitor.reload_succeeded
+        return at_once(self.supervisor.snapshot()).monitor.reload_succeeded
 
 
 @pytest.fixture

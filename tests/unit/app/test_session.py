@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.monitor.inside import at_once
 from watchslo.app.session import MOST_FILES, SWITCH_SECONDS, run_on_loop, supervise
 from watchslo.config.model import Config
 from watchslo.errors import ConnectError
@@ -30,10 +31,10 @@ async def loop() -> str:
     return type(asyncio.get_running_loop()).__module__
 
 
-def test_run_on_loop_uses_uvloop_and_short_switch_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_on_loop_uses_a_timed_loop_and_short_switch_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     intervals: list[float] = []
     monkeypatch.setattr(sys, "setswitchinterval", intervals.append)
-    assert run_on_loop(loop()) == "uvloop"
+    assert run_on_loop(loop()) == "watchslo.event_loop"
     assert intervals == [SWITCH_SECONDS]
 
 
@@ -58,7 +59,9 @@ def test_run_on_loop_raises_the_limit_of_open_files(
 
 
 def test_kubeconfig_and_context_come_from_arguments(kubeconfig: Path) -> None:
-    assert supervise(Config(), kubeconfig, "one").snapshot().monitor.not_ready == ("The cluster is being discovered.",)
+    assert at_once(supervise(Config(), kubeconfig, "one").snapshot()).monitor.not_ready == (
+        "The cluster is being discovered.",
+    )
     with pytest.raises(ConnectError, match="two"):
         supervise(Config(), kubeconfig, "two")
 

@@ -43,7 +43,7 @@ def member_with_stream() -> Domain:
 
 def proven(domain: Domain, revision: int, received: float) -> float:
     """Return the time by which the revision was proven to be committed."""
-    bounds = domain.clock.measure(np.array([revision]), np.array([received]), without=None)
+    bounds = domain.clock.measure(np.array([revision]), np.array([received]))
     return float(received - bounds.proven[0])
 
 
@@ -226,7 +226,7 @@ class TestResets:
         assert domain.membership(LEASES) is PENDING
         assert proven(domain, 135, 6) == 5.125
         probed(domain, 6, [145])
-        bounds = domain.clock.measure(np.array([50, 51]), np.array([6.0, 6.0]), without=None)
+        bounds = domain.clock.measure(np.array([50, 51]), np.array([6.0, 6.0]))
         assert bounds.measurable.tolist() == [False, True]
         assert bounds.upper.tolist()[1] == 2
 

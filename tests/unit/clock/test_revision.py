@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchslo.clock.revision import SIGHTINGS, RevisionClock
+from watchslo.clock.revision import SIGHTINGS, Origins, RevisionClock
 from watchslo.clock.staircase import AFTER_ALL, BEFORE_ALL, Ends, Starts
 from watchslo.model import SERVICE, Bounds, Reading
 
@@ -29,9 +29,10 @@ def clock_of(*readings: Reading) -> RevisionClock:
 def measure(
     clock: RevisionClock, *events: tuple[int, float], without: str | None = None, only: str | None = None
 ) -> Bounds:
-    source = (SERVICE, without) if without else None
     revisions = np.array([revision for revision, _ in events], dtype=np.int64)
-    return clock.measure(revisions, np.array([received for _, received in events]), without=source, only=only)
+    source = only or SERVICE, without or "watched"
+    origins = Origins(np.zeros(len(events), dtype=np.int64), [source], [without is not None])
+    return clock.measure(revisions, np.array([received for _, received in events]), origins, alone=only is not None)
 
 
 def one(
@@ -426,9 +427,23 @@ class TestApiservers:
     def test_measure_without_ignores_one_resource_of_one_apiserver(self) -> None:
         clock = clock_of(tick(10, 10.5, 100, "pods", "one"), tick(11, 11.5, 110, "pods", "other"))
         clock.tick(tick(12, 12.5, 120, "pods", "one"))
-        bounds = clock.measure(np.array([115]), np.array([13.0]), without=("one", "pods"))
-        assert not bounds.measurable[0] or bounds.lower[0] == 0
-        assert bounds.upper[0] == 2
+        origins = Origins(
+            np.array([0, 1, 2]), [("one", "pods"), ("one", "pods"), ("other", "nodes")], [True, False, True]
+        )
+        bounds = clock.measure(np.array([115] * 3), np.array([13.0] * 3), origins)
+        assert bounds.lower.tolist() == [0, 0.5, 0.5]
+        assert bounds.upper.tolist() == [2, 2, 2]
+        assert bounds.measurable.all()
+
+    def test_measure_alone_ignores_the_watched_cache_and_other_apiservers(self) -> None:
+        clock = clock_of(tick(10, 10.5, 100, "pods", "one"), tick(11, 11.5, 110, "nodes", "one"))
+        clock.tick(tick(12, 12.5, 120, "pods", "one"))
+        clock.tick(tick(12.5, 12.75, 120, "pods", "other"))
+        origins = Origins(np.array([0, 1, 2]), [("one", "pods"), ("one", "nodes"), ("third", "pods")], [True] * 3)
+        bounds = clock.measure(np.array([115] * 3), np.array([13.0] * 3), origins, alone=True)
+        assert bounds.measurable.tolist() == [True, True, False]
+        assert bounds.lower[:2].tolist() == [0, 0.5]
+        assert bounds.upper[:2].tolist() == [2, 3]
 
     def test_median_round_trip_is_that_of_the_fastest_apiserver(self) -> None:
         clock = self.clock()

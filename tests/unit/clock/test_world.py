@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from watchslo.clock.domain import Domain, Membership
-from watchslo.clock.revision import RevisionClock
+from watchslo.clock.revision import Origins, RevisionClock
 from watchslo.model import SERVICE, Bounds, Reading
 
 INF = math.inf
@@ -83,8 +83,8 @@ def worlds(draw: st.DrawFn, *, unit: float = 1 / 64, base: int = 1000) -> World:
 
 def measure(clock: RevisionClock, arrivals: list[Arrival], without: str | None = None) -> Bounds:
     revisions = np.array([arrival.revision for arrival in arrivals], dtype=np.int64)
-    source = (SERVICE, without) if without else None
-    return clock.measure(revisions, np.array([arrival.received for arrival in arrivals]), without=source)
+    origins = Origins(np.zeros(len(arrivals), dtype=np.int64), [(SERVICE, without or "watched")], [without is not None])
+    return clock.measure(revisions, np.array([arrival.received for arrival in arrivals]), origins)
 
 
 def assert_truth_inside(clock: RevisionClock, arrivals: list[Arrival], without: str | None = None) -> None:

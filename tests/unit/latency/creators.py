@@ -5,7 +5,7 @@ from math import inf
 
 import numpy as np
 
-from watchslo.latency.track import Track
+from tests.unit.latency.one_watch import OneWatch
 from watchslo.model import BoolArray, FloatArray, Interval
 
 
@@ -34,7 +34,7 @@ class KnownAges:
 
 
 def note(
-    track: Track, creators: KnownAges, received: float, revisions: Sequence[int], ages: Sequence[Interval | None]
+    watch: OneWatch, creators: KnownAges, received: float, revisions: Sequence[int], ages: Sequence[Interval | None]
 ) -> None:
-    """Pass creations of these ages to the track."""
-    track.note_creations(received, revisions, creators.stamps(ages))
+    """Pass creations of these ages to the watch."""
+    watch.track.note_creations(received, revisions, creators.stamps(ages))

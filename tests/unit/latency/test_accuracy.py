@@ -6,8 +6,19 @@ Ticks come in random gaps of 0.25 to 0.75 s and take 2 ms. Run with `-s` to prin
 import numpy as np
 import pytest
 
-from tests.unit.latency.truth import BINS, Law, World, exponential, lognormal, mostly, normal, simulate, tally_of
-from watchslo.latency.estimate import cumulative, estimate, read_quantile, uniform
+from tests.unit.latency.truth import (
+    BINS,
+    Law,
+    World,
+    estimated,
+    exponential,
+    lognormal,
+    mostly,
+    normal,
+    simulate,
+    tally_of,
+)
+from watchslo.latency.estimate import cumulative, read_quantile, uniform
 from watchslo.model import FloatArray
 
 SEEDS = range(9)
@@ -27,7 +38,7 @@ LAWS = {
 def measured(world: World) -> tuple[FloatArray, FloatArray]:
     """Return P50 and P99, and the share at each `le`, each as rows of truth and estimate."""
     counted = tally_of(world.bounds)
-    p = estimate(counted, uniform(BINS))
+    p = estimated(counted, uniform(BINS))
     quantiles, shares = [], []
     for q in (0.5, 0.99):
         true, reading = world.quantile(q), read_quantile(counted, p, q, 0.002)

@@ -2,26 +2,29 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.latency.truth import BINS, exponential, lognormal, simulate, tallied, tally_of
+from tests.unit.latency.truth import BINS, estimated, exponential, lognormal, simulate, tallied, tally_of
 from watchslo.latency import estimate as module
 from watchslo.latency.bins import Bins
 from watchslo.latency.estimate import (
+    Estimation,
     RollingEstimate,
     closed_cuts,
     cumulative,
     estimate,
     quantile,
     read_quantile,
+    solve,
     uniform,
 )
 from watchslo.latency.tally import Tally, later_than, merge
-from watchslo.model import FloatArray
+from watchslo.model import FloatArray, IntArray
 from watchslo.snapshot import QuantileReading, WindowReading
 
 INF = math.inf
@@ -60,13 +63,13 @@ def plain(counted: Tally, steps: int) -> FloatArray:
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list that grows with each EM step."""
+    """Return a list that grows with each EM step, by the number of distributions."""
     taken: list[int] = []
     step: Callable[..., FloatArray] = module._step
 
-    def counted(*args: FloatArray) -> FloatArray:
-        taken.append(1)
-        return step(*args)
+    def counted(p: FloatArray, cuts: Any) -> FloatArray:
+        taken.append(len(p))
+        return step(p, cuts)
 
     monkeypatch.setattr(module, "_step", counted)
     return taken
@@ -90,6 +93,12 @@ class TestClosedCuts:
         assert (i.tolist(), j.tolist()) == ([k_of(12), ONE.count - 1], [ONE.count, ONE.count])
 
 
+def step(p: FloatArray, i: IntArray, j: IntArray, masses: FloatArray) -> FloatArray:
+    """Return one step of one distribution."""
+    found: FloatArray = module._step(p[None], module._Cuts(np.zeros(len(i), np.int64), i, j, masses))[0]
+    return found
+
+
 class TestStep:
     def test_divides_mass_in_proportion_to_the_smoothed_distribution(self) -> None:
         p = np.array([0.5, 0.3, 0.2])
@@ -100,11 +109,11 @@ class TestStep:
             0.75 * smooth[1] / (smooth[0] + smooth[1]) + 0.25 * smooth[1] / (smooth[1] + smooth[2]),
             0.25 * smooth[2] / (smooth[1] + smooth[2]),
         ]
-        assert module._step(p, i, j, masses) == pytest.approx(expected, rel=1e-12)
+        assert step(p, i, j, masses) == pytest.approx(expected, rel=1e-12)
         assert p.tolist() == [0.5, 0.3, 0.2]
 
     def test_leaves_no_mass_outside_of_intervals(self) -> None:
-        p = module._step(np.full(5, 0.2), np.array([1]), np.array([3]), np.array([1.0]))
+        p = step(np.full(5, 0.2), np.array([1]), np.array([3]), np.array([1.0]))
         assert p == pytest.approx([0, 0.5, 0.5, 0, 0], abs=1e-15)
         assert (p >= 0).all()
 
@@ -114,72 +123,72 @@ class TestEstimate:
         assert uniform(ONE).tolist() == [1 / 138] * 138
 
     def test_of_one_bin_is_that_bin(self) -> None:
-        p = estimate(tallied((1.0, 1.05), bins=ONE), uniform(ONE))
+        p = estimated(tallied((1.0, 1.05), bins=ONE), uniform(ONE))
         assert p[k_of(0)] == pytest.approx(1, abs=1e-12)
         assert p.sum() == pytest.approx(1, abs=1e-12)
 
     def test_of_disjoint_bins_is_their_shares(self) -> None:
-        p = estimate(tallied(*[(0.1, 0.1)] * 3, (4.1, 4.1)), uniform(BINS))
+        p = estimated(tallied(*[(0.1, 0.1)] * 3, (4.1, 4.1)), uniform(BINS))
         assert mass_within(p, 0.1, 0.1) == pytest.approx(0.75, abs=1e-12)
         assert mass_within(p, 4.1, 4.1) == pytest.approx(0.25, abs=1e-12)
 
     def test_puts_mass_where_intervals_overlap(self) -> None:
-        p = estimate(tallied(*[(1.0, 2.0), (edge(6), 4.0), (edge(4), edge(10))] * 5, bins=ONE), uniform(ONE))
+        p = estimated(tallied(*[(1.0, 2.0), (edge(6), 4.0), (edge(4), edge(10))] * 5, bins=ONE), uniform(ONE))
         assert mass_within(p, edge(6), edge(8), ONE) > 0.9
 
     def test_puts_wide_intervals_where_the_others_are(self) -> None:
-        p = estimate(tallied(*[(0.02, 0.021)] * 10, *[(0, 60)] * 90), uniform(BINS))
+        p = estimated(tallied(*[(0.02, 0.021)] * 10, *[(0, 60)] * 90), uniform(BINS))
         assert mass_within(p, 0.015, 0.03) > 0.95
 
     def test_puts_right_censored_events_as_early_as_possible(self) -> None:
         counted = merge(BINS, [tallied(*[(0.02, 0.02)] * 9), later_than(BINS, [3.0])])
-        p = estimate(counted, uniform(BINS))
+        p = estimated(counted, uniform(BINS))
         assert mass_within(p, 3.0, 3.0) == pytest.approx(0.1, abs=1e-12)
 
     def test_puts_right_censored_events_where_late_ones_are(self) -> None:
         counted = merge(BINS, [tallied(*[(0.02, 0.02)] * 8, (7.0, 7.0)), later_than(BINS, [3.0])])
-        p = estimate(counted, uniform(BINS))
+        p = estimated(counted, uniform(BINS))
         assert mass_within(p, 6.0, 8.0) > 0.19
         assert p[BINS.edges[:-1] > 7].sum() < 1e-12
 
     def test_of_events_beyond_all_edges_is_the_open_bin(self) -> None:
-        assert estimate(tallied((200, INF)), uniform(BINS))[-1] == pytest.approx(1, abs=1e-12)
+        assert estimated(tallied((200, INF)), uniform(BINS))[-1] == pytest.approx(1, abs=1e-12)
 
     @pytest.mark.parametrize("seed", range(3))
     @pytest.mark.parametrize("law", [exponential(0.3), lognormal(0.02, 0.5)])
     def test_equals_the_result_of_plain_em(self, law: Callable[..., FloatArray], seed: int) -> None:
         counted = tally_of(simulate(seed, law, 300).bounds)
-        p, slow = estimate(counted, uniform(BINS)), plain(counted, 1000)
+        p, slow = estimated(counted, uniform(BINS)), plain(counted, 1000)
         assert np.abs(cumulative(p) - cumulative(slow)).max() < 0.01
 
     def test_is_a_fixed_point_of_em(self) -> None:
         counted = tally_of(simulate(7, exponential(0.1), 1000).bounds)
         i, j, counts = closed_cuts(counted)
-        p = estimate(counted, uniform(BINS))
-        assert np.abs(module._step(p, i, j, counts / counted.n) - p).sum() < module.TOLERANCE
+        p = estimated(counted, uniform(BINS))
+        assert np.abs(step(p, i, j, counts / counted.n) - p).sum() < module.TOLERANCE
 
     def test_depends_little_on_the_start(self) -> None:
         counted = tally_of(simulate(3, exponential(0.3), 1000).bounds)
         late = np.linspace(0.0001, 1, BINS.count) ** 3
-        p, other = estimate(counted, uniform(BINS)), estimate(counted, late / late.sum())
+        p, other = estimated(counted, uniform(BINS)), estimated(counted, late / late.sum())
         assert np.abs(cumulative(p) - cumulative(other)).max() < 0.01
 
     def test_needs_few_steps_and_fewer_from_a_warm_start(self, steps: list[int]) -> None:
         counted = tally_of(simulate(3, lognormal(0.02, 0.4), 6000).bounds)
-        p = estimate(counted, uniform(BINS))
+        p = estimated(counted, uniform(BINS))
         assert 20 < len(steps) < 100
         steps.clear()
-        estimate(counted, p)
+        estimated(counted, p)
         assert len(steps) <= 4
 
     def test_stops_at_once_at_its_own_result(self, steps: list[int]) -> None:
         counted = tallied((1.0, 1.05), bins=ONE)
-        estimate(counted, estimate(counted, uniform(ONE)))
+        estimated(counted, estimated(counted, uniform(ONE)))
         assert len(steps) == 3 + 1 + 1
 
     def test_stops_after_the_maximum_of_rounds(self, steps: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "ROUNDS", 2)
-        p = estimate(tally_of(simulate(3, exponential(0.3), 1000).bounds), uniform(BINS))
+        p = estimated(tally_of(simulate(3, exponential(0.3), 1000).bounds), uniform(BINS))
         assert len(steps) == 6
         assert p.sum() == pytest.approx(1, abs=1e-12)
 
@@ -197,7 +206,7 @@ class TestEstimate:
         pairs = np.array(sorted(cuts))
         counts = np.array([cuts[i, j] for i, j in sorted(cuts)])
         counted = Tally(BINS, pairs[:, 0] * size + pairs[:, 1], counts, int(counts.sum()))
-        p = estimate(counted, uniform(BINS))
+        p = estimated(counted, uniform(BINS))
         assert (p >= 0).all()
         assert p.sum() == pytest.approx(1, abs=1e-9)
         below = cumulative(p)
@@ -212,8 +221,8 @@ class TestAcceleration:
 
     def after_a_round(self, monkeypatch: pytest.MonkeyPatch, step: Callable[[FloatArray], FloatArray]) -> FloatArray:
         monkeypatch.setattr(module, "ROUNDS", 1)
-        monkeypatch.setattr(module, "_step", lambda p, *_: step(p))
-        return estimate(tallied((1.0, 1.05)), self.START)
+        monkeypatch.setattr(module, "_step", lambda p, *_: np.array([step(row) for row in p]))
+        return estimated(tallied((1.0, 1.05)), self.START)
 
     def test_reaches_the_limit_of_shrinking_steps(self, monkeypatch: pytest.MonkeyPatch) -> None:
         p = self.after_a_round(monkeypatch, lambda p: p + (self.TARGET - p) / 4)
@@ -289,10 +298,44 @@ class TestReadQuantile:
 
     def test_is_resolved_from_the_round_trip_upwards(self) -> None:
         counted = tallied((0.25, 0.5))
-        p = estimate(counted, uniform(BINS))
-        estimated = read_quantile(counted, p, 0.5, 0).estimate
-        assert read_quantile(counted, p, 0.5, estimated).resolved
-        assert not read_quantile(counted, p, 0.5, estimated + 1e-9).resolved
+        p = estimated(counted, uniform(BINS))
+        median = read_quantile(counted, p, 0.5, 0).estimate
+        assert read_quantile(counted, p, 0.5, median).resolved
+        assert not read_quantile(counted, p, 0.5, median + 1e-9).resolved
+
+
+class TestTogether:
+    """Several distributions as the rows of one matrix."""
+
+    def test_each_is_found_as_if_it_were_alone(self) -> None:
+        laws = lognormal(0.02, 0.4), exponential(0.3), lognormal(0.5, 0.1), lognormal(0.02, 0.4)
+        tallies = [tally_of(simulate(seed, law, 40 * 5**seed).bounds) for seed, law in enumerate(laws)]
+        starts = np.array([uniform(BINS), uniform(BINS), estimated(tallies[2], uniform(BINS)), uniform(BINS)])
+        together = estimate(tallies, starts)
+        for counted, start, found in zip(tallies, starts, together, strict=True):
+            assert found == pytest.approx(estimated(counted, start), abs=1e-12)
+
+    def test_a_found_one_is_not_searched_any_further(self, steps: list[int]) -> None:
+        counted = tally_of(simulate(3, exponential(0.3), 1000).bounds)
+        start = uniform(BINS)
+        found = estimated(counted, start)
+        alone = len(steps)
+        steps.clear()
+        estimate([counted, counted], np.array([found, start]))
+        assert len(steps) == alone
+        assert set(steps[1:]) == {1}
+
+    def test_all_are_solved(self) -> None:
+        due = [Estimation(tallied((at, at * 1.01)), uniform(BINS)) for at in (0.1, 4.1)]
+        solve(due)
+        for one in due:
+            assert one.p == pytest.approx(estimated(one.tally, uniform(BINS)), abs=1e-12)
+        solve([])
+
+
+def evaluate(rolling: RollingEstimate, tallies: tuple[Tally, ...], round_trip: float) -> None:
+    solve(rolling.update(tallies))
+    rolling.publish(round_trip)
 
 
 class TestRollingEstimate:
@@ -305,7 +348,7 @@ class TestRollingEstimate:
         assert rolling.p.tolist() == uniform(BINS).tolist()
 
     def test_reads_three_quantiles(self, rolling: RollingEstimate) -> None:
-        rolling.evaluate((tallied((0.1, 0.1)), tallied((0.1, 0.1))), 0.05)
+        evaluate(rolling, (tallied((0.1, 0.1)), tallied((0.1, 0.1))), 0.05)
         reading = rolling.reading
         assert (reading.name, reading.length, reading.events) == ("1m", 60.0, 2)
         assert [quantile.q for quantile in reading.quantiles] == [0.5, 0.9, 0.99]
@@ -313,56 +356,56 @@ class TestRollingEstimate:
         assert rolling.p[BINS.cover(np.array([0.1]), np.array([0.1]))[0]] == pytest.approx(1)
 
     def test_passes_on_the_round_trip(self, rolling: RollingEstimate) -> None:
-        rolling.evaluate((tallied((0.1, 0.1)),), 0.2)
+        evaluate(rolling, (tallied((0.1, 0.1)),), 0.2)
         assert not any(quantile.resolved for quantile in rolling.reading.quantiles)
 
     def test_has_no_quantiles_after_all_events_left(self, rolling: RollingEstimate) -> None:
-        rolling.evaluate((tallied((0.1, 0.1)),), 0.0)
+        evaluate(rolling, (tallied((0.1, 0.1)),), 0.0)
         p = rolling.p
-        rolling.evaluate((), 0.0)
+        evaluate(rolling, (), 0.0)
         assert rolling.reading == WindowReading("1m", 60.0, 0, ())
         assert rolling.p is p
 
     def test_does_nothing_for_the_same_tallies(self, rolling: RollingEstimate, steps: list[int]) -> None:
         parts = (tallied((0.1, 0.9)), tallied((0.1, 0.5)))
-        rolling.evaluate(parts, 0.0)
+        evaluate(rolling, parts, 0.0)
         reading = rolling.reading
         steps.clear()
-        rolling.evaluate((parts[0], parts[1]), 0.0)
+        evaluate(rolling, (parts[0], parts[1]), 0.0)
         assert rolling.reading is reading
         assert not steps
-        rolling.evaluate(parts[1:], 0.0)
+        evaluate(rolling, parts[1:], 0.0)
         assert steps
 
     def test_does_nothing_without_tallies(self, rolling: RollingEstimate) -> None:
         reading = rolling.reading
-        rolling.evaluate((), 0.0)
+        evaluate(rolling, (), 0.0)
         assert rolling.reading is reading
 
     def test_starts_from_the_last_result(self, rolling: RollingEstimate, steps: list[int]) -> None:
         parts = tuple(tally_of(simulate(seed, lognormal(0.02, 0.4), 500, seconds=5).bounds) for seed in range(13))
-        rolling.evaluate(parts[:-1], 0.0)
+        evaluate(rolling, parts[:-1], 0.0)
         cold = len(steps)
         steps.clear()
-        rolling.evaluate(parts[1:], 0.0)
+        evaluate(rolling, parts[1:], 0.0)
         assert len(steps) < 0.6 * cold
 
     def test_starts_with_a_little_mass_everywhere(
         self, rolling: RollingEstimate, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        rolling.evaluate((tallied((0.1, 0.1)),), 0.0)
+        evaluate(rolling, (tallied((0.1, 0.1)),), 0.0)
         p = rolling.p
         monkeypatch.setattr(module, "estimate", lambda _, start: start)
-        rolling.evaluate((tallied((7.0, 7.0)),), 0.0)
+        evaluate(rolling, (tallied((7.0, 7.0)),), 0.0)
         assert rolling.p == pytest.approx(0.999 * p + 0.001 / BINS.count, rel=1e-12)
 
     def test_finds_latencies_unlike_the_last_result(self, rolling: RollingEstimate) -> None:
-        rolling.evaluate((tallied((0.1, 0.1)),), 0.0)
-        rolling.evaluate((tallied((7.0, 7.0)),), 0.0)
+        evaluate(rolling, (tallied((0.1, 0.1)),), 0.0)
+        evaluate(rolling, (tallied((7.0, 7.0)),), 0.0)
         assert mass_within(rolling.p, 7.0, 7.0) == pytest.approx(1, abs=1e-9)
 
     def test_counts_right_censored_values(self, rolling: RollingEstimate) -> None:
-        rolling.evaluate((tallied(*[(0.1, 0.1)] * 9), later_than(BINS, [3.0])), 0.0)
+        evaluate(rolling, (tallied(*[(0.1, 0.1)] * 9), later_than(BINS, [3.0])), 0.0)
         median, _, last = rolling.reading.quantiles
         assert rolling.reading.events == 10
         assert median.upper < 0.2

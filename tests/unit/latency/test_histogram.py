@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.latency.truth import BINS, exponential, simulate, tallied, tally_of
+from tests.unit.latency.truth import BINS, estimated, exponential, simulate, tallied, tally_of
 from watchslo.latency.bins import LES, Bins
-from watchslo.latency.estimate import estimate, uniform
+from watchslo.latency.estimate import uniform
 from watchslo.latency.histogram import DurationHistogram, MassHistogram
 from watchslo.latency.tally import later_than
 from watchslo.model import FloatArray
@@ -140,7 +140,7 @@ class TestMassHistogram:
         for seed in range(20):
             world = simulate(seed, exponential(0.3), 1000)
             counted = tally_of(world.bounds)
-            histogram.add(counted, estimate(counted, uniform(BINS)))
+            histogram.add(counted, estimated(counted, uniform(BINS)))
             latencies.append(world.latency)
         true = np.concatenate(latencies)
         reading = histogram.reading()

@@ -1,21 +1,20 @@
 """Hops: the bounds of each part of an event's path, and their accuracy against the truth."""
 
 import math
-from functools import partial
 
 import numpy as np
 import pytest
 
 from tests.unit.latency.creators import KnownAges, note
+from tests.unit.latency.one_watch import OneWatch
 from tests.unit.latency.truth import BINS, bounds, lognormal
 from watchslo.clock.cache import CacheClock
 from watchslo.clock.offset import Dating
 from watchslo.clock.revision import RevisionClock
 from watchslo.latency.creation import PROVISIONAL_EVENTS, PROVISIONAL_SECONDS
-from watchslo.latency.distribution import runs
+from watchslo.latency.estimate import solve
 from watchslo.latency.hops import Hops, cache_to_client, creation_to_storage, storage_to_cache
 from watchslo.latency.objective import Objective
-from watchslo.latency.track import Track
 from watchslo.model import Bounds, FloatArray, IntArray, Interval, Reading
 from watchslo.snapshot import Hop, HopReading, QuantileReading
 
@@ -93,35 +92,26 @@ class TestParts:
         assert rows(creation_to_storage(latency, array(1.0), array(2.0))) == [None]
 
 
-@pytest.mark.parametrize(
-    ("numbers", "expected"),
-    [
-        (([],), []),
-        (([3],), [(0, 1)]),
-        (([1, 1, 2, 2, 1],), [(0, 2), (2, 4), (4, 5)]),
-        (([1, 1, 2], [5, 6, 6]), [(0, 1), (1, 2), (2, 3)]),
-    ],
-)
-def test_runs_end_where_a_number_changes(numbers: tuple[list[int], ...], expected: list[tuple[int, int]]) -> None:
-    found = runs(*(np.array(each, dtype=np.int64) for each in numbers))
-    assert [(run.start, run.stop) for run in found] == expected
+def evaluate(hops: Hops, now: float) -> None:
+    solve(hops.update(now))
+    hops.publish(0.0)
 
 
 class TestHops:
     @pytest.fixture
     def hops(self) -> Hops:
-        return Hops(BINS, 1000.25)
+        return Hops(BINS)
 
     def test_are_absent_without_a_sample(self, hops: Hops) -> None:
         nothing = Bounds(array(0.1), array(0.2), array(0.1), np.array([False]))
         hops.count(Hop.CACHE_TO_CLIENT, array(1001.0), nothing, 0.002)
-        hops.evaluate(1005)
+        evaluate(hops, 1005)
         assert hops.reading() == ()
 
     def test_are_read_from_the_first_sample_in_the_order_of_the_path(self, hops: Hops) -> None:
         hops.count(Hop.CACHE_TO_CLIENT, array(1001.0, 1002.0), bounds((0.1, 0.2), (0.3, 0.4)), 0.002)
         hops.count(Hop.STORAGE_TO_CACHE, array(1001.0), bounds((0.6, 0.7)), 0.002)
-        hops.evaluate(1005)
+        evaluate(hops, 1005)
         to_cache, to_client = hops.reading()
         assert (to_cache.hop, to_client.hop) == (Hop.STORAGE_TO_CACHE, Hop.CACHE_TO_CLIENT)
         assert (to_cache.histogram.total, to_client.histogram.total) == (1, 2)
@@ -133,8 +123,8 @@ class TestHops:
     def test_events_leave_the_windows_and_stay_in_the_histograms(self, hops: Hops) -> None:
         hops.count(Hop.CACHE_TO_CLIENT, array(1001.0), bounds((0.1, 0.2)), 0.002)
         events = []
-        for now in (1005.25, 1015.25, 1016.0, 1060.25, 1061.0):
-            hops.evaluate(now)
+        for now in (1005.0, 1019.0, 1020.0, 1064.0, 1065.0):
+            evaluate(hops, now)
             (reading,) = hops.reading()
             assert reading.histogram.total == 1
             events.append([window.events for window in reading.windows])
@@ -143,7 +133,7 @@ class TestHops:
     def test_are_not_resolved_below_the_round_trip(self, hops: Hops) -> None:
         for round_trip, resolved in ((0.05, True), (0.5, False)):
             hops.count(Hop.CACHE_TO_CLIENT, array(1001.0), bounds((0.1, 0.2)), round_trip)
-            hops.evaluate(1005)
+            evaluate(hops, 1005)
             (reading,) = hops.reading()
             assert {quantile.resolved for window in reading.windows for quantile in window.quantiles} == {resolved}
 
@@ -169,7 +159,7 @@ class Cached:
         return received - 0.375, received - 0.25
 
 
-def hops_of(track: Track, now: float = 1005.0, creators: KnownAges | None = None) -> dict[Hop, HopReading]:
+def hops_of(track: OneWatch, now: float = 1005.0, creators: KnownAges | None = None) -> dict[Hop, HopReading]:
     track.evaluate(now, creators=creators)
     return {reading.hop: reading for reading in track.reading().hops}
 
@@ -181,15 +171,15 @@ def quantile_of(reading: HopReading, q: float) -> QuantileReading:
 
 class TestTrack:
     @pytest.fixture
-    def track(self) -> Track:
-        return Track(BINS, Objective(), 1000.25, creation=True)
+    def track(self) -> OneWatch:
+        return OneWatch(BINS, Objective(), 1000.25, creation=True)
 
-    def test_has_no_hops_without_a_cache_clock(self, track: Track) -> None:
+    def test_has_no_hops_without_a_cache_clock(self, track: OneWatch) -> None:
         track.record(1001.5, [1, 2])
         track.seal(1003, 10, dated, 0.002)
         assert hops_of(track) == {}
 
-    def test_divides_sealed_events_with_a_cache_clock(self, track: Track) -> None:
+    def test_divides_sealed_events_with_a_cache_clock(self, track: OneWatch) -> None:
         track.record(1001.5, [1, 2])
         track.record(1002.5, [3])
         track.record(1003.5, [4])
@@ -204,24 +194,23 @@ class TestTrack:
         assert 0.375 <= to_client.upper < 0.4
         assert track.reading().timespan.total == 4
 
-    def test_resolves_nothing_below_either_round_trip(self, track: Track) -> None:
+    def test_resolves_nothing_below_either_round_trip(self, track: OneWatch) -> None:
         class Near(Cached):
             median_round_trip = 0.01
 
         for made, round_trip, resolved in ((Near(), 0.02, True), (Near(), 2.0, False), (Cached(), 0.02, False)):
             track.record(1001.5, [1])
-            track._sealed = 0
             track.seal(1003, 10, dated, round_trip, made)
             assert quantile_of(hops_of(track)[Hop.CACHE_TO_CLIENT], 0.5).resolved is resolved
 
-    def test_divides_no_events_of_a_dropped_second(self, track: Track) -> None:
+    def test_divides_no_events_of_a_dropped_second(self, track: OneWatch) -> None:
         creators = KnownAges()
         track.record(1001.5, [1, 11])
         note(track, creators, 1001.5, [1, 11], [Interval(2.0, 3.0)] * 2)
         assert not track.seal(1003, 10, dated, 0.002, Cached())
         assert hops_of(track, creators=creators) == {}
 
-    def test_measures_the_hop_from_creation_to_storage(self, track: Track) -> None:
+    def test_measures_the_hop_from_creation_to_storage(self, track: OneWatch) -> None:
         creators = KnownAges()
         note(track, creators, 1001.5, [2, 3], [Interval(2.0, 3.0), Interval(4.0, 5.0)])
         track.record(1001.5, [1, 2, 3])
@@ -238,7 +227,7 @@ class TestTrack:
         track.seal(1005, 10, dated, 0.002)
         assert hops_of(track, 1010, creators)[Hop.CREATION_TO_STORAGE].histogram.total == 3
 
-    def test_measures_creations_after_the_creators_are_confirmed(self, track: Track) -> None:
+    def test_measures_creations_after_the_creators_are_confirmed(self, track: OneWatch) -> None:
         creators = KnownAges(confirmed=1002.0)
         note(track, creators, 1001.5, [1], [Interval(2.0, 3.0)])
         note(track, creators, 1002.5, [2, 3], [Interval(2.0, 3.0), None])
@@ -251,7 +240,7 @@ class TestTrack:
         assert hops_of(track, 1015, creators)[Hop.CREATION_TO_STORAGE].histogram.total == 2
         assert hops_of(track, 1020, creators)[Hop.CREATION_TO_STORAGE].histogram.total == 2
 
-    def test_passes_the_age_of_the_commits_to_the_creators(self, track: Track) -> None:
+    def test_passes_the_age_of_the_commits_to_the_creators(self, track: OneWatch) -> None:
         creators = KnownAges()
         note(track, creators, 1001.5, [1, 2, 20], [Interval(2.0, 3.0)] * 3)
         track.record(1001.5, [1])
@@ -261,7 +250,7 @@ class TestTrack:
         hops_of(track, creators=creators)
         assert creators.committed == [1.0, INF, INF]
 
-    def test_measures_no_hop_for_creations_of_an_unknown_sequence(self, track: Track) -> None:
+    def test_measures_no_hop_for_creations_of_an_unknown_sequence(self, track: OneWatch) -> None:
         creators = KnownAges()
         note(track, creators, 1001.5, [2, 3], [Interval(2.0, 3.0)] * 2)
         track.record(1001.5, [1])
@@ -271,7 +260,7 @@ class TestTrack:
         assert creation is not None
         assert creation.total == 2
 
-    def test_keeps_creations_no_longer_than_arrivals(self, track: Track) -> None:
+    def test_keeps_creations_no_longer_than_arrivals(self, track: OneWatch) -> None:
         creators = KnownAges()
         note(track, creators, 1001.5, [1], [Interval(2.0, 3.0)])
         track.evaluate(1001.6 + PROVISIONAL_SECONDS, creators=creators)
@@ -279,7 +268,7 @@ class TestTrack:
         track.seal(1003, 10, dated, 0.002)
         assert hops_of(track, 1700, creators) == {}
 
-    def test_keeps_no_more_creations_than_arrivals(self, track: Track) -> None:
+    def test_keeps_no_more_creations_than_arrivals(self, track: OneWatch) -> None:
         creators, revisions = KnownAges(), range(1, PROVISIONAL_EVENTS + 1)
         note(track, creators, 1001.5, revisions, [Interval(2.0, 3.0)] * PROVISIONAL_EVENTS)
         note(track, creators, 1001.5, [PROVISIONAL_EVENTS + 1], [Interval(2.0, 3.0)])
@@ -311,7 +300,7 @@ class Life:
         self.received = np.maximum.accumulate(self.cached + to_client + JITTER(rng, count))
         self.created = self.commit - admitted - JITTER(rng, count)
         self.clock, self.cache = RevisionClock(), CacheClock()
-        self.track = Track(BINS, Objective(), 0.0, creation=True)
+        self.track = OneWatch(BINS, Objective(), 0.0, creation=True)
         self._arrived = 0
 
     def run(self) -> None:
@@ -337,12 +326,12 @@ class Life:
         for number in range(self._arrived, until):
             received = float(self.received[number])
             self.track.record(received, [number + 1])
-            self.track.note_creations(received, [number + 1], [math.floor(self.created[number] + 3600)])
+            self.track.track.note_creations(received, [number + 1], [math.floor(self.created[number] + 3600)])
         self._arrived = until
 
     def _tick(self, tick: Reading) -> None:
         self.clock.tick(tick)
-        measure = partial(self.clock.measure, without=None)
+        measure = self.clock.measure
         assert self.track.seal(tick.sent, tick.revision, measure, 0.002, self.cache)
 
     def truth(self, hop: Hop) -> FloatArray:
@@ -391,18 +380,18 @@ def test_hops_show_the_duration_of_admission(admitted: float) -> None:
 
 def test_idle_resource_is_not_late() -> None:
     """After 15 minutes without events, the cache is old, but the next event has no latency."""
-    clock, cache, track = RevisionClock(), CacheClock(), Track(BINS, Objective(), 0.0)
+    clock, cache, track = RevisionClock(), CacheClock(), OneWatch(BINS, Objective(), 0.0)
     for sent in np.arange(0.0, 902.0, 0.2).tolist():
         cache.add(Reading("pods", sent, sent + 0.002, 7 if sent < 900.05 else 8))
     for sent in np.arange(0.1, 903.0, 0.5).tolist():
         clock.tick(Reading("events", sent, sent + 0.002, 7 if sent < 900.05 else 8))
-    nothing_new = cache.behind(np.array([7]), partial(clock.measure, without=None), 900.0)
+    nothing_new = cache.behind(np.array([7]), clock.measure, 900.0)
     assert nothing_new == Interval(0.0, 0.0)
     track.record(900.052, [8])
-    assert track.seal(902, 8, partial(clock.measure, without=None), 0.002, cache)
+    assert track.seal(902, 8, clock.measure, 0.002, cache)
     for reading in hops_of(track, 905).values():
         assert quantile_of(reading, 0.99).upper < 0.5
     assert [window.events for window in track.reading().hops[0].windows] == [1, 1]
-    late = cache.behind(np.array([7, 8]), partial(clock.measure, without=None), 902.0)
+    late = cache.behind(np.array([7, 8]), clock.measure, 902.0)
     assert late is not None
     assert (late.lower, late.upper < 0.5) == (0.0, True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from watchslo.latency.bins import Bins
+from watchslo.latency.estimate import estimate
 from watchslo.latency.tally import Tally, tally
 from watchslo.model import Bounds, FloatArray
 
@@ -27,6 +28,12 @@ def tallied(*events: tuple[float, ...], bins: Bins = BINS) -> Tally:
 
 def tally_of(bounds: Bounds, bins: Bins = BINS) -> Tally:
     return tally(bins, bounds.lower, bounds.upper, bounds.proven)
+
+
+def estimated(counted: Tally, start: FloatArray) -> FloatArray:
+    """Return the estimate of one distribution."""
+    found: FloatArray = estimate([counted], start[None])[0]
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,8 @@ async def jumping_time(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
 def _set_clocks(loop: JumpingLoop, patched: pytest.MonkeyPatch) -> None:
     patched.setattr(time, "monotonic", loop.time)
     patched.setattr(time, "time", lambda: WALL_SECONDS + loop.time())
-    patched.setattr(time, "thread_time", lambda: 0.0)
+    patched.setattr("watchslo.monitor.lag.cpu_wait_reader", lambda: lambda: 0.0)
+    patched.setattr("watchslo.monitor.lag.suspended_seconds", lambda: 0.0)
 
 
 @pytest.fixture(autouse=True)

@@ -1,24 +1,36 @@
 """The whole monitor, running against a cluster in memory."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from tests.unit.monitor.cluster import Cluster, nowhere
 from watchslo.config.model import Config
 from watchslo.model import Resource
 from watchslo.monitor.supervisor import Supervisor
-from watchslo.snapshot import BuildReading, StreamReading
+from watchslo.snapshot import BuildReading, Snapshot, StreamReading
 
 BUILD = BuildReading("1.2.3", "0123abc", "3.12.1")
 STARTED_SECONDS = 20.0
+
+T = TypeVar("T")
 
 
 def config(*resources: str, **more: Any) -> Config:
     """Return the configuration of a file that watches these resources, or the default one."""
     watches = [{"resource": resource} for resource in resources]
     return Config.model_validate({"watch": watches, **more} if resources else more)
+
+
+def at_once(work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a coroutine that waits for nothing."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        return cast("T", done.value)
+    work.close()
+    raise AssertionError("it waits")
 
 
 class Running:
@@ -28,18 +40,22 @@ class Running:
         self.supervisor = Supervisor(made, nowhere(), BUILD, lambda: 0.5, delay=delay)
         self.stop = asyncio.Event()
 
+    def snapshot(self) -> Snapshot:
+        """Return the snapshot of this moment; it takes no time on a loop whose time jumps."""
+        return at_once(self.supervisor.snapshot())
+
     def stream(self, label: str) -> StreamReading:
-        return next(stream for stream in self.supervisor.snapshot().streams if stream.watch == label)
+        return next(stream for stream in self.snapshot().streams if stream.watch == label)
 
     @property
     def labels(self) -> list[str]:
-        return [stream.watch for stream in self.supervisor.snapshot().streams]
+        return [stream.watch for stream in self.snapshot().streams]
 
     def starting(self) -> bool:
         return self.supervisor.starting
 
     def not_ready(self) -> tuple[str, ...]:
-        return self.supervisor.snapshot().monitor.not_ready
+        return self.snapshot().monitor.not_ready
 
 
 @asynccontextmanager

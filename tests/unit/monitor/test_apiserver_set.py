@@ -31,23 +31,23 @@ def each(*resources: str, **more: Any) -> Config:
 
 
 def watched(run: Running) -> list[tuple[str, str]]:
-    return sorted((stream.apiserver, stream.watch) for stream in run.supervisor.snapshot().streams)
+    return sorted((stream.apiserver, stream.watch) for stream in run.snapshot().streams)
 
 
 def stream(run: Running, apiserver: str, label: str = "pods") -> StreamReading:
-    return next(one for one in run.supervisor.snapshot().streams if (one.apiserver, one.watch) == (apiserver, label))
+    return next(one for one in run.snapshot().streams if (one.apiserver, one.watch) == (apiserver, label))
 
 
 def apiserver(run: Running, name: str) -> ApiserverReading:
-    return next(one for one in run.supervisor.snapshot().apiservers if one.name == name)
+    return next(one for one in run.snapshot().apiservers if one.name == name)
 
 
 class TestEach:
     async def test_watches_every_resource_at_every_apiserver(self, cluster: Cluster) -> None:
         async with running(each("pods", "nodes")) as run:
             assert watched(run) == [(name, label) for name in NAMES for label in ("nodes", "pods")]
-            assert [one.name for one in run.supervisor.snapshot().apiservers if one.watched] == [*NAMES]
-            assert all(one.version == "v1.36.3" for one in run.supervisor.snapshot().apiservers)
+            assert [one.name for one in run.snapshot().apiservers if one.watched] == [*NAMES]
+            assert all(one.version == "v1.36.3" for one in run.snapshot().apiservers)
             assert run.not_ready() == ()
             await keep_writing(cluster, PODS)
             await asyncio.sleep(10)
@@ -181,7 +181,7 @@ class TestComeAndGo:
             assert 60 < cluster.asked_at[TWO, "tick"] < 80
             assert (stream(run, ONE).cache.behind_peers or 0) > 10
             assert stream(run, TWO).cache.behind_peers == 0
-            (ticker,) = (one for one in run.supervisor.snapshot().domains[0].tickers if one.apiserver == ONE)
+            (ticker,) = (one for one in run.snapshot().domains[0].tickers if one.apiserver == ONE)
             assert ticker.failure
             assert (ticker.answered_ago or 0) > 60
         assert len([entry for entry in log.of("tick_failed") if entry.get("apiserver") == ONE]) == 1
@@ -206,7 +206,7 @@ class TestComeAndGo:
             await asyncio.sleep(60)
             assert run.not_ready() == ()
             assert [stream(run, name).membership for name in (TWO, THREE)] == ["member"] * 2
-            assert run.supervisor.snapshot().domains[0].resets == 0
+            assert run.snapshot().domains[0].resets == 0
 
     async def test_remaining_apiserver_becomes_anchor_after_the_anchor_died(self, cluster: Cluster) -> None:
         cluster.fail(Reason.FORBIDDEN, "discovery", SLICES)
@@ -221,14 +221,14 @@ class TestComeAndGo:
     async def test_watches_on_own_clocks_return_together(self, cluster: Cluster, log: Log) -> None:
         cluster.revisions["pods"] = 5000
         async with running(each("pods", "nodes")) as run:
-            assert {one.domain for one in run.supervisor.snapshot().streams} == {"main", "pods"}
+            assert {one.domain for one in run.snapshot().streams} == {"main", "pods"}
             del cluster.revisions["pods"]
             cluster.revision = 6000
             for _ in range(6):
                 cluster.send(PODS)
                 await asyncio.sleep(30)
-            assert {one.domain for one in run.supervisor.snapshot().streams} == {"main"}
-            assert [one.name for one in run.supervisor.snapshot().domains] == ["main"]
+            assert {one.domain for one in run.snapshot().streams} == {"main"}
+            assert [one.name for one in run.snapshot().domains] == ["main"]
         assert not log.of("task_crashed")
 
     async def test_restored_storage_resets_once_without_a_cause(self, cluster: Cluster, log: Log) -> None:
@@ -242,8 +242,8 @@ class TestComeAndGo:
             await keep_writing(cluster, PODS, NODES, EVENTS, seconds=30)
             await asyncio.sleep(10)
             assert run.not_ready() == ()
-            assert run.supervisor.snapshot().domains[0].resets == 1
-            streams = run.supervisor.snapshot().streams
+            assert run.snapshot().domains[0].resets == 1
+            streams = run.snapshot().streams
             assert {one.membership for one in streams} == {"member"}
             assert max(one.track.windows[0].quantiles[-1].lower for one in streams) < 0.05
             assert [stream(run, name).track.timespan.total - of for name, of in zip(NAMES, counted, strict=True)] > [
@@ -358,9 +358,9 @@ class TestForeign:
         async with running(each("pods", "nodes")) as run:
             await keep_writing(cluster, PODS, NODES, EVENTS, seconds=30)
             await asyncio.sleep(10)
-            (ticker,) = (one for one in run.supervisor.snapshot().domains[0].tickers if one.apiserver == TWO)
+            (ticker,) = (one for one in run.snapshot().domains[0].tickers if one.apiserver == TWO)
             assert not ticker.confirmed
-            assert run.supervisor.snapshot().domains[0].resets == 0
+            assert run.snapshot().domains[0].resets == 0
             assert stream(run, ONE).track.timespan.total == 300
             assert stream(run, ONE).track.windows[0].quantiles[-1].upper <= 1.0
 
@@ -381,4 +381,4 @@ class TestForeign:
             await keep_writing(cluster, PODS, NODES, EVENTS, seconds=20)
             await asyncio.sleep(20)
             assert [stream(run, name).cache.behind_peers for name in NAMES] == [0.0, None, 0.0]
-            assert run.supervisor.snapshot().causes == ()
+            assert run.snapshot().causes == ()

@@ -14,6 +14,7 @@ from tests.unit.monitor.cluster import CONFIGMAPS, EVENTS, NODES, PODS, Log
 from watchslo.clock.cache import CacheClock
 from watchslo.latency.bins import Bins
 from watchslo.latency.objective import Objective
+from watchslo.latency.own_delay import OwnDelays
 from watchslo.latency.track import Track
 from watchslo.model import Reading, Resource, Source
 from watchslo.monitor.cache_prober import (
@@ -173,7 +174,7 @@ class FakeWatch:
     @property
     def track(self) -> Track:
         """A track whose other windows have other quantiles."""
-        made = Track(Bins(), Objective(), 0.0)
+        made = Track(Bins(), Objective(), 0.0, OwnDelays())
         quantiles = (SimpleNamespace(estimate=self.late), SimpleNamespace(estimate=2.0 * self.late))
         windows = (
             SimpleNamespace(length=60.0, quantiles=(SimpleNamespace(estimate=9.0 - self.late),)),

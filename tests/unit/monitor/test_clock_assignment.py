@@ -18,11 +18,11 @@ from watchslo.watch.failure import Reason
 
 
 def domain(run: Running, name: str = "main") -> DomainReading:
-    return next(domain for domain in run.supervisor.snapshot().domains if domain.name == name)
+    return next(domain for domain in run.snapshot().domains if domain.name == name)
 
 
 def domains(run: Running) -> list[str]:
-    return [domain.name for domain in run.supervisor.snapshot().domains]
+    return [domain.name for domain in run.snapshot().domains]
 
 
 def where(run: Running, label: str) -> tuple[str, str]:

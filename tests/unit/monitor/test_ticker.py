@@ -45,8 +45,11 @@ class Server:
         return [round(after - before, 3) for before, after in pairwise(times)]
 
 
-def ticker(server: Server, arrived: Callable[[Reading], None] = lambda _: None, random: float = 0.5) -> Ticker:
-    return Ticker(server.read, arrived, Pace(lambda: 0.5, lambda: random), FailureLog(structlog.get_logger()))
+def ticker(server: Server, arrived: Callable[[Reading], object] = lambda _: None, random: float = 0.5) -> Ticker:
+    async def arrive(reading: Reading) -> None:
+        arrived(reading)
+
+    return Ticker(server.read, arrive, Pace(lambda: 0.5, lambda: random), FailureLog(structlog.get_logger()))
 
 
 async def tick(made: Ticker, seconds: float, *resources: Resource) -> None:

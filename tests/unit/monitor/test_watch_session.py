@@ -10,21 +10,24 @@ from typing import Any, cast
 import pytest
 
 from tests.unit.monitor.cluster import PODS, Cluster, Log, Watch, line, nowhere
+from watchslo.clock.domain import Domain
 from watchslo.config.model import WatchConfig
 from watchslo.kube.client import Page
 from watchslo.kube.limiter import Limiter
 from watchslo.latency.bins import Bins
+from watchslo.latency.estimate import solve
 from watchslo.latency.objective import Objective
 from watchslo.latency.track import Track
 from watchslo.model import Reading
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.desired import DesiredWatch
 from watchslo.monitor.domain_clock import DomainClock
-from watchslo.monitor.evaluator import evaluate_watch
+from watchslo.monitor.evaluator import update_watch
 from watchslo.monitor.lag import Lag
 from watchslo.monitor.monitored_watch import MonitoredWatch
 from watchslo.monitor.peers import PeerComparison
 from watchslo.monitor.readings import read_apiserver, read_watch
+from watchslo.monitor.sealer import Sealer
 from watchslo.monitor.watch_identity import WatchIdentity
 from watchslo.monitor.watch_session import WatchSession
 from watchslo.monitor.watch_statistics import WatchStatistics
@@ -46,9 +49,9 @@ class Parts:
     def __init__(self, **watch: Any) -> None:
         made = WatchConfig.model_validate({"resource": "pods", "creation": False, **watch})
         self.apiserver = Apiserver("service", nowhere(), Limiter(1000))
-        self.lag = Lag(time.monotonic(), 0.0)
-        self.clock = DomainClock("main", Bins(), 0.5, lambda: 0.5, lambda _: None, lambda *_: None, lambda _: None)
-        self.track = Track(Bins(), Objective(), time.monotonic(), creation=bool(made.creation))
+        self.lag = Lag(time.monotonic())
+        self.clock = DomainClock("main", 0.5, lambda: 0.5, self._new_sealer, lambda *_: None, lambda _: None)
+        self.track = Track(Bins(), Objective(), time.monotonic(), self.lag.own_delays, creation=bool(made.creation))
         self.opened = asyncio.Event()
         identity = WatchIdentity(1, "mine", made, PODS, self.apiserver, MEBIBYTE, "default")
         self.statistics = WatchStatistics(identity, self.track, self.clock, self.lag, lambda: self.apiserver.dating)
@@ -57,14 +60,17 @@ class Parts:
         desired = DesiredWatch(made, PODS, Objective(), MEBIBYTE)
         self.watch = MonitoredWatch(identity, desired, self.session, self.statistics)
 
-    def tick(self, revision: int) -> None:
+    def _new_sealer(self, domain: Domain) -> Sealer:
+        return Sealer(domain, Bins(), self.lag.own_delays, lambda _: None)
+
+    async def tick(self, revision: int) -> None:
         now = time.monotonic()
-        self.clock._arrived(Reading("events", now - 0.002, now, revision))
+        await self.clock._arrived(Reading("events", now - 0.002, now, revision))
 
     async def join(self, cluster: Cluster) -> None:
         """Make the watch a member of the domain."""
         for _ in range(4):
-            self.tick(cluster.revision)
+            await self.tick(cluster.revision)
             await asyncio.sleep(0.6)
             now = time.monotonic()
             self.clock.domain.probe(Reading("pods", now - 0.002, now, cluster.revision))
@@ -87,8 +93,12 @@ class Parts:
         self.health.forget()
         self.session.start_over()
 
+    def evaluate(self) -> None:
+        solve(update_watch(self.watch, self.health, time.monotonic(), overloaded=False))
+        self.statistics.publish()
+
     def unmeasured(self) -> dict[str, int]:
-        evaluate_watch(self.watch, self.health, time.monotonic(), overloaded=False)
+        self.evaluate()
         return {reason: count for reason, count in self.reading().track.unmeasured.items() if count}
 
 
@@ -207,7 +217,7 @@ class TestRun:
             late = cluster.revision + 1
             cluster.revision += 1
             for _ in range(4):
-                parts.tick(cluster.revision)
+                await parts.tick(cluster.revision)
                 await asyncio.sleep(0.6)
             cluster.send(PODS, line("MODIFIED", late))
             watch.send()
@@ -254,11 +264,11 @@ class TestEvents:
     async def test_events_are_counted_and_measured(self, cluster: Cluster) -> None:
         async with open_watch(cluster) as (parts, _):
             await parts.join(cluster)
-            parts.lag.resume(time.monotonic(), 0.0)
+            parts.lag.resume(time.monotonic())
             for type_ in ("ADDED", "MODIFIED", "DELETED"):
                 cluster.write(PODS, type_)
             await asyncio.sleep(1.1)
-            parts.tick(cluster.revision)
+            await parts.tick(cluster.revision)
             assert parts.unmeasured() == {}
             reading = parts.reading()
         assert reading.track.timespan.total == 3
@@ -277,7 +287,8 @@ class TestEvents:
     async def test_tainted_events_are_unmeasured(self, cluster: Cluster) -> None:
         async with open_watch(cluster) as (parts, _):
             await parts.join(cluster)
-            parts.lag.beat(time.monotonic(), 0.0)
+            parts.lag.beat(time.monotonic(), 0.0, 0.0)
+            await asyncio.sleep(0.2)
             cluster.write(PODS)
             await asyncio.sleep(0.1)
             assert parts.unmeasured() == {"tainted": 1}
@@ -430,7 +441,7 @@ class TestCreation:
     async def wait(self, parts: Parts, seconds: float) -> None:
         """Let time pass in which this process is never late."""
         await asyncio.sleep(seconds)
-        parts.lag.resume(time.monotonic(), 0.0)
+        parts.lag.resume(time.monotonic())
 
     async def total(self, parts: Parts) -> int:
         """Return how many creations are measured once the apiserver's clock has been read again."""

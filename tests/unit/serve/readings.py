@@ -65,7 +65,15 @@ TRACK = TrackReading(
         windows={"good": 3, "bad": 0, "no_data": 1},
     ),
     unresolved=12,
-    unmeasured={"initial": 0, "before_clock": 3, "domain": 0, "tainted": 4, "unsealed": 0, "unparsable": 0},
+    unmeasured={
+        "initial": 0,
+        "before_clock": 3,
+        "domain": 0,
+        "tainted": 4,
+        "own_queue": 0,
+        "unsealed": 0,
+        "unparsable": 0,
+    },
     creation=None,
 )
 HOPS = tuple(

@@ -23,7 +23,7 @@ class Measuring:
         self._thread = threading.Thread(target=self.loop.run_forever)
         self._thread.start()
 
-    def snapshot(self) -> Snapshot:
+    async def snapshot(self) -> Snapshot:
         self.taken += 1
         return readings.SNAPSHOT
 

@@ -191,9 +191,9 @@ class Measurement:
         self._timeline.observe(snapshot)
 
     async def _keep_showing(self, supervisor: Supervisor, stop: asyncio.Event) -> None:
-        self._latest = supervisor.snapshot()
+        self._latest = await supervisor.snapshot()
         self._first.set_result(None)
         while not self._over.is_set():
             await asyncio.sleep(LOOK_SECONDS)
-            self._latest = supervisor.snapshot()
+            self._latest = await supervisor.snapshot()
         stop.set()

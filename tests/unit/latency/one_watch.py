@@ -1,0 +1,92 @@
+"""One watch from its arrivals to its readings: a real sealer and a real track, with a given measure of latencies."""
+
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+from watchslo.clock.domain import Membership
+from watchslo.latency.bins import Bins
+from watchslo.latency.estimate import solve
+from watchslo.latency.hops import CacheAges
+from watchslo.latency.objective import Objective
+from watchslo.latency.own_delay import OwnDelays
+from watchslo.latency.track import Track
+from watchslo.model import Bounds, FloatArray, IntArray, Reading
+from watchslo.monitor.sealer import Sealer
+from watchslo.snapshot import TrackReading
+
+NUMBER = 7
+Measure = Callable[[IntArray, FloatArray], Bounds]
+
+
+class GivenDomain:
+    """A domain whose clock measures by a given function; `expelled` has the sources that it was told to expel."""
+
+    def __init__(self) -> None:
+        self.clock = self
+        self.expelled: list[object] = []
+        self.measure_by: Measure
+        self.asked: list[Any] = []
+
+    def measure(self, revisions: IntArray, received: FloatArray, origins: Any, *, alone: bool = False) -> Bounds:
+        self.asked.append((origins, alone))
+        return self.measure_by(revisions, received)
+
+    def membership(self, _: object) -> Membership:
+        return Membership.MEMBER
+
+    def expel(self, source: object) -> None:
+        self.expelled.append(source)
+
+
+class OneWatch:
+    """The track of a watch, with the sealer that measures its events."""
+
+    def __init__(
+        self, bins: Bins, objective: Objective, start: float, *, creation: bool = False, quantiles: bool = True
+    ) -> None:
+        self.domain: Any = GivenDomain()
+        self.own_delays = OwnDelays()
+        self.track = Track(bins, objective, start, self.own_delays, creation=creation, quantiles=quantiles)
+        self._cache: Any = None
+        self._round_trip = 0.0
+        self.sealer = Sealer(cast("Any", self.domain), bins, self.own_delays, lambda _: self._cache)
+        self.sealer.attach(identity(), self.track)
+
+    def record(self, received: float, revisions: Sequence[int]) -> None:
+        self.sealer.record(NUMBER, received, list(revisions))
+
+    def seal(
+        self, sent: float, revision: int, measure: Measure, round_trip: float, cache: CacheAges | None = None
+    ) -> bool:
+        """Seal by a tick; return False if an event proves to be of another sequence."""
+        self.domain.measure_by, self._cache, self._round_trip = measure, cache, round_trip
+        tick = Reading("events", sent, sent + round_trip, revision)
+        return not any([*self.sealer.seal(tick, several=False, blind=False)])
+
+    def drop(self) -> None:
+        self.sealer.drop(NUMBER)
+
+    def evaluate(self, now: float, withheld: Sequence[float] = (), **named: Any) -> None:
+        solve(self.sealer.update(now))
+        slots = self.sealer.take(NUMBER)
+        solve(self.track.update(now, slots, self.sealer.sealed, self._round_trip, withheld, **named))
+        self.track.publish()
+
+    def reading(self) -> TrackReading:
+        return self.track.reading()
+
+    @property
+    def pending(self) -> int:
+        """The number of events that are not sealed."""
+        return len(self.sealer._pending)
+
+
+def identity(number: int = NUMBER, apiserver: str = "one", resource: str = "pods", *, cached: bool = True) -> Any:
+    """Return what a sealer needs of the identity of a watch."""
+    return SimpleNamespace(
+        number=number,
+        source=(apiserver, resource),
+        resource=SimpleNamespace(key=resource, cached=cached),
+        apiserver=SimpleNamespace(name=apiserver),
+    )

@@ -1,0 +1,103 @@
+"""Events between their arrival and their evaluation."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.latency.truth import BINS, bounds, tally_of
+from watchslo.latency import pending as module
+from watchslo.latency.pending import PendingEvents, SampleCounts
+from watchslo.latency.tally import Tally, merge
+
+
+def taken(events: PendingEvents, time: float, limit: int = 100) -> list[tuple[int, float, int]]:
+    found = events.take_before(time, limit)
+    return [*zip(found.watches.tolist(), found.received.tolist(), found.revisions.tolist(), strict=True)]
+
+
+class TestPendingEvents:
+    @pytest.fixture
+    def events(self) -> PendingEvents:
+        made = PendingEvents()
+        made.add(1, 10.0, [5, 6])
+        made.add(2, 10.5, [7])
+        made.add(1, 11.0, [8])
+        return made
+
+    def test_are_taken_in_the_order_of_their_arrival(self, events: PendingEvents) -> None:
+        assert taken(events, 11.0) == [(1, 10.0, 5), (1, 10.0, 6), (2, 10.5, 7)]
+        assert taken(events, 11.0) == []
+        assert taken(events, 12.0) == [(1, 11.0, 8)]
+
+    def test_are_taken_in_slices(self, events: PendingEvents) -> None:
+        assert [len(events.take_before(12.0, 3)) for _ in range(3)] == [3, 1, 0]
+
+    def test_of_a_watch_can_be_dropped(self, events: PendingEvents) -> None:
+        assert events.drop(1) == 3
+        assert events.drop(1) == 0
+        assert taken(events, 12.0) == [(2, 10.5, 7)]
+        assert events.drop(2) == 0
+
+    def test_have_a_bound(self, events: PendingEvents, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "PENDING_EVENTS", 5)
+        assert not events.add(3, 12.0, [9, 10])
+        assert events.add(3, 12.0, [9])
+        assert not events.add(3, 12.0, [10])
+        assert len(events) == 5
+
+    def test_with_a_revision_beyond_64_bits_are_refused_as_a_whole(self, events: PendingEvents) -> None:
+        with pytest.raises(OverflowError):
+            events.add(3, 12.0, [9, 2**63])
+        assert events.add(3, 12.0, [2**63 - 1])
+        assert taken(events, 13.0)[-1] == (3, 12.0, 2**63 - 1)
+
+
+def counted(tallies: list[tuple[float, Tally]]) -> dict[float, tuple[list[int], list[int]]]:
+    return {block: (part.keys.tolist(), part.counts.tolist()) for block, part in tallies}
+
+
+class TestSampleCounts:
+    def test_are_empty_at_first_and_after_they_are_taken(self) -> None:
+        counts = SampleCounts(BINS)
+        assert counts.take() == {}
+        counts.add(np.array([3]), np.array([7.0]), bounds((0.1, 0.2)))
+        assert [*counts.take()] == [3]
+        assert counts.take() == {}
+
+    def test_of_nothing_change_nothing(self) -> None:
+        counts = SampleCounts(BINS)
+        counts.add(np.array([], dtype=np.int64), np.array([]), bounds((0.1, 0.2)).at(np.array([False])))
+        assert counts.take() == {}
+
+    @given(
+        st.lists(
+            st.lists(
+                st.tuples(st.sampled_from([0, 1, 2**23 - 1]), st.floats(0, 1e6), st.floats(0, 3), st.floats(0, 3)),
+                min_size=1,
+                max_size=8,
+            ),
+            max_size=6,
+        ),
+        st.sampled_from([1, 10, 10_000]),
+    )
+    def test_are_the_tallies_of_each_row_and_block(
+        self, batches: list[list[tuple[int, float, float, float]]], most: int
+    ) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "COUNTED_KEYS", most)
+            counts = SampleCounts(BINS)
+            expected: dict[int, dict[float, list[Tally]]] = {}
+            for batch in batches:
+                events = bounds(*[(lower, lower + width, lower + width / 2) for _, _, lower, width in batch])
+                rows, received = np.array([row for row, *_ in batch]), np.array([at for _, at, *_ in batch])
+                counts.add(rows, received, events)
+                for at, (row, time, *_) in enumerate(batch):
+                    one = tally_of(events.at(np.array([at])))
+                    expected.setdefault(row, {}).setdefault(time // 5 * 5, []).append(one)
+            taken = counts.take()
+        assert {row: counted(slots) for row, slots in taken.items()} == {
+            row: counted([(block, merge(BINS, parts)) for block, parts in blocks.items()])
+            for row, blocks in expected.items()
+        }
+        assert all(sorted(slots) == slots for slots in ([block for block, _ in part] for part in taken.values()))

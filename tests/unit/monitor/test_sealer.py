@@ -1,0 +1,328 @@
+"""The sealer: which events of several watches become samples, and which do not, by a real revision clock."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.unit.latency.one_watch import identity
+from watchslo.clock.domain import PROBES_NEEDED, Domain, Membership
+from watchslo.latency.bins import Bins
+from watchslo.latency.estimate import solve
+from watchslo.latency.objective import Objective
+from watchslo.latency.own_delay import OwnDelays
+from watchslo.latency.track import Track
+from watchslo.model import Reading
+from watchslo.monitor import sealer as module
+from watchslo.monitor.sealer import Sealer
+from watchslo.snapshot import TrackReading
+
+BINS = Bins()
+ROUND_TRIP = 0.002
+
+
+class Watches:
+    """Watches of one domain by number, ticks, and what becomes of events.
+
+    The clock ticks every half second with a revision of 100 times the time: an event committed at t has revision
+    100 * t. `one` is the only apiserver that ticks, unless a tick names another.
+    """
+
+    def __init__(self, *watches: Any, blind: bool = False, several: bool = False) -> None:
+        self.own_delays = OwnDelays()
+        self.domain = Domain("main")
+        self.cache: Any = None
+        self.sealer = Sealer(self.domain, BINS, self.own_delays, lambda _: self.cache)
+        self.tracks: dict[int, Track] = {}
+        self.now = 100.0
+        self._named = {"several": several, "blind": blind}
+        self.tick(0.0)
+        for watch in watches:
+            self.add(watch)
+
+    def add(self, watch: Any) -> None:
+        self.tracks[watch.number] = Track(BINS, Objective(min_events=1), self.now, self.own_delays)
+        self.sealer.attach(watch, self.tracks[watch.number])
+        self.domain.attach(watch.number, watch.source)
+        for _ in range(PROBES_NEEDED + 1):
+            self.domain.probe(
+                Reading(watch.source[1], self.now, self.now + 0.001, int(100 * self.now), watch.source[0])
+            )
+            self.tick(0.6)
+
+    def tick(self, after: float, *, apiserver: str = "one", on: str = "events") -> Reading:
+        """Tick after so many seconds, without sealing."""
+        self.now += after
+        made = Reading(on, self.now, self.now + ROUND_TRIP, int(100 * self.now), apiserver)
+        self.domain.tick(made)
+        return made
+
+    def ticks(self, seconds: float) -> None:
+        for _ in range(round(2 * seconds)):
+            self.seal(self.tick(0.5))
+
+    def seal(self, tick: Reading) -> list[int]:
+        return [number for found in self.sealer.seal(tick, **self._named) for number in found]
+
+    def deliver(self, number: int, committed: float, latency: float, *more: float) -> None:
+        """Deliver events that were committed then, all of them so long after the first commit."""
+        revisions = [math.ceil(100 * at) for at in (committed, *more)]
+        self.sealer.record(number, committed + latency, revisions)
+
+    def readings(self) -> dict[int, TrackReading]:
+        solve(self.sealer.update(self.now))
+        self.sealer.publish()
+        for number, track in self.tracks.items():
+            solve(track.update(self.now, self.sealer.take(number), self.sealer.sealed, ROUND_TRIP))
+            track.publish()
+        return {number: track.reading() for number, track in self.tracks.items()}
+
+    def outcome(self, number: int) -> dict[str, int]:
+        """Return what became of the events of a watch, by reason."""
+        reading = self.readings()[number]
+        counts = {"sample": reading.timespan.total, **reading.unmeasured}
+        return {reason: count for reason, count in counts.items() if count}
+
+
+@pytest.fixture
+def watches() -> Watches:
+    return Watches(identity(1), identity(2, resource="nodes"), identity(3, resource="leases"))
+
+
+class TestManyWatches:
+    def test_are_measured_together(self, watches: Watches) -> None:
+        at = watches.now
+        for number, latency in ((1, 0.01), (2, 2.4), (1, 0.02)):
+            watches.deliver(number, at + 0.3 + number / 10, latency)
+        watches.ticks(5)
+        readings = watches.readings()
+        assert [readings[number].timespan.total for number in (1, 2, 3)] == [2, 1, 0]
+        assert readings[1].objective.verdicts == {"within": 2, "beyond": 0, "uncertain": 0}
+        assert readings[2].objective.verdicts == {"within": 0, "beyond": 1, "uncertain": 0}
+
+    def test_are_measured_in_slices(self, watches: Watches, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "SLICE_EVENTS", 10)
+        for _ in range(35):
+            watches.deliver(1, watches.now + 0.1, 0.01)
+        tick = watches.tick(2.0)
+        assert len([*watches.sealer.seal(tick, several=False, blind=False)]) == 4
+        assert watches.outcome(1) == {"sample": 35}
+
+    def test_keep_their_samples_when_one_leaves(self, watches: Watches) -> None:
+        watches.deliver(1, watches.now + 0.1, 0.01)
+        watches.deliver(2, watches.now + 0.2, 0.01)
+        watches.ticks(3)
+        watches.deliver(1, watches.now + 0.1, 0.01)
+        slots = watches.sealer.detach(1)
+        assert sum(part.n for _, part in slots) == 1
+        assert watches.tracks[1]._unmeasured["domain"] == 1
+        del watches.tracks[1]
+        watches.ticks(3)
+        assert watches.outcome(2) == {"sample": 1}
+        assert watches.sealer.numbers == (2, 3)
+
+    def test_leave_nothing_behind(self) -> None:
+        watches = Watches(identity(1))
+        for number in range(2, 500):
+            watches.sealer.attach(identity(number), watches.tracks[1])
+            watches.deliver(number, watches.now, 0.01)
+            watches.ticks(1)
+            watches.sealer.detach(number)
+        assert watches.sealer.numbers == (1,)
+        assert (len(watches.sealer._watches), len(watches.sealer._slots), len(watches.sealer._pending)) == (1, 0, 0)
+
+    def test_that_are_not_sealed_in_ten_minutes_are_given_up(self, watches: Watches) -> None:
+        watches.deliver(1, watches.now, 0.01)
+        watches.now += 600.0
+        assert watches.outcome(1) == {}
+        watches.now += 1.0
+        assert watches.outcome(1) == {"unsealed": 1}
+
+    def test_have_a_common_bound(self, watches: Watches, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("watchslo.latency.pending.PENDING_EVENTS", 2)
+        for number in (1, 2, 1):
+            watches.deliver(number, watches.now, 0.01)
+        assert watches.outcome(1) == {"unsealed": 1}
+        watches.ticks(2)
+        assert watches.outcome(1) == {"sample": 1, "unsealed": 1}
+
+
+class TestAnotherSequence:
+    def test_drops_its_second_and_is_reported(self, watches: Watches) -> None:
+        watches.deliver(1, watches.now + 0.1, 0.01)
+        watches.sealer.record(2, watches.now + 0.2, [10**9])
+        watches.deliver(3, watches.now + 0.3, 0.01)
+        assert watches.seal(watches.tick(2.0)) == [2]
+        assert [watches.outcome(number) for number in (1, 2, 3)] == [{"sample": 1}, {"domain": 1}, {"sample": 1}]
+        assert watches.domain.membership(("one", "nodes")) is Membership.FOREIGN
+
+    def test_is_not_measured_any_more(self, watches: Watches) -> None:
+        watches.sealer.record(2, watches.now + 0.2, [10**9])
+        watches.seal(watches.tick(2.0))
+        watches.deliver(2, watches.now + 0.1, 0.01)
+        assert watches.seal(watches.tick(2.0)) == []
+        assert watches.outcome(2) == {"domain": 2}
+
+
+class TestOwnDelay:
+    @pytest.mark.parametrize("block", [0.01, 0.045, 0.1, 0.145])
+    def test_widens_the_interval_and_costs_no_sample(self, watches: Watches, block: float) -> None:
+        """Events that are 1 ms late; in one of 20 seconds, the loop stands still, and reads them after that."""
+        for second in range(20):
+            begin = watches.now + 0.25
+            for event in range(50):
+                committed, late = begin + event / 100, 0.001
+                if second % 5 == 0 and committed + late < begin + block:
+                    watches.deliver(1, committed, begin + block - committed)
+                else:
+                    watches.deliver(1, committed, late)
+            if second % 5 == 0:
+                watches.own_delays.add_late_reads(begin + block, begin + block + 0.0001, since=begin)
+            watches.ticks(1)
+        watches.ticks(2)
+        assert watches.outcome(1) == {"sample": 1000}
+        (window, *_) = watches.tracks[1].reading().windows
+        assert window.quantiles[2].estimate < 0.004
+        assert window.quantiles[2].lower < 0.002
+        assert watches.tracks[1].reading().objective.verdicts["beyond"] == 0
+
+    def test_of_more_than_150_ms_taints(self, watches: Watches) -> None:
+        at = watches.now + 0.25
+        watches.deliver(1, at, 0.3)
+        watches.deliver(1, at, 0.4)
+        watches.own_delays.add_late_reads(at + 0.3, at + 0.35, since=at + 0.1)
+        watches.ticks(3)
+        assert watches.outcome(1) == {"sample": 1, "tainted": 1}
+
+    def test_is_taken_from_the_proven_lower_end(self, watches: Watches) -> None:
+        """The event is 1.1 s late by its arrival, but up to 0.14 s of that may be ours."""
+        at = watches.now + 0.01
+        watches.deliver(2, at, 1.59)
+        watches.deliver(1, at, 1.6)
+        watches.own_delays.add_late_reads(at + 1.595, at + 1.61, since=at + 1.46)
+        watches.ticks(5)
+        verdicts = {number: watches.readings()[number].objective.verdicts for number in (1, 2)}
+        assert verdicts[2]["beyond"] == 1
+        assert verdicts[1] == {"within": 0, "beyond": 0, "uncertain": 1}
+
+    def test_is_waited_for_until_it_is_known(self, watches: Watches) -> None:
+        watches.deliver(1, watches.now + 0.2, 0.01)
+        watches.own_delays.known_until = math.floor(watches.now) + 0.9
+        watches.ticks(3)
+        assert watches.outcome(1) == {}
+        watches.own_delays.known_until = watches.now
+        watches.ticks(1)
+        assert watches.outcome(1) == {"sample": 1}
+
+    def test_by_a_suspend_taints_what_spans_it(self, watches: Watches) -> None:
+        """The monotonic clock stood still for hours between two heartbeats: what comes then only looks prompt."""
+        watches.deliver(1, watches.now + 0.3, 0.3)
+        watches.deliver(2, watches.now + 0.1, 0.01)
+        watches.own_delays.add_suspend(watches.now + 0.4, watches.now + 0.45)
+        watches.ticks(2)
+        watches.deliver(3, watches.now + 0.3, 0.01)
+        watches.ticks(3)
+        assert [watches.outcome(number) for number in (1, 2, 3)] == [{"tainted": 1}, {"sample": 1}, {"sample": 1}]
+
+
+class TestOwnQueue:
+    """A watch was cut, and its reopening waited from 1 s to 3 s in this process."""
+
+    @pytest.fixture
+    def cut(self, watches: Watches) -> Watches:
+        at = watches.now
+        for seconds in range(1, 12):
+            watches.deliver(2, at + seconds / 2, 0.001)
+        for committed in (0.25, 1.5, 2.5, 4.0):
+            watches.deliver(1, at + committed, max(0.0, 3.2 - committed) + 0.001)
+        watches.sealer.note_queue(1, at + 1.0, at + 3.0)
+        watches.ticks(6)
+        return watches
+
+    def test_excludes_what_was_committed_while_it_lasted(self, cut: Watches) -> None:
+        assert cut.outcome(1) == {"sample": 2, "own_queue": 2}
+
+    def test_does_not_excuse_what_was_committed_before(self, cut: Watches) -> None:
+        assert cut.readings()[1].objective.verdicts["within"] == 1
+        assert cut.readings()[1].objective.verdicts["beyond"] + cut.readings()[1].objective.verdicts["uncertain"] == 1
+
+    def test_of_less_than_a_millisecond_is_ignored(self, watches: Watches) -> None:
+        at = watches.now
+        watches.sealer.note_queue(1, at + 1.0, at + 1.0009)
+        watches.deliver(1, at + 1.0005, 0.1)
+        watches.ticks(3)
+        assert watches.outcome(1) == {"sample": 1}
+
+
+class TestComparison:
+    @pytest.fixture
+    def watches(self) -> Watches:
+        return Watches(identity(1), identity(2, "two"), several=True)
+
+    def test_is_of_each_apiserver(self, watches: Watches) -> None:
+        """The ticks of `two` are 0.3 s late, so its own ticks hide that its events are as late."""
+        for _ in range(60):
+            at = watches.now
+            watches.deliver(1, at + 0.24, 0.001)
+            watches.deliver(2, at + 0.24, 0.301)
+            watches.tick(0.25)
+            watches.domain.tick(Reading("events", at + 0.25, at + 0.552, int(100 * (at + 0.55)), "two"))
+            watches.seal(watches.tick(0.75))
+        watches.readings()
+        one, two = (watches.sealer.comparisons[name] for name in ("one", "two"))
+        assert one.combined.events == one.alone.events > 50
+        assert two.combined.events > 50
+        assert two.combined.quantiles[0].estimate > 0.25
+        assert two.alone.quantiles[0].lower == 0
+
+    def test_of_an_apiserver_that_left_is_forgotten(self, watches: Watches) -> None:
+        watches.deliver(1, watches.now + 0.1, 0.001)
+        watches.ticks(2)
+        assert [*watches.sealer.comparisons] == ["one"]
+        watches.sealer.forget_apiserver("one")
+        watches.sealer.forget_apiserver("one")
+        assert watches.sealer.comparisons == {}
+        watches.deliver(2, watches.now + 0.1, 0.001)
+        watches.ticks(2)
+        watches.readings()
+        assert [*watches.sealer.comparisons] == ["two"]
+
+
+class TestOwnCache:
+    """Ticks on pods wait for the cache of pods, so they do not date pods, unless there is no other evidence."""
+
+    def test_ticks_on_it_are_ignored(self) -> None:
+        watches = Watches(identity(1), identity(2, resource="nodes"))
+        at = watches.now
+        watches.deliver(1, at + 0.1, 0.001)
+        watches.deliver(2, at + 0.1, 0.001)
+        pods_tick = watches.tick(0.05, on="pods")
+        assert pods_tick.revision < 100 * (at + 0.1)
+        watches.ticks(3)
+        one, two = (watches.readings()[number].windows[0].quantiles[0] for number in (1, 2))
+        assert one.upper > two.upper
+
+    def test_ticks_on_it_are_used_by_a_blind_clock(self) -> None:
+        watches = Watches(identity(1), blind=True)
+        watches.deliver(1, watches.now + 0.1, 0.001)
+        watches.tick(0.05, on="pods")
+        watches.ticks(3)
+        assert watches.readings()[1].windows[0].quantiles[0].upper < 0.07
+
+
+def test_counts_beyond_and_late_by_the_cache_need_the_events(watches: Watches) -> None:
+    """A watch whose cache is probed gets its hops."""
+
+    class Cache:
+        median_round_trip = 0.001
+
+        def locate(self, _: Any, received: Any) -> tuple[Any, Any]:
+            return received - 0.02, received - 0.01
+
+    watches.cache = Cache()
+    watches.deliver(1, watches.now + 0.3, 0.5)
+    watches.ticks(3)
+    reading = watches.readings()[1]
+    assert [hop.histogram.total for hop in reading.hops] == [1, 1]
+    assert np.isfinite(reading.timespan.sum)

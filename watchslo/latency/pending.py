@@ -1,0 +1,141 @@
+"""The events of many watches between their arrival and their evaluation, as columns.
+
+An event is *pending* until a tick seals the second in which it arrived. Then it is measured, and only counts of bins
+remain of it. So the memory of pending events is bounded by their number, and that of samples by the number of bins.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from watchslo.latency.bins import Bins
+from watchslo.latency.tally import BLOCK_SECONDS, Slot, compact, sum_by_key, tally_keys
+from watchslo.model import BoolArray, Bounds, FloatArray, IntArray
+
+PENDING_EVENTS = 1_048_576  # of a domain, in 24 MiB
+COUNTED_KEYS = 262_144  # above this number, counts of the same key are added up before the next evaluation
+
+# One sort key of 63 bits: the row, the block and the key of a tally.
+_KEY_BITS = 20  # for 1,023 edges
+_BLOCK_BITS = 20  # blocks of 60 days
+_NEWEST_BLOCK = 2**_BLOCK_BITS - 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrivals:
+    """n events in the order of their arrival: the numbers of their watches, arrival times and revisions."""
+
+    watches: IntArray
+    received: FloatArray
+    revisions: IntArray
+
+    def __len__(self) -> int:
+        return len(self.received)
+
+    def at(self, chosen: BoolArray) -> "Arrivals":
+        """Return some of the events, chosen by a mask."""
+        return Arrivals(self.watches[chosen], self.received[chosen], self.revisions[chosen])
+
+
+class PendingEvents:
+    """The events that no tick has sealed yet, at most `PENDING_EVENTS`."""
+
+    def __init__(self) -> None:
+        self._watches = array("q")
+        self._received = array("d")
+        self._revisions = array("q")
+
+    def __len__(self) -> int:
+        return len(self._received)
+
+    def add(self, watch: int, received: float, revisions: Sequence[int]) -> bool:
+        """Add events of a watch that arrived together, in the order of time; return False if there is no room."""
+        count = len(revisions)
+        if len(self._received) + count > PENDING_EVENTS:
+            return False
+        self._revisions.extend(array("q", revisions))
+        self._watches.extend((watch,) * count)
+        self._received.extend((received,) * count)
+        return True
+
+    def take_before(self, time: float, limit: int = PENDING_EVENTS) -> Arrivals:
+        """Remove and return the first events that arrived before `time`, at most `limit`."""
+        count = min(limit, bisect_left(self._received, time))
+        columns = self._watches, self._received, self._revisions
+        watches, received, revisions = (np.array(column[:count]) for column in columns)
+        for column in columns:
+            del column[:count]
+        return Arrivals(watches, received, revisions)
+
+    def drop(self, watch: int) -> int:
+        """Remove all events of a watch; return their number."""
+        kept = np.frombuffer(self._watches, np.int64) != watch
+        dropped = len(kept) - int(np.count_nonzero(kept))
+        if dropped:
+            self._watches = array("q", np.frombuffer(self._watches, np.int64)[kept].tobytes())
+            self._received = array("d", np.frombuffer(self._received)[kept].tobytes())
+            self._revisions = array("q", np.frombuffer(self._revisions, np.int64)[kept].tobytes())
+        return dropped
+
+
+class SampleCounts:
+    """The counts of samples since the last evaluation, by row, block and key of a tally.
+
+    A row is whatever the caller counts separately, such as a watch, and is less than 2^23.
+    """
+
+    def __init__(self, bins: Bins) -> None:
+        self._bins = bins
+        self._base = 0
+        self._keys: list[NDArray[np.integer]] = []
+        self._counts: list[NDArray[np.integer]] = []
+        self._size = 0
+
+    def add(self, rows: IntArray, received: FloatArray, bounds: Bounds) -> None:
+        """Count n samples, whose bounds are all measurable."""
+        if not len(rows):
+            return
+        blocks = np.floor(received / BLOCK_SECONDS).astype(np.int64)
+        if not self._size:
+            self._base = int(blocks.min()) - _NEWEST_BLOCK // 2
+        slots = (rows << _BLOCK_BITS | np.clip(blocks - self._base, 0, _NEWEST_BLOCK)) << _KEY_BITS
+        keys = np.concatenate((slots, slots)) | tally_keys(self._bins, bounds.lower, bounds.upper, bounds.proven)
+        self._put(*np.unique(keys, return_counts=True))
+        if self._size > COUNTED_KEYS:
+            summed = self._sum()
+            self._clear()
+            self._put(*summed)
+
+    def take(self) -> dict[int, list[Slot]]:
+        """Remove and return all counts: the tallies of each row by block."""
+        taken: dict[int, list[Slot]] = {}
+        if not self._size:
+            return taken
+        keys, counts = self._sum()
+        self._clear()
+        slots = keys >> _KEY_BITS
+        firsts = np.flatnonzero(np.concatenate(([True], slots[1:] != slots[:-1])))
+        ends = [*firsts[1:].tolist(), len(keys)]
+        keys &= 2**_KEY_BITS - 1
+        for first, end, slot in zip(firsts.tolist(), ends, slots[firsts].tolist(), strict=True):
+            row, block = slot >> _BLOCK_BITS, self._base + (slot & _NEWEST_BLOCK)
+            part = compact(self._bins, keys[first:end], counts[first:end])
+            taken.setdefault(row, []).append((block * BLOCK_SECONDS, part))
+        return taken
+
+    def _put(self, keys: NDArray[np.integer], counts: NDArray[np.integer]) -> None:
+        self._keys.append(keys)
+        self._counts.append(counts)
+        self._size += len(keys)
+
+    def _sum(self) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+        return sum_by_key(np.concatenate(self._keys), np.concatenate(self._counts))
+
+    def _clear(self) -> None:
+        self._keys.clear()
+        self._counts.clear()
+        self._size = 0

@@ -1,0 +1,246 @@
+"""Measures the events of all watches of one domain, once a later tick vouches for them.
+
+Theory of operation
+===================
+
+`record` appends the events of a watch to the pending events of the domain. A tick seals the whole seconds before it was
+sent: `seal` measures their events, in slices, with a few numpy passes over the events of all watches together. What an
+event becomes:
+
+1. `domain` if it is newer than the tick, and so are all events of its watch and second: the watch belongs elsewhere.
+2. `before_clock` if the ticks cannot date it.
+3. `tainted` if this process may have read it more than `LATE_SECONDS` late, or the machine was suspended meanwhile.
+4. `own_queue` if it may have been committed while the request to resume its watch waited in this process.
+5. Otherwise a sample. The delay that this process may have added is taken from the lower ends of its bounds, so that
+   they hold of the cluster alone. The upper end contains that delay.
+
+Samples are counted by watch, block and bins; the next evaluation takes these counts.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import floor
+
+import numpy as np
+
+from watchslo.clock.cache import CacheClock
+from watchslo.clock.domain import Domain, Membership
+from watchslo.clock.revision import Origins
+from watchslo.latency.bins import Bins
+from watchslo.latency.compared import Comparison
+from watchslo.latency.estimate import Estimation
+from watchslo.latency.own_delay import NOTED_SECONDS, OwnDelays
+from watchslo.latency.pending import Arrivals, PendingEvents, SampleCounts
+from watchslo.latency.tally import Slot
+from watchslo.latency.track import BEFORE_CLOCK, DOMAIN, OWN_QUEUE, TAINTED, UNSEALED, Track
+from watchslo.model import BoolArray, Bounds, FloatArray, IntArray, Reading, Source
+from watchslo.monitor.watch_identity import WatchIdentity
+
+SLICE_EVENTS = 4096  # measured at a time, in about 2 ms
+LATE_SECONDS = 0.15  # events that may have been read later than this are no samples
+UNSEALED_SECONDS = 600.0  # the clock keeps its evidence as long
+
+
+@dataclass(slots=True)
+class _SealedWatch:
+    """A watch, the track that takes its samples, and when the request that last resumed it waited in this process."""
+
+    identity: WatchIdentity
+    track: Track
+    queued: tuple[float, float] | None = None
+
+
+class Sealer:
+    """The events of the watches of one domain between their arrival and the next evaluation.
+
+    All events received before `sealed` (monotonic seconds) are sealed. `cache_clock` returns the clock of a source's
+    watch cache while that cache is probed.
+    """
+
+    def __init__(
+        self, domain: Domain, bins: Bins, own_delays: OwnDelays, cache_clock: Callable[[Source], CacheClock | None]
+    ) -> None:
+        self.sealed = -np.inf
+        self.comparisons: dict[str, Comparison] = {}
+        self._domain = domain
+        self._bins = bins
+        self._own_delays = own_delays
+        self._cache_clock = cache_clock
+        self._watches: dict[int, _SealedWatch] = {}
+        self._pending = PendingEvents()
+        self._samples = SampleCounts(bins)
+        self._slots: dict[int, list[Slot]] = {}
+        self._compared = SampleCounts(bins), SampleCounts(bins)  # by all ticks, and by those of the own apiserver
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The numbers of the attached watches."""
+        return tuple(self._watches)
+
+    def attach(self, identity: WatchIdentity, track: Track) -> None:
+        """Take in the events of a watch from now on; if it is attached already, `track` replaces its track."""
+        self.take(identity.number)
+        self._watches[identity.number] = _SealedWatch(identity, track)
+
+    def detach(self, number: int) -> list[Slot]:
+        """Forget a watch; return its samples since the last evaluation. What is not sealed is unmeasured."""
+        self.drop(number)
+        slots = self.take(number)
+        del self._watches[number]
+        return slots
+
+    def record(self, number: int, received: float, revisions: list[int]) -> None:
+        """Add live events of a watch that arrived together; their revisions fit in 64 bits."""
+        if not self._pending.add(number, received, revisions):
+            self._watches[number].track.unmeasured(UNSEALED, len(revisions))
+
+    def note_queue(self, number: int, queued: float, sent: float) -> None:
+        """Note when the request that opened a watch began to wait in this process, and when it was sent."""
+        self._watches[number].queued = (queued, sent) if sent - queued >= NOTED_SECONDS else None
+
+    def drop(self, number: int) -> None:
+        """Give up what is not sealed of a watch: it belongs to another sequence."""
+        self._watches[number].track.unmeasured(DOMAIN, self._pending.drop(number))
+
+    def forget_apiserver(self, name: str) -> None:
+        """Forget the comparison of an apiserver."""
+        self.comparisons.pop(name, None)
+
+    # Sealing
+
+    def seal(self, tick: Reading, *, several: bool, blind: bool) -> Iterator[tuple[int, ...]]:
+        """Measure the events of the whole seconds before a tick was sent, slice by slice.
+
+        Each item has the numbers of the watches whose events prove to be of another sequence; their sources are
+        expelled. A `blind` clock ticks only on resources that its watches watch. `several` says whether it ticks
+        through several apiservers: then events are also compared with the ticks of their own apiserver.
+        """
+        second = floor(min(tick.sent, self._own_delays.known_until))
+        while len(arrivals := self._pending.take_before(second, SLICE_EVENTS)):
+            yield self._seal_slice(arrivals, tick, several=several, blind=blind)
+        self.sealed = max(self.sealed, second)
+
+    def _seal_slice(self, arrivals: Arrivals, tick: Reading, *, several: bool, blind: bool) -> tuple[int, ...]:
+        numbers, index = np.unique(arrivals.watches, return_inverse=True)
+        watches = [self._watches[number] for number in numbers.tolist()]
+        foreign = _of_another_sequence(arrivals, index, tick)
+        violators = np.unique(index[foreign]).tolist()
+        for at in violators:
+            self._domain.expel(watches[at].identity.source)
+        members = [self._domain.membership(watch.identity.source) is not Membership.FOREIGN for watch in watches]
+        foreign |= ~np.array(members)[index]
+        _count(DOMAIN, watches, index[foreign])
+        arrivals, index = arrivals.at(~foreign), index[~foreign]
+        if len(arrivals):
+            self._measure(arrivals, index, watches, several=several, blind=blind)
+        return tuple(int(numbers[at]) for at in violators)
+
+    def _measure(
+        self, arrivals: Arrivals, index: IntArray, watches: list[_SealedWatch], *, several: bool, blind: bool
+    ) -> None:
+        """Measure by all ticks except those on the watched cache, and count the samples."""
+        clock, received = self._domain.clock, arrivals.received
+        sources = [watch.identity.source for watch in watches]
+        cached = [watch.identity.resource.cached and (several or not blind) for watch in watches]
+        bounds = clock.measure(arrivals.revisions, received, Origins(index, sources, cached))
+        own_delays = self._own_delays.of(received)
+        good = self._usable(arrivals, index, watches, bounds, own_delays)
+        latency = bounds.less(own_delays)
+        self._samples.add(arrivals.watches[good], received[good], latency.at(good))
+        if several:
+            others = Origins(index, sources, [False] * len(sources) if blind else cached)
+            alone = clock.measure(arrivals.revisions, received, others, alone=True).less(own_delays)
+            self._compare(received, index, watches, latency, alone, good & alone.measurable)
+        usable = Bounds(bounds.lower, bounds.upper, bounds.proven, good)
+        for at, watch in enumerate(watches):
+            cache = self._cache_clock(watch.identity.source)
+            if cache is not None or watch.track.measures_creation:
+                of = index == at
+                if of.any():
+                    watch.track.seal(received[of], arrivals.revisions[of], usable.at(of), own_delays[of], cache)
+
+    def _usable(
+        self,
+        arrivals: Arrivals,
+        index: IntArray,
+        watches: list[_SealedWatch],
+        bounds: Bounds,
+        own_delays: FloatArray,
+    ) -> BoolArray:
+        """Return which events are samples; count the others by their reasons."""
+        committed, seen = arrivals.received - bounds.upper, arrivals.received - bounds.proven
+        queued, sent = np.array([watch.queued or (np.inf, -np.inf) for watch in watches])[index].T
+        left = np.ones(len(arrivals), dtype=bool)
+        for reason, excluded in (
+            (BEFORE_CLOCK, ~bounds.measurable),
+            (TAINTED, (own_delays > LATE_SECONDS) | self._own_delays.span_suspend(committed, arrivals.received)),
+            (OWN_QUEUE, (committed < sent) & (seen > queued) & (arrivals.received >= sent)),
+        ):
+            _count(reason, watches, index[excluded & left])
+            left &= ~excluded
+        return left
+
+    def _compare(
+        self,
+        received: FloatArray,
+        index: IntArray,
+        watches: list[_SealedWatch],
+        combined: Bounds,
+        alone: Bounds,
+        known: BoolArray,
+    ) -> None:
+        """Count the events that both can measure, by their apiserver."""
+        names = [watch.identity.apiserver.name for watch in watches]
+        for name in names:
+            self.comparisons.setdefault(name, Comparison(self._bins))
+        rows = [*self.comparisons]
+        of = np.array([rows.index(name) for name in names])[index][known]
+        for counts, bounds in zip(self._compared, (combined, alone), strict=True):
+            counts.add(of, received[known], bounds.at(known))
+
+    # Evaluation
+
+    def update(self, now: float) -> list[Estimation]:
+        """Collect what was sealed since the last evaluation; return the estimations of comparisons that are due."""
+        overdue = self._pending.take_before(now - UNSEALED_SECONDS)
+        for number, count in zip(*np.unique(overdue.watches, return_counts=True), strict=True):
+            self._watches[int(number)].track.unmeasured(UNSEALED, int(count))
+        self._collect()
+        combined, alone = (counts.take() for counts in self._compared)
+        return [
+            due
+            for row, comparison in enumerate(self.comparisons.values())
+            for due in comparison.update(now, combined.get(row, []), alone.get(row, []))
+        ]
+
+    def publish(self) -> None:
+        """Update the comparisons, once their estimations are solved."""
+        for comparison in self.comparisons.values():
+            comparison.publish()
+
+    def take(self, number: int) -> list[Slot]:
+        """Remove and return the samples of a watch that were collected."""
+        self._collect()
+        return self._slots.pop(number, [])
+
+    def _collect(self) -> None:
+        for number, slots in self._samples.take().items():
+            if number in self._watches:
+                self._slots.setdefault(number, []).extend(slots)
+
+
+def _of_another_sequence(arrivals: Arrivals, index: IntArray, tick: Reading) -> BoolArray:
+    """Return which events were in the same watch and second as one that is newer than a tick sent later."""
+    newer = arrivals.revisions > tick.revision
+    if not newer.any():
+        return newer
+    groups = np.floor(arrivals.received).astype(np.int64) * (int(index.max()) + 1) + index
+    return np.isin(groups, groups[newer])
+
+
+def _count(reason: str, watches: list[_SealedWatch], index: IntArray) -> None:
+    """Count unmeasured events of these watches, whose positions are in `index`."""
+    if len(index):
+        for watch, count in zip(watches, np.bincount(index, minlength=len(watches)).tolist(), strict=True):
+            if count:
+                watch.track.unmeasured(reason, count)

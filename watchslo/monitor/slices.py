@@ -1,0 +1,19 @@
+"""Long work on the event loop in short slices, so that arrivals are read in time."""
+
+import asyncio
+import time
+
+SLICE_SECONDS = 0.002
+
+
+class WorkSlices:
+    """Lets the event loop do other work whenever the work of the caller has taken `SLICE_SECONDS`."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+
+    async def pause(self) -> None:
+        """Pause if the slice is over; call it between steps that take less than a slice."""
+        if time.monotonic() - self._began >= SLICE_SECONDS:
+            await asyncio.sleep(0)
+            self._began = time.monotonic()
