@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from watchslo.app.authorization import Authorizer
+from watchslo.app.garbage import GarbageCollection
 from watchslo.config.model import Config
 from watchslo.config.values import Listen, parse_listen
 from watchslo.errors import ConfigError
@@ -61,7 +62,9 @@ def supervise(
     connection = connect(
         str(kubeconfig) if kubeconfig else config.kubernetes.kubeconfig, context or config.kubernetes.context
     )
-    return Supervisor(config, connection, this_build(), delay=delay)
+    supervisor = Supervisor(config, connection, this_build(), delay=delay)
+    supervisor.on_evaluation(GarbageCollection().after_evaluation)
+    return supervisor
 
 
 def open_listener(address: str | None, default: Listen) -> socket.socket:

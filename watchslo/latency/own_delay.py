@@ -1,8 +1,8 @@
 """The delays that this process adds to arrivals, so that none of them is measured as the apiserver's.
 
-Whoever runs the event loop reports when it read, and since when the data that it read may have waited. What was read in
-such a *span* at time t may have arrived as early as the span says. Outside of all spans, data is read as soon as it
-arrives. Times are monotonic seconds.
+The event loop reports when it read, and since when the data that it read may have waited. What was read in such a
+*span* at time t may have arrived as early as the span says. Outside of all spans, data is read as soon as it arrives.
+Times are monotonic seconds.
 """
 
 from array import array

@@ -18,7 +18,7 @@ from watchslo.snapshot import HistogramReading
 
 BEAT_SECONDS = 0.05
 LATE_SECONDS = 0.15
-SUSPENDED_SECONDS = 0.1  # a shorter one is not told from two clocks that were not read at the same moment
+SUSPENDED_SECONDS = 0.1  # shorter differences come from reading two clocks one after the other
 LAG_EDGES = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.5, 1.0, 5.0)
 
 

@@ -9,7 +9,7 @@ event becomes:
 
 1. `domain` if it is newer than the tick, and so are all events of its watch and second: the watch belongs elsewhere.
 2. `before_clock` if the ticks cannot date it.
-3. `tainted` if this process may have read it more than `LATE_SECONDS` late, or the machine was suspended meanwhile.
+3. `tainted` if this process may have read it more than `LATE_SECONDS` late, or the machine was suspended in between.
 4. `own_queue` if it may have been committed while the request to resume its watch waited in this process.
 5. Otherwise a sample. The delay that this process may have added is taken from the lower ends of its bounds, so that
    they hold of the cluster alone. The upper end contains that delay.

@@ -9,9 +9,9 @@ import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
-import uvloop
 
 from tests.support.certs import Authority
+from watchslo.event_loop import TimedEventLoop
 from watchslo.kube.client import Client
 from watchslo.kube.credentials import Access, Credentials, CredentialSource
 from watchslo.kube.limiter import Limiter
@@ -22,8 +22,8 @@ Reply = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Run all tests on asyncio and uvloop, because each reports the end of a connection differently."""
-    return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+    """Run all tests on the loop of asyncio and on our own, because each reports the end of a connection differently."""
+    return {"asyncio": asyncio.new_event_loop, "timed": TimedEventLoop}
 
 
 def answer(body: bytes, status: str = "200 OK", *headers: str, media: str = "application/json") -> bytes:

@@ -20,7 +20,7 @@ Measure = Callable[[IntArray, FloatArray], Bounds]
 
 
 class GivenDomain:
-    """A domain whose clock measures by a given function; `expelled` has the sources that it was told to expel."""
+    """A domain whose clock measures by a given function; `expelled` has the sources that the sealer expelled."""
 
     def __init__(self) -> None:
         self.clock = self

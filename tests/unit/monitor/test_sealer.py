@@ -23,7 +23,7 @@ ROUND_TRIP = 0.002
 
 
 class Watches:
-    """Watches of one domain by number, ticks, and what becomes of events.
+    """Watches of one domain by number, ticks, and the outcome of events.
 
     The clock ticks every half second with a revision of 100 times the time: an event committed at t has revision
     100 * t. `one` is the only apiserver that ticks, unless a tick names another.
@@ -79,7 +79,7 @@ class Watches:
         return {number: track.reading() for number, track in self.tracks.items()}
 
     def outcome(self, number: int) -> dict[str, int]:
-        """Return what became of the events of a watch, by reason."""
+        """Return the number of samples and of unmeasured events of a watch, by reason."""
         reading = self.readings()[number]
         counts = {"sample": reading.timespan.total, **reading.unmeasured}
         return {reason: count for reason, count in counts.items() if count}

@@ -1,0 +1,40 @@
+"""What the garbage collector looks at."""
+
+import gc
+import time
+from collections.abc import Iterator
+from weakref import ref
+
+import pytest
+
+from watchslo.app.garbage import FULL_SECONDS, GarbageCollection
+
+
+class Cycle:
+    def __init__(self) -> None:
+        self.itself = self
+
+
+@pytest.fixture(autouse=True)
+def thawed() -> Iterator[None]:
+    yield
+    gc.unfreeze()
+
+
+def test_objects_are_left_out_until_the_full_collection(monkeypatch: pytest.MonkeyPatch) -> None:
+    collection = GarbageCollection()
+    left = ref(Cycle())
+    collection.after_evaluation(None)
+    gc.collect()
+    assert left() is not None
+    start = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: start + FULL_SECONDS + 1)
+    collection.after_evaluation(None)
+    assert left() is None
+
+
+def test_newer_objects_are_collected() -> None:
+    GarbageCollection().after_evaluation(None)
+    new = ref(Cycle())
+    gc.collect()
+    assert new() is None

@@ -1,0 +1,27 @@
+"""Keeps Python's garbage collector from stopping the event loop.
+
+With 900 watches, a full collection takes 0.4 s, and Python starts one every few seconds. Nearly all objects are freed
+without it, because they are in no cycle. So all objects that exist after an evaluation are left out of the collections
+(`gc.freeze`), which then only look at newer ones, and a full collection is made once an hour.
+"""
+
+import gc
+import time
+
+FULL_SECONDS = 3600.0
+
+
+class GarbageCollection:
+    """Decides what the garbage collector looks at; call `after_evaluation` every few seconds."""
+
+    def __init__(self) -> None:
+        self._full_at = time.monotonic() + FULL_SECONDS
+
+    def after_evaluation(self, _: object) -> None:
+        """Leave all present objects out of the next collections; collect all of them first if an hour has passed."""
+        now = time.monotonic()
+        if now >= self._full_at:
+            gc.unfreeze()
+            gc.collect()
+            self._full_at = now + FULL_SECONDS
+        gc.freeze()
