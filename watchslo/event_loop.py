@@ -129,6 +129,7 @@ class TimedEventLoop(asyncio.SelectorEventLoop):
         if context is True:
             context = ssl.create_default_context()
         context.sslsocket_class = _TlsSocket
+        sock.setblocking(False)  # noqa: FBT003 - the argument has no name
         tls = context.wrap_socket(sock, do_handshake_on_connect=False, server_hostname=server_hostname)
         assert isinstance(tls, _TlsSocket)
         tls.on_backlog = self.selector.note_backlog

@@ -15,6 +15,7 @@ from watchslo.config.values import (
     Duration,
     HeadSize,
     Listen,
+    MultipleOf,
     Namespace,
     Ordinal,
     ResourceName,
@@ -96,11 +97,12 @@ class EventsObjective(_Section):
 class MinutesObjective(_Section):
     """The target share of windows whose quantile is within the threshold.
 
-    Windows with fewer than `min_events` are not judged.
+    Windows with fewer than `min_events` are not judged. `window` is a multiple of 5 s, the length of a block of
+    samples.
     """
 
     quantile: Share = 0.99
-    window: Annotated[Duration, between("10s", "10m")] = 60.0
+    window: Annotated[Duration, between("10s", "10m"), AfterValidator(MultipleOf("5s"))] = 60.0
     target: Share = 0.999
     min_events: int = Field(default=100, ge=1)
 

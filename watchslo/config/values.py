@@ -185,6 +185,18 @@ class Between:
 
 
 @dataclass(frozen=True, slots=True)
+class MultipleOf:
+    """Accepts multiples of a duration."""
+
+    unit: str
+
+    def __call__(self, seconds: float) -> float:
+        if seconds % parse_duration(self.unit):
+            raise ValueError(f"{format_duration(seconds)} is not a multiple of {self.unit}")
+        return seconds
+
+
+@dataclass(frozen=True, slots=True)
 class FromText:
     """Parses text; other values, such as a misplaced mapping, pass unchanged to pydantic, which refuses them."""
 

@@ -233,9 +233,11 @@ class WatchFrames:
 
 
 class WatchResponse:
-    """An open watch."""
+    """An open watch, whose request was `queued` in this process until it was `sent`, in monotonic seconds."""
 
-    def __init__(self, response: aiohttp.ClientResponse, address: str) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, address: str, queued: float, sent: float) -> None:
+        self.queued = queued
+        self.sent = sent
         self._response = response
         self._content = response.content
         self._address = address
@@ -420,15 +422,16 @@ class Client:
             timeout=request.timeout + OVERTIME_SECONDS,
             patience=OPEN_SECONDS,
         )
+        queued = time.monotonic()
         async with _session() as session:  # its own, so that no connection outlives the watch
             opened = await self._open(call, session)
             if isinstance(opened, Failure):
                 yield opened
                 return
-            response, _ = opened
+            response, sent = opened
             _read_little_ahead(response)
             try:
-                yield WatchResponse(response, _address(response))
+                yield WatchResponse(response, _address(response), queued, sent)
             finally:
                 _hang_up(response)
 

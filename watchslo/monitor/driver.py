@@ -47,7 +47,8 @@ class Driver:
     """Runs `machine` against the apiserver of `client`.
 
     `emit` receives its live events, `note` its facts, `heard` the size of every chunk in bytes. `representation` falls
-    back to a simpler one if the apiserver does not support it.
+    back to a simpler one if the apiserver does not support it. `queue` is when the request of the newest open watch
+    began to wait in this process, and when it was sent, in monotonic seconds.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Driver:
     ) -> None:
         self.machine = machine
         self.representation = representation
+        self.queue = 0.0, 0.0
         self._client = client
         self._target = target
         self._emit = emit
@@ -148,6 +150,7 @@ class Driver:
             if isinstance(opened, Failure):
                 failure = opened
             else:
+                self.queue = opened.queued, opened.sent
                 self.feed(Opened(op))
                 self._response = opened
                 try:

@@ -249,6 +249,7 @@ class WatchSession:
         match fact:
             case WatchOpened():
                 self._opened = time.monotonic()
+                self._statistics.note_queue(*self._driver.queue)
                 self._identity.apiserver.watch_opened(self._identity.number)
                 self._begin_deliveries()
                 self._on_open()

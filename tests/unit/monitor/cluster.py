@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from structlog.testing import CapturingLogger
 
@@ -61,6 +61,8 @@ class Watch:
     apiserver: str = SERVICE
     queue: asyncio.Queue[bytes | Failure] = field(default_factory=asyncio.Queue)
     open: bool = True
+    queued: ClassVar[float] = 0.0
+    sent: ClassVar[float] = 0.0
 
     async def read(self) -> Received:
         said = await self.queue.get()

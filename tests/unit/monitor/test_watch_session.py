@@ -284,6 +284,16 @@ class TestEvents:
             await asyncio.sleep(0.1)
             assert parts.unmeasured() == {"domain": 1}
 
+    async def test_queue_of_each_opened_watch_is_noted(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+        noted: list[tuple[float, float]] = []
+        monkeypatch.setattr(WatchStatistics, "note_queue", lambda _, *times: noted.append(times))
+        monkeypatch.setattr(Watch, "queued", 7.0)
+        monkeypatch.setattr(Watch, "sent", 9.0)
+        async with open_watch(cluster) as (_, watch):
+            watch.send()
+            await asyncio.sleep(10)
+        assert noted == [(7.0, 9.0)] * 2
+
     async def test_tainted_events_are_unmeasured(self, cluster: Cluster) -> None:
         async with open_watch(cluster) as (parts, _):
             await parts.join(cluster)

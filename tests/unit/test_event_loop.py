@@ -1,0 +1,201 @@
+"""The event loop: since when its reads may have waited, and TLS read by OpenSSL itself."""
+
+import asyncio
+import selectors
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.certs import Authority
+from watchslo import event_loop as module
+from watchslo.event_loop import MOST_READ_BYTES, TimedEventLoop, TimedSelector
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 10.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Loop:
+    """A timed selector whose time the test drives; `noted` has (start, end, since) of what each turn may have read."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.clock = Clock()
+        self.selector = TimedSelector(self.clock)
+        self.noted: list[tuple[float, float, float]] = []
+        self.selector.note_reads = lambda *span: self.noted.append(tuple(round(at, 4) for at in span))
+        self._waits = 0.0
+        monkeypatch.setattr(selectors.DefaultSelector, "select", self._wait)
+
+    def _wait(self, *_: object) -> list[Any]:
+        self.clock.now += self._waits
+        return []
+
+    def turn(self, *, waits: float, callbacks: float) -> tuple[float, float, float]:
+        """Wait in `select`, then run callbacks; return what the next `select` notes of them."""
+        self._waits = waits
+        self.selector.select(1.0)
+        self.clock.now += callbacks
+        before = len(self.noted)
+        self._waits = 0.0
+        self.selector.select(0.0)
+        return self.noted[before]
+
+
+@pytest.fixture
+def loop(monkeypatch: pytest.MonkeyPatch) -> Loop:
+    return Loop(monkeypatch)
+
+
+class TestTimedSelector:
+    def test_data_that_ends_a_wait_has_just_arrived(self, loop: Loop) -> None:
+        assert loop.turn(waits=0.2, callbacks=0.003) == (10.2, 10.203, 10.2)
+
+    @pytest.mark.parametrize("block", [0.01, 0.045, 0.1, 0.145])
+    def test_data_read_after_a_block_may_have_arrived_since_its_beginning(self, loop: Loop, block: float) -> None:
+        loop.turn(waits=0.2, callbacks=block)
+        loop.clock.now += 0.001
+        loop.selector.select(0.0)
+        assert loop.noted[-1] == (round(10.2 + block, 4), round(10.201 + block, 4), 10.2)
+
+    def test_data_after_a_backlog_may_be_as_old_as_the_data_before(self, loop: Loop) -> None:
+        loop.turn(waits=0.2, callbacks=0.01)
+        loop.selector.note_backlog()
+        assert loop.turn(waits=0.02, callbacks=0.001)[2] == 10.2
+        assert loop.turn(waits=0.1, callbacks=0.001)[2] == pytest.approx(10.331)
+
+    def test_notes_nothing_without_a_receiver(self, loop: Loop) -> None:
+        loop.selector.note_reads = None
+        assert loop.selector.select(0.0) == []
+
+
+class Received(asyncio.Protocol):
+    """Collects what arrives, with the sizes of the reads."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.sizes: list[int] = []
+        self.lost = asyncio.get_running_loop().create_future()
+
+    def data_received(self, data: bytes) -> None:
+        self.data += data
+        self.sizes.append(len(data))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.lost.set_result(error)
+
+
+@pytest.fixture(scope="module")
+def contexts(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """The TLS contexts of a server and of its client."""
+    folder: Path = tmp_path_factory.mktemp("tls") / "certificates"
+    authority = Authority(folder)
+    pair = authority.server("server")
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(pair.certificate, pair.key)
+    return server, ssl.create_default_context(cafile=str(authority.ca))
+
+
+class TestTls:
+    @staticmethod
+    def run(
+        contexts: tuple[ssl.SSLContext, ssl.SSLContext],
+        serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any],
+        use: Callable[[Any, Received], Any],
+    ) -> None:
+        """Connect to a server, and close the connection after `use`."""
+
+        async def work() -> None:
+            server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=contexts[0])
+            port = server.sockets[0].getsockname()[1]
+            loop = asyncio.get_running_loop()
+            transport, protocol = await loop.create_connection(Received, "127.0.0.1", port, ssl=contexts[1])
+            try:
+                await use(transport, protocol)
+            finally:
+                transport.close()
+                await protocol.lost
+                server.close()
+                await server.wait_closed()
+
+        with asyncio.Runner(loop_factory=TimedEventLoop) as runner:
+            runner.run(work())
+
+    def test_passes_data_both_ways(self, contexts: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write((await reader.readexactly(300_000))[::-1])
+            writer.close()
+
+        async def use(transport: asyncio.Transport, protocol: Received) -> None:
+            data = bytes(range(100)) * 3000
+            transport.write(data)
+            await protocol.lost
+            assert protocol.data == data[::-1]
+            assert max(protocol.sizes) <= MOST_READ_BYTES
+
+        self.run(contexts, serve, use)
+
+    def test_notes_a_backlog(
+        self, contexts: tuple[ssl.SSLContext, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        noted: list[int] = []
+        monkeypatch.setattr(module.TimedSelector, "note_backlog", lambda _: noted.append(1))
+
+        async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(bytes(10 * MOST_READ_BYTES))
+            writer.close()
+
+        async def use(_: asyncio.Transport, protocol: Received) -> None:
+            time.sleep(0.2)  # noqa: ASYNC251 - the loop is late
+            await protocol.lost
+            assert len(protocol.data) == 10 * MOST_READ_BYTES
+
+        self.run(contexts, serve, use)
+        assert noted
+
+    def test_has_the_certificate_of_the_peer(self, contexts: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read()
+            writer.close()
+
+        async def use(transport: asyncio.Transport, _: Received) -> None:
+            assert transport.get_extra_info("peercert")["subject"]
+
+        self.run(contexts, serve, use)
+
+    def test_closes_the_socket_of_a_failed_handshake(self, contexts: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
+        async def work() -> None:
+            server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0, ssl=contexts[0])
+            address = server.sockets[0].getsockname()
+            connected = socket.create_connection(address)
+            loop = asyncio.get_running_loop()
+            with pytest.raises(ssl.SSLCertVerificationError):
+                await loop.create_connection(Received, sock=connected, ssl=True, server_hostname="localhost")
+            assert connected.fileno() == -1
+            server.close()
+            await server.wait_closed()
+
+        with asyncio.Runner(loop_factory=TimedEventLoop) as runner:
+            runner.run(work())
+
+    def test_handshake_has_a_time_limit(self, contexts: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
+        async def work() -> None:
+            with socket.create_server(("127.0.0.1", 0)) as silent:
+                loop = asyncio.get_running_loop()
+                with pytest.raises(TimeoutError):
+                    await loop.create_connection(
+                        Received, *silent.getsockname(), ssl=contexts[1], ssl_handshake_timeout=0.05
+                    )
+
+        with asyncio.Runner(loop_factory=TimedEventLoop) as runner:
+            runner.run(work())
