@@ -10,9 +10,14 @@ itself: that takes half of the CPU for an event, and no buffer.
 """
 
 import asyncio
+import contextlib
+import errno
+import os
 import selectors
 import socket
 import ssl
+import struct
+import sys
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
@@ -20,7 +25,12 @@ from typing import Any, Literal
 IMMEDIATE_SECONDS = 0.0005  # a select that took no longer may not have waited
 BACKLOG_SECONDS = 0.05  # after a read that left data in the kernel, data may also wait at the sender
 MOST_READ_BYTES = 64 * 2**10  # at once from one connection: then others have their turn
+RECORD_BYTES = 2**14  # of a TLS record, at most (RFC 8446, 5.1): a read of less would leave data in OpenSSL
 HANDSHAKE_SECONDS = 60.0  # as in asyncio
+
+# The first bytes of Linux's struct tcp_info (uapi/linux/tcp.h): tcpi_state, and tcpi_retransmits and tcpi_probes.
+_TCP_STATE = struct.Struct("BxBB")
+_TCP_CLOSE = 7
 
 NoteReads = Callable[[float, float, float], object]
 """Takes that data read from `start` to `end` may have arrived as early as `since`, in monotonic seconds."""
@@ -55,19 +65,24 @@ class TimedSelector(selectors.DefaultSelector):
 class _TlsSocket(ssl.SSLSocket):
     """A non-blocking TLS socket with the interface of a plain one, as asyncio's socket transport uses it.
 
-    `on_backlog` is called when a read leaves data behind.
+    `on_backlog` is called when a read leaves data behind. That is only data in the kernel: asyncio waits for the kernel
+    to report more, and would not notice what OpenSSL keeps.
     """
 
     on_backlog: Callable[[], None]
+    _failure: OSError | None = None
 
     def recv(self, buflen: int = MOST_READ_BYTES, flags: int = 0) -> bytes:
-        """Return what has arrived, of several TLS records; raise BlockingIOError if that is nothing."""
+        """Return what has arrived, of several TLS records, or b"" at the end; raise BlockingIOError if nothing has."""
         del buflen, flags  # asyncio's are for plain sockets
+        if self._failure:
+            raise self._failure
         parts, size = [], 0
         try:
             while size < MOST_READ_BYTES:
-                part = self.read(MOST_READ_BYTES - size)
+                part = self._read_record()
                 if not part:
+                    self._read_again()
                     break
                 parts.append(part)
                 size += len(part)
@@ -76,10 +91,25 @@ class _TlsSocket(ssl.SSLSocket):
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             if not parts:
                 raise BlockingIOError from None
-        except OSError:
+        except OSError as error:
             if not parts:
-                raise  # otherwise the next read raises it again
+                raise
+            self._failure = error
+            self._read_again()
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _read_record(self) -> bytes:
+        """Return the data of one TLS record, or b"" at the end."""
+        try:
+            return self.read(RECORD_BYTES)
+        except ssl.SSLEOFError:  # without close_notify
+            _raise_if_broken(self)
+            return b""
+
+    def _read_again(self) -> None:
+        """Let the kernel report an end, so that asyncio reads once more although nothing else may arrive."""
+        with contextlib.suppress(OSError):  # there is no connection any more, which the kernel reports as well
+            socket.socket.shutdown(self, socket.SHUT_RD)
 
     def send(self, data: bytes, flags: int = 0) -> int:  # type: ignore[override]  # asyncio passes bytes
         """Send some of the data and return its size; raise BlockingIOError if nothing can be sent now."""
@@ -130,7 +160,9 @@ class TimedEventLoop(asyncio.SelectorEventLoop):
             context = ssl.create_default_context()
         context.sslsocket_class = _TlsSocket
         sock.setblocking(False)  # noqa: FBT003 - the argument has no name
-        tls = context.wrap_socket(sock, do_handshake_on_connect=False, server_hostname=server_hostname)
+        tls = context.wrap_socket(
+            sock, do_handshake_on_connect=False, suppress_ragged_eofs=False, server_hostname=server_hostname
+        )
         assert isinstance(tls, _TlsSocket)
         tls.on_backlog = self.selector.note_backlog
         try:
@@ -160,3 +192,17 @@ class TimedEventLoop(asyncio.SelectorEventLoop):
 def _set(ready: asyncio.Future[None]) -> None:
     if not ready.done():
         ready.set_result(None)
+
+
+def _raise_if_broken(connected: socket.socket) -> None:
+    """Raise the OSError of a connection that did not end by a FIN; Python before 3.11.9 reads it as an end of file.
+
+    The error itself is lost by then (github.com/python/cpython/issues/115627). The kernel still knows that the
+    connection is closed on both sides, and whether it had sent something in vain.
+    """
+    if sys.platform != "linux":
+        return
+    state, *unanswered = _TCP_STATE.unpack(connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_STATE.size))
+    if state == _TCP_CLOSE:
+        number = errno.ETIMEDOUT if any(unanswered) else errno.ECONNRESET
+        raise OSError(number, os.strerror(number))

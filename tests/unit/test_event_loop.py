@@ -4,6 +4,7 @@ import asyncio
 import selectors
 import socket
 import ssl
+import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -85,11 +86,13 @@ class Received(asyncio.Protocol):
     def __init__(self) -> None:
         self.data = bytearray()
         self.sizes: list[int] = []
+        self.arrived = asyncio.Event()
         self.lost = asyncio.get_running_loop().create_future()
 
     def data_received(self, data: bytes) -> None:
         self.data += data
         self.sizes.append(len(data))
+        self.arrived.set()
 
     def connection_lost(self, error: Exception | None) -> None:
         self.lost.set_result(error)
@@ -139,9 +142,43 @@ class TestTls:
         async def use(transport: asyncio.Transport, protocol: Received) -> None:
             data = bytes(range(100)) * 3000
             transport.write(data)
-            await protocol.lost
+            async with asyncio.timeout(10):  # the server waits for longer before it closes the TCP connection
+                await protocol.lost
             assert protocol.data == data[::-1]
             assert max(protocol.sizes) <= MOST_READ_BYTES
+
+        self.run(contexts, serve, use)
+
+    def test_reads_all_that_openssl_has(self, contexts: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
+        size = MOST_READ_BYTES + 100  # the limit lies within the last record, and the kernel has no more to report
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(bytes(100))
+            writer.write(bytes(MOST_READ_BYTES))
+            await reader.read()
+            writer.close()
+
+        async def use(_: asyncio.Transport, protocol: Received) -> None:
+            time.sleep(0.2)  # noqa: ASYNC251 - until all of it is there
+            async with asyncio.timeout(10):
+                while len(protocol.data) < size:
+                    protocol.arrived.clear()
+                    await protocol.arrived.wait()
+
+        self.run(contexts, serve, use)
+
+    @pytest.mark.parametrize("last", [b"", b"data"])
+    def test_reports_a_reset(self, contexts: tuple[ssl.SSLContext, ssl.SSLContext], last: bytes) -> None:
+        async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(last)
+            connected = writer.get_extra_info("socket")
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            await asyncio.sleep(0.1)
+            writer.transport.abort()
+
+        async def use(_: asyncio.Transport, protocol: Received) -> None:
+            assert isinstance(await protocol.lost, ConnectionResetError)
+            assert protocol.data == last
 
         self.run(contexts, serve, use)
 
