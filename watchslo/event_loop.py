@@ -5,6 +5,10 @@ The loop asks the kernel which sockets have data (`select`), runs the callbacks 
 at any time since the previous `select` returned, while callbacks ran. So the loop knows exactly how late each read may
 be, whatever the reason: one slow callback, or many short ones before a read.
 
+A callback that reads data only wakes the task that waits for it: the task runs, and notes when the data was received,
+after the next `select`, which then returns at once. So what is received in one turn was read in this turn or in the
+previous one.
+
 asyncio decrypts TLS in memory, with a buffer of 256 KiB for each connection. This loop lets OpenSSL read the socket
 itself: that takes half of the CPU for an event, and no buffer.
 """
@@ -22,7 +26,6 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
-IMMEDIATE_SECONDS = 0.0005  # a select that took no longer may not have waited
 BACKLOG_SECONDS = 0.05  # after a read that left data in the kernel, data may also wait at the sender
 MOST_READ_BYTES = 64 * 2**10  # at once from one connection: then others have their turn
 RECORD_BYTES = 2**14  # of a TLS record, at most (RFC 8446, 5.1): a read of less would leave data in OpenSSL
@@ -33,17 +36,17 @@ _TCP_STATE = struct.Struct("BxBB")
 _TCP_CLOSE = 7
 
 NoteReads = Callable[[float, float, float], object]
-"""Takes that data read from `start` to `end` may have arrived as early as `since`, in monotonic seconds."""
+"""Takes that data received from `start` to `end` may have arrived as early as `since`, in monotonic seconds."""
 
 
 class TimedSelector(selectors.DefaultSelector):
-    """A selector that reports to `note_reads` what the callbacks after each `select` may have read late."""
+    """A selector that reports to `note_reads` since when the data received after each `select` may have waited."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self.note_reads: NoteReads | None = None
         self._clock = clock
-        self._returned = self._since = clock()
+        self._returned = self._read_since = self._since = clock()
         self._backlog_until = self._since
 
     def note_backlog(self) -> None:
@@ -54,10 +57,14 @@ class TimedSelector(selectors.DefaultSelector):
         entered = self._clock()
         if self.note_reads is not None:
             self.note_reads(self._returned, entered, self._since)
-        ready = super().select(timeout)
+        ready = super().select(0)
+        has_waited = not ready and timeout != 0
+        if has_waited:
+            ready = super().select(timeout)
         returned = self._clock()
         if returned >= self._backlog_until:
-            self._since = returned if returned - entered > IMMEDIATE_SECONDS else self._returned
+            self._since = returned if has_waited else self._read_since
+            self._read_since = returned if has_waited else self._returned
         self._returned = returned
         return ready
 

@@ -28,29 +28,39 @@ class Clock:
 
 
 class Loop:
-    """A timed selector whose time the test drives; `noted` has (start, end, since) of what each turn may have read."""
+    """A timed selector whose time the test drives."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.clock = Clock()
         self.selector = TimedSelector(self.clock)
-        self.noted: list[tuple[float, float, float]] = []
-        self.selector.note_reads = lambda *span: self.noted.append(tuple(round(at, 4) for at in span))
+        self.last = 0.0, 0.0, 0.0
+        self.selector.note_reads = self._note
         self._waits = 0.0
-        monkeypatch.setattr(selectors.DefaultSelector, "select", self._wait)
+        self._slow = 0.0
+        monkeypatch.setattr(selectors.DefaultSelector, "select", self._ask)
 
-    def _wait(self, *_: object) -> list[Any]:
+    def _ask(self, timeout: float | None) -> list[Any]:
+        self.clock.now += self._slow
+        if timeout == 0:
+            return [] if self._waits else ["data"]
         self.clock.now += self._waits
-        return []
+        return ["data"]
 
-    def turn(self, *, waits: float, callbacks: float) -> tuple[float, float, float]:
-        """Wait in `select`, then run callbacks; return what the next `select` notes of them."""
-        self._waits = waits
+    def turn(self, *, waits: float = 0.0, callbacks: float = 0.001, slow: float = 0.0) -> None:
+        """Let data be reported after a wait, or at once by a slow `select`, and run callbacks."""
+        self._waits, self._slow = waits, slow
         self.selector.select(1.0)
         self.clock.now += callbacks
-        before = len(self.noted)
-        self._waits = 0.0
+
+    def end(self) -> tuple[float, float, float]:
+        """Return what is noted of the last turn."""
+        self._waits = self._slow = 0.0
         self.selector.select(0.0)
-        return self.noted[before]
+        return self.last
+
+    def _note(self, *span: float) -> None:
+        start, end, since = (round(at, 4) for at in span)
+        self.last = start, end, since
 
 
 @pytest.fixture
@@ -60,24 +70,44 @@ def loop(monkeypatch: pytest.MonkeyPatch) -> Loop:
 
 class TestTimedSelector:
     def test_data_that_ends_a_wait_has_just_arrived(self, loop: Loop) -> None:
-        assert loop.turn(waits=0.2, callbacks=0.003) == (10.2, 10.203, 10.2)
+        loop.turn(waits=0.2, callbacks=0.003)
+        assert loop.end() == (10.2, 10.203, 10.2)
 
     @pytest.mark.parametrize("block", [0.01, 0.045, 0.1, 0.145])
     def test_data_read_after_a_block_may_have_arrived_since_its_beginning(self, loop: Loop, block: float) -> None:
         loop.turn(waits=0.2, callbacks=block)
-        loop.clock.now += 0.001
-        loop.selector.select(0.0)
-        assert loop.noted[-1] == (round(10.2 + block, 4), round(10.201 + block, 4), 10.2)
+        loop.turn()
+        assert loop.end() == (round(10.2 + block, 4), round(10.201 + block, 4), 10.2)
+
+    @pytest.mark.parametrize("block", [0.01, 0.045, 0.1, 0.145])
+    def test_task_that_data_woke_up_receives_it_one_turn_later(self, loop: Loop, block: float) -> None:
+        loop.turn(waits=0.2, callbacks=block)
+        loop.turn()  # reads, and wakes up the task
+        loop.turn()  # the task notes the time
+        assert loop.end() == (round(10.201 + block, 4), round(10.202 + block, 4), 10.2)
+
+    def test_later_turns_do_not_wait_for_a_block_any_more(self, loop: Loop) -> None:
+        loop.turn(waits=0.2, callbacks=0.1)
+        for _ in range(3):
+            loop.turn()
+        assert loop.end()[2] == 10.3
+
+    def test_select_that_takes_long_has_not_waited_if_data_was_there(self, loop: Loop) -> None:
+        loop.turn(waits=0.2, callbacks=0.1)
+        loop.turn(slow=0.02)
+        assert loop.end() == (10.32, 10.321, 10.2)
 
     def test_data_after_a_backlog_may_be_as_old_as_the_data_before(self, loop: Loop) -> None:
         loop.turn(waits=0.2, callbacks=0.01)
         loop.selector.note_backlog()
-        assert loop.turn(waits=0.02, callbacks=0.001)[2] == 10.2
-        assert loop.turn(waits=0.1, callbacks=0.001)[2] == pytest.approx(10.331)
+        loop.turn(waits=0.02)
+        assert loop.end()[2] == 10.2
+        loop.turn(waits=0.1)
+        assert loop.end()[2] == pytest.approx(10.331)
 
     def test_notes_nothing_without_a_receiver(self, loop: Loop) -> None:
         loop.selector.note_reads = None
-        assert loop.selector.select(0.0) == []
+        assert loop.selector.select(0.0) == ["data"]
 
 
 class Received(asyncio.Protocol):
