@@ -15,13 +15,10 @@ itself: that takes half of the CPU for an event, and no buffer.
 
 import asyncio
 import contextlib
-import errno
 import os
 import selectors
 import socket
 import ssl
-import struct
-import sys
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
@@ -30,10 +27,6 @@ BACKLOG_SECONDS = 0.05  # after a read that left data in the kernel, data may al
 MOST_READ_BYTES = 64 * 2**10  # at once from one connection: then others have their turn
 RECORD_BYTES = 2**14  # of a TLS record, at most (RFC 8446, 5.1): a read of less would leave data in OpenSSL
 HANDSHAKE_SECONDS = 60.0  # as in asyncio
-
-# The first bytes of Linux's struct tcp_info (uapi/linux/tcp.h): tcpi_state, and tcpi_retransmits and tcpi_probes.
-_TCP_STATE = struct.Struct("BxBB")
-_TCP_CLOSE = 7
 
 NoteReads = Callable[[float, float, float], object]
 """Takes that data received from `start` to `end` may have arrived as early as `since`, in monotonic seconds."""
@@ -78,12 +71,14 @@ class _TlsSocket(ssl.SSLSocket):
 
     on_backlog: Callable[[], None]
     _failure: OSError | None = None
+    _error_number = 0  # of the connection: Python before 3.11.9 reads a broken one as an end (cpython issue 115627)
 
     def recv(self, buflen: int = MOST_READ_BYTES, flags: int = 0) -> bytes:
         """Return what has arrived, of several TLS records, or b"" at the end; raise BlockingIOError if nothing has."""
         del buflen, flags  # asyncio's are for plain sockets
         if self._failure:
             raise self._failure
+        self._error_number = self._error_number or self.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         parts, size = [], 0
         try:
             while size < MOST_READ_BYTES:
@@ -110,7 +105,8 @@ class _TlsSocket(ssl.SSLSocket):
         try:
             return self.read(RECORD_BYTES)
         except ssl.SSLEOFError:  # without close_notify
-            _raise_if_broken(self)
+            if self._error_number:
+                raise OSError(self._error_number, os.strerror(self._error_number)) from None
             return b""
 
     def _read_again(self) -> None:
@@ -199,17 +195,3 @@ class TimedEventLoop(asyncio.SelectorEventLoop):
 def _set(ready: asyncio.Future[None]) -> None:
     if not ready.done():
         ready.set_result(None)
-
-
-def _raise_if_broken(connected: socket.socket) -> None:
-    """Raise the OSError of a connection that did not end by a FIN; Python before 3.11.9 reads it as an end of file.
-
-    The error itself is lost by then (github.com/python/cpython/issues/115627). The kernel still knows that the
-    connection is closed on both sides, and whether it had sent something in vain.
-    """
-    if sys.platform != "linux":
-        return
-    state, *unanswered = _TCP_STATE.unpack(connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_STATE.size))
-    if state == _TCP_CLOSE:
-        number = errno.ETIMEDOUT if any(unanswered) else errno.ECONNRESET
-        raise OSError(number, os.strerror(number))

@@ -10,11 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.support.certs import Authority
 from watchslo import event_loop as module
 from watchslo.event_loop import MOST_READ_BYTES, TimedEventLoop, TimedSelector
+from watchslo.latency.own_delay import NOTED_SECONDS, OwnDelays
 
 
 class Clock:
@@ -107,7 +109,33 @@ class TestTimedSelector:
 
     def test_notes_nothing_without_a_receiver(self, loop: Loop) -> None:
         loop.selector.note_reads = None
-        assert loop.selector.select(0.0) == ["data"]
+        assert len(loop.selector.select(0.0)) == 1
+
+
+@pytest.mark.parametrize("block", [0.002, 0.02])
+def test_own_delay_covers_the_time_from_sending_to_receiving(block: float) -> None:
+    async def work() -> None:
+        delays, loop = OwnDelays(), asyncio.get_running_loop()
+        assert isinstance(loop, TimedEventLoop)
+        loop.selector.note_reads = delays.add_late_reads
+        ours, theirs = socket.socketpair()
+        reader, writer = await asyncio.open_connection(sock=ours)
+        for _ in range(20):
+            reading = asyncio.create_task(reader.read(1))
+            await asyncio.sleep(0.001)
+            theirs.send(b"x")
+            sent = time.monotonic()
+            time.sleep(block)  # noqa: ASYNC251 - the block
+            await reading
+            received = time.monotonic()
+            await asyncio.sleep(0.001)  # the turn is noted at its end
+            assert delays.of(np.array([received]))[0] >= received - sent - NOTED_SECONDS
+        writer.close()
+        await writer.wait_closed()
+        theirs.close()
+
+    with asyncio.Runner(loop_factory=TimedEventLoop) as runner:
+        runner.run(work())
 
 
 class Received(asyncio.Protocol):
@@ -209,6 +237,19 @@ class TestTls:
         async def use(_: asyncio.Transport, protocol: Received) -> None:
             assert isinstance(await protocol.lost, ConnectionResetError)
             assert protocol.data == last
+
+        self.run(contexts, serve, use)
+
+    def test_reads_a_cut_record_as_an_end(self, contexts: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
+        record = b"\x17\x03\x03\x01\x00"  # the header of one with 256 bytes, which do not come
+
+        async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with socket.fromfd(writer.get_extra_info("socket").fileno(), socket.AF_INET, socket.SOCK_STREAM) as same:
+                same.send(record)
+            writer.transport.abort()
+
+        async def use(_: asyncio.Transport, protocol: Received) -> None:
+            assert await protocol.lost is None
 
         self.run(contexts, serve, use)
 
