@@ -114,6 +114,10 @@ class TestTimedSelector:
 
 @pytest.mark.parametrize("block", [0.002, 0.02])
 def test_own_delay_covers_the_time_from_sending_to_receiving(block: float) -> None:
+    async def receive(reader: asyncio.StreamReader) -> float:
+        await reader.read(1)
+        return time.monotonic()
+
     async def work() -> None:
         delays, loop = OwnDelays(), asyncio.get_running_loop()
         assert isinstance(loop, TimedEventLoop)
@@ -121,13 +125,12 @@ def test_own_delay_covers_the_time_from_sending_to_receiving(block: float) -> No
         ours, theirs = socket.socketpair()
         reader, writer = await asyncio.open_connection(sock=ours)
         for _ in range(20):
-            reading = asyncio.create_task(reader.read(1))
+            receiving = asyncio.create_task(receive(reader))
             await asyncio.sleep(0.001)
             theirs.send(b"x")
             sent = time.monotonic()
             time.sleep(block)  # noqa: ASYNC251 - the block
-            await reading
-            received = time.monotonic()
+            received = await receiving
             await asyncio.sleep(0.001)  # the turn is noted at its end
             assert delays.of(np.array([received]))[0] >= received - sent - NOTED_SECONDS
         writer.close()
