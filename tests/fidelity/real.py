@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.fidelity.cases import Case
+from tests.fidelity.cases import Case, Traffic
 from tests.fidelity.running import Plan, Run, daemons, judge, observe, started
 from tests.fidelity.truth import Stamps, Truth
 from tests.fidelity.writing import Writing
@@ -23,6 +23,8 @@ from tests.support.writer import Write
 WATCH_PROXY = Path(__file__).with_name("watch_proxy.py")
 START_SECONDS = 90.0
 SLOW_WRITERS = 24  # a write through the slow link takes as long as the link
+SHARING = 10  # of the other busy watches, which see the same writes
+OTHER_RATE = 2.0  # events per second of such a watch
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,8 @@ PLACES = {
 """The place of each traffic. The label that a watch selects decides the law of the delays of its events."""
 SLOW = Place("configmaps", f"{CORE}/configmaps")
 """The place with storage that may be slow."""
+OTHERS = Place("endpoints", f"{CORE}/endpoints")
+"""The place of the other busy watches."""
 
 
 @contextlib.contextmanager
@@ -68,9 +72,10 @@ def run(plan: Plan, plane: ControlPlane) -> Run:
     notes = plan.folder / "proxy.json"
     writings = list(_writings(plan, plane))
     with _watch_proxy(plan, plane, notes) as proxy:
-        observed = daemons(plan, announced(proxy)["url"], plane.token, {case: _watch(case) for case in plan.cases})
+        watches = {case: _watch(case) for case in plan.cases}
+        observed = daemons(plan, announced(proxy)["url"], plane.token, watches, _other_watches(plan.beside))
         with contextlib.ExitStack() as stack:
-            for writing in writings:
+            for writing in (*writings, *_other_writings(plan, plane)):
                 stack.enter_context(writing)
             with started(observed):
                 reports = observe(observed, plan.seconds)
@@ -123,6 +128,26 @@ def _watch_proxy(plan: Plan, plane: ControlPlane, notes: Path) -> Process:
 def _watch(case: Case) -> dict[str, Any]:
     selected = {"labelSelector": _selector(case)} if _selector(case) else {}
     return {"resource": _place(case).resource, "namespace": "default", **selected}
+
+
+def _other_watches(count: int) -> list[dict[str, Any]]:
+    """Return watches with selectors that all differ, although `SHARING` of them select the same objects."""
+    return [
+        {
+            "name": f"other-{number}",
+            "resource": OTHERS.resource,
+            "namespace": "default",
+            "labelSelector": f"group in (g{number // SHARING},{number})",
+        }
+        for number in range(count)
+    ]
+
+
+def _other_writings(plan: Plan, plane: ControlPlane) -> Iterator[Writing]:
+    groups = -(-plan.beside // SHARING)
+    for group in range(groups):
+        make = partial(_object, {"group": f"g{group}"})
+        yield Writing(plane.writer, OTHERS.collection, make, Traffic("others", OTHER_RATE), plan.seed + 1 + group)
 
 
 def _writings(plan: Plan, plane: ControlPlane) -> Iterator[Writing]:

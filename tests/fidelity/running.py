@@ -22,7 +22,7 @@ class Plan:
     """The cases to measure and the duration; `seed` determines all randomness except the daemon's own.
 
     `ahead` is the difference between two wall clocks in seconds: the apiserver's clock is ahead in the simulator, the
-    second daemon's clock with a real apiserver.
+    second daemon's clock with a real apiserver. `beside` is how many other busy watches the first daemon has.
     """
 
     folder: Path
@@ -30,6 +30,7 @@ class Plan:
     seconds: float
     seed: int
     ahead: float
+    beside: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +41,20 @@ class Run:
     others: tuple[Outcome, ...]
 
 
-def daemons(plan: Plan, url: str, token: str, watches: Mapping[Case, Mapping[str, Any]]) -> list[Observed]:
-    """Return a daemon with all watches, and one with another wall clock for the watches with creations, if any."""
+def daemons(
+    plan: Plan,
+    url: str,
+    token: str,
+    watches: Mapping[Case, Mapping[str, Any]],
+    others: Sequence[Mapping[str, Any]] = (),
+) -> list[Observed]:
+    """Return a daemon with all watches, and one with another wall clock for the watches with creations, if any.
+
+    The first one also has the `others`, which are not compared with anything.
+    """
     kubeconfig = plan.folder / "kubeconfig"
     write_kubeconfig(kubeconfig, {"server": url}, {"token": token})
-    all_watches = [_watch(case, watch) for case, watch in watches.items()]
+    all_watches = [*(_watch(case, watch) for case, watch in watches.items()), *others]
     of_creations = [_watch(case, watch) for case, watch in watches.items() if case.creation]
     first = Observed(plan.folder / "first", kubeconfig, all_watches, ahead=0.0)
     if not of_creations:

@@ -22,7 +22,7 @@ import msgspec
 import uvloop
 
 from watchslo.sim import process
-from watchslo.sim.delay_law import NO_DELAY, DelayLaw, parse_law
+from watchslo.sim.delay_law import DelayLaw, parse_law
 from watchslo.sim.delayed_channel import DelayedChannel
 
 READ_AT_ONCE = 1 << 18
@@ -32,7 +32,7 @@ END = b"0\r\n\r\n"
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """The apiserver, its CA, and the law for each label selector ("" for no selector); other watches are not delayed.
+    """The apiserver, its CA, and the law for each label selector ("" for no selector); others are only forwarded.
 
     `certificate` and `key` are files, for clients that speak TLS.
     """
@@ -164,7 +164,7 @@ class Proxy:
         try:
             while data := await reader.read(READ_AT_ONCE):
                 if b"watch=1" in data.partition(b"\r\n")[0]:
-                    watches.append(self._watch(data, writer))
+                    watches += self._watches(data, writer)
                 server_writer.write(data)
         except OSError:
             pass
@@ -176,13 +176,18 @@ class Proxy:
             server_writer.transport.abort()
             writer.transport.abort()
 
-    def _watch(self, request: bytes, client: asyncio.StreamWriter) -> Watch:
-        """Return a new watch. No other request follows on its connection: clients close it when the watch ends."""
+    def _watches(self, request: bytes, client: asyncio.StreamWriter) -> list[Watch]:
+        """Return the new watch, or none if there is no law for it.
+
+        No other request follows on its connection: clients close it when the watch ends.
+        """
         target = request.split(b" ", 2)[1].decode()
         selector = parse_qs(urlsplit(target).query).get("labelSelector", [""])[0]
+        if selector not in self._laws:
+            return []
         number = len(self.selectors) + 1
         self.selectors[number] = selector
-        return Watch(number, self._laws.get(selector, NO_DELAY), self._random, client, self.log)
+        return [Watch(number, self._laws[selector], self._random, client, self.log)]
 
 
 async def _answer(server: asyncio.StreamReader, client: asyncio.StreamWriter, watches: list[Watch]) -> None:
