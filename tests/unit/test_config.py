@@ -113,6 +113,13 @@ def test_every_key_can_be_set(tmp_path: Path) -> None:
             creation: true
             hops: true
             objective: {threshold: 2s, events: {target: 0.9}}
+          - resource: jobs.batch
+            divide: {by: label, key: example.com/team, values: [a, b]}
+          - resource: services
+            shardSelector: shardRange(object.metadata.namespace, '0x0000000000000000', '0x8000000000000000')
+            divide: {by: namespace, values: [ci]}
+          - resource: events
+            divide: {by: shardSelector, parts: 4}
           - &star
             resource: "*"
             labelSelector: app=web
@@ -142,8 +149,11 @@ def test_every_key_can_be_set(tmp_path: Path) -> None:
     assert config.cluster == "7"
     assert config.kubernetes.kubeconfig == os.path.expanduser("~/elsewhere")  # noqa: PTH111 - what the user means by ~
     assert (config.kubernetes.apiservers, config.kubernetes.tls_server_name) == ("each", "apiserver.internal")
-    mine, deployments, everything = config.watch
-    assert [watch.hops for watch in config.watch] == [False, True, False]
+    mine, deployments, _, services, _, everything = config.watch
+    assert [watch.hops for watch in config.watch] == [False, True, False, False, False, False]
+    assert [len(watch.parts) for watch in config.watch] == [1, 1, 3, 2, 4, 1]
+    assert {part.field_selector for part in services.parts} == {"metadata.namespace=ci", "metadata.namespace!=ci"}
+    assert {part.shard_selector for part in services.parts} == {services.shard_selector}
     assert config.limits.probes_per_second == 1.5
     server, most = config.server, config.server.limits
     assert server.tls is not None
@@ -309,6 +319,8 @@ def test_strategies_with_pages_accept_a_page_size(strategy: str) -> None:
         ({}, NODES, False, "table"),
         ({"fieldSelector": "a=b"}, PODS, False, "table"),
         ({"labelSelector": "a=b"}, PODS, False, "table"),
+        ({"fieldSelector": "metadata.namespace!=ci,metadata.namespace!=web"}, PODS, True, "metadata"),
+        ({"fieldSelector": "metadata.namespace!=ci,spec.nodeName=a"}, PODS, False, "table"),
         ({"creation": "false"}, PODS, False, "table"),
         ({"creation": "true"}, NODES, True, "metadata"),
         ({"representation": "table"}, PODS, False, "table"),

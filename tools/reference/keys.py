@@ -30,6 +30,9 @@ KINDS = {  # by the name of the parsing function
     "resource": "a resource, as kubectl takes it",
     "watchable": 'a resource, as kubectl takes it, or `"*"`',
     "namespace": "a namespace",
+    "selector_key": "the key of a label, or the path of a field",
+    "selector_value": "a value of the label or field",
+    "shard_selector": "`shardRange(…)`, as in KEP-5866",
 }
 EXAMPLES = {"a duration": ", such as `1m30s`", "a size": ", such as `64Mi`", "a share below 1": ", such as `0.999`"}
 TYPE_NAMES = {bool: "`true` \\| `false`", int: "a whole number", float: "a number", str: "a text"}

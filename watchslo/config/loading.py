@@ -182,6 +182,7 @@ _EXAMPLES = {  # for the keys without a default
     "resource": "resource: pods",
     "certFile": "certFile: /tls/tls.crt",
     "keyFile": "keyFile: /tls/tls.key",
+    "by": "by: namespace",
     "index": "index: ${POD_NAME}",
     "count": "count: 3",
 }
@@ -197,6 +198,7 @@ _SENTENCES = {  # by the error type of pydantic
     "less_than_equal": "{shown} is too large; write at most {le:g}",
     "model_type": "{shown} is not a mapping; write its keys below it, indented",
     "tuple_type": "{shown} is not a list; begin each entry with `- `",
+    "too_long": "{actual_length} entries are too many; write at most {max_length}",
     "string_type": "{shown} is not a single value; write one value",
     "string_too_short": "empty; write a value, or remove the key",
     "bool_parsing": "{shown} is not possible; write true or false",

@@ -5,12 +5,16 @@ Keys are camelCase in YAML. Durations are seconds, sizes are bytes.
 
 import hashlib
 import os
+import re
 from collections import Counter
+from collections.abc import Mapping
+from itertools import chain
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 
+from watchslo.config.parts import divide_by_field, divide_by_hash, divide_by_label
 from watchslo.config.values import (
     Duration,
     HeadSize,
@@ -19,6 +23,9 @@ from watchslo.config.values import (
     Namespace,
     Ordinal,
     ResourceName,
+    SelectorKey,
+    SelectorValue,
+    ShardSelector,
     Share,
     Size,
     Text,
@@ -33,6 +40,15 @@ from watchslo.latency.objective import Objective
 from watchslo.model import Resource
 from watchslo.watch.strategy import PAGE_SIZE
 
+_MOST_PARTS = 1_000  # of one watch: each is a connection
+_MOST_VALUES = 100  # the selector of the rest names them all, and proxies limit the length of a URL
+_DIVISIONS = {  # the other keys of each division
+    "namespace": "values: [ci, web]",
+    "label": "key: team, values: [ci, web]",
+    "field": "key: spec.nodeName, values: [node-1, node-2]",
+    "shardSelector": "parts: 4",
+}
+_FIXED_FIELDS = re.compile(r"(metadata\.(name|namespace)!?==?[^,]*(,|$))+")  # an object never changes these
 _MOST_SHARDS = 1_000  # each shard computes a hash for every watch and every shard
 _LARGEST_PAGE = 10_000  # objects; larger pages only cost the apiserver memory
 _REQUESTS_PER_AUDIT = 2  # a consistent list of nothing, and a short watch
@@ -125,6 +141,40 @@ class ObjectiveConfig(_Section):
         )
 
 
+class DivideConfig(_Section):
+    """How a watch is divided into parts, which are watches of their own; each object belongs to exactly one part.
+
+    There is one part for each of the `values`, and one for all other objects. `by: shardSelector` needs the number of
+    `parts`, and apiservers with the feature gate ShardedListAndWatch (KEP-5866, alpha in 1.36).
+    """
+
+    by: Literal["namespace", "label", "field", "shardSelector"]
+    key: SelectorKey | None = None
+    values: tuple[SelectorValue, ...] = Field(default=(), max_length=_MOST_VALUES)
+    parts: int | None = Field(default=None, ge=2, le=_MOST_PARTS)
+
+    @model_validator(mode="after")
+    def _check_keys(self) -> Self:
+        example = _DIVISIONS[self.by]
+        if any((getattr(self, key) in (None, ())) is (f"{key}: " in example) for key in ("key", "values", "parts")):
+            raise ValueError(f"`by: {self.by}` needs other keys; write for example {{by: {self.by}, {example}}}")
+        for value, count in Counter(self.values).items():
+            if count > 1:  # its objects would belong to two parts
+                raise ValueError(f"{value} is listed {count} times in `values`; keep one of them")
+        return self
+
+    @property
+    def selectors(self) -> tuple[str, Mapping[str, str]]:
+        """Which selector of the watch limits it to a part, and the selectors by the names of the parts."""
+        match self.by:
+            case "shardSelector":
+                return "shard_selector", divide_by_hash(self.parts or 1)
+            case "label":
+                return "label_selector", divide_by_label(self.key or "", self.values)
+            case _:
+                return "field_selector", divide_by_field(self.key or "metadata.namespace", self.values)
+
+
 class WatchConfig(_Section):
     """One watch, or with the resource `"*"` one watch of each resource that may be listed and watched.
 
@@ -137,6 +187,8 @@ class WatchConfig(_Section):
     namespace: Namespace | None = None
     field_selector: Text | None = None
     label_selector: Text | None = None
+    shard_selector: ShardSelector | None = None
+    divide: DivideConfig | None = None
     strategy: Literal["tail", "paged", "parallel", "stream", "cache"] = Field(default="tail", alias="list")
     page_size: int = Field(default=PAGE_SIZE, ge=1, le=_LARGEST_PAGE)
     inventory: bool = False
@@ -149,9 +201,20 @@ class WatchConfig(_Section):
     def _check_options(self) -> Self:
         if self.resource == "*" and self.name:
             raise ValueError('`name` would be given to many watches; remove it, or name one resource instead of "*"')
+        self._check_division()
         self._check_list_options()
         self._check_metadata_options()
         return self
+
+    def _check_division(self) -> None:
+        if self.divide is None:
+            return
+        if self.resource == "*":
+            raise ValueError('`divide` is for one resource; name it instead of "*", or remove `divide`')
+        if self.divide.by == "namespace" and self.namespace:
+            raise ValueError("`divide` by namespace needs all namespaces; remove `namespace`, or divide by label")
+        if self.divide.by == "shardSelector" and self.shard_selector:
+            raise ValueError("`shardSelector` is what `divide` would set; remove one or the other")
 
     def _check_list_options(self) -> None:
         if self.strategy != "tail":
@@ -164,7 +227,7 @@ class WatchConfig(_Section):
             raise ValueError("`pageSize` needs a list in pages, which `list: tail` never requests; write list: paged")
 
     def _check_metadata_options(self) -> None:
-        if self.creation and self.has_selector:
+        if self.creation and any(part.may_gain_objects for part in self.parts):
             raise ValueError(
                 "`creation` needs a watch without selectors, where ADDED means created; remove one or the other"
             )
@@ -181,14 +244,33 @@ class WatchConfig(_Section):
         return self.name or self.resource
 
     @property
-    def has_selector(self) -> bool:
-        return bool(self.field_selector or self.label_selector)
+    def parts(self) -> tuple["WatchConfig", ...]:
+        """The watches that together receive what this one would; itself if it is not divided."""
+        if self.divide is None:
+            return (self,)
+        kind, selectors = self.divide.selectors
+        own = getattr(self, kind)
+        return tuple(
+            self.model_copy(
+                update={
+                    "name": f"{self.label}/{name}",
+                    kind: f"{own},{selector}" if own else selector,
+                    "divide": None,
+                }
+            )
+            for name, selector in selectors.items()
+        )
+
+    @property
+    def may_gain_objects(self) -> bool:
+        """Whether an existing object can begin to match the selectors: then ADDED does not mean created."""
+        return bool(self.label_selector or (self.field_selector and not _FIXED_FIELDS.fullmatch(self.field_selector)))
 
     def measures_creation(self, resource: Resource) -> bool:
         """Return True if creation timestamps are requested; `resource` is the one that discovery found."""
         if self.creation is not None:
             return self.creation
-        return self.representation != "table" and not self.has_selector and resource.key in _CREATED_OFTEN
+        return self.representation != "table" and not self.may_gain_objects and resource.key in _CREATED_OFTEN
 
     def representation_of(self, resource: Resource) -> Literal["metadata", "table"]:
         """Return the representation to request: a Table is cheapest; metadata identifies and dates objects."""
@@ -222,14 +304,15 @@ class ShardConfig(_Section):
             )
         return self
 
-    def has(self, label: str) -> bool:
-        """Return True if the watch with this label belongs to this instance.
+    def has(self, label: str, part: int = 0) -> bool:
+        """Return True if this part, from 0, of the watch with this label belongs to this instance.
 
         All instances agree on the result, in any version. Each share has a hash for the label, and the highest hash
         wins (rendezvous hashing). So an additional instance takes an equal part from each other one, and no other
-        watches move.
+        watches move. Further parts of a divided watch go to the next shares in turn, so that all have equally many.
         """
-        return self.index == max(range(self.count), key=lambda index: _rank(index, label))
+        first = max(range(self.count), key=lambda index: _rank(index, label))
+        return self.index == (first + part) % self.count
 
 
 def _rank(index: int, label: str) -> bytes:
@@ -306,7 +389,8 @@ class Config(_Section):
     def _check_names(cls, watches: tuple[WatchConfig, ...]) -> tuple[WatchConfig, ...]:
         if not watches:
             raise ValueError("empty; list what to watch, or remove the key for the default resources")
-        for label, count in Counter(watch.label for watch in watches).items():
+        labels = ({watch.label, *(part.label for part in watch.parts)} for watch in watches)
+        for label, count in Counter(chain.from_iterable(labels)).items():
             if count > 1:
                 raise ValueError(f"{count} entries are named {label}; give each its own `name`")
         return watches

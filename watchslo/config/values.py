@@ -25,6 +25,11 @@ _MAX_PORT = 65535
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _PERCENT = 100.0
 _FEWEST_PERCENT = 50.0  # numbers from here to 100 are taken for percentages; 1.5 is more likely a typing error
+_SELECTOR_KEY = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_./-]*[A-Za-z0-9])?")
+_SELECTOR_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
+_SHARD_RANGE = re.compile(
+    r"shardRange\(object\.metadata\.(uid|namespace), '0x([0-9a-f]{16})', '0x([0-9a-f]{16}|10{16})'\)"
+)
 _ORDINAL = re.compile(r"(?:.+-)?(\d{1,9})")
 
 
@@ -129,6 +134,31 @@ def parse_namespace(value: str) -> str:
     return value
 
 
+def parse_selector_key(value: str) -> str:
+    """Return the key of a label, or the path of a field."""
+    if not _SELECTOR_KEY.fullmatch(value):
+        raise ValueError(f"{value} is not the key of a label or field; write for example app or spec.nodeName")
+    return value
+
+
+def parse_selector_value(value: str) -> str:
+    """Return a value of a label or field that needs no escapes in a selector."""
+    if not _SELECTOR_VALUE.fullmatch(value):
+        raise ValueError(f"{value} is not a value of a label or field; write letters, digits, and `-`, `_`, `.` within")
+    return value
+
+
+def parse_shard_selector(value: str) -> str:
+    """Return a shard selector in the form in which apiservers repeat it."""
+    ranges = [_SHARD_RANGE.fullmatch(part) for part in value.split(" || ")]
+    if not all(found and int(found[2], 16) < int(found[3], 16) for found in ranges):
+        raise ValueError(
+            f"{value} is not a shard selector; write for example "
+            "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')"
+        )
+    return value
+
+
 def parse_apiservers(value: object) -> object:
     """Return a keyword or a list of URLs. Other values are refused here, because pydantic would report each form."""
     match value:
@@ -224,6 +254,9 @@ Ordinal = Annotated[int, from_text(parse_ordinal)]
 ResourceName = Annotated[str, AfterValidator(parse_resource)]
 WatchableName = Annotated[str, AfterValidator(parse_watchable)]
 Namespace = Annotated[str, AfterValidator(parse_namespace)]
+SelectorKey = Annotated[str, AfterValidator(parse_selector_key)]
+SelectorValue = Annotated[str, AfterValidator(parse_selector_value)]
+ShardSelector = Annotated[str, AfterValidator(parse_shard_selector)]
 Text = Annotated[str, Field(min_length=1)]
 
 

@@ -80,16 +80,25 @@ ObserveDate = Callable[[float, float, float], object]
 """Takes a `Date` header in Unix seconds, and when its request was sent and answered, in monotonic seconds."""
 
 
+_ANY_NAME = f"metadata.name!={ABSENT_NAME}"
+
+
 @dataclass(frozen=True, slots=True)
 class Selectors:
-    """Field and label selectors that limit a list or a watch."""
+    """Field, label and shard selectors that limit a list or a watch.
+
+    An apiserver without sharded watches (KEP-5866) ignores `shard` silently. Apiservers of 1.36 also ignore it for
+    watches without a watch cache, unless another selector is set (github.com/kubernetes/kubernetes/issues/140510).
+    """
 
     fields: str | None = None
     labels: str | None = None
+    shard: str | None = None
 
     @property
     def query(self) -> dict[str, str]:
-        pairs = (("fieldSelector", self.fields), ("labelSelector", self.labels))
+        fields = self.fields or (_ANY_NAME if self.shard else None)
+        pairs = (("fieldSelector", fields), ("labelSelector", self.labels), ("shardSelector", self.shard))
         return {key: value for key, value in pairs if value}
 
 
@@ -101,7 +110,8 @@ class Page:
     """One page of a list: `items` objects in `size` bytes; `revision` is None if it is not a number.
 
     `objects` has uids and revisions, if they were requested and the representation has them. `remaining` is the number
-    of objects after this page, if the apiserver sends it: only without selectors, and not on the last page.
+    of objects after this page, if the apiserver sends it: only without selectors, and not on the last page. `sharded`
+    says whether the apiserver confirms that it applied a shard selector.
     """
 
     revision: int | None
@@ -112,6 +122,7 @@ class Page:
     answered: float
     objects: ListedObjects | None = None
     remaining: int | None = None
+    sharded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +153,17 @@ class _Response:
     answered: float
 
 
+class _ShardInfo(msgspec.Struct):
+    """The shard selector that a list was limited by."""
+
+    selector: str | None = None
+
+
 class _ListBodyMetadata(msgspec.Struct, rename="camel"):
     resource_version: str | None = None
     continue_token: str | None = msgspec.field(name="continue", default=None)
     remaining_item_count: int | None = None
+    shard_info: _ShardInfo | None = None
 
 
 class _ListBody(msgspec.Struct):
@@ -392,8 +410,13 @@ class Client:
             query["limit"] = str(request.limit)
         if request.continue_token is not None:
             query["continue"] = request.continue_token
-        path = resource.path(namespace)
-        answer = await self._get(_Call("list", Phase.LIST, path, query, representation.accept_list))
+        call = _Call("list", Phase.LIST, resource.path(namespace), query, representation.accept_list)
+        async with self._pool.session() as session:
+            if not request.absent_name and (
+                failure := await self._unconfirmed(session, resource, namespace, selectors)
+            ):
+                return failure
+            answer = await self._get_on(session, call)
         return _page(
             answer, _ObjectListBody if with_objects and representation is not Representation.TABLE else _ListBody
         )
@@ -424,7 +447,7 @@ class Client:
         )
         queued = time.monotonic()
         async with _session() as session:  # its own, so that no connection outlives the watch
-            opened = await self._open(call, session)
+            opened = await self._unconfirmed(session, resource, namespace, selectors) or await self._open(call, session)
             if isinstance(opened, Failure):
                 yield opened
                 return
@@ -434,6 +457,23 @@ class Client:
                 yield WatchResponse(response, _address(response), queued, sent)
             finally:
                 _hang_up(response)
+
+    async def _unconfirmed(
+        self, session: aiohttp.ClientSession, resource: Resource, namespace: str | None, selectors: Selectors
+    ) -> Failure | None:
+        """Return why the apiserver behind this session may ignore the shard selector; None if there is none.
+
+        Only a list of whole objects repeats its selector, so this one selects no object, from the cache.
+        """
+        if selectors.shard is None:
+            return None
+        query = replace(NOTHING, shard=selectors.shard).query | {"resourceVersion": "0"}
+        path = resource.path(namespace or ABSENT_NAME)  # rights for all namespaces include one that is absent
+        call = _Call("confirm_selector", Phase.LIST, path, query, timeout=TICK_SECONDS, patience=TICK_SECONDS)
+        page = _page(await self._get_on(session, call))
+        if isinstance(page, Failure):
+            return page
+        return None if page.sharded else because(Reason.SELECTOR_UNCONFIRMED, phase=Phase.LIST)
 
     async def document(self, path: str, accept: str = "application/json") -> bytes | Failure:
         """Return a document of discovery."""
@@ -585,6 +625,7 @@ def _page(answer: _Response | Failure, form: type[_ListBody | _ObjectListBody] =
         answered=answer.answered,
         objects=listed.objects,
         remaining=listed.metadata.remaining_item_count,
+        sharded=listed.metadata.shard_info is not None,
     )
 
 

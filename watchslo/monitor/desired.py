@@ -51,7 +51,7 @@ def desired_watches(config: Config, catalogue: Catalogue, apiservers: int) -> De
     The limit is for all apiservers together; named resources come before those that `"*"` stands for. Only resources
     that the configuration names can be missing: default resources that do not exist are left out.
     """
-    found: dict[str, DesiredWatch] = {}
+    found: dict[str, tuple[WatchConfig, Resource]] = {}
     missing: list[str] = []
     for watch in sorted(config.watch, key=lambda watch: watch.resource == "*"):
         try:
@@ -61,18 +61,36 @@ def desired_watches(config: Config, catalogue: Catalogue, apiservers: int) -> De
             continue
         for resource in resources:
             label = resource.key if watch.resource == "*" else watch.label
-            wanted = DesiredWatch(watch, resource, config.objective_of(watch), config.limits.max_line)
-            found.setdefault(label, wanted)
-    ours = {label: wanted for label, wanted in found.items() if config.shard.has(label)}
+            found.setdefault(label, (watch, resource))
+    ours = _ours(config, found)
     watches = dict(islice(ours.items(), max(1, config.limits.watches // apiservers)))
     is_asked_for = "watch" in config.model_fields_set
     return DesiredWatches(
         watches,
         tuple(missing) if is_asked_for else (),
         left_out=len(ours) - len(watches),
-        elsewhere=len(found) - len(ours),
+        elsewhere=sum(len(watch.parts) for watch, _ in found.values()) - len(ours),
     )
 
 
+def _ours(config: Config, found: Mapping[str, tuple[WatchConfig, Resource]]) -> dict[str, DesiredWatch]:
+    """Return the watches of our shard, and our parts of those that are divided."""
+    return {
+        part.label if watch.divide else label: DesiredWatch(
+            part, resource, config.objective_of(watch), config.limits.max_line
+        )
+        for label, (watch, resource) in found.items()
+        for number, part in enumerate(watch.parts)
+        if config.shard.has(label, number)
+    }
+
+
 def _resources(watch: WatchConfig, config: Config, catalogue: Catalogue) -> list[Resource]:
-    return catalogue.expand(config.exclude) if watch.resource == "*" else [catalogue.resolve(watch.resource)]
+    if watch.resource == "*":
+        return catalogue.expand(config.exclude)
+    resource = catalogue.resolve(watch.resource)
+    if watch.divide is not None and watch.divide.by == "namespace" and not resource.namespaced:
+        raise ConfigError(
+            f"{watch.resource} cannot be divided by namespace, because its objects have none; divide it by label"
+        )
+    return [resource]

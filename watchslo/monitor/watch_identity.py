@@ -36,7 +36,7 @@ class WatchIdentity:
 
     @property
     def selectors(self) -> Selectors:
-        return Selectors(self.config.field_selector, self.config.label_selector)
+        return Selectors(self.config.field_selector, self.config.label_selector, self.config.shard_selector)
 
     @property
     def target(self) -> WatchTarget:

@@ -30,7 +30,7 @@ def watch_groups(config: Config, key: ObjectiveKey) -> tuple[WatchGroup, ...]:
     for watch in config.watch:
         objective = config.objective.overridden_by(watch.objective)
         objectives.setdefault(key(objective), objective)
-        labels.setdefault(key(objective), []).append(watch.label)
+        labels.setdefault(key(objective), []).extend(part.label for part in watch.parts)
         if watch.resource == "*":
             rest = key(objective)
     if not config.judges_quantiles and all(watch.resource != "*" for watch in config.watch):

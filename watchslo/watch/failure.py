@@ -70,6 +70,7 @@ class Reason(StrEnum):
     NOT_ACCEPTABLE = "not_acceptable"
     NOT_FOUND = "not_found"
     NOT_WATCHABLE = "not_watchable"
+    SELECTOR_UNCONFIRMED = "selector_unconfirmed"
     UNEXPECTED_STATUS = "unexpected_status"
     GARBAGE = "garbage"
     OVERSIZE = "oversize"
@@ -150,6 +151,14 @@ RULES: Mapping[Reason, tuple[CloseClass, Action, str]] = {
     Reason.NOT_ACCEPTABLE: (CloseClass.SERVER, Action.FALL_BACK, "The apiserver does not know the representation."),
     Reason.NOT_FOUND: (CloseClass.SERVER, Action.WAIT, "The apiserver does not serve the resource."),
     Reason.NOT_WATCHABLE: (CloseClass.SERVER, Action.WAIT, "The resource does not support `{verb}`."),
+    Reason.SELECTOR_UNCONFIRMED: (
+        CloseClass.SERVER,
+        Action.WAIT,
+        (
+            "The apiserver does not confirm `shardSelector`, so the parts may overlap; enable its feature gate "
+            "ShardedListAndWatch, or divide by namespace, label or field."
+        ),
+    ),
     Reason.UNEXPECTED_STATUS: (CloseClass.SERVER, Action.RESUME, "The HTTP status is not one that apiservers send."),
     Reason.GARBAGE: (CloseClass.SERVER, Action.RESUME, "The answer is not a valid answer of an apiserver."),
     Reason.OVERSIZE: (CloseClass.SERVER, Action.START_OVER, "An event is longer than the limit for one line."),

@@ -326,6 +326,67 @@ class TestFailures:
             await asking
 
 
+HALF = Selectors(shard="shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')")
+CONFIRMED = b'{"metadata":{"resourceVersion":"42","shardInfo":{"selector":"as requested"}},"items":[]}'
+
+
+class TestShardSelector:
+    """A server may ignore the parameter silently, so each watch and list is preceded by a read that confirms it."""
+
+    async def open(self, client: Client) -> bytes | Failure:
+        request = WatchRequest(41, timeout=300)
+        async with client.watch(PODS, None, HALF, request, Representation.TABLE) as stream:
+            if isinstance(stream, Failure):
+                return stream
+            part = await stream.read()
+            return part if isinstance(part, Failure) else part[1]
+
+    async def list(self, client: Client) -> Page | Failure:
+        return await client.list_page(PODS, "default", HALF, ListRequest(limit=500), Representation.TABLE)
+
+    async def test_watch_opens_on_the_connection_that_confirmed_its_selector(
+        self, server: Server, client: Client
+    ) -> None:
+        server.script = [answer(CONFIRMED), CHUNKED + chunk(EVENT)]
+        assert await self.open(client) == EVENT
+        assert server.connections == 1, "behind a load balancer, another connection may reach another apiserver"
+        confirmation, watch = (request.split(" ")[1] for request in server.requests)
+        assert confirmation.startswith("/api/v1/namespaces/watchslo-reads-nothing/pods?fieldSelector=metadata.name%3D")
+        assert confirmation.endswith("&resourceVersion=0")
+        assert all("shardSelector=shardRange(object.metadata.uid," in target for target in (confirmation, watch))
+        assert "fieldSelector=metadata.name!%3Dwatchslo-reads-nothing&" in watch, "1.36 needs it without a watch cache"
+        assert client.requests == {("confirm_selector", "200"): 1, ("watch", "200"): 1}
+
+    async def test_watch_does_not_open_if_the_selector_is_ignored(self, server: Server, client: Client) -> None:
+        server.script = [answer(EMPTY)]
+        failure = await self.open(client)
+        assert isinstance(failure, Failure)
+        assert (failure.reason, failure.action) == (Reason.SELECTOR_UNCONFIRMED, Action.WAIT)
+
+    async def test_watch_does_not_open_if_the_confirmation_fails(self, server: Server, client: Client) -> None:
+        server.script = [answer(b"", "429 Too Many Requests")]
+        failure = await self.open(client)
+        assert isinstance(failure, Failure)
+        assert failure.reason is Reason.THROTTLED
+
+    async def test_list_is_confirmed(self, server: Server, client: Client) -> None:
+        server.script = [answer(CONFIRMED), answer(EMPTY)]
+        assert isinstance(await self.list(client), Page)
+        assert "namespaces/default/" in server.requests[0]
+
+    async def test_list_is_not_sent_if_the_selector_is_ignored(self, server: Server, client: Client) -> None:
+        server.script = [answer(EMPTY)]
+        failure = await self.list(client)
+        assert isinstance(failure, Failure)
+        assert failure.reason is Reason.SELECTOR_UNCONFIRMED
+
+    async def test_list_of_an_absent_name_needs_no_confirmation(self, server: Server, client: Client) -> None:
+        server.script = [answer(EMPTY)]
+        page = await client.list_page(PODS, None, HALF, ListRequest(absent_name=True), Representation.TABLE)
+        assert isinstance(page, Page)
+        assert "shardSelector" not in target(server)
+
+
 class TestAddress:
     """The client of one of several apiservers, with shared credentials."""
 

@@ -6,6 +6,7 @@ from watchslo.model import Resource
 from watchslo.monitor.desired import DesiredWatches, desired_watches
 
 PODS = Resource("", "v1", "pods", namespaced=True)
+HALF = "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')"
 VERBS = frozenset({"list", "watch"})
 CATALOGUE = Catalogue([GroupVersion("", "v1", (Offer(PODS, VERBS),))])
 MANY = [Resource("", "v1", f"things{number}", namespaced=True) for number in range(30)]
@@ -32,7 +33,13 @@ def test_same_request_ignores_hops() -> None:
 
 def test_same_request_depends_on_what_is_asked() -> None:
     asked = question(resource="pods")
-    for other in ({"namespace": "default"}, {"labelSelector": "a=b"}, {"list": "paged"}, {"creation": False}):
+    for other in (
+        {"namespace": "default"},
+        {"labelSelector": "a=b"},
+        {"shardSelector": HALF},
+        {"list": "paged"},
+        {"creation": False},
+    ):
         assert asked != question(resource="pods", **other)
 
 
@@ -65,3 +72,28 @@ def test_shards_divide_by_label() -> None:
     """One resource may be watched several times under different names."""
     watches = [{"resource": "things0", "name": f"mine-{number}"} for number in range(30)]
     assert all(shard(index, watch=watches).watches for index in range(3))
+
+
+DIVIDED = {"resource": "things0", "divide": {"by": "shardSelector", "parts": 6}}
+
+
+def test_shards_have_equally_many_parts() -> None:
+    plans = [shard(index, watch=[DIVIDED]) for index in range(3)]
+    assert sorted(label for found in plans for label in found.watches) == [f"things0/{part}" for part in range(1, 7)]
+    assert [(len(found.watches), found.elsewhere) for found in plans] == [(2, 4)] * 3
+    selectors = {wanted.watch.shard_selector for found in plans for wanted in found.watches.values()}
+    assert len(selectors) == 6
+
+
+def test_star_does_not_watch_a_divided_resource_as_a_whole() -> None:
+    watches = [DIVIDED, {"resource": "*"}]
+    labels = [label for index in range(3) for label in shard(index, watch=watches).watches]
+    assert sorted(labels) == sorted([f"things0/{part}" for part in range(1, 7)] + [one.key for one in MANY[1:]])
+
+
+def test_resource_without_namespaces_cannot_be_divided_by_them() -> None:
+    nodes = Catalogue([GroupVersion("", "v1", (Offer(Resource("", "v1", "nodes", namespaced=False), VERBS),))])
+    watch = {"resource": "nodes", "divide": {"by": "namespace", "values": ["ci"]}}
+    assert desired_watches(Config.model_validate({"watch": [watch]}), nodes, 1).missing == (
+        "nodes cannot be divided by namespace, because its objects have none; divide it by label",
+    )

@@ -111,6 +111,12 @@ class TestObjectives:
         (late,) = expressions(text, "apiserver_resource:watchslo_late_events:ratio_rate1h")
         assert re.findall(r'le="(.*?)",watch(..)', late) == [("1.0", "=~"), ("2.0", "!~")]
 
+    def test_objective_of_a_divided_watch_applies_to_its_parts(self) -> None:
+        divide = "divide: {by: namespace, values: [ci]}"
+        text = f"watch: [{{resource: pods, {divide}, objective: {{threshold: 2s}}}}, {{resource: nodes}}]"
+        (late,) = expressions(text, "apiserver_resource:watchslo_late_events:ratio_rate1h")
+        assert re.findall(r'le="2.0",(watch.*?)\}', late)[0] == 'watch=~"pods/1|pods/rest"'
+
     def test_objective_without_watches_has_no_rule(self) -> None:
         text = "watch: [{resource: pods, objective: {threshold: 2s}}]\nobjective: {threshold: 5s}"
         assert not any('le="5.0"' in rule.expression for rule in rules(text))
