@@ -10,6 +10,7 @@ import click
 
 from benchmarks.burst import burst
 from benchmarks.hundred_watches import hundred_watches
+from benchmarks.ingest import ingest
 from benchmarks.live import live
 from benchmarks.onlookers import onlookers
 from benchmarks.scale import scale
@@ -24,6 +25,7 @@ def main(clientgo: Path, fastapiserver: Path) -> None:
     hundred_watches()
     onlookers()
     scale(fastapiserver)
+    ingest(fastapiserver)
 
 
 if __name__ == "__main__":

@@ -126,19 +126,25 @@ def steady(program: Path, size: str, seconds: float) -> None:
         figure("memory at the start", memory(daemon), "MiB")
         served.reset_statistics()
         served.set_rate(rate / apiservers)
-        cpu, cpu_of_others = cpu_seconds(daemon.process), daemon.process.cpu_seconds_of_other_threads()
+        before = _spent(served, daemon)
         _wait(scrapes, seconds)
-        cpu = cpu_seconds(daemon.process) - cpu
-        cpu_of_others = daemon.process.cpu_seconds_of_other_threads() - cpu_of_others
+        spent = [100 * (now - then) / seconds for now, then in zip(_spent(served, daemon), before, strict=True)]
         beats = scrapes.beats()
         _report_events(served, figures(daemon).since(start), seconds)
-        figure("CPU of the daemon", 100 * cpu / seconds, "% of a core", "<= 35" if size == LARGEST else "")
-        figure("  … of its threads that do not measure", 100 * cpu_of_others / seconds, "% of a core")
+        figure("CPU of the daemon", spent[0], "% of a core", "<= 35" if size == LARGEST else "")
+        figure("  … of its threads that do not measure", spent[1], "% of a core")
+        figure("CPU of the apiservers", spent[2], "% of a core")
         _report_beats("", beats_between(first, beats))
         _report_scrapes(scrapes, beats)
         served.set_rate(0)
         _report_samples(until_measured(daemon).since(start), ">= 98")
         figure("memory at the end", memory(daemon), "MiB", "< 250")
+
+
+def _spent(served: FastApiservers, daemon: Daemon) -> tuple[float, float, float]:
+    """Return the CPU seconds of the daemon, of its threads that do not measure, and of the apiservers."""
+    others = daemon.process.cpu_seconds_of_other_threads()
+    return cpu_seconds(daemon.process), others, cpu_seconds(served.process)
 
 
 def _wait(scrapes: Scrapes, seconds: float) -> None:
