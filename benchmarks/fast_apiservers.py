@@ -1,6 +1,7 @@
 """The Go program in benchmarks/fastapiserver as a process, and a daemon that watches all its resources."""
 
 import json
+import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -81,20 +82,19 @@ def fast_apiservers(program: Path, apiservers: int, resources: int) -> Iterator[
 
 
 @contextmanager
-def watching_all(served: FastApiservers) -> Iterator[Daemon]:
+def watching_all(served: FastApiservers, blocks: Path | None = None) -> Iterator[Daemon]:
     """Run a daemon that watches every resource at every apiserver; yield it when all watches are measured.
 
-    It starts faster than the default limit of requests permits, and then has that limit.
+    It starts faster than the default limit of requests permits, and then has that limit. It notes the long blocks of
+    its event loop in the file `blocks`.
     """
-    watched = {
-        "kubernetes": {"apiservers": served.urls},
-        "watch": [{"resource": "*"}],
-    }
+    wrapper: list[str | Path] = [sys.executable, "-m", "benchmarks.blocks", blocks] if blocks else []
+    watched = {"kubernetes": {"apiservers": served.urls}, "watch": [{"resource": "*"}]}
     limits = {"watches": served.watches}
     with TemporaryDirectory() as name:
         folder = Path(name)
         config = config_file(folder, **watched, limits=limits | {"requestsPerSecond": FAST_START})
-        with Daemon(folder, "--config", config, "--kubeconfig", served.kubeconfig) as daemon:
+        with Daemon(folder, "--config", config, "--kubeconfig", served.kubeconfig, wrapper=wrapper) as daemon:
             daemon.process.until(lambda: _members(daemon) == served.watches, PATIENCE_SECONDS, "members", every=1.0)
             config_file(folder, **watched, limits=limits)
             daemon.until_said("config_reloaded")

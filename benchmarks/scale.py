@@ -10,10 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
 
+from benchmarks.blocks import Block, read
 from benchmarks.fast_apiservers import FastApiservers, fast_apiservers, watching_all
 from benchmarks.measure import BLOCK_SECONDS, PATIENCE_SECONDS, cpu_seconds, figure, memory
 from tests.support.daemon import Daemon, Scrape
@@ -120,20 +122,27 @@ def steady(program: Path, size: str, seconds: float) -> None:
     """Measure watches that all get events at random times."""
     apiservers, resources, rate = SIZES[size]
     print(f"\n{apiservers} x {resources} watches, {rate:,} events per second that are sent at once, {seconds:,.0f} s")
-    with fast_apiservers(program, apiservers, resources) as served, watching_all(served) as daemon:
+    with (
+        TemporaryDirectory() as name,
+        fast_apiservers(program, apiservers, resources) as served,
+        watching_all(served, blocks := Path(name) / "blocks") as daemon,
+    ):
         scrapes = Scrapes(daemon)
         first, start = scrapes.beats(), until_measured(daemon)
         figure("memory at the start", memory(daemon), "MiB")
         served.reset_statistics()
         served.set_rate(rate / apiservers)
-        before = _spent(served, daemon)
+        began, before = time.monotonic(), _spent(served, daemon)
         _wait(scrapes, seconds)
-        spent = [100 * (now - then) / seconds for now, then in zip(_spent(served, daemon), before, strict=True)]
+        sent, took = served.statistics(), time.monotonic() - began
+        spent = [100 * (now - then) / took for now, then in zip(_spent(served, daemon), before, strict=True)]
         beats = scrapes.beats()
-        _report_events(served, figures(daemon).since(start), seconds)
+        figure("events sent", sent["written"] / took, "per second")
+        _report_latencies(sent, figures(daemon).p99)
         figure("CPU of the daemon", spent[0], "% of a core", "<= 35" if size == LARGEST else "")
         figure("  … of its threads that do not measure", spent[1], "% of a core")
         figure("CPU of the apiservers", spent[2], "% of a core")
+        _report_blocks([block for block in read(blocks) if 0 <= block.ended - began <= took], took)
         _report_beats("", beats_between(first, beats))
         _report_scrapes(scrapes, beats)
         served.set_rate(0)
@@ -151,21 +160,27 @@ def _wait(scrapes: Scrapes, seconds: float) -> None:
     """Scrape as Prometheus does; in a long run, also print the memory every minute."""
     end = time.monotonic() + seconds
     turn = 0
-    while (left := end - time.monotonic()) > 0:
-        time.sleep(min(left, SCRAPE_INTERVAL_SECONDS))
+    while (left := end - time.monotonic()) > SCRAPE_INTERVAL_SECONDS:
+        time.sleep(SCRAPE_INTERVAL_SECONDS)
         scrapes.beats()
         turn += 1
         if seconds > SECONDS and turn % 4 == 0:
             figure(f"memory after {turn // 4} min", memory(scrapes.daemon), "MiB")
+    time.sleep(max(0.0, left))
 
 
-def _report_events(served: FastApiservers, now: Figures, seconds: float) -> None:
-    sent = served.statistics()
-    figure("events received", now.received / seconds, "per second")
+def _report_latencies(sent: Mapping[str, Any], p99: Sequence[float]) -> None:
     figure("from commit to write, in the apiserver: median", 1e3 * sent["delay_p50"], "ms")
     figure("  … P99", 1e3 * sent["delay_p99"], "ms")
-    figure("worst P99 of a watch in the last minute", 1e3 * max(now.p99), "ms", "<= 10")
-    figure("  … median of all watches", 1e3 * median(now.p99), "ms")
+    figure("worst P99 of a watch in the last minute", 1e3 * max(p99), "ms", "<= 10")
+    figure("  … median of all watches", 1e3 * median(p99), "ms")
+
+
+def _report_blocks(blocks: Sequence[Block], seconds: float) -> None:
+    cpu = [block.cpu for block in blocks]
+    figure("the longest block of the event loop", 1e3 * max((block.elapsed for block in blocks), default=0.0), "ms")
+    figure("  … of its CPU alone", 1e3 * max(cpu, default=0.0), "ms", "<= 5")
+    figure("  … blocks of more than 5 ms of CPU", sum(each > 0.005 for each in cpu) / seconds, "per second", "0")
 
 
 def _report_beats(when: str, beats: Beats) -> None:
