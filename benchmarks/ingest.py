@@ -78,13 +78,18 @@ def _step(served: FastApiservers, daemon: Daemon, rate: int, seconds: float) -> 
 
 
 def _burst(served: FastApiservers, daemon: Daemon) -> None:
-    """Send many events at once on all connections, and print how fast they are taken in."""
+    """Send many events at once on all connections, and print how fast they are taken in.
+
+    The status that shows it may be a second old, so the real rate is higher.
+    """
     start = figures(daemon)
     before, began = Scrapes(daemon).beats(), time.monotonic()
     served.burst(BURST)
     count = BURST * CONNECTIONS
-    daemon.process.until(lambda: figures(daemon).received - start.received == count, PATIENCE_SECONDS, "all received")
-    figure(f"a burst of {count:,} events", count / (time.monotonic() - began), "per second")
+    daemon.process.until(
+        lambda: figures(daemon).received - start.received == count, PATIENCE_SECONDS, "all received", every=0.2
+    )
+    figure(f"a burst of {count:,} events, at least", count / (time.monotonic() - began), "per second")
     measured = until_measured(daemon).since(start)
     figure("  … the latest heartbeat, at most", 1e3 * latest(beats_between(before, Scrapes(daemon).beats())), "ms")
     figure("  … share that became samples", 100 * measured.samples / count, "%")
