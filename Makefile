@@ -3,6 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 CLIENTGO := .cache/clientgo
+FASTAPISERVER := .cache/fastapiserver
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links
 SLOWEST := --durations=10
 WORKERS_OF = --numprocesses $(or $(WORKERS),$(1)) --dist loadfile --no-loadscope-reorder
@@ -75,14 +76,17 @@ fidelity: assets ## Compare measured latencies with the true ones, and print bot
 confusion: assets ## Cause faults of every kind, and compare the named causes with the true ones
 	$(BIN)/python -m tests.confusion
 
-bench: assets $(CLIENTGO) ## Measure what watchslo costs, compared with client-go and kubernetes_asyncio
-	$(BIN)/python -m benchmarks --clientgo $(CLIENTGO)
+bench: assets $(CLIENTGO) $(FASTAPISERVER) ## Measure what watchslo costs, compared with client-go and kubernetes_asyncio
+	$(BIN)/python -m benchmarks --clientgo $(CLIENTGO) --fastapiserver $(FASTAPISERVER)
 
 footprint: assets ## Measure what watchslo costs the apiserver and etcd, as tables for docs/operations.md (SECONDS=60)
 	$(BIN)/python -m benchmarks.footprint --seconds $(or $(SECONDS),60) --variants
 
 $(CLIENTGO): $(addprefix benchmarks/clientgo/,go.mod go.sum main.go)
 	cd benchmarks/clientgo && go build -trimpath -o $(CURDIR)/$@ .
+
+$(FASTAPISERVER): $(wildcard benchmarks/fastapiserver/*)
+	cd benchmarks/fastapiserver && go build -trimpath -o $(CURDIR)/$@ .
 
 image: setup ## Build the image by debootstrap and buildah, as root on Debian; elsewhere `docker build .` does it
 	@$(BIN)/python -m tools.image $$(git rev-parse HEAD)

@@ -1,4 +1,4 @@
-"""`python -m benchmarks --clientgo PATH` measures the cost of watchslo, client-go and kubernetes_asyncio in one run.
+"""`python -m benchmarks --clientgo PATH --fastapiserver PATH` measures watchslo, client-go and kubernetes_asyncio.
 
 The daemon runs as users start it, in a process of its own. Servers and the other clients are also processes of their
 own. The benchmarks assert nothing, because machines differ: read the ratios.
@@ -10,17 +10,22 @@ import click
 
 from benchmarks.burst import burst
 from benchmarks.hundred_watches import hundred_watches
+from benchmarks.ingest import ingest
 from benchmarks.live import live
 from benchmarks.onlookers import onlookers
+from benchmarks.scale import scale
 
 
 @click.command()
 @click.option("--clientgo", type=Path, required=True, help="The program built from benchmarks/clientgo.")
-def main(clientgo: Path) -> None:
+@click.option("--fastapiserver", type=Path, required=True, help="The program built from benchmarks/fastapiserver.")
+def main(clientgo: Path, fastapiserver: Path) -> None:
     burst()
     live(clientgo)
     hundred_watches()
     onlookers()
+    scale(fastapiserver)
+    ingest(fastapiserver)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,105 @@
+"""The Go program in benchmarks/fastapiserver as a process, and a daemon that watches all its resources."""
+
+import json
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks.measure import PATIENCE_SECONDS
+from tests.support.certs import Authority
+from tests.support.control_plane import write_kubeconfig
+from tests.support.daemon import Daemon, config_file
+from tests.support.process import Process
+
+FAST_START = 500  # requests per second until all watches are measured; then the default limit applies
+
+
+class FastApiservers:
+    """Several apiservers on one storage that send every event at once. `urls` has their addresses.
+
+    `resources` is the number of resources, each of which the daemon can watch at each apiserver.
+    """
+
+    def __init__(self, folder: Path, program: Path, apiservers: int, resources: int) -> None:
+        self.resources = resources
+        self.watches = apiservers * resources
+        self.kubeconfig = folder / "kubeconfig"
+        self._authority = Authority(folder / "certificates")
+        pair = self._authority.server("apiserver")
+        tls: list[str | Path] = ["--tls-cert", pair.certificate, "--tls-key", pair.key]
+        sizes = ["--apiservers", str(apiservers), "--resources", str(resources)]
+        self.process = Process(folder, "apiservers", [program, *tls, *sizes])
+
+    def start(self) -> None:
+        """Start the program; a Process stops it."""
+        self.process.start()
+        self.process.until(lambda: "\n" in self.process.out, PATIENCE_SECONDS, "URLs")
+        announced = json.loads(self.process.out.splitlines()[0])
+        self.urls: list[str] = announced["urls"]
+        self._control: str = announced["control"]
+        cluster = {"server": self.urls[0], "certificate-authority": str(self._authority.ca)}
+        write_kubeconfig(self.kubeconfig, cluster, {})
+
+    def set_rate(self, events: float) -> None:
+        """Commit so many events per second from now on; each apiserver sends all of them."""
+        self._post(f"/rate?events={events}")
+
+    def burst(self, events: int) -> None:
+        """Commit so many events of each resource at once."""
+        self._post(f"/burst?events={events}")
+
+    def cut(self) -> None:
+        """Reset the connections of all open watches."""
+        self._post("/cut")
+
+    def reset_statistics(self) -> None:
+        self._post("/reset")
+
+    def statistics(self) -> Any:
+        with urllib.request.urlopen(f"{self._control}/statistics", timeout=PATIENCE_SECONDS) as answer:
+            return json.load(answer)
+
+    def _post(self, path: str) -> None:
+        request = urllib.request.Request(self._control + path, b"", method="POST")
+        with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
+            answer.read()
+
+
+@contextmanager
+def fast_apiservers(program: Path, apiservers: int, resources: int) -> Iterator[FastApiservers]:
+    """Run the program while the context is open."""
+    with TemporaryDirectory() as name:
+        served = FastApiservers(Path(name), program, apiservers, resources)
+        try:
+            served.start()
+            yield served
+        finally:
+            served.process.stop()
+
+
+@contextmanager
+def watching_all(served: FastApiservers, blocks: Path | None = None) -> Iterator[Daemon]:
+    """Run a daemon that watches every resource at every apiserver; yield it when all watches are measured.
+
+    It starts faster than the default limit of requests permits, and then has that limit. It notes the long blocks of
+    its event loop in the file `blocks`.
+    """
+    wrapper: list[str | Path] = [sys.executable, "-m", "benchmarks.blocks", blocks] if blocks else []
+    watched = {"kubernetes": {"apiservers": served.urls}, "watch": [{"resource": "*"}]}
+    limits = {"watches": served.watches}
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        config = config_file(folder, **watched, limits=limits | {"requestsPerSecond": FAST_START})
+        with Daemon(folder, "--config", config, "--kubeconfig", served.kubeconfig, wrapper=wrapper) as daemon:
+            daemon.process.until(lambda: _members(daemon) == served.watches, PATIENCE_SECONDS, "members", every=1.0)
+            config_file(folder, **watched, limits=limits)
+            daemon.until_said("config_reloaded")
+            yield daemon
+
+
+def _members(daemon: Daemon) -> int:
+    return sum(stream["up"] and stream["membership"] == "member" for stream in daemon.status()["streams"])

@@ -1,0 +1,3 @@
+module watchslo.invalid/benchmarks/fastapiserver
+
+go 1.26.0
