@@ -91,6 +91,11 @@ class WatchSet:
         return self.assignment.clocks if self.assignment else ()
 
     @property
+    def apiservers(self) -> set[Apiserver]:
+        """The apiservers that have watches."""
+        return {served.apiserver for served in self._served.values()}
+
+    @property
     def auditors(self) -> list[Auditor]:
         """One for each apiserver that has watches."""
         return [served.auditor for served in self._served.values()]
@@ -183,7 +188,6 @@ class WatchSet:
         await self._tasks.stop(("audits", apiserver.name), ("history", apiserver.name))
         await self.assignment.leave(apiserver)
         del self._served[apiserver.name]
-        await self._apiservers.dismiss(apiserver)
 
     def _start(self, apiserver: Apiserver, label: str, desired: DesiredWatch) -> None:
         assert self.assignment is not None
