@@ -25,6 +25,7 @@ from watchslo.monitor.lag import Lag
 from watchslo.monitor.monitored_watch import MonitoredWatch
 from watchslo.monitor.peers import PeerComparison
 from watchslo.monitor.sealer import Sealer
+from watchslo.monitor.slices import WorkSlices
 from watchslo.monitor.task_supervisor import TaskSupervisor
 from watchslo.monitor.watch_identity import WatchIdentity
 from watchslo.monitor.watch_session import WatchSession
@@ -119,9 +120,9 @@ class WatchSet:
         prober = self._served[watch.identity.apiserver.name].headroom
         return prober.headroom(watch.identity.resource) if prober else None
 
-    def compare_peers(self) -> None:
+    async def compare_peers(self, slices: WorkSlices) -> None:
         """Compare the watches of each resource with each other."""
-        self.peers.compare(self.all, time.monotonic())
+        await self.peers.compare(self.all, time.monotonic(), slices)
 
     # Which watches run
 

@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tests.unit.monitor.cluster import CONFIGMAPS, NODES, PODS, Cluster
+from tests.unit.monitor.cluster import CONFIGMAPS, NODES, Cluster
 from tests.unit.monitor.inside import config, keep_writing, running
 from watchslo.config.model import Config
 from watchslo.model import Resource
