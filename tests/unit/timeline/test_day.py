@@ -97,8 +97,8 @@ def test_time_in_which_the_machine_was_suspended_has_no_verdict() -> None:
     judged.judge("good", "good")
     judged.now += 5 * 3600.0
     judged.day.add(judged.now, {PODS: dict(judged.counts)})
-    judged.judge("no_data", "bad")
-    assert judged.seen() == "11" + "0" * 301 + "2"
+    judged.judge("bad")
+    assert judged.seen() == "11" + "0" * 300 + "2"
 
 
 def test_time_in_which_a_watch_was_absent_has_no_verdict() -> None:
