@@ -212,7 +212,7 @@ class Evidence:
 
 
 class Memory:
-    """Keeps the snapshots of the last minute, and the best round trip of each apiserver since the start."""
+    """Keeps the snapshots of the last minute, and the best round trip of each apiserver since it is there."""
 
     def __init__(self) -> None:
         self._moments: list[Moment] = []
@@ -224,6 +224,8 @@ class Memory:
             self._moments = []
         self._moments = [one for one in self._moments if one.now >= now - MEMORY_SECONDS]
         self._moments.append(Moment(now, snapshot))
+        present = {apiserver.name for apiserver in snapshot.apiservers}
+        self._best = {name: best for name, best in self._best.items() if name in present}
 
     def evidence(self) -> Evidence | None:
         """Return the evidence of the snapshots, or None while there is only one."""

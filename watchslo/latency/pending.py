@@ -94,6 +94,7 @@ class SampleCounts:
         self._keys: list[NDArray[np.integer]] = []
         self._counts: list[NDArray[np.integer]] = []
         self._size = 0
+        self._sum_above = COUNTED_KEYS
 
     def add(self, rows: IntArray, received: FloatArray, bounds: Bounds) -> None:
         """Count n samples, whose bounds are all measurable."""
@@ -105,10 +106,11 @@ class SampleCounts:
         slots = (rows << _BLOCK_BITS | np.clip(blocks - self._base, 0, _NEWEST_BLOCK)) << _KEY_BITS
         keys = np.concatenate((slots, slots)) | tally_keys(self._bins, bounds.lower, bounds.upper, bounds.proven)
         self._put(*np.unique(keys, return_counts=True))
-        if self._size > COUNTED_KEYS:
+        if self._size > self._sum_above:
             summed = self._sum()
             self._clear()
             self._put(*summed)
+            self._sum_above = max(COUNTED_KEYS, 2 * self._size)  # else each further sample would sum them again
 
     def take(self) -> dict[int, list[Slot]]:
         """Remove and return all counts: the tallies of each row by block."""
@@ -117,6 +119,7 @@ class SampleCounts:
             return taken
         keys, counts = self._sum()
         self._clear()
+        self._sum_above = COUNTED_KEYS
         slots = keys >> _KEY_BITS
         firsts = np.flatnonzero(np.concatenate(([True], slots[1:] != slots[:-1])))
         ends = [*firsts[1:].tolist(), len(keys)]

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Container
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -28,7 +28,7 @@ class ApiserverSet:
     `members` are the apiservers whose resources are watched, by name; there is always one. `service` is whatever
     answers at the address of the credentials, member or not. `servers` is the number of apiservers of the cluster, if
     known. `storage` is the configured kind of their storage. `is_open` says whether they can be asked now. `changed` is
-    called when the members change; an apiserver that has left stays open until `dismiss`.
+    called when the members change; an apiserver that has left stays open until `close_left`.
     """
 
     def __init__(
@@ -124,9 +124,9 @@ class ApiserverSet:
         self.members = members
         self._changed()
 
-    async def dismiss(self, apiserver: Apiserver) -> None:
-        """Close an apiserver that has left, because nothing asks it any more."""
-        if apiserver in self._left:
+    async def close_left(self, used: Container[Apiserver]) -> None:
+        """Close the apiservers that have left, except those that still have watches."""
+        for apiserver in [one for one in self._left if one not in used]:
             self._left.discard(apiserver)
             await apiserver.close()
 

@@ -77,7 +77,7 @@ class Auditor:
         self._health: dict[int, Health] = {}
         self._audited: set[int] = set()  # numbers of watches whose audit is running
         self._stalled: dict[int, float] = {}  # watches that were logged as stalled, and since when
-        self._forms: dict[Resource, Representation] = {}
+        self._forms: dict[int, Representation] = {}  # of watches whose audits need a simpler one than a Table
         self._log = structlog.get_logger()
 
     def add(self, watch: MonitoredWatch) -> None:
@@ -87,6 +87,7 @@ class Auditor:
     def remove(self, watch: MonitoredWatch) -> None:
         """Forget what was found of a watch."""
         del self._health[watch.identity.number]
+        self._forms.pop(watch.identity.number, None)
 
     def health(self, watch: MonitoredWatch) -> Health:
         """Return what audits found of a watch."""
@@ -253,15 +254,15 @@ class Auditor:
     async def _watch(self, audit: "_Audit", after: int, enough: int) -> Failure | None:
         """Return why the short watch ended, or None if it has shown enough."""
         identity, request = audit.identity, WatchRequest(after, AUDIT_SECONDS, bookmarks=False)
-        form = self._forms.setdefault(identity.resource, Representation.TABLE)
+        form = self._forms.get(identity.number, Representation.TABLE)
         async with self._apiserver.client.watch(
             identity.resource, identity.namespace, identity.selectors, request, form, kind="audit"
         ) as opened:
             if not isinstance(opened, Failure):
                 return await audit.follow(opened, enough)
-        if opened.action is not Action.FALL_BACK or form.simpler is form:
+        if opened.action is not Action.FALL_BACK or form.simpler is form or not audit.same:
             return opened
-        self._forms[identity.resource] = form.simpler
+        self._forms[identity.number] = form.simpler
         return await self._watch(audit, after, enough)
 
     async def _give_time(self, audit: "_Audit") -> bool:

@@ -117,7 +117,7 @@ class CacheProber:
         self._probes: dict[Source, _Probe] = {}
         self._throttles: dict[str, _Throttle] = {}
         self._refused: dict[Source, float] = {}  # until when each is not read
-        self._doubted: set[Source] = set()
+        self._doubted: set[Source] = set()  # logged as several caches behind one address
         self._log = structlog.get_logger()
 
     def clock_of(self, source: Source) -> CacheClock | None:
@@ -137,9 +137,10 @@ class CacheProber:
 
     def _turn(self, tasks: asyncio.TaskGroup) -> None:
         """Start and end probes, so that the caches that need it most are read."""
-        now = time.monotonic()
+        now, watches = time.monotonic(), list(self._watches())
         self._refused = {source: until for source, until in self._refused.items() if now < until}
-        readable = [watch for watch in self._watches() if self._is_readable(watch)]
+        self._forget_others(watches)
+        readable = [watch for watch in watches if self._is_readable(watch)]
         chosen = self._rota.choose(self._wants(readable, now) if self._budget() else {}, now)
         for source in self._probes.keys() - chosen:
             self._end(source)
@@ -149,6 +150,13 @@ class CacheProber:
                 self._probes[source].watch = watch
             elif source in chosen:
                 self._begin(watch, tasks)
+
+    def _forget_others(self, watches: Iterable[MonitoredWatch]) -> None:
+        """Forget the apiservers and caches that have no watch any more."""
+        sources = {watch.identity.source for watch in watches}
+        apiservers = {apiserver for apiserver, _ in sources}
+        self._doubted &= sources
+        self._throttles = {name: throttle for name, throttle in self._throttles.items() if name in apiservers}
 
     def _is_readable(self, watch: MonitoredWatch) -> bool:
         """Return True if the watch is open and has exactly one cache, which may be read."""

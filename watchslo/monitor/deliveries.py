@@ -1,12 +1,13 @@
 """What one watch has delivered recently: by revision for audits, by time for comparison with other watches."""
 
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator
+from operator import itemgetter
 
 from watchslo.watch.audit import Delivered
 from watchslo.watch.messages import Batch
 
-RECENT_SECONDS = 60.0  # for which the time of each delivery is kept, to compare watches of one resource
+RECENT_SECONDS = 60.0  # before the newest: a watch that is further behind its peers has a longer trouble
 RECENT_SPACING_SECONDS = 0.05
 
 
@@ -14,12 +15,13 @@ class Deliveries:
     """The recent deliveries of one watch.
 
     `newest` is when the newest event was received (monotonic seconds) and its revision. `recent` holds such pairs of
-    the last minute, at least 50 ms apart, the oldest first. `delivered` holds the revisions for audits.
+    the minute before the newest, at least 50 ms apart and so at most 1,201, the oldest first. `delivered` holds the
+    revisions for audits.
     """
 
     def __init__(self) -> None:
         self.newest: tuple[float, int] | None = None
-        self.recent: deque[tuple[float, int]] = deque(maxlen=round(RECENT_SECONDS / RECENT_SPACING_SECONDS))
+        self.recent: deque[tuple[float, int]] = deque()
         self.delivered = Delivered()
 
     def add(self, batch: Batch) -> None:
@@ -27,11 +29,14 @@ class Deliveries:
         self.newest = batch.received, batch.revisions[-1]
         if not self.recent or batch.received - self.recent[-1][0] >= RECENT_SPACING_SECONDS:
             self.recent.append(self.newest)
+            while batch.received - self.recent[0][0] > RECENT_SECONDS:
+                self.recent.popleft()
         self.delivered.extend(batch.revisions)
 
-    def newer_than(self, revision: int) -> Iterator[tuple[float, int]]:
-        """Yield when newer revisions were received, the oldest first."""
-        return ((received, newest) for received, newest in self.recent if newest > revision)
+    def since(self, revision: int) -> float | None:
+        """Return since when a newer revision is there, by the recent deliveries; None if there is none."""
+        place = bisect_right(self.recent, revision, key=itemgetter(1))
+        return self.recent[place][0] if place < len(self.recent) else None
 
     def forget(self) -> None:
         """Drop the recent deliveries: the storage was restored, and revisions start again."""

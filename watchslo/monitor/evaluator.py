@@ -87,8 +87,7 @@ class Evaluator:
         for apiserver in self._apiservers.all:
             apiserver.closes.settle(time.monotonic())
         slices = WorkSlices()
-        self._watches.compare_peers()
-        await slices.pause()
+        await self._watches.compare_peers(slices)
         tainted, self._tainted = self._tainted, self._lag.tainted_seconds
         overloaded = self._tainted - tainted > OVERLOADED_SECONDS
         watches = iter(self._watches.all)

@@ -1,14 +1,14 @@
 """Compares the watches of one resource at all apiservers with each other, and with the apiservers' caches."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from watchslo.clock.cache import CacheClock
 from watchslo.model import Interval, Source
 from watchslo.monitor.monitored_watch import MonitoredWatch
+from watchslo.monitor.slices import WorkSlices
 
 
 class PeerComparison:
@@ -19,8 +19,8 @@ class PeerComparison:
 
     def __init__(self, clock_of: Callable[[Source], CacheClock | None]) -> None:
         self._clock_of = clock_of
-        self._behind_peers: dict[int, float | None] = {}
-        self._cache_behind: dict[int, Interval | None] = {}
+        self._behind_peers: Mapping[int, float | None] = {}
+        self._cache_behind: Mapping[int, Interval | None] = {}
 
     def behind_peers(self, number: int) -> float | None:
         """Return for how many seconds a peer has had an event that this watch has not; None without a peer."""
@@ -30,26 +30,28 @@ class PeerComparison:
         """Return how old the apiserver's cache was recently, in seconds; None unless the cache is probed."""
         return self._cache_behind.get(number)
 
-    def compare(self, watches: Iterable[MonitoredWatch], now: float) -> None:
+    async def compare(self, watches: Iterable[MonitoredWatch], now: float, slices: WorkSlices) -> None:
         """Compare watches that have the same label and whose revisions are of one sequence."""
         groups: defaultdict[object, list[MonitoredWatch]] = defaultdict(list)
         for watch in watches:
             statistics = watch.statistics
             groups[(watch.identity.label, statistics.clock) if statistics.measured else watch].append(watch)
-        self._behind_peers.clear()
-        self._cache_behind.clear()
+        behind_peers: dict[int, float | None] = {}
+        cache_behind: dict[int, Interval | None] = {}
         for peers in groups.values():
-            known = {revision for watch in peers for _, revision in watch.session.deliveries.recent}
             for watch in peers:
                 number = watch.identity.number
-                self._behind_peers[number] = _behind(watch, [peer for peer in peers if peer is not watch], now)
-                self._cache_behind[number] = self._behind_storage(watch, known, now)
+                behind_peers[number] = _behind(watch, [peer for peer in peers if peer is not watch], now)
+                cache_behind[number] = self._behind_storage(watch, peers, now)
+            await slices.pause()
+        self._behind_peers, self._cache_behind = behind_peers, cache_behind
 
-    def _behind_storage(self, watch: MonitoredWatch, known: Iterable[int], now: float) -> Interval | None:
+    def _behind_storage(self, watch: MonitoredWatch, peers: Iterable[MonitoredWatch], now: float) -> Interval | None:
         """Return how old the cache was, by the revisions of its resource that any watch has delivered."""
         cache_clock = self._clock_of(watch.identity.source)
         if cache_clock is None:
             return None
+        known = {revision for peer in peers for _, revision in peer.session.deliveries.recent}
         measure = watch.statistics.clock.domain.clock.measure
         return cache_clock.behind(np.array(sorted(known), dtype=np.int64), measure, now)
 
@@ -58,5 +60,5 @@ def _behind(watch: MonitoredWatch, peers: Sequence[MonitoredWatch], now: float) 
     revision = watch.session.revision
     if revision is None or not peers:
         return None
-    newer = (islice(peer.session.deliveries.newer_than(revision), 1) for peer in peers)
-    return max((now - received for of_peer in newer for received, _ in of_peer), default=0.0)
+    newer = (peer.session.deliveries.since(revision) for peer in peers)
+    return max((now - since for since in newer if since is not None), default=0.0)

@@ -89,6 +89,7 @@ class Reconciler:
             await self._changed.wait()
             self._changed.clear()
             await self._reconcile()
+            await self._apiservers.close_left(self._watches.apiservers)
 
     async def _reconcile(self) -> None:
         """End what is no longer desired and start what is missing; everything else keeps running."""

@@ -61,7 +61,7 @@ class Sealer:
         self, domain: Domain, bins: Bins, own_delays: OwnDelays, cache_clock: Callable[[Source], CacheClock | None]
     ) -> None:
         self.sealed = -np.inf
-        self.comparisons: dict[str, Comparison] = {}
+        self.comparisons: dict[str, Comparison] = {}  # of apiservers with attached watches
         self._domain = domain
         self._bins = bins
         self._own_delays = own_delays
@@ -103,8 +103,10 @@ class Sealer:
         self._watches[number].track.unmeasured(DOMAIN, self._pending.drop(number))
 
     def forget_apiserver(self, name: str) -> None:
-        """Forget the comparison of an apiserver."""
-        self.comparisons.pop(name, None)
+        """Forget the comparison of an apiserver, and what was sealed for all comparisons since the last evaluation."""
+        if self.comparisons.pop(name, None) is not None:
+            for counts in self._compared:  # by the position of the comparison, which changes now
+                counts.take()
 
     # Sealing
 

@@ -25,6 +25,7 @@ from watchslo.monitor.lag import Lag
 from watchslo.monitor.monitored_watch import MonitoredWatch
 from watchslo.monitor.peers import PeerComparison
 from watchslo.monitor.sealer import Sealer
+from watchslo.monitor.slices import WorkSlices
 from watchslo.monitor.task_supervisor import TaskSupervisor
 from watchslo.monitor.watch_identity import WatchIdentity
 from watchslo.monitor.watch_session import WatchSession
@@ -91,6 +92,11 @@ class WatchSet:
         return self.assignment.clocks if self.assignment else ()
 
     @property
+    def apiservers(self) -> set[Apiserver]:
+        """The apiservers that have watches."""
+        return {served.apiserver for served in self._served.values()}
+
+    @property
     def auditors(self) -> list[Auditor]:
         """One for each apiserver that has watches."""
         return [served.auditor for served in self._served.values()]
@@ -114,9 +120,9 @@ class WatchSet:
         prober = self._served[watch.identity.apiserver.name].headroom
         return prober.headroom(watch.identity.resource) if prober else None
 
-    def compare_peers(self) -> None:
+    async def compare_peers(self, slices: WorkSlices) -> None:
         """Compare the watches of each resource with each other."""
-        self.peers.compare(self.all, time.monotonic())
+        await self.peers.compare(self.all, time.monotonic(), slices)
 
     # Which watches run
 
@@ -183,7 +189,6 @@ class WatchSet:
         await self._tasks.stop(("audits", apiserver.name), ("history", apiserver.name))
         await self.assignment.leave(apiserver)
         del self._served[apiserver.name]
-        await self._apiservers.dismiss(apiserver)
 
     def _start(self, apiserver: Apiserver, label: str, desired: DesiredWatch) -> None:
         assert self.assignment is not None

@@ -1,16 +1,17 @@
 """The last day of the objective: 1,440 minutes, each good, bad or without data; 1.4 kB a watch."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
-from watchslo.timeline.series import Key
+from watchslo.timeline.series import MOST_ABSENT, Key
 
 MINUTES = 1440
 MINUTE_SECONDS = 60.0
+STOPPED_SECONDS = 90.0  # between two evaluations: the machine was suspended, or the wall clock set
 JUDGED_AFTER_SECONDS = 5.0  # after its end, a window is sealed and evaluated: a few seconds on a healthy system
 
 
@@ -30,32 +31,35 @@ class DayHistory:
     """Assigns verdicts to minutes, from counters that only say how many windows got which verdict.
 
     The windows of an objective are not minutes of the wall clock, and may be longer. A judged window covers the minutes
-    with a middle between its own middle and that of the previous window: none is missed, and none counts twice.
+    with a middle between its own middle and that of the previous window: none is missed, and none counts twice. While
+    a watch is absent, and while this process does not run, no window is judged.
     """
 
     def __init__(self) -> None:
         self._minutes: dict[Key, Minutes] = {}
         self._counts: dict[Key, Mapping[str, int]] = {}
         self._judged: dict[Key, float] = {}
+        self._former = np.zeros(MINUTES, np.uint8)  # the worst minutes of watches that are not kept any more
+        self._added = math.inf
         self._now = 0
 
     def add(self, at_wall: float, windows: Mapping[Key, Mapping[str, int]]) -> None:
         """Add the counters of all watches; `windows` maps each watch to its counts by verdict."""
         self._move_to(math.floor(at_wall / MINUTE_SECONDS))
         middle = at_wall - JUDGED_AFTER_SECONDS - MINUTE_SECONDS / 2
+        if (stopped := at_wall - self._added) > STOPPED_SECONDS:
+            self._judged = {key: judged + stopped for key, judged in self._judged.items()}
+        self._added = at_wall
         for key, counts in windows.items():
-            if key not in self._minutes:
-                self._minutes[key] = np.zeros(MINUTES, np.uint8)
+            if key not in self._counts:
+                self._minutes.setdefault(key, np.zeros(MINUTES, np.uint8))
                 self._judged[key] = middle
             verdict = _newest(self._counts.get(key, {}), counts)
             if verdict is not None:
                 self._mark(key, self._judged[key], middle, verdict)
                 self._judged[key] = middle
             self._counts[key] = counts
-        for key in self._minutes.keys() - windows.keys():
-            self._counts.pop(key, None)
-            if not self._minutes[key].any():  # a day after its last verdict
-                del self._minutes[key], self._judged[key]
+        self._forget_absent(windows)
 
     def of(self, key: Key) -> Minutes:
         """Return the day of one known watch."""
@@ -63,7 +67,7 @@ class DayHistory:
 
     def overall(self) -> Minutes:
         """Return the day of all watches: a minute is bad if any watch was bad, else good if any was good."""
-        worst = np.zeros(MINUTES, np.uint8)
+        worst = self._former.copy()
         for minutes in self._minutes.values():
             np.maximum(worst, minutes, out=worst)
         return np.roll(worst, -(self._now + 1) % MINUTES)
@@ -73,10 +77,19 @@ class DayHistory:
         """When the newest minute began, in Unix seconds."""
         return self._now * MINUTE_SECONDS
 
+    def _forget_absent(self, present: Container[Key]) -> None:
+        """Remove the watches that were absent for a day; of too many absent ones, combine those judged first."""
+        absent = [key for key in self._minutes if key not in present]
+        for rank, key in enumerate(sorted(absent, key=self._judged.__getitem__, reverse=True)):
+            self._counts.pop(key, None)
+            if rank >= MOST_ABSENT or not self._minutes[key].any():  # a day after its last verdict
+                np.maximum(self._former, self._minutes.pop(key), out=self._former)
+                del self._judged[key]
+
     def _move_to(self, minute: int) -> None:
         """Clear the minutes that begin; a wall clock that was set back clears nothing."""
         begun = [number % MINUTES for number in range(max(self._now, minute - MINUTES) + 1, minute + 1)]
-        for minutes in self._minutes.values():
+        for minutes in (self._former, *self._minutes.values()):
             minutes[begun] = Minute.NO_DATA
         self._now = max(self._now, minute)
 

@@ -1,4 +1,4 @@
-"""The figures of every watch for an hour, in fixed memory: 720 points of five columns, 14 kB a watch."""
+"""The figures of every watch for an hour: 720 points of five columns, 14 kB a watch, in a bounded number."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +12,9 @@ from watchslo.timeline.condition import WatchCondition
 POINTS = 720  # an hour of evaluations, one every five seconds
 COLUMNS = ("p50", "p99", "lower", "upper", "events")
 """P50, P99 and the bounds of the P99 in seconds, and the number of events."""
+
+MOST_ABSENT = 1000
+"""Watches that are kept although they are absent, in case they return; of more, those that left last."""
 
 Key = tuple[str, str]
 """Identifies a watch: the name of its apiserver, and its own."""
@@ -35,7 +38,7 @@ class Series:
         self._count = 0
 
     def add(self, at_wall: float, lines: Mapping[Key, WatchCondition]) -> None:
-        """Add a point for every watch; a watch that was absent for an hour is removed."""
+        """Add a point for every watch; remove those that were absent for an hour, and the first of too many absent."""
         place = self._count % POINTS
         self._at[place] = at_wall
         for key in lines.keys() - self._rings.keys():
@@ -43,8 +46,10 @@ class Series:
         for key, ring in self._rings.items():
             ring[place] = _point(lines[key]) if key in lines else np.nan
         self._seen.update(dict.fromkeys(lines, self._count))
-        for key in [key for key, seen in self._seen.items() if self._count - seen >= POINTS]:
-            del self._rings[key], self._seen[key]
+        absent = sorted(self._seen.keys() - lines.keys(), key=self._seen.__getitem__, reverse=True)
+        for rank, key in enumerate(absent):
+            if rank >= MOST_ABSENT or self._count - self._seen[key] >= POINTS:
+                del self._rings[key], self._seen[key]
         self._count += 1
 
     def figures(self, key: Key, since_wall: float) -> Figures:

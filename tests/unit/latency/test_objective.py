@@ -87,6 +87,29 @@ class TestWindows:
         assert len(judged._withheld) <= 2
         assert len(judged._periods._tallies) <= 2
 
+    def test_keep_ten_minutes_while_nothing_is_sealed(self) -> None:
+        """A day without a tick, with windows of ten seconds, and one event that is withheld all the time."""
+        judged = windows(window=10.0)
+        for now in range(1005, 1000 + 86_400, 5):
+            judged.note(now, [], [now - 1000.0], unjudgeable=True)
+            judge(judged, now, sealed=-INF)
+            assert len(judged._unjudgeable) <= 61
+            assert len(judged._withheld) <= 61
+        assert verdicts(judged) == (0, 0, 8580 - 1)
+
+    def test_keep_ten_minutes_after_an_evaluation_that_came_hours_late(self) -> None:
+        judged = windows(window=10.0)
+        judged.note(1000 + 86_400, [], [86_000.0], unjudgeable=True)
+        judge(judged, 1000 + 86_400, sealed=1030)
+        assert len(judged._unjudgeable) == len(judged._withheld) == 61
+
+    def test_keep_nothing_of_samples_that_come_after_the_verdict(self) -> None:
+        judged = windows(window=10.0)
+        for now in range(1010, 1000 + 7200, 10):
+            judged.note(now, [(now - 400, tallied(SLOW))], [], unjudgeable=False)
+            judge(judged, now, sealed=now)
+        assert len(judged._periods._tallies) <= 1
+
     def test_need_the_minimum_of_events(self) -> None:
         judged = windows(min_events=3)
         add(judged, [(1000, tallied(*[SLOW] * 2)), (1060, tallied(*[SLOW] * 3))])

@@ -1,5 +1,7 @@
 """Events between their arrival and their evaluation."""
 
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.latency.truth import BINS, bounds, tally_of
 from watchslo.latency import pending as module
 from watchslo.latency.pending import PendingEvents, SampleCounts
-from watchslo.latency.tally import Tally, merge
+from watchslo.latency.tally import Tally, merge, sum_by_key
 
 
 def taken(events: PendingEvents, time: float, limit: int = 100) -> list[tuple[int, float, int]]:
@@ -101,3 +103,22 @@ class TestSampleCounts:
             for row, blocks in expected.items()
         }
         assert all(sorted(slots) == slots for slots in ([block for block, _ in part] for part in taken.values()))
+
+    def test_with_many_different_keys_are_summed_seldom(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        summing = Mock(side_effect=sum_by_key)
+        monkeypatch.setattr(module, "COUNTED_KEYS", 20)
+        monkeypatch.setattr(module, "sum_by_key", summing)
+        counts = SampleCounts(BINS)
+        for _ in range(2):
+            for row in range(500):
+                counts.add(np.array([row]), np.array([7.0]), bounds((0.1, 0.2)))
+            assert len(counts.take()) == 500
+            assert summing.call_count <= 8
+            summing.reset_mock()
+
+    def test_with_few_different_keys_stay_few(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "COUNTED_KEYS", 20)
+        counts = SampleCounts(BINS)
+        for _ in range(500):
+            counts.add(np.array([1]), np.array([7.0]), bounds((0.1, 0.2)))
+            assert counts._size <= 22

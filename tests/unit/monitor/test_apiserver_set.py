@@ -115,6 +115,15 @@ class TestComeAndGo:
             assert run.not_ready() == ()
             assert stream(run, "10.0.0.4:6443").membership == "member"
 
+    async def test_apiservers_that_left_without_a_watch_are_closed(self, cluster: Cluster) -> None:
+        cluster.served = [EVENTS]
+        async with running(each()) as run:
+            for number in range(4, 9):
+                cluster.announce(f"10.0.0.{number}")
+                await asyncio.sleep(5)
+            assert watched(run) == []
+            assert {door.name for door in cluster.doors} == {"service", "10.0.0.8:6443"}
+
     async def test_returning_apiserver_is_asked_again(self, cluster: Cluster) -> None:
         async with running(each("pods")) as run:
             cluster.announce(*HOSTS[1:])

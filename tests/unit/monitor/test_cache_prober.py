@@ -290,6 +290,27 @@ async def test_cache_clock_stays_the_same_while_it_is_read(a: Apiserver) -> None
         assert stream.cache_clock is clock
 
 
+async def test_nothing_is_kept_of_caches_and_apiservers_without_watches(a: Apiserver) -> None:
+    """Each cache goes back once, as if several were behind one address, and then cannot be read."""
+    async with probing(FakeWatch(a, asks=True)) as world:
+        for number in range(100):
+            gone = Apiserver(f"gone-{number}")
+            world.streams[1:] = [FakeWatch(gone, late=1.0)]
+            await asyncio.sleep(3)
+            gone.revision = 1
+            await asyncio.sleep(2)
+            gone.fail(PODS, Reason.FORBIDDEN)
+            await asyncio.sleep(2)
+            assert gone.sent
+            assert (f"gone-{number}", "pods") in world.prober._doubted
+        world.streams[1:] = []
+        await asyncio.sleep(REFUSED_SECONDS)
+        assert not world.prober._doubted
+        assert not world.prober._refused
+        assert [*world.prober._throttles] == ["a"]
+        assert world.prober._probes.keys() == world.prober._rota._needed.keys() | world.prober._rota._began.keys()
+
+
 async def test_probe_ends_after_lingering(a: Apiserver) -> None:
     stream = FakeWatch(a, late=1.0)
     async with probing(stream) as world:

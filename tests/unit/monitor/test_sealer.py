@@ -288,6 +288,26 @@ class TestComparison:
         watches.readings()
         assert [*watches.sealer.comparisons] == ["two"]
 
+    def test_does_not_get_the_events_of_an_apiserver_that_left(self, watches: Watches) -> None:
+        """`two` does not tick, so it has no event to compare."""
+        watches.deliver(1, watches.now + 0.1, 0.001)
+        watches.ticks(2)
+        watches.sealer.forget_apiserver("one")
+        watches.deliver(2, watches.now + 0.1, 0.001)
+        watches.ticks(2)
+        watches.readings()
+        assert {name: one.combined.events for name, one in watches.sealer.comparisons.items()} == {"two": 0}
+
+    def test_of_a_thousand_apiservers_that_came_and_went_leaves_nothing(self) -> None:
+        watches = Watches(identity(1), several=True)
+        for number in range(2, 1002):
+            watches.sealer.attach(identity(number, f"apiserver-{number}"), watches.tracks[1])
+            watches.deliver(number, watches.now, 0.01)
+            watches.seal(watches.tick(2.0))
+            watches.sealer.detach(number)
+            watches.sealer.forget_apiserver(f"apiserver-{number}")
+        assert watches.sealer.comparisons == {}
+
 
 class TestOwnCache:
     """Ticks on pods wait for the cache of pods, so they do not date pods, unless there is no other evidence."""

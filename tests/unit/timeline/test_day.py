@@ -1,9 +1,11 @@
 from collections.abc import Iterable
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from watchslo.timeline import day as module
 from watchslo.timeline.day import MINUTES, DayHistory, Minute
 from watchslo.timeline.series import Key
 
@@ -24,7 +26,10 @@ class Judged:
 
     def judge(self, *verdicts: str, length: float = 60.0) -> None:
         for verdict in verdicts:
-            self.now += length
+            for _ in range(round(length / 60) - 1):
+                self.now += 60
+                self.day.add(self.now, {PODS: dict(self.counts)})
+            self.now += 60
             self.counts[verdict] += 1
             self.day.add(self.now, {PODS: dict(self.counts)})
 
@@ -85,6 +90,44 @@ def test_minutes_and_watches_expire_after_a_day() -> None:
     assert judged.day.overall().any()
     judged.day.add(judged.now + 86_400, {})
     assert not judged.day.overall().any()
+
+
+def test_time_in_which_the_machine_was_suspended_has_no_verdict() -> None:
+    judged = Judged()
+    judged.judge("good", "good")
+    judged.now += 5 * 3600.0
+    judged.day.add(judged.now, {PODS: dict(judged.counts)})
+    judged.judge("bad")
+    assert judged.seen() == "11" + "0" * 300 + "2"
+
+
+def test_time_in_which_a_watch_was_absent_has_no_verdict() -> None:
+    judged = Judged()
+    judged.judge("good")
+    for _ in range(30):
+        judged.now += 60
+        judged.day.add(judged.now, {})
+    judged.counts = {"good": 0, "bad": 0, "no_data": 0}
+    judged.now += 60
+    judged.day.add(judged.now, {PODS: dict(judged.counts)})
+    judged.judge("bad")
+    assert judged.seen() == "1" + "0" * 31 + "2"
+
+
+def test_days_of_watches_that_left_are_kept_in_a_bounded_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_ABSENT", 100)
+    day, now = DayHistory(), NOON
+    for number in range(300):
+        key = ("gone", str(number))
+        day.add(now, {PODS: {}, key: {}})
+        now += 60
+        day.add(now, {PODS: {}, key: {"bad" if number == 0 else "good": 1}})
+        assert len(day._minutes) == len(day._judged) <= 102
+        assert {*day._counts} == {PODS, key}
+    assert "".join(map(str, day.overall())).strip("0") == "2" + "1" * 299, "also of those that are not kept"
+    day.add(now + 86_400, {PODS: {}})
+    assert [*day._minutes] == [*day._judged] == [PODS]
+    assert not day.overall().any()
 
 
 def test_overall_minute_is_bad_if_one_watch_was_bad() -> None:

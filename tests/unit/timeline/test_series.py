@@ -1,7 +1,9 @@
 import numpy as np
+import pytest
 
 from tests.unit.timeline.test_condition import LATE, SILENT, WITHIN
 from watchslo.snapshot import StreamReading
+from watchslo.timeline import series as module
 from watchslo.timeline.condition import Judge, WatchCondition
 from watchslo.timeline.series import COLUMNS, POINTS, Key, Series
 
@@ -64,3 +66,14 @@ def test_series_memory_is_fixed_and_absent_watches_expire() -> None:
         assert series.nbytes == size
     series.add(POINTS * STEP, {PODS: line(WITHIN)})
     assert series.nbytes == size - POINTS * 4 * len(COLUMNS)
+
+
+def test_watches_that_left_are_kept_in_a_bounded_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_ABSENT", 100)
+    series = Series()
+    for number in range(300):
+        series.add(number * STEP, {PODS: line(WITHIN), ("gone", str(number)): line(WITHIN)})
+        assert len(series._rings) == len(series._seen) <= 102
+    assert ("gone", "299") in series._rings
+    assert ("gone", "199") in series._rings
+    assert ("gone", "198") not in series._rings
