@@ -52,7 +52,8 @@ class OneWatch:
         self._cache: Any = None
         self._round_trip = 0.0
         self.sealer = Sealer(cast("Any", self.domain), bins, self.own_delays, lambda _: self._cache)
-        self.sealer.attach(identity(), self.track, QueueWaits())
+        self.queue_waits = QueueWaits()
+        self.sealer.attach(identity(), self.track, self.queue_waits)
 
     def record(self, received: float, revisions: Sequence[int]) -> None:
         self.sealer.record(NUMBER, received, list(revisions))
