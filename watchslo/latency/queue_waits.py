@@ -31,8 +31,8 @@ class QueueWaits:
             self._waits.append((since, until))
 
     def wait(self, number: int) -> tuple[float, float]:
-        """Return one of the waits, or an empty one if there are not so many."""
-        return self._waits[number] if number < len(self._waits) else (np.inf, -np.inf)
+        """Return one of the waits, the newest of which is number 0, or an empty one if there are not so many."""
+        return self._waits[-1 - number] if number < len(self._waits) else (np.inf, -np.inf)
 
 
 def queue_delays(
@@ -46,6 +46,8 @@ def queue_delays(
     during, delays = np.zeros(len(received), dtype=bool), np.zeros(len(received))
     for number in range(max(map(len, waits), default=0)):
         since, until = np.array([of.wait(number) for of in waits])[index].T
+        if not (until > earliest).any():  # all events are newer than these waits, and all others are older
+            break
         spans = (earliest < until) & (received >= until)
         during |= spans & (latest > since)
         delays[spans] += (until - since)[spans]

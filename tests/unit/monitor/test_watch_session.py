@@ -297,7 +297,8 @@ class TestEvents:
             cluster.fail(None, "watch")
             await asyncio.sleep(30)
             assert parts.session.up
-            waits = [parts.statistics.queue_waits.wait(number) for number in range(len(parts.statistics.queue_waits))]
+            noted = parts.statistics.queue_waits
+            waits = [noted.wait(number) for number in reversed(range(len(noted)))]
             assert [since - cut for since, _ in waits] == pytest.approx([1.2, 12.4, 24.8, 25.8], abs=0.01)
             assert [until - cut for _, until in waits] == pytest.approx([10.0, 20.0, 25.0, 30.0], abs=0.01)
             assert parts.session.durations.opens.reading().sum < 0.01
