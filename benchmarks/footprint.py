@@ -57,7 +57,7 @@ POLICY = {
 NODE: Mapping[str, Any] = {
     "watch": [{"resource": "pods", "name": "my-node", "fieldSelector": "spec.nodeName=node-1"}],
     "clock": {"interval": "10s"},
-    "limits": {"requestsPerSecond": 1, "auditsPerSecond": 0.01},
+    "limits": {"requestsPerSecond": 1, "resumesPerSecond": 1, "auditsPerSecond": 0.01},
     "metrics": "proven",
 }
 DEFAULT = {"events, JSON: the default": Tick()}

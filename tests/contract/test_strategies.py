@@ -262,7 +262,6 @@ class Half(WatchResponse):
 
     def __init__(self, whole: WatchResponse) -> None:
         self.cut = False
-        self.queued, self.sent = whole.queued, whole.sent
         self._whole = whole
 
     async def read(self) -> tuple[float, bytes] | Failure:

@@ -20,6 +20,7 @@ from tests.support.process import eventually
 pytestmark = pytest.mark.timeout(300)
 
 RATE = 8.0  # limits.requestsPerSecond
+RESUMES = 4.0  # limits.resumesPerSecond
 WINDOWS_SECONDS = (1.0, 2.5, 5.0)
 ON_THE_WAY_SECONDS = 0.5  # by which requests differ: a new connection, a busy core
 FAULT_SECONDS = 3.0
@@ -101,7 +102,7 @@ class Cluster:
         assert arrivals
         found = []
         for seconds in WINDOWS_SECONDS:
-            most = 1 + RATE * (seconds + on_the_way)
+            most = 2 + (RATE + RESUMES) * (seconds + on_the_way)
             count = max(bisect_right(arrivals, at + seconds) - index for index, at in enumerate(arrivals))
             if count > most:
                 found.append(f"{count} requests in {seconds} s, of which {most:g} were due")
@@ -135,7 +136,7 @@ class Cluster:
 
 
 def configuration(**keys: Any) -> dict[str, Any]:
-    limits = {"requestsPerSecond": RATE, "maxLine": "1Mi"}
+    limits = {"requestsPerSecond": RATE, "resumesPerSecond": RESUMES, "maxLine": "1Mi"}
     return {"watch": [{"resource": resource} for resource in WATCHES], "limits": limits, **keys}
 
 

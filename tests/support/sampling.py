@@ -29,9 +29,9 @@ class Notes:
         usable = Sealer._usable
 
         def note_and_return(
-            sealer: Sealer, arrivals: Arrivals, index: Any, watches: Any, bounds: Bounds, own_delays: Any
+            sealer: Sealer, arrivals: Arrivals, index: Any, watches: Any, bounds: Bounds, own_delays: Any, queued: Any
         ) -> Any:
-            good = usable(sealer, arrivals, index, watches, bounds, own_delays)
+            good = usable(sealer, arrivals, index, watches, bounds, own_delays, queued)
             latency = bounds.less(own_delays)
             for at, watch in enumerate(watches):
                 of = good & (index == at)

@@ -130,7 +130,9 @@ def test_every_key_can_be_set(tmp_path: Path) -> None:
           threshold: 1500ms
           events: {target: 0.95, period: 7d}
           minutes: {quantile: 0.9, window: 2m, target: 0.99, minEvents: 50}
-        limits: {requestsPerSecond: 12.5, auditsPerSecond: 0.5, probesPerSecond: 1.5, watches: 20, maxLine: 8MiB}
+        limits:
+          {requestsPerSecond: 12.5, resumesPerSecond: 60, auditsPerSecond: 0.5, probesPerSecond: 1.5,
+           watches: 20, maxLine: 8MiB}
         shard: {index: "watchslo-${ORDINAL}", count: 3}
         startDelay: 2m
         paused: true

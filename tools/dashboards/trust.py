@@ -319,7 +319,7 @@ MONITOR = Section(
         ),
         Panel(
             "Requests to the apiserver",
-            "Requests per second by instance and apiserver. `limits.requestsPerSecond` is a hard limit.",
+            "Requests per second by instance and apiserver; `limits` has the hard caps on their sum.",
             Look.LINES,
             Unit.REQUESTS,
             (

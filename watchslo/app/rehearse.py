@@ -33,7 +33,7 @@ from watchslo.watch.strategy import STRATEGIES, TAIL, Strategy
 
 PAUSE_SECONDS = 1.0  # between two rehearsals, so that the apiserver can collect its garbage
 ALL = "all"
-UNLIMITED = math.inf  # requests a second: an informer asks for the next page as soon as it has one
+UNLIMITED = 1e6  # requests a second: an informer asks for the next page as soon as it has one
 
 
 @dataclass(frozen=True, slots=True)

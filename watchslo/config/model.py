@@ -322,10 +322,12 @@ def _rank(index: int, label: str) -> bytes:
 class LimitsConfig(_Section):
     """Hard caps on the cost of this daemon. With 0 audits per second, stalled watches are not detected.
 
-    Probes need no share of the requests per second, because they are sent only when no other request waits.
+    Requests that open a watch again, after it was open, count as `resumesPerSecond`; all others count as
+    `requestsPerSecond`.
     """
 
     requests_per_second: float = Field(default=10.0, gt=0)
+    resumes_per_second: float = Field(default=150.0, gt=0)
     audits_per_second: float = Field(default=2.0, ge=0)
     probes_per_second: float = Field(default=5.0, ge=0)
     watches: int = Field(default=500, ge=1)

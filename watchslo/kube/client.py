@@ -21,7 +21,7 @@ import msgspec
 
 from watchslo import __version__
 from watchslo.kube.credentials import Address, CredentialSource
-from watchslo.kube.limiter import Limiter, Priority
+from watchslo.kube.limiter import Limiter, RequestClass
 from watchslo.kube.network_failure import FAULTS, fault
 from watchslo.kube.representation import Representation
 from watchslo.model import SERVICE, Reading, Resource
@@ -39,6 +39,9 @@ from watchslo.watch.failure import (
 )
 from watchslo.watch.lines import DEFAULT_LIMIT_BYTES, LineSplitter, LineTooLong
 from watchslo.watch.messages import ListedObjects, ListRequest, WatchRequest
+
+OnSent = Callable[[], object]
+"""Called when a request has waited for its turn in this process, and is sent."""
 
 ABSENT_NAME = "watchslo-reads-nothing"
 """A name that no object has. If an object had it, ticks would read it needlessly."""
@@ -73,14 +76,26 @@ _USER_TIMEOUT_MILLISECONDS = 30_000
 # milliseconds; tcpi_rtt at 68, in microseconds; tcpi_total_retrans at 100.
 _TCP_INFO = struct.Struct("=52xII8xI28xI")
 
-_PATIENT = ("nudge", "audit", "probe_cache", "history", "token_review", "access_review")
-_PRIORITIES = {"tick": Priority.TICK} | dict.fromkeys(_PATIENT, Priority.AUDIT)
+_CLASSES = {
+    "tick": RequestClass.TICK,
+    "nudge": RequestClass.AUDIT,
+    "audit": RequestClass.AUDIT,
+    "token_review": RequestClass.AUDIT,
+    "access_review": RequestClass.AUDIT,
+    "probe_cache": RequestClass.PROBE,
+    "history": RequestClass.PROBE,
+}
 
 ObserveDate = Callable[[float, float, float], object]
 """Takes a `Date` header in Unix seconds, and when its request was sent and answered, in monotonic seconds."""
 
 
 _ANY_NAME = f"metadata.name!={ABSENT_NAME}"
+
+
+def request_class(kind: str, *, resumes: bool = False) -> RequestClass:
+    """Return the class in which a request of this kind waits for its turn."""
+    return RequestClass.RESUME if resumes else _CLASSES.get(kind, RequestClass.OTHER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +142,10 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A request; `timeout` covers all of it, `patience` the time until its headers. With a `body` it is a POST."""
+    """A request; `timeout` covers all of it, `patience` the time until its headers. With a `body` it is a POST.
+
+    `resumes` says that it opens a watch again.
+    """
 
     kind: str
     phase: Phase
@@ -137,6 +155,12 @@ class _Call:
     timeout: float = LIST_SECONDS
     patience: float = LIST_SECONDS
     body: bytes | None = field(default=None, repr=False)
+    resumes: bool = False
+    on_sent: OnSent | None = None
+
+    @property
+    def request_class(self) -> RequestClass:
+        return request_class(self.kind, resumes=self.resumes)
 
     @property
     def content_type(self) -> tuple[tuple[str, str], ...]:
@@ -251,11 +275,9 @@ class WatchFrames:
 
 
 class WatchResponse:
-    """An open watch, whose request was `queued` in this process until it was `sent`, in monotonic seconds."""
+    """An open watch."""
 
-    def __init__(self, response: aiohttp.ClientResponse, address: str, queued: float, sent: float) -> None:
-        self.queued = queued
-        self.sent = sent
+    def __init__(self, response: aiohttp.ClientResponse, address: str) -> None:
         self._response = response
         self._content = response.content
         self._address = address
@@ -401,6 +423,7 @@ class Client:
         representation: Representation,
         *,
         with_objects: bool = False,
+        on_sent: OnSent | None = None,
     ) -> Page | Failure:
         """Return one page of a list, or the whole list. `objects` is None for a Table, which does not identify them."""
         query = (NOTHING if request.absent_name else selectors).query | representation.query
@@ -410,7 +433,7 @@ class Client:
             query["limit"] = str(request.limit)
         if request.continue_token is not None:
             query["continue"] = request.continue_token
-        call = _Call("list", Phase.LIST, resource.path(namespace), query, representation.accept_list)
+        call = _Call("list", Phase.LIST, resource.path(namespace), query, representation.accept_list, on_sent=on_sent)
         async with self._pool.session() as session:
             if not request.absent_name and (
                 failure := await self._unconfirmed(session, resource, namespace, selectors)
@@ -431,10 +454,13 @@ class Client:
         representation: Representation,
         *,
         kind: str = "watch",
+        resumes: bool = False,
+        on_sent: OnSent | None = None,
     ) -> AsyncIterator[WatchResponse | Failure]:
         """Open a watch, and provide its response after the headers arrived, or why it did not open.
 
-        A streamed list has the same timeout as any watch; its headers arrive before its objects.
+        `resumes` says that the watch was open before. A streamed list has the same timeout as any watch; its headers
+        arrive before its objects.
         """
         call = _Call(
             kind,
@@ -444,22 +470,31 @@ class Client:
             representation.accept_watch,
             timeout=request.timeout + OVERTIME_SECONDS,
             patience=OPEN_SECONDS,
+            resumes=resumes,
+            on_sent=on_sent,
         )
-        queued = time.monotonic()
         async with _session() as session:  # its own, so that no connection outlives the watch
-            opened = await self._unconfirmed(session, resource, namespace, selectors) or await self._open(call, session)
+            opened = await self._unconfirmed(
+                session, resource, namespace, selectors, resumes=resumes
+            ) or await self._open(call, session)
             if isinstance(opened, Failure):
                 yield opened
                 return
-            response, sent = opened
+            response, _ = opened
             _read_little_ahead(response)
             try:
-                yield WatchResponse(response, _address(response), queued, sent)
+                yield WatchResponse(response, _address(response))
             finally:
                 _hang_up(response)
 
     async def _unconfirmed(
-        self, session: aiohttp.ClientSession, resource: Resource, namespace: str | None, selectors: Selectors
+        self,
+        session: aiohttp.ClientSession,
+        resource: Resource,
+        namespace: str | None,
+        selectors: Selectors,
+        *,
+        resumes: bool = False,
     ) -> Failure | None:
         """Return why the apiserver behind this session may ignore the shard selector; None if there is none.
 
@@ -469,7 +504,15 @@ class Client:
             return None
         query = replace(NOTHING, shard=selectors.shard).query | {"resourceVersion": "0"}
         path = resource.path(namespace or ABSENT_NAME)  # rights for all namespaces include one that is absent
-        call = _Call("confirm_selector", Phase.LIST, path, query, timeout=TICK_SECONDS, patience=TICK_SECONDS)
+        call = _Call(
+            "confirm_selector",
+            Phase.LIST,
+            path,
+            query,
+            timeout=TICK_SECONDS,
+            patience=TICK_SECONDS,
+            resumes=resumes,
+        )
         page = _page(await self._get_on(session, call))
         if isinstance(page, Failure):
             return page
@@ -525,8 +568,10 @@ class Client:
             access = await self._credentials.access()
             address = self._own_address or Address(access.url, access.server_name)
             url = address.url
-            await self._limiter.acquire(_PRIORITIES.get(call.kind, Priority.OTHER))
+            await self._limiter.acquire(call.request_class)
             sent = time.monotonic()
+            if call.on_sent is not None:
+                call.on_sent()
             connect_timeout = min(CONNECT_SECONDS, CONNECT_SHARE * call.patience)
             async with asyncio.timeout(call.patience):
                 response = await session.request(

@@ -54,30 +54,25 @@ class Creation:
         self._created = array("d")
         # Seconds from the commit to the arrival; NaN if unknown.
         self._lower, self._upper, self._proven = array("d"), array("d"), array("d")
+        self._own = array("d")  # seconds that a sealed event may have waited for this process; NaN if it is not sealed
 
     def note(self, received: float, revisions: Sequence[int], created_wall: Sequence[float]) -> None:
         if len(self._received) + len(revisions) <= PROVISIONAL_EVENTS:
             self._received.extend(array("d", (received,)) * len(revisions))
             self._revisions.extend(revisions)
             self._created.extend(created_wall)
-            for column in (self._lower, self._upper, self._proven):
+            for column in (self._lower, self._upper, self._proven, self._own):
                 column.extend(array("d", (nan,)) * len(revisions))
 
-    def seal(self, received: FloatArray, revisions: IntArray, latency: Bounds) -> None:
+    def seal(self, received: FloatArray, revisions: IntArray, latency: Bounds, own_delay: FloatArray) -> None:
         """Add the latencies of the events that are sealed now, in the order in which they were received."""
-        received, revisions, latency = (
-            received[latency.measurable],
-            revisions[latency.measurable],
-            latency.at(latency.measurable),
-        )
-        if not len(received):
-            return
         first, end = bisect_left(self._received, received[0]), bisect_right(self._received, received[-1])
         _, noted, at = np.intersect1d(np.array(self._revisions[first:end]), revisions, return_indices=True)
         if len(noted):
             known = (self._lower, latency.lower), (self._upper, latency.upper), (self._proven, latency.proven)
             for column, values in known:
-                np.frombuffer(column)[first + noted] = values[at]
+                np.frombuffer(column)[first + noted] = np.where(latency.measurable, values, nan)[at]
+            np.frombuffer(self._own)[first + noted] = own_delay[at]
 
     def update(self, now: float, sealed: float, creators: Creators | None, hops: Hops) -> list[Estimation]:
         """Measure the events whose stamping clocks are confirmed and that are sealed, or too old to be sealed.
@@ -88,10 +83,10 @@ class Creation:
         slots = []
         if creators is not None:
             until = min(creators.confirmed, max(sealed, now - SEALED_WITHIN_SECONDS))
-            received, created, latency = self._take_before(until)
+            received, created, latency, own = self._take_before(until)
             committed = np.where(latency.measurable, latency.upper, np.inf)
             lower, upper, certain = creators.ages(created, received, committed)
-            own = self._own_delays.of(received)
+            own = np.where(np.isnan(own), self._own_delays.of(received), own)
             certain &= np.isfinite(own) & ~self._own_delays.span_suspend(received - upper, received)
             received, lower, upper, latency = received[certain], lower[certain], upper[certain], latency.at(certain)
             arrived = np.maximum(0.0, lower - own[certain])
@@ -101,11 +96,11 @@ class Creation:
             hops.count(Hop.CREATION_TO_STORAGE, received, bounds)
         return self.distribution.update(now, slots)
 
-    def _take_before(self, time: float) -> tuple[FloatArray, FloatArray, Bounds]:
-        """Remove the events before `time`; return their arrivals, stamps, and latencies since the commit."""
+    def _take_before(self, time: float) -> tuple[FloatArray, FloatArray, Bounds, FloatArray]:
+        """Remove the events before `time`; return their arrivals, stamps, latencies and own delays."""
         count = bisect_left(self._received, time)
-        columns = self._received, self._created, self._lower, self._upper, self._proven
-        received, created, lower, upper, proven = (np.array(column[:count]) for column in columns)
+        columns = self._received, self._created, self._lower, self._upper, self._proven, self._own
+        received, created, lower, upper, proven, own = (np.array(column[:count]) for column in columns)
         for column in (self._revisions, *columns):
             del column[:count]
-        return received, created, Bounds(lower, upper, proven, ~np.isnan(lower))
+        return received, created, Bounds(lower, upper, proven, ~np.isnan(lower)), own

@@ -83,11 +83,12 @@ class Track:
     ) -> None:
         """Take in n sealed events with their latencies up to the arrival, for creations and hops.
 
-        `own_delay` is by how many seconds each may have been read late; `latency` contains it. `cache` is the clock of
+        `own_delay` is how many seconds each may have waited for this process, infinite for what was committed while its
+        watch did so; `latency` contains it. `cache` is the clock of
         the apiserver's cache, if it is probed.
         """
         if self._creation:
-            self._creation.seal(received, revisions, latency)
+            self._creation.seal(received, revisions, latency, own_delay)
         if cache:
             located = cache.locate(revisions, received)
             to_cache = storage_to_cache(latency, received, *located)

@@ -246,24 +246,31 @@ class Auditor:
         """Open a short watch until it has shown `enough` events; then give the audited watch time to deliver them."""
         ended: Failure | None = because(Reason.TIMEOUT)
         with suppress(TimeoutError):
-            async with asyncio.timeout(AUDIT_SECONDS + OVERTIME_SECONDS):
-                ended = await self._watch(audit, after, enough)
+            async with asyncio.timeout(None) as limit:
+                ended = await self._watch(audit, after, enough, limit)
         audit.ended(ended)
         audit.finish(in_time=await self._give_time(audit))
 
-    async def _watch(self, audit: "_Audit", after: int, enough: int) -> Failure | None:
-        """Return why the short watch ended, or None if it has shown enough."""
+    async def _watch(self, audit: "_Audit", after: int, enough: int, limit: asyncio.Timeout) -> Failure | None:
+        """Return why the short watch ended, or None if it has shown enough; `limit` starts when it is sent."""
+        time_of = asyncio.get_running_loop().time
         identity, request = audit.identity, WatchRequest(after, AUDIT_SECONDS, bookmarks=False)
         form = self._forms.get(identity.number, Representation.TABLE)
         async with self._apiserver.client.watch(
-            identity.resource, identity.namespace, identity.selectors, request, form, kind="audit"
+            identity.resource,
+            identity.namespace,
+            identity.selectors,
+            request,
+            form,
+            kind="audit",
+            on_sent=lambda: limit.reschedule(time_of() + AUDIT_SECONDS + OVERTIME_SECONDS),
         ) as opened:
             if not isinstance(opened, Failure):
                 return await audit.follow(opened, enough)
         if opened.action is not Action.FALL_BACK or form.simpler is form or not audit.same:
             return opened
         self._forms[identity.number] = form.simpler
-        return await self._watch(audit, after, enough)
+        return await self._watch(audit, after, enough, limit)
 
     async def _give_time(self, audit: "_Audit") -> bool:
         """Wait for the audited watch to deliver what the audit saw; count only time in which this process was prompt.

@@ -43,6 +43,7 @@ from functools import partial
 import structlog
 
 from watchslo.clock.domain import Domain, Membership
+from watchslo.latency.queue_waits import QueueWaits
 from watchslo.latency.tally import Slot
 from watchslo.latency.track import Track
 from watchslo.model import Reading, Resource, Source
@@ -139,11 +140,11 @@ class DomainClock:
 
     # Watches
 
-    def attach(self, identity: WatchIdentity, track: Track) -> None:
+    def attach(self, identity: WatchIdentity, track: Track, queue_waits: QueueWaits) -> None:
         """Date a watch from now on; if it is attached already, `track` replaces its track."""
         self._sources[identity.number] = identity.source
         self.domain.attach(identity.number, identity.source)
-        self.sealer.attach(identity, track)
+        self.sealer.attach(identity, track, queue_waits)
 
     def detach(self, number: int) -> list[Slot]:
         """Stop dating a watch; return its samples since the last evaluation."""

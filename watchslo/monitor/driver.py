@@ -26,6 +26,7 @@ from watchslo.watch.messages import (
     Opened,
     Output,
     Received,
+    Sent,
     Start,
     WakeAt,
     WatchRequest,
@@ -47,8 +48,7 @@ class Driver:
     """Runs `machine` against the apiserver of `client`.
 
     `emit` receives its live events, `note` its facts, `heard` the size of every chunk in bytes. `representation` falls
-    back to a simpler one if the apiserver does not support it. `queue` is when the request of the newest open watch
-    began to wait in this process, and when it was sent, in monotonic seconds.
+    back to a simpler one if the apiserver does not support it.
     """
 
     def __init__(
@@ -64,7 +64,6 @@ class Driver:
     ) -> None:
         self.machine = machine
         self.representation = representation
-        self.queue = 0.0, 0.0
         self._client = client
         self._target = target
         self._emit = emit
@@ -72,6 +71,7 @@ class Driver:
         self._heard = heard
         self._requests: dict[int, asyncio.Task[None]] = {}
         self._response: WatchResponse | None = None
+        self._was_open = False
         self._wake_at: float | None = None
         self._alarm = asyncio.Event()
         self._halted = asyncio.Event()
@@ -135,6 +135,7 @@ class Driver:
             request,
             self.representation,
             with_objects=self.machine.inventory is not None,
+            on_sent=lambda: self.feed(Sent(op)),
         )
         match answer:
             case Page(revision=revision, items=items, size=size, continue_token=token, objects=objects):
@@ -145,12 +146,18 @@ class Driver:
     async def _watch(self, op: int, request: WatchRequest) -> None:
         target = self._target
         async with self._client.watch(
-            target.resource, target.namespace, target.selectors, request, self.representation
+            target.resource,
+            target.namespace,
+            target.selectors,
+            request,
+            self.representation,
+            resumes=self._was_open and request.revision is not None,
+            on_sent=lambda: self.feed(Sent(op)),
         ) as opened:
             if isinstance(opened, Failure):
                 failure = opened
             else:
-                self.queue = opened.queued, opened.sent
+                self._was_open = True
                 self.feed(Opened(op))
                 self._response = opened
                 try:

@@ -80,11 +80,19 @@ async def find_oldest(
 
 async def try_revision(client: Client, resource: Resource, namespace: str, revision: int) -> Outcome | Failure:
     """Open a watch of nothing at a revision and read it to its end; return whether the revision is too old."""
-    request = WatchRequest(revision, WATCH_SECONDS, bookmarks=False)
+    request, time_of = WatchRequest(revision, WATCH_SECONDS, bookmarks=False), asyncio.get_running_loop().time
     try:
         async with (
-            asyncio.timeout(WATCH_SECONDS + OVERTIME_SECONDS),
-            client.watch(resource, namespace, NOTHING, request, Representation.PLAIN, kind="history") as opened,
+            asyncio.timeout(None) as timeout,
+            client.watch(
+                resource,
+                namespace,
+                NOTHING,
+                request,
+                Representation.PLAIN,
+                kind="history",
+                on_sent=lambda: timeout.reschedule(time_of() + WATCH_SECONDS + OVERTIME_SECONDS),
+            ) as opened,
         ):
             if isinstance(opened, Failure):
                 return TooOld(parse_oldest(opened.message)) if opened.reason is Reason.EXPIRED else opened

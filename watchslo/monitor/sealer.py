@@ -10,9 +10,9 @@ event becomes:
 1. `domain` if it is newer than the tick, and so are all events of its watch and second: the watch belongs elsewhere.
 2. `before_clock` if the ticks cannot date it.
 3. `tainted` if this process may have read it more than `LATE_SECONDS` late, or the machine was suspended in between.
-4. `own_queue` if it may have been committed while the request to resume its watch waited in this process.
-5. Otherwise a sample. The delay that this process may have added is taken from the lower ends of its bounds, so that
-   they hold of the cluster alone. The upper end contains that delay.
+4. `own_queue` if it may have been committed while a request to open its watch waited in this process.
+5. Otherwise a sample. The delay that this process may have added, by reading late or by such a wait after the commit,
+   is taken from the lower ends of its bounds, so that they hold of the cluster alone. The upper end contains it.
 
 Samples are counted by watch, block and bins; the next evaluation takes these counts.
 """
@@ -29,8 +29,9 @@ from watchslo.clock.revision import Origins
 from watchslo.latency.bins import Bins
 from watchslo.latency.compared import Comparison
 from watchslo.latency.estimate import Estimation
-from watchslo.latency.own_delay import NOTED_SECONDS, OwnDelays
+from watchslo.latency.own_delay import OwnDelays
 from watchslo.latency.pending import Arrivals, PendingEvents, SampleCounts
+from watchslo.latency.queue_waits import QueueWaits, queue_delays
 from watchslo.latency.tally import Slot
 from watchslo.latency.track import BEFORE_CLOCK, DOMAIN, OWN_QUEUE, TAINTED, UNSEALED, Track
 from watchslo.model import BoolArray, Bounds, FloatArray, IntArray, Reading, Source
@@ -43,11 +44,11 @@ UNSEALED_SECONDS = 600.0  # the clock keeps its evidence as long
 
 @dataclass(slots=True)
 class _SealedWatch:
-    """A watch, the track that takes its samples, and when the request that last resumed it waited in this process."""
+    """A watch, the track that takes its samples, and when its requests waited in this process."""
 
     identity: WatchIdentity
     track: Track
-    queued: tuple[float, float] | None = None
+    queue_waits: QueueWaits
 
 
 class Sealer:
@@ -77,10 +78,10 @@ class Sealer:
         """The numbers of the attached watches."""
         return tuple(self._watches)
 
-    def attach(self, identity: WatchIdentity, track: Track) -> None:
+    def attach(self, identity: WatchIdentity, track: Track, queue_waits: QueueWaits) -> None:
         """Take in the events of a watch from now on; if it is attached already, `track` replaces its track."""
         self.take(identity.number)
-        self._watches[identity.number] = _SealedWatch(identity, track)
+        self._watches[identity.number] = _SealedWatch(identity, track, queue_waits)
 
     def detach(self, number: int) -> list[Slot]:
         """Forget a watch; return its samples since the last evaluation. What is not sealed is unmeasured."""
@@ -93,10 +94,6 @@ class Sealer:
         """Add live events of a watch that arrived together; their revisions fit in 64 bits."""
         if not self._pending.add(number, received, revisions):
             self._watches[number].track.unmeasured(UNSEALED, len(revisions))
-
-    def note_queue(self, number: int, queued: float, sent: float) -> None:
-        """Note when the request that opened a watch began to wait in this process, and when it was sent."""
-        self._watches[number].queued = (queued, sent) if sent - queued >= NOTED_SECONDS else None
 
     def drop(self, number: int) -> None:
         """Give up what is not sealed of a watch: it belongs to another sequence."""
@@ -146,13 +143,16 @@ class Sealer:
         cached = [watch.identity.resource.cached and (several or not blind) for watch in watches]
         bounds = clock.measure(arrivals.revisions, received, Origins(index, sources, cached))
         own_delays = self._own_delays.of(received)
-        good = self._usable(arrivals, index, watches, bounds, own_delays)
+        queued, waited = queue_delays([watch.queue_waits for watch in watches], index, received, bounds)
+        good = self._usable(arrivals, index, watches, bounds, own_delays, queued)
+        own_delays += waited
         latency = bounds.less(own_delays)
         self._samples.add(arrivals.watches[good], received[good], latency.at(good))
         if several:
             others = Origins(index, sources, [False] * len(sources) if blind else cached)
             alone = clock.measure(arrivals.revisions, received, others, alone=True).less(own_delays)
             self._compare(received, index, watches, latency, alone, good & alone.measurable)
+        own_delays[queued] = np.inf
         usable = Bounds(bounds.lower, bounds.upper, bounds.proven, good)
         for at, watch in enumerate(watches):
             cache = self._cache_clock(watch.identity.source)
@@ -168,15 +168,15 @@ class Sealer:
         watches: list[_SealedWatch],
         bounds: Bounds,
         own_delays: FloatArray,
+        queued: BoolArray,
     ) -> BoolArray:
         """Return which events are samples; count the others by their reasons."""
-        committed, seen = arrivals.received - bounds.upper, arrivals.received - bounds.proven
-        queued, sent = np.array([watch.queued or (np.inf, -np.inf) for watch in watches])[index].T
+        committed = arrivals.received - bounds.upper
         left = np.ones(len(arrivals), dtype=bool)
         for reason, excluded in (
             (BEFORE_CLOCK, ~bounds.measurable),
             (TAINTED, (own_delays > LATE_SECONDS) | self._own_delays.span_suspend(committed, arrivals.received)),
-            (OWN_QUEUE, (committed < sent) & (seen > queued) & (arrivals.received >= sent)),
+            (OWN_QUEUE, queued),
         ):
             _count(reason, watches, index[excluded & left])
             left &= ~excluded

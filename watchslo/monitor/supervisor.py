@@ -54,7 +54,7 @@ class Supervisor:
         self.reload_succeeded = True
         self._delay = delay
         self._random = random
-        self._limiter = Limiter(config.limits.requests_per_second)
+        self._limiter = Limiter(config.limits.requests_per_second, config.limits.resumes_per_second)
         self._bins = Bins((*LES, *thresholds(config)))
         self._failed = asyncio.Event()
         self._tasks = TaskSupervisor(self._failed)
@@ -133,7 +133,7 @@ class Supervisor:
         if new:
             shown = ", ".join(format_duration(threshold) for threshold in sorted(new))
             raise ConfigError(f"a threshold of {shown} needs a bucket of its own; restart watchslo to use it")
-        self._limiter.limit(config.limits.requests_per_second)
+        self._limiter.limit(config.limits.requests_per_second, config.limits.resumes_per_second)
         self._reconciler.configure(config)
 
     async def review(self, token: str, path: str) -> Review | Failure:

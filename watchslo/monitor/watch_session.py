@@ -37,6 +37,7 @@ from watchslo.watch.messages import (
     Unseen,
     WatchClosed,
     WatchOpened,
+    WatchQueued,
 )
 from watchslo.watch.strategy import STRATEGIES, TAIL, Strategy
 from watchslo.watch.transitions import State
@@ -247,9 +248,10 @@ class WatchSession:
         self.durations.add(fact)
         self._identity.apiserver.durations.add(fact)
         match fact:
+            case WatchQueued(since, until):
+                self._statistics.queue_waits.add(since, until)
             case WatchOpened():
                 self._opened = time.monotonic()
-                self._statistics.note_queue(*self._driver.queue)
                 self._identity.apiserver.watch_opened(self._identity.number)
                 self._begin_deliveries()
                 self._on_open()

@@ -8,6 +8,7 @@ import numpy as np
 from watchslo.clock.domain import Membership
 from watchslo.clock.offset import Dating
 from watchslo.latency.estimate import Estimation
+from watchslo.latency.queue_waits import QueueWaits
 from watchslo.latency.tally import Slot
 from watchslo.latency.track import DOMAIN, TAINTED, Track
 from watchslo.model import Interval
@@ -21,8 +22,8 @@ class WatchStatistics:
     """How late the events of one watch are.
 
     It owns the `track` and knows the domain `clock` that seals it. Both change only through
-    `replace_track` and `date_by`. `creators` returns what converts creation timestamps, of the apiservers' wall clocks,
-    to our monotonic clock.
+    `replace_track` and `date_by`. `queue_waits` is when requests to open the watch waited in this process.
+    `creators` returns what converts creation timestamps, of the apiservers' wall clocks, to our monotonic clock.
     """
 
     def __init__(
@@ -35,12 +36,13 @@ class WatchStatistics:
     ) -> None:
         self.track = track
         self.clock = clock
+        self.queue_waits = QueueWaits()
         self._identity = identity
         self._lag = lag
         self._creators = creators
         self._slots: list[Slot] = []  # sealed by a clock that the watch has left
         self._measures_creation = identity.config.measures_creation(identity.resource)
-        clock.attach(identity, track)
+        clock.attach(identity, track, self.queue_waits)
 
     @property
     def measured(self) -> bool:
@@ -74,13 +76,13 @@ class WatchStatistics:
         """Start new statistics by another objective."""
         self.track = track
         self._slots.clear()
-        self.clock.attach(self._identity, track)
+        self.clock.attach(self._identity, track, self.queue_waits)
 
     def date_by(self, clock: DomainClock) -> None:
         """Move to the clock of another domain; what the old one has not sealed is unmeasured."""
         self.detach()
         self.clock = clock
-        clock.attach(self._identity, self.track)
+        clock.attach(self._identity, self.track, self.queue_waits)
 
     def drop_unsealed(self) -> None:
         """Give up what is not sealed: the storage was restored, and its revisions mean something else now."""
@@ -89,10 +91,6 @@ class WatchStatistics:
     def detach(self) -> None:
         """Leave the clock: the watch ends."""
         self._slots += self.clock.detach(self._identity.number)
-
-    def note_queue(self, queued: float, sent: float) -> None:
-        """Note when the request that opened the watch began to wait in this process, and when it was sent."""
-        self.clock.sealer.note_queue(self._identity.number, queued, sent)
 
     # Events
 

@@ -20,10 +20,13 @@ class Backoff:
         self._healthy_from = 0.0  # the end of the last wait
 
     def next(self, now: float, retry_after: float | None = None) -> float:
-        """Return the seconds to wait from `now` on, at least the server's `retry_after`."""
+        """Return the seconds to wait from `now` on, at least the server's `retry_after`.
+
+        Many watches get the same `retry_after` at once, so the random part is added to that too.
+        """
         if now - self._healthy_from > self._reset:
             self._delay = self._base
-        wait = max(self._delay * (1.0 + self._random()), retry_after or 0.0)
+        wait = max(self._delay, retry_after or 0.0) + self._delay * self._random()
         self._delay = min(2.0 * self._delay, self._cap)
         self._healthy_from = now + wait
         return wait

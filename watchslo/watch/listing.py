@@ -17,14 +17,15 @@ RELIST_INTERVAL_SECONDS = 10.0  # between the starts of two lists, because lists
 class ListProgress:
     """How far one list has come.
 
-    `op` is its request in flight; `wake` is when to send the next request of a list in parallel to the watch.
-    `revision` is that of the first page: all pages show one moment, until the apiserver lets an expired token continue
-    at a newer moment (`moved`). An answer for all objects that is older than `newest` is stale. `live_from` is the
-    revision of the first live event of a streamed list; all newer events are live too.
+    `op` is its request in flight, `requested` at that time; `wake` is when to send the next request of a list in
+    parallel to the watch. `revision` is that of the first page: all pages show one moment, until the apiserver lets an
+    expired token continue at a newer moment (`moved`). An answer for all objects that is older than `newest` is stale.
+    `live_from` is the revision of the first live event of a streamed list; all newer events are live too.
     """
 
     strategy: Strategy
     op: int | None = None
+    requested: float = 0.0
     wake: float | None = None
     began: float = 0.0
     newest: int = -1
@@ -45,6 +46,10 @@ class ListProgress:
         self.items += page.items
         self.size += page.size
         self.pages += 1
+
+    def sent(self, now: float) -> None:
+        """Leave out of the duration that the request in flight waited until `now` before it was sent."""
+        self.began += now - self.requested
 
     def restart(self, newest: int, now: float) -> None:
         """Prepare for the first page; `newest` is the newest revision that the watch knows, or -1."""

@@ -13,6 +13,7 @@ The machine is this protocol and nothing else. A driver sends its requests and f
 
     driver: receive(Begin(), now)                   machine: [Start(op=1, ListRequest)]
     driver: receive(Listed(op=1, revision=7), now)  machine: [Note(ListDone), Start(op=2, WatchRequest(revision=7))]
+    driver: receive(Sent(op=2), now)                machine: [Note(WatchQueued)]
     driver: receive(Opened(op=2), now)              machine: [Note(WatchOpened)]
     driver: receive(Received(op=2, frames), now)    machine: [Emit(batch)]
     driver: receive(Closed(op=2, failure), now)     machine: [Note(WatchClosed), WakeAt(time)]
@@ -75,12 +76,14 @@ from watchslo.watch.messages import (
     RelistReason,
     Reopen,
     Reset,
+    Sent,
     Start,
     TimeTravel,
     Unparsable,
     WakeAt,
     WatchClosed,
     WatchOpened,
+    WatchQueued,
     WatchRequest,
     Woken,
 )
@@ -100,6 +103,7 @@ SHORTEST_SPACING_SECONDS = 1.0  # between a request and the one that replaces it
 class _WatchAttempt:
     """One request for a watch and what it has brought so far; the next request replaces it.
 
+    It was `requested` at that time, and `sent` when it had waited for its turn in this process.
     `newest_event` is the revision of its newest event. `heard` says that it brought an event or a bookmark, `garbled`
     that it brought lines that were neither.
     """
@@ -107,6 +111,7 @@ class _WatchAttempt:
     op: int
     request: WatchRequest
     requested: float
+    sent: float | None = None
     opened: float | None = None
     newest_event: int | None = None
     heard: bool = False
@@ -218,6 +223,8 @@ class Machine:
             case Listed(op):
                 if self._list is not None and op == self._list.op:
                     self._add_page(self._list, happened, now)
+            case Sent(op):
+                self._sent(op, now)
             case Opened(op):
                 if self._watch is not None and op == self._watch.op and self._watch.opened is None:
                     self._open(self._watch, now)
@@ -325,7 +332,7 @@ class Machine:
     # Events of a watch
 
     def _open(self, watch: _WatchAttempt, now: float) -> None:
-        self._out.note(WatchOpened(now - watch.requested))
+        self._out.note(WatchOpened(now - (watch.requested if watch.sent is None else watch.sent)))
         watch.opened = now
         if self.state is State.OPENING:
             self._go(Trigger.OPENED, now)
@@ -560,6 +567,8 @@ class Machine:
 
     def _end_watch(self, watch: _WatchAttempt, failure: Failure, now: float) -> None:
         lived = watch.lived(now)
+        if watch.sent is None and watch.opened is None:
+            self._note_queue(watch, now)
         self._out.note(WatchClosed(failure, lived))
         self._watch = None
         only_expired = failure.reason is Reason.EXPIRED and not watch.heard and not _is_healthy(lived)
@@ -641,8 +650,21 @@ class Machine:
 
     # Requests
 
+    def _sent(self, op: int, now: float) -> None:
+        """Take out of all durations that a request waited in this process until now."""
+        listed, watch = self._list, self._watch
+        if listed is not None and op == self._op_of(listed):
+            listed.sent(now)
+        if watch is not None and op == watch.op:
+            watch.sent = now
+            self._note_queue(watch, now)
+
+    def _note_queue(self, watch: _WatchAttempt, until: float) -> None:
+        if until > watch.requested:
+            self._out.note(WatchQueued(watch.requested, until))
+
     def _request_page(self, listed: ListProgress, now: float) -> None:
-        listed.wake = None
+        listed.wake, listed.requested = None, now
         if listed.pages == 0:
             self._planner.start(listed, self.revision, now, blocks_watch=self.state is State.LISTING)
             if self.inventory is not None:

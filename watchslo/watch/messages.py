@@ -57,6 +57,13 @@ class ListedObjects:
 
 
 @dataclass(frozen=True, slots=True)
+class Sent:
+    """A request has waited for its turn in this process, and is sent."""
+
+    op: int
+
+
+@dataclass(frozen=True, slots=True)
 class Listed:
     """A list, or a page of it, was answered: `items` objects in `size` bytes; `objects` for an inventory."""
 
@@ -116,7 +123,7 @@ class Halt:
     reason: Reason = Reason.SHUTDOWN
 
 
-Input = Begin | Listed | Opened | Received | Closed | Woken | Reopen | Reset | Halt
+Input = Begin | Sent | Listed | Opened | Received | Closed | Woken | Reopen | Reset | Halt
 
 
 # Outputs: what to do.
@@ -184,7 +191,10 @@ class Relisted:
 
 @dataclass(frozen=True, slots=True)
 class ListDone:
-    """A list is complete, `took` seconds after its first request; `strategy` is the one that was used."""
+    """A list is complete, `took` seconds after its first request; `strategy` is the one that was used.
+
+    `took` does not contain what its requests waited in this process.
+    """
 
     strategy: str
     revision: int
@@ -202,8 +212,16 @@ class ListFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class WatchQueued:
+    """The request for a watch waited in this process from `since` to `until`."""
+
+    since: float
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
 class WatchOpened:
-    """The headers of a watch arrived `took` seconds after the request."""
+    """The headers of a watch arrived `took` seconds after its request was sent."""
 
     took: float
 
@@ -299,6 +317,7 @@ Fact = (
     Relisted
     | ListDone
     | ListFailed
+    | WatchQueued
     | WatchOpened
     | WatchClosed
     | Expired

@@ -79,9 +79,9 @@ class Notes:
         usable = Sealer._usable
 
         def note_and_return(
-            sealer: Sealer, arrivals: Arrivals, index: Any, watches: Any, bounds: Bounds, own_delays: Any
+            sealer: Sealer, arrivals: Arrivals, index: Any, watches: Any, bounds: Bounds, own_delays: Any, queued: Any
         ) -> Any:
-            good = usable(sealer, arrivals, index, watches, bounds, own_delays)
+            good = usable(sealer, arrivals, index, watches, bounds, own_delays, queued)
             latency = bounds.less(own_delays)
             columns = arrivals.revisions, arrivals.received, latency.proven, latency.upper
             samples = [column[good].tolist() for column in columns]

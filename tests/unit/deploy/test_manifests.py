@@ -69,6 +69,7 @@ def test_node_profile_sends_few_requests() -> None:
     node = config("node")
     assert node.clock.interval >= 10
     assert node.limits.requests_per_second <= 1
+    assert node.limits.resumes_per_second <= 1
     assert node.limits.probes_per_second == 0, "probes would add load when all watches are late"
     assert node.start_delay
     assert node.metrics == "proven"

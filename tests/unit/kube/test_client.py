@@ -1,11 +1,12 @@
 """The client's results for each way in which a server can answer or fail."""
 
 import asyncio
-import itertools
+import contextlib
 import socket
 import struct
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,9 +16,9 @@ from tests.unit.kube.conftest import CHUNKED, Known, Server, answer, chunk, conn
 from watchslo import __version__
 from watchslo.errors import ConnectError
 from watchslo.kube import client as client_module
-from watchslo.kube.client import RENEW_SECONDS, Client, Page, Selectors, WatchResponse
+from watchslo.kube.client import RENEW_SECONDS, Client, Page, Selectors, WatchResponse, request_class
 from watchslo.kube.credentials import Access, Address, Credentials, CredentialSource, stamps
-from watchslo.kube.limiter import Limiter
+from watchslo.kube.limiter import Limiter, RequestClass
 from watchslo.kube.representation import Representation
 from watchslo.model import Reading, Resource
 from watchslo.snapshot import TransportReading
@@ -278,19 +279,28 @@ class TestFailures:
         assert failure.reason is Reason.TIMEOUT
         assert failure.message == f"No answer from {server.url} in time."
 
-    @pytest.mark.parametrize("kind", ["nudge", "audit", "probe_cache", "history"])
-    async def test_audit_requests_have_the_lowest_priority(self, server: Server, known: Known, kind: str) -> None:
-        server.script = [answer(EMPTY)] * 3
-        ticks = itertools.count(0.0, 0.01)  # seconds, whatever time the two requests take
-        async with Client(connection_to(server.url, known), Limiter(20, ticks.__next__), known.observe) as client:
+    async def test_only_resumed_watches_do_not_wait_behind_other_requests(self, server: Server, known: Known) -> None:
+        server.script = [answer(EMPTY), CHUNKED + chunk(b""), CHUNKED + chunk(b"")]
+        request = WatchRequest(41, timeout=300)
+        sent: list[bool] = []
+        async with Client(connection_to(server.url, known), Limiter(0.001, 100), known.observe) as client:
             await tick(client)
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(client.read_nothing(PODS, "default", kind))
-                tasks.create_task(client.version())
-        assert [request.split()[1].partition("?")[0] for request in server.requests[1:]] == [
-            "/version",
-            "/api/v1/namespaces/default/pods",
-        ]
+            for resumes in (True, False):
+                with contextlib.suppress(TimeoutError):
+                    async with (
+                        asyncio.timeout(SOME_SECONDS),
+                        client.watch(
+                            PODS,
+                            None,
+                            Selectors(),
+                            request,
+                            Representation.TABLE,
+                            resumes=resumes,
+                            on_sent=partial(sent.append, resumes),
+                        ),
+                    ):
+                        pass
+        assert sent == [True]
 
     async def test_unfinished_handshake_is_unreachable(
         self, server: Server, known: Known, monkeypatch: pytest.MonkeyPatch
@@ -385,6 +395,21 @@ class TestShardSelector:
         page = await client.list_page(PODS, None, HALF, ListRequest(absent_name=True), Representation.TABLE)
         assert isinstance(page, Page)
         assert "shardSelector" not in target(server)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("tick", RequestClass.TICK),
+        ("watch", RequestClass.OTHER),
+        ("nudge", RequestClass.AUDIT),
+        ("token_review", RequestClass.AUDIT),
+        ("history", RequestClass.PROBE),
+    ],
+)
+def test_class_of_a_request_follows_from_its_kind(kind: str, expected: RequestClass) -> None:
+    assert request_class(kind) is expected
+    assert request_class(kind, resumes=True) is RequestClass.RESUME
 
 
 class TestAddress:

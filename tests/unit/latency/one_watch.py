@@ -10,6 +10,7 @@ from watchslo.latency.estimate import solve
 from watchslo.latency.hops import CacheAges
 from watchslo.latency.objective import Objective
 from watchslo.latency.own_delay import OwnDelays
+from watchslo.latency.queue_waits import QueueWaits
 from watchslo.latency.track import Track
 from watchslo.model import Bounds, FloatArray, IntArray, Reading
 from watchslo.monitor.sealer import Sealer
@@ -51,7 +52,8 @@ class OneWatch:
         self._cache: Any = None
         self._round_trip = 0.0
         self.sealer = Sealer(cast("Any", self.domain), bins, self.own_delays, lambda _: self._cache)
-        self.sealer.attach(identity(), self.track)
+        self.queue_waits = QueueWaits()
+        self.sealer.attach(identity(), self.track, self.queue_waits)
 
     def record(self, received: float, revisions: Sequence[int]) -> None:
         self.sealer.record(NUMBER, received, list(revisions))

@@ -476,6 +476,18 @@ class TestCreation:
         track.evaluate(1041.625, creators=creators)
         assert created(track) == 2
 
+    def test_leaves_out_what_was_committed_while_the_watch_waited_for_its_turn(self, clock: Clock) -> None:
+        """Both events were created 1.5 s before they arrived; the first one while this process did not yet ask."""
+        track, creators = OneWatch(BINS, Objective(), START, creation=True), KnownAges()
+        for received, revision in ((1002.6, 11), (1004.6, 12)):
+            note(track, creators, received, [revision], [Interval(1.5, 2.5)])
+            track.record(received, [revision])
+        track.queue_waits.add(1000.5, 1001.0)
+        track.seal(1006.0, 20, clock, 0.002)
+        track.evaluate(1010, creators=creators)
+        assert track.reading().unmeasured["own_queue"] == 1
+        assert created(track) == 1
+
     def test_divides_by_the_events_of_the_last_five_minutes(self, track: OneWatch) -> None:
         """An event with a wide interval is counted where the others were; after five minutes these are forgotten."""
         creators = KnownAges()

@@ -12,14 +12,14 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from structlog.testing import CapturingLogger
 
 from watchslo.kube.apiservers import LEASES, SLICES
-from watchslo.kube.client import Page, Selectors, WatchFrames
+from watchslo.kube.client import OnSent, Page, Selectors, WatchFrames, request_class
 from watchslo.kube.credentials import Access, Address, Credentials, CredentialSource
-from watchslo.kube.limiter import Limiter
+from watchslo.kube.limiter import Limiter, RequestClass
 from watchslo.kube.representation import Representation
 from watchslo.model import SERVICE, Reading, Resource
 from watchslo.watch.failure import ENDED, Failure, Phase, Reason, because
@@ -61,8 +61,6 @@ class Watch:
     apiserver: str = SERVICE
     queue: asyncio.Queue[bytes | Failure] = field(default_factory=asyncio.Queue)
     open: bool = True
-    queued: ClassVar[float] = 0.0
-    sent: ClassVar[float] = 0.0
 
     async def read(self) -> Received:
         said = await self.queue.get()
@@ -107,7 +105,8 @@ class Door:
         self.cluster.hung_up += 1
 
     async def read_nothing(self, resource: Resource, namespace: str, kind: str) -> Reading | Failure:
-        """Only the answer takes time; the request arrives at once."""
+        """Only the turn and the answer take time; the request arrives at once."""
+        await self.cluster.wait_for_turn(request_class(kind))
         sent = time.monotonic()
         if kind == "nudge" and resource.key in self.cluster.frozen:
             await asyncio.sleep(SLOW_SECONDS)
@@ -127,7 +126,9 @@ class Door:
         __: Representation,
         *,
         with_objects: bool = False,
+        on_sent: OnSent = lambda: None,
     ) -> Page | Failure:
+        await self.cluster.wait_for_turn(request_class("list"), on_sent)
         sent = time.monotonic()
         failure = await self._answer("list", resource.key, namespace)
         token = None if request.continue_token or not request.limit else "more"
@@ -144,7 +145,10 @@ class Door:
         representation: Representation,
         *,
         kind: str = "watch",
+        resumes: bool = False,
+        on_sent: OnSent = lambda: None,
     ) -> AsyncIterator[Watch | Failure]:
+        await self.cluster.wait_for_turn(request_class(kind, resumes=resumes), on_sent)
         failure = await self._answer(kind, resource.key, namespace)
         if failure:
             yield failure
@@ -163,6 +167,8 @@ class Door:
             yield opened
             return
         self.cluster.watches.append(opened)
+        if self.cluster.catches_up:
+            self._send_since(opened)
         try:
             yield opened
         finally:
@@ -175,10 +181,13 @@ class Door:
             status = {"kind": "Status", "code": 410, "reason": "Expired", "message": message}
             watch.send(json.dumps({"type": "ERROR", "object": status}).encode() + b"\n")
             return
+        self._send_since(watch)
+        asyncio.get_running_loop().call_later(timeout, watch.send)
+
+    def _send_since(self, watch: Watch) -> None:
         for resource, revision, event in self.cluster.history:
             if resource == watch.resource and revision > watch.revision:
                 watch.send(event)
-        asyncio.get_running_loop().call_later(timeout, watch.send)
 
     async def document(self, path: str, _: str = "") -> bytes | Failure:
         failure = await self._answer("discovery", path)
@@ -262,6 +271,8 @@ class Cluster(Door):
         self.date_skew: float | None = None
         self._began_wall = time.time() - time.monotonic()
         self.doors: set[Door] = set()  # the open ones
+        self.catches_up = False  # whether watches begin with the events since their revision, as on a real apiserver
+        self.limiter: Limiter | None = None  # for lists, watches and reads
 
     def client(
         self,
@@ -276,6 +287,11 @@ class Cluster(Door):
             return Door(self, name, observe)
         self._observe = observe
         return self
+
+    async def wait_for_turn(self, of: RequestClass, on_sent: OnSent = lambda: None) -> None:
+        if self.limiter is not None:
+            await self.limiter.acquire(of)
+        on_sent()
 
     @property
     def is_open(self) -> bool:

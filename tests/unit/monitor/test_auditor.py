@@ -12,7 +12,7 @@ from typing import Any, Self, cast
 import pytest
 
 from tests.unit.monitor.cluster import EVENTS, NODES, PODS, Cluster, Log, Watch, line, nowhere
-from watchslo.kube.client import Selectors
+from watchslo.kube.client import OnSent, Selectors, request_class
 from watchslo.kube.limiter import Limiter
 from watchslo.kube.representation import Representation
 from watchslo.model import Reading, Resource
@@ -177,7 +177,11 @@ class Past(Cluster):
         representation: Representation,
         *,
         kind: str = "watch",
+        resumes: bool = False,
+        on_sent: OnSent = lambda: None,
     ) -> AsyncIterator[Watch | Failure]:
+        assert not resumes
+        await self.wait_for_turn(request_class(kind), on_sent)
         assert (kind, request.bookmarks, request.timeout) == ("audit", False, 2)
         assert request.revision is not None
         self.asked_forms.append(representation)

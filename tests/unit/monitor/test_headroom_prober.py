@@ -14,7 +14,7 @@ from typing import Any, Self, cast
 import pytest
 
 from tests.unit.monitor.cluster import ANSWER_SECONDS, CONFIGMAPS, EVENTS, NODES, PODS, Log, Watch, line
-from watchslo.kube.client import NOTHING, Page, Selectors
+from watchslo.kube.client import NOTHING, OnSent, Page, Selectors
 from watchslo.kube.representation import Representation
 from watchslo.model import Interval, Resource
 from watchslo.monitor.headroom_prober import (
@@ -97,6 +97,7 @@ class Caches:
         self.failure: Failure | None = None
         self.failures: dict[Resource, Failure] = {}
         self.said: list[bytes | Failure] | None = None
+        self.queue_seconds = 0.0
         self.page_seconds, self.objects = 0.1, 4_000
         self.remaining = True
         self.page_failure: Failure | None = None
@@ -134,7 +135,10 @@ class Caches:
         representation: Representation,
         *,
         kind: str,
+        on_sent: OnSent,
     ) -> AsyncIterator[Watch | Failure]:
+        await asyncio.sleep(self.queue_seconds)
+        on_sent()
         assert (kind, namespace, selectors, request.bookmarks) == ("history", "default", NOTHING, False)
         assert request.timeout == WATCH_SECONDS
         assert request.revision is not None
@@ -342,6 +346,12 @@ async def test_try_revision_returns_the_outcome(said: list[bytes | Failure], out
     found = await try_revision(cast("Any", caches), PODS, "default", 7)
     assert (found.reason if isinstance(found, Failure) else found) == outcome
     assert time.monotonic() - began <= WATCH_SECONDS + OVERTIME_SECONDS
+
+
+async def test_try_revision_waits_for_its_turn_as_long_as_that_takes() -> None:
+    caches = Caches()
+    caches.queue_seconds = 60.0
+    assert await try_revision(cast("Any", caches), PODS, "default", caches.revision()) == Accepted()
 
 
 async def test_try_revision_fails_on_an_endless_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from watchslo.latency.bins import Bins
 from watchslo.latency.estimate import solve
 from watchslo.latency.objective import Objective
 from watchslo.latency.own_delay import OwnDelays
+from watchslo.latency.queue_waits import WAITS, QueueWaits
 from watchslo.latency.track import Track
 from watchslo.model import Reading
 from watchslo.monitor import sealer as module
@@ -35,6 +36,7 @@ class Watches:
         self.cache: Any = None
         self.sealer = Sealer(self.domain, BINS, self.own_delays, lambda _: self.cache)
         self.tracks: dict[int, Track] = {}
+        self.waits: dict[int, QueueWaits] = {}
         self.now = 100.0
         self._named = {"several": several, "blind": blind}
         self.tick(0.0)
@@ -43,7 +45,8 @@ class Watches:
 
     def add(self, watch: Any) -> None:
         self.tracks[watch.number] = Track(BINS, Objective(min_events=1), self.now, self.own_delays)
-        self.sealer.attach(watch, self.tracks[watch.number])
+        self.waits[watch.number] = QueueWaits()
+        self.sealer.attach(watch, self.tracks[watch.number], self.waits[watch.number])
         self.domain.attach(watch.number, watch.source)
         for _ in range(PROBES_NEEDED + 1):
             self.domain.probe(
@@ -125,7 +128,7 @@ class TestManyWatches:
     def test_leave_nothing_behind(self) -> None:
         watches = Watches(identity(1))
         for number in range(2, 500):
-            watches.sealer.attach(identity(number), watches.tracks[1])
+            watches.sealer.attach(identity(number), watches.tracks[1], QueueWaits())
             watches.deliver(number, watches.now, 0.01)
             watches.ticks(1)
             watches.sealer.detach(number)
@@ -236,20 +239,54 @@ class TestOwnQueue:
             watches.deliver(2, at + seconds / 2, 0.001)
         for committed in (0.25, 1.5, 2.5, 4.0):
             watches.deliver(1, at + committed, max(0.0, 3.2 - committed) + 0.001)
-        watches.sealer.note_queue(1, at + 1.0, at + 3.0)
+        watches.waits[1].add(at + 1.0, at + 3.0)
         watches.ticks(6)
         return watches
 
     def test_excludes_what_was_committed_while_it_lasted(self, cut: Watches) -> None:
         assert cut.outcome(1) == {"sample": 2, "own_queue": 2}
 
-    def test_does_not_excuse_what_was_committed_before(self, cut: Watches) -> None:
-        assert cut.readings()[1].objective.verdicts["within"] == 1
-        assert cut.readings()[1].objective.verdicts["beyond"] + cut.readings()[1].objective.verdicts["uncertain"] == 1
+    def test_is_taken_from_the_lower_end_of_what_was_committed_before(self, cut: Watches) -> None:
+        """The event is 2.95 s late, but 2 s of that are ours."""
+        assert cut.readings()[1].objective.verdicts == {"within": 1, "beyond": 0, "uncertain": 1}
+
+    def test_does_not_excuse_what_is_later_than_the_wait(self, watches: Watches) -> None:
+        at = watches.now
+        watches.deliver(2, at + 0.01, 0.001, at + 0.02)
+        watches.deliver(1, at + 0.015, 6.0)
+        watches.waits[1].add(at + 1.0, at + 3.0)
+        watches.ticks(8)
+        assert watches.readings()[1].objective.verdicts == {"within": 0, "beyond": 1, "uncertain": 0}
+
+    def test_that_was_repeated_excludes_each_wait_and_not_what_lies_between(self, watches: Watches) -> None:
+        """The apiserver refused the first request: what was committed until the next one waited is its lateness."""
+        at = watches.now
+        for seconds in range(1, 16):
+            watches.deliver(2, at + seconds / 2, 0.001)
+        watches.waits[1].add(at + 1.0, at + 3.0)
+        watches.waits[1].add(at + 7.0, at + 8.0)
+        for committed in (1.9, 2.0, 4.6, 4.8, 7.5):
+            watches.deliver(1, at + committed, 8.2 - committed)
+        watches.ticks(12)
+        assert watches.outcome(1) == {"sample": 2, "own_queue": 3}
+        assert watches.readings()[1].objective.verdicts["beyond"] == 2
+
+    def test_survives_new_statistics_of_the_watch(self, cut: Watches) -> None:
+        cut.sealer.attach(identity(1), cut.tracks[1], cut.waits[1])
+        cut.deliver(1, cut.now - 4.5, 4.6)
+        cut.ticks(2)
+        assert cut.outcome(1)["own_queue"] == 3
+
+    def test_keeps_the_newest_waits(self) -> None:
+        waits = QueueWaits()
+        for number in range(2 * WAITS):
+            waits.add(float(number), number + 0.5)
+        assert len(waits) == WAITS
+        assert waits.wait(WAITS - 1) == (WAITS, WAITS + 0.5)
 
     def test_of_less_than_a_millisecond_is_ignored(self, watches: Watches) -> None:
         at = watches.now
-        watches.sealer.note_queue(1, at + 1.0, at + 1.0009)
+        watches.waits[1].add(at + 1.0, at + 1.0009)
         watches.deliver(1, at + 1.0005, 0.1)
         watches.ticks(3)
         assert watches.outcome(1) == {"sample": 1}
@@ -301,7 +338,7 @@ class TestComparison:
     def test_of_a_thousand_apiservers_that_came_and_went_leaves_nothing(self) -> None:
         watches = Watches(identity(1), several=True)
         for number in range(2, 1002):
-            watches.sealer.attach(identity(number, f"apiserver-{number}"), watches.tracks[1])
+            watches.sealer.attach(identity(number, f"apiserver-{number}"), watches.tracks[1], QueueWaits())
             watches.deliver(number, watches.now, 0.01)
             watches.seal(watches.tick(2.0))
             watches.sealer.detach(number)

@@ -13,7 +13,7 @@ from tests.unit.monitor.cluster import PODS, Cluster, Log, Watch, line, nowhere
 from watchslo.clock.domain import Domain
 from watchslo.config.model import WatchConfig
 from watchslo.kube.client import Page
-from watchslo.kube.limiter import Limiter
+from watchslo.kube.limiter import Limiter, RequestClass
 from watchslo.latency.bins import Bins
 from watchslo.latency.estimate import solve
 from watchslo.latency.objective import Objective
@@ -284,15 +284,24 @@ class TestEvents:
             await asyncio.sleep(0.1)
             assert parts.unmeasured() == {"domain": 1}
 
-    async def test_queue_of_each_opened_watch_is_noted(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-        noted: list[tuple[float, float]] = []
-        monkeypatch.setattr(WatchStatistics, "note_queue", lambda _, *times: noted.append(times))
-        monkeypatch.setattr(Watch, "queued", 7.0)
-        monkeypatch.setattr(Watch, "sent", 9.0)
-        async with open_watch(cluster) as (_, watch):
+    async def test_wait_of_each_request_is_noted_and_no_duration(self, cluster: Cluster) -> None:
+        """Two requests are refused, and the third is given up while it waits."""
+        async with open_watch(cluster) as (parts, watch):
+            cluster.limiter = Limiter(10, 0.1, asyncio.get_running_loop().time)
+            cluster.fail(Reason.THROTTLED, "watch")
+            cut = time.monotonic()
             watch.send()
-            await asyncio.sleep(10)
-        assert noted == [(7.0, 9.0)] * 2
+            await cluster.limiter.acquire(RequestClass.RESUME)
+            await asyncio.sleep(25)
+            parts.session.reopen(Reason.ROTATED)
+            cluster.fail(None, "watch")
+            await asyncio.sleep(30)
+            assert parts.session.up
+            noted = parts.statistics.queue_waits
+            waits = [noted.wait(number) for number in reversed(range(len(noted)))]
+            assert [since - cut for since, _ in waits] == pytest.approx([1.2, 12.4, 24.8, 25.8], abs=0.01)
+            assert [until - cut for _, until in waits] == pytest.approx([10.0, 20.0, 25.0, 30.0], abs=0.01)
+            assert parts.session.durations.opens.reading().sum < 0.01
 
     async def test_tainted_events_are_unmeasured(self, cluster: Cluster) -> None:
         async with open_watch(cluster) as (parts, _):

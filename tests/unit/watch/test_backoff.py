@@ -27,6 +27,12 @@ def test_retry_after_is_a_minimum_and_counts_as_a_failure() -> None:
     assert backoff.next(1011.6, retry_after=None) == 3.2
 
 
+def test_equal_retry_after_does_not_synchronise_clients() -> None:
+    parts = iter((0.0, 0.1, 0.2))
+    waits = [Backoff(random=lambda: next(parts)).next(1000.0, retry_after=1.0) for _ in range(3)]
+    assert waits == pytest.approx([1.0, 1.08, 1.16])
+
+
 @pytest.mark.parametrize(("healthy", "expected"), [(120.0, 1.6), (120.1, 0.8)])
 def test_backoff_resets_after_two_healthy_minutes(healthy: float, expected: float) -> None:
     backoff = Backoff(random=lambda: 0.0)
@@ -50,5 +56,5 @@ def test_wait_is_at_least_base_and_retry_after(jitters: list[float], retry_after
     now = 0.0
     for _ in jitters:
         wait = backoff.next(now, retry_after)
-        assert max(0.8, retry_after or 0.0) <= wait <= max(60.0, retry_after or 0.0)
+        assert max(0.8, retry_after or 0.0) <= wait <= max(30.0, retry_after or 0.0) + 30.0
         now += wait

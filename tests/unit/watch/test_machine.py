@@ -48,16 +48,18 @@ from watchslo.watch.messages import (
     RelistReason,
     Reopen,
     Reset,
+    Sent,
     Start,
     TimeTravel,
     Unparsable,
     WakeAt,
     WatchClosed,
     WatchOpened,
+    WatchQueued,
     WatchRequest,
     Woken,
 )
-from watchslo.watch.strategy import PAGED, TAIL, Strategy
+from watchslo.watch.strategy import PAGED, STREAM, TAIL, Strategy
 from watchslo.watch.transitions import CONTRACTS, TRANSITIONS, State, Trigger, transitions_markdown
 
 REVISION = 100
@@ -122,6 +124,7 @@ def listing(strategy: Strategy = TAIL) -> Run:
 def opening(strategy: Strategy = TAIL) -> Run:
     run = listing(strategy)
     run.page()
+    run.feed(Sent(run.op))
     return run
 
 
@@ -301,8 +304,8 @@ def test_expired_page_does_not_expire_its_revision() -> None:
 
 def test_throttled_tail_uses_limit_one_until_a_list_succeeds() -> None:
     run = listing()
-    assert run.close(THROTTLED) == [Note(ListFailed(THROTTLED)), WakeAt(1007.0)]
-    assert run.wake(after=7.0) == [Start(2, ListRequest(limit=1))]
+    assert run.close(THROTTLED) == [Note(ListFailed(THROTTLED)), WakeAt(1007.4)]
+    assert run.wake(after=7.4) == [Start(2, ListRequest(limit=1))]
     run.close(REFUSED)
     assert started(run.wake(after=60.0)) == ListRequest(limit=1)
     run.page()
@@ -313,7 +316,7 @@ def test_throttled_tail_uses_limit_one_until_a_list_succeeds() -> None:
 def test_throttled_watch_does_not_change_the_list() -> None:
     run = opening()
     run.close(THROTTLED)
-    run.wake(after=7.0)
+    run.wake(after=7.4)
     run.close(EXPIRED)
     assert started(run.wake(after=60.0)) == ListRequest(absent_name=True)
 
@@ -322,7 +325,7 @@ def test_throttled_page_is_requested_again() -> None:
     run = listing(PAGED)
     run.page(token="two")
     run.close(THROTTLED)
-    assert started(run.wake(after=7.0)) == ListRequest(limit=500, continue_token="two")
+    assert started(run.wake(after=7.4)) == ListRequest(limit=500, continue_token="two")
 
 
 def test_repeatedly_failing_list_is_noted_as_relist_once() -> None:
@@ -441,7 +444,7 @@ def test_expiry_in_an_open_watch_starts_over() -> None:
     ]
     assert run.machine.state is State.RELISTING
     assert run.machine.failure == expired
-    assert run.wake(after=7.0) == [Start(3, ListRequest(absent_name=True))]
+    assert run.wake(after=7.4) == [Start(3, ListRequest(absent_name=True))]
     assert started(run.page(101)) == WatchRequest(101, 450)
 
 
@@ -452,9 +455,9 @@ def test_other_error_in_an_open_watch_resumes() -> None:
     assert outputs[1:] == [
         Cancel(2),
         Note(WatchClosed(because(Reason.THROTTLED, status=429, retry_after=9.0), lived=0.0)),
-        WakeAt(1009.0),
+        WakeAt(1009.4),
     ]
-    assert started(run.wake(after=9.0)) == WatchRequest(101, 450)
+    assert started(run.wake(after=9.4)) == WatchRequest(101, 450)
 
 
 # How watches end
@@ -511,6 +514,38 @@ def test_watch_that_never_opened_has_no_lifetime() -> None:
     assert run.machine.state is State.REOPENING
     assert run.machine.failure == REFUSED
     assert run.wake(after=1.2) == [Start(3, WatchRequest(REVISION, 450))]
+
+
+def test_wait_for_the_turn_of_a_watch_is_noted_and_is_not_part_of_its_opening() -> None:
+    run = listing()
+    run.page()
+    assert facts(run.feed(Sent(run.op), after=7.0)) == [WatchQueued(1000.0, 1007.0)]
+    assert facts(run.feed(Opened(run.op), after=0.5)) == [WatchOpened(0.5)]
+
+
+def test_wait_of_a_watch_that_is_given_up_before_its_turn_is_noted() -> None:
+    run = listing()
+    run.page()
+    assert facts(run.feed(Reopen(), after=7.0))[0] == WatchQueued(1000.0, 1007.0)
+    assert run.feed(Sent(run.op)) == []
+
+
+def test_waits_for_turns_are_not_part_of_the_duration_of_a_list() -> None:
+    """Both pages wait for 5 s, and take a second."""
+    run = listing(PAGED)
+    done: list[object] = []
+    for token in ("more", None):
+        assert run.feed(Sent(run.op), after=5.0) == []
+        done = facts(run.page(token=token, after=1.0))
+    assert [fact.took for fact in done if isinstance(fact, ListDone)] == [2.0]
+
+
+def test_wait_for_its_turn_is_not_part_of_the_duration_of_a_streamed_list() -> None:
+    run = listing(STREAM)
+    run.feed(Sent(run.op), after=5.0)
+    run.feed(Opened(run.op), after=0.5)
+    done = facts(run.bring(bookmark(REVISION, end="true")))
+    assert [fact.took for fact in done if isinstance(fact, ListDone)] == [0.5]
 
 
 def test_clean_end_before_the_opening_is_not_a_deadline() -> None:

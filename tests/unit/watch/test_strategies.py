@@ -178,11 +178,11 @@ def test_parallel_page_that_fails_is_requested_again() -> None:
 
 
 def test_parallel_page_waits_for_retry_after() -> None:
-    assert alarm(parallel().fail_list(THROTTLED)) == 1007.0
+    assert alarm(parallel().fail_list(THROTTLED)) == 1007.4
 
 
 def test_parallel_list_waits_for_retry_after() -> None:
-    assert alarm(parallel().fail_list(because(Reason.EXPIRED, retry_after=30.0), after=20.0)) == 1050.0
+    assert alarm(parallel().fail_list(because(Reason.EXPIRED, retry_after=30.0), after=20.0)) == 1050.4
 
 
 def test_clean_end_of_a_list_is_a_failure() -> None:
@@ -480,7 +480,7 @@ def test_cache_strategy_refuses_an_older_list() -> None:
 def test_cache_strategy_retries_a_cache_that_is_not_ready() -> None:
     run = Run(CACHE)
     run.fail_list(THROTTLED)
-    assert started(run.wake(after=7.0)) == ListRequest(from_cache=True)
+    assert started(run.wake(after=7.4)) == ListRequest(from_cache=True)
 
 
 # Gaps
