@@ -1,5 +1,6 @@
 """The protocol of one watch: runs its machine against the apiserver, counts its facts and logs its failures."""
 
+import math
 import time
 from collections.abc import Callable
 
@@ -71,6 +72,7 @@ class WatchSession:
         self._driver = self._new_driver(Representation(identity.config.representation_of(identity.resource)))
         self._halted = False
         self._opened: float | None = None
+        self._broken = math.inf  # when the connection broke because the machine was suspended
         self._listed: tuple[float, float] | None = None  # when the last list was complete, and how long it took
         self._log = structlog.get_logger().bind(
             watch=identity.label, resource=identity.resource.key, apiserver=identity.apiserver.name
@@ -191,6 +193,8 @@ class WatchSession:
 
     def reopen(self, reason: Reason) -> None:
         """Close the watch, if it is open, and resume it from its newest revision."""
+        if reason is Reason.SUSPENDED:
+            self._broken = min(self._broken, time.monotonic())
         self._driver.feed(Reopen(reason))
 
     def resolve_failures(self, now: float) -> None:
@@ -249,7 +253,7 @@ class WatchSession:
         match fact:
             case WatchOpened():
                 self._opened = time.monotonic()
-                self._statistics.note_queue(*self._driver.queue)
+                self._note_queue(*self._driver.queue)
                 self._identity.apiserver.watch_opened(self._identity.number)
                 self._begin_deliveries()
                 self._on_open()
@@ -270,6 +274,11 @@ class WatchSession:
                 self._log_fact(fact)
             case _:
                 self._log_fact(fact)
+
+    def _note_queue(self, queued: float, sent: float) -> None:
+        """Note since when the request waited in this process: at the latest since a suspend broke the connection."""
+        self._statistics.note_queue(min(queued, self._broken), sent)
+        self._broken = math.inf
 
     def _begin_deliveries(self) -> None:
         """Restart the record of deliveries: an event not in it may have come, and no audit may call that one lost."""

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from structlog.testing import CapturingLogger
 
@@ -61,8 +61,11 @@ class Watch:
     apiserver: str = SERVICE
     queue: asyncio.Queue[bytes | Failure] = field(default_factory=asyncio.Queue)
     open: bool = True
-    queued: ClassVar[float] = 0.0
-    sent: ClassVar[float] = 0.0
+    sent: float = field(default_factory=lambda: time.monotonic())  # noqa: PLW0108 - tests replace that function
+
+    @property
+    def queued(self) -> float:
+        return self.sent
 
     async def read(self) -> Received:
         said = await self.queue.get()

@@ -94,7 +94,7 @@ class Parts:
         self.session.start_over()
 
     def evaluate(self) -> None:
-        solve(update_watch(self.watch, self.health, time.monotonic(), overloaded=False))
+        solve(update_watch(self.watch, self.health, time.monotonic(), unjudgeable=False))
         self.statistics.publish()
 
     def unmeasured(self) -> dict[str, int]:
@@ -287,12 +287,11 @@ class TestEvents:
     async def test_queue_of_each_opened_watch_is_noted(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
         noted: list[tuple[float, float]] = []
         monkeypatch.setattr(WatchStatistics, "note_queue", lambda _, *times: noted.append(times))
-        monkeypatch.setattr(Watch, "queued", 7.0)
-        monkeypatch.setattr(Watch, "sent", 9.0)
+        monkeypatch.setattr(Watch, "queued", property(lambda watch: watch.sent - 2.0))
         async with open_watch(cluster) as (_, watch):
             watch.send()
             await asyncio.sleep(10)
-        assert noted == [(7.0, 9.0)] * 2
+        assert [sent - queued for queued, sent in noted] == [2.0] * 2
 
     async def test_tainted_events_are_unmeasured(self, cluster: Cluster) -> None:
         async with open_watch(cluster) as (parts, _):
