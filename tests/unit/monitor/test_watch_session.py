@@ -1,6 +1,7 @@
 """One watch against a cluster in memory, with a clock that the test ticks."""
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,7 +19,7 @@ from watchslo.latency.bins import Bins
 from watchslo.latency.estimate import solve
 from watchslo.latency.objective import Objective
 from watchslo.latency.track import Track
-from watchslo.model import Reading
+from watchslo.model import Interval, Reading
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.desired import DesiredWatch
 from watchslo.monitor.domain_clock import DomainClock
@@ -292,6 +293,19 @@ class TestEvents:
             watch.send()
             await asyncio.sleep(10)
         assert [sent - queued for queued, sent in noted] == [2.0] * 2
+
+    async def test_age_of_a_revision_from_before_a_suspend_has_no_upper_bound(self, cluster: Cluster) -> None:
+        async with open_watch(cluster) as (parts, _):
+            await parts.join(cluster)
+            revision = cluster.write(PODS)
+            await asyncio.sleep(1)
+            await parts.tick(cluster.revision)
+            now = time.monotonic()
+            before = parts.statistics.commit_bounds(revision, now)
+            assert before
+            assert 1.0 <= before.upper < 2.0
+            parts.lag.own_delays.add_suspend(now - 0.05, now)
+            assert parts.statistics.commit_bounds(revision, now) == Interval(before.lower, math.inf)
 
     async def test_tainted_events_are_unmeasured(self, cluster: Cluster) -> None:
         async with open_watch(cluster) as (parts, _):
