@@ -49,7 +49,7 @@ class Evaluator:
         self._diagnosis = Diagnosis()
         self._causes: tuple[CauseReading, ...] = ()
         self._evaluating = asyncio.Lock()
-        self._tainted = 0.0
+        self._tainted = self._suspended = 0.0
         self._snapshot: Snapshot | None = None
         self._snapshot_taken = 0.0
         self._listeners: list[Callable[[Snapshot], None]] = []
@@ -88,11 +88,10 @@ class Evaluator:
             apiserver.closes.settle(time.monotonic())
         slices = WorkSlices()
         await self._watches.compare_peers(slices)
-        tainted, self._tainted = self._tainted, self._lag.tainted_seconds
-        overloaded = self._tainted - tainted > OVERLOADED_SECONDS
+        unjudgeable = self._take_disturbance()
         watches = iter(self._watches.all)
         while group := [watch for watch in islice(watches, GROUP) if self._watches.runs(watch)]:
-            await self._evaluate(group, slices, overloaded=overloaded)
+            await self._evaluate(group, slices, unjudgeable=unjudgeable)
         for clock in self._watches.clocks:
             await _solve(clock.sealer.update(time.monotonic()), slices)
             clock.sealer.publish()
@@ -101,10 +100,16 @@ class Evaluator:
         for listen in self._listeners:
             listen(await self.snapshot())
 
-    async def _evaluate(self, watches: Sequence[MonitoredWatch], slices: WorkSlices, *, overloaded: bool) -> None:
+    def _take_disturbance(self) -> bool:
+        """Return True if this process was late for long, or the machine was suspended, since the last evaluation."""
+        tainted, self._tainted = self._tainted, self._lag.tainted_seconds
+        suspended, self._suspended = self._suspended, self._lag.suspended_seconds
+        return self._tainted - tainted > OVERLOADED_SECONDS or self._suspended > suspended
+
+    async def _evaluate(self, watches: Sequence[MonitoredWatch], slices: WorkSlices, *, unjudgeable: bool) -> None:
         due: list[Estimation] = []
         for watch in watches:
-            due += update_watch(watch, self._watches.health(watch), time.monotonic(), overloaded=overloaded)
+            due += update_watch(watch, self._watches.health(watch), time.monotonic(), unjudgeable=unjudgeable)
             await slices.pause()
         await _solve(due, slices)
         for watch in watches:
@@ -133,7 +138,7 @@ async def _solve(due: Sequence[Estimation], slices: WorkSlices) -> None:
         await slices.pause()
 
 
-def update_watch(watch: MonitoredWatch, health: Health, now: float, *, overloaded: bool) -> list[Estimation]:
+def update_watch(watch: MonitoredWatch, health: Health, now: float, *, unjudgeable: bool) -> list[Estimation]:
     """Take in the samples of a watch; return the estimations that its reading needs. Resolve its failures if it works.
 
     While its cache is frozen, the withheld events are unknown: no window is then judged by those that arrived.
@@ -142,7 +147,7 @@ def update_watch(watch: MonitoredWatch, health: Health, now: float, *, overloade
     withheld = health.withheld(now, revision)
     is_frozen = not withheld and health.stalled_for(now, revision) is not None
     watch.session.resolve_failures(now)
-    return watch.statistics.update(now, withheld, unjudgeable=overloaded or is_frozen)
+    return watch.statistics.update(now, withheld, unjudgeable=unjudgeable or is_frozen)
 
 
 class _CauseSubject(NamedTuple):

@@ -18,16 +18,24 @@ from watchslo.snapshot import HistogramReading
 
 BEAT_SECONDS = 0.05
 LATE_SECONDS = 0.15
-SUSPENDED_SECONDS = 0.1  # shorter differences come from reading two clocks one after the other
+SUSPENDED_SECONDS = 0.1  # shorter suspends are not noticed: clocks are read one after the other
+AT_ONCE_SECONDS = 0.01  # between two readings of a clock: this process did not stop in between
+BREAKING_SECONDS = 1.0  # after a longer suspend, connections are broken, or TCP waits as long again before it resends
 LAG_EDGES = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.5, 1.0, 5.0)
 
 
 class Lag:
-    """Decides which arrivals are tainted; times are monotonic seconds."""
+    """Decides which arrivals are tainted; times are monotonic seconds.
+
+    `tainted_seconds` is for how long this process was late, `suspended_seconds` for how long the machine was suspended,
+    both in total. `broken` is set after a suspend that connections may not have survived.
+    """
 
     def __init__(self, now: float) -> None:
         self.own_delays = OwnDelays()
         self.tainted_seconds = 0.0
+        self.suspended_seconds = 0.0
+        self.broken = asyncio.Event()
         self._last = now
         self._waited: float | None = None
         self._suspended: float | None = None
@@ -49,8 +57,7 @@ class Lag:
         """
         gap = now - self._last
         if self._suspended is not None and suspended - self._suspended > SUSPENDED_SECONDS:
-            self.own_delays.add_suspend(self._last, now)
-            self.tainted_seconds += suspended - self._suspended
+            self._note_suspend(now, suspended - self._suspended)
         if waited is not None and self._waited is not None:
             self.own_delays.add_cpu_wait(self._last, now, waited - self._waited)
         if gap > LATE_SECONDS:
@@ -58,6 +65,12 @@ class Lag:
         self._lags.observe(max(0.0, gap - BEAT_SECONDS))
         self._last, self._waited, self._suspended = now, waited, suspended
         self.own_delays.known_until = now
+
+    def _note_suspend(self, now: float, seconds: float) -> None:
+        self.own_delays.add_suspend(self._last, now)
+        self.suspended_seconds += seconds
+        if seconds > BREAKING_SECONDS:
+            self.broken.set()
 
     def tainted(self, received: float) -> bool:
         """Return True if an arrival at `received` may have waited long for this process."""
@@ -83,7 +96,10 @@ def suspended_seconds() -> float:
     """Return for how long the machine has been suspended since it was started; 0 if the kernel does not say."""
     if not hasattr(time, "CLOCK_BOOTTIME"):
         return 0.0
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()
+    while True:
+        before, since_boot, after = time.monotonic(), time.clock_gettime(time.CLOCK_BOOTTIME), time.monotonic()
+        if after - before < AT_ONCE_SECONDS:
+            return since_boot - before
 
 
 def cpu_wait_reader() -> Callable[[], float | None]:

@@ -22,6 +22,7 @@ from watchslo.monitor.lag import Lag, keep_beating
 from watchslo.monitor.readiness import Readiness
 from watchslo.monitor.readings import SnapshotBuilder
 from watchslo.monitor.reconciler import Reconciler
+from watchslo.monitor.slices import WorkSlices
 from watchslo.monitor.task_supervisor import TaskSupervisor
 from watchslo.monitor.watch_set import WatchSet
 from watchslo.snapshot import BuildReading, Snapshot
@@ -97,8 +98,9 @@ class Supervisor:
             tasks.start("evaluation", self._evaluator.run)
             tasks.start("configuration", self._reconciler.run)
             tasks.start("credentials", self._keep_reopening)
+            tasks.start("suspends", self._keep_reconnecting)
             await stop.wait()
-            await tasks.stop("configuration", "credentials", *self._reconciler.asking_tasks)
+            await tasks.stop("configuration", "credentials", "suspends", *self._reconciler.asking_tasks)
             for apiserver in self._apiservers.all:
                 apiserver.closes.give_up()
             await self._evaluator.evaluate()
@@ -122,6 +124,19 @@ class Supervisor:
             for watch in watches:
                 watch.session.reopen(Reason.ROTATED)
                 await asyncio.sleep(2 * self._random() * ROTATION_SECONDS / len(watches))
+
+    async def _keep_reconnecting(self) -> None:
+        """Replace all connections after the machine was suspended: they hang, or deliver late."""
+        while True:
+            await self.lag.broken.wait()
+            self.lag.broken.clear()
+            self._log.info("suspended", total_s=round(self.lag.suspended_seconds, 3))
+            slices = WorkSlices()
+            for apiserver in self._apiservers.all:
+                apiserver.client.hang_up()
+            for watch in self._watches.all:
+                watch.session.reopen(Reason.SUSPENDED)
+                await slices.pause()
 
     def configure(self, config: Config) -> None:
         """Put a new configuration in force; what it does not change keeps running.

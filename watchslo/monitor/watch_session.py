@@ -1,5 +1,6 @@
 """The protocol of one watch: runs its machine against the apiserver, counts its facts and logs its failures."""
 
+import math
 import time
 from collections.abc import Callable
 
@@ -72,6 +73,7 @@ class WatchSession:
         self._driver = self._new_driver(Representation(identity.config.representation_of(identity.resource)))
         self._halted = False
         self._opened: float | None = None
+        self._broken = math.inf  # when the connection broke because the machine was suspended
         self._listed: tuple[float, float] | None = None  # when the last list was complete, and how long it took
         self._log = structlog.get_logger().bind(
             watch=identity.label, resource=identity.resource.key, apiserver=identity.apiserver.name
@@ -192,6 +194,8 @@ class WatchSession:
 
     def reopen(self, reason: Reason) -> None:
         """Close the watch, if it is open, and resume it from its newest revision."""
+        if reason is Reason.SUSPENDED:
+            self._broken = min(self._broken, time.monotonic())
         self._driver.feed(Reopen(reason))
 
     def resolve_failures(self, now: float) -> None:
@@ -252,6 +256,8 @@ class WatchSession:
                 self._statistics.queue_waits.add(since, until)
             case WatchOpened():
                 self._opened = time.monotonic()
+                self._statistics.queue_waits.add(self._broken, self._opened)
+                self._broken = math.inf
                 self._identity.apiserver.watch_opened(self._identity.number)
                 self._begin_deliveries()
                 self._on_open()

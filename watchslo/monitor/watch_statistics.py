@@ -132,13 +132,14 @@ class WatchStatistics:
     def commit_bounds(self, revision: int, now: float) -> Interval | None:
         """Return how long before `now` a revision was committed, in seconds; None if no clock dates it.
 
-        `upper` is infinite if the clock began after the commit.
+        `upper` is infinite if the clock began after the commit, or the machine was suspended since.
         """
         if not self.measured:
             return None
         bounds = self.clock.domain.clock.measure(np.array([revision]), np.array([now]))
-        upper = float(bounds.upper[0]) if bounds.measurable[0] else float("inf")
-        return Interval(float(bounds.lower[0]), upper)
+        suspended = self._lag.own_delays.span_suspend(now - bounds.upper, np.array([now]))
+        is_known = bounds.measurable[0] and not suspended[0]
+        return Interval(float(bounds.lower[0]), float(bounds.upper[0]) if is_known else float("inf"))
 
     def update(self, now: float, withheld: Sequence[float], *, unjudgeable: bool) -> list[Estimation]:
         """Take in the samples since the last evaluation; return the estimations that `publish` needs.

@@ -96,6 +96,7 @@ class Reason(StrEnum):
     RELOAD = "reload"
     PAUSED = "paused"
     SHUTDOWN = "shutdown"
+    SUSPENDED = "suspended"
     DOMAIN_RESET = "domain_reset"
     SUPERSEDED = "superseded"
 
@@ -192,6 +193,7 @@ RULES: Mapping[Reason, tuple[CloseClass, Action, str]] = {
     Reason.RELOAD: (CloseClass.OWN, Action.STOP, "The configuration was reloaded."),
     Reason.PAUSED: (CloseClass.OWN, Action.STOP, "Watching is paused."),
     Reason.SHUTDOWN: (CloseClass.OWN, Action.STOP, "The daemon is shutting down."),
+    Reason.SUSPENDED: (CloseClass.OWN, Action.STOP, "The machine was suspended."),
     Reason.DOMAIN_RESET: (CloseClass.OWN, Action.STOP, "The revisions went backwards: the storage was restored."),
     Reason.SUPERSEDED: (CloseClass.OWN, Action.STOP, "The list was dropped because a newer list replaces it."),
 }

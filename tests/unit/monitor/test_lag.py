@@ -80,11 +80,30 @@ def test_suspend_between_two_beats_is_noted(beats: Beats) -> None:
     beats.beat(suspended=7200.0)
     spans = beats.lag.own_delays.span_suspend(np.array([before - 1, beats.now + 1]), np.array([beats.now + 2] * 2))
     assert spans.tolist() == [True, False]
-    assert beats.lag.tainted_seconds == pytest.approx(7200)
+    assert beats.lag.suspended_seconds == pytest.approx(7200)
+    assert beats.lag.tainted_seconds == 0.0
+
+
+def test_only_a_suspend_of_more_than_a_second_breaks_connections(beats: Beats) -> None:
+    beats.beat(suspended=0.9)
+    assert not beats.lag.broken.is_set()
+    beats.beat(suspended=1.1)
+    assert beats.lag.broken.is_set()
+    assert beats.lag.suspended_seconds == pytest.approx(2.0)
+
+
+def test_clocks_between_which_this_process_was_stopped_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monotonic, since_boot = iter([10.0, 13.0, 13.0, 13.001]), iter([112.9, 113.0])
+    with monkeypatch.context() as patched:
+        patched.setattr(time, "monotonic", lambda: next(monotonic))
+        patched.setattr(time, "clock_gettime", lambda _: next(since_boot))
+        suspended = suspended_seconds()
+    assert suspended == 100.0
 
 
 def test_clocks_that_differ_by_little_are_no_suspend(beats: Beats) -> None:
     beats.beat(suspended=0.09)
+    assert beats.lag.suspended_seconds == 0.0
     assert not beats.lag.own_delays.span_suspend(np.array([0.0]), np.array([beats.now + 1])).any()
 
 

@@ -1,6 +1,7 @@
 """One watch against a cluster in memory, with a clock that the test ticks."""
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,7 +19,7 @@ from watchslo.latency.bins import Bins
 from watchslo.latency.estimate import solve
 from watchslo.latency.objective import Objective
 from watchslo.latency.track import Track
-from watchslo.model import Reading
+from watchslo.model import Interval, Reading
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.desired import DesiredWatch
 from watchslo.monitor.domain_clock import DomainClock
@@ -94,7 +95,7 @@ class Parts:
         self.session.start_over()
 
     def evaluate(self) -> None:
-        solve(update_watch(self.watch, self.health, time.monotonic(), overloaded=False))
+        solve(update_watch(self.watch, self.health, time.monotonic(), unjudgeable=False))
         self.statistics.publish()
 
     def unmeasured(self) -> dict[str, int]:
@@ -302,6 +303,19 @@ class TestEvents:
             assert [since - cut for since, _ in waits] == pytest.approx([1.2, 12.4, 24.8, 25.8], abs=0.01)
             assert [until - cut for _, until in waits] == pytest.approx([10.0, 20.0, 25.0, 30.0], abs=0.01)
             assert parts.session.durations.opens.reading().sum < 0.01
+
+    async def test_age_of_a_revision_from_before_a_suspend_has_no_upper_bound(self, cluster: Cluster) -> None:
+        async with open_watch(cluster) as (parts, _):
+            await parts.join(cluster)
+            revision = cluster.write(PODS)
+            await asyncio.sleep(1)
+            await parts.tick(cluster.revision)
+            now = time.monotonic()
+            before = parts.statistics.commit_bounds(revision, now)
+            assert before
+            assert 1.0 <= before.upper < 2.0
+            parts.lag.own_delays.add_suspend(now - 0.05, now)
+            assert parts.statistics.commit_bounds(revision, now) == Interval(before.lower, math.inf)
 
     async def test_tainted_events_are_unmeasured(self, cluster: Cluster) -> None:
         async with open_watch(cluster) as (parts, _):

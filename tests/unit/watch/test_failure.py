@@ -71,6 +71,7 @@ def test_messages_are_sentences(reason: Reason, phase: Phase) -> None:
         (Reason.RELOAD, CloseClass.OWN, Action.STOP),
         (Reason.PAUSED, CloseClass.OWN, Action.STOP),
         (Reason.SHUTDOWN, CloseClass.OWN, Action.STOP),
+        (Reason.SUSPENDED, CloseClass.OWN, Action.STOP),
         (Reason.DOMAIN_RESET, CloseClass.OWN, Action.STOP),
     ],
 )
