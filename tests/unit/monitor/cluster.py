@@ -19,7 +19,7 @@ from structlog.testing import CapturingLogger
 from watchslo.kube.apiservers import LEASES, SLICES
 from watchslo.kube.client import Page, Selectors, WatchFrames
 from watchslo.kube.credentials import Access, Address, Credentials, CredentialSource
-from watchslo.kube.limiter import Limiter
+from watchslo.kube.limiter import Limiter, Priority
 from watchslo.kube.representation import Representation
 from watchslo.model import SERVICE, Reading, Resource
 from watchslo.watch.failure import ENDED, Failure, Phase, Reason, because
@@ -204,7 +204,10 @@ class Door:
         return await self._answer("version") or self.cluster.git_version
 
     async def _answer(self, kind: str, key: str = "", namespace: str | None = None) -> Failure | None:
-        cluster, sent = self.cluster, time.monotonic()
+        cluster = self.cluster
+        if cluster.limiter:
+            await cluster.limiter.acquire(Priority.TICK if kind == "tick" else Priority.OTHER)
+        sent = time.monotonic()
         cluster.asked.append((sent, kind, key))
         cluster.asked_at[self.name, kind] += 1
         await asyncio.sleep(ANSWER_SECONDS + cluster.slow_at.get(_host(self.name), 0.0))
@@ -224,9 +227,9 @@ class Cluster(Door):
     """The whole cluster, and the client of its service.
 
     A request fails while `failures` names its (kind, resource key), (kind, "*") or ("*", "*"). `revisions` are those of
-    resources that are kept in a storage of their own; `hanging` kinds are never answered. Apiservers are announced at
-    `addresses`; a host that is `dead` cannot be reached, and one of `slow_at` takes so many seconds to answer and to
-    pass on events.
+    other storages, by the key of a resource; `beside` names that key for each other resource there. `hanging` kinds are
+    never answered. Apiservers are announced at `addresses`; a host that is `dead` cannot be reached, and one of
+    `slow_at` takes so many seconds to answer and to pass on events. Requests wait for a `limiter`, if one is set.
     """
 
     def __init__(self) -> None:
@@ -235,6 +238,8 @@ class Cluster(Door):
         super().__init__(self, SERVICE, lambda *_: None)
         self.revision = 100
         self.revisions: dict[str, int] = {}
+        self.beside: dict[str, str] = {}
+        self.limiter: Limiter | None = None
         self.failures: dict[tuple[str, str], Failure] = {}
         self.hanging: set[str] = set()
         self.late = 0.0  # seconds from a change to its event
@@ -284,7 +289,7 @@ class Cluster(Door):
     # What happens in the cluster
 
     def revision_of(self, resource: Resource) -> int:
-        return self.revisions.get(resource.key, self.revision)
+        return self.revisions.get(self.beside.get(resource.key, resource.key), self.revision)
 
     def wall(self) -> float:
         """Return the apiserver's wall clock, which runs as fast as the loop."""
@@ -292,8 +297,9 @@ class Cluster(Door):
 
     def write(self, resource: Resource, type_: str = "MODIFIED", created: str | None = None) -> int:
         """Make a change and return its revision."""
-        if resource.key in self.revisions:
-            self.revisions[resource.key] += 1
+        storage = self.beside.get(resource.key, resource.key)
+        if storage in self.revisions:
+            self.revisions[storage] += 1
         else:
             self.revision += 1
         revision = self.revision_of(resource)
