@@ -64,8 +64,8 @@ class DomainClock:
     """Dates the events of the watches of one domain; see the theory of operation above.
 
     A tick through an apiserver that is not known to have this domain's storage is only a probe. A `blind` clock ticks
-    only on resources that its watches watch: through a single apiserver it cannot see the lag of that cache.
-    `interval` returns the mean seconds between two of its ticks, through whatever apiserver.
+    on one cached resource only: through a single apiserver it cannot see the lag of that cache. `interval` returns the
+    mean seconds between two of its ticks, through any apiserver.
 
     `new_sealer` returns the sealer of a new domain. `on_foreign` is called with the number of a watch whose revisions
     prove not to belong here, `on_reset` when the storage was restored.
@@ -119,7 +119,7 @@ class DomainClock:
         return now - since >= max(SILENT_SECONDS, SILENT_TICKS * self.interval())
 
     def set_blind(self, blind: bool) -> None:  # noqa: FBT001 - the value is the only argument
-        """Note whether this clock has to tick on resources that its own watches watch."""
+        """Note whether this clock has to tick on one cached resource only."""
         self._blind = blind
 
     # Tickers

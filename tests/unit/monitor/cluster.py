@@ -227,7 +227,7 @@ class Cluster(Door):
     """The whole cluster, and the client of its service.
 
     A request fails while `failures` names its (kind, resource key), (kind, "*") or ("*", "*"). `revisions` are those of
-    other storages, by the key of a resource; `beside` names that key for each other resource there. `hanging` kinds are
+    other storages, by the key of a resource; `kept_with` names that key for each other resource there. `hanging` kinds are
     never answered. Apiservers are announced at `addresses`; a host that is `dead` cannot be reached, and one of
     `slow_at` takes so many seconds to answer and to pass on events. Requests wait for a `limiter`, if one is set.
     """
@@ -238,7 +238,7 @@ class Cluster(Door):
         super().__init__(self, SERVICE, lambda *_: None)
         self.revision = 100
         self.revisions: dict[str, int] = {}
-        self.beside: dict[str, str] = {}
+        self.kept_with: dict[str, str] = {}
         self.limiter: Limiter | None = None
         self.failures: dict[tuple[str, str], Failure] = {}
         self.hanging: set[str] = set()
@@ -289,7 +289,7 @@ class Cluster(Door):
     # What happens in the cluster
 
     def revision_of(self, resource: Resource) -> int:
-        return self.revisions.get(self.beside.get(resource.key, resource.key), self.revision)
+        return self.revisions.get(self.kept_with.get(resource.key, resource.key), self.revision)
 
     def wall(self) -> float:
         """Return the apiserver's wall clock, which runs as fast as the loop."""
@@ -297,7 +297,7 @@ class Cluster(Door):
 
     def write(self, resource: Resource, type_: str = "MODIFIED", created: str | None = None) -> int:
         """Make a change and return its revision."""
-        storage = self.beside.get(resource.key, resource.key)
+        storage = self.kept_with.get(resource.key, resource.key)
         if storage in self.revisions:
             self.revisions[storage] += 1
         else:

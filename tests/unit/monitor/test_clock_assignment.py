@@ -28,7 +28,7 @@ def domains(run: Running) -> list[str]:
 
 
 def foreign_domain(run: Running) -> str:
-    """Return the name of the only domain beside the main one."""
+    """Return the name of the only domain except the main one."""
     main, name = domains(run)
     assert main == "main"
     return name
@@ -247,7 +247,7 @@ class TestStorages:
         """Run with things of one other storage and configmaps of the main one."""
         cluster.served += THINGS
         cluster.revisions["things"] = 10
-        cluster.beside |= dict.fromkeys(KEYS, "things")
+        cluster.kept_with |= dict.fromkeys(KEYS, "things")
         async with writing(cluster, *THINGS, CONFIGMAPS), running(config("configmaps", *keys), start=start) as run:
             yield run
 
@@ -303,7 +303,7 @@ class TestStorages:
             await asyncio.sleep(15)
             run.supervisor.configure(config("configmaps", "things1"))
             await asyncio.sleep(5)
-            del cluster.beside["things0"]
+            del cluster.kept_with["things0"]
             cluster.revisions["things0"] = 100_000
             run.supervisor.configure(config("configmaps", "things1", "things0"))
             await asyncio.sleep(15)
@@ -326,7 +326,7 @@ class TestStorages:
                 assert run.stream(key).track.timespan.total > before[key] + 580
 
     async def test_uncached_resource_of_another_storage_is_ticked_on_alone(self, cluster: Cluster) -> None:
-        cluster.beside["events"] = "things"
+        cluster.kept_with["events"] = "things"
         async with self.of_one_storage(cluster, "pods", "events", *KEYS[:2]) as run:
             name = foreign_domain(run)
             assert {where(run, key)[0] for key in ("events", *KEYS[:2])} == {name}
@@ -336,7 +336,7 @@ class TestStorages:
         async with self.of_one_storage(cluster, *KEYS[:3]) as run:
             name = foreign_domain(run)
             (moved,) = set(KEYS[:3]) - set(domain(run, name).ticks_on)
-            del cluster.beside[moved]
+            del cluster.kept_with[moved]
             for _ in range(8):
                 gone = line("ERROR", 0).replace(b'"object"', b'"object": {"code": 410}, "was"')
                 cluster.send(THINGS[KEYS.index(moved)], gone)
