@@ -227,8 +227,8 @@ class Cluster(Door):
     """The whole cluster, and the client of its service.
 
     A request fails while `failures` names its (kind, resource key), (kind, "*") or ("*", "*"). `revisions` are those of
-    other storages, by the key of a resource; `kept_with` names that key for each other resource there. `hanging` kinds are
-    never answered. Apiservers are announced at `addresses`; a host that is `dead` cannot be reached, and one of
+    other storages, by the key of a resource; `kept_with` names that key for each other resource there. `hanging` kinds
+    are never answered. Apiservers are announced at `addresses`; a host that is `dead` cannot be reached, and one of
     `slow_at` takes so many seconds to answer and to pass on events. Requests wait for a `limiter`, if one is set.
     """
 
