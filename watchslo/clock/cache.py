@@ -23,7 +23,7 @@ class CacheClock:
 
     A cache never goes back, and its apiserver delivers nothing that the cache lacks. A contradiction means that several
     caches answer or that the storage was restored. `contradictions` counts them. After one, all evidence is dropped and
-    new evidence is not trusted for `DISTRUST_SECONDS`.
+    new evidence is not trusted for `DISTRUST_SECONDS`. Reads are kept for ten minutes: their rate bounds their number.
     """
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ other etcds, aggregated APIs have their own storage, and a configured apiserver 
 evidence decides: a source is a member if its revisions repeatedly fit between the ticks.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -67,6 +67,9 @@ class Domain:
     Three consistent probes half a second apart promote a source, from pending to member or from foreign to pending. One
     contradiction, or one violation, makes it foreign. Watches are numbered by the caller and attached to their source.
     Only members add sightings; a source that is no longer a member loses its sightings.
+
+    Bounds: a standing and a waiting probe for each source that was probed and that the caller still retains, and one
+    source for each attached watch.
     """
 
     def __init__(self, name: str) -> None:
@@ -121,6 +124,11 @@ class Domain:
             if watched == source:
                 self.clock.forget(stream)
 
+    def retain(self, sources: Container[Source]) -> None:
+        """Forget all sources except these, which have watches or are ticked on."""
+        self._standings = {source: standing for source, standing in self._standings.items() if source in sources}
+        self._waiting = {source: probe for source, probe in self._waiting.items() if source in sources}
+
     def attach(self, stream: int, source: Source) -> None:
         """Add a watch of a source; the caller's number must be unique in this domain."""
         self._streams[stream] = source
@@ -165,6 +173,16 @@ class TickPlan:
     blind: bool
 
 
+def plan_ticks(resources: Sequence[Resource]) -> TickPlan:
+    """Return the best plan for resources that share their revisions, in order of preference.
+
+    The best choice is one uncached resource, the second best two cached ones, and the last a cached one alone.
+    """
+    uncached = [resource for resource in resources if not resource.cached]
+    chosen = tuple(uncached[:1] or resources[:2])
+    return TickPlan(chosen, blind=len(chosen) == 1 and chosen[0].cached)
+
+
 class TickChoice:
     """Chooses the resources that the ticks of a domain read, among `candidates` in order of preference.
 
@@ -194,8 +212,7 @@ class TickChoice:
     def plan(self) -> TickPlan | None:
         if self._shared or self._pairs:
             return self._shared
-        alone = tuple(self._alive[:1])
-        return TickPlan(alone, blind=any(resource.cached for resource in alone))
+        return plan_ticks(self._alive[:1])
 
     def observe(self, reading: Reading) -> None:
         """Add the reading of `next`."""
@@ -208,7 +225,7 @@ class TickChoice:
         self._reads += 1
         membership = self._domain.membership((reading.apiserver, partner.key))
         if membership is Membership.MEMBER:
-            self._shared = TickPlan((anchor, partner) if partner.cached else (partner,), blind=False)
+            self._shared = plan_ticks((anchor, partner))
         elif membership is Membership.FOREIGN or not forwards:
             self._pairs.pop(0)
             self._start_pair()

@@ -13,6 +13,7 @@ import numpy as np
 from watchslo.model import BoolArray, FloatArray, Interval
 
 DRIFT = 200e-6  # seconds per second: two quartz clocks, each wrong by at most 100 ppm
+FORMER = 8  # offsets; more are only seen where several apiservers answer, whose creations are not dated
 REMEMBERED_SECONDS = 600.0  # how long an offset matters after the clock was set
 WRITE_SECONDS = 600.0  # no write takes longer: by default, an apiserver aborts a request after a minute
 
@@ -53,7 +54,7 @@ class ClockOffset:
     """An apiserver's wall clock minus the local clock, as the interval that all answers so far agree on.
 
     `steps` counts the answers that contradict all earlier ones. Then one of the clocks was set, and the clock starts
-    again from that answer alone.
+    again from that answer alone. At most `FORMER` earlier offsets are remembered; the oldest two are joined beyond.
     """
 
     def __init__(self) -> None:
@@ -76,8 +77,13 @@ class ClockOffset:
             self._known = both
             return True
         self.steps += 1
-        remembered = tuple(former for former in self._former if answered - former[0] <= REMEMBERED_SECONDS)
-        self._former = (*remembered, (answered, known)) if known else remembered
+        remembered = [former for former in self._former if answered - former[0] <= REMEMBERED_SECONDS]
+        if known:
+            remembered.append((answered, known))
+        if len(remembered) > FORMER:
+            (_, oldest), (ended, second), *later = remembered
+            remembered = [(ended, _hull(oldest, second)), *later]
+        self._former = tuple(remembered)
         self._since = answered
         # If the local clock was set back during the request, even this answer alone is contradictory.
         self._known = observed if observed.width >= 0 else None
@@ -104,11 +110,15 @@ def combine_datings(datings: Sequence[Dating | None]) -> Dating | None:
     if not known or len(known) < len(datings):
         return None
     return Dating(
-        Interval(min(dating.offset.lower for dating in known), max(dating.offset.upper for dating in known)),
+        _hull(*(dating.offset for dating in known)),
         max(dating.since for dating in known),
         min(dating.confirmed for dating in known),
         tuple(former for dating in known for former in dating.former),
     )
+
+
+def _hull(*intervals: Interval) -> Interval:
+    return Interval(min(one.lower for one in intervals), max(one.upper for one in intervals))
 
 
 def _intersection(first: Interval, second: Interval) -> Interval:

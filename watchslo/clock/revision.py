@@ -70,16 +70,26 @@ class _RoundTrips:
 
 @dataclass(slots=True)
 class _Ticks:
-    """The ticks of one source. `first` is the oldest revision ever read: its commit has no lower bound."""
+    """The ticks of one source. `first` is the oldest revision ever read: its commit has no lower bound.
+
+    `answered` is the time of the last answer.
+    """
 
     starts: Starts = field(default_factory=Starts)
     ends: Ends = field(default_factory=Ends)
     first: int = AFTER_ALL
+    answered: float = -np.inf
 
     def add(self, reading: Reading) -> None:
         self.starts.add(reading.revision, reading.sent)
         self.ends.add(reading.revision, reading.answered)
         self.first = min(self.first, reading.revision)
+        self.answered = max(self.answered, reading.answered)
+
+    def merge(self, other: "_Ticks") -> None:
+        self.starts.merge(other.starts)
+        self.ends.merge(other.ends)
+        self.first = min(self.first, other.first)
 
     def prune(self, before: float) -> None:
         self.starts.prune(before)
@@ -163,6 +173,10 @@ class RevisionClock:
     Ticks may overlap, arrive in any order, and come from several apiservers. `latest` is the tick that was sent last.
     `newest` is the newest revision that a tick returned. `interval` is the width of the newest commit interval in
     seconds: from sending the second-last tick to the answer of the last one.
+
+    Bounds: one pair of staircases for each source that was ticked on in the last ten minutes and whose apiserver has
+    not left, and one pair for all former sources; each has at most the ticks of ten minutes. Round trips are kept for
+    each apiserver until it leaves, and at most `SIGHTINGS` sightings.
     """
 
     def __init__(self) -> None:
@@ -171,6 +185,7 @@ class RevisionClock:
     def clear(self) -> None:
         """Drop all evidence, because the revisions started again."""
         self._ticks: dict[Source, _Ticks] = {}
+        self._former = _Ticks()
         self._sightings = _Sightings()
         self._last_two: list[Reading] = []
         self._round_trips: dict[str, _RoundTrips] = {}
@@ -202,8 +217,10 @@ class RevisionClock:
     def tick(self, reading: Reading) -> frozenset[int]:
         """Add a tick; drop the sightings of the watches that it proves to be of another sequence, and return these."""
         self._ticks.setdefault(reading.source, _Ticks()).add(reading)
-        for ticks in self._ticks.values():
-            ticks.prune(reading.answered - KEPT_SECONDS)
+        expired = reading.answered - KEPT_SECONDS
+        self._retire([source for source, ticks in self._ticks.items() if ticks.answered < expired])
+        for ticks in self._every_ticks:
+            ticks.prune(expired)
         self._last_two = sorted((*self._last_two, reading), key=lambda tick: tick.sent)[-2:]
         self._round_trips.setdefault(reading.apiserver, _RoundTrips()).add(reading.round_trip)
         self.newest = reading.revision if self.newest is None else max(self.newest, reading.revision)
@@ -219,15 +236,25 @@ class RevisionClock:
 
     def newest_before(self, time: float) -> int:
         """Return the newest revision of the ticks that ended before `time`: a read sent then returns at least this."""
-        return max((ticks.ends.newest_before(time) for ticks in self._ticks.values()), default=BEFORE_ALL)
+        return max(ticks.ends.newest_before(time) for ticks in self._every_ticks)
 
     def oldest_after(self, time: float) -> int:
         """Return the oldest revision of the ticks sent after `time`: a read answered by then returns at most this."""
-        return min((ticks.starts.oldest_after(time) for ticks in self._ticks.values()), default=AFTER_ALL)
+        return min(ticks.starts.oldest_after(time) for ticks in self._every_ticks)
 
     def leave(self, apiserver: str) -> None:
-        """Forget the round trips of an apiserver that is no longer ticked on. The evidence of its ticks stays valid."""
+        """Forget an apiserver that is no longer ticked on, except for the evidence of its ticks, which stays valid."""
         self._round_trips.pop(apiserver, None)
+        self._retire([source for source in self._ticks if source[0] == apiserver])
+
+    def _retire(self, sources: Sequence[Source]) -> None:
+        """Keep the ticks of these sources together with those of all former sources."""
+        for source in sources:
+            self._former.merge(self._ticks.pop(source))
+
+    @property
+    def _every_ticks(self) -> tuple[_Ticks, ...]:
+        return (*self._ticks.values(), self._former)
 
     def measure(
         self, revisions: IntArray, received: FloatArray, origins: Origins | None = None, *, alone: bool = False
@@ -237,10 +264,12 @@ class RevisionClock:
         `origins` says where the events come from, and for which of them the ticks on their own source are ignored. With
         `alone`, each event is measured by the ticks of its own apiserver only, without sightings; that hides a delay
         which its ticks and watches share. An event is measurable if it is newer than the first tick, and neither two
-        ticks nor a tick and its arrival contradict each other.
+        ticks nor a tick and its arrival contradict each other. Ticks of former sources are ignored for no event: their
+        watches have ended, or the ticks are older than ten minutes.
         """
-        first = np.full(received.shape, AFTER_ALL)
-        start, end = np.full(received.shape, -np.inf), received
+        former = _Ticks() if alone else self._former
+        first = np.full(received.shape, former.first)
+        start, end = former.starts.at(revisions), np.minimum(received, former.ends.at(revisions))
         for source, ticks in self._ticks.items():
             used = origins.uses(source, alone=alone) if origins else None
             if used is None:

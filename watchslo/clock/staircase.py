@@ -2,7 +2,11 @@
 
 For the storage and for a watch cache alike: a read sent at s and answered at e with revision R shows that all revisions
 up to R existed by e, and no later one before s.
+
+A staircase has at most one point for each read that was added since the time of the last `prune`.
 """
+
+from typing import Self
 
 import numpy as np
 
@@ -25,6 +29,13 @@ class Staircase:
         self._revisions = np.delete(self._revisions, expired)
         self._times = np.delete(self._times, expired)
 
+    def _with(self, other: Self) -> tuple[IntArray, FloatArray]:
+        """Return the points of both, ascending in revision; of equal revisions, the latest time comes first."""
+        revisions = np.concatenate((self._revisions, other._revisions))
+        times = np.concatenate((self._times, other._times))
+        order = np.lexsort((-times, revisions))
+        return revisions[order], times[order]
+
     def _older_but_later(self, revision: int, time: float) -> slice:
         return slice(int(self._times.searchsorted(time)), int(self._revisions.searchsorted(revision, side="right")))
 
@@ -44,6 +55,13 @@ class Starts(Staircase):
         if better.start >= better.stop:
             self._put(revision, time, over=self._newer_but_earlier(revision, time))
 
+    def merge(self, other: "Starts") -> None:
+        """Add all points of another staircase."""
+        revisions, times = self._with(other)
+        latest = np.maximum.accumulate(times)
+        kept = np.append(True, times[1:] > latest[:-1])
+        self._revisions, self._times = revisions[kept], times[kept]
+
     def at(self, revisions: IntArray) -> FloatArray:
         return self._times[self._revisions.searchsorted(revisions) - 1]
 
@@ -58,6 +76,13 @@ class Ends(Staircase):
         better = self._newer_but_earlier(revision, time)
         if better.start >= better.stop:
             self._put(revision, time, over=self._older_but_later(revision, time))
+
+    def merge(self, other: "Ends") -> None:
+        """Add all points of another staircase."""
+        revisions, times = self._with(other)
+        earliest = np.minimum.accumulate(times[::-1])[::-1]
+        kept = np.append(times[:-1] < earliest[1:], True)
+        self._revisions, self._times = revisions[kept], times[kept]
 
     def at(self, revisions: IntArray) -> FloatArray:
         return self._times[self._revisions.searchsorted(revisions)]

@@ -280,11 +280,20 @@ class WatchConfig(_Section):
 
 
 class ClockConfig(_Section):
-    """How often ticks are sent, and to which namespace; `storage` states whether the storage is etcd."""
+    """How often ticks are sent, and to which namespace; `storage` states whether the storage is etcd.
+
+    `interval` is the mean time between two ticks of the main clock. The clocks of all other storages together tick as
+    often as it does: with n of them, each has a tick every n intervals.
+    """
 
     interval: Annotated[Duration, between("200ms", "1m")] = _USUAL_INTERVAL_SECONDS
     namespace: Namespace = "default"
     storage: Literal["auto", "etcd", "unproven"] = "auto"
+
+
+def slowest_interval(threshold: float) -> float:
+    """Return the greatest mean time between ticks by which quantiles can be judged, in seconds."""
+    return max(threshold / _TICKS_IN_THRESHOLD, _USUAL_INTERVAL_SECONDS)
 
 
 class ShardConfig(_Section):
@@ -416,7 +425,7 @@ class Config(_Section):
         if not self.judges_quantiles:
             return
         threshold = min(self.objective_of(watch).threshold for watch in self.watch)
-        slowest = max(threshold / _TICKS_IN_THRESHOLD, _USUAL_INTERVAL_SECONDS)
+        slowest = slowest_interval(threshold)
         if self.clock.interval > slowest:
             raise ValueError(
                 f"`clock.interval` of {format_duration(self.clock.interval)} is too slow for quantiles to be judged by "

@@ -87,17 +87,18 @@ class Windows:
             self._withheld.update(self._unjudged(now - late, now))
         self._noted = now
 
-    def judge(self, now: float, sealed: float) -> list[Estimation]:
+    def judge(self, now: float, sealed: float, *, estimable: bool = True) -> list[Estimation]:
         """Judge the windows that ended by `sealed`, and close the ones that ended too long ago.
 
-        The result has the estimations of those windows that the bounds of their events do not decide.
+        The result has the estimations of those windows that the bounds of their events do not decide. Unless
+        `estimable`, these have no data.
         """
         while (end := self._periods.end(self._next)) <= max(sealed, now - GIVE_UP_SECONDS):
             verdict = self._verdict(self._next, is_sealed=end <= sealed)
-            if verdict is None:
+            if verdict is None and estimable:
                 self._undecided.append(Estimation(self._periods.tally(self._next), self._cold))
             else:
-                self.verdicts[verdict] += 1
+                self.verdicts[verdict or WindowVerdict.NO_DATA] += 1
             self._unjudgeable.discard(self._next)
             self._withheld.discard(self._next)
             self._next += 1

@@ -109,6 +109,7 @@ class Track:
         withheld: Sequence[float] = (),
         *,
         unjudgeable: bool = False,
+        estimable: bool = True,
         creators: Creators | None = None,
     ) -> list[Estimation]:
         """Take in the samples since the last evaluation; return the estimations that are due.
@@ -116,7 +117,8 @@ class Track:
         All events received before `sealed` are sealed. `round_trip` is the median of the ticks in seconds. `withheld`
         are the ages, in seconds, of events that are proven to be undelivered: they count in the rolling windows of this
         reading only, and permanently when they arrive. `unjudgeable` means that the windows since the last evaluation
-        have no data, as when this process was late. `creators` date the creations, if their clocks are known.
+        have no data, as when this process was late. Unless `estimable`, ticks are too rare for estimates, and only
+        windows that their bounds decide are judged. `creators` date the creations, if their clocks are known.
         """
         self._round_trip = round_trip
         resolved = int(np.searchsorted(self._bins.edges, round_trip, side="right")) - 1
@@ -125,7 +127,7 @@ class Track:
             self._unresolved += part.within(resolved)
         self._windows.note(now, slots, withheld, unjudgeable=unjudgeable)
         due = self._distribution.update(now, slots, (later_than(self._bins, withheld),) if withheld else ())
-        due += self._windows.judge(now, sealed)
+        due += self._windows.judge(now, sealed, estimable=estimable)
         if self._creation:
             due += self._creation.update(now, sealed, creators, self._hops)
         return due + self._hops.update(now)

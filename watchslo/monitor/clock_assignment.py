@@ -1,4 +1,4 @@
-"""Assigns each watch to the revision clock that can date it: the main one, or one of its own resource.
+"""Assigns each watch to the revision clock of its storage: the main one, or one that all its resources share.
 
 Theory of operation
 ===================
@@ -8,17 +8,23 @@ revision sequence, and the *main* `DomainClock` dates every watch. Two things ca
 reliably: single resources may be kept in another etcd, and an address may lead to an apiserver of another cluster. So
 membership is never assumed. It is proven by probes, and lost by one contradiction.
 
+One rule decides: a watch is dated by the first clock whose domain its source is a *member* of. The main clock is first,
+then come the *foreign* clocks in the order of their start.
+
 The life of a watch:
 
 1. `admit`: the watch is attached to the main clock as *pending*. Its events are counted, but not measured.
 2. When its watch opens, it is *probed*: a consistent read of its resource is compared with the ticks before and after.
    While a membership is pending, the probe is repeated about twice a second. Three consistent probes make its source a
-   *member*; from then on its events are measured.
-3. If a probe or an event contradicts the ticks, the source is *foreign* and the watch moves to a clock that ticks on
-   its own resource, through every apiserver that has such a watch. Watches of one resource share that clock.
-4. The main clock keeps probing a watch that moved, at each opening. Once its source is a member again, the watch moves
-   back.
-5. `release`: the watch is detached. A clock without watches stops, and so do tickers that no watch needs.
+   member; from then on its events are measured.
+3. If a probe or an event contradicts the ticks, the source is foreign to that clock. Then the same probes are compared
+   with the ticks of all other clocks, and the watch moves to the first of which its source becomes a member. Until
+   then it stays where it is, unmeasured.
+4. If its source is foreign to all clocks, a new clock starts, which ticks on resources of its own watches.
+5. At each opening, a watch is also probed against the clocks before its own. So it returns to the main clock after its
+   resource has, and two clocks of one storage become one. They can begin when a clock was *silent*: such a clock is not
+   waited for.
+6. `release`: the watch is detached. A clock without watches stops, and so do tickers that no watch needs.
 
 A domain is *reset* when a tick goes backwards: the storage was restored. Then nothing received before is measured, its
 watches start over, and the main domain chooses again what to tick on, because resources may now be kept apart.
@@ -26,15 +32,17 @@ watches start over, and the main domain chooses again what to tick on, because r
 Invariants:
 
 - A watch is attached to exactly one clock at a time; moving drops what the old clock has not sealed.
-- The main clock exists as long as this object; a clock of a resource exists while a watch needs it.
-- The main clock ticks through every apiserver that has joined; what it ticks on is chosen by `TickPlanner`.
-- This object owns the clocks, their tickers' tasks and the probe tasks. It changes the clock of a watch only through
-  `WatchStatistics.date_by`.
+- The main clock exists as long as this object; a foreign clock exists while a watch needs it.
+- The main clock ticks through every apiserver that has joined; what it ticks on is chosen by `TickPlanner`. What the
+  foreign clocks tick on, and how often, is decided by `ForeignClocks`: together they tick as often as the main clock.
+- This object owns the main clock with the tasks of its tickers, and the probe tasks. It changes the clock of a watch
+  only through `WatchStatistics.date_by`.
+- A domain knows only sources that have a watch or that it ticks on; others are forgotten.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import structlog
@@ -44,6 +52,7 @@ from watchslo.config.model import ClockConfig
 from watchslo.model import Reading, Resource
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.domain_clock import DomainClock
+from watchslo.monitor.foreign_clocks import ForeignClocks
 from watchslo.monitor.monitored_watch import MonitoredWatch
 from watchslo.monitor.sealer import Sealer
 from watchslo.monitor.task_supervisor import TaskSupervisor
@@ -53,8 +62,6 @@ from watchslo.watch.backoff import Backoff
 from watchslo.watch.failure import Failure
 
 MAIN = "main"
-SILENT_SECONDS = 10.0  # one lost tick widens an interval, and must not make the daemon unready
-SILENT_TICKS = 5  # if ticks are rare
 
 
 class ClockAssignment:
@@ -81,21 +88,20 @@ class ClockAssignment:
         self._apiservers: dict[str, Apiserver] = {}
         self._watches: dict[int, MonitoredWatch] = {}
         self._probe_due: dict[int, asyncio.Event] = {}
-        self._own: dict[str, DomainClock] = {}
         self._logged: TickPlan | None = None
-        self.main = self._new_clock(MAIN)
+        self.main = self._new_clock(MAIN, lambda: config.interval)
+        self._foreign = ForeignClocks(tasks, config, random, self._new_clock, self._watches)
         self._planner = TickPlanner(self._apiservers, self.main.tickers, self._watches.values, config.namespace, random)
         tasks.start(("ticks", MAIN), partial(self._planner.run, self._on_plan))
 
     @property
     def clocks(self) -> tuple[DomainClock, ...]:
-        return (self.main, *self._own.values())
+        return (self.main, *self._foreign.all)
 
     @property
     def not_ticking(self) -> str | None:
         """Why the main clock has not ticked recently, in a sentence; None if it has."""
-        latest = self.main.domain.clock.latest
-        if latest and time.monotonic() - latest.answered < max(SILENT_SECONDS, SILENT_TICKS * self._config.interval):
+        if self.main.ticking and not self.main.is_silent(time.monotonic()):
             return None
         for ticker in self.main.tickers.values():
             if ticker.failures.now:
@@ -119,6 +125,7 @@ class ClockAssignment:
         del self._apiservers[apiserver.name]
         await self._tasks.stop(("ticks", MAIN, apiserver.name))
         self.main.leave(apiserver.name)
+        self._forget_unused()
 
     def admit(self, watch: MonitoredWatch) -> None:
         """Take in a watch that is attached to the main clock; it is probed whenever it opens."""
@@ -139,26 +146,32 @@ class ClockAssignment:
         watch.statistics.detach()
         await self._tasks.stop(("probes", number))
         del self._probe_due[number]
-        await self._close_empty()
+        await self._foreign.match()
+        self._forget_unused()
 
     async def close(self) -> None:
         """Stop the main clock, once all watches are released and all apiservers have left."""
         assert not self._watches
         await self._tasks.stop(("ticks", MAIN))
 
+    def _forget_unused(self) -> None:
+        """Make each domain forget the sources that have no watch and are not ticked on."""
+        watched = {watch.identity.source for watch in self._watches.values()}
+        for clock in self.clocks:
+            clock.domain.retain(watched | clock.ticked)
+
     # Ticks
 
-    def _new_clock(self, name: str) -> DomainClock:
-        return DomainClock(
-            name, self._config.interval, self._random, self._new_sealer, self._on_foreign, self._on_domain_reset
-        )
+    def _new_clock(self, name: str, interval: Callable[[], float]) -> DomainClock:
+        return DomainClock(name, interval, self._random, self._new_sealer, self._on_foreign, self._on_domain_reset)
 
     def _on_plan(self, plan: TickPlan) -> None:
         self.main.set_blind(plan.blind)
+        self._forget_unused()
 
     async def _tick(self, apiserver: Apiserver, resource: Resource) -> Reading | Failure:
         """Make one tick of the main clock; log a new plan once a tick of it is answered."""
-        answer = await _read(apiserver, resource, kind="tick", namespace=self._config.namespace)
+        answer = await apiserver.client.read_nothing(resource, self._config.namespace, "tick")
         plan = self._planner.plan
         if isinstance(answer, Reading) and plan and self._logged != plan and resource in plan.resources:
             self._logged = plan
@@ -188,87 +201,63 @@ class ClockAssignment:
             self._planner.plan_again()
             for ticker in clock.tickers.values():
                 ticker.stop()
+        else:
+            self._foreign.plan(clock)
 
     # Membership
 
     async def _keep_probing(self, watch: MonitoredWatch) -> None:
-        """Probe a watch whenever it opens or moves, and until its membership is decided."""
+        """Probe a watch whenever it opens or proves to be foreign, and until it is settled which clock dates it."""
         backoff, due = Backoff(self._random), self._probe_due[watch.identity.number]
         while True:
             await due.wait()
             due.clear()
-            await self._probe(watch, {self.main, watch.statistics.clock}, backoff)
-            while pending := self._pending(watch):
+            await self._probe(watch, self._candidates(watch), backoff)
+            while undecided := await self._settle(watch):
                 await asyncio.sleep(PROBE_SPACING_SECONDS * (1 + 0.5 * self._random()))
-                if not all(clock.domain.is_judging(watch.identity.source) for clock in pending):
-                    await self._probe(watch, pending, backoff)
+                if any(clock.ticking and not clock.domain.is_judging(watch.identity.source) for clock in undecided):
+                    await self._probe(watch, undecided, backoff)
 
-    def _pending(self, watch: MonitoredWatch) -> set[DomainClock]:
-        clocks = {self.main, watch.statistics.clock}
-        return {clock for clock in clocks if clock.domain.membership(watch.identity.source) is Membership.PENDING}
-
-    async def _probe(self, watch: MonitoredWatch, clocks: set[DomainClock], backoff: Backoff) -> None:
+    async def _probe(self, watch: MonitoredWatch, clocks: Sequence[DomainClock], backoff: Backoff) -> None:
         """Read the revision of a watch's resource, if there are ticks to compare it with."""
         if not any(clock.ticking for clock in clocks):
             return
         identity = watch.identity
-        match await _read(identity.apiserver, identity.resource, kind="probe", namespace=identity.probed_in):
+        match await identity.apiserver.client.read_nothing(identity.resource, identity.probed_in, "probe"):
             case Reading() as reading:
                 for clock in clocks:
                     clock.domain.probe(reading)
             case failure:
                 await asyncio.sleep(backoff.next(time.monotonic(), failure.retry_after))
-        is_member = self.main.domain.membership(identity.source) is Membership.MEMBER
-        if watch.statistics.clock is not self.main and is_member:
-            self._move(watch, self.main)
-            await self._close_empty()
 
-    def _on_foreign(self, clock: DomainClock, number: int) -> None:
-        if clock is self.main:
-            watch = self._watches[number]
-            self._move(watch, self._own_clock(watch))
+    async def _settle(self, watch: MonitoredWatch) -> list[DomainClock]:
+        """Move a watch to the first clock that can date it; return the clocks for which that is not known yet.
+
+        If its source is foreign to all clocks, a new clock starts.
+        """
+        standings = self._standings(watch)
+        chosen = next((clock for clock, standing in standings.items() if standing is Membership.MEMBER), None)
+        if chosen is None and Membership.PENDING not in standings.values():
+            chosen = self._foreign.start(watch.identity.resource)
+        if chosen is not None and chosen is not watch.statistics.clock:
+            self._move(watch, chosen)
+        await self._foreign.match()
+        return [clock for clock, standing in self._standings(watch).items() if standing is Membership.PENDING]
+
+    def _standings(self, watch: MonitoredWatch) -> dict[DomainClock, Membership]:
+        return {clock: clock.domain.membership(watch.identity.source) for clock in self._candidates(watch)}
+
+    def _candidates(self, watch: MonitoredWatch) -> list[DomainClock]:
+        """Return the clocks that may date a watch: those up to its own, or all if it is foreign to its own."""
+        own, now = watch.statistics.clock, time.monotonic()
+        clocks = [clock for clock in self.clocks if clock in (self.main, own) or not clock.is_silent(now)]
+        is_foreign = watch.statistics.membership is Membership.FOREIGN
+        return clocks if is_foreign else clocks[: clocks.index(own) + 1]
 
     def _move(self, watch: MonitoredWatch, clock: DomainClock) -> None:
         identity = watch.identity
         self._log.warning("domain_changed", watch=identity.label, apiserver=identity.apiserver.name, domain=clock.name)
         watch.statistics.date_by(clock)
-        self._probe_due[identity.number].set()
 
-    def _own_clock(self, watch: MonitoredWatch) -> DomainClock:
-        """Return a clock that ticks on the watch's own resource, through every apiserver that has such a watch.
-
-        With one apiserver it is blind to the lag of its cache.
-        """
-        identity = watch.identity
-        key, apiserver = identity.resource.key, identity.apiserver
-        if key not in self._own:
-            self._own[key] = self._new_clock(key)
-            self._own[key].set_blind(True)
-        clock = self._own[key]
-        if apiserver.name not in clock.tickers:
-            read = partial(_read, apiserver, kind="tick", namespace=identity.probed_in)
-            ticker = clock.join(apiserver.name, read)
-            self._tasks.start(("ticks", key, apiserver.name), partial(self._tick_own, ticker, identity.resource))
-        return clock
-
-    async def _tick_own(self, ticker: Ticker, resource: Resource) -> None:
-        backoff = Backoff(self._random)
-        while True:
-            await ticker.run([resource])
-            await asyncio.sleep(backoff.next(time.monotonic()))
-
-    async def _close_empty(self) -> None:
-        """Stop the clocks without watches, and the tickers of apiservers that have no watch there any more."""
-        idle: list[Hashable] = []
-        for key, clock in list(self._own.items()):
-            needed = {self._watches[number].identity.apiserver.name for number in clock.numbers}
-            for name in set(clock.tickers) - needed:
-                clock.leave(name)
-                idle.append(("ticks", key, name))
-            if not clock.tickers:
-                del self._own[key]
-        await self._tasks.stop(*idle)  # last: while it waits, other tasks call this too
-
-
-async def _read(apiserver: Apiserver, resource: Resource, *, kind: str, namespace: str) -> Reading | Failure:
-    return await apiserver.client.read_nothing(resource, namespace, kind)
+    def _on_foreign(self, _: DomainClock, number: int) -> None:
+        self._probe_due[number].set()

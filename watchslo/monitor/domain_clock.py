@@ -11,7 +11,7 @@ each event to an interval about half a second wide, and the latency is the arriv
 A *domain* is the set of sources (a resource at an apiserver) whose revisions form one sequence. A `DomainClock` joins
 
 - a `Domain`: the ticks, and what is known of each source: pending, member or foreign;
-- one `Ticker` for each apiserver; together they keep the configured rate;
+- one `Ticker` for each apiserver; together they keep the rate of this clock;
 - a `Sealer`: the watches that the domain dates, and their events.
 
 The life of a tick:
@@ -37,6 +37,7 @@ Invariants:
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -56,13 +57,16 @@ from watchslo.watch.failure import Failure
 FOREIGN_SECONDS = 5.0  # between two ticks of another storage: they show when the apiserver is back on this one
 ABANDONED_SECONDS = 30.0  # without a tick that proves anything: enough for an apiserver to restart
 ABANDONED_TICKS = 4  # of each apiserver, if ticks are rare
+SILENT_SECONDS = 10.0  # one lost tick widens an interval, and must not make the daemon unready
+SILENT_TICKS = 5  # if ticks are rare
 
 
 class DomainClock:
     """Dates the events of the watches of one domain; see the theory of operation above.
 
     A tick through an apiserver that is not known to have this domain's storage is only a probe. A `blind` clock ticks
-    only on resources that its watches watch: through a single apiserver it cannot see the lag of that cache.
+    on one cached resource only: through a single apiserver it cannot see the lag of that cache. `interval` returns the
+    mean seconds between two of its ticks, through any apiserver.
 
     `new_sealer` returns the sealer of a new domain. `on_foreign` is called with the number of a watch whose revisions
     prove not to belong here, `on_reset` when the storage was restored.
@@ -71,7 +75,7 @@ class DomainClock:
     def __init__(
         self,
         name: str,
-        interval: float,
+        interval: Callable[[], float],
         random: Callable[[], float],
         new_sealer: Callable[[Domain], Sealer],
         on_foreign: Callable[["DomainClock", int], None],
@@ -80,9 +84,10 @@ class DomainClock:
         self.domain = Domain(name)
         self.sealer = new_sealer(self.domain)
         self.tickers: dict[str, Ticker] = {}
+        self.interval = interval
+        self._began = time.monotonic()
         self._blind = False
         self._sources: dict[int, Source] = {}
-        self._interval = interval
         self._random = random
         self._log = structlog.get_logger().bind(domain=name)
         self._anchor: str | None = None  # the apiserver whose ticks define what belongs here
@@ -103,8 +108,19 @@ class DomainClock:
         """Whether there is a tick to compare with."""
         return self.domain.clock.latest is not None
 
+    @property
+    def ticked(self) -> set[Source]:
+        """The sources of its ticks."""
+        return {(name, resource.key) for name, ticker in self.tickers.items() for resource in ticker.resources}
+
+    def is_silent(self, now: float) -> bool:
+        """Return True if no tick was answered for so long that this clock cannot be waited for."""
+        latest = self.domain.clock.latest
+        since = latest.answered if latest else self._began
+        return now - since >= max(SILENT_SECONDS, SILENT_TICKS * self.interval())
+
     def set_blind(self, blind: bool) -> None:  # noqa: FBT001 - the value is the only argument
-        """Note whether this clock has to tick on resources that its own watches watch."""
+        """Note whether this clock has to tick on one cached resource only."""
         self._blind = blind
 
     # Tickers
@@ -124,11 +140,14 @@ class DomainClock:
         self.domain.clock.leave(apiserver)
 
     def tick_spacing(self, apiserver: str) -> float:
-        """Return the mean seconds between two ticks of one apiserver; useful tickers take over the share of others."""
-        useful = [name for name, ticker in self.tickers.items() if ticker.failures.now is None]
-        useful = [name for name in useful if not self._is_foreign(name)]
-        share = self._interval * max(1, len(useful))
-        return max(share, FOREIGN_SECONDS) if self._is_foreign(apiserver) else share
+        """Return the mean seconds between two ticks of one apiserver; useful tickers take over the share of others.
+
+        All tickers that are foreign to this clock share one tick in `FOREIGN_SECONDS`.
+        """
+        foreign = [name for name in self.tickers if self._is_foreign(name)]
+        useful = [name for name, ticker in self.tickers.items() if ticker.failures.now is None and name not in foreign]
+        share = self.interval() * max(1, len(useful))
+        return max(share, FOREIGN_SECONDS * len(foreign)) if apiserver in foreign else share
 
     def _is_foreign(self, apiserver: str) -> bool:
         of = self.tickers[apiserver].resources
@@ -154,6 +173,8 @@ class DomainClock:
 
     async def _arrived(self, tick: Reading) -> None:
         """Take in a tick and seal what the watches received before it was sent, with time for arrivals in between."""
+        if tick.apiserver not in self.tickers:
+            return  # it has just left
         if not self.ticking or self._is_abandoned(tick):
             self._anchor = tick.apiserver
         if not self.trusts(tick.source):
@@ -182,7 +203,7 @@ class DomainClock:
         """
         if self.trusts(tick.source):
             return False
-        if not any(self.trusts((name, one.key)) for name, of in self.tickers.items() for one in of.resources):
+        if not any(self.trusts(source) for source in self.ticked):
             return True
         latest, standing = self.domain.clock.latest, self.domain.membership(tick.source)
         is_silent = latest is not None and tick.sent - latest.answered > self._abandoned_after
@@ -190,4 +211,4 @@ class DomainClock:
 
     @property
     def _abandoned_after(self) -> float:
-        return max(ABANDONED_SECONDS, ABANDONED_TICKS * self._interval * len(self.tickers))
+        return max(ABANDONED_SECONDS, ABANDONED_TICKS * self.interval() * len(self.tickers))

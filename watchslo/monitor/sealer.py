@@ -111,7 +111,7 @@ class Sealer:
         """Measure the events of the whole seconds before a tick was sent, slice by slice.
 
         Each item has the numbers of the watches whose events prove to be of another sequence; their sources are
-        expelled. A `blind` clock ticks only on resources that its watches watch. `several` says whether it ticks
+        expelled. A `blind` clock ticks on one cached resource only. `several` says whether it ticks
         through several apiservers: then events are also compared with the ticks of their own apiserver.
         """
         second = floor(min(tick.sent, self._own_delays.known_until))

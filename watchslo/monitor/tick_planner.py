@@ -95,9 +95,10 @@ class TickPlanner:
 
     def _candidates(self) -> list[Resource]:
         """Return what may be ticked on: first what is known to be readable, then what can be read in one namespace."""
-        watches = sorted(self._watches(), key=_by_readability)
+        watches = sorted(self._watches(), key=by_readability)
         return [*dict.fromkeys((EVENTS, *(watch.identity.resource for watch in watches)))][:CANDIDATES]
 
 
-def _by_readability(watch: MonitoredWatch) -> tuple[bool, bool]:
+def by_readability(watch: MonitoredWatch) -> tuple[bool, bool]:
+    """Return the rank of a watch whose resource may be ticked on: lower is better."""
     return not watch.session.up, not watch.identity.resource.namespaced

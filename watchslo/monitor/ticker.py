@@ -75,14 +75,20 @@ class Ticker:
         """Make `run` return after the current tick."""
         self._stopped = True
 
+    def tick_on(self, resources: Sequence[Resource]) -> None:
+        """Tick on these in turn from the next tick on."""
+        self.resources = tuple(resources)
+
     async def run(self, resources: Sequence[Resource]) -> None:
         """Tick on these in turn until `stop` is called, or until one of them may not be read."""
-        self.resources = tuple(resources)
+        self.tick_on(resources)
         self._stopped = False
+        turns = itertools.count()
         room = asyncio.Semaphore(AT_ONCE)
         async with asyncio.TaskGroup() as ticks:
-            for resource in itertools.cycle(self.resources):
+            while self.resources:
                 await room.acquire()
+                resource = self.resources[next(turns) % len(self.resources)]
                 sent = time.monotonic()
                 tick = ticks.create_task(self._tick(resource))
                 tick.add_done_callback(lambda _: room.release())

@@ -7,6 +7,7 @@ import numpy as np
 
 from watchslo.clock.domain import Membership
 from watchslo.clock.offset import Dating
+from watchslo.config.model import slowest_interval
 from watchslo.latency.estimate import Estimation
 from watchslo.latency.queue_waits import QueueWaits
 from watchslo.latency.tally import Slot
@@ -145,7 +146,8 @@ class WatchStatistics:
         """Take in the samples since the last evaluation; return the estimations that `publish` needs.
 
         `withheld` are the ages, in seconds, of events that are proven to be withheld. `unjudgeable` says that this
-        process was late, or that the cache is frozen: no window is then judged.
+        process was late, or that the cache is frozen: no window is then judged. If ticks are too rare, none is judged
+        by an estimate.
         """
         creators = self._creators() if self._measures_creation else None
         slots, self._slots = [*self._slots, *self.clock.sealer.take(self._identity.number)], []
@@ -156,6 +158,7 @@ class WatchStatistics:
             self.clock.domain.clock.median_round_trip or 0.0,
             withheld,
             unjudgeable=unjudgeable,
+            estimable=self.clock.interval() <= slowest_interval(self.threshold),
             creators=creators,
         )
 

@@ -10,6 +10,7 @@ from watchslo.timeline.condition import Condition, WatchCondition
 from watchslo.timeline.format import MINUTE, NAMED, counted, duration, lasting, since, some_of
 
 STOPPED_SECONDS = 5.0  # without a tick: about ten ticks failed
+STOPPED_GAPS = 3.0  # mean gaps without a tick, if ticks are rare
 CLOSED_SECONDS = 10.0  # a healthy watch reopens within this time
 
 
@@ -66,8 +67,8 @@ def _of(lines: Sequence[WatchCondition], condition: Condition) -> list[WatchCond
 def stopped_for(domain: DomainReading) -> float | None:
     """Return for how many seconds a clock has not ticked; infinite if it never did, None while it ticks."""
     ages = [ticker.answered_ago for ticker in domain.tickers if ticker.answered_ago is not None]
-    age = min(ages, default=float("inf"))
-    return age if age > STOPPED_SECONDS else None
+    age, gap = min(ages, default=float("inf")), min((ticker.gap for ticker in domain.tickers), default=0.0)
+    return age if age > max(STOPPED_SECONDS, STOPPED_GAPS * gap) else None
 
 
 def _stopped(snapshot: Snapshot) -> Headline | None:

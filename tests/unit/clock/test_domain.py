@@ -1,5 +1,7 @@
 """Domains: membership, sightings, the horizon, and resets when revisions go backwards."""
 
+import pickle
+
 import numpy as np
 
 from watchslo.clock.domain import Domain, Horizon, Membership
@@ -200,6 +202,34 @@ class TestSightings:
         domain.sight(4.5, 145, 7)
         domain.tick(tick(5, 5.125, 150))
         assert proven(domain, 145, 6) == 4.5
+
+
+class TestBounds:
+    def test_retain_forgets_all_other_sources(self) -> None:
+        domain = member_with_stream()
+        domain.expel(LEASES)
+        domain.probe(probe(3.25, 3.375, 9, "nodes"))
+        domain.retain({PODS})
+        assert domain.membership(PODS) is MEMBER
+        assert domain.membership(LEASES) is PENDING
+        assert not domain.is_judging(NODES)
+
+    def test_hundred_former_apiservers_leave_nothing_behind(self) -> None:
+        domain = member_with_stream()
+        before = len(pickle.dumps(domain))
+        for second in range(4, 104):
+            name = f"10.0.0.{second}"
+            domain.attach(100 + second, (name, "pods"))
+            domain.probe(Reading("pods", second - 0.5, second - 0.375, 0, name))
+            domain.tick(Reading("events", second, second + 0.125, 100 + 10 * second, name))
+            domain.probe(Reading("nodes", second + 0.25, second + 0.375, 0, name))
+            domain.sight(second + 0.5, 101 + 10 * second, 7)
+            domain.detach(100 + second)
+            domain.clock.leave(name)
+            domain.retain({PODS, NODES})
+        assert len(domain._standings) == 1
+        domain.tick(tick(4000, 4000.125, 50_000))
+        assert len(pickle.dumps(domain)) < before + 2000 + 100 * 24
 
 
 class TestHorizon:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchslo.clock.offset import REMEMBERED_SECONDS, ClockOffset, Dating, combine_datings
+from watchslo.clock.offset import FORMER, REMEMBERED_SECONDS, ClockOffset, Dating, combine_datings
 from watchslo.model import Interval
 
 INF = math.inf
@@ -201,6 +201,22 @@ class TestDating:
         dating = offset.dating(0.0)
         assert dating
         assert dating.former == ((first, second) if remembered else (second,))
+
+    def test_many_former_offsets_are_joined_from_the_oldest_on(self) -> None:
+        """Behind a load balancer, the clocks of two apiservers may contradict each other at every answer."""
+        offset = ClockOffset()
+        for number in range(1000):
+            offset.observe(1000.0 + 50.0 * (number % 7) + number / 8, number / 8, number / 8, now=0.0)
+        assert offset.steps == 999
+        dating = offset.dating(0.0)
+        assert dating
+        assert len(dating.former) == FORMER
+        assert dating.former[0] == Interval(1000.0, 1301.0)
+        assert dating.former[-1] == Interval(1200.0, 1201.0)
+        offset.observe(9000.0, 2 * REMEMBERED_SECONDS, 2 * REMEMBERED_SECONDS, now=0.0)
+        dating = offset.dating(0.0)
+        assert dating
+        assert dating.former == (Interval(1250.0, 1251.0),)
 
     def test_clock_set_forward_and_back_is_certain_again_soon(self) -> None:
         offset, now = ClockOffset(), 1000.0

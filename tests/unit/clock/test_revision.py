@@ -1,6 +1,7 @@
 """The bounds of the revision clock: against their definitions, and each boundary by exact numbers."""
 
 import math
+import pickle
 from bisect import bisect_left
 
 import numpy as np
@@ -454,6 +455,40 @@ class TestApiservers:
         assert clock.median_round_trip_of("fast") is None
         clock.leave("fast")
 
+    def test_bounds_stay_the_same_after_an_apiserver_has_left(self) -> None:
+        clock, same = self.clock(), self.clock()
+        clock.leave("fast")
+        assert clock.newest_before(11.5) == same.newest_before(11.5) == 125
+        assert clock.oldest_after(11.125) == same.oldest_after(11.125) == 125
+        for revision in range(98, 142):
+            assert one(clock, revision, 13) == one(same, revision, 13)
+
+    def test_event_is_not_measured_alone_by_ticks_of_a_former_apiserver(self) -> None:
+        clock = self.clock()
+        clock.leave("fast")
+        assert one(clock, 115, 13, only="fast") is None
+        assert one(clock, 115, 13, only="slow") == one(self.clock(), 115, 13, only="slow")
+
+    def test_source_that_was_not_ticked_on_for_ten_minutes_joins_the_former_ones(self) -> None:
+        clock = clock_of(tick(10, 10.5, 100, "pods"), tick(11, 11.5, 110, "nodes"))
+        clock.tick(tick(611, 611.25, 120, "events"))
+        assert set(clock._ticks) == {(SERVICE, "nodes"), (SERVICE, "events")}
+        assert one(clock, 115, 612, without="pods") == (0.75, 0.75, 601)
+        assert one(clock, 105, 612, without="pods") == (600.5, 600.5, 602)
+
+    def test_hundred_former_apiservers_leave_one_staircase(self) -> None:
+        clock, time = clock_of(tick(0, 0.125, 100)), 0.0
+        for number in range(100):
+            for _ in range(10):
+                time += 0.5
+                clock.tick(tick(time, time + 0.125, 100 + int(20 * time), apiserver=f"10.0.0.{number}"))
+            clock.leave(f"10.0.0.{number}")
+        assert set(clock._ticks) == {(SERVICE, "events")}
+        assert one(clock, 201, 500) == (494.375, 494.375, 495)
+        clock.tick(tick(1200, 1200.125, 30_000))
+        new = clock_of(tick(0, 0.125, 100), tick(1200, 1200.125, 30_000))
+        assert len(pickle.dumps(clock)) < len(pickle.dumps(new)) + 200
+
 
 eighths = st.integers(0, 64).map(lambda n: n / 8)
 readings = st.builds(
@@ -480,6 +515,24 @@ def test_bounds_match_the_definition_for_any_ticks(ticks: list[Reading], events:
             assert bounds.upper[k] == (received - start if start <= end else INF)
             assert bounds.proven[k] == bounds.lower[k]
             assert bounds.measurable[k] == (-INF < start <= end)
+
+
+@given(st.lists(readings, max_size=12), st.lists(readings, max_size=12))
+def test_merged_staircases_equal_one_of_all_points(some: list[Reading], others: list[Reading]) -> None:
+    every, revisions = Starts(), np.arange(88, 113)
+    starts, ends, ends_of_all = Starts(), Ends(), Ends()
+    other_starts, other_ends = Starts(), Ends()
+    for readings_of, its_starts, its_ends in ((some, starts, ends), (others, other_starts, other_ends)):
+        for reading in readings_of:
+            for start in (its_starts, every):
+                start.add(reading.revision, reading.sent)
+            for end in (its_ends, ends_of_all):
+                end.add(reading.revision, reading.answered)
+    starts.merge(other_starts)
+    ends.merge(other_ends)
+    assert starts.at(revisions).tolist() == every.at(revisions).tolist()
+    assert ends.at(revisions).tolist() == ends_of_all.at(revisions).tolist()
+    assert len(pickle.dumps((starts, ends))) == len(pickle.dumps((every, ends_of_all)))
 
 
 @given(st.lists(readings, max_size=12), eighths)

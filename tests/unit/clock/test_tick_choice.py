@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from watchslo.clock.domain import TickChoice, TickPlan
+from watchslo.clock.domain import TickChoice, TickPlan, plan_ticks
 from watchslo.model import Reading, Resource
 
 EVENTS = Resource("", "v1", "events", namespaced=True)
@@ -93,3 +93,19 @@ def test_choice_rejects_pairs_whose_revisions_go_backwards() -> None:
     plan, reads = chosen((PODS, NODES), {PODS: falling, NODES: falling})
     assert plan == TickPlan((PODS,), blind=True)
     assert reads == ["pods", "nodes", "pods"]
+
+
+@pytest.mark.parametrize(
+    ("resources", "chosen_ones", "blind"),
+    [
+        ((), (), False),
+        ((PODS,), (PODS,), True),
+        ((PODS, NODES, LEASES), (PODS, NODES), False),
+        ((PODS, EVENTS), (EVENTS,), False),
+        ((EVENTS,), (EVENTS,), False),
+    ],
+)
+def test_plan_prefers_an_uncached_resource_then_two_cached_ones(
+    resources: tuple[Resource, ...], chosen_ones: tuple[Resource, ...], *, blind: bool
+) -> None:
+    assert plan_ticks(resources) == TickPlan(chosen_ones, blind=blind)

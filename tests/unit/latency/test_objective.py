@@ -59,6 +59,12 @@ class TestWindows:
         judge(judged, 1125, sealed=1120)
         assert verdicts(judged) == (1, 1, 0)
 
+    def test_are_judged_by_bounds_alone_if_ticks_are_rare(self) -> None:
+        judged, wide = windows(), (0.1, 2.0)
+        add(judged, [(1000, tallied(*[FAST] * 100)), (1060, tallied(*[SLOW] * 100)), (1120, tallied(*[wide] * 100))])
+        assert judged.judge(1185, 1180, estimable=False) == []
+        assert verdicts(judged) == (1, 1, 1)
+
     def test_wait_for_their_last_second_to_be_sealed(self) -> None:
         judged = windows()
         add(judged, [(1000, tallied(*[FAST] * 100))])

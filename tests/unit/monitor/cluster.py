@@ -213,7 +213,8 @@ class Door:
         return await self._answer("version") or self.cluster.git_version
 
     async def _answer(self, kind: str, key: str = "", namespace: str | None = None) -> Failure | None:
-        cluster, sent = self.cluster, time.monotonic()
+        cluster = self.cluster
+        sent = time.monotonic()
         cluster.asked.append((sent, kind, key))
         cluster.asked_at[self.name, kind] += 1
         await asyncio.sleep(ANSWER_SECONDS + cluster.slow_at.get(_host(self.name), 0.0))
@@ -233,9 +234,9 @@ class Cluster(Door):
     """The whole cluster, and the client of its service.
 
     A request fails while `failures` names its (kind, resource key), (kind, "*") or ("*", "*"). `revisions` are those of
-    resources that are kept in a storage of their own; `hanging` kinds are never answered. Apiservers are announced at
-    `addresses`; a host that is `dead` cannot be reached, and one of `slow_at` takes so many seconds to answer and to
-    pass on events.
+    other storages, by the key of a resource; `kept_with` names that key for each other resource there. `hanging` kinds
+    are never answered. Apiservers are announced at `addresses`; a host that is `dead` cannot be reached, and one of
+    `slow_at` takes so many seconds to answer and to pass on events. Requests wait for a `limiter`, if one is set.
     """
 
     def __init__(self) -> None:
@@ -244,6 +245,7 @@ class Cluster(Door):
         super().__init__(self, SERVICE, lambda *_: None)
         self.revision = 100
         self.revisions: dict[str, int] = {}
+        self.kept_with: dict[str, str] = {}
         self.failures: dict[tuple[str, str], Failure] = {}
         self.hanging: set[str] = set()
         self.late = 0.0  # seconds from a change to its event
@@ -300,7 +302,7 @@ class Cluster(Door):
     # What happens in the cluster
 
     def revision_of(self, resource: Resource) -> int:
-        return self.revisions.get(resource.key, self.revision)
+        return self.revisions.get(self.kept_with.get(resource.key, resource.key), self.revision)
 
     def wall(self) -> float:
         """Return the apiserver's wall clock, which runs as fast as the loop."""
@@ -308,8 +310,9 @@ class Cluster(Door):
 
     def write(self, resource: Resource, type_: str = "MODIFIED", created: str | None = None) -> int:
         """Make a change and return its revision."""
-        if resource.key in self.revisions:
-            self.revisions[resource.key] += 1
+        storage = self.kept_with.get(resource.key, resource.key)
+        if storage in self.revisions:
+            self.revisions[storage] += 1
         else:
             self.revision += 1
         revision = self.revision_of(resource)

@@ -1,6 +1,7 @@
 """Which clock dates which watch, and what the clocks tick on: everything but the cluster is real."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from tests.unit.monitor.cluster import CONFIGMAPS, EVENTS, NODES, PODS, Cluster, Log, line
 from tests.unit.monitor.inside import Running, config, keep_writing, running
 from watchslo.config.model import Config
+from watchslo.kube.limiter import Limiter
 from watchslo.model import Resource
 from watchslo.monitor.auditor import Auditor
 from watchslo.monitor.supervisor import REFRESH_SECONDS
@@ -23,6 +25,13 @@ def domain(run: Running, name: str = "main") -> DomainReading:
 
 def domains(run: Running) -> list[str]:
     return [domain.name for domain in run.snapshot().domains]
+
+
+def foreign_domain(run: Running) -> str:
+    """Return the name of the only domain except the main one."""
+    main, name = domains(run)
+    assert main == "main"
+    return name
 
 
 def where(run: Running, label: str) -> tuple[str, str]:
@@ -138,7 +147,7 @@ class TestForeign:
     async def test_own_clock_ends_with_its_last_watch(self, cluster: Cluster) -> None:
         async with self.moved(cluster) as run:
             run.supervisor.configure(config("configmaps"))
-            await asyncio.sleep(1)
+            await asyncio.sleep(2)
             assert domains(run) == ["main"]
             cluster.asked.clear()
             await asyncio.sleep(60)
@@ -226,6 +235,188 @@ class TestForeign:
             assert run.stream("pods").track.unmeasured["domain"] == 1
 
 
+THINGS = [Resource("", "v1", f"things{number}", namespaced=True) for number in range(6)]
+KEYS = [resource.key for resource in THINGS]
+
+
+class TestStorages:
+    """Several resources that are kept in other storages."""
+
+    @asynccontextmanager
+    async def of_one_storage(self, cluster: Cluster, *keys: str, start: float = 30) -> AsyncIterator[Running]:
+        """Run with things of one other storage and configmaps of the main one."""
+        cluster.served += THINGS
+        cluster.revisions["things"] = 10
+        cluster.kept_with |= dict.fromkeys(KEYS, "things")
+        async with writing(cluster, *THINGS, CONFIGMAPS), running(config("configmaps", *keys), start=start) as run:
+            yield run
+
+    @asynccontextmanager
+    async def of_six_storages(self, cluster: Cluster, start: float = 60, **more: Any) -> AsyncIterator[Running]:
+        """Run with six things of a storage each, and configmaps of the main one."""
+        cluster.served += THINGS
+        cluster.revisions |= {key: 10 * 7**number for number, key in enumerate(KEYS)}
+        made = config("configmaps", *KEYS, **more)
+        async with writing(cluster, *THINGS, CONFIGMAPS), running(made, start=start) as run:
+            yield run
+
+    async def test_six_resources_of_one_storage_share_one_clock(self, cluster: Cluster, log: Log) -> None:
+        async with self.of_one_storage(cluster, *KEYS) as run:
+            name = foreign_domain(run)
+            assert {where(run, key) for key in KEYS} == {(name, "member")}
+            assert len(domain(run, name).ticks_on) == 2
+            before = {key: run.stream(key).track for key in KEYS}
+            await asyncio.sleep(60)
+            for key in KEYS:
+                track = run.stream(key).track
+                assert track.timespan.total - before[key].timespan.total > 580
+                assert track.unmeasured == before[key].unmeasured
+        assert [entry["domain"] for entry in log.of("domain_changed")] == [name] * 6
+
+    async def test_later_watch_joins_the_clock_of_its_storage(self, cluster: Cluster) -> None:
+        async with self.of_one_storage(cluster, KEYS[0]) as run:
+            assert domain(run, "things0").ticks_on == ("things0",)
+            run.supervisor.configure(config("configmaps", *KEYS[:2]))
+            await asyncio.sleep(15)
+            assert where(run, "things1") == ("things0", "member")
+            assert domain(run, "things0").ticks_on == ("things0", "things1")
+
+    async def test_shared_clock_continues_when_the_resources_that_it_ticks_on_leave(self, cluster: Cluster) -> None:
+        async with self.of_one_storage(cluster, *KEYS[:3]) as run:
+            name = foreign_domain(run)
+            ticked = domain(run, name).ticks_on
+            (other,) = set(KEYS[:3]) - set(ticked)
+            run.supervisor.configure(config("configmaps", other))
+            await asyncio.sleep(5)
+            before = run.stream(other).track
+            cluster.asked.clear()
+            await asyncio.sleep(60)
+            assert cluster.count("tick", other) > 110
+            assert [cluster.count("tick", key) for key in ticked] == [0, 0]
+            assert where(run, other) == (name, "member")
+            assert run.stream(other).track.timespan.total > before.timespan.total + 580
+            assert run.stream(other).track.unmeasured == before.unmeasured
+
+    async def test_name_of_a_clock_is_not_used_twice(self, cluster: Cluster) -> None:
+        async with self.of_one_storage(cluster, KEYS[0]) as run:
+            run.supervisor.configure(config("configmaps", *KEYS[:2]))
+            await asyncio.sleep(15)
+            run.supervisor.configure(config("configmaps", "things1"))
+            await asyncio.sleep(5)
+            del cluster.kept_with["things0"]
+            cluster.revisions["things0"] = 100_000
+            run.supervisor.configure(config("configmaps", "things1", "things0"))
+            await asyncio.sleep(15)
+            assert where(run, "things1") == ("things0", "member")
+            assert where(run, "things0") == ("things0-2", "member")
+
+    async def test_shared_clock_ticks_on_what_can_be_read(self, cluster: Cluster) -> None:
+        async with self.of_one_storage(cluster, *KEYS[:3]) as run:
+            name = foreign_domain(run)
+            refused = domain(run, name).ticks_on[0]
+            others = set(KEYS[:3]) - {refused}
+            for kind in ("tick", "watch", "list", "probe"):
+                cluster.fail(Reason.FORBIDDEN, kind, refused)
+            cluster.send(THINGS[KEYS.index(refused)])
+            await asyncio.sleep(120)
+            assert set(domain(run, name).ticks_on) == others
+            before = {key: run.stream(key).track.timespan.total for key in others}
+            await asyncio.sleep(60)
+            for key in others:
+                assert run.stream(key).track.timespan.total > before[key] + 580
+
+    async def test_uncached_resource_of_another_storage_is_ticked_on_alone(self, cluster: Cluster) -> None:
+        cluster.kept_with["events"] = "things"
+        async with self.of_one_storage(cluster, "pods", "events", *KEYS[:2]) as run:
+            name = foreign_domain(run)
+            assert {where(run, key)[0] for key in ("events", *KEYS[:2])} == {name}
+            assert domain(run, name).ticks_on == ("events",)
+
+    async def test_watch_of_a_shared_clock_returns_to_the_main_one_alone(self, cluster: Cluster) -> None:
+        async with self.of_one_storage(cluster, *KEYS[:3]) as run:
+            name = foreign_domain(run)
+            (moved,) = set(KEYS[:3]) - set(domain(run, name).ticks_on)
+            del cluster.kept_with[moved]
+            for _ in range(8):
+                gone = line("ERROR", 0).replace(b'"object"', b'"object": {"code": 410}, "was"')
+                cluster.send(THINGS[KEYS.index(moved)], gone)
+                await asyncio.sleep(30)
+            assert where(run, moved) == ("main", "member")
+            assert {where(run, key) for key in {*KEYS[:3]} - {moved}} == {(name, "member")}
+            assert domain(run, name).resets == 0
+
+    async def test_silent_clock_is_not_waited_for_and_found_again(self, cluster: Cluster) -> None:
+        async with self.of_one_storage(cluster, KEYS[0]) as run:
+            cluster.fail(Reason.TIMEOUT, "tick", "things0")
+            await asyncio.sleep(30)
+            run.supervisor.configure(config("configmaps", *KEYS[:2]))
+            await asyncio.sleep(15)
+            assert where(run, "things1") == ("things1", "member")
+            cluster.fail(None, "tick", "things0")
+            await asyncio.sleep(30)
+            await renew(cluster, THINGS[1])
+            assert where(run, "things1") == ("things0", "member")
+            assert domains(run) == ["main", "things0"]
+
+    async def test_ticks_of_six_storages_stay_within_the_budget(self, cluster: Cluster) -> None:
+        async with self.of_six_storages(cluster) as run:
+            assert {where(run, key) for key in KEYS} == {(key, "member") for key in KEYS}
+            cluster.asked.clear()
+            await asyncio.sleep(60)
+            assert 114 <= cluster.count("tick", "events") <= 121, "two a second on the main clock, as without others"
+            foreign = [cluster.count("tick", key) for key in KEYS]
+            assert sum(foreign) <= 126
+            assert min(foreign) >= 18
+
+    async def test_ticks_of_six_storages_starve_no_other_request(self, cluster: Cluster) -> None:
+        cluster.limiter = Limiter(config().limits.requests_per_second, clock=time.monotonic)
+        async with self.of_six_storages(cluster, start=120) as run:
+            for resource in THINGS:
+                cluster.send(resource)
+            await asyncio.sleep(4)
+            assert len(cluster.open_watches()) == 7
+            assert all(run.stream(key).up for key in KEYS)
+
+    async def test_windows_are_not_judged_by_ticks_that_are_too_slow(self, cluster: Cluster) -> None:
+        async with self.of_six_storages(cluster, objective={"minutes": {"minEvents": 10}}) as run:
+            before = {key: run.stream(key).track.objective.windows for key in ("configmaps", *KEYS)}
+            await asyncio.sleep(180)
+            for key in KEYS:
+                track = run.stream(key).track
+                judged = {verdict: count - before[key][verdict] for verdict, count in track.objective.windows.items()}
+                assert judged == {"good": 0, "bad": 0, "no_data": 3}
+                assert track.timespan.total > 1500, "events are measured all the same"
+            assert run.stream("configmaps").track.objective.windows["good"] >= before["configmaps"]["good"] + 2
+
+    async def test_apiserver_of_another_cluster_needs_one_clock(self, cluster: Cluster) -> None:
+        cluster.announce("10.0.0.1", "10.0.0.2")
+        cluster.elsewhere["10.0.0.2"] = 5000
+        made = config("pods", "configmaps", "nodes", kubernetes={"apiservers": "each"})
+        async with writing(cluster, PODS, CONFIGMAPS), running(made, start=60) as run:
+            others = [stream for stream in run.snapshot().streams if stream.apiserver.startswith("10.0.0.2")]
+            assert {stream.domain for stream in others} <= {"pods", "configmaps", "nodes"}
+            assert len({stream.domain for stream in others}) == 1
+            assert {stream.membership for stream in others} == {"member"}
+
+
+class TestBounds:
+    async def test_former_apiservers_leave_nothing_in_the_domains(self, cluster: Cluster) -> None:
+        cluster.revisions["pods"] = 10
+        made = config("pods", "configmaps", kubernetes={"apiservers": "each"})
+        async with writing(cluster, PODS, CONFIGMAPS), running(made) as run:
+            for number in range(2, 12):
+                cluster.announce("10.0.0.1", f"10.0.0.{number}")
+                await asyncio.sleep(30)
+            assert domains(run) == ["main", "pods"]
+            assert run.supervisor._watches.assignment
+            for clock in run.supervisor._watches.assignment.clocks:
+                names = {"10.0.0.1:6443", "10.0.0.11:6443"}
+                assert {name for name, _ in clock.domain._standings} <= names
+                assert {name for name, _ in clock.domain._waiting} <= names
+                assert {name for name, _ in clock.domain.clock._ticks} == names
+                assert set(clock.domain.clock._round_trips) == set(clock.tickers) == names
+
+
 class TestReset:
     async def test_restored_storage_starts_all_watches_over(
         self, cluster: Cluster, log: Log, monkeypatch: pytest.MonkeyPatch
@@ -263,7 +454,7 @@ async def test_pause_ends_all_clocks_and_resume_starts_again(cluster: Cluster) -
     async with writing(cluster, PODS, CONFIGMAPS), running(config("pods", "configmaps")) as run:
         assert where(run, "pods") == ("pods", "member")
         run.supervisor.configure(config("pods", "configmaps", paused=True))
-        await asyncio.sleep(1)
+        await asyncio.sleep(2)
         assert domains(run) == []
         run.supervisor.configure(config("pods", "configmaps"))
         await asyncio.sleep(20)

@@ -317,8 +317,14 @@ class TestComparison:
         watches.deliver(1, watches.now + 0.1, 0.001)
         watches.ticks(2)
         assert [*watches.sealer.comparisons] == ["one"]
+        watches.deliver(2, watches.now + 0.1, 0.001)
+        watches.ticks(2)
         watches.sealer.forget_apiserver("one")
         watches.sealer.forget_apiserver("one")
+        assert [*watches.sealer.comparisons] == ["two"]
+        watches.readings()
+        assert watches.sealer.comparisons["two"].combined.events == 0, "it does not get the events of the former one"
+        watches.sealer.forget_apiserver("two")
         assert watches.sealer.comparisons == {}
         watches.deliver(2, watches.now + 0.1, 0.001)
         watches.ticks(2)

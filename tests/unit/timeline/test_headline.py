@@ -116,6 +116,12 @@ class TestWhatCannotBeTold:
         assert (said.figures, said.level) == ("for 2 min; The apiserver refuses the connection.", Level.UNKNOWN)
         assert said.since_wall == NOW - 120.0
 
+    def test_headline_clock_with_rare_ticks_has_not_stopped_after_one_lost_tick(self) -> None:
+        (domain,) = silent(11.0, None)
+        rare = replace(domain, tickers=(replace(domain.tickers[0], gap=4.0),))
+        assert say(LATE, domains=(rare,)).level is Level.BAD
+        assert say(LATE, domains=(domain,)).level is Level.UNKNOWN
+
     def test_headline_does_not_repeat_the_reason(self) -> None:
         monitor = replace(readings.MONITOR, not_ready=("The revision clock does not tick: No answer.",))
         assert say(LATE, domains=silent(None, "No answer."), monitor=monitor).figures == ""
