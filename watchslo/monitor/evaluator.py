@@ -3,13 +3,12 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from itertools import islice
 from typing import NamedTuple
 
 import structlog
 
 from watchslo.diagnose.diagnosis import Diagnosis
-from watchslo.latency.estimate import Estimation, solve
+from watchslo.latency.estimate import Estimation, rounds
 from watchslo.latency.tally import BLOCK_SECONDS
 from watchslo.monitor.apiserver_set import ApiserverSet
 from watchslo.monitor.lag import Lag
@@ -22,8 +21,6 @@ from watchslo.watch.audit import Health
 
 SNAPSHOT_SECONDS = 1.0
 EARLY_SECONDS = 0.01  # timers are rounded: a wake-up this early must not lead to a second evaluation
-GROUP = 16  # watches that are evaluated together: their estimations are solved as one matrix
-SOLVED_AT_ONCE = 24  # estimations, in about 2 ms
 OVERLOADED_SECONDS = 0.5  # of lag between two evaluations, a tenth of the time: the SLO is then not judged
 
 
@@ -79,7 +76,7 @@ class Evaluator:
             trim_heap()
 
     async def evaluate(self) -> None:
-        """Evaluate all watches, group by group; then diagnose and publish."""
+        """Evaluate all watches; then diagnose and publish."""
         async with self._evaluating:
             await self._evaluate_all()
 
@@ -90,9 +87,15 @@ class Evaluator:
         await self._watches.compare_peers(slices)
         tainted, self._tainted = self._tainted, self._lag.tainted_seconds
         overloaded = self._tainted - tainted > OVERLOADED_SECONDS
-        watches = iter(self._watches.all)
-        while group := [watch for watch in islice(watches, GROUP) if self._watches.runs(watch)]:
-            await self._evaluate(group, slices, overloaded=overloaded)
+        watches, due = self._watches.all, list[Estimation]()
+        for watch in watches:
+            if self._watches.runs(watch):  # it may have ended during a pause
+                due += update_watch(watch, self._watches.health(watch), time.monotonic(), overloaded=overloaded)
+            await slices.pause()
+        await _solve(due, slices)
+        for watch in watches:
+            watch.statistics.publish()
+            await slices.pause()
         for clock in self._watches.clocks:
             await _solve(clock.sealer.update(time.monotonic()), slices)
             clock.sealer.publish()
@@ -100,16 +103,6 @@ class Evaluator:
         self._snapshot = None
         for listen in self._listeners:
             listen(await self.snapshot())
-
-    async def _evaluate(self, watches: Sequence[MonitoredWatch], slices: WorkSlices, *, overloaded: bool) -> None:
-        due: list[Estimation] = []
-        for watch in watches:
-            due += update_watch(watch, self._watches.health(watch), time.monotonic(), overloaded=overloaded)
-            await slices.pause()
-        await _solve(due, slices)
-        for watch in watches:
-            watch.statistics.publish()
-            await slices.pause()
 
     async def _diagnose(self) -> None:
         """Update the causes, and log which begin and end."""
@@ -128,8 +121,7 @@ class Evaluator:
 
 
 async def _solve(due: Sequence[Estimation], slices: WorkSlices) -> None:
-    for first in range(0, len(due), SOLVED_AT_ONCE):
-        solve(due[first : first + SOLVED_AT_ONCE])
+    for _ in rounds(due):
         await slices.pause()
 
 
