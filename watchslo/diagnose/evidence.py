@@ -4,8 +4,8 @@ All of it describes the last seconds: it comes from short windows and from diffe
 """
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
@@ -192,11 +192,15 @@ class ApiserverEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The input of the rules; `tainted` is the share of the last seconds in which watchslo itself was late."""
+    """The input of the rules; `tainted` is the share of the last seconds in which watchslo itself was late.
+
+    `by_name` has the watches of each name at all apiservers.
+    """
 
     tainted: float
     apiservers: Mapping[str, ApiserverEvidence]
     watches: Mapping[Key, Watch]
+    by_name: Mapping[str, Sequence[Watch]]
 
     @property
     def several(self) -> bool:
@@ -204,11 +208,7 @@ class Evidence:
 
     def peers(self, watch: Watch) -> list[Watch]:
         """Return the same watch at the other apiservers."""
-        return [one for one in self.watches.values() if one.name == watch.name and one.apiserver != watch.apiserver]
-
-    def at(self, name: str) -> list[Watch]:
-        """Return the watch of that name at all apiservers."""
-        return [one for one in self.watches.values() if one.name == name]
+        return [one for one in self.by_name[watch.name] if one.apiserver != watch.apiserver]
 
 
 class Memory:
@@ -227,20 +227,28 @@ class Memory:
         present = {apiserver.name for apiserver in snapshot.apiservers}
         self._best = {name: best for name, best in self._best.items() if name in present}
 
-    def evidence(self) -> Evidence | None:
-        """Return the evidence of the snapshots, or None while there is only one."""
+    def evidence(self) -> Generator[None, None, Evidence | None]:
+        """Return the evidence of the snapshots, or None while there is only one; pause after short steps."""
         if len(self._moments) == 1:
             return None
         newest = self._moments[-1]
         base = next(one for one in self._moments if one.now >= newest.now - SPAN_SECONDS)
-        watches = {watch.key: watch for watch in _watches(self._moments, base.now)}
+        watches: dict[Key, Watch] = {}
+        by_name: defaultdict[str, list[Watch]] = defaultdict(list)
+        by_apiserver: defaultdict[str, list[Watch]] = defaultdict(list)
+        for watch in _watches(self._moments, base.now):
+            if watch is not None:
+                watches[watch.key] = watch
+                by_name[watch.name].append(watch)
+                by_apiserver[watch.apiserver].append(watch)
+            yield
         apiservers = {
-            reading.name: self._apiserver(reading, base, [w for w in watches.values() if w.apiserver == reading.name])
+            reading.name: self._apiserver(reading, base, by_apiserver[reading.name])
             for reading in newest.snapshot.apiservers
             if reading.watched
         }
         tainted = newest.snapshot.monitor.tainted_seconds - base.snapshot.monitor.tainted_seconds
-        return Evidence(tainted / (newest.now - base.now), apiservers, watches)
+        return Evidence(tainted / (newest.now - base.now), apiservers, watches, by_name)
 
     def _apiserver(self, reading: ApiserverReading, base: Moment, watches: Sequence[Watch]) -> ApiserverEvidence:
         *_, before, last = self._moments
@@ -327,13 +335,17 @@ Past = Sequence[tuple[float, StreamReading]]
 """The readings of one watch, each with its time in monotonic seconds; the last one is the newest."""
 
 
-def _watches(moments: Sequence[Moment], since: float) -> Iterable[Watch]:
-    """Return the watches of the newest snapshot, without those at apiservers that are not watched individually."""
+def _watches(moments: Sequence[Moment], since: float) -> Iterator[Watch | None]:
+    """Return the watches of the newest snapshot, without those at apiservers that are not watched individually.
+
+    None is a pause.
+    """
     watched = {reading.name for reading in moments[-1].snapshot.apiservers if reading.watched}
     past: dict[Key, list[tuple[float, StreamReading]]] = {}
     for moment in moments:
         for stream in moment.snapshot.streams:
             past.setdefault((stream.apiserver, stream.watch), []).append((moment.now, stream))
+        yield None
     newest = moments[-1].now
     round_trips = {domain.name: domain.median_round_trip or 0.0 for domain in moments[-1].snapshot.domains}
     for key, one in past.items():

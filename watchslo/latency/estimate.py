@@ -10,7 +10,7 @@ of one.
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -161,8 +161,8 @@ def _widened(p: FloatArray, width: int) -> FloatArray:
     return wide
 
 
-def rounds(estimations: Sequence["Estimation"]) -> Iterator[None]:
-    """Estimate all distributions, which have the same bins; each item is a round of up to `ROWS` of them.
+def rounds(estimations: Sequence["Estimation"]) -> Generator[None, None, None]:
+    """Estimate all distributions, which have the same bins; pause after each round of up to `ROWS` of them.
 
     The result of each depends on its own tallies alone. What is found makes room for the next ones, because a round of
     one row takes nearly as long as a round of many, and a few rows need all rounds.

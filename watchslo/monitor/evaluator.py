@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 import structlog
@@ -92,22 +92,22 @@ class Evaluator:
             if self._watches.runs(watch):  # it may have ended during a pause
                 due += update_watch(watch, self._watches.health(watch), time.monotonic(), overloaded=overloaded)
             await slices.pause()
-        await _solve(due, slices)
+        await slices.run(rounds(due))
         for watch in watches:
             watch.statistics.publish()
             await slices.pause()
         for clock in self._watches.clocks:
-            await _solve(clock.sealer.update(time.monotonic()), slices)
+            await slices.run(rounds(clock.sealer.update(time.monotonic())))
             clock.sealer.publish()
-        await self._diagnose()
+        await self._diagnose(slices)
         self._snapshot = None
         for listen in self._listeners:
             listen(await self.snapshot())
 
-    async def _diagnose(self) -> None:
+    async def _diagnose(self, slices: WorkSlices) -> None:
         """Update the causes, and log which begin and end."""
         before = {_subject(cause): cause for cause in self._causes}
-        self._causes = self._diagnosis.observe(await self.take(), time.monotonic())
+        self._causes = await slices.run(self._diagnosis.observe(await self.take(), time.monotonic()))
         now = {_subject(cause): cause for cause in self._causes}
         for subject, cause in now.items():
             if subject not in before:
@@ -118,11 +118,6 @@ class Evaluator:
             if subject not in now:
                 lasted = round(time.time() - cause.since_wall, 3)
                 self._log.info("cause_ended", **subject._asdict(), after_s=lasted)
-
-
-async def _solve(due: Sequence[Estimation], slices: WorkSlices) -> None:
-    for _ in rounds(due):
-        await slices.pause()
 
 
 def update_watch(watch: MonitoredWatch, health: Health, now: float, *, overloaded: bool) -> list[Estimation]:
