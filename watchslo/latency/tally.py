@@ -126,11 +126,18 @@ def sum_by_key(
 
 def compact(bins: Bins, keys: NDArray[np.integer], counts: NDArray[np.integer]) -> Tally:
     """Return the tally with these distinct ascending keys; each event has one cut interval."""
+    n = int(counts[: keys.searchsorted(len(bins.edges) ** 2)].sum())
+    return Tally(bins, *small(bins, keys, counts), n)
+
+
+def small(
+    bins: Bins, keys: NDArray[np.integer], counts: NDArray[np.integer]
+) -> tuple[NDArray[np.unsignedinteger], NDArray[np.unsignedinteger]]:
+    """Return keys and counts in the smallest types that fit."""
     size = len(bins.edges)
-    n = int(counts[: keys.searchsorted(size * size)].sum())
     key_type = np.min_scalar_type(size * size + size)
     count_type = np.min_scalar_type(int(counts.max(initial=0)))
-    return Tally(bins, keys.astype(key_type), counts.astype(count_type), n)
+    return keys.astype(key_type), counts.astype(count_type)
 
 
 class Blocks:

@@ -194,9 +194,10 @@ class Sealer:
         """Count the events that both can measure, by their apiserver."""
         names = [watch.identity.apiserver.name for watch in watches]
         for name in names:
-            self.comparisons.setdefault(name, Comparison(self._bins))
-        rows = [*self.comparisons]
-        of = np.array([rows.index(name) for name in names])[index][known]
+            if name not in self.comparisons:
+                self.comparisons[name] = Comparison(self._bins)
+        rows = {name: row for row, name in enumerate(self.comparisons)}
+        of = np.array([rows[name] for name in names])[index][known]
         for counts, bounds in zip(self._compared, (combined, alone), strict=True):
             counts.add(of, received[known], bounds.at(known))
 
