@@ -50,4 +50,4 @@ class _ComparedWindow:
     def update(self, now: float, slots: Sequence[Slot]) -> tuple[Estimation, ...]:
         self._blocks.add(slots)
         self._blocks.forget(now - self.rolling.length)
-        return self.rolling.update(self._blocks.since(now - self.rolling.length))
+        return self.rolling.update(self._blocks.window(now, self.rolling.length))

@@ -31,7 +31,7 @@ class Distribution:
         return [
             due
             for rolling in self.rolling
-            for due in rolling.update((*self._blocks.since(now - rolling.length), *withheld))
+            for due in rolling.update((*self._blocks.window(now, rolling.length), *withheld))
         ]
 
     def publish(self, round_trip: float) -> None:

@@ -1,6 +1,6 @@
 """Tallies: counts of latency intervals instead of single events, by periods of arrival."""
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil, floor
@@ -148,51 +148,51 @@ class Blocks:
 
     def __init__(self, bins: Bins) -> None:
         self._bins = bins
-        self._numbers: list[int] = []  # of the block of each tally that was added, ascending
-        self._lengths: list[int] = []  # of its keys
+        self._numbers: list[int] = []  # of the blocks with events, ascending
+        self._lengths: list[int] = []  # of the keys of each
         self._n: list[int] = []
         self._keys: NDArray[np.unsignedinteger] = np.empty(0, np.uint8)
         self._counts: NDArray[np.unsignedinteger] = np.empty(0, np.uint8)
-        self._views: dict[int, tuple[KeyCounts, ...]] = {}  # by the number of the first block
+        self._windows: dict[float, tuple[int, tuple[KeyCounts, ...]]] = {}  # by length, with their first block
 
     def add(self, slots: Iterable[Slot]) -> None:
         """Add the tallies of blocks."""
         for time, part in slots:
             number = _block(time)
-            place = bisect_right(self._numbers, number)
-            at = sum(self._lengths[:place])
-            self._keys = np.concatenate((self._keys[:at], part.keys, self._keys[at:]))
-            self._counts = np.concatenate((self._counts[:at], part.counts, self._counts[at:]))
-            self._numbers.insert(place, number)
-            self._lengths.insert(place, len(part.keys))
-            self._n.insert(place, part.n)
-            self._views.clear()
+            place = bisect_left(self._numbers, number)
+            if self._numbers[place : place + 1] != [number]:
+                for column, value in ((self._numbers, number), (self._lengths, 0), (self._n, 0)):
+                    column.insert(place, value)
+            self._lengths[place] += len(part.keys)
+            self._n[place] += part.n
+            end = sum(self._lengths[: place + 1]) - len(part.keys)
+            self._keys = np.concatenate((self._keys[:end], part.keys, self._keys[end:]))
+            self._counts = np.concatenate((self._counts[:end], part.counts, self._counts[end:]))
+            self._windows.clear()
 
-    def since(self, time: float) -> tuple[KeyCounts, ...]:
-        """Return the events of the block of this time and of later ones; nothing without any.
+    def window(self, now: float, length: float) -> tuple[KeyCounts, ...]:
+        """Return the events of the last so many seconds, in whole blocks; nothing without any.
 
         The result is the same object until there are other events.
         """
-        place = bisect_left(self._numbers, _block(time))
+        place = bisect_left(self._numbers, _block(now - length))
         if place == len(self._numbers):
             return ()
-        first = self._numbers[place]
-        if first not in self._views:
+        first, known = self._numbers[place], self._windows.get(length)
+        if known is None or known[0] != first:
             at = sum(self._lengths[:place])
             counts = KeyCounts(self._bins, self._keys[at:], self._counts[at:], sum(self._n[place:]))
-            self._views[first] = (counts,)
-        return self._views[first]
+            known = self._windows[length] = first, (counts,)
+        return known[1]
 
     def forget(self, before: float) -> None:
         """Drop the blocks that ended by this time."""
-        first = _block(before)
-        place = bisect_left(self._numbers, first)
+        place = bisect_left(self._numbers, _block(before))
         if place:
             at = sum(self._lengths[:place])
             self._keys, self._counts = self._keys[at:].copy(), self._counts[at:].copy()
             for column in (self._numbers, self._lengths, self._n):
                 del column[:place]
-            self._views = {number: view for number, view in self._views.items() if number >= first}
 
 
 def _block(time: float) -> int:

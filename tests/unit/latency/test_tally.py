@@ -204,32 +204,34 @@ class TestBlocks:
 
     def test_are_those_that_end_after_a_time(self, blocks: Blocks) -> None:
         blocks.add([(100, tallied((0, 1.0))), (105, tallied((0, 0.5))), (110, tallied((0, 0.1)))])
-        assert upper_ends(blocks.since(104.9)) == [1.0, 0.5, 0.1]
-        assert upper_ends(blocks.since(105.0)) == [0.5, 0.1]
-        assert upper_ends(blocks.since(114.9)) == [0.1]
-        assert blocks.since(115.0) == ()
+        assert upper_ends(blocks.window(404.9, 300)) == [1.0, 0.5, 0.1]
+        assert upper_ends(blocks.window(405, 300)) == [0.5, 0.1]
+        assert upper_ends(blocks.window(414.9, 300)) == [0.1]
+        assert blocks.window(415, 300) == ()
 
     def test_are_in_order_also_if_an_older_one_is_added_later(self, blocks: Blocks) -> None:
         blocks.add([(100, tallied((0, 1.0))), (110, tallied((0, 0.1)))])
         blocks.add([(105, tallied((0, 0.5), (0, 0.5))), (100, tallied((0, 2.5)))])
-        assert upper_ends(blocks.since(100)) == [1.0, 2.5, 0.5, 0.5, 0.1]
-        assert upper_ends(blocks.since(105)) == [0.5, 0.5, 0.1]
+        assert upper_ends(blocks.window(400, 300)) == [1.0, 2.5, 0.5, 0.5, 0.1]
+        assert upper_ends(blocks.window(405, 300)) == [0.5, 0.5, 0.1]
 
     def test_are_the_same_objects_until_new_events(self, blocks: Blocks) -> None:
         blocks.add([(100, tallied((0, 1.0))), (105, tallied((0, 1.0)))])
-        before, newer = blocks.since(0), blocks.since(105)
+        before = blocks.window(300, 300)
         blocks.add([])
-        assert blocks.since(0) == before
+        assert blocks.window(300, 300) == before
+        newer = blocks.window(405, 300)
+        assert newer != before
         blocks.forget(105)
-        assert blocks.since(0) == newer
+        assert blocks.window(300, 300) == newer
         blocks.add([(105, tallied((0, 1.0)))])
-        assert blocks.since(0) != newer
+        assert blocks.window(300, 300) != newer
 
     def test_can_be_forgotten_once_they_ended(self, blocks: Blocks) -> None:
         blocks.add([(100, tallied((0, 1.0))), (105, tallied((0, 0.5)))])
         blocks.forget(104.9)
-        assert upper_ends(blocks.since(0)) == [1.0, 0.5]
+        assert upper_ends(blocks.window(300, 300)) == [1.0, 0.5]
         blocks.forget(105.0)
-        assert upper_ends(blocks.since(0)) == [0.5]
+        assert upper_ends(blocks.window(300, 300)) == [0.5]
         blocks.forget(110.0)
-        assert blocks.since(0) == ()
+        assert blocks.window(300, 300) == ()
