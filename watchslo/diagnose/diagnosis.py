@@ -76,8 +76,8 @@ class Diagnosis:
 
     def observe(self, snapshot: Snapshot, now: float) -> Generator[None, None, tuple[CauseReading, ...]]:
         """Return the causes at `now`, in monotonic seconds, the most certain first; pause after short steps."""
-        self._memory.add(now, snapshot)
-        evidence = yield from self._memory.evidence()
+        yield from self._memory.add(now, snapshot)
+        evidence = yield from self._memory.evidence(snapshot)
         found: Findings = (yield from find(evidence)) if evidence else ()
         subjects = {(one.cause, one.apiserver, one.watch): (one, row) for one, row in reversed(found)}
         for subject, (finding, row) in subjects.items():
