@@ -7,7 +7,7 @@ remain of it. So the memory of pending events is bounded by their number, and th
 from array import array
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -116,8 +116,14 @@ class SampleCounts:
     def take(self) -> dict[int, list[Slot]]:
         """Remove and return all counts: the tallies of each row by block."""
         taken: defaultdict[int, list[Slot]] = defaultdict(list)
+        for row, slot in self.take_each():
+            taken[row].append(slot)
+        return taken
+
+    def take_each(self) -> Iterator[tuple[int, Slot]]:
+        """Remove all counts at once; return the rows with the tallies of their blocks, each made when it is asked."""
         if not self._size:
-            return taken
+            return iter(())
         keys, counts = self._sum()
         self._clear()
         self._sum_above = COUNTED_KEYS
@@ -130,9 +136,10 @@ class SampleCounts:
         slots = slots[firsts]
         rows = (slots >> _BLOCK_BITS).tolist()
         times = ((self._base + (slots & _NEWEST_BLOCK)) * BLOCK_SECONDS).tolist()
-        for row, time, first, end, events in zip(rows, times, firsts.tolist(), ends, n.tolist(), strict=True):
-            taken[row].append((time, Tally(self._bins, keys[first:end], counts[first:end], events)))
-        return taken
+        return (
+            (row, (time, Tally(self._bins, keys[first:end], counts[first:end], events)))
+            for row, time, first, end, events in zip(rows, times, firsts.tolist(), ends, n.tolist(), strict=True)
+        )
 
     def _put(self, keys: NDArray[np.integer], counts: NDArray[np.integer]) -> None:
         self._keys.append(keys)

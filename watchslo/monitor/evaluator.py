@@ -87,6 +87,8 @@ class Evaluator:
         await self._watches.compare_peers(slices)
         tainted, self._tainted = self._tainted, self._lag.tainted_seconds
         overloaded = self._tainted - tainted > OVERLOADED_SECONDS
+        for clock in self._watches.clocks:
+            await slices.run(clock.sealer.collect())
         watches, due = self._watches.all, list[Estimation]()
         for watch in watches:
             if self._watches.runs(watch):  # it may have ended during a pause
