@@ -42,25 +42,25 @@ BACKENDS = {
 @click.option(
     "--backend", "backends", multiple=True, type=click.Choice(list(BACKENDS)), default=("simulator", "1.36", "three")
 )
-@click.option("--beside", default=0, show_default=True, help="Other busy watches, with a real kube-apiserver.")
-def main(repeats: int, seconds: float, only: tuple[str, ...], backends: tuple[str, ...], beside: int) -> None:
+@click.option("--more", default=0, show_default=True, help="Other busy watches, with a real kube-apiserver.")
+def main(repeats: int, seconds: float, only: tuple[str, ...], backends: tuple[str, ...], more: int) -> None:
     """Compare what watchslo measures with the truth."""
     cases = [case for case in CASES if not only or case.name.startswith(only)]
     if not cases:
         raise click.UsageError(f"no such case; there are {', '.join(dict.fromkeys(case.name for case in CASES))}")
     began = time.monotonic()
-    missed = [sentence for backend in backends for sentence in _judge(backend, cases, repeats, seconds, beside)]
+    missed = [sentence for backend in backends for sentence in _judge(backend, cases, repeats, seconds, more)]
     print(f"\n{time.monotonic() - began:.0f} s in all.", *missed or ["Every goal is reached."], sep="\n")
     sys.exit(1 if missed else 0)
 
 
-def _judge(backend: str, cases: Sequence[Case], repeats: int, seconds: float, beside: int) -> list[str]:
+def _judge(backend: str, cases: Sequence[Case], repeats: int, seconds: float, more: int) -> list[str]:
     """Measure one backend and print its table; return a sentence for each missed goal."""
     print(f"\n{BACKENDS[backend]}", flush=True)
     if backend == "three":
         return _judge_three(seconds)
     with tempfile.TemporaryDirectory(prefix="watchslo-fidelity-") as root, _open(backend, Path(root), cases) as measure:
-        runs = [_run(measure, Path(root), number, cases, seconds, beside) for number in range(repeats)]
+        runs = [_run(measure, Path(root), number, cases, seconds, more) for number in range(repeats)]
     rows = [_row(runs, place) for place in range(len(cases))]
     rows += [_other_row(runs, place) for place in range(len(runs[0].others))]
     ticking = Ticking.of(rows[0].outcomes)
@@ -95,12 +95,12 @@ def _open(backend: str, root: Path, cases: Sequence[Case]) -> Iterator[Measure]:
         yield partial(real.run, plane=plane)
 
 
-def _run(measure: Measure, root: Path, number: int, cases: Sequence[Case], seconds: float, beside: int) -> Run:
+def _run(measure: Measure, root: Path, number: int, cases: Sequence[Case], seconds: float, more: int) -> Run:
     """Do one run; the clocks differ by an hour, with alternating sign."""
     folder = root / f"run-{number}"
     folder.mkdir()
     seed, ahead = secrets.randbits(32), HOUR if number % 2 == 0 else -HOUR
-    run = measure(Plan(folder, cases, seconds, seed, ahead, beside))
+    run = measure(Plan(folder, cases, seconds, seed, ahead, more))
     lag = max(outcome.lag for outcome in run.outcomes)
     tainted = sum(outcome.tainted for outcome in run.outcomes)
     print(

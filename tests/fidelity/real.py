@@ -73,7 +73,7 @@ def run(plan: Plan, plane: ControlPlane) -> Run:
     writings = list(_writings(plan, plane))
     with _watch_proxy(plan, plane, notes) as proxy:
         watches = {case: _watch(case) for case in plan.cases}
-        observed = daemons(plan, announced(proxy)["url"], plane.token, watches, _other_watches(plan.beside))
+        observed = daemons(plan, announced(proxy)["url"], plane.token, watches, _other_watches(plan.more))
         with contextlib.ExitStack() as stack:
             for writing in (*writings, *_other_writings(plan, plane)):
                 stack.enter_context(writing)
@@ -144,7 +144,7 @@ def _other_watches(count: int) -> list[dict[str, Any]]:
 
 
 def _other_writings(plan: Plan, plane: ControlPlane) -> Iterator[Writing]:
-    groups = -(-plan.beside // SHARING)
+    groups = -(-plan.more // SHARING)
     for group in range(groups):
         make = partial(_object, {"group": f"g{group}"})
         yield Writing(plane.writer, OTHERS.collection, make, Traffic("others", OTHER_RATE), plan.seed + 1 + group)

@@ -22,7 +22,7 @@ class Plan:
     """The cases to measure and the duration; `seed` determines all randomness except the daemon's own.
 
     `ahead` is the difference between two wall clocks in seconds: the apiserver's clock is ahead in the simulator, the
-    second daemon's clock with a real apiserver. `beside` is how many other busy watches the first daemon has.
+    second daemon's clock with a real apiserver. `more` is how many other busy watches the first daemon has.
     """
 
     folder: Path
@@ -30,7 +30,7 @@ class Plan:
     seconds: float
     seed: int
     ahead: float
-    beside: int = 0
+    more: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,6 +116,11 @@ class Domain:
         standing = self._standings.get(source)
         return standing.membership if standing else Membership.PENDING
 
+    @property
+    def foreign(self) -> set[Source]:
+        """The sources that are known not to belong here."""
+        return {source for source, one in self._standings.items() if one.membership is Membership.FOREIGN}
+
     def expel(self, source: Source) -> None:
         """Make a source foreign, because it had a revision that this domain did not have."""
         self._standings[source] = _Standing(Membership.FOREIGN)

@@ -1,9 +1,10 @@
 """Causes over time: a cause begins after several findings in a row, and ends after several evaluations without one."""
 
+from collections.abc import Generator
 from dataclasses import dataclass
 
 from watchslo.diagnose.evidence import Memory
-from watchslo.diagnose.rules import CauseRule, Finding, find
+from watchslo.diagnose.rules import CauseRule, Finding, Findings, find
 from watchslo.snapshot import Cause, CauseReading, Confidence, Snapshot
 
 BEGIN_FINDINGS = 2  # in a row until a cause begins: ten seconds
@@ -73,11 +74,11 @@ class Diagnosis:
         self._memory = Memory()
         self._suspicions: dict[_Subject, _Suspicion] = {}
 
-    def observe(self, snapshot: Snapshot, now: float) -> tuple[CauseReading, ...]:
-        """Return the causes at `now`, in monotonic seconds; the most certain comes first."""
-        self._memory.add(now, snapshot)
-        evidence = self._memory.evidence()
-        found = find(evidence) if evidence else []
+    def observe(self, snapshot: Snapshot, now: float) -> Generator[None, None, tuple[CauseReading, ...]]:
+        """Return the causes at `now`, in monotonic seconds, the most certain first; pause after short steps."""
+        yield from self._memory.add(now, snapshot)
+        evidence = yield from self._memory.evidence(snapshot)
+        found: Findings = (yield from find(evidence)) if evidence else ()
         subjects = {(one.cause, one.apiserver, one.watch): (one, row) for one, row in reversed(found)}
         for subject, (finding, row) in subjects.items():
             made = _Suspicion(snapshot.at_wall, finding, row.next)

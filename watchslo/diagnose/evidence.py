@@ -4,8 +4,8 @@ All of it describes the last seconds: it comes from short windows and from diffe
 """
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
@@ -14,6 +14,7 @@ from statistics import median
 from watchslo.diagnose.change import increase, increases, observations_since, quantile
 from watchslo.snapshot import (
     ApiserverReading,
+    DomainReading,
     HistogramReading,
     Hop,
     QuantileReading,
@@ -69,11 +70,35 @@ class Place(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """What is remembered of a watch in a snapshot; the reading itself takes twenty times the memory.
+
+    `stuck` says that events were known which it did not deliver; `median` is its figure with the first quantile of
+    `LATE`, in seconds.
+    """
+
+    up: bool
+    events: int
+    bytes: int
+    expired: int
+    slow_consumer: int
+    stalls: int
+    stuck: bool
+    median: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Moment:
-    """A snapshot and its time in monotonic seconds."""
+    """What is remembered of a snapshot, and its time in monotonic seconds.
+
+    `domains` has the domain with most watches first.
+    """
 
     now: float
-    snapshot: Snapshot
+    tainted_seconds: float
+    apiservers: Sequence[ApiserverReading]
+    domains: Sequence[DomainReading]
+    steps: Mapping[Key, Step]
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,11 +217,15 @@ class ApiserverEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The input of the rules; `tainted` is the share of the last seconds in which watchslo itself was late."""
+    """The input of the rules; `tainted` is the share of the last seconds in which watchslo itself was late.
+
+    `by_name` has the watches of each name at all apiservers.
+    """
 
     tainted: float
     apiservers: Mapping[str, ApiserverEvidence]
     watches: Mapping[Key, Watch]
+    by_name: Mapping[str, Sequence[Watch]]
 
     @property
     def several(self) -> bool:
@@ -204,48 +233,66 @@ class Evidence:
 
     def peers(self, watch: Watch) -> list[Watch]:
         """Return the same watch at the other apiservers."""
-        return [one for one in self.watches.values() if one.name == watch.name and one.apiserver != watch.apiserver]
-
-    def at(self, name: str) -> list[Watch]:
-        """Return the watch of that name at all apiservers."""
-        return [one for one in self.watches.values() if one.name == name]
+        return [one for one in self.by_name[watch.name] if one.apiserver != watch.apiserver]
 
 
 class Memory:
-    """Keeps the snapshots of the last minute, and the best round trip of each apiserver since it is there."""
+    """Keeps what the rules need of the last minute, and the best round trip of each apiserver since it is there."""
 
     def __init__(self) -> None:
         self._moments: list[Moment] = []
         self._best: dict[str, float] = {}
 
-    def add(self, now: float, snapshot: Snapshot) -> None:
-        """Add a snapshot; after a pause, the earlier ones are dropped as out of date."""
+    def add(self, now: float, snapshot: Snapshot) -> Generator[None, None, None]:
+        """Add a snapshot, and pause after each watch; after a pause of the process, earlier ones are out of date."""
+        steps: dict[Key, Step] = {}
+        for stream in snapshot.streams:
+            steps[stream.apiserver, stream.watch] = _step(stream)
+            yield
         if self._moments and now - self._moments[-1].now > SPAN_SECONDS:
             self._moments = []
         self._moments = [one for one in self._moments if one.now >= now - MEMORY_SECONDS]
-        self._moments.append(Moment(now, snapshot))
+        streams = Counter(stream.domain for stream in snapshot.streams)
+        domains = sorted(snapshot.domains, key=lambda domain: -streams[domain.name])
+        tainted = snapshot.monitor.tainted_seconds
+        self._moments.append(Moment(now, tainted, snapshot.apiservers, domains, steps))
         present = {apiserver.name for apiserver in snapshot.apiservers}
         self._best = {name: best for name, best in self._best.items() if name in present}
 
-    def evidence(self) -> Evidence | None:
-        """Return the evidence of the snapshots, or None while there is only one."""
+    def evidence(self, snapshot: Snapshot) -> Generator[None, None, Evidence | None]:
+        """Return the evidence, or None while there is only one moment; pause after each watch.
+
+        `snapshot` is the last one that was added.
+        """
         if len(self._moments) == 1:
             return None
         newest = self._moments[-1]
         base = next(one for one in self._moments if one.now >= newest.now - SPAN_SECONDS)
-        watches = {watch.key: watch for watch in _watches(self._moments, base.now)}
+        watched = {reading.name for reading in snapshot.apiservers if reading.watched}
+        round_trips = {domain.name: domain.median_round_trip or 0.0 for domain in snapshot.domains}
+        watches: dict[Key, Watch] = {}
+        by_name: defaultdict[str, list[Watch]] = defaultdict(list)
+        by_apiserver: defaultdict[str, list[Watch]] = defaultdict(list)
+        for stream in snapshot.streams:
+            if stream.apiserver in watched:  # else the service, if each apiserver is watched individually
+                key = stream.apiserver, stream.watch
+                past = [(one.now, one.steps[key]) for one in self._moments if key in one.steps]
+                watch = watches[key] = _watch(stream, past, base.now, round_trips.get(stream.domain, 0.0))
+                by_name[watch.name].append(watch)
+                by_apiserver[watch.apiserver].append(watch)
+            yield
         apiservers = {
-            reading.name: self._apiserver(reading, base, [w for w in watches.values() if w.apiserver == reading.name])
-            for reading in newest.snapshot.apiservers
+            reading.name: self._apiserver(reading, base, by_apiserver[reading.name])
+            for reading in snapshot.apiservers
             if reading.watched
         }
-        tainted = newest.snapshot.monitor.tainted_seconds - base.snapshot.monitor.tainted_seconds
-        return Evidence(tainted / (newest.now - base.now), apiservers, watches)
+        tainted = newest.tainted_seconds - base.tainted_seconds
+        return Evidence(tainted / (newest.now - base.now), apiservers, watches, by_name)
 
     def _apiserver(self, reading: ApiserverReading, base: Moment, watches: Sequence[Watch]) -> ApiserverEvidence:
         *_, before, last = self._moments
-        ticker = _ticker(last.snapshot, reading.name)
-        middle, spread = (_round_trips(one.snapshot, ticker) for one in (base, self._moments[-STEPS:][0]))
+        ticker = _ticker(last, reading.name)
+        middle, spread = (_round_trips(one, ticker) for one in (base, self._moments[-STEPS:][0]))
         tick, low, high = (
             quantile(trips, q) if trips else None for trips, q in ((middle, 0.5), (spread, 0.1), (spread, 0.9))
         )
@@ -281,20 +328,19 @@ class Memory:
 # --- apiservers ------------------------------------------------------------------------------------------------------
 
 
-def _ticker(snapshot: Snapshot, apiserver: str) -> TickerReading | None:
+def _ticker(moment: Moment, apiserver: str) -> TickerReading | None:
     """Return the apiserver's ticker in the domain with most watches.
 
     Smaller domains may tick on the very caches that are judged.
     """
-    streams = Counter(stream.domain for stream in snapshot.streams)
-    for domain in sorted(snapshot.domains, key=lambda domain: -streams[domain.name]):
+    for domain in moment.domains:
         for ticker in domain.tickers:
             if ticker.apiserver == apiserver:
                 return ticker
     return None
 
 
-def _round_trips(since: Snapshot, ticker: TickerReading | None) -> HistogramReading | None:
+def _round_trips(since: Moment, ticker: TickerReading | None) -> HistogramReading | None:
     """Return the round trips of ticks answered since that snapshot, or None with too few."""
     if ticker is None:
         return None
@@ -318,34 +364,33 @@ def _is_denied(requests: Mapping[tuple[str, str], int]) -> bool:
 
 
 def _requests(moment: Moment, apiserver: str) -> Mapping[tuple[str, str], int]:
-    return next((one.requests for one in moment.snapshot.apiservers if one.name == apiserver), {})
+    return next((one.requests for one in moment.apiservers if one.name == apiserver), {})
 
 
 # --- watches ---------------------------------------------------------------------------------------------------------
 
-Past = Sequence[tuple[float, StreamReading]]
-"""The readings of one watch, each with its time in monotonic seconds; the last one is the newest."""
+Past = Sequence[tuple[float, Step]]
+"""The steps of one watch, each with its time in monotonic seconds; the last one is the newest."""
 
 
-def _watches(moments: Sequence[Moment], since: float) -> Iterable[Watch]:
-    """Return the watches of the newest snapshot, without those at apiservers that are not watched individually."""
-    watched = {reading.name for reading in moments[-1].snapshot.apiservers if reading.watched}
-    past: dict[Key, list[tuple[float, StreamReading]]] = {}
-    for moment in moments:
-        for stream in moment.snapshot.streams:
-            past.setdefault((stream.apiserver, stream.watch), []).append((moment.now, stream))
-    newest = moments[-1].now
-    round_trips = {domain.name: domain.median_round_trip or 0.0 for domain in moments[-1].snapshot.domains}
-    for key, one in past.items():
-        if key[0] in watched and one[-1][0] == newest:
-            yield _watch(key, one, since, round_trips.get(one[-1][1].domain, 0.0))
+def _step(stream: StreamReading) -> Step:
+    figure = _figure(stream.track.windows, *LATE[0][::2])
+    return Step(
+        up=stream.up,
+        events=_events(stream),
+        bytes=stream.received.bytes,
+        expired=sum(stream.lists.expired.values()),
+        slow_consumer=sum(count for (_, reason), count in stream.session.closed.items() if reason == "slow_consumer"),
+        stalls=stream.audit.stalls,
+        stuck=_is_stuck(stream, ()),
+        median=figure.seconds if figure else None,
+    )
 
 
-def _watch(key: Key, past: Past, since: float, round_trip: float) -> Watch:
-    now, stream = past[-1]
-    steps = [*pairwise(reading for _, reading in past)][::-1]
-    events = tuple(increase(_events(old), _events(new)) for old, new in steps) or (0,)
-    first = next(reading for time, reading in past if time >= since)
+def _watch(stream: StreamReading, past: Past, since: float, round_trip: float) -> Watch:
+    (now, last), first = past[-1], next(step for time, step in past if time >= since)
+    steps = [*pairwise(step for _, step in past)][::-1]
+    events = tuple(increase(old.events, new.events) for old, new in steps) or (0,)
     blocked = _was_blocked(past, now - AFTERMATH_SECONDS)
     slow = None if blocked else _late_figure(stream)
     behind = stream.cache.behind_peers or 0.0
@@ -353,21 +398,21 @@ def _watch(key: Key, past: Past, since: float, round_trip: float) -> Watch:
     lateness = slow.seconds if slow else behind if is_behind else None
     usual = None if blocked else _median(stream, round_trip)
     return Watch(
-        key=key,
+        key=(stream.apiserver, stream.watch),
         reading=stream,
         events=events,
-        bytes=tuple(increase(old.received.bytes, new.received.bytes) for old, new in steps) or (0,),
-        expired=increase(_expired(past[0][1]), _expired(stream)) if increase(_expired(first), _expired(stream)) else 0,
-        slow_consumer=increase(_slow_consumer(first), _slow_consumer(stream)),
+        bytes=tuple(increase(old.bytes, new.bytes) for old, new in steps) or (0,),
+        expired=increase(past[0][1].expired, last.expired) if increase(first.expired, last.expired) else 0,
+        slow_consumer=increase(first.slow_consumer, last.slow_consumer),
         figure=slow or usual,
         creation=_hop(stream, Hop.CREATION_TO_STORAGE, 0.5),
         lateness=lateness,
         place=None if lateness is None else _place(stream, lateness, slow.q if slow else 0.5),
         scattered=not blocked and _is_scattered(stream),
-        grows=_grows([reading for _, reading in past[-STEPS:]]),
+        grows=_grows([step for _, step in past[-STEPS:]], GROWTH_SHARE * stream.track.objective.threshold),
         stuck=_is_stuck(stream, events),
         stalls=sum(
-            increase(old.audit.stalls, new.audit.stalls)
+            increase(old.stalls, new.stalls)
             for (_, old), (time, new) in pairwise(past)
             if time > now - AFTERMATH_SECONDS
         ),
@@ -376,14 +421,6 @@ def _watch(key: Key, past: Past, since: float, round_trip: float) -> Watch:
 
 def _events(stream: StreamReading) -> int:
     return sum(count for type_, count in stream.received.events.items() if type_ != "ERROR")
-
-
-def _expired(stream: StreamReading) -> int:
-    return sum(stream.lists.expired.values())
-
-
-def _slow_consumer(stream: StreamReading) -> int:
-    return sum(count for (_, reason), count in stream.session.closed.items() if reason == "slow_consumer")
 
 
 def _is_scattered(stream: StreamReading) -> bool:
@@ -396,11 +433,10 @@ def _is_scattered(stream: StreamReading) -> bool:
     return high >= max(share * stream.track.objective.threshold, SCATTER_FACTOR * low)
 
 
-def _grows(readings: Sequence[StreamReading]) -> bool:
-    figures = [_figure(reading.track.windows, *LATE[0][::2]) for reading in readings]
-    least = GROWTH_SHARE * readings[-1].track.objective.threshold
-    rises = [bool(old and new and new.seconds - old.seconds >= least) for old, new in pairwise(figures)]
-    return len(figures) == STEPS and all(rises)
+def _grows(steps: Sequence[Step], least: float) -> bool:
+    medians = [step.median for step in steps]
+    rises = [old is not None and new is not None and new - old >= least for old, new in pairwise(medians)]
+    return len(medians) == STEPS and all(rises)
 
 
 def _is_stuck(stream: StreamReading, events: Sequence[int]) -> bool:
@@ -412,7 +448,7 @@ def _is_stuck(stream: StreamReading, events: Sequence[int]) -> bool:
 def _was_blocked(past: Past, since: float) -> bool:
     """Return whether the watch was closed or stuck for a step: its next events are a backlog and say nothing of now."""
     return any(
-        increase(_events(old), _events(new)) == 0 and (not new.up or _is_stuck(new, ()))
+        increase(old.events, new.events) == 0 and (not new.up or new.stuck)
         for (_, old), (time, new) in pairwise(past)
         if time >= since
     )

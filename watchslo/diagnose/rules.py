@@ -5,7 +5,7 @@ each rule only has to distinguish its cause from the causes further down.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from watchslo.diagnose.evidence import FROZEN, MOST_SHARE, STALLED, ApiserverEvidence, Evidence, Key, Place, Watch
@@ -55,8 +55,12 @@ class CauseRule:
     next: str
 
 
-def find(evidence: Evidence) -> list[tuple[Finding, CauseRule]]:
-    """Return all findings with their rows, in the order of the table.
+Findings = Sequence[tuple[Finding, CauseRule]]
+"""Findings with their rows."""
+
+
+def find(evidence: Evidence) -> Generator[None, None, Findings]:
+    """Return all findings, in the order of the table; pause after each rule.
 
     While watchslo itself is late, the confidence of every other cause is low.
     """
@@ -64,6 +68,7 @@ def find(evidence: Evidence) -> list[tuple[Finding, CauseRule]]:
     for row in TABLE:
         explained = {key for finding, _ in found for key in finding.explains}
         found += ((finding, row) for finding in row.rule(evidence, evidence.watches.keys() - explained))
+        yield
     if any(finding.cause is Cause.MONITOR_OVERLOADED for finding, _ in found):
         return [
             (one if one.cause is Cause.MONITOR_OVERLOADED else replace(one, confidence=Confidence.LOW), row)

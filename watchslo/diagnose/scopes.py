@@ -35,9 +35,12 @@ def scopes(evidence: Evidence, unexplained: Collection[Key]) -> list[Scope]:
     late = [watch for key, watch in evidence.watches.items() if key in unexplained and watch.late and not watch.stuck]
     if evidence.several and _is_every_watch(evidence, late):
         return [Scope(None, None, tuple(late))]
+    late_by_name: dict[str, list[Watch]] = defaultdict(list)
+    for watch in late:
+        late_by_name[watch.name].append(watch)
     by_watch = [
-        Scope(None, name, tuple(one for one in late if one.name == name))
-        for name in dict.fromkeys(watch.name for watch in late)
+        Scope(None, name, tuple(watches))
+        for name, watches in late_by_name.items()
         if evidence.several and _is_at_every_apiserver(evidence, name)
     ]
     taken = {key for scope in by_watch for key in scope.keys}
@@ -47,7 +50,9 @@ def scopes(evidence: Evidence, unexplained: Collection[Key]) -> list[Scope]:
 
 def _is_every_watch(evidence: Evidence, late: Sequence[Watch]) -> bool:
     names = {watch.name for watch in late}
-    return len(names) > 1 and all(_is_most_of(one, [w for w in late if w in one.watches]) for one in _judged(evidence))
+    return len(names) > 1 and all(
+        _is_most_of(one, [w for w in late if w.apiserver == one.name]) for one in _judged(evidence)
+    )
 
 
 def _judged(evidence: Evidence) -> list[ApiserverEvidence]:
@@ -56,7 +61,7 @@ def _judged(evidence: Evidence) -> list[ApiserverEvidence]:
 
 def _is_at_every_apiserver(evidence: Evidence, name: str) -> bool:
     """Return whether a watch is late at two apiservers or more, and healthy at none."""
-    at = evidence.at(name)
+    at = evidence.by_name[name]
     return sum(watch.late for watch in at) > 1 and not any(watch.healthy for watch in at)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from watchslo.latency.bins import Bins
 from watchslo.latency.estimate import Estimation, RollingEstimate
-from watchslo.latency.tally import BLOCK_SECONDS, Periods, Slot
+from watchslo.latency.tally import Blocks, Slot
 from watchslo.snapshot import WindowReading
 
 WINDOW = ("1m", 60.0)
@@ -45,9 +45,9 @@ class Comparison:
 class _ComparedWindow:
     def __init__(self, bins: Bins) -> None:
         self.rolling = RollingEstimate(bins, *WINDOW)
-        self._blocks = Periods(bins, 0.0, BLOCK_SECONDS)
+        self._blocks = Blocks(bins)
 
     def update(self, now: float, slots: Sequence[Slot]) -> tuple[Estimation, ...]:
         self._blocks.add(slots)
         self._blocks.forget(now - self.rolling.length)
-        return self.rolling.update(self._blocks.since(now - self.rolling.length))
+        return self.rolling.update(self._blocks.window(now, self.rolling.length))

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from watchslo.latency.bins import Bins
 from watchslo.latency.estimate import Estimation, RollingEstimate
 from watchslo.latency.histogram import MassHistogram
-from watchslo.latency.tally import BLOCK_SECONDS, Periods, Slot, Tally, merge
+from watchslo.latency.tally import Blocks, Slot, Tally, merge
 
 
 class Distribution:
@@ -19,7 +19,7 @@ class Distribution:
         self.rolling = tuple(RollingEstimate(bins, name, length) for name, length in windows)
         self.histogram = MassHistogram(bins)
         self._bins = bins
-        self._blocks = Periods(bins, 0.0, BLOCK_SECONDS)
+        self._blocks = Blocks(bins)
         self._longest = max(rolling.length for rolling in self.rolling)
         self._new: Tally | None = None
 
@@ -31,7 +31,7 @@ class Distribution:
         return [
             due
             for rolling in self.rolling
-            for due in rolling.update((*self._blocks.since(now - rolling.length), *withheld))
+            for due in rolling.update((*self._blocks.window(now, rolling.length), *withheld))
         ]
 
     def publish(self, round_trip: float) -> None:

@@ -5,17 +5,19 @@ estimate is that of Turnbull (1976) for interval-censored data: the distribution
 intervals. It is found by EM with a light smoothing of each step (EMS: Silverman et al., 1990), because plain EM ends in
 spikes. SQUAREM (Varadhan and Roland, 2008) accelerates it, because EM is slow if most intervals are wide.
 
-Many distributions are estimated together, as the rows of one matrix: a step of a hundred rows costs little more than a
-step of one.
+Many distributions are estimated together, as the rows of one matrix: a step of many rows costs little more than a step
+of one.
 """
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from watchslo.latency.bins import Bins
-from watchslo.latency.tally import Tally, merge
+from watchslo.latency.tally import KeyCounts, Tally, sum_by_key
 from watchslo.model import BoolArray, FloatArray, IntArray
 from watchslo.snapshot import QuantileReading, WindowReading
 
@@ -24,6 +26,7 @@ QUANTILES = (0.5, 0.9, 0.99)
 SMOOTHING = 0.05  # share of a bin's mass that goes to its neighbours: it steadies P50 and every share, but not P99
 UNIFORM_SHARE = 0.001  # share of a warm start that is uniform, because a bin without mass would stay empty
 TOLERANCE = 1e-4  # stop if a step moves less of the mass: by then P99 is within about 1% of its final value
+ROWS, REFILLED_ROWS = 64, 48  # searched at a time: a round of them takes about half a millisecond
 ROUNDS = 67  # of three steps each: 7 to 40 are usual from a cold start, 5 to 15 from a warm one
 LONGEST_STRIDE = 256.0  # steps that one extrapolation replaces
 LEAST_KEPT = 0.01  # share of a bin's mass after plain steps that remains: extrapolation must not empty a bin
@@ -59,40 +62,157 @@ class _Cuts:
         kept = chosen[self.rows]
         return _Cuts((chosen.cumsum() - 1)[self.rows[kept]], self.i[kept], self.j[kept], self.masses[kept])
 
+    def joined(self, other: "_Cuts", rows: int) -> "_Cuts":
+        """Return the cuts of both; the first row of `other` becomes row number `rows`."""
+        return _Cuts(
+            np.concatenate((self.rows, other.rows + rows)),
+            np.concatenate((self.i, other.i)),
+            np.concatenate((self.j, other.j)),
+            np.concatenate((self.masses, other.masses)),
+        )
 
-def _cuts(tallies: Sequence[Tally]) -> _Cuts:
-    parts = [closed_cuts(tally) for tally in tallies]
-    rows = np.repeat(np.arange(len(parts)), [len(i) for i, _, _ in parts])
-    i, j, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return _Cuts(rows, i, j, counts / np.array([tally.n for tally in tallies])[rows])
+
+def _gather(estimations: Sequence["Estimation"]) -> _Cuts:
+    """Return the closed cuts of all tallies of each estimation, and note the bounds of its quantiles."""
+    bins = estimations[0].tallies[0].bins
+    size, n = len(bins.edges), np.array([one.n for one in estimations])
+    parts = [tally for one in estimations for tally in one.tallies]
+    widths = [sum(len(tally.keys) for tally in one.tallies) for one in estimations]
+    offsets = np.repeat(np.arange(len(widths)) * (size * size + size), widths)
+    keys, counts = sum_by_key(
+        np.concatenate([tally.keys for tally in parts]) + offsets, np.concatenate([tally.counts for tally in parts])
+    )
+    rows, keys = np.divmod(keys, size * size + size)
+    is_cut = keys < size * size
+    i, j = np.divmod(keys[is_cut], size)
+    cut_rows, cut_counts = rows[is_cut], counts[is_cut]
+    lower = _ranked(bins, n, rows[~is_cut], keys[~is_cut] - size * size, counts[~is_cut])
+    upper = _ranked(bins, n, cut_rows, j, cut_counts)
+    for one, *limits in zip(estimations, lower, upper, strict=True):
+        one.limits = tuple(limits)
+    tops = np.maximum.reduceat(np.maximum(i + 1, np.where(j == bins.count, 0, j)), cut_rows.searchsorted(range(len(n))))
+    return _Cuts(cut_rows, i, np.where(j == bins.count, tops[cut_rows], j), cut_counts / n[cut_rows])
 
 
-def estimate(tallies: Sequence[Tally], starts: FloatArray) -> FloatArray:
-    """Return W distributions, as a matrix of W rows: the mass of each bin, 1 in total.
+def _ranked(
+    bins: Bins, n: IntArray, rows: NDArray[np.integer], edges: NDArray[np.integer], counts: NDArray[np.integer]
+) -> FloatArray:
+    """Return the ends, in seconds, that have the ranks of `QUANTILES` in each row; see `Tally.bounds`."""
+    size = len(bins.edges)
+    below = np.bincount(rows * size + edges, counts, len(n) * size).reshape(len(n), size).cumsum(axis=1)
+    ranks = np.ceil(np.round(np.outer(n, QUANTILES), 6))
+    ends: FloatArray = bins.edges[(below[:, None] < ranks[:, :, None]).sum(axis=2)]
+    return ends
 
-    Each of the W tallies has at least one event. Row k of `starts` must have mass in every bin; it is only the start of
-    the search for row k, whose result depends on tally k alone.
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rows:
+    """The distributions that are searched at present, and after how many rounds each."""
+
+    estimations: Sequence["Estimation"]
+    rounds: IntArray
+    p: FloatArray
+    cuts: _Cuts
+
+    @classmethod
+    def of(cls, estimations: Sequence["Estimation"]) -> "_Rows":
+        """Begin to search; what is outside of all cuts of a row cannot keep any mass."""
+        cuts = _gather(estimations)
+        firsts = cuts.rows.searchsorted(range(len(estimations)))
+        tops = np.maximum.reduceat(cuts.j, firsts)
+        p = np.array([one.p for one in estimations])
+        p[np.arange(p.shape[1]) >= tops[:, None]] = 0.0
+        width = min(int(tops.max()) + 1, p.shape[1])  # the last bin takes what smoothing moves out of the others
+        return cls(estimations, np.zeros(len(estimations), np.int64), p[:, :width], cuts)
+
+    def __len__(self) -> int:
+        return len(self.estimations)
+
+    def joined(self, other: "_Rows") -> "_Rows":
+        """Return the rows of both."""
+        width = max(self.p.shape[1], other.p.shape[1])
+        return _Rows(
+            [*self.estimations, *other.estimations],
+            np.concatenate((self.rounds, other.rounds)),
+            np.concatenate((_widened(self.p, width), _widened(other.p, width))),
+            self.cuts.joined(other.cuts, len(self)),
+        )
+
+    def without(self, found: BoolArray, p: FloatArray) -> "_Rows":
+        """Return the other rows; what is found gets its row of `p` as its result."""
+        if not found.any():
+            return self
+        results = _widened(p[found], len(self.estimations[0].p))
+        for k, result in zip(np.flatnonzero(found).tolist(), results, strict=True):
+            self.estimations[k].p = result.copy()  # not a view of all
+        left = ~found
+        return _Rows(
+            [one for one, is_left in zip(self.estimations, left.tolist(), strict=True) if is_left],
+            self.rounds[left],
+            self.p[left],
+            self.cuts.of(left),
+        )
+
+
+def _widened(p: FloatArray, width: int) -> FloatArray:
+    """Return the rows of p with so many bins; those that are added have no mass."""
+    wide = np.zeros((len(p), width))
+    wide[:, : p.shape[1]] = p
+    return wide
+
+
+def rounds(estimations: Sequence["Estimation"]) -> Generator[None, None, None]:
+    """Estimate all distributions, which have the same bins; pause after each round of up to `ROWS` of them.
+
+    The result of each depends on its own tallies alone. What is found makes room for the next ones, because a round of
+    one row takes nearly as long as a round of many, and a few rows need all rounds.
     """
-    cuts, p = _cuts(tallies), starts
-    found, searched = np.empty_like(starts), np.arange(len(starts))
-    for _ in range(ROUNDS):
-        once = _step(p, cuts)
-        moved = once - p
-        is_found = np.abs(moved).sum(axis=1) < TOLERANCE
-        if is_found.any():
-            found[searched[is_found]] = once[is_found]
-            left = ~is_found
-            searched, cuts, p, once, moved = searched[left], cuts.of(left), p[left], once[left], moved[left]
-            if not len(searched):
-                return found
-        twice = _step(once, cuts)
-        bent = twice - once - moved
-        strides = np.sqrt((moved**2).sum(axis=1) / ((bent**2).sum(axis=1) + 1e-20))  # bent may be 0
-        stride = np.clip(strides, 1, LONGEST_STRIDE)[:, None]
-        leap = np.maximum(p + 2 * stride * moved + stride**2 * bent, LEAST_KEPT * twice)
-        p = _step(leap, cuts)
-    found[searched] = p
-    return found
+    waiting = deque(estimations)
+    rows = None
+    while rows := _refilled(rows, waiting):
+        rows = _round(rows)
+        yield
+    for first in range(0, len(estimations), ROWS):
+        _read(estimations[first : first + ROWS])
+        yield
+
+
+def _refilled(rows: _Rows | None, waiting: deque["Estimation"]) -> _Rows | None:
+    """Let estimations join that wait for room; None if there were no rows, and none wait."""
+    if not waiting or (rows and len(rows) > REFILLED_ROWS):
+        return rows
+    room = ROWS - len(rows or ())
+    joining = _Rows.of([waiting.popleft() for _ in range(min(room, len(waiting)))])
+    return rows.joined(joining) if rows else joining
+
+
+def _read(solved: Sequence["Estimation"]) -> None:
+    """Note the quantiles of solved estimations, limited to their certain bounds."""
+    estimates = quantiles(solved[0].tallies[0].bins, np.array([one.p for one in solved]), QUANTILES)
+    limits = np.array([one.limits for one in solved])
+    lower, upper = limits[:, 0], limits[:, 1]
+    figures = np.stack((lower, np.clip(estimates, lower, upper), upper), axis=2)
+    for one, three in zip(solved, figures.tolist(), strict=True):
+        one.figures = three
+
+
+def _round(rows: _Rows) -> _Rows:
+    """Return the rows that are not found in this round."""
+    once = _step(rows.p, rows.cuts)
+    moved = once - rows.p
+    is_found = np.abs(moved).sum(axis=1) < TOLERANCE
+    rows = rows.without(is_found, once)
+    if not rows:
+        return rows
+    if is_found.any():
+        once, moved = once[~is_found], moved[~is_found]
+    twice = _step(once, rows.cuts)
+    bent = twice - once - moved
+    strides = np.sqrt((moved**2).sum(axis=1) / ((bent**2).sum(axis=1) + 1e-20))  # bent may be 0
+    stride = np.clip(strides, 1, LONGEST_STRIDE)[:, None]
+    leap = np.maximum(rows.p + 2 * stride * moved + stride**2 * bent, LEAST_KEPT * twice)
+    rows = _Rows(rows.estimations, rows.rounds + 1, _step(leap, rows.cuts), rows.cuts)
+    return rows.without(rows.rounds == ROUNDS, rows.p)
 
 
 def _step(p: FloatArray, cuts: _Cuts) -> FloatArray:
@@ -121,22 +241,27 @@ def cumulative(p: FloatArray) -> FloatArray:
     return below
 
 
-def quantile(bins: Bins, p: FloatArray, q: float) -> float:
-    """Return the q-quantile (0 < q <= 1) of the distribution p, in seconds.
+def quantiles(bins: Bins, p: FloatArray, qs: Sequence[float]) -> FloatArray:
+    """Return some quantiles (0 < q <= 1) of the distribution in each row of p, in seconds.
 
     Within a bin, the logarithm of the latency is assumed to be uniform; in the first bin, which begins at 0, the
     latency itself. In the open bin the result is its lower edge: "at least this".
     """
     below = cumulative(p)
-    below /= below[-1]
-    k = int(np.searchsorted(below, q)) - 1
-    share = float((q - below[k]) / (below[k + 1] - below[k]))
-    lower, upper = float(bins.edges[k]), float(bins.edges[k + 1])
-    if k == 0:
-        return share * upper
-    if k == bins.count - 1:
-        return lower
-    return float(min(lower * (upper / lower) ** share, upper))
+    below /= below[:, -1:]
+    k = (below[:, None] < np.array(qs)[:, None]).sum(axis=2) - 1
+    start, end = np.take_along_axis(below, k, axis=1), np.take_along_axis(below, k + 1, axis=1)
+    share = (qs - start) / (end - start)
+    inner = np.clip(k, 1, bins.count - 2)
+    lower, upper = bins.edges[inner], bins.edges[inner + 1]
+    logarithmic = np.minimum(lower * (upper / lower) ** share, upper)
+    found: FloatArray = np.where(k == 0, share * bins.edges[1], np.where(k == bins.count - 1, upper, logarithmic))
+    return found
+
+
+def quantile(bins: Bins, p: FloatArray, q: float) -> float:
+    """Return one quantile of one distribution, in seconds."""
+    return float(quantiles(bins, p[None], (q,))[0, 0])
 
 
 def read_quantile(tally: Tally, p: FloatArray, q: float, round_trip: float) -> QuantileReading:
@@ -150,22 +275,24 @@ def read_quantile(tally: Tally, p: FloatArray, q: float, round_trip: float) -> Q
 
 
 class Estimation:
-    """A distribution to be estimated from `tally`, which has at least one event.
+    """A distribution to be estimated from `tallies`, which have at least one event together.
 
-    `p` is the start of the search, with mass in every bin, and after `solve` the result.
+    `p` is the start of the search, with mass in every bin, and after `solve` the result. `figures` has then the lower
+    bound, the estimate and the upper bound of each of `QUANTILES`, in seconds.
     """
 
-    def __init__(self, tally: Tally, start: FloatArray) -> None:
-        self.tally = tally
+    def __init__(self, tallies: tuple[KeyCounts, ...], start: FloatArray) -> None:
+        self.tallies = tallies
+        self.n = sum(tally.n for tally in tallies)
         self.p = start
+        self.limits: tuple[FloatArray, ...] = ()
+        self.figures: Sequence[Sequence[float]] = ()
 
 
 def solve(estimations: Sequence[Estimation]) -> None:
-    """Estimate all distributions together; these must have the same bins."""
-    if estimations:
-        found = estimate([one.tally for one in estimations], np.array([one.p for one in estimations]))
-        for one, p in zip(estimations, found, strict=True):
-            one.p = p
+    """Estimate all distributions at once; these must have the same bins."""
+    for _ in rounds(estimations):
+        pass
 
 
 class RollingEstimate:
@@ -179,27 +306,29 @@ class RollingEstimate:
         self.length = length
         self.p = uniform(bins)
         self.reading = WindowReading(name, length, 0, ())
-        self._bins = bins
-        self._tallies: tuple[Tally, ...] = ()
+        self._tallies: tuple[KeyCounts, ...] = ()
         self._due: Estimation | None = None
 
-    def update(self, tallies: tuple[Tally, ...]) -> tuple[Estimation, ...]:
+    def update(self, tallies: tuple[KeyCounts, ...]) -> tuple[Estimation, ...]:
         """Take in all tallies of the window; return the estimation that is then due, if there is one."""
         if tallies == self._tallies:
             return ()
         self._tallies = tallies
-        window = merge(self._bins, tallies)
-        if not window.n:
+        due = Estimation(tallies, (1 - UNIFORM_SHARE) * self.p + UNIFORM_SHARE / len(self.p))
+        if not due.n:
             self.reading = WindowReading(self.reading.name, self.length, 0, ())
             return ()
-        self._due = Estimation(window, (1 - UNIFORM_SHARE) * self.p + UNIFORM_SHARE * uniform(self._bins))
-        return (self._due,)
+        self._due = due
+        return (due,)
 
     def publish(self, round_trip: float) -> None:
         """Read the quantiles of the estimation that was due, if there was one."""
         if self._due is None:
             return
-        self.p = self._due.p.copy()  # not a view of the matrix of all
-        quantiles = tuple(read_quantile(self._due.tally, self.p, q, round_trip) for q in QUANTILES)
-        self.reading = WindowReading(self.reading.name, self.length, self._due.tally.n, quantiles)
+        self.p = self._due.p
+        readings = tuple(
+            QuantileReading(q, lower, estimate, upper, estimate >= round_trip)
+            for q, (lower, estimate, upper) in zip(QUANTILES, self._due.figures, strict=True)
+        )
+        self.reading = WindowReading(self.reading.name, self.length, self._due.n, readings)
         self._due = None

@@ -71,7 +71,7 @@ class Windows:
         self._noted = start
         self._unjudgeable: set[int] = set()
         self._withheld: set[int] = set()
-        self._undecided: list[Estimation] = []
+        self._undecided: list[tuple[Tally, Estimation]] = []
 
     def note(self, now: float, slots: Sequence[Slot], withheld: Sequence[float], *, unjudgeable: bool) -> None:
         """Add newly sealed events and the ages, in seconds, of withheld ones.
@@ -96,19 +96,20 @@ class Windows:
         while (end := self._periods.end(self._next)) <= max(sealed, now - GIVE_UP_SECONDS):
             verdict = self._verdict(self._next, is_sealed=end <= sealed)
             if verdict is None and estimable:
-                self._undecided.append(Estimation(self._periods.tally(self._next), self._cold))
+                window = self._periods.tally(self._next)
+                self._undecided.append((window, Estimation((window,), self._cold)))
             else:
                 self.verdicts[verdict or WindowVerdict.NO_DATA] += 1
             self._unjudgeable.discard(self._next)
             self._withheld.discard(self._next)
             self._next += 1
             self._periods.forget(end)
-        return self._undecided
+        return [estimation for _, estimation in self._undecided]
 
     def publish(self) -> None:
         """Judge the windows whose estimations are solved."""
-        for solved in self._undecided:
-            reading = read_quantile(solved.tally, solved.p, self._objective.quantile, round_trip=0.0)
+        for window, solved in self._undecided:
+            reading = read_quantile(window, solved.p, self._objective.quantile, round_trip=0.0)
             is_good = reading.estimate <= self._objective.threshold
             self.verdicts[WindowVerdict.GOOD if is_good else WindowVerdict.BAD] += 1
         self._undecided = []

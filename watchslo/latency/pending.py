@@ -6,14 +6,15 @@ remain of it. So the memory of pending events is bounded by their number, and th
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from watchslo.latency.bins import Bins
-from watchslo.latency.tally import BLOCK_SECONDS, Slot, compact, sum_by_key, tally_keys
+from watchslo.latency.tally import BLOCK_SECONDS, Slot, Tally, small, sum_by_key, tally_keys
 from watchslo.model import BoolArray, Bounds, FloatArray, IntArray
 
 PENDING_EVENTS = 1_048_576  # of a domain, in 24 MiB
@@ -114,9 +115,15 @@ class SampleCounts:
 
     def take(self) -> dict[int, list[Slot]]:
         """Remove and return all counts: the tallies of each row by block."""
-        taken: dict[int, list[Slot]] = {}
+        taken: defaultdict[int, list[Slot]] = defaultdict(list)
+        for row, slot in self.take_each():
+            taken[row].append(slot)
+        return taken
+
+    def take_each(self) -> Iterator[tuple[int, Slot]]:
+        """Remove all counts at once; return the rows with the tallies of their blocks, each made when it is asked."""
         if not self._size:
-            return taken
+            return iter(())
         keys, counts = self._sum()
         self._clear()
         self._sum_above = COUNTED_KEYS
@@ -124,11 +131,15 @@ class SampleCounts:
         firsts = np.flatnonzero(np.concatenate(([True], slots[1:] != slots[:-1])))
         ends = [*firsts[1:].tolist(), len(keys)]
         keys &= 2**_KEY_BITS - 1
-        for first, end, slot in zip(firsts.tolist(), ends, slots[firsts].tolist(), strict=True):
-            row, block = slot >> _BLOCK_BITS, self._base + (slot & _NEWEST_BLOCK)
-            part = compact(self._bins, keys[first:end], counts[first:end])
-            taken.setdefault(row, []).append((block * BLOCK_SECONDS, part))
-        return taken
+        n = np.add.reduceat(np.where(keys < len(self._bins.edges) ** 2, counts, 0), firsts)  # cuts, not lower ends
+        keys, counts = small(self._bins, keys, counts)
+        slots = slots[firsts]
+        rows = (slots >> _BLOCK_BITS).tolist()
+        times = ((self._base + (slots & _NEWEST_BLOCK)) * BLOCK_SECONDS).tolist()
+        return (
+            (row, (time, Tally(self._bins, keys[first:end], counts[first:end], events)))
+            for row, time, first, end, events in zip(rows, times, firsts.tolist(), ends, n.tolist(), strict=True)
+        )
 
     def _put(self, keys: NDArray[np.integer], counts: NDArray[np.integer]) -> None:
         self._keys.append(keys)

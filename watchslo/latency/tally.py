@@ -1,5 +1,6 @@
 """Tallies: counts of latency intervals instead of single events, by periods of arrival."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil, floor
@@ -13,18 +14,19 @@ from watchslo.model import FloatArray, IntArray, Interval
 BLOCK_SECONDS = 5.0
 """Events are counted by blocks of this length, which begin at multiples of it: the step of all windows."""
 
+MOST_PARTS = 16  # of a period, until they are added up: each time costs as much as evaluating an idle watch
+
 Slot = tuple[float, "Tally"]
 """The tally of the events of one block, and when the block began, in monotonic seconds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tally:
+class KeyCounts:
     """Two histograms of n events in one sparse array: cut intervals, and lower ends of proven intervals.
 
     With S edges, key i * S + j (i < j < S) is the cut interval [edges[i], edges[j]], and key S * S + i is a proven
-    lower end at edges[i]. Both intervals of an event have the same upper end. `keys` are distinct and ascending;
-    `counts` has the events of each key. Both have the smallest integer type that fits, because a window has thousands
-    of keys.
+    lower end at edges[i]. Both intervals of an event have the same upper end. `counts` has the events of each of the
+    `keys`, which may repeat. Both have the smallest integer type that fits, because a window has thousands of keys.
     """
 
     bins: Bins
@@ -32,10 +34,15 @@ class Tally:
     counts: NDArray[np.unsignedinteger]
     n: int
 
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tally(KeyCounts):
+    """Counts with distinct and ascending `keys`."""
+
     def cuts(self) -> tuple[IntArray, IntArray, FloatArray]:
         """Return the distinct cut intervals as edges i and j, and the number of events of each."""
         size = len(self.bins.edges)
-        last = int(np.searchsorted(self.keys, size * size))
+        last = int(self.keys.searchsorted(size * size))
         i, j = np.divmod(self.keys[:last].astype(np.int64), size)
         return i, j, self.counts[:last].astype(np.float64)
 
@@ -54,16 +61,19 @@ class Tally:
 
     def within(self, edge: int) -> int:
         """Return the number of events that are proven to be at most as late as an edge, given by its index."""
-        return int(self._upper_ends()[: edge + 1].sum())
+        size = len(self.bins.edges)
+        last = int(self.keys.searchsorted(size * size))
+        return int(self.counts[:last][self.keys[:last] % size <= edge].sum())
 
     def beyond(self, edge: int) -> int:
         """Return the number of events that are proven to be no earlier than an edge, given by its index."""
-        return int(self._lower_ends()[edge:].sum())
+        size = len(self.bins.edges)
+        return int(self.counts[self.keys.searchsorted(size * size + edge) :].sum())
 
     def _lower_ends(self) -> IntArray:
         """Return the number of proven lower ends at each edge."""
         size = len(self.bins.edges)
-        first = int(np.searchsorted(self.keys, size * size))
+        first = int(self.keys.searchsorted(size * size))
         at = self.keys[first:].astype(np.int64) - size * size
         return np.bincount(at, self.counts[first:], size).astype(np.int64)
 
@@ -108,7 +118,7 @@ def sum_by_key(
     """Return the distinct keys in ascending order, and the sum of the counts of each."""
     if not len(keys):
         return keys, counts
-    order = np.argsort(keys)
+    order = keys.argsort(kind="stable")  # the fastest kind for what was sorted in parts
     keys = keys[order]
     firsts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
     return keys[firsts], np.add.reduceat(counts[order], firsts, dtype=np.int64)
@@ -116,11 +126,77 @@ def sum_by_key(
 
 def compact(bins: Bins, keys: NDArray[np.integer], counts: NDArray[np.integer]) -> Tally:
     """Return the tally with these distinct ascending keys; each event has one cut interval."""
+    n = int(counts[: keys.searchsorted(len(bins.edges) ** 2)].sum())
+    return Tally(bins, *small(bins, keys, counts), n)
+
+
+def small(
+    bins: Bins, keys: NDArray[np.integer], counts: NDArray[np.integer]
+) -> tuple[NDArray[np.unsignedinteger], NDArray[np.unsignedinteger]]:
+    """Return keys and counts in the smallest types that fit."""
     size = len(bins.edges)
-    n = int(counts[: np.searchsorted(keys, size * size)].sum())
     key_type = np.min_scalar_type(size * size + size)
     count_type = np.min_scalar_type(int(counts.max(initial=0)))
-    return Tally(bins, keys.astype(key_type), counts.astype(count_type), n)
+    return keys.astype(key_type), counts.astype(count_type)
+
+
+class Blocks:
+    """The events of recent blocks, in the order of the blocks; the caller forgets old ones.
+
+    They are in two arrays, because those of single tallies would take ten times the memory.
+    """
+
+    def __init__(self, bins: Bins) -> None:
+        self._bins = bins
+        self._numbers: list[int] = []  # of the blocks with events, ascending
+        self._lengths: list[int] = []  # of the keys of each
+        self._n: list[int] = []
+        self._keys: NDArray[np.unsignedinteger] = np.empty(0, np.uint8)
+        self._counts: NDArray[np.unsignedinteger] = np.empty(0, np.uint8)
+        self._windows: dict[float, tuple[int, tuple[KeyCounts, ...]]] = {}  # by length, with their first block
+
+    def add(self, slots: Iterable[Slot]) -> None:
+        """Add the tallies of blocks."""
+        for time, part in slots:
+            number = _block(time)
+            place = bisect_left(self._numbers, number)
+            if self._numbers[place : place + 1] != [number]:
+                for column, value in ((self._numbers, number), (self._lengths, 0), (self._n, 0)):
+                    column.insert(place, value)
+            self._lengths[place] += len(part.keys)
+            self._n[place] += part.n
+            end = sum(self._lengths[: place + 1]) - len(part.keys)
+            self._keys = np.concatenate((self._keys[:end], part.keys, self._keys[end:]))
+            self._counts = np.concatenate((self._counts[:end], part.counts, self._counts[end:]))
+            self._windows.clear()
+
+    def window(self, now: float, length: float) -> tuple[KeyCounts, ...]:
+        """Return the events of the last so many seconds, in whole blocks; nothing without any.
+
+        The result is the same object until there are other events.
+        """
+        place = bisect_left(self._numbers, _block(now - length))
+        if place == len(self._numbers):
+            return ()
+        first, known = self._numbers[place], self._windows.get(length)
+        if known is None or known[0] != first:
+            at = sum(self._lengths[:place])
+            counts = KeyCounts(self._bins, self._keys[at:], self._counts[at:], sum(self._n[place:]))
+            known = self._windows[length] = first, (counts,)
+        return known[1]
+
+    def forget(self, before: float) -> None:
+        """Drop the blocks that ended by this time."""
+        place = bisect_left(self._numbers, _block(before))
+        if place:
+            at = sum(self._lengths[:place])
+            self._keys, self._counts = self._keys[at:].copy(), self._counts[at:].copy()
+            for column in (self._numbers, self._lengths, self._n):
+                del column[:place]
+
+
+def _block(time: float) -> int:
+    return floor(time / BLOCK_SECONDS)
 
 
 class Periods:
@@ -133,7 +209,7 @@ class Periods:
         self._bins = bins
         self._start = start
         self._length = length
-        self._tallies: dict[int, Tally] = {}
+        self._tallies: dict[int, list[Tally]] = {}
 
     def number(self, time: float) -> int:
         """Return the number of the period of this time."""
@@ -146,20 +222,16 @@ class Periods:
     def add(self, slots: Iterable[Slot]) -> None:
         """Add the tallies of blocks; each block lies in one period."""
         for time, part in slots:
-            number = self.number(time)
-            known = self._tallies.get(number)
-            self._tallies[number] = merge(self._bins, (known, part)) if known else part
+            parts = self._tallies.setdefault(self.number(time), [])
+            parts.append(part)
+            if len(parts) > MOST_PARTS:
+                parts[:] = [merge(self._bins, parts)]
 
     def tally(self, number: int) -> Tally:
         """Return the tally of a period, which may be empty."""
-        return self._tallies.get(number) or merge(self._bins, ())
-
-    def since(self, time: float) -> tuple[Tally, ...]:
-        """Return the tallies of the period of this time and of later ones."""
-        first = self.number(time)
-        return tuple(part for number, part in self._tallies.items() if number >= first)
+        return merge(self._bins, self._tallies.get(number, ()))
 
     def forget(self, before: float) -> None:
         """Drop the periods that ended by this time."""
         first = self.number(before)
-        self._tallies = {number: part for number, part in self._tallies.items() if number >= first}
+        self._tallies = {number: parts for number, parts in self._tallies.items() if number >= first}

@@ -159,6 +159,8 @@ class Auditor:
 
     def _log_ends(self, watches: Iterable[MonitoredWatch], now: float) -> None:
         """Log which stalls are over; forget those of watches that have ended."""
+        if not self._stalled:
+            return
         lasting: dict[int, float] = {}
         for watch in watches:
             identity = watch.identity

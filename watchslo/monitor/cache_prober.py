@@ -7,7 +7,7 @@ configuration asks for it. Two caches are read at a time, within one budget for 
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 
@@ -15,6 +15,7 @@ from watchslo.clock.cache import CacheClock
 from watchslo.model import Reading, Source
 from watchslo.monitor.failure_log import FailureLog
 from watchslo.monitor.monitored_watch import MonitoredWatch
+from watchslo.monitor.slices import WorkSlices
 from watchslo.watch.backoff import Backoff
 from watchslo.watch.failure import Action, Failure
 
@@ -130,18 +131,25 @@ class CacheProber:
         try:
             async with asyncio.TaskGroup() as probes:
                 while True:
-                    self._turn(probes)
+                    await self._turn(probes)
                     await asyncio.sleep(STEP_SECONDS)
         finally:
             self._probes.clear()
 
-    def _turn(self, tasks: asyncio.TaskGroup) -> None:
-        """Start and end probes, so that the caches that need it most are read."""
-        now, watches = time.monotonic(), list(self._watches())
+    async def _turn(self, tasks: asyncio.TaskGroup) -> None:
+        """Start and end probes, so that the caches that need it most are read; watches are looked at in slices."""
+        now, slices, watches = time.monotonic(), WorkSlices(), list(self._watches())
         self._refused = {source: until for source, until in self._refused.items() if now < until}
         self._forget_others(watches)
-        readable = [watch for watch in watches if self._is_readable(watch)]
-        chosen = self._rota.choose(self._wants(readable, now) if self._budget() else {}, now)
+        is_on, readable, wants = bool(self._budget()), list[MonitoredWatch](), dict[Source, Want]()
+        for watch in watches:
+            if self._is_readable(watch):
+                readable.append(watch)
+                if is_on:
+                    source = watch.identity.source
+                    wants[source] = self._want(watch, wants.get(source, Want()), now)
+            await slices.pause()
+        chosen = self._rota.choose(wants, now)
         for source in self._probes.keys() - chosen:
             self._end(source)
         for watch in readable:
@@ -164,17 +172,13 @@ class CacheProber:
         is_one = (identity.apiserver.peers or 1) == 1 and not identity.apiserver.mixed
         return identity.resource.cached and is_one and watch.session.up and identity.source not in self._refused
 
-    def _wants(self, watches: Iterable[MonitoredWatch], now: float) -> dict[Source, Want]:
-        """Return why each cache is to be read, by all watches of it."""
-        wants: dict[Source, Want] = {}
-        for watch in watches:
-            source = watch.identity.source
-            known, needed = wants.get(source, Want()), self._needs(watch, now)
-            lateness = watch.statistics.slowest / watch.statistics.threshold if needed else 0.0
-            wants[source] = Want(
-                known.needed or needed, known.asked or watch.desired.watch.hops, max(known.lateness, lateness)
-            )
-        return wants
+    def _want(self, watch: MonitoredWatch, known: Want, now: float) -> Want:
+        """Return why a cache is to be read, by this watch of it and by what is known of others."""
+        needed, asked = self._needs(watch, now), watch.desired.watch.hops
+        if not needed:
+            return replace(known, asked=True) if asked else known
+        lateness = watch.statistics.slowest / watch.statistics.threshold
+        return Want(needed=True, asked=known.asked or asked, lateness=max(known.lateness, lateness))
 
     def _begin(self, watch: MonitoredWatch, tasks: asyncio.TaskGroup) -> None:
         source = watch.identity.source

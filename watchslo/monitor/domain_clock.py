@@ -192,8 +192,8 @@ class DomainClock:
 
     def _report_foreign(self) -> None:
         """Report the watches whose sources are known to be foreign."""
-        for number, source in list(self._sources.items()):
-            if self.domain.membership(source) is Membership.FOREIGN:
+        if foreign := self.domain.foreign:
+            for number in [number for number, source in self._sources.items() if source in foreign]:
                 self._on_foreign(self, number)
 
     def _is_abandoned(self, tick: Reading) -> bool:

@@ -2,14 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from itertools import islice
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 import structlog
 
 from watchslo.diagnose.diagnosis import Diagnosis
-from watchslo.latency.estimate import Estimation, solve
+from watchslo.latency.estimate import Estimation, rounds
 from watchslo.latency.tally import BLOCK_SECONDS
 from watchslo.monitor.apiserver_set import ApiserverSet
 from watchslo.monitor.lag import Lag
@@ -22,8 +21,6 @@ from watchslo.watch.audit import Health
 
 SNAPSHOT_SECONDS = 1.0
 EARLY_SECONDS = 0.01  # timers are rounded: a wake-up this early must not lead to a second evaluation
-GROUP = 16  # watches that are evaluated together: their estimations are solved as one matrix
-SOLVED_AT_ONCE = 24  # estimations, in about 2 ms
 OVERLOADED_SECONDS = 0.5  # of lag between two evaluations, a tenth of the time: the SLO is then not judged
 
 
@@ -79,7 +76,7 @@ class Evaluator:
             trim_heap()
 
     async def evaluate(self) -> None:
-        """Evaluate all watches, group by group; then diagnose and publish."""
+        """Evaluate all watches; then diagnose and publish."""
         async with self._evaluating:
             await self._evaluate_all()
 
@@ -89,13 +86,21 @@ class Evaluator:
         slices = WorkSlices()
         await self._watches.compare_peers(slices)
         unjudgeable = self._take_disturbance()
-        watches = iter(self._watches.all)
-        while group := [watch for watch in islice(watches, GROUP) if self._watches.runs(watch)]:
-            await self._evaluate(group, slices, unjudgeable=unjudgeable)
         for clock in self._watches.clocks:
-            await _solve(clock.sealer.update(time.monotonic()), slices)
+            await slices.run(clock.sealer.collect())
+        watches, due = self._watches.all, list[Estimation]()
+        for watch in watches:
+            if self._watches.runs(watch):  # it may have ended during a pause
+                due += update_watch(watch, self._watches.health(watch), time.monotonic(), unjudgeable=unjudgeable)
+            await slices.pause()
+        await slices.run(rounds(due))
+        for watch in watches:
+            watch.statistics.publish()
+            await slices.pause()
+        for clock in self._watches.clocks:
+            await slices.run(rounds(clock.sealer.update(time.monotonic())))
             clock.sealer.publish()
-        await self._diagnose()
+        await self._diagnose(slices)
         self._snapshot = None
         for listen in self._listeners:
             listen(await self.snapshot())
@@ -106,20 +111,10 @@ class Evaluator:
         suspended, self._suspended = self._suspended, self._lag.suspended_seconds
         return self._tainted - tainted > OVERLOADED_SECONDS or self._suspended > suspended
 
-    async def _evaluate(self, watches: Sequence[MonitoredWatch], slices: WorkSlices, *, unjudgeable: bool) -> None:
-        due: list[Estimation] = []
-        for watch in watches:
-            due += update_watch(watch, self._watches.health(watch), time.monotonic(), unjudgeable=unjudgeable)
-            await slices.pause()
-        await _solve(due, slices)
-        for watch in watches:
-            watch.statistics.publish()
-            await slices.pause()
-
-    async def _diagnose(self) -> None:
+    async def _diagnose(self, slices: WorkSlices) -> None:
         """Update the causes, and log which begin and end."""
         before = {_subject(cause): cause for cause in self._causes}
-        self._causes = self._diagnosis.observe(await self.take(), time.monotonic())
+        self._causes = await slices.run(self._diagnosis.observe(await self.take(), time.monotonic()))
         now = {_subject(cause): cause for cause in self._causes}
         for subject, cause in now.items():
             if subject not in before:
@@ -130,12 +125,6 @@ class Evaluator:
             if subject not in now:
                 lasted = round(time.time() - cause.since_wall, 3)
                 self._log.info("cause_ended", **subject._asdict(), after_s=lasted)
-
-
-async def _solve(due: Sequence[Estimation], slices: WorkSlices) -> None:
-    for first in range(0, len(due), SOLVED_AT_ONCE):
-        solve(due[first : first + SOLVED_AT_ONCE])
-        await slices.pause()
 
 
 def update_watch(watch: MonitoredWatch, health: Health, now: float, *, unjudgeable: bool) -> list[Estimation]:

@@ -17,7 +17,7 @@ event becomes:
 Samples are counted by watch, block and bins; the next evaluation takes these counts.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from math import floor
 
@@ -71,6 +71,7 @@ class Sealer:
         self._pending = PendingEvents()
         self._samples = SampleCounts(bins)
         self._slots: dict[int, list[Slot]] = {}
+        self._collected: Iterator[tuple[int, Slot]] = iter(())
         self._compared = SampleCounts(bins), SampleCounts(bins)  # by all ticks, and by those of the own apiserver
 
     @property
@@ -194,9 +195,10 @@ class Sealer:
         """Count the events that both can measure, by their apiserver."""
         names = [watch.identity.apiserver.name for watch in watches]
         for name in names:
-            self.comparisons.setdefault(name, Comparison(self._bins))
-        rows = [*self.comparisons]
-        of = np.array([rows.index(name) for name in names])[index][known]
+            if name not in self.comparisons:
+                self.comparisons[name] = Comparison(self._bins)
+        rows = {name: row for row, name in enumerate(self.comparisons)}
+        of = np.array([rows[name] for name in names])[index][known]
         for counts, bounds in zip(self._compared, (combined, alone), strict=True):
             counts.add(of, received[known], bounds.at(known))
 
@@ -225,10 +227,25 @@ class Sealer:
         self._collect()
         return self._slots.pop(number, [])
 
+    def collect(self) -> Generator[None, None, None]:
+        """Collect what was sealed since the last evaluation for `take`, and pause after each watch."""
+        self._finish_collection()
+        self._collected = self._samples.take_each()
+        for number, slot in self._collected:  # `take` may finish it during a pause
+            self._keep(number, slot)
+            yield
+
+    def _finish_collection(self) -> None:
+        for number, slot in self._collected:
+            self._keep(number, slot)
+
+    def _keep(self, number: int, slot: Slot) -> None:
+        if number in self._watches:
+            self._slots.setdefault(number, []).append(slot)
+
     def _collect(self) -> None:
-        for number, slots in self._samples.take().items():
-            if number in self._watches:
-                self._slots.setdefault(number, []).extend(slots)
+        for _ in self.collect():
+            pass
 
 
 def _of_another_sequence(arrivals: Arrivals, index: IntArray, tick: Reading) -> BoolArray:

@@ -2,6 +2,10 @@
 
 import asyncio
 import time
+from collections.abc import Generator
+from typing import TypeVar
+
+Result = TypeVar("Result")
 
 SLICE_SECONDS = 0.002
 
@@ -17,3 +21,13 @@ class WorkSlices:
         if time.monotonic() - self._began >= SLICE_SECONDS:
             await asyncio.sleep(0)
             self._began = time.monotonic()
+
+    async def run(self, work: Generator[None, None, Result]) -> Result:
+        """Run work of which each step takes less than a slice, with pauses; return its result."""
+        while True:
+            try:
+                next(work)
+            except StopIteration as ended:
+                result: Result = ended.value
+                return result
+            await self.pause()

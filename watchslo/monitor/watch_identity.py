@@ -1,6 +1,6 @@
 """What one watch is: the values that never change while it runs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from watchslo.config.model import WatchConfig
 from watchslo.kube.client import Selectors
@@ -24,10 +24,10 @@ class WatchIdentity:
     apiserver: Apiserver
     longest_line: int
     probed_in: str
+    source: Source = field(init=False)
 
-    @property
-    def source(self) -> Source:
-        return self.apiserver.name, self.resource.key
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "source", (self.apiserver.name, self.resource.key))  # all watches are asked often
 
     @property
     def namespace(self) -> str | None:

@@ -255,6 +255,8 @@ class WatchSet:
 
     def _needs_hops(self, watch: MonitoredWatch, now: float) -> bool:
         """Return True if a watch is late, or may be late unnoticed, so that its hops are worth separating."""
+        if not self.runs(watch):
+            return False
         statistics = watch.statistics
         ticker = statistics.clock.tickers.get(watch.identity.apiserver.name)
         if ticker is not None and ticker.failures.now:

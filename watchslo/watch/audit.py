@@ -209,10 +209,12 @@ class Health:
 
     def withheld(self, now: float, revision: int | None) -> list[float]:
         """Return the least ages, in seconds, of the events withheld from a watch that has reached `revision`."""
-        return [now - committed for _, committed in self._missing(revision)]
+        return [now - committed for _, committed in self._missing(revision)] if self._withheld else []
 
     def stalled_for(self, now: float, revision: int | None) -> float | None:
         """Return the age of the oldest withheld event or of the frozen cache, in seconds; None if not stalled."""
+        if not self._withheld and self._frozen is None:  # nearly always, and all watches are asked often
+            return None
         ages = self.withheld(now, revision)
         if self._frozen is not None:
             ages.append(now - self._frozen)

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ def run_jumping(monkeypatch: pytest.MonkeyPatch) -> Run:
         loop = JumpingLoop()
         monkeypatch.setattr(time, "monotonic", loop.time)
         monkeypatch.setattr(time, "time", lambda: WALL_SECONDS + loop.time())
-        monkeypatch.setattr("watchslo.monitor.lag.cpu_wait_reader", lambda: lambda: 0.0)
+        monkeypatch.setattr("watchslo.monitor.lag.cpu_wait_reader", lambda: nullcontext(lambda: 0.0))
         monkeypatch.setattr("watchslo.monitor.lag.suspended_seconds", lambda: 0.0)
         with asyncio.Runner(loop_factory=lambda: loop) as runner:
             return runner.run(work)

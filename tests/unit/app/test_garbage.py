@@ -17,8 +17,10 @@ class Cycle:
 
 @pytest.fixture(autouse=True)
 def thawed() -> Iterator[None]:
+    threshold = gc.get_threshold()
     yield
     gc.unfreeze()
+    gc.set_threshold(*threshold)
 
 
 def test_objects_are_left_out_until_the_full_collection(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,3 +40,12 @@ def test_newer_objects_are_collected() -> None:
     new = ref(Cycle())
     gc.collect()
     assert new() is None
+
+
+def test_python_starts_no_full_collection_by_itself() -> None:
+    GarbageCollection()
+    before = gc.get_stats()[2]["collections"]
+    kept: list[list[int]] = [[] for _ in range(200_000)]
+    assert gc.get_stats()[1]["collections"] > 0
+    assert gc.get_stats()[2]["collections"] == before
+    assert len(kept) == 200_000

@@ -145,6 +145,12 @@ class TestMembership:
         probed(domain, 7, [165])
         assert domain.membership(PODS) is MEMBER
 
+    def test_foreign_sources_are_those_that_were_expelled(self) -> None:
+        domain = member_with_stream()
+        assert domain.foreign == set()
+        domain.expel(PODS)
+        assert domain.foreign == {PODS}
+
     def test_expelled_source_drops_its_waiting_probe(self) -> None:
         domain = probed(ticking(1), 1, [105, 115])
         domain.probe(probe(2.5, 2.625, 125))

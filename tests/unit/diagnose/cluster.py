@@ -1,7 +1,7 @@
 """A fake control plane: tests set delays and failures, and its snapshots show them, five seconds apart."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tests.unit.serve import readings
@@ -129,7 +129,7 @@ class Cluster:
                 one.ticked += one.trips
                 for request, count in one.answers.items():
                     one.requests[request] = one.requests.get(request, 0) + count
-            self.causes = self.diagnosis.observe(self.snapshot(), self.now)
+            self.causes = observed(self.diagnosis, self.snapshot(), self.now)
         return self.causes
 
     def snapshot(self) -> Snapshot:
@@ -210,3 +210,14 @@ def _ticker(name: str, one: Apiserver) -> TickerReading:
 
 def _apiserver(name: str, one: Apiserver) -> ApiserverReading:
     return replace(readings.SERVICE, name=name, watched=one.watched, requests=dict(one.requests))
+
+
+def observed(diagnosis: Diagnosis, snapshot: Snapshot, now: float) -> tuple[CauseReading, ...]:
+    """Return what a diagnosis finds, without its pauses."""
+    found: list[tuple[CauseReading, ...]] = []
+
+    def work() -> Iterator[None]:
+        found.append((yield from diagnosis.observe(snapshot, now)))
+
+    assert all(pause is None for pause in work())
+    return found[0]

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.diagnose.cluster import TICK_SECONDS, Cluster
+from tests.unit.diagnose.cluster import TICK_SECONDS, Cluster, observed
 from tests.unit.serve.readings import HEADROOM
 from watchslo.diagnose.diagnosis import Diagnosis
+from watchslo.diagnose.rules import TABLE
 from watchslo.model import Interval
 from watchslo.snapshot import Cause, CauseReading, Confidence, TransportReading
 from watchslo.watch.audit import AuditResult
@@ -37,6 +38,12 @@ def late_to_client(cluster: Cluster, apiserver: str, seconds: float) -> None:
     for watch in cluster.at(apiserver):
         watch.late = watch.behind = watch.cache_trip = seconds
         watch.storage, watch.client, watch.hops_resolved = seconds / 3, seconds / 3, False
+
+
+def test_diagnosis_pauses_after_each_watch_and_rule() -> None:
+    cluster = Cluster()
+    pauses = sum(1 for _ in cluster.diagnosis.observe(cluster.snapshot(), cluster.now + 5.0))
+    assert pauses >= len(cluster.snapshot().streams) + len(TABLE)
 
 
 class TestNoCause:
@@ -132,7 +139,7 @@ class TestNoCause:
             cluster.step()
             snapshot = cluster.snapshot()
             streams = tuple(replace(one, track=replace(one.track, windows=())) for one in snapshot.streams)
-            assert diagnosis.observe(replace(snapshot, streams=streams), cluster.now) == ()
+            assert observed(diagnosis, replace(snapshot, streams=streams), cluster.now) == ()
         assert cluster.causes
 
 

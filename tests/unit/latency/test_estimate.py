@@ -17,9 +17,9 @@ from watchslo.latency.estimate import (
     RollingEstimate,
     closed_cuts,
     cumulative,
-    estimate,
     quantile,
     read_quantile,
+    rounds,
     solve,
     uniform,
 )
@@ -205,13 +205,15 @@ class TestEstimate:
         cuts = {(min(i, j - 1), max(i + 1, j)): count for i, j, count in drawn}
         pairs = np.array(sorted(cuts))
         counts = np.array([cuts[i, j] for i, j in sorted(cuts)])
-        counted = Tally(BINS, pairs[:, 0] * size + pairs[:, 1], counts, int(counts.sum()))
+        n = int(counts.sum())
+        keys = np.append(pairs[:, 0] * size + pairs[:, 1], size * size)  # all lower ends are 0
+        counted = Tally(BINS, keys, np.append(counts, n), n)
         p = estimated(counted, uniform(BINS))
         assert (p >= 0).all()
         assert p.sum() == pytest.approx(1, abs=1e-9)
         below = cumulative(p)
         held = below[pairs[:, 1]] - below[pairs[:, 0]]
-        assert (held >= counts / counted.n * (1 - 1e-6) - 1e-12).all()
+        assert (held >= counts / n * (1 - 1e-6) - 1e-12).all()
 
 
 class TestAcceleration:
@@ -310,10 +312,11 @@ class TestTogether:
     def test_each_is_found_as_if_it_were_alone(self) -> None:
         laws = lognormal(0.02, 0.4), exponential(0.3), lognormal(0.5, 0.1), lognormal(0.02, 0.4)
         tallies = [tally_of(simulate(seed, law, 40 * 5**seed).bounds) for seed, law in enumerate(laws)]
-        starts = np.array([uniform(BINS), uniform(BINS), estimated(tallies[2], uniform(BINS)), uniform(BINS)])
-        together = estimate(tallies, starts)
+        starts = [uniform(BINS), uniform(BINS), estimated(tallies[2], uniform(BINS)), uniform(BINS)]
+        together = [Estimation((counted,), start) for counted, start in zip(tallies, starts, strict=True)]
+        solve(together)
         for counted, start, found in zip(tallies, starts, together, strict=True):
-            assert found == pytest.approx(estimated(counted, start), abs=1e-12)
+            assert found.p == pytest.approx(estimated(counted, start), abs=1e-12)
 
     def test_a_found_one_is_not_searched_any_further(self, steps: list[int]) -> None:
         counted = tally_of(simulate(3, exponential(0.3), 1000).bounds)
@@ -321,16 +324,43 @@ class TestTogether:
         found = estimated(counted, start)
         alone = len(steps)
         steps.clear()
-        estimate([counted, counted], np.array([found, start]))
+        solve([Estimation((counted,), found), Estimation((counted,), start)])
         assert len(steps) == alone
         assert set(steps[1:]) == {1}
 
     def test_all_are_solved(self) -> None:
-        due = [Estimation(tallied((at, at * 1.01)), uniform(BINS)) for at in (0.1, 4.1)]
+        due = [Estimation((tallied((at, at * 1.01)),), uniform(BINS)) for at in (0.1, 4.1)]
         solve(due)
-        for one in due:
-            assert one.p == pytest.approx(estimated(one.tally, uniform(BINS)), abs=1e-12)
+        for one, at in zip(due, (0.1, 4.1), strict=True):
+            assert one.p == pytest.approx(estimated(tallied((at, at * 1.01)), uniform(BINS)), abs=1e-12)
         solve([])
+
+    def test_those_that_are_found_make_room_for_others(self, steps: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+        """The slow one takes part in all rounds; each other is found in its second one."""
+        monkeypatch.setattr(module, "ROWS", 3)
+        monkeypatch.setattr(module, "REFILLED_ROWS", 2)
+        slow = tally_of(simulate(3, exponential(0.3), 1000).bounds)
+        tallies = [slow, *(tallied((at, at * 1.01)) for at in np.linspace(0.01, 4.0, 9))]
+        due = [Estimation((counted,), uniform(BINS)) for counted in tallies]
+        taken = sum(1 for _ in rounds(due))
+        together = len(steps)
+        assert max(steps) == 3
+        for one, counted in zip(due, tallies, strict=True):
+            assert one.p == pytest.approx(estimated(counted, uniform(BINS)), abs=1e-12)
+        steps.clear()
+        estimated(slow, uniform(BINS))
+        assert together == len(steps)
+        assert taken == together // 3 + 1 + 4  # in the last round there is one step only; then quantiles are read
+
+    def test_quantiles_are_those_of_each_tally(self) -> None:
+        worlds = [simulate(seed, lognormal(0.02, 0.4), 40 * 5**seed) for seed in range(3)]
+        tallies = [tally_of(world.bounds) for world in worlds] + [merge(BINS, [tallied((0.1, INF)), tallied((0, 1))])]
+        due = [Estimation((counted, counted), uniform(BINS)) for counted in tallies]
+        solve(due)
+        for one, counted in zip(due, tallies, strict=True):
+            twice = merge(BINS, (counted, counted))
+            expected = [read_quantile(twice, one.p, q, 0.0) for q in module.QUANTILES]
+            assert one.figures == [[each.lower, each.estimate, each.upper] for each in expected]
 
 
 def evaluate(rolling: RollingEstimate, tallies: tuple[Tally, ...], round_trip: float) -> None:
@@ -390,14 +420,10 @@ class TestRollingEstimate:
         evaluate(rolling, parts[1:], 0.0)
         assert len(steps) < 0.6 * cold
 
-    def test_starts_with_a_little_mass_everywhere(
-        self, rolling: RollingEstimate, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_starts_with_a_little_mass_everywhere(self, rolling: RollingEstimate) -> None:
         evaluate(rolling, (tallied((0.1, 0.1)),), 0.0)
-        p = rolling.p
-        monkeypatch.setattr(module, "estimate", lambda _, start: start)
-        evaluate(rolling, (tallied((7.0, 7.0)),), 0.0)
-        assert rolling.p == pytest.approx(0.999 * p + 0.001 / BINS.count, rel=1e-12)
+        (due,) = rolling.update((tallied((7.0, 7.0)),))
+        assert due.p == pytest.approx(0.999 * rolling.p + 0.001 / BINS.count, rel=1e-12)
 
     def test_finds_latencies_unlike_the_last_result(self, rolling: RollingEstimate) -> None:
         evaluate(rolling, (tallied((0.1, 0.1)),), 0.0)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.unit.latency.truth import BINS, bounds, exponential, simulate, tallied, tally_of
 from watchslo.latency.bins import Bins
-from watchslo.latency.tally import Periods, Tally, later_than, merge
+from watchslo.latency.tally import MOST_PARTS, Blocks, KeyCounts, Periods, Tally, later_than, merge
 from watchslo.model import Interval
 
 INF = math.inf
@@ -172,20 +172,10 @@ class TestPeriods:
         assert cuts(periods.tally(1)) == {(0, 0.1): 1}
         assert periods.tally(2).n == 0
 
-    def test_are_those_that_end_after_a_time(self, periods: Periods) -> None:
-        periods.add([(101, tallied((0, 1.0))), (106, tallied((0, 0.5))), (111, tallied((0, 0.1)))])
-        assert [part.n for part in periods.since(105.4)] == [1, 1, 1]
-        assert [cuts(part) for part in periods.since(105.5)] == [{(0, 0.5): 1}, {(0, 0.1): 1}]
-        assert [cuts(part) for part in periods.since(115.4)] == [{(0, 0.1): 1}]
-        assert periods.since(115.5) == ()
-
-    def test_are_the_same_objects_until_new_events(self, periods: Periods) -> None:
-        periods.add([(101, tallied((0, 1.0)))])
-        before = periods.since(0)
-        periods.add([])
-        assert periods.since(0) == before
-        periods.add([(101, tallied((0, 1.0)))])
-        assert periods.since(0) != before
+    def test_add_up_any_number_of_tallies(self, periods: Periods) -> None:
+        for _ in range(3 * MOST_PARTS):
+            periods.add([(101, tallied((0, 1.0)))])
+        assert cuts(periods.tally(0)) == {(0, 1.0): 3 * MOST_PARTS}
 
     def test_can_be_forgotten_once_they_ended(self, periods: Periods) -> None:
         periods.add([(101, tallied((0, 1.0))), (106, tallied((0, 0.5)))])
@@ -195,3 +185,53 @@ class TestPeriods:
         assert [periods.tally(number).n for number in (0, 1)] == [0, 1]
         periods.forget(110.4)
         assert periods.tally(1).n == 1
+
+
+def upper_ends(parts: tuple[KeyCounts, ...]) -> list[float]:
+    """Return the upper ends of the cut intervals, in their order, each as often as it was counted."""
+    (part,) = parts
+    size = len(BINS.edges)
+    known = zip(part.keys.tolist(), part.counts.tolist(), strict=True)
+    found = [float(BINS.edges[key % size]) for key, count in known if key < size * size for _ in range(count)]
+    assert len(found) == part.n
+    return found
+
+
+class TestBlocks:
+    @pytest.fixture
+    def blocks(self) -> Blocks:
+        return Blocks(BINS)
+
+    def test_are_those_that_end_after_a_time(self, blocks: Blocks) -> None:
+        blocks.add([(100, tallied((0, 1.0))), (105, tallied((0, 0.5))), (110, tallied((0, 0.1)))])
+        assert upper_ends(blocks.window(404.9, 300)) == [1.0, 0.5, 0.1]
+        assert upper_ends(blocks.window(405, 300)) == [0.5, 0.1]
+        assert upper_ends(blocks.window(414.9, 300)) == [0.1]
+        assert blocks.window(415, 300) == ()
+
+    def test_are_in_order_also_if_an_older_one_is_added_later(self, blocks: Blocks) -> None:
+        blocks.add([(100, tallied((0, 1.0))), (110, tallied((0, 0.1)))])
+        blocks.add([(105, tallied((0, 0.5), (0, 0.5))), (100, tallied((0, 2.5)))])
+        assert upper_ends(blocks.window(400, 300)) == [1.0, 2.5, 0.5, 0.5, 0.1]
+        assert upper_ends(blocks.window(405, 300)) == [0.5, 0.5, 0.1]
+
+    def test_are_the_same_objects_until_new_events(self, blocks: Blocks) -> None:
+        blocks.add([(100, tallied((0, 1.0))), (105, tallied((0, 1.0)))])
+        before = blocks.window(300, 300)
+        blocks.add([])
+        assert blocks.window(300, 300) == before
+        newer = blocks.window(405, 300)
+        assert newer != before
+        blocks.forget(105)
+        assert blocks.window(300, 300) == newer
+        blocks.add([(105, tallied((0, 1.0)))])
+        assert blocks.window(300, 300) != newer
+
+    def test_can_be_forgotten_once_they_ended(self, blocks: Blocks) -> None:
+        blocks.add([(100, tallied((0, 1.0))), (105, tallied((0, 0.5)))])
+        blocks.forget(104.9)
+        assert upper_ends(blocks.window(300, 300)) == [1.0, 0.5]
+        blocks.forget(105.0)
+        assert upper_ends(blocks.window(300, 300)) == [0.5]
+        blocks.forget(110.0)
+        assert blocks.window(300, 300) == ()

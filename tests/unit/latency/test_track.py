@@ -337,8 +337,8 @@ class TestRollingWindows:
         track.seal(1003, 20, clock, 0.002)
         track.evaluate(1005)
         windows = track.reading().windows
-        monkeypatch.setattr(estimate_module, "estimate", None)
-        monkeypatch.setattr(estimate_module, "merge", None)
+        monkeypatch.setattr(estimate_module, "_step", None)
+        monkeypatch.setattr(estimate_module, "_gather", None)
         track.evaluate(1010)
         assert all(new is old for new, old in zip(track.reading().windows, windows, strict=True))
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from watchslo.latency.bins import Bins
-from watchslo.latency.estimate import estimate
+from watchslo.latency.estimate import Estimation, solve
 from watchslo.latency.tally import Tally, tally
 from watchslo.model import Bounds, FloatArray
 
@@ -32,8 +32,9 @@ def tally_of(bounds: Bounds, bins: Bins = BINS) -> Tally:
 
 def estimated(counted: Tally, start: FloatArray) -> FloatArray:
     """Return the estimate of one distribution."""
-    found: FloatArray = estimate([counted], start[None])[0]
-    return found
+    estimation = Estimation((counted,), start)
+    solve([estimation])
+    return estimation.p
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import nullcontext
 
 import pytest
 import structlog
@@ -30,7 +31,7 @@ async def jumping_time(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
 def _set_clocks(loop: JumpingLoop, patched: pytest.MonkeyPatch) -> None:
     patched.setattr(time, "monotonic", loop.time)
     patched.setattr(time, "time", lambda: WALL_SECONDS + loop.time())
-    patched.setattr("watchslo.monitor.lag.cpu_wait_reader", lambda: lambda: 0.0)
+    patched.setattr("watchslo.monitor.lag.cpu_wait_reader", lambda: nullcontext(lambda: 0.0))
     patched.setattr("watchslo.monitor.lag.suspended_seconds", lambda: 0.0)
 
 

@@ -1,6 +1,8 @@
 import asyncio
 import contextlib
+import os
 import time
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -114,10 +116,16 @@ def test_time_suspended_hardly_changes_while_this_test_runs() -> None:
 
 def test_wait_for_a_cpu_grows() -> None:
     """Linux has the figure; other systems and some sandboxes have none."""
-    read = cpu_wait_reader()
-    first, second = read(), read()
+    with cpu_wait_reader() as read:
+        first, second = read(), read()
     assert (first is None) == (second is None)
     assert first is None or second is None or second >= first >= 0.0
+
+
+def test_wait_for_a_cpu_is_unknown_without_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "open", Mock(side_effect=FileNotFoundError))
+    with cpu_wait_reader() as read:
+        assert read() is None
 
 
 async def test_time_before_the_first_beat_is_not_lag() -> None:

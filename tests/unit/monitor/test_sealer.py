@@ -93,6 +93,26 @@ def watches() -> Watches:
     return Watches(identity(1), identity(2, resource="nodes"), identity(3, resource="leases"))
 
 
+class TestCollection:
+    @pytest.fixture
+    def sealed(self, watches: Watches) -> Watches:
+        for number in (1, 2, 3):
+            watches.deliver(number, watches.now + 0.3, 0.01)
+        watches.ticks(5)
+        return watches
+
+    def test_pauses_after_each_watch(self, sealed: Watches) -> None:
+        assert sum(1 for _ in sealed.sealer.collect()) == 3
+        assert [len(sealed.sealer.take(number)) for number in (1, 2, 3)] == [1, 1, 1]
+
+    def test_is_finished_if_a_watch_is_taken_during_a_pause(self, sealed: Watches) -> None:
+        collection = sealed.sealer.collect()
+        next(collection)
+        assert [len(sealed.sealer.detach(number)) for number in (3, 2)] == [1, 1]
+        assert [*collection] == []
+        assert len(sealed.sealer.take(1)) == 1
+
+
 class TestManyWatches:
     def test_are_measured_together(self, watches: Watches) -> None:
         at = watches.now

@@ -1,4 +1,4 @@
-"""The machine is suspended for hours: the monotonic clock stands still, and the cluster goes on."""
+"""The machine is suspended for hours: the monotonic clock stands still, and the cluster continues."""
 
 import asyncio
 
