@@ -1,20 +1,11 @@
 """Renders snapshots in a thread, one at a time, so that rendering does not delay the event loop."""
 
 import asyncio
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 
+from watchslo.serve.document import Document
 from watchslo.snapshot import Snapshot
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A rendered answer."""
-
-    body: bytes
-    content_type: str
-    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class Renderer:

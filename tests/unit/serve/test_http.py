@@ -14,13 +14,14 @@ from tests.unit.serve import readings
 from watchslo.config.model import ServerLimitsConfig
 from watchslo.config.values import Listen
 from watchslo.errors import ServeError, UnavailableError
-from watchslo.serve import feed, status
+from watchslo.serve import feed
 from watchslo.serve.build import this_build
 from watchslo.serve.exposition import MetricsEncoder
 from watchslo.serve.feed import Feed
 from watchslo.serve.http import create_app
 from watchslo.serve.metrics import Detail
 from watchslo.serve.server import StatusServer, listen, url
+from watchslo.serve.status import StatusEncoder
 from watchslo.snapshot import Snapshot
 from watchslo.timeline.timeline import Timeline
 
@@ -70,7 +71,7 @@ async def test_status_and_page_are_served() -> None:
     async with serving(readings.SNAPSHOT) as client:
         async with client.get("/api/v1/status") as answer:
             assert answer.headers["Content-Type"] == "application/json"
-            assert await answer.read() == status.encode(readings.SNAPSHOT, ACCOUNT).body
+            assert await answer.read() == StatusEncoder().encode(readings.SNAPSHOT, ACCOUNT).body
         async with client.get("/") as answer:
             assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
             assert answer.headers["X-Content-Type-Options"] == "nosniff"

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.unit.serve import readings
-from watchslo.serve.rendering import Document, Renderer
+from watchslo.serve.document import Document
+from watchslo.serve.rendering import Renderer
 from watchslo.snapshot import Snapshot
 
 
@@ -26,7 +27,7 @@ class Writer:
         self.threads.add(threading.get_ident())
         self._loop.call_soon_threadsafe(self.began.set)
         assert self.may.wait(10)
-        return Document(b"done", "text/plain")
+        return Document((b"done",), "text/plain")
 
 
 async def test_render_writes_in_another_thread() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.unit.serve import readings
-from watchslo.serve.status import encode
+from watchslo.serve.status import StatusEncoder
 from watchslo.snapshot import Snapshot
 from watchslo.timeline.timeline import Account, Timeline
 
@@ -14,7 +14,7 @@ def shown(snapshot: Snapshot, account: Account | None = None) -> Any:
     def refuse(constant: str) -> None:
         raise AssertionError(f"{constant} is no JSON")
 
-    return json.loads(encode(snapshot, account).body, parse_constant=refuse)
+    return json.loads(StatusEncoder().encode(snapshot, account).body, parse_constant=refuse)
 
 
 def test_status_matches_golden_file(golden: Callable[[str, str], None]) -> None:
