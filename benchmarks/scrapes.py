@@ -9,7 +9,7 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -122,13 +122,11 @@ class Synthetic:
             self.evaluated = asyncio.Event()
 
 
-def _watches(number: int) -> list[StreamReading]:
+def _watches(number: int) -> Iterator[StreamReading]:
     kinds = (readings.TAIL, readings.STALLED)
-    return [
-        _changed(kinds[resource % len(kinds)], f"watch-{resource}", f"10.0.0.{apiserver}:6443", number)
-        for apiserver in range(APISERVERS)
-        for resource in range(RESOURCES)
-    ]
+    for apiserver in range(APISERVERS):
+        for resource in range(RESOURCES):
+            yield _changed(kinds[resource % len(kinds)], f"watch-{resource}", f"10.0.0.{apiserver}:6443", number)
 
 
 def _changed(stream: StreamReading, name: str, apiserver: str, number: int) -> StreamReading:

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from watchslo.monitor.apiserver_set import ApiserverSet
 from watchslo.monitor.lag import Lag
 from watchslo.monitor.memory import trim_heap
 from watchslo.monitor.monitored_watch import MonitoredWatch
+from watchslo.monitor.readings import SnapshotBuilder
 from watchslo.monitor.slices import WorkSlices
 from watchslo.monitor.watch_set import WatchSet
 from watchslo.snapshot import CauseReading, Snapshot
@@ -30,9 +32,9 @@ OVERLOADED_SECONDS = 0.5  # of lag between two evaluations, a tenth of the time:
 class Evaluator:
     """Evaluates all watches, diagnoses why they are late, and keeps the newest snapshot.
 
-    It owns the newest causes that the `Diagnosis` found, the cached snapshot and the listeners. It changes watches only
-    through `update_watch` and `publish`. `take` makes a snapshot of all readings with these causes. All work is done in
-    slices of a few milliseconds, so that arrivals are read in time.
+    It owns the newest causes that the `Diagnosis` found, the cached snapshots and the listeners. It changes watches
+    only through `update_watch` and `publish`. All work is done in slices of a few milliseconds, so that arrivals are
+    read in time.
     """
 
     def __init__(
@@ -40,18 +42,18 @@ class Evaluator:
         apiservers: ApiserverSet,
         watches: WatchSet,
         lag: Lag,
-        take: Callable[[tuple[CauseReading, ...]], Awaitable[Snapshot]],
+        snapshots: SnapshotBuilder,
     ) -> None:
         self._apiservers = apiservers
         self._watches = watches
         self._lag = lag
-        self._take = take
+        self._snapshots = snapshots
         self._diagnosis = Diagnosis()
         self._causes: tuple[CauseReading, ...] = ()
         self._evaluating = asyncio.Lock()
         self._tainted = 0.0
-        self._snapshot: Snapshot | None = None
-        self._snapshot_taken = 0.0
+        self._newest = _CachedSnapshot()
+        self._evaluated = _CachedSnapshot()
         self._listeners: list[Callable[[Snapshot], None]] = []
         self._log = structlog.get_logger()
 
@@ -60,15 +62,23 @@ class Evaluator:
         self._listeners.append(listen)
 
     async def snapshot(self) -> Snapshot:
-        """Return the cached snapshot, or a new one if it is a second old."""
+        """Return the newest snapshot, or a new one if it is a second old."""
         now = time.monotonic()
-        if self._snapshot is None or now - self._snapshot_taken >= SNAPSHOT_SECONDS:
-            self._snapshot, self._snapshot_taken = await self.take(), now
-        return self._snapshot
+        return self._newest.at(now) or self._newest.keep(await self.take(), now)
+
+    async def evaluated(self) -> Snapshot:
+        """Return the watches as of the last evaluation; all other readings are at most a second old.
+
+        However often it is called, the watches are not read again.
+        """
+        now = time.monotonic()
+        if self._evaluated.snapshot is None:
+            return await self.snapshot()
+        return self._evaluated.at(now) or self._evaluated.keep(self._snapshots.refresh(self._evaluated.snapshot), now)
 
     async def take(self) -> Snapshot:
         """Return a snapshot of this moment."""
-        return await self._take(self._causes)
+        return await self._snapshots.take(self._causes)
 
     async def run(self) -> None:
         """Evaluate every five seconds until cancelled."""
@@ -97,10 +107,11 @@ class Evaluator:
         for clock in self._watches.clocks:
             await _solve(clock.sealer.update(time.monotonic()), slices)
             clock.sealer.publish()
-        await self._diagnose()
-        self._snapshot = None
+        snapshot = await self._diagnose()
+        self._evaluated.keep(snapshot, time.monotonic())
+        self._newest = _CachedSnapshot()
         for listen in self._listeners:
-            listen(await self.snapshot())
+            listen(snapshot)
 
     async def _evaluate(self, watches: Sequence[MonitoredWatch], slices: WorkSlices, *, overloaded: bool) -> None:
         due: list[Estimation] = []
@@ -112,10 +123,11 @@ class Evaluator:
             watch.statistics.publish()
             await slices.pause()
 
-    async def _diagnose(self) -> None:
-        """Update the causes, and log which begin and end."""
+    async def _diagnose(self) -> Snapshot:
+        """Update the causes, log which begin and end, and return a snapshot with them."""
         before = {_subject(cause): cause for cause in self._causes}
-        self._causes = self._diagnosis.observe(await self.take(), time.monotonic())
+        snapshot = await self.take()
+        self._causes = self._diagnosis.observe(snapshot, time.monotonic())
         now = {_subject(cause): cause for cause in self._causes}
         for subject, cause in now.items():
             if subject not in before:
@@ -126,6 +138,23 @@ class Evaluator:
             if subject not in now:
                 lasted = round(time.time() - cause.since_wall, 3)
                 self._log.info("cause_ended", **subject._asdict(), after_s=lasted)
+        return replace(snapshot, causes=self._causes)
+
+
+@dataclass(slots=True)
+class _CachedSnapshot:
+    """A snapshot and when it was taken, in monotonic seconds."""
+
+    snapshot: Snapshot | None = None
+    taken: float = 0.0
+
+    def at(self, now: float) -> Snapshot | None:
+        """Return the snapshot if it is not a second old."""
+        return self.snapshot if now - self.taken < SNAPSHOT_SECONDS else None
+
+    def keep(self, snapshot: Snapshot, now: float) -> Snapshot:
+        self.snapshot, self.taken = snapshot, now
+        return snapshot
 
 
 async def _solve(due: Sequence[Estimation], slices: WorkSlices) -> None:
