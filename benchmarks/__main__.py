@@ -12,6 +12,7 @@ from benchmarks.burst import burst
 from benchmarks.hundred_watches import hundred_watches
 from benchmarks.live import live
 from benchmarks.onlookers import onlookers
+from benchmarks.scrapes import scrapes
 
 
 @click.command()
@@ -21,6 +22,7 @@ def main(clientgo: Path) -> None:
     live(clientgo)
     hundred_watches()
     onlookers()
+    scrapes()
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ def pieces_of(texts: Iterable[str]) -> Iterator[bytes]:
         if size >= PIECE_SIZE:
             yield "".join(waiting).encode()
             waiting, size = [], 0
-    if waiting:
+    if size:
         yield "".join(waiting).encode()
 
 

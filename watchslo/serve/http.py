@@ -79,7 +79,7 @@ def _probes(latest: Latest, heartbeat: Callable[[], float]) -> list[Route]:
 
 
 def _readings(latest: Latest, metrics: MetricsEncoder, feed: Feed) -> list[Route]:
-    renderer, statuses = Renderer(), StatusEncoder()
+    renderer, statuses = Renderer(feed.thread), StatusEncoder()
 
     async def scrape(request: Request) -> Response:
         form = negotiate(_header(request, "accept"), _header(request, "accept-encoding"))

@@ -1,4 +1,4 @@
-"""Renders snapshots in a thread, one at a time, so that rendering does not delay the event loop."""
+"""Renders snapshots in another thread, one at a time, so that rendering does not delay the event loop."""
 
 import asyncio
 from collections.abc import Callable, Hashable
@@ -9,10 +9,10 @@ from watchslo.snapshot import Snapshot
 
 
 class Renderer:
-    """Renders in one thread; concurrent requests for one form of one snapshot share one rendering."""
+    """Renders in a thread; concurrent requests for one form of one snapshot share one rendering."""
 
-    def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="render")
+    def __init__(self, thread: ThreadPoolExecutor) -> None:
+        self._thread = thread
         self._snapshot: Snapshot | None = None
         self._documents: dict[Hashable, asyncio.Future[Document]] = {}
 

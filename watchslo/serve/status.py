@@ -330,7 +330,8 @@ class StatusDocument(StatusPart):
     """The complete status. Fields may be added; none changes its meaning within `v1`.
 
     `verdict` is the verdict on all watches, `trust` says whether watchslo itself may be late; both are null before the
-    first evaluation. `causes` has the most certain cause first.
+    first evaluation. `causes` has the most certain cause first. `streams` and `causes` are those of the last
+    evaluation, which was at `at`; all else is at most a second old.
     """
 
     api_version: Literal["v1"] = "v1"

@@ -127,7 +127,7 @@ def _media_type(name: str) -> str:
 
 def routes(latest: Callable[[], Awaitable[Snapshot]], feed: Feed) -> Iterable[Route]:
     """Return the routes of the page and its files, which are not part of the documented API."""
-    renderer = Renderer()
+    renderer = Renderer(feed.thread)
 
     async def index() -> Response:
         account = feed.account or Timeline().observe(await latest())
