@@ -14,6 +14,7 @@ from benchmarks.ingest import ingest
 from benchmarks.live import live
 from benchmarks.onlookers import onlookers
 from benchmarks.scale import scale
+from benchmarks.scrapes import scrapes
 
 
 @click.command()
@@ -26,6 +27,7 @@ def main(clientgo: Path, fastapiserver: Path) -> None:
     onlookers()
     scale(fastapiserver)
     ingest(fastapiserver)
+    scrapes()
 
 
 if __name__ == "__main__":

@@ -10,13 +10,13 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from benchmarks.measure import cpu_seconds
+from tests.support.collector import SnapshotCollector
 from tests.support.prometheus import Prometheus
 from tests.support.synthetic import UNTIL, block
 from tests.unit.serve import readings
 from watchslo.config.model import Config
 from watchslo.rules.pack import rule_groups
 from watchslo.rules.settings import RuleSettings
-from watchslo.serve.exposition import SnapshotCollector
 from watchslo.serve.metrics import Detail
 from watchslo.snapshot import Snapshot, StreamReading
 

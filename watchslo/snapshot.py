@@ -427,7 +427,11 @@ class CauseReading:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All readings of one moment; `causes` has the active causes, the most certain first."""
+    """All readings of one moment; `causes` has the active causes, the most certain first.
+
+    A snapshot that is served has the watches of the last evaluation, which was at `at_wall`, and newer readings of the
+    daemon, the apiservers and the domains.
+    """
 
     at_wall: float
     monitor: MonitorReading

@@ -24,7 +24,7 @@ from tests.support.process import Process, eventually
 from tests.unit.serve import readings
 from watchslo.serve import page as served
 from watchslo.serve import rows, update
-from watchslo.serve.rendering import Document
+from watchslo.serve.document import Document
 from watchslo.timeline.day import MINUTES
 from watchslo.timeline.timeline import Timeline
 

@@ -207,7 +207,7 @@ def test_pause_closes_all_connections(cluster: Cluster) -> None:
         "no connection is left",
     )
     print(f"closed {time.monotonic() - written:.1f} s after the file was written")
-    # A task without a connection may still send a request; the figures are a second old.
+    # A task without a connection may still send a request; watches are shown as of the last evaluation.
     cluster.daemon.process.until(lambda: not cluster.daemon.streams(), PAUSED_SECONDS, "nothing is watched")
     closed = time.monotonic()
     time.sleep(REST_SECONDS)

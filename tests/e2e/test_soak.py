@@ -75,7 +75,7 @@ CLOSED_FOR = {"reset", "early_eof", "timeout", "refused", "unreachable", "stalle
 UP_SECONDS = 150.0  # the start of an apiserver, and the longest backoff
 WARM_SECONDS = 15.0
 LOOK_SECONDS = 0.5
-NOTICED_SECONDS = 1.5
+NOTICED_SECONDS = 6.5  # watches are shown as of the last evaluation
 MORE_FILES = 12  # connections of parallel requests: aiohttp reuses them in turn, so none becomes idle
 MORE_TASKS = 2
 MORE_BYTES = 24 << 20  # a ring of revisions and ten minutes of clock data grow in the first minutes
@@ -151,7 +151,7 @@ def strike_at_random(scene: Scene) -> list[str]:
 
 
 def until_up(daemon: Observed) -> None:
-    """Wait until all watches are open again; figures are a second old."""
+    """Wait until all watches are open again."""
     time.sleep(NOTICED_SECONDS)
     daemon.process.until(
         lambda: all(stream["up"] for stream in daemon.streams().values()),

@@ -106,7 +106,7 @@ async def serving(supervisor: Supervisor, config: Config, listener: socket.socke
     feed = Feed()
     supervisor.on_evaluation(feed.observe)
     app = create_app(
-        SnapshotSource(supervisor.snapshot, loop),
+        SnapshotSource(supervisor.evaluated, loop),
         lambda: time.monotonic() - supervisor.lag.last_beat,
         MetricsEncoder(Detail(config.metrics)),
         feed,

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import structlog
@@ -14,6 +15,7 @@ from watchslo.monitor.apiserver_set import ApiserverSet
 from watchslo.monitor.lag import Lag
 from watchslo.monitor.memory import trim_heap
 from watchslo.monitor.monitored_watch import MonitoredWatch
+from watchslo.monitor.readings import SnapshotBuilder
 from watchslo.monitor.slices import WorkSlices
 from watchslo.monitor.watch_set import WatchSet
 from watchslo.snapshot import CauseReading, Snapshot
@@ -27,9 +29,9 @@ OVERLOADED_SECONDS = 0.5  # of lag between two evaluations, a tenth of the time:
 class Evaluator:
     """Evaluates all watches, diagnoses why they are late, and keeps the newest snapshot.
 
-    It owns the newest causes that the `Diagnosis` found, the cached snapshot and the listeners. It changes watches only
-    through `update_watch` and `publish`. `take` makes a snapshot of all readings with these causes. All work is done in
-    slices of a few milliseconds, so that arrivals are read in time.
+    It owns the newest causes that the `Diagnosis` found, the cached snapshots and the listeners. It changes watches
+    only through `update_watch` and `publish`. All work is done in slices of a few milliseconds, so that arrivals are
+    read in time.
     """
 
     def __init__(
@@ -37,18 +39,18 @@ class Evaluator:
         apiservers: ApiserverSet,
         watches: WatchSet,
         lag: Lag,
-        take: Callable[[tuple[CauseReading, ...]], Awaitable[Snapshot]],
+        snapshots: SnapshotBuilder,
     ) -> None:
         self._apiservers = apiservers
         self._watches = watches
         self._lag = lag
-        self._take = take
+        self._snapshots = snapshots
         self._diagnosis = Diagnosis()
         self._causes: tuple[CauseReading, ...] = ()
         self._evaluating = asyncio.Lock()
         self._tainted = self._suspended = 0.0
-        self._snapshot: Snapshot | None = None
-        self._snapshot_taken = 0.0
+        self._newest = _CachedSnapshot()
+        self._evaluated = _CachedSnapshot()
         self._listeners: list[Callable[[Snapshot], None]] = []
         self._log = structlog.get_logger()
 
@@ -57,15 +59,23 @@ class Evaluator:
         self._listeners.append(listen)
 
     async def snapshot(self) -> Snapshot:
-        """Return the cached snapshot, or a new one if it is a second old."""
+        """Return the newest snapshot, or a new one if it is a second old."""
         now = time.monotonic()
-        if self._snapshot is None or now - self._snapshot_taken >= SNAPSHOT_SECONDS:
-            self._snapshot, self._snapshot_taken = await self.take(), now
-        return self._snapshot
+        return self._newest.at(now) or self._newest.keep(await self.take(), now)
+
+    async def evaluated(self) -> Snapshot:
+        """Return the watches as of the last evaluation; all other readings are at most a second old.
+
+        However often it is called, the watches are not read again.
+        """
+        now = time.monotonic()
+        if self._evaluated.snapshot is None:
+            return await self.snapshot()
+        return self._evaluated.at(now) or self._evaluated.keep(self._snapshots.refresh(self._evaluated.snapshot), now)
 
     async def take(self) -> Snapshot:
         """Return a snapshot of this moment."""
-        return await self._take(self._causes)
+        return await self._snapshots.take(self._causes)
 
     async def run(self) -> None:
         """Evaluate every five seconds until cancelled."""
@@ -100,10 +110,11 @@ class Evaluator:
         for clock in self._watches.clocks:
             await slices.run(rounds(clock.sealer.update(time.monotonic())))
             clock.sealer.publish()
-        await self._diagnose(slices)
-        self._snapshot = None
+        snapshot = await self._diagnose(slices)
+        self._evaluated.keep(snapshot, time.monotonic())
+        self._newest = _CachedSnapshot()
         for listen in self._listeners:
-            listen(await self.snapshot())
+            listen(snapshot)
 
     def _take_disturbance(self) -> bool:
         """Return True if this process was late for long, or the machine was suspended, since the last evaluation."""
@@ -111,10 +122,11 @@ class Evaluator:
         suspended, self._suspended = self._suspended, self._lag.suspended_seconds
         return self._tainted - tainted > OVERLOADED_SECONDS or self._suspended > suspended
 
-    async def _diagnose(self, slices: WorkSlices) -> None:
-        """Update the causes, and log which begin and end."""
+    async def _diagnose(self, slices: WorkSlices) -> Snapshot:
+        """Update the causes, log which begin and end, and return a snapshot with them."""
         before = {_subject(cause): cause for cause in self._causes}
-        self._causes = await slices.run(self._diagnosis.observe(await self.take(), time.monotonic()))
+        snapshot = await self.take()
+        self._causes = await slices.run(self._diagnosis.observe(snapshot, time.monotonic()))
         now = {_subject(cause): cause for cause in self._causes}
         for subject, cause in now.items():
             if subject not in before:
@@ -125,6 +137,23 @@ class Evaluator:
             if subject not in now:
                 lasted = round(time.time() - cause.since_wall, 3)
                 self._log.info("cause_ended", **subject._asdict(), after_s=lasted)
+        return replace(snapshot, causes=self._causes)
+
+
+@dataclass(slots=True)
+class _CachedSnapshot:
+    """A snapshot and when it was taken, in monotonic seconds."""
+
+    snapshot: Snapshot | None = None
+    taken: float = 0.0
+
+    def at(self, now: float) -> Snapshot | None:
+        """Return the snapshot if it is not a second old."""
+        return self.snapshot if now - self.taken < SNAPSHOT_SECONDS else None
+
+    def keep(self, snapshot: Snapshot, now: float) -> Snapshot:
+        self.snapshot, self.taken = snapshot, now
+        return snapshot
 
 
 def update_watch(watch: MonitoredWatch, health: Health, now: float, *, unjudgeable: bool) -> list[Estimation]:

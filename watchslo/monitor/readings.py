@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from watchslo.latency.compared import Comparison
 from watchslo.monitor.apiserver import Apiserver
@@ -67,11 +68,26 @@ class SnapshotBuilder:
         return Snapshot(
             at_wall=time.time(),
             monitor=self._read_monitor(),
-            apiservers=tuple(self._read_apiserver(apiserver) for apiserver in self._apiservers.all),
-            domains=tuple(read_clock(clock) for clock in self._watches.clocks),
+            apiservers=self._read_apiservers(),
+            domains=self._read_domains(),
             streams=tuple(streams),
             causes=causes,
         )
+
+    def refresh(self, snapshot: Snapshot) -> Snapshot:
+        """Return the snapshot with new readings of all but the watches, which are many."""
+        return replace(
+            snapshot,
+            monitor=self._read_monitor(),
+            apiservers=self._read_apiservers(),
+            domains=self._read_domains(),
+        )
+
+    def _read_apiservers(self) -> tuple[ApiserverReading, ...]:
+        return tuple(self._read_apiserver(apiserver) for apiserver in self._apiservers.all)
+
+    def _read_domains(self) -> tuple[DomainReading, ...]:
+        return tuple(read_clock(clock) for clock in self._watches.clocks)
 
     def _read_monitor(self) -> MonitorReading:
         config = self._reconciler.config

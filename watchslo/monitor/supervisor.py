@@ -82,7 +82,7 @@ class Supervisor:
             self.lag,
             lambda: self.reload_succeeded,
         )
-        self._evaluator = Evaluator(self._apiservers, self._watches, self.lag, snapshots.take)
+        self._evaluator = Evaluator(self._apiservers, self._watches, self.lag, snapshots)
         self._log = structlog.get_logger()
 
     async def run(self, stop: asyncio.Event) -> Snapshot:
@@ -169,6 +169,10 @@ class Supervisor:
     async def snapshot(self) -> Snapshot:
         """Return all readings: those of the last evaluation, or others at most a second old."""
         return await self._evaluator.snapshot()
+
+    async def evaluated(self) -> Snapshot:
+        """Return the watches as of the last evaluation; all other readings are at most a second old."""
+        return await self._evaluator.evaluated()
 
     @property
     def starting(self) -> bool:

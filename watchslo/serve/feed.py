@@ -1,4 +1,4 @@
-"""The feed: updates as server-sent events for many readers, and the timeline in a thread of its own.
+"""The feed: updates as server-sent events for many readers, and the timeline, in the thread that encodes.
 
 `Feed` takes snapshots from any thread and encodes each update once for all readers. It keeps no state for a reader: one
 that reads too slowly is disconnected and may reconnect for a full update.
@@ -55,13 +55,14 @@ class _Reader:
 
 
 class Feed:
-    """Observes snapshots and streams updates. Only its own thread touches the timeline.
+    """Observes snapshots and streams updates. Only its `thread` touches the timeline.
 
-    `account` is the newest one; None before the first evaluation.
+    All other encoding uses the same thread: each thread that computes delays the thread that measures. `account` is the
+    newest one; None before the first evaluation.
     """
 
     def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="history")
+        self.thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="encode")
         self._observing: Future[None] | None = None
         self._timeline = Timeline()
         self._watches: dict[str, rows.WatchLine] = {}
@@ -78,7 +79,7 @@ class Feed:
     def observe(self, snapshot: Snapshot) -> None:
         """Process the snapshot of an evaluation in the feed's thread; skipped while the previous one is processed."""
         if not self._closed and (self._observing is None or self._observing.done()):
-            self._observing = self._thread.submit(self._observe, snapshot)
+            self._observing = self.thread.submit(self._observe, snapshot)
             self._observing.add_done_callback(_log_failure)
 
     def _observe(self, snapshot: Snapshot) -> None:
@@ -115,7 +116,7 @@ class Feed:
 
     async def ask(self, query: Callable[[Timeline], T]) -> T:
         """Return the result of a query of the timeline, which runs in the feed's thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, query, self._timeline)
+        return await asyncio.get_running_loop().run_in_executor(self.thread, query, self._timeline)
 
     async def follow(self, last_id: str, allowed: Callable[[], Awaitable[bool]]) -> AsyncGenerator[bytes, None]:
         """Yield the events after `last_id`, or a full update first if that id is unknown or too old.

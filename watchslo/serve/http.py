@@ -7,13 +7,15 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 
 from watchslo import __version__
 from watchslo.errors import UnavailableError
-from watchslo.serve import api, page, status
+from watchslo.serve import api, page
 from watchslo.serve import feed as feeding
 from watchslo.serve.auth import AccessControl, Authorize, unavailable
+from watchslo.serve.document import DocumentResponse
 from watchslo.serve.exposition import MetricsEncoder, negotiate
 from watchslo.serve.feed import Feed
-from watchslo.serve.rendering import Document, Renderer
+from watchslo.serve.rendering import Renderer
 from watchslo.serve.route import Route
+from watchslo.serve.status import StatusDocument, StatusEncoder
 from watchslo.snapshot import Snapshot
 
 STALE_HEARTBEAT_SECONDS = 5.0  # a hundred missed beats: nothing is measured any more
@@ -77,17 +79,19 @@ def _probes(latest: Latest, heartbeat: Callable[[], float]) -> list[Route]:
 
 
 def _readings(latest: Latest, metrics: MetricsEncoder, feed: Feed) -> list[Route]:
-    renderer = Renderer()
+    renderer, statuses = Renderer(feed.thread), StatusEncoder()
 
     async def scrape(request: Request) -> Response:
         form = negotiate(_header(request, "accept"), _header(request, "accept-encoding"))
         document = await renderer.render(await latest(), form, lambda snapshot: metrics.encode(snapshot, form))
-        return _response(document)
+        return DocumentResponse(document)
 
     async def read_status() -> Response:
         """The complete status: configuration, apiservers, domains, watches, active causes."""
-        document = await renderer.render(await latest(), status, lambda snapshot: status.encode(snapshot, feed.account))
-        return _response(document)
+        document = await renderer.render(
+            await latest(), statuses, lambda snapshot: statuses.encode(snapshot, feed.account)
+        )
+        return DocumentResponse(document)
 
     unavailable_ = {503: {"description": "The measuring loop does not answer."}}
     return [
@@ -95,7 +99,7 @@ def _readings(latest: Latest, metrics: MetricsEncoder, feed: Feed) -> list[Route
         Route(
             "/api/v1/status",
             read_status,
-            documented={"response_model": status.StatusDocument, "responses": unavailable_},
+            documented={"response_model": StatusDocument, "responses": unavailable_},
         ),
     ]
 
@@ -106,7 +110,3 @@ async def _unavailable(_: Request, error: Exception) -> JSONResponse:
 
 def _header(request: Request, name: str) -> str:
     return ",".join(request.headers.getlist(name))
-
-
-def _response(document: Document) -> Response:
-    return Response(document.body, media_type=document.content_type, headers=dict(document.headers))

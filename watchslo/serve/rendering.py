@@ -1,27 +1,18 @@
-"""Renders snapshots in a thread, one at a time, so that rendering does not delay the event loop."""
+"""Renders snapshots in another thread, one at a time, so that rendering does not delay the event loop."""
 
 import asyncio
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 
+from watchslo.serve.document import Document
 from watchslo.snapshot import Snapshot
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A rendered answer."""
-
-    body: bytes
-    content_type: str
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-
 class Renderer:
-    """Renders in one thread; concurrent requests for one form of one snapshot share one rendering."""
+    """Renders in a thread; concurrent requests for one form of one snapshot share one rendering."""
 
-    def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="render")
+    def __init__(self, thread: ThreadPoolExecutor) -> None:
+        self._thread = thread
         self._snapshot: Snapshot | None = None
         self._documents: dict[Hashable, asyncio.Future[Document]] = {}
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.serve import readings
 from watchslo.app.view import UnreadableError, View, read, view_of
-from watchslo.serve.status import encode
+from watchslo.serve.status import StatusEncoder
 from watchslo.snapshot import QuantileReading, StreamReading, WindowReading
 from watchslo.timeline.condition import P99, P99Verdict
 from watchslo.timeline.headline import Headline, Level
@@ -15,13 +15,13 @@ from watchslo.timeline.timeline import Timeline
 
 
 def status(**changed: Any) -> Any:
-    return json.loads(encode(replace(readings.SNAPSHOT, **changed)).body)
+    return json.loads(StatusEncoder().encode(replace(readings.SNAPSHOT, **changed)).body)
 
 
 def view(**changed: Any) -> View:
     """The view of a snapshot, which is the same if it comes from a daemon's status."""
     snapshot = replace(readings.SNAPSHOT, **changed)
-    remote = read(encode(snapshot).body)
+    remote = read(StatusEncoder().encode(snapshot).body)
     assert remote == view_of(snapshot)
     return remote
 

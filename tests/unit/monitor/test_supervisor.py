@@ -482,6 +482,31 @@ class TestSnapshot:
             await asyncio.sleep(0.2)
             assert run.snapshot() is not first
 
+    async def test_scrapes_read_no_watch_between_evaluations(
+        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async with running(config("pods"), start=25.1) as run:
+            read: list[float] = []
+            with monkeypatch.context() as patched:
+                patched.setattr("watchslo.monitor.readings.read_watch", lambda *_: read.append(time.monotonic()))
+                first = await run.supervisor.evaluated()
+                ticks = first.domains[0].tickers[0].ticks["ok"]
+                for _ in range(4):
+                    cluster.write(PODS)
+                    await asyncio.sleep(1.1)
+                    later = await run.supervisor.evaluated()
+                    assert later.streams is first.streams
+                    assert later.at_wall == first.at_wall
+                assert later.domains[0].tickers[0].ticks["ok"] >= ticks + 8
+                assert read == []
+            await asyncio.sleep(5)
+            (stream,) = (await run.supervisor.evaluated()).streams
+            assert stream.received.events["MODIFIED"] == 4
+
+    async def test_evaluated_before_the_first_evaluation_is_the_newest(self) -> None:
+        async with running(config("pods"), start=1.0) as run:
+            assert await run.supervisor.evaluated() is run.snapshot()
+
     async def test_snapshot_is_not_affected_by_wall_clock_steps(self, monkeypatch: pytest.MonkeyPatch) -> None:
         async with running(config("pods"), start=21) as run:
             first = run.snapshot()

@@ -14,13 +14,15 @@ from tests.unit.serve import readings
 from watchslo.config.model import ServerLimitsConfig
 from watchslo.config.values import Listen
 from watchslo.errors import ServeError, UnavailableError
-from watchslo.serve import feed, status
+from watchslo.serve import feed
 from watchslo.serve.build import this_build
+from watchslo.serve.document import PIECE_SIZE
 from watchslo.serve.exposition import MetricsEncoder
 from watchslo.serve.feed import Feed
 from watchslo.serve.http import create_app
 from watchslo.serve.metrics import Detail
 from watchslo.serve.server import StatusServer, listen, url
+from watchslo.serve.status import StatusEncoder
 from watchslo.snapshot import Snapshot
 from watchslo.timeline.timeline import Timeline
 
@@ -70,13 +72,26 @@ async def test_status_and_page_are_served() -> None:
     async with serving(readings.SNAPSHOT) as client:
         async with client.get("/api/v1/status") as answer:
             assert answer.headers["Content-Type"] == "application/json"
-            assert await answer.read() == status.encode(readings.SNAPSHOT, ACCOUNT).body
+            assert await answer.read() == StatusEncoder().encode(readings.SNAPSHOT, ACCOUNT).body
         async with client.get("/") as answer:
             assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
             assert answer.headers["X-Content-Type-Options"] == "nosniff"
             assert answer.headers["Cache-Control"] == "no-store"
             assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
             assert "12.3 ms" in await answer.text()
+
+
+async def test_large_answers_are_served_as_a_whole() -> None:
+    snapshot = readings.many(300)
+    async with serving(snapshot) as client:
+        async with client.get("/metrics", headers={"Accept-Encoding": "identity"}) as answer:
+            text = await answer.read()
+            assert int(answer.headers["Content-Length"]) == len(text) > 20 * PIECE_SIZE
+            assert text.count(b"\nwatchslo_watch_up{") == 300
+        async with client.get("/metrics", headers={"Accept-Encoding": "gzip"}) as answer:
+            assert (await answer.read()).count(b"\nwatchslo_watch_up{") == 300
+        async with client.get("/api/v1/status") as answer:
+            assert len((await answer.json())["streams"]) == 300
 
 
 async def test_series_and_events_are_served() -> None:

@@ -10,9 +10,9 @@ from prometheus_client.exposition import choose_encoder, generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.registry import CollectorRegistry
 
+from tests.support.collector import SnapshotCollector, points
 from tests.unit.serve import readings
 from watchslo.monitor.lag import LAG_EDGES
-from watchslo.serve.exposition import SnapshotCollector
 from watchslo.serve.metrics import FAMILIES, LATE_BEAT_SECONDS, Detail, Label, Type
 from watchslo.serve.reference import reference
 from watchslo.snapshot import CacheReading, Cause, Hop, Snapshot, StreamReading
@@ -104,7 +104,7 @@ class TestTable:
     def test_label_values_are_listed(self, detail: Detail) -> None:
         for family in FAMILIES:
             view = family.view(detail)
-            for values, _ in view.points(readings.SNAPSHOT) if view else ():
+            for values, _ in points(view, readings.SNAPSHOT) if view else ():
                 assert view
                 assert all(map(known, view.labels, values))
 

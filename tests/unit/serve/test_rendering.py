@@ -3,11 +3,13 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from tests.unit.serve import readings
-from watchslo.serve.rendering import Document, Renderer
+from watchslo.serve.document import Document
+from watchslo.serve.rendering import Renderer
 from watchslo.snapshot import Snapshot
 
 
@@ -26,19 +28,23 @@ class Writer:
         self.threads.add(threading.get_ident())
         self._loop.call_soon_threadsafe(self.began.set)
         assert self.may.wait(10)
-        return Document(b"done", "text/plain")
+        return Document((b"done",), "text/plain")
+
+
+def new_renderer() -> Renderer:
+    return Renderer(ThreadPoolExecutor(1))
 
 
 async def test_render_writes_in_another_thread() -> None:
     writer = Writer()
     writer.may.set()
-    document = await Renderer().render(readings.SNAPSHOT, "form", writer)
+    document = await new_renderer().render(readings.SNAPSHOT, "form", writer)
     assert document.body == b"done"
     assert threading.get_ident() not in writer.threads
 
 
 async def test_render_shares_one_rendering_of_a_form() -> None:
-    renderer, writer = Renderer(), Writer()
+    renderer, writer = new_renderer(), Writer()
     both = asyncio.gather(*(renderer.render(readings.SNAPSHOT, "form", writer) for _ in range(2)))
     writer.may.set()
     await both
@@ -47,7 +53,7 @@ async def test_render_shares_one_rendering_of_a_form() -> None:
 
 
 async def test_render_writes_forms_one_at_a_time() -> None:
-    renderer, first, second = Renderer(), Writer(), Writer()
+    renderer, first, second = new_renderer(), Writer(), Writer()
     both = asyncio.gather(
         renderer.render(readings.SNAPSHOT, "first", first), renderer.render(readings.SNAPSHOT, "second", second)
     )
@@ -60,7 +66,7 @@ async def test_render_writes_forms_one_at_a_time() -> None:
 
 
 async def test_render_of_new_snapshot_writes_again() -> None:
-    renderer, writer = Renderer(), Writer()
+    renderer, writer = new_renderer(), Writer()
     writer.may.set()
     await renderer.render(readings.SNAPSHOT, "form", writer)
     await renderer.render(readings.EMPTY, "form", writer)
@@ -68,7 +74,7 @@ async def test_render_of_new_snapshot_writes_again() -> None:
 
 
 async def test_render_cancelled_by_one_caller_continues_for_others() -> None:
-    renderer, writer = Renderer(), Writer()
+    renderer, writer = new_renderer(), Writer()
     leaves, stays = (asyncio.ensure_future(renderer.render(readings.SNAPSHOT, "form", writer)) for _ in range(2))
     await writer.began.wait()
     leaves.cancel()
@@ -83,7 +89,7 @@ async def test_render_failure_is_raised_to_each_caller() -> None:
         raise ZeroDivisionError
 
     write: Callable[[Snapshot], Document] = fail
-    renderer = Renderer()
+    renderer = new_renderer()
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
             await renderer.render(readings.SNAPSHOT, "form", write)

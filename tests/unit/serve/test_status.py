@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from tests.unit.serve import readings
-from watchslo.serve.status import encode
+from watchslo.serve.document import PIECE_SIZE
+from watchslo.serve.status import StatusDocument, StatusEncoder
 from watchslo.snapshot import Snapshot
 from watchslo.timeline.timeline import Account, Timeline
 
@@ -14,7 +16,7 @@ def shown(snapshot: Snapshot, account: Account | None = None) -> Any:
     def refuse(constant: str) -> None:
         raise AssertionError(f"{constant} is no JSON")
 
-    return json.loads(encode(snapshot, account).body, parse_constant=refuse)
+    return json.loads(StatusEncoder().encode(snapshot, account).body, parse_constant=refuse)
 
 
 def test_status_matches_golden_file(golden: Callable[[str, str], None]) -> None:
@@ -46,3 +48,25 @@ def test_history_fits_compares_headroom_with_list() -> None:
 def test_causes_are_sorted_by_confidence() -> None:
     assert [cause["confidence"] for cause in shown(readings.SNAPSHOT)["causes"]] == ["high", "medium"]
     assert shown(readings.EMPTY)["causes"] == []
+
+
+def test_encoder_writes_what_pydantic_writes_of_the_whole_document() -> None:
+    for snapshot in (readings.EMPTY, readings.SNAPSHOT, readings.many(100)):
+        whole = StatusDocument.model_validate(snapshot).model_dump_json(by_alias=True)
+        assert StatusEncoder().encode(snapshot).body == whole.encode()
+
+
+def test_encoder_writes_large_documents_in_small_pieces() -> None:
+    document = StatusEncoder().encode(readings.many(100))
+    assert len(document.pieces) > 3
+    assert max(map(len, document.pieces)) < 2 * PIECE_SIZE
+
+
+def test_encoder_replaces_watches_at_each_evaluation() -> None:
+    encoder = StatusEncoder()
+    for streams in ((readings.TAIL,), (readings.changed(readings.TAIL, up=False), readings.IDLE), ()):
+        snapshot = replace(readings.SNAPSHOT, streams=streams)
+        body = encoder.encode(snapshot).body
+        assert body == StatusEncoder().encode(snapshot).body
+        newer = encoder.encode(replace(snapshot, monitor=replace(readings.MONITOR, paused=True)))
+        assert newer.body == body.replace(b'"paused":false', b'"paused":true')

@@ -1,9 +1,9 @@
 """How the points of a metric are read from a snapshot: once for each watch, apiserver, domain or ticker, or once."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from watchslo.model import Interval
 from watchslo.serve.metrics.labels import APISERVER, DOMAIN, WATCH, Label
@@ -21,36 +21,38 @@ from watchslo.snapshot import (
 )
 
 Value = float | HistogramReading
-Point = tuple[tuple[str, ...], Value]
-"""The values of the labels, in their order, and the value measured there."""
 Found = Value | None | Mapping[Any, Value]
 """A value without labels of its own, None if unknown, or values by one label (a string) or by several (a tuple)."""
-Owner = TypeVar("Owner")
 
 
 @dataclass(frozen=True, slots=True)
 class MetricView:
-    """One form of a family: its labels, and a function that reads its points from a snapshot."""
+    """One form of a family: its labels, and how its values are read from a snapshot.
+
+    `owners` returns what has values, such as the watches; `name` the owner's values of the first labels, and `read` the
+    values of one owner, with the other labels.
+    """
 
     labels: tuple[Label, ...]
-    points: Callable[[Snapshot], Iterable[Point]]
+    owners: Callable[[Snapshot], Sequence[Any]]
+    name: Callable[[Any], tuple[str, ...]]
+    read: Callable[[Any], Found]
 
 
 def per_watch(read: Callable[[StreamReading], Found], *labels: Label) -> MetricView:
     """View with a point for each watch, or several that differ in `labels`."""
+    return MetricView((*WATCH, *labels), lambda snapshot: snapshot.streams, _name_watch, read)
 
-    def name(stream: StreamReading) -> tuple[str, ...]:
-        return stream.watch, stream.group, stream.resource, stream.apiserver
 
-    return MetricView((*WATCH, *labels), lambda snapshot: _owned(snapshot.streams, name, read))
+def _name_watch(stream: StreamReading) -> tuple[str, ...]:
+    return stream.watch, stream.group, stream.resource, stream.apiserver
 
 
 def per_audited_watch(read: Callable[[StreamReading], Found]) -> MetricView:
     """View per watch that is empty if audits are off: stalls are then unknown, not 0."""
-    watches = per_watch(read)
-    return MetricView(
-        watches.labels,
-        lambda snapshot: () if snapshot.monitor.stall_detection is None else watches.points(snapshot),
+    return replace(
+        per_watch(read),
+        owners=lambda snapshot: () if snapshot.monitor.stall_detection is None else snapshot.streams,
     )
 
 
@@ -66,51 +68,36 @@ def per_transport(read: Callable[[TransportReading], Found]) -> MetricView:
 
 def per_apiserver(read: Callable[[ApiserverReading], Found], *labels: Label) -> MetricView:
     """View with a point for each apiserver, or several that differ in `labels`."""
-    return MetricView(
-        (APISERVER, *labels), lambda snapshot: _owned(snapshot.apiservers, lambda server: (server.name,), read)
-    )
+    return MetricView((APISERVER, *labels), lambda snapshot: snapshot.apiservers, lambda server: (server.name,), read)
 
 
 def per_domain(read: Callable[[DomainReading], Found]) -> MetricView:
     """View with a point for each domain."""
-    return MetricView((DOMAIN,), lambda snapshot: _owned(snapshot.domains, lambda domain: (domain.name,), read))
+    return MetricView((DOMAIN,), lambda snapshot: snapshot.domains, lambda domain: (domain.name,), read)
 
 
 def per_ticker(read: Callable[[TickerReading], Found], *labels: Label) -> MetricView:
     """View with a point for each domain and apiserver that it ticks through."""
 
-    def points(snapshot: Snapshot) -> Iterator[Point]:
-        for domain in snapshot.domains:
-            for ticker in domain.tickers:
-                yield from _named((domain.name, ticker.apiserver), read(ticker))
+    def owners(snapshot: Snapshot) -> Sequence[tuple[str, TickerReading]]:
+        return [(domain.name, ticker) for domain in snapshot.domains for ticker in domain.tickers]
 
-    return MetricView((DOMAIN, APISERVER, *labels), points)
+    return MetricView(
+        (DOMAIN, APISERVER, *labels),
+        owners,
+        lambda owner: (owner[0], owner[1].apiserver),
+        lambda owner: read(owner[1]),
+    )
 
 
 def once(read: Callable[[MonitorReading], Found], *labels: Label) -> MetricView:
     """View of the daemon itself."""
-    return MetricView(labels, lambda snapshot: _named((), read(snapshot.monitor)))
+    return MetricView(labels, lambda snapshot: (snapshot.monitor,), lambda _: (), read)
 
 
 def once_of_snapshot(read: Callable[[Snapshot], Found], *labels: Label) -> MetricView:
     """View of the snapshot as a whole."""
-    return MetricView(labels, lambda snapshot: _named((), read(snapshot)))
-
-
-def _owned(
-    owners: Iterable[Owner], name: Callable[[Owner], tuple[str, ...]], read: Callable[[Owner], Found]
-) -> Iterator[Point]:
-    for owner in owners:
-        yield from _named(name(owner), read(owner))
-
-
-def _named(own: tuple[str, ...], found: Found) -> Iterator[Point]:
-    """Put the labels of the owner in front of those of each value."""
-    if isinstance(found, Mapping):
-        for values, value in found.items():
-            yield (*own, *((values,) if isinstance(values, str) else values)), value
-    elif found is not None:
-        yield own, found
+    return MetricView(labels, lambda snapshot: (snapshot,), lambda _: (), read)
 
 
 # --- values that several families share -------------------------------------------------------------------------------

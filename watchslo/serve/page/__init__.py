@@ -12,8 +12,9 @@ from string import Template
 from fastapi import Response
 
 from watchslo.serve import rows
+from watchslo.serve.document import Document, DocumentResponse
 from watchslo.serve.feed import Feed
-from watchslo.serve.rendering import Document, Renderer
+from watchslo.serve.rendering import Renderer
 from watchslo.serve.route import Route
 from watchslo.serve.rows import ApiserverLine, WatchLine
 from watchslo.snapshot import CauseReading, MonitorReading, Snapshot
@@ -56,7 +57,7 @@ def encode(account: Account) -> Document:
         version=escape(snapshot.monitor.build.version),
         at=moment(snapshot.at_wall),
     )
-    return Document(html.encode(), "text/html; charset=utf-8", HEADERS)
+    return Document((html.encode(),), "text/html; charset=utf-8", HEADERS)
 
 
 def _verdict(headline: Headline) -> str:
@@ -106,7 +107,7 @@ def _row(key: str, cells: Sequence[str], attributes: str = "") -> str:
 
 def static() -> dict[str, Document]:
     """Return styles, scripts and licences by their paths below `page/`."""
-    return {name: Document(file.read_bytes(), _media_type(name), HEADERS) for name, file in _files("", _STATIC)}
+    return {name: Document((file.read_bytes(),), _media_type(name), HEADERS) for name, file in _files("", _STATIC)}
 
 
 _STATIC = files(__package__).joinpath("static")
@@ -126,15 +127,15 @@ def _media_type(name: str) -> str:
 
 def routes(latest: Callable[[], Awaitable[Snapshot]], feed: Feed) -> Iterable[Route]:
     """Return the routes of the page and its files, which are not part of the documented API."""
-    renderer = Renderer()
+    renderer = Renderer(feed.thread)
 
     async def index() -> Response:
         account = feed.account or Timeline().observe(await latest())
-        return _response(await renderer.render(account.snapshot, None, lambda _: encode(account)))
+        return DocumentResponse(await renderer.render(account.snapshot, None, lambda _: encode(account)))
 
     def endpoint_of(document: Document) -> Callable[[], Awaitable[Response]]:
         async def endpoint() -> Response:
-            return _response(document)
+            return DocumentResponse(document)
 
         return endpoint
 
@@ -142,7 +143,3 @@ def routes(latest: Callable[[], Awaitable[Snapshot]], feed: Feed) -> Iterable[Ro
     yield Route("/", index, documented=hidden)
     for name, document in static().items():
         yield Route(f"/page/{name}", endpoint_of(document), documented=hidden)
-
-
-def _response(document: Document) -> Response:
-    return Response(document.body, media_type=document.content_type, headers=dict(document.headers))

@@ -4,9 +4,9 @@ from typing import Self
 
 from tests.unit.serve import readings
 from watchslo.app.view import View, read
-from watchslo.serve.status import encode
+from watchslo.serve.status import StatusEncoder
 
-VIEW = read(encode(readings.SNAPSHOT).body)
+VIEW = read(StatusEncoder().encode(readings.SNAPSHOT).body)
 
 
 class FakeSource:

@@ -19,9 +19,9 @@ from watchslo.app.top.sources import PATH, Daemon, DaemonCredentials, Measuremen
 from watchslo.errors import ConfigError, ConnectError, WatchsloError
 from watchslo.kube.credentials import Credentials, CredentialSource
 from watchslo.monitor.supervisor import Supervisor
-from watchslo.serve.status import encode
+from watchslo.serve.status import StatusEncoder
 
-STATUS = encode(readings.SNAPSHOT).body
+STATUS = StatusEncoder().encode(readings.SNAPSHOT).body
 
 
 class Answers:
