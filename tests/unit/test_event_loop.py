@@ -1,11 +1,13 @@
 """The event loop: since when its reads may have waited, and TLS read by OpenSSL itself."""
 
 import asyncio
+import gc
 import selectors
 import socket
 import ssl
 import struct
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -68,6 +70,32 @@ class Loop:
 @pytest.fixture
 def loop(monkeypatch: pytest.MonkeyPatch) -> Loop:
     return Loop(monkeypatch)
+
+
+def test_lost_connection_is_freed_without_garbage_collection() -> None:
+    """`GarbageCollection` leaves out what existed at an evaluation: cycles would stay for an hour."""
+
+    async def connect(port: int, *, abort: bool) -> "weakref.ref[asyncio.Transport]":
+        transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, "127.0.0.1", port)
+        transport.abort() if abort else transport.close()
+        for _ in range(3):  # turns of the loop
+            await asyncio.sleep(0)
+        return weakref.ref(transport)
+
+    async def run() -> None:
+        server = await asyncio.get_running_loop().create_server(asyncio.Protocol, "127.0.0.1", 0)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            for abort in (True, False):
+                lost = await connect(port, abort=abort)
+                assert lost() is None
+
+    gc.disable()
+    try:
+        with asyncio.Runner(loop_factory=TimedEventLoop) as runner:
+            runner.run(run())
+    finally:
+        gc.enable()
 
 
 class TestTimedSelector:

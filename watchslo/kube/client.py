@@ -364,7 +364,7 @@ class Client:
 
     Without `address`, it uses the address of the credentials. Each watch has its own connection; all other requests
     share connections. `requests` counts by (kind, code); the code of a request without an answer is the reason of its
-    failure.
+    failure. A code of HTTP has three digits, so there are at most a thousand of each kind.
     """
 
     def __init__(
