@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
+OVERSLEPT_SECONDS = 0.005  # after the timeout of a select; timers are rounded to 1 ms
 BACKLOG_SECONDS = 0.05  # after a read that left data in the kernel, data may also wait at the sender
 MOST_READ_BYTES = 64 * 2**10  # at once from one connection: then others have their turn
 RECORD_BYTES = 2**14  # of a TLS record, at most (RFC 8446, 5.1): a read of less would leave data in OpenSSL
@@ -51,11 +52,12 @@ class TimedSelector(selectors.DefaultSelector):
         entered = self._clock()
         if self.note_reads is not None:
             self.note_reads(self._returned, entered, self._since)
-        ready = super().select(0)
-        has_waited = not ready and timeout != 0
-        if has_waited:
-            ready = super().select(timeout)
+        ready, has_waited = super().select(0), False
+        if not ready and timeout != 0:
+            ready, has_waited = super().select(timeout), True
         returned = self._clock()
+        if has_waited and timeout is not None:  # otherwise, this thread was late to notice what ended the wait
+            has_waited = returned - entered < timeout + OVERSLEPT_SECONDS
         if returned >= self._backlog_until:
             self._since = returned if has_waited else self._read_since
             self._read_since = returned if has_waited else self._returned

@@ -127,6 +127,12 @@ class TestTimedSelector:
         loop.turn(slow=0.02)
         assert loop.end() == (10.32, 10.321, 10.2)
 
+    def test_select_that_returns_long_after_its_timeout_has_not_waited(self, loop: Loop) -> None:
+        loop.turn(waits=0.2)
+        loop.turn(waits=3.0)  # a signal handler, say: the timeout is 1 s
+        loop.turn()
+        assert loop.end()[2] == pytest.approx(10.2)
+
     def test_data_after_a_backlog_may_be_as_old_as_the_data_before(self, loop: Loop) -> None:
         loop.turn(waits=0.2, callbacks=0.01)
         loop.selector.note_backlog()

@@ -1,8 +1,8 @@
 """When requests to open a watch waited in this process, so that this is not measured as the apiserver's lateness.
 
-What is committed while such a request waits arrives after it was sent, and no earlier for any apiserver: that is no
-sample. What was committed before, and arrives after, may have been delayed by the whole wait: it is taken from the
-lower bounds of the latency. Times are monotonic seconds.
+What is committed while such a request waits arrives after it was sent, and no earlier for any apiserver: after a long
+wait, that is no sample. What was committed before, and arrives after, may have been delayed by the whole wait: it is
+taken from the lower bounds of the latency, and so is a short wait in any case. Times are monotonic seconds.
 """
 
 from collections import deque
@@ -13,6 +13,7 @@ import numpy as np
 from watchslo.latency.own_delay import NOTED_SECONDS
 from watchslo.model import BoolArray, Bounds, FloatArray, IntArray
 
+LONG_SECONDS = 0.15  # what was committed during a longer wait is no sample
 WAITS = 32  # kept; with its backoff, a watch sends fewer requests in the ten minutes for which the clock dates events
 
 
@@ -38,7 +39,7 @@ class QueueWaits:
 def queue_delays(
     waits: Sequence[QueueWaits], index: IntArray, received: FloatArray, latency: Bounds
 ) -> tuple[BoolArray, FloatArray]:
-    """Return which of n events may be committed during a wait of their watch, and by how much waits delayed others.
+    """Return which of n events may be committed during a long wait of their watch, and by how much waits delayed others.
 
     `index` is the position of the watch of each event in `waits`.
     """
@@ -49,6 +50,6 @@ def queue_delays(
         if not (until > earliest).any():  # all events are newer than these waits, and all others are older
             break
         spans = (earliest < until) & (received >= until)
-        during |= spans & (latest > since)
+        during |= spans & (latest > since) & (until - since > LONG_SECONDS)
         delays[spans] += (until - since)[spans]
     return during, delays

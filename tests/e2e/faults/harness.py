@@ -22,6 +22,7 @@ USUAL = frozenset(
         "unmeasured initial",
         "unmeasured before_clock",
         "unmeasured tainted",
+        "unmeasured own_queue",
         "unmeasured unsealed",
         "tick failed",
         "beyond the threshold",
