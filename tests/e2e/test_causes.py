@@ -58,4 +58,5 @@ def test_most_causes_are_named_and_cleared(outcomes: list[Outcome]) -> None:
     undisturbed = [outcome for outcome in outcomes if not outcome.overloaded]
     missed = [outcome for outcome in undisturbed if not outcome.right]
     blamed = [outcome for outcome in undisturbed if outcome.cleared_after is None]
-    assert max(len(missed), len(blamed)) <= (1 - RIGHT_SHARE) * len(outcomes), table(outcomes)
+    most = round((1 - RIGHT_SHARE) * len(outcomes), 6)  # exactly a tenth is allowed
+    assert max(len(missed), len(blamed)) <= most, table(outcomes)
