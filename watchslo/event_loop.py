@@ -5,6 +5,9 @@ The loop asks the kernel which sockets have data (`select`), runs the callbacks 
 at any time since the previous `select` returned, while callbacks ran. So the loop knows exactly how late each read may
 be, whatever the reason: one slow callback, or many short ones before a read.
 
+A signal handler, or another thread, can stop this thread after the kernel was asked: then `select` returns long after
+its timeout, and does not report what arrived in that time.
+
 A callback that reads data only wakes the task that waits for it: the task runs, and notes when the data was received,
 after the next `select`, which then returns at once. So what is received in one turn was read in this turn or in the
 previous one.
@@ -22,6 +25,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Iterable
+from math import inf
 from typing import Any, Literal
 
 OVERSLEPT_SECONDS = 0.005  # after the timeout of a select; timers are rounded to 1 ms
@@ -41,7 +45,7 @@ class TimedSelector(selectors.DefaultSelector):
         super().__init__()
         self.note_reads: NoteReads | None = None
         self._clock = clock
-        self._returned = self._read_since = self._since = clock()
+        self._returned = self._asked = self._read_since = self._since = clock()
         self._backlog_until = self._since
 
     def note_backlog(self) -> None:
@@ -52,15 +56,17 @@ class TimedSelector(selectors.DefaultSelector):
         entered = self._clock()
         if self.note_reads is not None:
             self.note_reads(self._returned, entered, self._since)
-        ready, has_waited = super().select(0), False
-        if not ready and timeout != 0:
-            ready, has_waited = super().select(timeout), True
+        ready, limit = super().select(0), 0.0
+        has_waited = not ready and timeout != 0
+        if has_waited:
+            ready, limit = super().select(timeout), inf if timeout is None else timeout
         returned = self._clock()
-        if has_waited and timeout is not None:  # otherwise, this thread was late to notice what ended the wait
-            has_waited = returned - entered < timeout + OVERSLEPT_SECONDS
+        is_late = returned - entered >= limit + OVERSLEPT_SECONDS
         if returned >= self._backlog_until:
-            self._since = returned if has_waited else self._read_since
-            self._read_since = returned if has_waited else self._returned
+            has_just_arrived = has_waited and not is_late
+            self._since = returned if has_just_arrived else self._read_since
+            self._read_since = returned if has_just_arrived else self._asked
+        self._asked = entered if is_late else returned
         self._returned = returned
         return ready
 
