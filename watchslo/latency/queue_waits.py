@@ -39,7 +39,7 @@ class QueueWaits:
 def queue_delays(
     waits: Sequence[QueueWaits], index: IntArray, received: FloatArray, latency: Bounds
 ) -> tuple[BoolArray, FloatArray]:
-    """Return which of n events may be committed during a long wait of their watch, and by how much waits delayed others.
+    """Return which of n events may be committed during a long wait, and by how much waits delayed the others.
 
     `index` is the position of the watch of each event in `waits`.
     """
