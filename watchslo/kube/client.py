@@ -26,7 +26,7 @@ from watchslo.kube.network_failure import FAULTS, fault
 from watchslo.kube.representation import Representation
 from watchslo.model import SERVICE, Reading, Resource
 from watchslo.snapshot import TransportReading
-from watchslo.watch.decode import Frames, decode, decode_status, parse_revision
+from watchslo.watch.decode import FrameReader, Frames, decode_status, parse_revision
 from watchslo.watch.failure import (
     ENDED,
     Action,
@@ -37,7 +37,7 @@ from watchslo.watch.failure import (
     classify_status,
     parse_retry_after,
 )
-from watchslo.watch.lines import DEFAULT_LIMIT_BYTES, LineSplitter, LineTooLong
+from watchslo.watch.lines import DEFAULT_LIMIT_BYTES, LineTooLong
 from watchslo.watch.messages import ListedObjects, ListRequest, WatchRequest
 
 ABSENT_NAME = "watchslo-reads-nothing"
@@ -79,6 +79,8 @@ _PRIORITIES = {"tick": Priority.TICK} | dict.fromkeys(_PATIENT, Priority.AUDIT)
 ObserveDate = Callable[[float, float, float], object]
 """Takes a `Date` header in Unix seconds, and when its request was sent and answered, in monotonic seconds."""
 
+TakeChunk = Callable[[float, bytes], object]
+"""Takes when a chunk of an answer was received, in monotonic seconds, and its bytes."""
 
 _ANY_NAME = f"metadata.name!={ABSENT_NAME}"
 
@@ -221,13 +223,13 @@ class WatchFrames:
     def __init__(self, read: Callable[[], Awaitable[tuple[float, bytes] | Failure]], longest_line: int) -> None:
         self.failure = ENDED
         self._read = read
-        self._lines = LineSplitter(longest_line)
+        self._reader = FrameReader(longest_line)
         self._is_over = False
 
     @property
     def is_cut(self) -> bool:
         """Whether the watch ended within a line."""
-        return self._lines.partial
+        return self._reader.is_cut
 
     def __aiter__(self) -> Self:
         return self
@@ -242,20 +244,78 @@ class WatchFrames:
             raise StopAsyncIteration
         received, chunk = arrived
         try:
-            block = self._lines.feed(chunk)
+            return received, len(chunk), self._reader.feed(chunk)
         except LineTooLong:
             self.failure = because(Reason.OVERSIZE)
             self._is_over = True
             return received, len(chunk), None
-        return received, len(chunk), decode(block) if block else None
+
+
+class _BodyWatcher(asyncio.Protocol):
+    """Passes the body of an answer to `take` as soon as the event loop has read it.
+
+    It stands in front of aiohttp's protocol, which decodes the body. A task that waits for the body would run in the
+    next turn of the loop, which costs more than the event itself. `ended` is why the answer ended, or what `take`
+    raised.
+    """
+
+    def __init__(self, content: aiohttp.StreamReader, address: str, take: TakeChunk) -> None:
+        self.ended: asyncio.Future[Failure] = asyncio.get_running_loop().create_future()
+        self._content = content
+        self._address = address
+        self._take = take
+
+    def begin(self, connection: aiohttp.connector.Connection | None) -> None:
+        """Pass on what has been read, and stand in front of the protocol of the connection if it is still open."""
+        if connection is not None and connection.transport is not None:
+            assert connection.protocol is not None
+            self._inner = connection.protocol
+            connection.transport.set_protocol(self)
+        self._pass_on(time.monotonic())
+
+    def data_received(self, data: bytes) -> None:
+        received = time.monotonic()
+        self._inner.data_received(data)
+        self._pass_on(received)
+
+    def eof_received(self) -> None:
+        self._inner.eof_received()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._inner.connection_lost(error)
+        self._pass_on(time.monotonic())
+
+    def _pass_on(self, received: float) -> None:
+        """Pass on what aiohttp has decoded."""
+        if self.ended.done():
+            return
+        try:
+            chunk = self._content.read_nowait()
+        except FAULTS as error:
+            self.ended.set_result(fault(error, self._address, Phase.STREAM))
+            return
+        try:
+            if chunk:
+                self._take(received, chunk)
+        except Exception as error:  # noqa: BLE001 - the task that waits for the end raises it
+            self.ended.set_exception(error)
+            return
+        if self._content.is_eof() and not self.ended.done():
+            self.ended.set_result(ENDED)
 
 
 class WatchResponse:
-    """An open watch, whose request was `queued` in this process until it was `sent`, in monotonic seconds."""
+    """An open watch, whose request was `queued` in this process until it was `sent`, in monotonic seconds.
 
-    def __init__(self, response: aiohttp.ClientResponse, address: str, queued: float, sent: float) -> None:
+    It may last until `deadline`.
+    """
+
+    def __init__(
+        self, response: aiohttp.ClientResponse, address: str, *, queued: float, sent: float, deadline: float
+    ) -> None:
         self.queued = queued
         self.sent = sent
+        self._deadline = deadline
         self._response = response
         self._content = response.content
         self._address = address
@@ -263,6 +323,19 @@ class WatchResponse:
     def frames(self, longest_line: int = DEFAULT_LIMIT_BYTES) -> WatchFrames:
         """Return an iterator over the decoded frames; no line may be longer than `longest_line` bytes."""
         return WatchFrames(self.read, longest_line)
+
+    async def follow(self, take: TakeChunk) -> Failure:
+        """Pass each chunk to `take` in the callback that reads it; return why the watch ended, or raise its error.
+
+        As for `read`, chunks are not lines.
+        """
+        body = _BodyWatcher(self._content, self._address, take)
+        body.begin(self._response.connection)
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                return await body.ended
+        except TimeoutError as error:
+            return fault(error, self._address, Phase.STREAM)
 
     async def read(self) -> tuple[float, bytes] | Failure:
         """Return the next chunk and when it was received, or why the watch ended: `ENDED` if it was closed cleanly.
@@ -454,7 +527,8 @@ class Client:
             response, sent = opened
             _read_little_ahead(response)
             try:
-                yield WatchResponse(response, _address(response), queued, sent)
+                deadline = sent + call.timeout
+                yield WatchResponse(response, _address(response), queued=queued, sent=sent, deadline=deadline)
             finally:
                 _hang_up(response)
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 from structlog.testing import CapturingLogger
 
 from watchslo.kube.apiservers import LEASES, SLICES
-from watchslo.kube.client import Page, Selectors, WatchFrames
+from watchslo.kube.client import Page, Selectors, TakeChunk, WatchFrames
 from watchslo.kube.credentials import Access, Address, Credentials, CredentialSource
 from watchslo.kube.limiter import Limiter
 from watchslo.kube.representation import Representation
@@ -67,6 +67,11 @@ class Watch:
     async def read(self) -> Received:
         said = await self.queue.get()
         return said if isinstance(said, Failure) else (time.monotonic(), said)
+
+    async def follow(self, take: TakeChunk) -> Failure:
+        while not isinstance(arrived := await self.read(), Failure):
+            take(*arrived)
+        return arrived
 
     def frames(self, longest_line: int = DEFAULT_LIMIT_BYTES) -> WatchFrames:
         return WatchFrames(self.read, longest_line)
