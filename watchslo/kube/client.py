@@ -257,6 +257,9 @@ class _BodyWatcher(asyncio.Protocol):
     It stands in front of aiohttp's protocol, which decodes the body. A task that waits for the body would run in the
     next turn of the loop, which costs more than the event itself. `ended` is why the answer ended, or what `take`
     raised.
+
+    A small event is one chunk of the transfer encoding and arrives alone. aiohttp does not see such a chunk if it has
+    decoded all chunks before it completely: it then has nothing to remember of it.
     """
 
     def __init__(self, content: aiohttp.StreamReader, address: str, take: TakeChunk) -> None:
@@ -264,6 +267,7 @@ class _BodyWatcher(asyncio.Protocol):
         self._content = content
         self._address = address
         self._take = take
+        self._is_between_chunks = False
 
     def begin(self, connection: aiohttp.connector.Connection | None) -> None:
         """Pass on what has been read, and stand in front of the protocol of the connection if it is still open."""
@@ -271,37 +275,58 @@ class _BodyWatcher(asyncio.Protocol):
             assert connection.protocol is not None
             self._inner = connection.protocol
             connection.transport.set_protocol(self)
-        self._pass_on(time.monotonic())
+        self._pass_on_decoded(time.monotonic())
 
     def data_received(self, data: bytes) -> None:
         received = time.monotonic()
-        self._inner.data_received(data)
-        self._pass_on(received)
+        alone = content_of_chunk(data)
+        if alone and self._is_between_chunks:
+            self._pass_on(received, alone)
+        else:
+            self._inner.data_received(data)
+            # Within a chunk, it would have decoded the size as well: no object begins with a digit.
+            self._is_between_chunks = self._pass_on_decoded(received) == alone != b""
 
     def eof_received(self) -> None:
         self._inner.eof_received()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._inner.connection_lost(error)
-        self._pass_on(time.monotonic())
+        self._pass_on_decoded(time.monotonic())
 
-    def _pass_on(self, received: float) -> None:
-        """Pass on what aiohttp has decoded."""
-        if self.ended.done():
-            return
+    def _pass_on_decoded(self, received: float) -> bytes:
+        """Pass on and return what aiohttp has decoded."""
         try:
             chunk = self._content.read_nowait()
         except FAULTS as error:
-            self.ended.set_result(fault(error, self._address, Phase.STREAM))
+            self._end(fault(error, self._address, Phase.STREAM))
+            return b""
+        if chunk:
+            self._pass_on(received, chunk)
+        if self._content.is_eof():
+            self._end(ENDED)
+        return chunk
+
+    def _pass_on(self, received: float, chunk: bytes) -> None:
+        if self.ended.done():
             return
         try:
-            if chunk:
-                self._take(received, chunk)
+            self._take(received, chunk)
         except Exception as error:  # noqa: BLE001 - the task that waits for the end raises it
             self.ended.set_exception(error)
-            return
-        if self._content.is_eof() and not self.ended.done():
-            self.ended.set_result(ENDED)
+
+    def _end(self, why: Failure) -> None:
+        if not self.ended.done():
+            self.ended.set_result(why)
+
+
+def content_of_chunk(data: bytes) -> bytes:
+    """Return the JSON object if the data is one chunk of the transfer encoding as Go writes it, else b""."""
+    start = data.find(b"\r\n{") + 2
+    end = len(data) - 2
+    if data[end:] == b"\r\n" and data[: start - 2] == b"%x" % (end - start):
+        return data[start:end]
+    return b""
 
 
 class WatchResponse:
