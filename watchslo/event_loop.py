@@ -5,9 +5,10 @@ The loop asks the kernel which sockets have data (`select`), runs the callbacks 
 at any time since the previous `select` returned, while callbacks ran. So the loop knows exactly how late each read may
 be, whatever the reason: one slow callback, or many short ones before a read.
 
-A callback that reads data only wakes the task that waits for it: the task runs, and notes when the data was received,
-after the next `select`, which then returns at once. So what is received in one turn was read in this turn or in the
-previous one.
+A callback that reads data may only wake the task that waits for it: the task runs, and notes when the data was
+received, after the next `select`, which then returns at once. So what is received in one turn was read in this turn or
+in the previous one. The callback of an open watch notes the time itself, but what the watch brought together with its
+head is received by a task.
 
 asyncio decrypts TLS in memory, with a buffer of 256 KiB for each connection. This loop lets OpenSSL read the socket
 itself: that takes half of the CPU for an event, and no buffer.
