@@ -23,7 +23,6 @@ import os
 import selectors
 import socket
 import ssl
-import sys
 import time
 from collections.abc import Callable, Iterable
 from math import inf
@@ -35,23 +34,16 @@ MOST_READ_BYTES = 64 * 2**10  # at once from one connection: then others have th
 RECORD_BYTES = 2**14  # of a TLS record, at most (RFC 8446, 5.1): a read of less would leave data in OpenSSL
 HANDSHAKE_SECONDS = 60.0  # as in asyncio
 
-# These versions of Python read a broken TLS connection as an end (github.com/python/cpython/issues/115627).
-_LOSES_ERRORS = sys.version_info < (3, 11, 9) or (3, 12) <= sys.version_info < (3, 12, 3)
-
 NoteReads = Callable[[float, float, float], object]
 """Takes that data received from `start` to `end` may have arrived as early as `since`, in monotonic seconds."""
 
 
 class TimedSelector(selectors.DefaultSelector):
-    """A selector that reports to `note_reads` since when the data received after each `select` may have waited.
-
-    `has_waited` says whether the last `select` had to wait: then only little data has arrived.
-    """
+    """A selector that reports to `note_reads` since when the data received after each `select` may have waited."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self.note_reads: NoteReads | None = None
-        self.has_waited = False
         self._clock = clock
         self._returned = self._asked = self._read_since = self._since = clock()
         self._backlog_until = self._since
@@ -82,32 +74,21 @@ class TimedSelector(selectors.DefaultSelector):
 class _TlsSocket(ssl.SSLSocket):
     """A non-blocking TLS socket with the interface of a plain one, as asyncio's socket transport uses it.
 
-    A read may leave data behind, but only in the kernel: asyncio waits for the kernel to report more, and would not
-    notice what OpenSSL keeps.
+    `on_backlog` is called when a read leaves data behind. That is only data in the kernel: asyncio waits for the kernel
+    to report more, and would not notice what OpenSSL keeps.
     """
 
-    selector: TimedSelector
+    on_backlog: Callable[[], None]
     _failure: OSError | None = None
-    _error_number = 0  # of the connection
+    _error_number = 0  # of the connection: Python before 3.11.9 reads a broken one as an end (cpython issue 115627)
 
     def recv(self, buflen: int = MOST_READ_BYTES, flags: int = 0) -> bytes:
-        """Return what has arrived, or b"" at the end; raise BlockingIOError if nothing has."""
+        """Return what has arrived, of several TLS records, or b"" at the end; raise BlockingIOError if nothing has."""
         del buflen, flags  # asyncio's are for plain sockets
         if self._failure:
             raise self._failure
-        if _LOSES_ERRORS:
-            self._error_number = self._error_number or self.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        try:
-            first = self._read_record()
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            raise BlockingIOError from None
-        if not first or self.selector.has_waited:  # then there is rarely more, and the attempt takes as long as a read
-            return first
-        return first + self._read_more(len(first))
-
-    def _read_more(self, size: int) -> bytes:
-        """Return the data of further TLS records, after `size` bytes were read."""
-        parts = []
+        self._error_number = self._error_number or self.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        parts, size = [], 0
         try:
             while size < MOST_READ_BYTES:
                 part = self._read_record()
@@ -117,13 +98,16 @@ class _TlsSocket(ssl.SSLSocket):
                 parts.append(part)
                 size += len(part)
             else:
-                self.selector.note_backlog()
+                self.on_backlog()
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            pass
+            if not parts:
+                raise BlockingIOError from None
         except OSError as error:
+            if not parts:
+                raise
             self._failure = error
             self._read_again()
-        return b"".join(parts)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _read_record(self) -> bytes:
         """Return the data of one TLS record, or b"" at the end."""
@@ -203,7 +187,7 @@ class TimedEventLoop(asyncio.SelectorEventLoop):
             sock, do_handshake_on_connect=False, suppress_ragged_eofs=False, server_hostname=server_hostname
         )
         assert isinstance(tls, _TlsSocket)
-        tls.selector = self.selector
+        tls.on_backlog = self.selector.note_backlog
         try:
             async with asyncio.timeout(seconds):
                 await self._finish_handshake(tls)
