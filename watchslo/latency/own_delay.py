@@ -13,6 +13,7 @@ import numpy as np
 from watchslo.model import BoolArray, FloatArray
 
 NOTED_SECONDS = 0.001  # shorter delays are not noted: the finest bin is as wide
+LATE_SECONDS = 0.15  # a longer own delay is not taken from the bounds: the event is no sample
 SPANS = 65_536  # kept; 65 s of a loop that is always busy, hours of a usual one
 SUSPENDS = 16  # kept
 

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from watchslo.latency.own_delay import NOTED_SECONDS
+from watchslo.latency.own_delay import LATE_SECONDS, NOTED_SECONDS
 from watchslo.model import BoolArray, Bounds, FloatArray, IntArray
 
-LONG_SECONDS = 0.15  # what was committed during a longer wait is no sample
 WAITS = 32  # kept; with its backoff, a watch sends fewer requests in the ten minutes for which the clock dates events
 
 
@@ -50,6 +49,6 @@ def queue_delays(
         if not (until > earliest).any():  # all events are newer than these waits, and all others are older
             break
         spans = (earliest < until) & (received >= until)
-        during |= spans & (latest > since) & (until - since > LONG_SECONDS)
+        during |= spans & (latest > since) & (until - since > LATE_SECONDS)
         delays[spans] += (until - since)[spans]
     return during, delays

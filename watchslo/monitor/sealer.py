@@ -10,7 +10,7 @@ event becomes:
 1. `domain` if it is newer than the tick, and so are all events of its watch and second: the watch belongs elsewhere.
 2. `before_clock` if the ticks cannot date it.
 3. `tainted` if this process may have read it more than `LATE_SECONDS` late, or the machine was suspended in between.
-4. `own_queue` if it may have been committed while a request to open its watch waited in this process.
+4. `own_queue` if it may have been committed while a request to open its watch waited that long in this process.
 5. Otherwise a sample. The delay that this process may have added, by reading late or by such a wait after the commit,
    is taken from the lower ends of its bounds, so that they hold of the cluster alone. The upper end contains it.
 
@@ -29,7 +29,7 @@ from watchslo.clock.revision import Origins
 from watchslo.latency.bins import Bins
 from watchslo.latency.compared import Comparison
 from watchslo.latency.estimate import Estimation
-from watchslo.latency.own_delay import OwnDelays
+from watchslo.latency.own_delay import LATE_SECONDS, OwnDelays
 from watchslo.latency.pending import Arrivals, PendingEvents, SampleCounts
 from watchslo.latency.queue_waits import QueueWaits, queue_delays
 from watchslo.latency.tally import Slot
@@ -38,7 +38,6 @@ from watchslo.model import BoolArray, Bounds, FloatArray, IntArray, Reading, Sou
 from watchslo.monitor.watch_identity import WatchIdentity
 
 SLICE_EVENTS = 4096  # measured at a time, in about 2 ms
-LATE_SECONDS = 0.15  # events that may have been read later than this are no samples
 UNSEALED_SECONDS = 600.0  # the clock keeps its evidence as long
 
 
