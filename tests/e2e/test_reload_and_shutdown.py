@@ -97,7 +97,7 @@ def test_reload_keeps_unchanged_watches_open(reloaded: Reloaded, writer: Writer)
     reloaded.until_watching("configmaps", "nodes")
 
     def has_new_threshold() -> bool:
-        return daemon.streams()["configmaps"]["latency"]["objective"]["threshold"] == 0.5
+        return bool(daemon.streams()["configmaps"]["latency"]["objective"]["threshold"] == 0.5)
 
     daemon.process.until(has_new_threshold, PATIENCE_SECONDS, "another threshold", LOOK_SECONDS)
     assert reloaded.events("configmaps") >= events
