@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from benchmarks.blocked import blocked
 from benchmarks.burst import burst
 from benchmarks.hundred_watches import hundred_watches
 from benchmarks.ingest import ingest
@@ -26,6 +27,7 @@ def main(clientgo: Path, fastapiserver: Path) -> None:
     hundred_watches()
     onlookers()
     scale(fastapiserver)
+    blocked(fastapiserver)
     ingest(fastapiserver)
     scrapes()
 

@@ -32,6 +32,11 @@ def read(file: Path) -> Sequence[Block]:
     return [Block(*map(float, line.split())) for line in lines]
 
 
+def noting_blocks(file: Path) -> Sequence[str | Path]:
+    """Return the beginning of a command that runs watchslo and notes its blocks in a file."""
+    return sys.executable, "-m", "benchmarks.blocks", file
+
+
 def note_blocks(file: Path) -> None:
     """Make the event loops of this process note their blocks."""
     out = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)

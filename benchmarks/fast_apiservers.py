@@ -1,9 +1,8 @@
 """The Go program in benchmarks/fastapiserver as a process, and a daemon that watches all its resources."""
 
 import json
-import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -82,13 +81,12 @@ def fast_apiservers(program: Path, apiservers: int, resources: int) -> Iterator[
 
 
 @contextmanager
-def watching_all(served: FastApiservers, blocks: Path | None = None) -> Iterator[Daemon]:
+def watching_all(served: FastApiservers, wrapper: Sequence[str | Path] = ()) -> Iterator[Daemon]:
     """Run a daemon that watches every resource at every apiserver; yield it when all watches are measured.
 
-    It starts faster than the default limit of requests permits, and then has that limit. It notes the long blocks of
-    its event loop in the file `blocks`.
+    It starts faster than the default limit of requests permits, and then has that limit. `wrapper` is a command before
+    its own.
     """
-    wrapper: list[str | Path] = [sys.executable, "-m", "benchmarks.blocks", blocks] if blocks else []
     watched = {"kubernetes": {"apiservers": served.urls}, "watch": [{"resource": "*"}]}
     limits = {"watches": served.watches}
     with TemporaryDirectory() as name:

@@ -18,7 +18,7 @@ from tests.support.daemon import Daemon
 
 CONNECTIONS = 30
 BURST = 10_000  # events on each connection at once
-RATES = (5_000, 10_000, 20_000, 30_000, 40_000, 60_000, 80_000, 120_000)
+RATES = (1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 40_000, 60_000, 80_000, 120_000)
 SECONDS = 20.0  # of each rate: it contains four evaluations
 SETTLE_SECONDS = 2.0
 MOST_LATE = 0.01  # of the heartbeats: 5 ms late at P99

@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from benchmarks.blocks import Block, read
+from benchmarks.blocks import Block, noting_blocks, read
 from benchmarks.fast_apiservers import FastApiservers, fast_apiservers, watching_all
 from benchmarks.measure import BLOCK_SECONDS, PATIENCE_SECONDS, cpu_seconds, figure, memory
 from benchmarks.resolution import p99_without_delay
@@ -136,7 +136,7 @@ def steady(program: Path, size: str, seconds: float) -> None:
     with (
         TemporaryDirectory() as name,
         fast_apiservers(program, apiservers, resources) as served,
-        watching_all(served, blocks := Path(name) / "blocks") as daemon,
+        watching_all(served, noting_blocks(blocks := Path(name) / "blocks")) as daemon,
     ):
         scrapes = Scrapes(daemon)
         first, start = scrapes.beats(), until_measured(daemon)
