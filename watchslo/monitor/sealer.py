@@ -37,7 +37,7 @@ from watchslo.latency.track import BEFORE_CLOCK, DOMAIN, OWN_QUEUE, TAINTED, UNS
 from watchslo.model import BoolArray, Bounds, FloatArray, IntArray, Reading, Source
 from watchslo.monitor.watch_identity import WatchIdentity
 
-SLICE_EVENTS = 4096  # measured at a time, in about 2 ms
+SLICE_EVENTS, SLICE_WATCHES = 4096, 256  # measured at a time, in about 2 ms
 UNSEALED_SECONDS = 600.0  # the clock keeps its evidence as long
 
 
@@ -115,7 +115,7 @@ class Sealer:
         through several apiservers: then events are also compared with the ticks of their own apiserver.
         """
         second = floor(min(tick.sent, self._own_delays.known_until))
-        while len(arrivals := self._pending.take_before(second, SLICE_EVENTS)):
+        while len(arrivals := self._pending.take_before(second, SLICE_EVENTS, SLICE_WATCHES)):
             yield self._seal_slice(arrivals, tick, several=several, blind=blind)
         self.sealed = max(self.sealed, second)
 

@@ -132,6 +132,14 @@ class TestManyWatches:
         assert len([*watches.sealer.seal(tick, several=False, blind=False)]) == 4
         assert watches.outcome(1) == {"sample": 35}
 
+    def test_are_measured_some_watches_at_a_time(self, watches: Watches, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "SLICE_WATCHES", 2)
+        for number in (3, 1, 2, 3):
+            watches.deliver(number, watches.now + 0.1, 0.01)
+        tick = watches.tick(2.0)
+        assert len([*watches.sealer.seal(tick, several=False, blind=False)]) == 2
+        assert [watches.outcome(number) for number in (1, 2, 3)] == [{"sample": 1}, {"sample": 1}, {"sample": 2}]
+
     def test_keep_their_samples_when_one_leaves(self, watches: Watches) -> None:
         watches.deliver(1, watches.now + 0.1, 0.01)
         watches.deliver(2, watches.now + 0.2, 0.01)
