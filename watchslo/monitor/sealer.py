@@ -141,7 +141,8 @@ class Sealer:
         clock, received = self._domain.clock, arrivals.received
         sources = [watch.identity.source for watch in watches]
         cached = [watch.identity.resource.cached and (several or not blind) for watch in watches]
-        bounds = clock.measure(arrivals.revisions, received, Origins(index, sources, cached))
+        origins = Origins(index, sources, cached)
+        bounds = clock.measure(arrivals.revisions, received, origins)
         own_delays = self._own_delays.of(received)
         queued, waited = queue_delays([watch.queue_waits for watch in watches], index, received, bounds)
         good = self._usable(arrivals, index, watches, bounds, own_delays, queued)
@@ -149,7 +150,7 @@ class Sealer:
         latency = bounds.less(own_delays)
         self._samples.add(arrivals.watches[good], received[good], latency.at(good))
         if several:
-            others = Origins(index, sources, [False] * len(sources) if blind else cached)
+            others = Origins(index, sources, [False] * len(sources)) if blind else origins
             alone = clock.measure(arrivals.revisions, received, others, alone=True).less(own_delays)
             self._compare(received, index, watches, latency, alone, good & alone.measurable)
         own_delays[queued] = np.inf
