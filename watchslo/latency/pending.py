@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,7 +70,7 @@ class PendingEvents:
         If they are of more than so many `watches`, those of the other watches stay.
         """
         count = min(limit, bisect_left(self._received, time))
-        columns = self._watches, self._received, self._revisions
+        columns: tuple[array[Any], ...] = self._watches, self._received, self._revisions
         first = [np.array(column[:count]) for column in columns]
         taken = first[0] <= np.unique(first[0])[:watches].max(initial=0)
         for column, values in zip(columns, first, strict=True):
