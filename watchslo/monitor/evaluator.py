@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -98,13 +98,9 @@ class Evaluator:
         unjudgeable = self._take_disturbance()
         for clock in self._watches.clocks:
             await slices.run(clock.sealer.collect())
-        watches, due = self._watches.all, list[Estimation]()
-        for watch in watches:
-            if self._watches.runs(watch):  # it may have ended during a pause
-                due += update_watch(watch, self._watches.health(watch), time.monotonic(), unjudgeable=unjudgeable)
-            await slices.pause()
-        await slices.run(rounds(due))
-        for watch in watches:
+        watches = self._watches.all
+        await slices.run(rounds(await self._update(watches, slices, unjudgeable=unjudgeable)))
+        for watch in watches:  # each frees its own estimations, because nothing else refers to them now
             watch.statistics.publish()
             await slices.pause()
         for clock in self._watches.clocks:
@@ -115,6 +111,17 @@ class Evaluator:
         self._newest = _CachedSnapshot()
         for listen in self._listeners:
             listen(snapshot)
+
+    async def _update(
+        self, watches: Iterable[MonitoredWatch], slices: WorkSlices, *, unjudgeable: bool
+    ) -> list[Estimation]:
+        """Take in the samples of the watches; return the estimations that their readings need."""
+        due: list[Estimation] = []
+        for watch in watches:
+            if self._watches.runs(watch):  # it may have ended during a pause
+                due += update_watch(watch, self._watches.health(watch), time.monotonic(), unjudgeable=unjudgeable)
+            await slices.pause()
+        return due
 
     def _take_disturbance(self) -> bool:
         """Return True if this process was late for long, or the machine was suspended, since the last evaluation."""
