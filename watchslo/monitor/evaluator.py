@@ -83,6 +83,7 @@ class Evaluator:
             reached = time.monotonic() + EARLY_SECONDS
             await asyncio.sleep(BLOCK_SECONDS - reached % BLOCK_SECONDS + EARLY_SECONDS)
             await self.evaluate()
+            await asyncio.sleep(0)
             trim_heap()
 
     async def evaluate(self) -> None:

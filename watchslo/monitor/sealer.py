@@ -205,11 +205,10 @@ class Sealer:
     # Evaluation
 
     def update(self, now: float) -> list[Estimation]:
-        """Collect what was sealed since the last evaluation; return the estimations of comparisons that are due."""
+        """Give up what was not sealed in time; return the estimations of comparisons that are due."""
         overdue = self._pending.take_before(now - UNSEALED_SECONDS)
         for number, count in zip(*np.unique(overdue.watches, return_counts=True), strict=True):
             self._watches[int(number)].track.unmeasured(UNSEALED, int(count))
-        self._collect()
         combined, alone = (counts.take() for counts in self._compared)
         return [
             due

@@ -14,8 +14,9 @@ SLICE_SECONDS = 0.001  # one turn of the event loop may run a slice of each of s
 class WorkSlices:
     """Lets the event loop do other work whenever the work of the caller has taken `SLICE_SECONDS`.
 
-    Each pause leaves all objects out of the next garbage collections. Python starts these by the objects that are made
-    less those that are freed: when new readings replace old ones, it starts few, each of which looks at thousands.
+    Each pause frees the garbage of the slice, and leaves its other objects out of the next garbage collections. Python
+    starts these by the number of objects that are made less those that are freed: while new readings replace old ones,
+    it starts few, each of which looks at thousands of objects.
     """
 
     def __init__(self) -> None:
@@ -24,6 +25,7 @@ class WorkSlices:
     async def pause(self) -> None:
         """Pause if the slice is over; call it between steps that take less than a slice."""
         if time.monotonic() - self._began >= SLICE_SECONDS:
+            gc.collect(0)
             gc.freeze()
             await asyncio.sleep(0)
             self._began = time.monotonic()
