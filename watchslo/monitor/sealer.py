@@ -53,14 +53,14 @@ class _SealedWatch:
 class Sealer:
     """The events of the watches of one domain between their arrival and the next evaluation.
 
-    All events received before `sealed` (monotonic seconds) are sealed. `cache_clock` returns the clock of a source's
-    watch cache while that cache is probed.
+    All events received before `sealed` (monotonic seconds) are sealed, and `take` returns their samples. `cache_clock`
+    returns the clock of a source's watch cache while that cache is probed.
     """
 
     def __init__(
         self, domain: Domain, bins: Bins, own_delays: OwnDelays, cache_clock: Callable[[Source], CacheClock | None]
     ) -> None:
-        self.sealed = -np.inf
+        self.sealed = self._sealed = -np.inf
         self.comparisons: dict[str, Comparison] = {}  # of apiservers with attached watches
         self._domain = domain
         self._bins = bins
@@ -80,12 +80,14 @@ class Sealer:
 
     def attach(self, identity: WatchIdentity, track: Track, queue_waits: QueueWaits) -> None:
         """Take in the events of a watch from now on; if it is attached already, `track` replaces its track."""
+        self._collect()
         self.take(identity.number)
         self._watches[identity.number] = _SealedWatch(identity, track, queue_waits)
 
     def detach(self, number: int) -> list[Slot]:
         """Forget a watch; return its samples since the last evaluation. What is not sealed is unmeasured."""
         self.drop(number)
+        self._collect()
         slots = self.take(number)
         del self._watches[number]
         return slots
@@ -117,7 +119,7 @@ class Sealer:
         second = floor(min(tick.sent, self._own_delays.known_until))
         while len(arrivals := self._pending.take_before(second, SLICE_EVENTS, SLICE_WATCHES)):
             yield self._seal_slice(arrivals, tick, several=several, blind=blind)
-        self.sealed = max(self.sealed, second)
+        self._sealed = max(self._sealed, second)
 
     def _seal_slice(self, arrivals: Arrivals, tick: Reading, *, several: bool, blind: bool) -> tuple[int, ...]:
         numbers, index = np.unique(arrivals.watches, return_inverse=True)
@@ -223,13 +225,13 @@ class Sealer:
 
     def take(self, number: int) -> list[Slot]:
         """Remove and return the samples of a watch that were collected."""
-        self._collect()
+        self._finish_collection()
         return self._slots.pop(number, [])
 
     def collect(self) -> Generator[None, None, None]:
         """Collect what was sealed since the last evaluation for `take`, and pause after each watch."""
         self._finish_collection()
-        self._collected = self._samples.take_each()
+        self._collected, self.sealed = self._samples.take_each(), self._sealed
         for number, slot in self._collected:  # `take` may finish it during a pause
             self._keep(number, slot)
             yield

@@ -1,6 +1,7 @@
 """The sealer: which events of several watches become samples, and which do not, by a real revision clock."""
 
 import math
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,7 @@ class Watches:
         self.sealer.record(number, committed + latency, revisions)
 
     def readings(self) -> dict[int, TrackReading]:
+        deque(self.sealer.collect(), maxlen=0)
         solve(self.sealer.update(self.now))
         self.sealer.publish()
         for number, track in self.tracks.items():
@@ -104,6 +106,17 @@ class TestCollection:
     def test_pauses_after_each_watch(self, sealed: Watches) -> None:
         assert sum(1 for _ in sealed.sealer.collect()) == 3
         assert [len(sealed.sealer.take(number)) for number in (1, 2, 3)] == [1, 1, 1]
+
+    def test_leaves_what_is_sealed_later_to_the_next_one(self, sealed: Watches) -> None:
+        deque(sealed.sealer.collect(), maxlen=0)
+        before = sealed.sealer.sealed
+        sealed.deliver(1, sealed.now + 0.3, 0.01)
+        sealed.ticks(5)
+        assert [part.n for _, part in sealed.sealer.take(1)] == [1]
+        assert sealed.sealer.sealed == before
+        deque(sealed.sealer.collect(), maxlen=0)
+        assert [part.n for _, part in sealed.sealer.take(1)] == [1]
+        assert sealed.sealer.sealed > before
 
     def test_is_finished_if_a_watch_is_taken_during_a_pause(self, sealed: Watches) -> None:
         collection = sealed.sealer.collect()
