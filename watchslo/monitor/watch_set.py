@@ -154,7 +154,9 @@ class WatchSet:
         self, desired: Mapping[str, DesiredWatch], members: Mapping[str, Apiserver], reason: Reason
     ) -> None:
         """End the watches that are no longer desired; a watch with only another objective continues."""
+        slices = WorkSlices()
         for watch in self.all:
+            await slices.pause()
             name, label = watch.identity.apiserver.name, watch.identity.label
             same = name in members and label in desired and desired[label].same_request(watch.desired)
             if not same or watch.identity.apiserver is not members[name]:
