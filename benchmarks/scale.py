@@ -24,6 +24,7 @@ from tests.support.daemon import Daemon, Scrape
 SECONDS = 75.0  # the window of a minute is then full
 SCRAPE_INTERVAL_SECONDS = 15.0  # as Prometheus scrapes
 SCRAPES, SCRAPE_GAP_SECONDS = 10, 1.1  # then, so that each gets a new snapshot
+NAMED_BLOCKS = 5  # of the callbacks that took longest in long blocks
 CUT_EVENTS, CUT_AFTER_SECONDS, CUT_SECONDS = 300, 10.0, 20.0
 SIZES = {"1x100": (1, 100, 200), "3x100": (3, 100, 600), "3x300": (3, 300, 1_000)}
 """Apiservers, resources, and events per second that the daemon receives."""
@@ -196,7 +197,10 @@ def _report_blocks(blocks: Sequence[Block], seconds: float) -> None:
     cpu = [block.cpu for block in blocks]
     figure("the longest block of the event loop", 1e3 * max((block.elapsed for block in blocks), default=0.0), "ms")
     figure("  … of its CPU alone", 1e3 * max(cpu, default=0.0), "ms", "<= 5")
-    figure("  … blocks of more than 5 ms of CPU", sum(each > 0.005 for each in cpu) / seconds, "per second", "0")
+    long = Counter(block.longest for block in blocks if block.cpu > 0.005)
+    figure("  … blocks of more than 5 ms of CPU", long.total() / seconds, "per second", "0")
+    for callback, count in long.most_common(NAMED_BLOCKS):
+        print(f"    {count} times {callback}")
 
 
 def _report_beats(when: str, beats: Beats) -> None:

@@ -4,6 +4,9 @@ With 900 watches, a full collection takes 0.4 s, and Python starts one every few
 without it, because they are in no cycle. So all objects that exist after an evaluation are left out of the collections
 (`gc.freeze`), which then only look at newer ones, and a full collection is made once an hour. Python starts none in
 between: after a freeze it would look at all readings of an evaluation, which takes 50 ms.
+
+A request that fails leaves cycles. So that they are freed at once, and no collection looks at many objects, the newest
+objects are collected at each heartbeat (`monitor/lag.py`) and each pause of long work (`monitor/slices.py`).
 """
 
 import gc

@@ -10,8 +10,8 @@ counts as soon as a tick that was sent later shows that r' belongs to the same s
 seconds; revisions are int64.
 """
 
-from collections import deque
-from collections.abc import Sequence
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -40,20 +40,28 @@ class Origins:
     index: IntArray
     sources: Sequence[Source]
     left_out: Sequence[bool]
+    _apiservers: NDArray[np.str_] = field(init=False)
+    _left_out: Mapping[Source, Sequence[int]] = field(init=False)  # positions
+
+    def __post_init__(self) -> None:
+        left_out = defaultdict[Source, list[int]](list)
+        for at, is_left_out in enumerate(self.left_out):
+            if is_left_out:
+                left_out[self.sources[at]].append(at)
+        object.__setattr__(self, "_apiservers", np.array([apiserver for apiserver, _ in self.sources]))
+        object.__setattr__(self, "_left_out", left_out)
 
     def uses(self, ticked: Source, *, alone: bool) -> BoolArray | None:
         """Return for each event whether a tick on a source is evidence; None if it is for all events.
 
         With `alone`, only the ticks of its own apiserver are evidence for an event.
         """
-        if alone:
-            used = [
-                source[0] == ticked[0] and not (left_out and source == ticked)
-                for source, left_out in zip(self.sources, self.left_out, strict=True)
-            ]
-            return np.array(used)[self.index]
-        ignored = [at for at, source in enumerate(self.sources) if self.left_out[at] and source == ticked]
-        return ~np.isin(self.index, ignored) if ignored else None
+        ignored = self._left_out.get(ticked, ())
+        if not alone and not ignored:
+            return None
+        used = self._apiservers == ticked[0] if alone else np.ones(len(self.sources), dtype=bool)
+        used[list(ignored)] = False
+        return used[self.index]
 
 
 class _RoundTrips:

@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,14 +64,18 @@ class PendingEvents:
         self._received.extend((received,) * count)
         return True
 
-    def take_before(self, time: float, limit: int = PENDING_EVENTS) -> Arrivals:
-        """Remove and return the first events that arrived before `time`, at most `limit`."""
+    def take_before(self, time: float, limit: int = PENDING_EVENTS, watches: int = PENDING_EVENTS) -> Arrivals:
+        """Remove and return the first events that arrived before `time`, at most `limit`.
+
+        If they are of more than so many `watches`, those of the other watches stay.
+        """
         count = min(limit, bisect_left(self._received, time))
-        columns = self._watches, self._received, self._revisions
-        watches, received, revisions = (np.array(column[:count]) for column in columns)
-        for column in columns:
-            del column[:count]
-        return Arrivals(watches, received, revisions)
+        columns: tuple[array[Any], ...] = self._watches, self._received, self._revisions
+        first = [np.array(column[:count]) for column in columns]
+        taken = first[0] <= np.unique(first[0])[:watches].max(initial=0)
+        for column, values in zip(columns, first, strict=True):
+            column[:count] = array(column.typecode, values[~taken].tobytes())
+        return Arrivals(*(values[taken] for values in first))
 
     def drop(self, watch: int) -> int:
         """Remove all events of a watch; return their number."""

@@ -53,7 +53,8 @@ class Auditor:
     It owns what audits found of each watch; `health` returns that. `budget` returns how many audits may begin per
     second, each with a nudge and a watch; 0 turns audits off. While the apiserver is overloaded, audits slow down as
     ticks do, and none begins before its Retry-After is over. `ticks` returns the latest tick of each clock, `late`
-    whether an arrival at that time may have waited for this process.
+    whether an arrival at that time may have waited for this process. `quiet` is how many watches were quiet at the last
+    look.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Auditor:
         late: Callable[[float], bool],
         random: Callable[[], float],
     ) -> None:
+        self.quiet = 0
         self._watches = watches
         self._apiserver = apiserver
         self._budget = budget
@@ -101,12 +103,6 @@ class Auditor:
         """Return for how many seconds a watch has been stalled, or its cache frozen; None if it is not."""
         return self.health(watch).stalled_for(now, watch.session.revision)
 
-    @property
-    def quiet(self) -> int:
-        """How many watches are quiet now."""
-        now = time.monotonic()
-        return sum(watch.session.up and self._is_quiet(watch, now) for watch in self._watches())
-
     async def run(self) -> None:
         """Audit until cancelled."""
         async with asyncio.TaskGroup() as audits:
@@ -129,13 +125,14 @@ class Auditor:
 
     def _next(self) -> MonitoredWatch | None:
         """Return the watch to audit now, if one is due."""
-        now, watches = time.monotonic(), list(self._watches())
+        now, watches = time.monotonic(), self._watches()
         self._log_ends(watches, now)
-        if now < self._not_before:
-            return None
         by_number = {watch.identity.number: watch for watch in watches}
         found = ((number, self._interval(watch, now)) for number, watch in by_number.items())
         intervals = {number: interval for number, interval in found if interval is not None}
+        self.quiet = sum(interval == QUIET_INTERVAL_SECONDS for interval in intervals.values())
+        if now < self._not_before:
+            return None
         chosen = self._schedule.choose(intervals, self._audited, now)
         if chosen is None:
             return None

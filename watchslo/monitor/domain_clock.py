@@ -185,6 +185,7 @@ class DomainClock:
             self._on_reset(self)
             return
         self._report_foreign()
+        await asyncio.sleep(0)
         for violators in self.sealer.seal(tick, several=len(self.tickers) > 1, blind=self._blind):
             if violators:
                 self._report_foreign()

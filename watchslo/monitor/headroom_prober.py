@@ -17,6 +17,7 @@ from watchslo.model import Interval, Resource
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.failure_log import FailureLog
 from watchslo.monitor.monitored_watch import MonitoredWatch
+from watchslo.monitor.slices import WorkSlices
 from watchslo.snapshot import HeadroomReading
 from watchslo.watch.backoff import Backoff
 from watchslo.watch.decode import Error
@@ -168,7 +169,7 @@ class HeadroomProber:
             await asyncio.sleep(LOOK_SECONDS * (0.5 + self._random()))
             groups = self._groups()
             self._states = {resource: known for resource, known in self._states.items() if resource in groups}
-            if self._budget() and (resource := self._next(groups)):
+            if self._budget() and (resource := await self._next(groups)):
                 await self._examine(resource, groups[resource])
 
     # Which resource is next
@@ -181,18 +182,19 @@ class HeadroomProber:
                 groups.setdefault(watch.identity.resource, []).append(watch)
         return groups
 
-    def _next(self, groups: dict[Resource, list[MonitoredWatch]]) -> Resource | None:
-        """Return the busy resource that has been due for the longest time."""
-        now = time.monotonic()
+    async def _next(self, groups: dict[Resource, list[MonitoredWatch]]) -> Resource | None:
+        """Return the busy resource that has been due for the longest time; they are looked at in slices."""
+        now, slices, due = time.monotonic(), WorkSlices(), list[Resource]()
         if now < self._not_before:
             return None
-        eligible = [resource for resource, watches in groups.items() if self._is_busy(resource, watches)]
-        for resource in eligible:
-            if resource not in self._states:
-                self._states[resource] = self._new_state(resource, now)
-            elif _may_not_fit(self._states[resource], groups[resource]):
-                self._states[resource].due = now
-        due = [one for one in eligible if self._states[one].due <= now]
+        for resource, watches in groups.items():
+            if self._is_busy(resource, watches):
+                known = self._states.setdefault(resource, self._new_state(resource, now))
+                if _may_not_fit(known, watches):
+                    known.due = now
+                if known.due <= now:
+                    due.append(resource)
+            await slices.pause()
         return min(due, key=lambda one: self._states[one].due, default=None)
 
     def _is_busy(self, resource: Resource, watches: Sequence[MonitoredWatch]) -> bool:

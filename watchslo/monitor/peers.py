@@ -36,6 +36,7 @@ class PeerComparison:
         for watch in watches:
             statistics = watch.statistics
             groups[(watch.identity.label, statistics.clock) if statistics.measured else watch].append(watch)
+            await slices.pause()
         behind_peers: dict[int, float | None] = {}
         cache_behind: dict[int, Interval | None] = {}
         for peers in groups.values():

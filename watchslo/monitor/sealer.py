@@ -37,7 +37,7 @@ from watchslo.latency.track import BEFORE_CLOCK, DOMAIN, OWN_QUEUE, TAINTED, UNS
 from watchslo.model import BoolArray, Bounds, FloatArray, IntArray, Reading, Source
 from watchslo.monitor.watch_identity import WatchIdentity
 
-SLICE_EVENTS = 4096  # measured at a time, in about 2 ms
+SLICE_EVENTS, SLICE_WATCHES = 4096, 128  # measured at a time, in 1 to 2 ms
 UNSEALED_SECONDS = 600.0  # the clock keeps its evidence as long
 
 
@@ -53,14 +53,14 @@ class _SealedWatch:
 class Sealer:
     """The events of the watches of one domain between their arrival and the next evaluation.
 
-    All events received before `sealed` (monotonic seconds) are sealed. `cache_clock` returns the clock of a source's
-    watch cache while that cache is probed.
+    All events received before `sealed` (monotonic seconds) are sealed, and `take` returns their samples. `cache_clock`
+    returns the clock of a source's watch cache while that cache is probed.
     """
 
     def __init__(
         self, domain: Domain, bins: Bins, own_delays: OwnDelays, cache_clock: Callable[[Source], CacheClock | None]
     ) -> None:
-        self.sealed = -np.inf
+        self.sealed = self._sealed = -np.inf
         self.comparisons: dict[str, Comparison] = {}  # of apiservers with attached watches
         self._domain = domain
         self._bins = bins
@@ -80,12 +80,14 @@ class Sealer:
 
     def attach(self, identity: WatchIdentity, track: Track, queue_waits: QueueWaits) -> None:
         """Take in the events of a watch from now on; if it is attached already, `track` replaces its track."""
+        self._collect()
         self.take(identity.number)
         self._watches[identity.number] = _SealedWatch(identity, track, queue_waits)
 
     def detach(self, number: int) -> list[Slot]:
         """Forget a watch; return its samples since the last evaluation. What is not sealed is unmeasured."""
         self.drop(number)
+        self._collect()
         slots = self.take(number)
         del self._watches[number]
         return slots
@@ -115,9 +117,9 @@ class Sealer:
         through several apiservers: then events are also compared with the ticks of their own apiserver.
         """
         second = floor(min(tick.sent, self._own_delays.known_until))
-        while len(arrivals := self._pending.take_before(second, SLICE_EVENTS)):
+        while len(arrivals := self._pending.take_before(second, SLICE_EVENTS, SLICE_WATCHES)):
             yield self._seal_slice(arrivals, tick, several=several, blind=blind)
-        self.sealed = max(self.sealed, second)
+        self._sealed = max(self._sealed, second)
 
     def _seal_slice(self, arrivals: Arrivals, tick: Reading, *, several: bool, blind: bool) -> tuple[int, ...]:
         numbers, index = np.unique(arrivals.watches, return_inverse=True)
@@ -141,7 +143,8 @@ class Sealer:
         clock, received = self._domain.clock, arrivals.received
         sources = [watch.identity.source for watch in watches]
         cached = [watch.identity.resource.cached and (several or not blind) for watch in watches]
-        bounds = clock.measure(arrivals.revisions, received, Origins(index, sources, cached))
+        origins = Origins(index, sources, cached)
+        bounds = clock.measure(arrivals.revisions, received, origins)
         own_delays = self._own_delays.of(received)
         queued, waited = queue_delays([watch.queue_waits for watch in watches], index, received, bounds)
         good = self._usable(arrivals, index, watches, bounds, own_delays, queued)
@@ -149,7 +152,7 @@ class Sealer:
         latency = bounds.less(own_delays)
         self._samples.add(arrivals.watches[good], received[good], latency.at(good))
         if several:
-            others = Origins(index, sources, [False] * len(sources) if blind else cached)
+            others = Origins(index, sources, [False] * len(sources)) if blind else origins
             alone = clock.measure(arrivals.revisions, received, others, alone=True).less(own_delays)
             self._compare(received, index, watches, latency, alone, good & alone.measurable)
         own_delays[queued] = np.inf
@@ -204,11 +207,10 @@ class Sealer:
     # Evaluation
 
     def update(self, now: float) -> list[Estimation]:
-        """Collect what was sealed since the last evaluation; return the estimations of comparisons that are due."""
+        """Give up what was not sealed in time; return the estimations of comparisons that are due."""
         overdue = self._pending.take_before(now - UNSEALED_SECONDS)
         for number, count in zip(*np.unique(overdue.watches, return_counts=True), strict=True):
             self._watches[int(number)].track.unmeasured(UNSEALED, int(count))
-        self._collect()
         combined, alone = (counts.take() for counts in self._compared)
         return [
             due
@@ -223,13 +225,13 @@ class Sealer:
 
     def take(self, number: int) -> list[Slot]:
         """Remove and return the samples of a watch that were collected."""
-        self._collect()
+        self._finish_collection()
         return self._slots.pop(number, [])
 
     def collect(self) -> Generator[None, None, None]:
         """Collect what was sealed since the last evaluation for `take`, and pause after each watch."""
         self._finish_collection()
-        self._collected = self._samples.take_each()
+        self._collected, self.sealed = self._samples.take_each(), self._sealed
         for number, slot in self._collected:  # `take` may finish it during a pause
             self._keep(number, slot)
             yield

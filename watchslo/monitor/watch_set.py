@@ -40,9 +40,10 @@ NEEDED_SHARE = 0.2  # of its threshold: for a watch as late as this, the hops ar
 
 @dataclass(frozen=True, slots=True)
 class _ServedApiserver:
-    """An apiserver with watches, and the objects that probe it; no headroom is probed without quantiles."""
+    """An apiserver, its watches by label, and the objects that probe it; no headroom is probed without quantiles."""
 
     apiserver: Apiserver
+    watches: dict[str, MonitoredWatch]
     auditor: Auditor
     headroom: HeadroomProber | None
 
@@ -75,7 +76,6 @@ class WatchSet:
         self._lag = lag
         self._random = random
         self._served: dict[str, _ServedApiserver] = {}
-        self._watches: dict[tuple[str, str], MonitoredWatch] = {}  # by the apiserver's name and the label
         self._numbers = itertools.count(1)
         self._log = structlog.get_logger()
 
@@ -85,7 +85,7 @@ class WatchSet:
 
     @property
     def all(self) -> list[MonitoredWatch]:
-        return [*self._watches.values()]
+        return [watch for served in self._served.values() for watch in served.watches.values()]
 
     @property
     def clocks(self) -> tuple[DomainClock, ...]:
@@ -108,8 +108,9 @@ class WatchSet:
 
     def runs(self, watch: MonitoredWatch) -> bool:
         """Return True if a watch has not ended."""
-        running = self._watches.get((watch.identity.apiserver.name, watch.identity.label))
-        return running is not None and running.identity is watch.identity
+        served = self._served.get(watch.identity.apiserver.name)
+        running = served and served.watches.get(watch.identity.label)
+        return bool(running and running.identity is watch.identity)
 
     def health(self, watch: MonitoredWatch) -> Health:
         """Return what audits found of a watch that runs."""
@@ -146,14 +147,17 @@ class WatchSet:
             self.assignment = None
         for label in desired:
             for name, apiserver in members.items():
-                if (name, label) not in self._watches:
+                if label not in self._served[name].watches:
                     self._start(apiserver, label, desired[label])
 
     async def _end_others(
         self, desired: Mapping[str, DesiredWatch], members: Mapping[str, Apiserver], reason: Reason
     ) -> None:
         """End the watches that are no longer desired; a watch with only another objective continues."""
-        for (name, label), watch in list(self._watches.items()):
+        slices = WorkSlices()
+        for watch in self.all:
+            await slices.pause()
+            name, label = watch.identity.apiserver.name, watch.identity.label
             same = name in members and label in desired and desired[label].same_request(watch.desired)
             if not same or watch.identity.apiserver is not members[name]:
                 await self._end(watch, reason)
@@ -161,15 +165,15 @@ class WatchSet:
             if desired[label].objective != watch.desired.objective:
                 self._log.info("objective_changed", watch=label, apiserver=name)
                 watch.statistics.replace_track(self._new_track(desired[label]))
-            self._watches[name, label] = replace(watch, desired=desired[label])
+            self._served[name].watches[label] = replace(watch, desired=desired[label])
 
     def _join(self, apiserver: Apiserver) -> None:
         """Begin to tick through an apiserver, and to audit and probe its watches."""
         assert self.assignment is not None
         self.assignment.join(apiserver)
-        watches = partial(self._watches_at, apiserver.name)
+        watches: dict[str, MonitoredWatch] = {}
         auditor = Auditor(
-            watches=watches,
+            watches=watches.values,
             apiserver=apiserver,
             budget=lambda: self._config.limits.audits_per_second / len(self._served),
             ticks=self._latest_ticks,
@@ -179,9 +183,9 @@ class WatchSet:
         self._tasks.start(("audits", apiserver.name), auditor.run)
         headroom = None
         if self._config.judges_quantiles:
-            headroom = HeadroomProber(watches, apiserver, self._headroom_probes_per_second, self._random)
+            headroom = HeadroomProber(watches.values, apiserver, self._headroom_probes_per_second, self._random)
             self._tasks.start(("history", apiserver.name), headroom.run)
-        self._served[apiserver.name] = _ServedApiserver(apiserver, auditor, headroom)
+        self._served[apiserver.name] = _ServedApiserver(apiserver, watches, auditor, headroom)
 
     async def _leave(self, apiserver: Apiserver) -> None:
         """Send no more requests to an apiserver whose watches have ended."""
@@ -207,19 +211,20 @@ class WatchSet:
         opened = partial(self.assignment.watch_opened, identity.number)
         session = WatchSession(identity, statistics, self._random, opened)
         watch = MonitoredWatch(identity, desired, session, statistics)
-        self._watches[apiserver.name, label] = watch
-        self._served[apiserver.name].auditor.add(watch)
+        served = self._served[apiserver.name]
+        served.watches[label] = watch
+        served.auditor.add(watch)
         self.assignment.admit(watch)
         self._tasks.start(("stream", identity.number), session.run)
 
     async def _end(self, watch: MonitoredWatch, reason: Reason) -> None:
         assert self.assignment is not None
-        apiserver, number = watch.identity.apiserver.name, watch.identity.number
+        served = self._served[watch.identity.apiserver.name]
         watch.session.halt(reason)
-        del self._watches[apiserver, watch.identity.label]
-        self._served[apiserver].auditor.remove(watch)
+        del served.watches[watch.identity.label]
+        served.auditor.remove(watch)
         await self.assignment.release(watch)
-        await self._tasks.stop(("stream", number))
+        await self._tasks.stop(("stream", watch.identity.number))
 
     # What the parts ask for
 
@@ -229,9 +234,6 @@ class WatchSet:
     def _headroom_probes_per_second(self) -> float:
         """Return the budget of one apiserver."""
         return self._probes_per_second(HEADROOM_SHARE) / len(self._served)
-
-    def _watches_at(self, apiserver: str) -> list[MonitoredWatch]:
-        return [watch for watch in self.all if watch.identity.apiserver.name == apiserver]
 
     def _new_sealer(self, domain: Domain) -> Sealer:
         return Sealer(domain, self._bins, self._lag.own_delays, self.cache_prober.clock_of)

@@ -1,5 +1,6 @@
 """One watch from its arrivals to its readings: a real sealer and a real track, with a given measure of latencies."""
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
@@ -70,6 +71,7 @@ class OneWatch:
         self.sealer.drop(NUMBER)
 
     def evaluate(self, now: float, withheld: Sequence[float] = (), **named: Any) -> None:
+        deque(self.sealer.collect(), maxlen=0)
         solve(self.sealer.update(now))
         slots = self.sealer.take(NUMBER)
         solve(self.track.update(now, slots, self.sealer.sealed, self._round_trip, withheld, **named))

@@ -35,6 +35,13 @@ class TestPendingEvents:
     def test_are_taken_in_slices(self, events: PendingEvents) -> None:
         assert [len(events.take_before(12.0, 3)) for _ in range(3)] == [3, 1, 0]
 
+    def test_of_some_watches_are_taken_and_those_of_the_others_stay(self, events: PendingEvents) -> None:
+        first, second, third = (events.take_before(10.8, 100, watches=1) for _ in range(3))
+        assert first.watches.tolist() == [1, 1]
+        assert second.watches.tolist() == [2]
+        assert len(third) == 0
+        assert taken(events, 12.0) == [(1, 11.0, 8)]
+
     def test_of_a_watch_can_be_dropped(self, events: PendingEvents) -> None:
         assert events.drop(1) == 3
         assert events.drop(1) == 0

@@ -174,6 +174,7 @@ class TestSealing:
         assert clock.asked == []
         assert track.seal(1009, 10, clock, 0.002)
         assert clock.asked == [([1], [1008.0])]
+        track.evaluate(1015)
         assert track.sealer.sealed == 1010
 
     def test_drops_a_second_with_an_impossible_revision(self, track: OneWatch, clock: Clock) -> None:

@@ -1,5 +1,6 @@
 import asyncio
 import contextlib
+import gc
 import os
 import time
 from unittest.mock import Mock
@@ -136,6 +137,16 @@ async def test_time_before_the_first_beat_is_not_lag() -> None:
     assert lag.tainted_seconds == 0
     assert lag.reading().total in (199, 200)
     assert lag.last_beat == pytest.approx(1010, abs=0.051)
+
+
+async def test_heartbeat_frees_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if Python itself collects nothing, because as many objects are freed as made."""
+    collected: list[int] = []
+    monkeypatch.setattr(gc, "collect", collected.append)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(2.5 * BEAT_SECONDS):
+            await keep_beating(Lag(0.0))
+    assert collected == [0, 0]
 
 
 def test_late_reads_of_the_loop_are_noted() -> None:

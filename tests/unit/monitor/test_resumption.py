@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
@@ -94,6 +94,7 @@ class Herd:
         """Return the verdicts on the events of all watches, and the unmeasured events by reason."""
         verdicts, unmeasured = Counter[str](), Counter[str]()
         for _, statistics in self.members:
+            deque(statistics.clock.sealer.collect(), maxlen=0)
             solve(statistics.update(time.monotonic(), [], unjudgeable=False))
             statistics.publish()
             verdicts += Counter(statistics.track.reading().objective.verdicts)

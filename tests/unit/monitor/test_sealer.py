@@ -1,6 +1,7 @@
 """The sealer: which events of several watches become samples, and which do not, by a real revision clock."""
 
 import math
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,7 @@ class Watches:
         self.sealer.record(number, committed + latency, revisions)
 
     def readings(self) -> dict[int, TrackReading]:
+        deque(self.sealer.collect(), maxlen=0)
         solve(self.sealer.update(self.now))
         self.sealer.publish()
         for number, track in self.tracks.items():
@@ -105,6 +107,17 @@ class TestCollection:
         assert sum(1 for _ in sealed.sealer.collect()) == 3
         assert [len(sealed.sealer.take(number)) for number in (1, 2, 3)] == [1, 1, 1]
 
+    def test_leaves_what_is_sealed_later_to_the_next_one(self, sealed: Watches) -> None:
+        deque(sealed.sealer.collect(), maxlen=0)
+        before = sealed.sealer.sealed
+        sealed.deliver(1, sealed.now + 0.3, 0.01)
+        sealed.ticks(5)
+        assert [part.n for _, part in sealed.sealer.take(1)] == [1]
+        assert sealed.sealer.sealed == before
+        deque(sealed.sealer.collect(), maxlen=0)
+        assert [part.n for _, part in sealed.sealer.take(1)] == [1]
+        assert sealed.sealer.sealed > before
+
     def test_is_finished_if_a_watch_is_taken_during_a_pause(self, sealed: Watches) -> None:
         collection = sealed.sealer.collect()
         next(collection)
@@ -131,6 +144,14 @@ class TestManyWatches:
         tick = watches.tick(2.0)
         assert len([*watches.sealer.seal(tick, several=False, blind=False)]) == 4
         assert watches.outcome(1) == {"sample": 35}
+
+    def test_are_measured_some_watches_at_a_time(self, watches: Watches, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "SLICE_WATCHES", 2)
+        for number in (3, 1, 2, 3):
+            watches.deliver(number, watches.now + 0.1, 0.01)
+        tick = watches.tick(2.0)
+        assert len([*watches.sealer.seal(tick, several=False, blind=False)]) == 2
+        assert [watches.outcome(number) for number in (1, 2, 3)] == [{"sample": 1}, {"sample": 1}, {"sample": 2}]
 
     def test_keep_their_samples_when_one_leaves(self, watches: Watches) -> None:
         watches.deliver(1, watches.now + 0.1, 0.01)

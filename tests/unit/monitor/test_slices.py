@@ -1,8 +1,10 @@
 """Long work lets other tasks run after each slice."""
 
 import asyncio
+import gc
 import time
 from collections.abc import Generator
+from weakref import ref
 
 import pytest
 
@@ -32,3 +34,21 @@ async def test_work_is_run_in_slices_to_its_result(monkeypatch: pytest.MonkeyPat
         assert await WorkSlices().run(work()) == "result"
         task.cancel()
     assert log == [*(["step", "step", "other"] * 4), "step"]
+
+
+class Cycle:
+    def __init__(self) -> None:
+        self.itself = self
+
+
+async def test_pause_frees_garbage_and_leaves_other_objects_out_of_collections() -> None:
+    slices, kept = WorkSlices(), Cycle()
+    before, garbage = gc.get_freeze_count(), ref(Cycle())
+    await asyncio.sleep(2 * SLICE_SECONDS)
+    await slices.pause()
+    try:
+        assert garbage() is None
+        assert gc.get_freeze_count() > before
+        assert all(one is not kept for one in gc.get_objects())
+    finally:
+        gc.unfreeze()

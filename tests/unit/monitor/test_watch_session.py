@@ -3,6 +3,7 @@
 import asyncio
 import math
 import time
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -96,6 +97,7 @@ class Parts:
         self.session.start_over()
 
     def evaluate(self) -> None:
+        deque(self.statistics.clock.sealer.collect(), maxlen=0)
         solve(update_watch(self.watch, self.health, time.monotonic(), unjudgeable=False))
         self.statistics.publish()
 
