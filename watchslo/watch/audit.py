@@ -30,7 +30,8 @@ PROMPT_SECONDS = 1.0  # a slower read does not prove that the apiserver is healt
 FROZEN_SECONDS = 2 * NUDGE_SECONDS + CONFIRM_SECONDS
 DETECTION_SECONDS = 30.0
 
-DELIVERED = 4_096  # revisions remembered for each watch, 32 KiB
+DELIVERED = 2_048  # revisions that are remembered for each watch, at least
+FORGOTTEN = 256  # at once; so a watch has 18 KiB of revisions
 LOOK_BACK = 500  # of them are requested again when a busy watch is audited
 WITHHELD = 1_024  # revisions remembered of a stall; more would add no information
 
@@ -92,7 +93,7 @@ def lists_prove_cache(version: str | None) -> bool:
 
 
 class Delivered:
-    """The last few thousand revisions that a watch has delivered since it opened.
+    """The last two thousand revisions that a watch has delivered since it opened.
 
     `epoch` changes each time the watch opens: an audit that spans two epochs proves nothing.
     """
@@ -111,7 +112,7 @@ class Delivered:
     def extend(self, revisions: Sequence[int]) -> None:
         """Add the ascending revisions of a batch. This runs for every batch."""
         self._revisions.extend(revisions)
-        if len(self._revisions) > DELIVERED:
+        if len(self._revisions) >= DELIVERED + FORGOTTEN:
             self._forget()
 
     def has(self, revision: int) -> bool | None:
@@ -126,7 +127,7 @@ class Delivered:
         return self._revisions[-count - 1] if len(self._revisions) > count else self._floor
 
     def _forget(self) -> None:
-        excess = len(self._revisions) - DELIVERED // 2
+        excess = len(self._revisions) - DELIVERED
         self._floor = self._revisions[excess - 1]
         del self._revisions[:excess]
 

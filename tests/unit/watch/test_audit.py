@@ -13,6 +13,7 @@ from watchslo.watch.audit import (
     CONFIRM_SECONDS,
     DELIVERED,
     DETECTION_SECONDS,
+    FORGOTTEN,
     FROZEN_SECONDS,
     LOOK_BACK,
     NUDGE_SECONDS,
@@ -127,9 +128,9 @@ def test_delivered_before_the_watch_is_unknown() -> None:
 
 
 def test_delivered_remembers_a_limited_number_of_revisions() -> None:
-    ring = delivered(0, *range(1, DELIVERED + 1))
+    ring = delivered(0, *range(1, DELIVERED + FORGOTTEN))
     assert ring.has(1) is True
-    ring.extend([DELIVERED + 1])
+    ring.extend([DELIVERED + FORGOTTEN])
     assert ring.has(1) is None
 
 
@@ -151,7 +152,7 @@ def test_delivered_drops_the_oldest_and_reports_them_unknown(sizes: list[int], s
         newest = batch[-1]
         ring.extend(batch)
     kept = len(ring._revisions)
-    assert min(newest // step, DELIVERED // 2) <= kept <= DELIVERED
+    assert min(newest // step, DELIVERED) <= kept < DELIVERED + FORGOTTEN
     oldest = newest - step * (kept - 1)
     assert ring.before(kept - 1) == oldest or kept == 1
     assert ring.before(kept) == oldest - step
