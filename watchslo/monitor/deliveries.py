@@ -43,6 +43,7 @@ class Deliveries:
             if received - times[0] > RECENT_SECONDS:
                 old = bisect_left(times, received - RECENT_SECONDS)
                 del times[:old], self._revisions[:old]
+                self.delivered.forget(self._revisions[0])
         self.delivered.extend(batch.revisions)
 
     def since(self, revision: int) -> float | None:

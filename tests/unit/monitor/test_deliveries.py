@@ -1,7 +1,7 @@
 """What one watch has delivered recently."""
 
 from watchslo.monitor.deliveries import RECENT_SECONDS, RECENT_SPACING_SECONDS, Deliveries
-from watchslo.watch.audit import DELIVERED, FORGOTTEN
+from watchslo.watch.audit import DELIVERED, FORGOTTEN, LEAST_DELIVERED
 from watchslo.watch.messages import Batch
 
 
@@ -24,6 +24,11 @@ def test_recent_holds_a_minute_of_a_busy_watch() -> None:
 def test_recent_holds_a_minute_of_a_watch_with_few_events() -> None:
     made = delivered(*(10.0 * number for number in range(2000)))
     assert [19_990 - time for time in made.times] == [60, 50, 40, 30, 20, 10, 0]
+
+
+def test_revisions_of_a_watch_with_few_events_are_limited() -> None:
+    made = delivered(*(1.0 * number for number in range(3000)))
+    assert LEAST_DELIVERED <= len(made.delivered._revisions) < LEAST_DELIVERED + FORGOTTEN
 
 
 def test_newest_stays_however_old() -> None:

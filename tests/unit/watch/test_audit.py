@@ -15,6 +15,7 @@ from watchslo.watch.audit import (
     DETECTION_SECONDS,
     FORGOTTEN,
     FROZEN_SECONDS,
+    LEAST_DELIVERED,
     LOOK_BACK,
     NUDGE_SECONDS,
     QUIET_INTERVAL_SECONDS,
@@ -132,6 +133,19 @@ def test_delivered_remembers_a_limited_number_of_revisions() -> None:
     assert ring.has(1) is True
     ring.extend([DELIVERED + FORGOTTEN])
     assert ring.has(1) is None
+
+
+def test_delivered_forgets_old_revisions_beyond_the_least_number() -> None:
+    ring = delivered(0, *range(1, LEAST_DELIVERED + FORGOTTEN))
+    ring.forget(LEAST_DELIVERED)
+    assert ring.has(1) is True, "there are not enough newer ones"
+    ring.extend([LEAST_DELIVERED + FORGOTTEN])
+    ring.forget(FORGOTTEN)
+    assert ring.has(1) is True, "not all of them are old"
+    ring.forget(FORGOTTEN + 1)
+    assert ring.has(FORGOTTEN) is None
+    assert ring.has(FORGOTTEN + 1) is True
+    assert ring.before(LEAST_DELIVERED) == FORGOTTEN
 
 
 def test_delivered_begin_starts_an_empty_epoch() -> None:
