@@ -81,6 +81,8 @@ class _TlsSocket(ssl.SSLSocket):
     on_backlog: Callable[[], None]
     _failure: OSError | None = None
     _error_number = 0  # of the connection: Python before 3.11.9 reads a broken one as an end (cpython issue 115627)
+    _has_unsent = False
+    _has_received = False
 
     def recv(self, buflen: int = MOST_READ_BYTES, flags: int = 0) -> bytes:
         """Return what has arrived, of several TLS records, or b"" at the end; raise BlockingIOError if nothing has."""
@@ -107,6 +109,9 @@ class _TlsSocket(ssl.SSLSocket):
                 raise
             self._failure = error
             self._read_again()
+        if parts and not self._has_received:
+            self._has_received = True
+            self._free_write_buffer()
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _read_record(self) -> bytes:
@@ -118,6 +123,12 @@ class _TlsSocket(ssl.SSLSocket):
                 raise OSError(self._error_number, os.strerror(self._error_number)) from None
             return b""
 
+    def _free_write_buffer(self) -> None:
+        """Let OpenSSL free 16 KiB: it allocates them when it reads a session ticket, and frees them after a write."""
+        if not self._has_unsent:  # else OpenSSL expects the same data again
+            with contextlib.suppress(OSError):  # the next read raises it
+                self.write(b"")
+
     def _read_again(self) -> None:
         """Let the kernel report an end, so that asyncio reads once more although nothing else may arrive."""
         with contextlib.suppress(OSError):  # there is no connection any more, which the kernel reports as well
@@ -125,10 +136,13 @@ class _TlsSocket(ssl.SSLSocket):
 
     def send(self, data: bytes, flags: int = 0) -> int:  # type: ignore[override]  # asyncio passes bytes
         """Send some of the data and return its size; raise BlockingIOError if nothing can be sent now."""
+        self._has_unsent = True
         try:
-            return super().send(data, flags)
+            sent = super().send(data, flags)
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             raise BlockingIOError from None
+        self._has_unsent = False
+        return sent
 
     def sendmsg(self, buffers: Iterable[bytes], *_: object) -> int:  # type: ignore[override]  # asyncio passes buffers
         """Do the same as `send`."""

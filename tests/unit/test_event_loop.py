@@ -251,6 +251,48 @@ class TestTls:
 
         self.run(contexts, serve, use)
 
+    def test_first_data_frees_the_write_buffer(
+        self, contexts: tuple[ssl.SSLContext, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        written: list[bytes] = []
+        monkeypatch.setattr(module._TlsSocket, "write", lambda _, data: written.append(data))
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            for _ in range(3):
+                writer.write(b"data")
+                await asyncio.sleep(0.02)
+            await reader.read()
+            writer.close()
+
+        async def use(_: asyncio.Transport, protocol: Received) -> None:
+            assert not written
+            async with asyncio.timeout(10):
+                while len(protocol.data) < 12:
+                    protocol.arrived.clear()
+                    await protocol.arrived.wait()
+            assert written == [b""]
+
+        self.run(contexts, serve, use)
+
+    def test_first_data_does_not_disturb_what_is_being_sent(
+        self, contexts: tuple[ssl.SSLContext, ssl.SSLContext]
+    ) -> None:
+        data = bytes(range(100)) * 300_000  # more than the kernel takes
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"early")
+            await asyncio.sleep(0.1)
+            writer.write(b"all" if await reader.readexactly(len(data)) == data else b"other")
+            writer.close()
+
+        async def use(transport: asyncio.Transport, protocol: Received) -> None:
+            transport.write(data)
+            async with asyncio.timeout(10):
+                await protocol.lost
+            assert protocol.data == b"earlyall"
+
+        self.run(contexts, serve, use)
+
     def test_reads_all_that_openssl_has(self, contexts: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
         size = MOST_READ_BYTES + 100  # the limit lies within the last record, and the kernel has no more to report
 

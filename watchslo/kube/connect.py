@@ -36,7 +36,7 @@ def connect(
         return _in_cluster(environ, service_account)
     paths = _kubeconfigs(kubeconfig, environ)
     if paths:
-        # kubernetes_asyncio takes 35 MiB of memory, so it is imported only if it is needed.
+        # kubernetes_asyncio is imported only if it is needed: it takes memory and time.
         from watchslo.kube.kubeconfig import connect_by_kubeconfig  # noqa: PLC0415
 
         return connect_by_kubeconfig(paths, context, environ)

@@ -1,4 +1,4 @@
-"""Credentials from a kubeconfig, read by kubernetes_asyncio; import this module only if there is a kubeconfig.
+"""Credentials from a kubeconfig, read by kubernetes_asyncio.
 
 This module does what the library lacks or does wrongly: messages about invalid files (the library's show whole entries
 with their secrets), absent users, changing `tokenFile`s, exec plugins, and impersonation.
@@ -18,9 +18,6 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import yaml
-from kubernetes_asyncio.client import Configuration
-from kubernetes_asyncio.config.config_exception import ConfigException
-from kubernetes_asyncio.config.kube_config import ConfigNode, KubeConfigLoader, KubeConfigMerger
 
 from watchslo.errors import ConnectError
 from watchslo.kube.credentials import (
@@ -35,6 +32,13 @@ from watchslo.kube.credentials import (
     usable_proxy,
 )
 from watchslo.kube.exec_plugin import PluginError, run_plugin
+from watchslo.kube.kubeconfig_reader import (
+    ConfigException,
+    ConfigNode,
+    Configuration,
+    KubeConfigLoader,
+    KubeConfigMerger,
+)
 
 logging.getLogger("kubernetes_asyncio").setLevel(logging.CRITICAL)  # it also raises what it logs
 

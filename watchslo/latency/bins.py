@@ -22,7 +22,8 @@ class Bins:
     """The bins of one process: bin k is (edges[k], edges[k + 1]] in seconds. The edges go from 0 to infinity.
 
     `les` are the edges that histograms show, positive and finite; `le_cuts` are their indexes in `edges`. `midpoints`
-    has the middle of each bin.
+    has the middle of each bin. `uniform` is the distribution with the same mass in each bin; hundreds of searches start
+    from it, so it is read-only.
     """
 
     def __init__(self, les: Iterable[float] = LES) -> None:
@@ -36,6 +37,8 @@ class Bins:
         self.count = len(self.edges) - 1
         # The open bin counts with its lower edge, which is all that is certain.
         self.midpoints: FloatArray = np.append((self.edges[:-2] + self.edges[1:-1]) / 2, self.edges[-2])
+        self.uniform: FloatArray = np.full(self.count, 1 / self.count)
+        self.uniform.flags.writeable = False
 
     def edge(self, seconds: float) -> int:
         """Return the index of an edge: of one in `les`."""

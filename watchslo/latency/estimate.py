@@ -32,11 +32,6 @@ LONGEST_STRIDE = 256.0  # steps that one extrapolation replaces
 LEAST_KEPT = 0.01  # share of a bin's mass after plain steps that remains: extrapolation must not empty a bin
 
 
-def uniform(bins: Bins) -> FloatArray:
-    """Return the cold start: the same mass in each bin."""
-    return np.full(bins.count, 1 / bins.count)
-
-
 def closed_cuts(tally: Tally) -> tuple[IntArray, IntArray, FloatArray]:
     """Return the cuts of a tally, with open ones closed at the lowest edge that all evidence permits.
 
@@ -304,7 +299,7 @@ class RollingEstimate:
 
     def __init__(self, bins: Bins, name: str, length: float) -> None:
         self.length = length
-        self.p = uniform(bins)
+        self.p = bins.uniform
         self.reading = WindowReading(name, length, 0, ())
         self._tallies: tuple[KeyCounts, ...] = ()
         self._due: Estimation | None = None

@@ -7,7 +7,7 @@ from enum import StrEnum
 from math import ceil
 
 from watchslo.latency.bins import Bins
-from watchslo.latency.estimate import Estimation, read_quantile, uniform
+from watchslo.latency.estimate import Estimation, read_quantile
 from watchslo.latency.tally import BLOCK_SECONDS, Periods, Slot, Tally
 
 GIVE_UP_SECONDS = 600.0  # the clock keeps the evidence for sealing no longer
@@ -65,7 +65,7 @@ class Windows:
     def __init__(self, bins: Bins, objective: Objective, start: float) -> None:
         self.verdicts = dict.fromkeys(WindowVerdict, 0)
         self._periods = Periods(bins, ceil(start / BLOCK_SECONDS) * BLOCK_SECONDS, objective.window)
-        self._cold = uniform(bins)
+        self._cold = bins.uniform
         self._objective = objective
         self._next = 0
         self._noted = start

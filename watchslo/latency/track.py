@@ -152,8 +152,8 @@ class Track:
             events_target=self._objective.events_target,
             minutes_target=self._objective.minutes_target,
             min_events=self._objective.min_events,
-            verdicts={str(verdict): count for verdict, count in self._verdicts.items()},
-            windows={str(verdict): count for verdict, count in judged.items()},
+            verdicts={verdict.value: count for verdict, count in self._verdicts.items()},
+            windows={verdict.value: count for verdict, count in judged.items()},
         )
         return TrackReading(
             timespan=self._distribution.histogram.reading(),

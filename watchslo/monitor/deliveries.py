@@ -1,8 +1,8 @@
 """What one watch has delivered recently: by revision for audits, by time for comparison with other watches."""
 
-from bisect import bisect_right
-from collections import deque
-from operator import itemgetter
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 
 from watchslo.watch.audit import Delivered
 from watchslo.watch.messages import Batch
@@ -14,30 +14,43 @@ RECENT_SPACING_SECONDS = 0.05
 class Deliveries:
     """The recent deliveries of one watch.
 
-    `newest` is when the newest event was received (monotonic seconds) and its revision. `recent` holds such pairs of
-    the minute before the newest, at least 50 ms apart and so at most 1,201, the oldest first. `delivered` holds the
-    revisions for audits.
+    `newest` is when the newest event was received (monotonic seconds) and its revision. Such pairs of the minute before
+    the newest are kept, at least 50 ms apart and so at most 1,201, as columns: `times` and `revisions`, the oldest
+    first. `delivered` holds the revisions for audits.
     """
 
     def __init__(self) -> None:
         self.newest: tuple[float, int] | None = None
-        self.recent: deque[tuple[float, int]] = deque()
         self.delivered = Delivered()
+        self._times = array("d")
+        self._revisions = array("q")
+
+    @property
+    def times(self) -> Sequence[float]:
+        return self._times
+
+    @property
+    def revisions(self) -> Sequence[int]:
+        return self._revisions
 
     def add(self, batch: Batch) -> None:
         """Take in a batch of live events. This runs for every batch, so it must stay cheap."""
-        self.newest = batch.received, batch.revisions[-1]
-        if not self.recent or batch.received - self.recent[-1][0] >= RECENT_SPACING_SECONDS:
-            self.recent.append(self.newest)
-            while batch.received - self.recent[0][0] > RECENT_SECONDS:
-                self.recent.popleft()
+        received, revision = self.newest = batch.received, batch.revisions[-1]
+        times = self._times
+        if not times or received - times[-1] >= RECENT_SPACING_SECONDS:
+            times.append(received)
+            self._revisions.append(revision)
+            if received - times[0] > RECENT_SECONDS:
+                old = bisect_left(times, received - RECENT_SECONDS)
+                del times[:old], self._revisions[:old]
+                self.delivered.forget(self._revisions[0])
         self.delivered.extend(batch.revisions)
 
     def since(self, revision: int) -> float | None:
         """Return since when a newer revision is there, by the recent deliveries; None if there is none."""
-        place = bisect_right(self.recent, revision, key=itemgetter(1))
-        return self.recent[place][0] if place < len(self.recent) else None
+        place = bisect_right(self._revisions, revision)
+        return self._times[place] if place < len(self._times) else None
 
     def forget(self) -> None:
         """Drop the recent deliveries: the storage was restored, and revisions start again."""
-        self.recent.clear()
+        del self._times[:], self._revisions[:]

@@ -52,7 +52,7 @@ class PeerComparison:
         cache_clock = self._clock_of(watch.identity.source)
         if cache_clock is None:
             return None
-        known = {revision for peer in peers for _, revision in peer.session.deliveries.recent}
+        known = {revision for peer in peers for revision in peer.session.deliveries.revisions}
         measure = watch.statistics.clock.domain.clock.measure
         return cache_clock.behind(np.array(sorted(known), dtype=np.int64), measure, now)
 

@@ -26,6 +26,8 @@ from watchslo.snapshot import Snapshot
 from watchslo.timeline.timeline import Account, Timeline
 
 KEPT = 12  # deltas, a minute of them: a reader that was away for longer gets a full update
+KEPT_BYTES = 2 * 2**20  # of them: with hundreds of busy watches, a full update is smaller than a few deltas
+LEAST_KEPT = 2  # deltas, so that a reader that is a little slow stays connected
 HEARTBEAT_SECONDS = 10.0  # proxies close silent connections
 SEND_SECONDS = 30.0  # a reader that does not accept an event within this is disconnected
 READERS = 200
@@ -41,6 +43,14 @@ class Frame:
 
     number: int
     delta: bytes
+
+
+def _kept(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
+    """Return the newest frames that are kept."""
+    frames = frames[-KEPT:]
+    while len(frames) > LEAST_KEPT and sum(len(frame.delta) for frame in frames) > KEPT_BYTES:
+        frames = frames[1:]
+    return frames
 
 
 @dataclass(eq=False, slots=True)
@@ -89,7 +99,7 @@ class Feed:
         changed = [watch for key, watch in self._watches.items() if before.get(key) != watch]
         gone = sorted(before.keys() - self._watches.keys())
         body = update.delta(self._timeline, account, changed, gone, sent)
-        self._frames = (*self._frames[-(KEPT - 1) :], Frame(account.number, self._event("delta", account, body)))
+        self._frames = _kept((*self._frames, Frame(account.number, self._event("delta", account, body))))
         self.account = account
         self._wake()
 

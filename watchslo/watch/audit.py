@@ -30,7 +30,9 @@ PROMPT_SECONDS = 1.0  # a slower read does not prove that the apiserver is healt
 FROZEN_SECONDS = 2 * NUDGE_SECONDS + CONFIRM_SECONDS
 DETECTION_SECONDS = 30.0
 
-DELIVERED = 4_096  # revisions remembered for each watch, 32 KiB
+DELIVERED = 2_048  # revisions of the last minute that are remembered for each watch, at least
+LEAST_DELIVERED = 1_024  # revisions that are remembered however old they are: twice as many as an audit looks back
+FORGOTTEN = 256  # at once; so a watch has 10 KiB of revisions, or 18 KiB with many events in a minute
 LOOK_BACK = 500  # of them are requested again when a busy watch is audited
 WITHHELD = 1_024  # revisions remembered of a stall; more would add no information
 
@@ -92,7 +94,7 @@ def lists_prove_cache(version: str | None) -> bool:
 
 
 class Delivered:
-    """The last few thousand revisions that a watch has delivered since it opened.
+    """The last one or two thousand revisions that a watch has delivered since it opened.
 
     `epoch` changes each time the watch opens: an audit that spans two epochs proves nothing.
     """
@@ -111,8 +113,13 @@ class Delivered:
     def extend(self, revisions: Sequence[int]) -> None:
         """Add the ascending revisions of a batch. This runs for every batch."""
         self._revisions.extend(revisions)
-        if len(self._revisions) > DELIVERED:
-            self._forget()
+        if len(self._revisions) >= DELIVERED + FORGOTTEN:
+            self._forget(len(self._revisions) - DELIVERED)
+
+    def forget(self, before: int) -> None:
+        """Forget some of the revisions before this one, if there are enough newer ones."""
+        if len(self._revisions) >= LEAST_DELIVERED + FORGOTTEN and self._revisions[FORGOTTEN - 1] < before:
+            self._forget(FORGOTTEN)
 
     def has(self, revision: int) -> bool | None:
         """Return whether the revision was delivered, or None if that is unknown."""
@@ -125,8 +132,7 @@ class Delivered:
         """Return the revision after which the last `count` delivered revisions are known."""
         return self._revisions[-count - 1] if len(self._revisions) > count else self._floor
 
-    def _forget(self) -> None:
-        excess = len(self._revisions) - DELIVERED // 2
+    def _forget(self, excess: int) -> None:
         self._floor = self._revisions[excess - 1]
         del self._revisions[:excess]
 

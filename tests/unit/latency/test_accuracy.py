@@ -18,7 +18,7 @@ from tests.unit.latency.truth import (
     simulate,
     tally_of,
 )
-from watchslo.latency.estimate import cumulative, read_quantile, uniform
+from watchslo.latency.estimate import cumulative, read_quantile
 from watchslo.model import FloatArray
 
 SEEDS = range(9)
@@ -38,7 +38,7 @@ LAWS = {
 def measured(world: World) -> tuple[FloatArray, FloatArray]:
     """Return P50 and P99, and the share at each `le`, each as rows of truth and estimate."""
     counted = tally_of(world.bounds)
-    p = estimated(counted, uniform(BINS))
+    p = estimated(counted, BINS.uniform)
     quantiles, shares = [], []
     for q in (0.5, 0.99):
         true, reading = world.quantile(q), read_quantile(counted, p, q, 0.002)

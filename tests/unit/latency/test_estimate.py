@@ -21,7 +21,6 @@ from watchslo.latency.estimate import (
     read_quantile,
     rounds,
     solve,
-    uniform,
 )
 from watchslo.latency.tally import Tally, later_than, merge
 from watchslo.model import FloatArray, IntArray
@@ -47,7 +46,7 @@ def mass_within(p: FloatArray, lower: float, upper: float, bins: Bins = BINS) ->
 
 def plain(counted: Tally, steps: int) -> FloatArray:
     """Run EMS as textbooks define it: interval by interval, without acceleration."""
-    p = uniform(counted.bins)
+    p = counted.bins.uniform
     for _ in range(steps):
         outward = 0.025 * p
         smooth = p - 2 * outward
@@ -120,62 +119,62 @@ class TestStep:
 
 class TestEstimate:
     def test_cold_start_is_uniform(self) -> None:
-        assert uniform(ONE).tolist() == [1 / 138] * 138
+        assert ONE.uniform.tolist() == [1 / 138] * 138
 
     def test_of_one_bin_is_that_bin(self) -> None:
-        p = estimated(tallied((1.0, 1.05), bins=ONE), uniform(ONE))
+        p = estimated(tallied((1.0, 1.05), bins=ONE), ONE.uniform)
         assert p[k_of(0)] == pytest.approx(1, abs=1e-12)
         assert p.sum() == pytest.approx(1, abs=1e-12)
 
     def test_of_disjoint_bins_is_their_shares(self) -> None:
-        p = estimated(tallied(*[(0.1, 0.1)] * 3, (4.1, 4.1)), uniform(BINS))
+        p = estimated(tallied(*[(0.1, 0.1)] * 3, (4.1, 4.1)), BINS.uniform)
         assert mass_within(p, 0.1, 0.1) == pytest.approx(0.75, abs=1e-12)
         assert mass_within(p, 4.1, 4.1) == pytest.approx(0.25, abs=1e-12)
 
     def test_puts_mass_where_intervals_overlap(self) -> None:
-        p = estimated(tallied(*[(1.0, 2.0), (edge(6), 4.0), (edge(4), edge(10))] * 5, bins=ONE), uniform(ONE))
+        p = estimated(tallied(*[(1.0, 2.0), (edge(6), 4.0), (edge(4), edge(10))] * 5, bins=ONE), ONE.uniform)
         assert mass_within(p, edge(6), edge(8), ONE) > 0.9
 
     def test_puts_wide_intervals_where_the_others_are(self) -> None:
-        p = estimated(tallied(*[(0.02, 0.021)] * 10, *[(0, 60)] * 90), uniform(BINS))
+        p = estimated(tallied(*[(0.02, 0.021)] * 10, *[(0, 60)] * 90), BINS.uniform)
         assert mass_within(p, 0.015, 0.03) > 0.95
 
     def test_puts_right_censored_events_as_early_as_possible(self) -> None:
         counted = merge(BINS, [tallied(*[(0.02, 0.02)] * 9), later_than(BINS, [3.0])])
-        p = estimated(counted, uniform(BINS))
+        p = estimated(counted, BINS.uniform)
         assert mass_within(p, 3.0, 3.0) == pytest.approx(0.1, abs=1e-12)
 
     def test_puts_right_censored_events_where_late_ones_are(self) -> None:
         counted = merge(BINS, [tallied(*[(0.02, 0.02)] * 8, (7.0, 7.0)), later_than(BINS, [3.0])])
-        p = estimated(counted, uniform(BINS))
+        p = estimated(counted, BINS.uniform)
         assert mass_within(p, 6.0, 8.0) > 0.19
         assert p[BINS.edges[:-1] > 7].sum() < 1e-12
 
     def test_of_events_beyond_all_edges_is_the_open_bin(self) -> None:
-        assert estimated(tallied((200, INF)), uniform(BINS))[-1] == pytest.approx(1, abs=1e-12)
+        assert estimated(tallied((200, INF)), BINS.uniform)[-1] == pytest.approx(1, abs=1e-12)
 
     @pytest.mark.parametrize("seed", range(3))
     @pytest.mark.parametrize("law", [exponential(0.3), lognormal(0.02, 0.5)])
     def test_equals_the_result_of_plain_em(self, law: Callable[..., FloatArray], seed: int) -> None:
         counted = tally_of(simulate(seed, law, 300).bounds)
-        p, slow = estimated(counted, uniform(BINS)), plain(counted, 1000)
+        p, slow = estimated(counted, BINS.uniform), plain(counted, 1000)
         assert np.abs(cumulative(p) - cumulative(slow)).max() < 0.01
 
     def test_is_a_fixed_point_of_em(self) -> None:
         counted = tally_of(simulate(7, exponential(0.1), 1000).bounds)
         i, j, counts = closed_cuts(counted)
-        p = estimated(counted, uniform(BINS))
+        p = estimated(counted, BINS.uniform)
         assert np.abs(step(p, i, j, counts / counted.n) - p).sum() < module.TOLERANCE
 
     def test_depends_little_on_the_start(self) -> None:
         counted = tally_of(simulate(3, exponential(0.3), 1000).bounds)
         late = np.linspace(0.0001, 1, BINS.count) ** 3
-        p, other = estimated(counted, uniform(BINS)), estimated(counted, late / late.sum())
+        p, other = estimated(counted, BINS.uniform), estimated(counted, late / late.sum())
         assert np.abs(cumulative(p) - cumulative(other)).max() < 0.01
 
     def test_needs_few_steps_and_fewer_from_a_warm_start(self, steps: list[int]) -> None:
         counted = tally_of(simulate(3, lognormal(0.02, 0.4), 6000).bounds)
-        p = estimated(counted, uniform(BINS))
+        p = estimated(counted, BINS.uniform)
         assert 20 < len(steps) < 100
         steps.clear()
         estimated(counted, p)
@@ -183,12 +182,12 @@ class TestEstimate:
 
     def test_stops_at_once_at_its_own_result(self, steps: list[int]) -> None:
         counted = tallied((1.0, 1.05), bins=ONE)
-        estimated(counted, estimated(counted, uniform(ONE)))
+        estimated(counted, estimated(counted, ONE.uniform))
         assert len(steps) == 3 + 1 + 1
 
     def test_stops_after_the_maximum_of_rounds(self, steps: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "ROUNDS", 2)
-        p = estimated(tally_of(simulate(3, exponential(0.3), 1000).bounds), uniform(BINS))
+        p = estimated(tally_of(simulate(3, exponential(0.3), 1000).bounds), BINS.uniform)
         assert len(steps) == 6
         assert p.sum() == pytest.approx(1, abs=1e-12)
 
@@ -208,7 +207,7 @@ class TestEstimate:
         n = int(counts.sum())
         keys = np.append(pairs[:, 0] * size + pairs[:, 1], size * size)  # all lower ends are 0
         counted = Tally(BINS, keys, np.append(counts, n), n)
-        p = estimated(counted, uniform(BINS))
+        p = estimated(counted, BINS.uniform)
         assert (p >= 0).all()
         assert p.sum() == pytest.approx(1, abs=1e-9)
         below = cumulative(p)
@@ -300,7 +299,7 @@ class TestReadQuantile:
 
     def test_is_resolved_from_the_round_trip_upwards(self) -> None:
         counted = tallied((0.25, 0.5))
-        p = estimated(counted, uniform(BINS))
+        p = estimated(counted, BINS.uniform)
         median = read_quantile(counted, p, 0.5, 0).estimate
         assert read_quantile(counted, p, 0.5, median).resolved
         assert not read_quantile(counted, p, 0.5, median + 1e-9).resolved
@@ -312,7 +311,7 @@ class TestTogether:
     def test_each_is_found_as_if_it_were_alone(self) -> None:
         laws = lognormal(0.02, 0.4), exponential(0.3), lognormal(0.5, 0.1), lognormal(0.02, 0.4)
         tallies = [tally_of(simulate(seed, law, 40 * 5**seed).bounds) for seed, law in enumerate(laws)]
-        starts = [uniform(BINS), uniform(BINS), estimated(tallies[2], uniform(BINS)), uniform(BINS)]
+        starts = [BINS.uniform, BINS.uniform, estimated(tallies[2], BINS.uniform), BINS.uniform]
         together = [Estimation((counted,), start) for counted, start in zip(tallies, starts, strict=True)]
         solve(together)
         for counted, start, found in zip(tallies, starts, together, strict=True):
@@ -320,7 +319,7 @@ class TestTogether:
 
     def test_a_found_one_is_not_searched_any_further(self, steps: list[int]) -> None:
         counted = tally_of(simulate(3, exponential(0.3), 1000).bounds)
-        start = uniform(BINS)
+        start = BINS.uniform
         found = estimated(counted, start)
         alone = len(steps)
         steps.clear()
@@ -329,10 +328,10 @@ class TestTogether:
         assert set(steps[1:]) == {1}
 
     def test_all_are_solved(self) -> None:
-        due = [Estimation((tallied((at, at * 1.01)),), uniform(BINS)) for at in (0.1, 4.1)]
+        due = [Estimation((tallied((at, at * 1.01)),), BINS.uniform) for at in (0.1, 4.1)]
         solve(due)
         for one, at in zip(due, (0.1, 4.1), strict=True):
-            assert one.p == pytest.approx(estimated(tallied((at, at * 1.01)), uniform(BINS)), abs=1e-12)
+            assert one.p == pytest.approx(estimated(tallied((at, at * 1.01)), BINS.uniform), abs=1e-12)
         solve([])
 
     def test_those_that_are_found_make_room_for_others(self, steps: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -341,21 +340,21 @@ class TestTogether:
         monkeypatch.setattr(module, "REFILLED_ROWS", 2)
         slow = tally_of(simulate(3, exponential(0.3), 1000).bounds)
         tallies = [slow, *(tallied((at, at * 1.01)) for at in np.linspace(0.01, 4.0, 9))]
-        due = [Estimation((counted,), uniform(BINS)) for counted in tallies]
+        due = [Estimation((counted,), BINS.uniform) for counted in tallies]
         taken = sum(1 for _ in rounds(due))
         together = len(steps)
         assert max(steps) == 3
         for one, counted in zip(due, tallies, strict=True):
-            assert one.p == pytest.approx(estimated(counted, uniform(BINS)), abs=1e-12)
+            assert one.p == pytest.approx(estimated(counted, BINS.uniform), abs=1e-12)
         steps.clear()
-        estimated(slow, uniform(BINS))
+        estimated(slow, BINS.uniform)
         assert together == len(steps)
         assert taken == together // 3 + 1 + 4  # in the last round there is one step only; then quantiles are read
 
     def test_quantiles_are_those_of_each_tally(self) -> None:
         worlds = [simulate(seed, lognormal(0.02, 0.4), 40 * 5**seed) for seed in range(3)]
         tallies = [tally_of(world.bounds) for world in worlds] + [merge(BINS, [tallied((0.1, INF)), tallied((0, 1))])]
-        due = [Estimation((counted, counted), uniform(BINS)) for counted in tallies]
+        due = [Estimation((counted, counted), BINS.uniform) for counted in tallies]
         solve(due)
         for one, counted in zip(due, tallies, strict=True):
             twice = merge(BINS, (counted, counted))
@@ -375,7 +374,7 @@ class TestRollingEstimate:
 
     def test_is_empty_at_first(self, rolling: RollingEstimate) -> None:
         assert rolling.reading == WindowReading("1m", 60.0, 0, ())
-        assert rolling.p.tolist() == uniform(BINS).tolist()
+        assert rolling.p.tolist() == BINS.uniform.tolist()
 
     def test_reads_three_quantiles(self, rolling: RollingEstimate) -> None:
         evaluate(rolling, (tallied((0.1, 0.1)), tallied((0.1, 0.1))), 0.05)

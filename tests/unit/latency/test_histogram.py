@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from tests.unit.latency.truth import BINS, estimated, exponential, simulate, tallied, tally_of
 from watchslo.latency.bins import LES, Bins
-from watchslo.latency.estimate import uniform
 from watchslo.latency.histogram import DurationHistogram, MassHistogram
 from watchslo.latency.tally import later_than
 from watchslo.model import FloatArray
@@ -45,7 +44,7 @@ class TestMassHistogram:
         assert MassHistogram(BINS).reading().edges == LES
 
     def test_counts_certain_events_exactly(self, histogram: MassHistogram) -> None:
-        histogram.add(tallied((0, 0.5), (0.5, 1.0), (1.0, 2.0), (2.0, 4.0), bins=SOME), uniform(SOME))
+        histogram.add(tallied((0, 0.5), (0.5, 1.0), (1.0, 2.0), (2.0, 4.0), bins=SOME), SOME.uniform)
         assert histogram.reading().counts == (1, 2, 3, 4)
 
     def test_divides_uncertain_events_in_proportion(self, histogram: MassHistogram) -> None:
@@ -65,15 +64,15 @@ class TestMassHistogram:
     def test_sum_uses_midpoints(self, histogram: MassHistogram) -> None:
         histogram.add(tallied(*[(0.25, 4.0)] * 4, bins=SOME), at(0.3, 0.3, 0.3, 3.0))
         assert histogram.reading().sum == pytest.approx(3 * midpoint(0.3) + midpoint(3.0), rel=1e-6)
-        histogram.add(tallied((1.0, 1.05), bins=SOME), uniform(SOME))
+        histogram.add(tallied((1.0, 1.05), bins=SOME), SOME.uniform)
         assert histogram.reading().sum == pytest.approx(3 * midpoint(0.3) + midpoint(3.0) + midpoint(1.0), rel=1e-6)
 
     def test_sum_uses_the_lower_edge_of_the_open_bin(self, histogram: MassHistogram) -> None:
-        histogram.add(tallied((700, INF), bins=SOME), uniform(SOME))
+        histogram.add(tallied((700, INF), bins=SOME), SOME.uniform)
         assert histogram.reading().sum == pytest.approx(128, rel=1e-12)
 
     def test_puts_open_intervals_as_early_as_possible(self, histogram: MassHistogram) -> None:
-        histogram.add(later_than(SOME, [1.05]), uniform(SOME))
+        histogram.add(later_than(SOME, [1.05]), SOME.uniform)
         assert histogram.reading().counts == (0, 0, 1, 1)
         assert histogram.reading().sum == pytest.approx(midpoint(1.05), rel=1e-12)
 
@@ -140,7 +139,7 @@ class TestMassHistogram:
         for seed in range(20):
             world = simulate(seed, exponential(0.3), 1000)
             counted = tally_of(world.bounds)
-            histogram.add(counted, estimated(counted, uniform(BINS)))
+            histogram.add(counted, estimated(counted, BINS.uniform))
             latencies.append(world.latency)
         true = np.concatenate(latencies)
         reading = histogram.reading()

@@ -38,6 +38,7 @@ from watchslo.watch.audit import Health
 from watchslo.watch.closes import SETTLE_SECONDS
 from watchslo.watch.failure import Failure, Reason, because
 from watchslo.watch.machine import HEALTHY_SECONDS
+from watchslo.watch.messages import Batch
 from watchslo.watch.transitions import State
 
 MEBIBYTE = 2**20
@@ -232,7 +233,7 @@ class TestRun:
     async def test_start_over_forgets_all_revisions(self, cluster: Cluster) -> None:
         async with open_watch(cluster) as (parts, _):
             parts.health.lose([500])
-            parts.session.deliveries.recent.append((time.monotonic(), 500))
+            parts.session.deliveries.add(Batch(time.monotonic(), [500], ["ADDED"], [None]))
             parts.start_over()
             assert parts.session.deliveries.since(7) is None, "what was is no reason to call a peer late"
             assert not parts.session.up

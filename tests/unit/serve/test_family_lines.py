@@ -116,10 +116,17 @@ class TestEvaluations:
         family.pieces(replace(readings.SNAPSHOT, streams=(readings.TAIL,)))
         assert len(read) == 4
 
-    def test_former_watches_leave_nothing_behind(self) -> None:
+    def test_watches_share_a_template(self) -> None:
         family = next(one for one in FAMILIES if one.name == "watchslo_watch_up")
         assert family.basic
         written = FamilyLines(family, family.basic)
+        (piece,) = written.pieces(MANY)
+        assert piece.count(b"\n") == 100
+        assert len(written._templates) == 1
+
+    def test_former_watches_leave_nothing_behind(self) -> None:
+        view = per_watch(lambda stream: {stream.watch: 1.0}, Label("key", "a key"))
+        written = FamilyLines(gauge("things", "Things.", basic=view), view)
         for number in range(1000):
             streams = tuple(replace(readings.TAIL, watch=f"watch-{number + shift}") for shift in range(3))
             (piece,) = written.pieces(replace(readings.SNAPSHOT, streams=streams))

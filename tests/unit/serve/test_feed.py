@@ -108,6 +108,19 @@ async def test_feed_with_too_old_event_id_sends_full(feed: Feed) -> None:
     assert (await following(feed, 1, whole["id"]))[0]["event"] == "full"
 
 
+@pytest.mark.parametrize(("size", "kept"), [(4.5, 4), (0.0, 2)])
+async def test_feed_keeps_a_limited_size_of_deltas(
+    feed: Feed, monkeypatch: pytest.MonkeyPatch, size: float, kept: int
+) -> None:
+    await observed(feed, at(0), at(1))
+    monkeypatch.setattr(feeding, "KEPT_BYTES", size * len(feed._frames[-1].delta))
+    await observed(feed, *(at(number) for number in range(2, 8)))
+    assert len(feed._frames) == kept
+    place = feed._frames[0].number
+    assert (await following(feed, 1, f"{feed._run}-{place}"))[0]["event"] == "delta"
+    assert (await following(feed, 1, f"{feed._run}-{place - 1}"))[0]["event"] == "full"
+
+
 async def test_feed_ends_for_reader_that_is_too_slow(feed: Feed) -> None:
     await observed(feed, at(0))
     async with aclosing(feed.follow("", always)) as events:

@@ -13,7 +13,9 @@ from watchslo.watch.audit import (
     CONFIRM_SECONDS,
     DELIVERED,
     DETECTION_SECONDS,
+    FORGOTTEN,
     FROZEN_SECONDS,
+    LEAST_DELIVERED,
     LOOK_BACK,
     NUDGE_SECONDS,
     QUIET_INTERVAL_SECONDS,
@@ -127,10 +129,23 @@ def test_delivered_before_the_watch_is_unknown() -> None:
 
 
 def test_delivered_remembers_a_limited_number_of_revisions() -> None:
-    ring = delivered(0, *range(1, DELIVERED + 1))
+    ring = delivered(0, *range(1, DELIVERED + FORGOTTEN))
     assert ring.has(1) is True
-    ring.extend([DELIVERED + 1])
+    ring.extend([DELIVERED + FORGOTTEN])
     assert ring.has(1) is None
+
+
+def test_delivered_forgets_old_revisions_beyond_the_least_number() -> None:
+    ring = delivered(0, *range(1, LEAST_DELIVERED + FORGOTTEN))
+    ring.forget(LEAST_DELIVERED)
+    assert ring.has(1) is True, "there are not enough newer ones"
+    ring.extend([LEAST_DELIVERED + FORGOTTEN])
+    ring.forget(FORGOTTEN)
+    assert ring.has(1) is True, "not all of them are old"
+    ring.forget(FORGOTTEN + 1)
+    assert ring.has(FORGOTTEN) is None
+    assert ring.has(FORGOTTEN + 1) is True
+    assert ring.before(LEAST_DELIVERED) == FORGOTTEN
 
 
 def test_delivered_begin_starts_an_empty_epoch() -> None:
@@ -151,7 +166,7 @@ def test_delivered_drops_the_oldest_and_reports_them_unknown(sizes: list[int], s
         newest = batch[-1]
         ring.extend(batch)
     kept = len(ring._revisions)
-    assert min(newest // step, DELIVERED // 2) <= kept <= DELIVERED
+    assert min(newest // step, DELIVERED) <= kept < DELIVERED + FORGOTTEN
     oldest = newest - step * (kept - 1)
     assert ring.before(kept - 1) == oldest or kept == 1
     assert ring.before(kept) == oldest - step
