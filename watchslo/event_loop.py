@@ -8,9 +8,9 @@ be, whatever the reason: one slow callback, or many short ones before a read.
 A signal handler, or another thread, can stop this thread after the kernel was asked: then `select` returns long after
 its timeout, and does not report what arrived in that time.
 
-A callback that reads data only wakes the task that waits for it: the task runs, and notes when the data was received,
-after the next `select`, which then returns at once. So what is received in one turn was read in this turn or in the
-previous one.
+The events of a watch are received in the callback that reads them. Only what arrived together with the headers of an
+answer is received by the task that waits for these: the read wakes the task, and it runs after the next `select`, which
+then returns at once. So what is received in one turn was read in this turn or in the previous one.
 
 asyncio decrypts TLS in memory, with a buffer of 256 KiB for each connection. This loop lets OpenSSL read the socket
 itself: that takes half of the CPU for an event, and no buffer.
@@ -23,6 +23,7 @@ import os
 import selectors
 import socket
 import ssl
+import sys
 import time
 from collections.abc import Callable, Iterable
 from math import inf
@@ -34,16 +35,23 @@ MOST_READ_BYTES = 64 * 2**10  # at once from one connection: then others have th
 RECORD_BYTES = 2**14  # of a TLS record, at most (RFC 8446, 5.1): a read of less would leave data in OpenSSL
 HANDSHAKE_SECONDS = 60.0  # as in asyncio
 
+# These versions of Python read a broken TLS connection as an end (github.com/python/cpython/issues/115627).
+_LOSES_ERRORS = sys.version_info < (3, 11, 9) or (3, 12) <= sys.version_info < (3, 12, 3)
+
 NoteReads = Callable[[float, float, float], object]
 """Takes that data received from `start` to `end` may have arrived as early as `since`, in monotonic seconds."""
 
 
 class TimedSelector(selectors.DefaultSelector):
-    """A selector that reports to `note_reads` since when the data received after each `select` may have waited."""
+    """A selector that reports to `note_reads` since when the data received after each `select` may have waited.
+
+    `has_waited` says whether the last `select` had to wait: then only little data has arrived.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self.note_reads: NoteReads | None = None
+        self.has_waited = False
         self._clock = clock
         self._returned = self._asked = self._read_since = self._since = clock()
         self._backlog_until = self._since
@@ -57,13 +65,13 @@ class TimedSelector(selectors.DefaultSelector):
         if self.note_reads is not None:
             self.note_reads(self._returned, entered, self._since)
         ready, limit = super().select(0), 0.0
-        has_waited = not ready and timeout != 0
-        if has_waited:
+        self.has_waited = not ready and timeout != 0
+        if self.has_waited:
             ready, limit = super().select(timeout), inf if timeout is None else timeout
         returned = self._clock()
         is_late = returned - entered >= limit + OVERSLEPT_SECONDS
         if returned >= self._backlog_until:
-            has_just_arrived = has_waited and not is_late
+            has_just_arrived = self.has_waited and not is_late
             self._since = returned if has_just_arrived else self._read_since
             self._read_since = returned if has_just_arrived else self._asked
         self._asked = entered if is_late else returned
@@ -74,21 +82,32 @@ class TimedSelector(selectors.DefaultSelector):
 class _TlsSocket(ssl.SSLSocket):
     """A non-blocking TLS socket with the interface of a plain one, as asyncio's socket transport uses it.
 
-    `on_backlog` is called when a read leaves data behind. That is only data in the kernel: asyncio waits for the kernel
-    to report more, and would not notice what OpenSSL keeps.
+    A read may leave data behind, but only in the kernel: asyncio waits for the kernel to report more, and would not
+    notice what OpenSSL keeps.
     """
 
-    on_backlog: Callable[[], None]
+    selector: TimedSelector
     _failure: OSError | None = None
-    _error_number = 0  # of the connection: Python before 3.11.9 reads a broken one as an end (cpython issue 115627)
+    _error_number = 0  # of the connection
 
     def recv(self, buflen: int = MOST_READ_BYTES, flags: int = 0) -> bytes:
-        """Return what has arrived, of several TLS records, or b"" at the end; raise BlockingIOError if nothing has."""
+        """Return what has arrived, or b"" at the end; raise BlockingIOError if nothing has."""
         del buflen, flags  # asyncio's are for plain sockets
         if self._failure:
             raise self._failure
-        self._error_number = self._error_number or self.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        parts, size = [], 0
+        if _LOSES_ERRORS:
+            self._error_number = self._error_number or self.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        try:
+            first = self._read_record()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise BlockingIOError from None
+        if not first or self.selector.has_waited:  # then there is rarely more, and the attempt takes as long as a read
+            return first
+        return first + self._read_more(len(first))
+
+    def _read_more(self, size: int) -> bytes:
+        """Return the data of further TLS records, after `size` bytes were read."""
+        parts = []
         try:
             while size < MOST_READ_BYTES:
                 part = self._read_record()
@@ -98,16 +117,13 @@ class _TlsSocket(ssl.SSLSocket):
                 parts.append(part)
                 size += len(part)
             else:
-                self.on_backlog()
+                self.selector.note_backlog()
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            if not parts:
-                raise BlockingIOError from None
+            pass
         except OSError as error:
-            if not parts:
-                raise
             self._failure = error
             self._read_again()
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        return b"".join(parts)
 
     def _read_record(self) -> bytes:
         """Return the data of one TLS record, or b"" at the end."""
@@ -187,7 +203,7 @@ class TimedEventLoop(asyncio.SelectorEventLoop):
             sock, do_handshake_on_connect=False, suppress_ragged_eofs=False, server_hostname=server_hostname
         )
         assert isinstance(tls, _TlsSocket)
-        tls.on_backlog = self.selector.note_backlog
+        tls.selector = self.selector
         try:
             async with asyncio.timeout(seconds):
                 await self._finish_handshake(tls)

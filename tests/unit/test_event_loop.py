@@ -148,6 +148,12 @@ class TestTimedSelector:
         loop.turn(waits=0.1)
         assert loop.end()[2] == pytest.approx(10.331)
 
+    def test_says_whether_it_has_waited(self, loop: Loop) -> None:
+        loop.turn(waits=0.2)
+        assert loop.selector.has_waited
+        loop.turn(slow=0.2)
+        assert not loop.selector.has_waited
+
     def test_notes_nothing_without_a_receiver(self, loop: Loop) -> None:
         loop.selector.note_reads = None
         assert len(loop.selector.select(0.0)) == 1
@@ -266,6 +272,32 @@ class TestTls:
                 while len(protocol.data) < size:
                     protocol.arrived.clear()
                     await protocol.arrived.wait()
+
+        self.run(contexts, serve, use)
+
+    def test_reads_several_records_at_once_only_if_the_loop_is_late(
+        self, contexts: tuple[ssl.SSLContext, ssl.SSLContext]
+    ) -> None:
+        """An attempt to read more than there is costs as much as a read."""
+        written = asyncio.Event()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read(1)
+            for _ in range(5):
+                writer.write(bytes(100))
+            written.set()
+            await reader.read()
+            writer.close()
+
+        async def use(transport: asyncio.Transport, _: Received) -> None:
+            transport.pause_reading()
+            transport.write(b"x")
+            await written.wait()
+            connected = transport.get_extra_info("ssl_object")
+            sizes = []
+            for connected.selector.has_waited in (True, True, False):
+                sizes.append(len(connected.recv()))
+            assert sizes == [100, 100, 300]
 
         self.run(contexts, serve, use)
 

@@ -17,7 +17,7 @@ from typing import Any, Self
 from structlog.testing import CapturingLogger
 
 from watchslo.kube.apiservers import LEASES, SLICES
-from watchslo.kube.client import OnSent, Page, Selectors, WatchFrames, request_class
+from watchslo.kube.client import OnSent, Page, Selectors, TakeChunk, WatchFrames, request_class
 from watchslo.kube.credentials import Access, Address, Credentials, CredentialSource
 from watchslo.kube.limiter import Limiter, RequestClass
 from watchslo.kube.representation import Representation
@@ -65,6 +65,11 @@ class Watch:
     async def read(self) -> Received:
         said = await self.queue.get()
         return said if isinstance(said, Failure) else (time.monotonic(), said)
+
+    async def follow(self, take: TakeChunk) -> Failure:
+        while not isinstance(arrived := await self.read(), Failure):
+            take(*arrived)
+        return arrived
 
     def frames(self, longest_line: int = DEFAULT_LIMIT_BYTES) -> WatchFrames:
         return WatchFrames(self.read, longest_line)

@@ -166,7 +166,7 @@ class TestRun:
         cluster.write(PODS)
         await asyncio.sleep(0.1)
         with monkeypatch.context() as patched:
-            patched.setattr("watchslo.kube.client.decode", lambda _: 1 / 0)
+            patched.setattr("watchslo.watch.decode.decode", lambda _: 1 / 0)
             cluster.write(PODS)
             with pytest.raises(ExceptionGroup):
                 await task
@@ -183,7 +183,7 @@ class TestRun:
         task = asyncio.create_task(parts.session.run())
         await asyncio.sleep(0.1)
         with monkeypatch.context() as patched:
-            patched.setattr("watchslo.kube.client.decode", lambda _: 1 / 0)
+            patched.setattr("watchslo.watch.decode.decode", lambda _: 1 / 0)
             cluster.write(PODS)
             with pytest.raises(ExceptionGroup):
                 await task
