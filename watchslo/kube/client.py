@@ -20,6 +20,7 @@ import aiohttp
 import msgspec
 
 from watchslo import __version__
+from watchslo.event_loop import Inbox, SocketTransport, TimedEventLoop
 from watchslo.kube.credentials import Address, CredentialSource
 from watchslo.kube.limiter import Limiter, RequestClass
 from watchslo.kube.network_failure import FAULTS, fault
@@ -276,7 +277,7 @@ class WatchFrames:
 
 
 class _BodyWatcher(asyncio.Protocol):
-    """Passes the body of an answer to `take` as soon as the event loop has read it.
+    """Passes the body of an answer to `take`, by way of the inbox of the event loop.
 
     It stands in front of aiohttp's protocol, which decodes the body. A task that waits for the body would run in the
     next turn of the loop, which costs more than the event itself. `ended` is why the answer ended, or what `take`
@@ -287,7 +288,9 @@ class _BodyWatcher(asyncio.Protocol):
     """
 
     def __init__(self, content: aiohttp.StreamReader, address: str, take: TakeChunk) -> None:
-        self.ended: asyncio.Future[Failure] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self.ended: asyncio.Future[Failure] = loop.create_future()
+        self._inbox = loop.inbox if isinstance(loop, TimedEventLoop) else Inbox()
         self._content = content
         self._address = address
         self._take = take
@@ -299,10 +302,32 @@ class _BodyWatcher(asyncio.Protocol):
             assert connection.protocol is not None
             self._inner = connection.protocol
             connection.transport.set_protocol(self)
+            if isinstance(connection.transport, SocketTransport):
+                connection.transport.read_into(self._keep)
+        self.catch_up()  # with what others have received: events are recorded in the order of their arrival
         self._pass_on_decoded(time.monotonic())
 
+    def catch_up(self) -> None:
+        """Pass on what has been received until now."""
+        self._inbox.empty()
+
     def data_received(self, data: bytes) -> None:
-        received = time.monotonic()
+        self._keep(data)
+
+    def eof_received(self) -> None:
+        self.catch_up()
+        self._inner.eof_received()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.catch_up()
+        self._inner.connection_lost(error)
+        self._pass_on_decoded(time.monotonic())
+
+    def _keep(self, data: bytes) -> bool:
+        return self._inbox.put(self._decode, time.monotonic(), data)
+
+    def _decode(self, received: float, data: bytes) -> None:
+        """Pass on the chunks of the transfer encoding that the data completes."""
         alone = content_of_chunk(data)
         if alone and self._is_between_chunks:
             self._pass_on(received, alone)
@@ -310,13 +335,6 @@ class _BodyWatcher(asyncio.Protocol):
             self._inner.data_received(data)
             # Within a chunk, it would have decoded the size as well: no object begins with a digit.
             self._is_between_chunks = self._pass_on_decoded(received) == alone != b""
-
-    def eof_received(self) -> None:
-        self._inner.eof_received()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._inner.connection_lost(error)
-        self._pass_on_decoded(time.monotonic())
 
     def _pass_on_decoded(self, received: float) -> bytes:
         """Pass on and return what aiohttp has decoded."""
@@ -356,6 +374,8 @@ def content_of_chunk(data: bytes) -> bytes:
 class WatchResponse:
     """An open watch, which may last until `deadline`."""
 
+    _body: _BodyWatcher | None = None
+
     def __init__(self, response: aiohttp.ClientResponse, address: str, deadline: float) -> None:
         self._deadline = deadline
         self._response = response
@@ -367,17 +387,22 @@ class WatchResponse:
         return WatchFrames(self.read, longest_line)
 
     async def follow(self, take: TakeChunk) -> Failure:
-        """Pass each chunk to `take` in the callback that reads it; return why the watch ended, or raise its error.
+        """Pass each chunk to `take` soon after it was read; return why the watch ended, or raise an error of `take`.
 
         As for `read`, chunks are not lines.
         """
-        body = _BodyWatcher(self._content, self._address, take)
+        self._body = body = _BodyWatcher(self._content, self._address, take)
         body.begin(self._response.connection)
         try:
             async with asyncio.timeout_at(self._deadline):
                 return await body.ended
         except TimeoutError as error:
             return fault(error, self._address, Phase.STREAM)
+
+    def catch_up(self) -> None:
+        """Pass on what has been received until now."""
+        if self._body is not None:
+            self._body.catch_up()
 
     async def read(self) -> tuple[float, bytes] | Failure:
         """Return the next chunk and when it was received, or why the watch ended: `ENDED` if it was closed cleanly.

@@ -92,7 +92,12 @@ class Driver:
         self._halted.set()
 
     def feed(self, happened: Input) -> None:
-        """Feed the machine an input and carry out its outputs."""
+        """Feed the machine an input, after everything that was received before it, and carry out its outputs."""
+        if self._response is not None:
+            self._response.catch_up()
+        self._feed(happened)
+
+    def _feed(self, happened: Input) -> None:
         for output in self.machine.receive(happened, time.monotonic()):
             self._execute(output)
 
@@ -176,7 +181,7 @@ class Driver:
             self._heard(len(chunk))
             frames = reader.feed(chunk)
             if frames is not None:
-                self.feed(Received(op, frames, received, len(chunk)))
+                self._feed(Received(op, frames, received, len(chunk)))
 
         try:
             failure = await response.follow(take)

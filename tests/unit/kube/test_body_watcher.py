@@ -44,12 +44,14 @@ class Answer:
         self.decoded = 0
         self.inner: Any = ResponseHandler(asyncio.get_running_loop())
 
-    async def begin(self, before: bytes) -> None:
+    async def begin(self, before: bytes, *, others: bytes = b"") -> None:
         self.inner.connection_made(Transport())
         self.inner.set_response_params(read_bufsize=2**15)
         self.inner.data_received(HEAD + before)
         _, content = await self.inner.read()
         self.watcher = _BodyWatcher(content, "https://there", lambda _, data: self.taken.append(data))
+        if others:
+            self.watcher._inbox.put(lambda _, data: self.taken.append(data), 0.0, others)
         self.watcher.begin(None)
         inner: Any = self
         self.watcher._inner = inner
@@ -68,6 +70,7 @@ async def answer(*reads: bytes, before: bytes = b"") -> Answer:
     await made.begin(before)
     for data in reads:
         made.watcher.data_received(data)
+    made.watcher._inbox.empty()
     return made
 
 
@@ -122,6 +125,20 @@ def test_other_data_is_not_one_chunk(data: bytes) -> None:
     assert content_of_chunk(data) == b""
 
 
+async def test_what_others_received_before_comes_first() -> None:
+    made = Answer()
+    await made.begin(chunk(b"{}"), others=b"of another watch")
+    assert made.taken == [b"of another watch", b"{}"]
+
+
+async def test_catches_up_before_the_end() -> None:
+    made = await answer(chunk(b"{}"))
+    made.watcher.data_received(chunk(b"{2}"))
+    assert made.taken == [b"{}"]
+    made.watcher.connection_lost(None)
+    assert made.taken == [b"{}", b"{2}"]
+
+
 async def test_end_within_a_chunk_is_early() -> None:
     made = await answer(chunk(b"{}"), b"9\r\n{")
     made.watcher.connection_lost(None)
@@ -136,8 +153,9 @@ async def test_nothing_is_passed_on_after_an_error_of_the_taker() -> None:
 
     made.watcher._take = fail
     made.watcher.data_received(chunk(b"{}"))
+    made.watcher._inbox.empty()
     made.watcher._take = lambda *_: pytest.fail("passed on")
     made.watcher.data_received(chunk(b"{}"))
-    made.watcher.connection_lost(None)
+    made.watcher.connection_lost(None)  # empties the inbox
     with pytest.raises(OSError, match="no network error"):
         await made.watcher.ended

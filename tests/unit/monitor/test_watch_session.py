@@ -159,6 +159,18 @@ class TestRun:
             await asyncio.sleep(60)
         assert len(cluster.asked) == asked
 
+    async def test_events_received_before_a_command_are_taken_in_before_it(self, cluster: Cluster) -> None:
+        parts = Parts()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(parts.session.run())
+            await asyncio.sleep(0.1)
+            cluster.watches[0].kept += [line("MODIFIED", 10**6), line("MODIFIED", 10**6 + 1)]
+            parts.session.reopen(Reason.ROTATED)
+            await asyncio.sleep(2)
+            assert cluster.watches[1].revision == 10**6 + 1
+            parts.session.halt(Reason.RELOAD)
+        assert parts.reading().received.events["MODIFIED"] == 2
+
     async def test_run_after_a_crash_starts_over(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
         parts = Parts()
         task = asyncio.create_task(parts.session.run())
