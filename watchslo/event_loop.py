@@ -1,4 +1,4 @@
-"""An event loop that knows since when the data that it reads may have waited for it, and that reads TLS cheaply.
+"""An event loop that knows since when the data that it reads may have waited for it, and that reads events cheaply.
 
 The loop asks the kernel which sockets have data (`select`), runs the callbacks that read them, and asks again. If
 `select` had to wait, everything that it then reports has just arrived. If it returns at once, the data may have arrived
@@ -12,22 +12,20 @@ The events of a watch are received by the callback that reads them. Only what ar
 answer is received by the task that waits for these: the read wakes the task, and it runs after the next `select`, which
 then returns at once. So what is received in one turn was read in this turn or in the previous one.
 
-An event that arrives alone is only read, and kept in the `Inbox` with the time. If nothing else is to do, that happens
-within `select`, without a turn of asyncio. All events of the last 50 ms are then handled together. Both save CPU: after
-each wait, code and data must come into the caches of the CPU again, which takes longer than the work itself.
+An event that arrives alone is only received, and kept in the `Inbox` with the time, still encrypted. If nothing else
+is to do, that happens within `select`, without a turn of asyncio. All events of the last 50 ms are then decrypted and
+handled together. That saves CPU: after each wait, code and data must come into the caches of the CPU again, which takes
+several times as long as the work itself.
 
-asyncio decrypts TLS in memory, with a buffer of 256 KiB for each connection. This loop lets OpenSSL read the socket
-itself: that takes half of the CPU for an event, and no buffer.
+asyncio has TLS as well, but with a buffer of 256 KiB for each connection, and more work for each read.
 """
 
 import asyncio
 import asyncio.selector_events
 import contextlib
-import os
 import selectors
 import socket
 import ssl
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -42,9 +40,6 @@ RECORD_BYTES = 2**14  # of a TLS record, at most (RFC 8446, 5.1): a read of less
 WAITING_SECONDS = 0.05  # of data in the inbox
 MOST_WAITING_BYTES = 64 * 2**10  # in the inbox: about 100 events, which take 2 ms
 HANDSHAKE_SECONDS = 60.0  # as in asyncio
-
-# These versions of Python read a broken TLS connection as an end (github.com/python/cpython/issues/115627).
-_LOSES_ERRORS = sys.version_info < (3, 11, 9) or (3, 12) <= sys.version_info < (3, 12, 3)
 
 NoteReads = Callable[[float, float, float], object]
 """Takes that data received from `start` to `end` may have arrived as early as `since`, in monotonic seconds."""
@@ -110,76 +105,99 @@ class TimedSelector(selectors.DefaultSelector):
         return ready
 
 
-class _TlsSocket(ssl.SSLSocket):
+class _TlsSocket(socket.socket):
     """A non-blocking TLS socket with the interface of a plain one, as asyncio's socket transport uses it.
 
-    A read may leave data behind, but only in the kernel: asyncio waits for the kernel to report more, and would not
-    notice what OpenSSL keeps.
+    It takes over the connection of `plain`, whose handshake is done. If it `is_sealed`, it returns what arrives still
+    encrypted, for `open`.
     """
 
-    selector: TimedSelector
-    _failure: OSError | None = None
-    _error_number = 0  # of the connection
+    def __init__(
+        self, plain: socket.socket, tls: ssl.SSLObject, buffers: "_TlsBuffers", note_backlog: Callable[[], None]
+    ) -> None:
+        super().__init__(plain.family, plain.type, plain.proto, fileno=plain.detach())
+        self.setblocking(False)  # noqa: FBT003 - the argument has no name
+        self.tls = tls
+        self.is_sealed = False
+        self._buffers = buffers
+        self._note_backlog = note_backlog
+        self._has_ended = False
+        self._unsent = b""
+        self._sending = 0  # the size of the data that `_unsent` belongs to
 
     def recv(self, buflen: int = MOST_READ_BYTES, flags: int = 0) -> bytes:
         """Return what has arrived, or b"" at the end; raise BlockingIOError if nothing has."""
         del buflen, flags  # asyncio's are for plain sockets
-        if self._failure:
-            raise self._failure
-        if _LOSES_ERRORS:
-            self._error_number = self._error_number or self.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        try:
-            first = self._read_record()
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            raise BlockingIOError from None
-        if not first or self.selector.has_waited:  # then there is rarely more, and the attempt takes as long as a read
-            return first
-        return first + self._read_more(len(first))
+        received = self._receive()
+        if self.is_sealed or not received:
+            return received
+        data = self.open(received)
+        if not data:  # no record is complete
+            raise BlockingIOError
+        return data
 
-    def _read_more(self, size: int) -> bytes:
-        """Return the data of further TLS records, after `size` bytes were read."""
-        parts = []
-        try:
-            while size < MOST_READ_BYTES:
-                part = self._read_record()
-                if not part:
-                    self._read_again()
-                    break
-                parts.append(part)
-                size += len(part)
-            else:
-                self.selector.note_backlog()
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            pass
-        except OSError as error:
-            self._failure = error
-            self._read_again()
+    def _receive(self) -> bytes:
+        received = super().recv(RECORD_BYTES)
+        if len(received) < RECORD_BYTES:
+            return received
+        parts = [received]
+        with contextlib.suppress(OSError):  # there is no more; or the kernel reports again what is wrong
+            while len(parts) < MOST_READ_BYTES // RECORD_BYTES and len(parts[-1]) == RECORD_BYTES:
+                parts.append(super().recv(RECORD_BYTES))
+        if len(parts[-1]) == RECORD_BYTES:
+            self._note_backlog()
         return b"".join(parts)
 
-    def _read_record(self) -> bytes:
-        """Return the data of one TLS record, or b"" at the end."""
-        try:
-            return self.read(RECORD_BYTES)
-        except ssl.SSLEOFError:  # without close_notify
-            if self._error_number:
-                raise OSError(self._error_number, os.strerror(self._error_number)) from None
-            return b""
+    def open(self, received: bytes) -> bytes:
+        """Decrypt what was received next; return the data of the records that are complete now."""
+        incoming, parts = self._buffers.incoming, []
+        for start in range(0, len(received), RECORD_BYTES):  # in parts, because the buffer does not shrink again
+            incoming.write(received[start : start + RECORD_BYTES])
+            try:
+                while incoming.pending and not self._has_ended:
+                    part = self.tls.read(RECORD_BYTES)
+                    if part:
+                        parts.append(part)
+                    else:
+                        self._end()
+            except ssl.SSLWantReadError:  # the last record is not complete
+                pass
+        if self._buffers.outgoing.pending:  # an answer of TLS itself, such as to an update of keys
+            with contextlib.suppress(OSError):
+                self._send()
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def _read_again(self) -> None:
-        """Let the kernel report an end, so that asyncio reads once more although nothing else may arrive."""
-        with contextlib.suppress(OSError):  # there is no connection any more, which the kernel reports as well
-            socket.socket.shutdown(self, socket.SHUT_RD)
+    def _end(self) -> None:
+        """Let the kernel report an end too: the peer has sent close_notify, and may keep the connection open."""
+        self._has_ended = True
+        with contextlib.suppress(OSError):  # there is no connection any more
+            self.shutdown(socket.SHUT_RD)
 
     def send(self, data: bytes, flags: int = 0) -> int:  # type: ignore[override]  # asyncio passes bytes
-        """Send some of the data and return its size; raise BlockingIOError if nothing can be sent now."""
-        try:
-            return super().send(data, flags)
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            raise BlockingIOError from None
+        """Send some of the data and return its size; raise BlockingIOError if it must be passed again."""
+        del flags
+        if not self._sending:
+            self._sending = self.tls.write(data[:RECORD_BYTES])
+        self._send()
+        size, self._sending = self._sending, 0
+        return size
+
+    def _send(self) -> None:
+        self._unsent += self._buffers.outgoing.read()
+        while self._unsent:
+            self._unsent = self._unsent[super().send(self._unsent) :]
 
     def sendmsg(self, buffers: Iterable[bytes], *_: object) -> int:  # type: ignore[override]  # asyncio passes buffers
         """Do the same as `send`."""
         return self.send(b"".join(buffers))
+
+
+class _TlsBuffers:
+    """What OpenSSL reads and writes: encrypted data that was received, and that is to be sent."""
+
+    def __init__(self) -> None:
+        self.incoming = ssl.MemoryBIO()
+        self.outgoing = ssl.MemoryBIO()
 
 
 class SocketTransport(asyncio.selector_events._SelectorSocketTransport):  # type: ignore[misc,name-defined]  # noqa: SLF001
@@ -189,12 +207,19 @@ class SocketTransport(asyncio.selector_events._SelectorSocketTransport):  # type
     later do the same, but only for connections that are closed and not aborted.
     """
 
-    def read_into(self, keep: Callable[[bytes], bool]) -> None:
-        """Pass data that arrives alone to `keep`, not to the protocol; `keep` returns False if it scheduled a call."""
-        self._keep = keep
-        self._loop.selector.readers[self._sock_fd] = self._read_record
+    def read_sealed(self, keep: Callable[[bytes], bool]) -> Callable[[bytes], bytes]:
+        """Receive without decrypting from now on, and return what decrypts the data, in the order of its arrival.
 
-    def _read_record(self) -> bool:
+        Data that arrives alone goes to `keep`, other data to the protocol. `keep` returns False if it scheduled a call.
+        """
+        self._keep = keep
+        self._loop.selector.readers[self._sock_fd] = self._read_lone
+        if not isinstance(self._sock, _TlsSocket):
+            return bytes
+        self._sock.is_sealed = True
+        return self._sock.open
+
+    def _read_lone(self) -> bool:
         try:
             data = self._sock.recv(RECORD_BYTES)
         except (BlockingIOError, InterruptedError):
@@ -245,7 +270,7 @@ class Inbox:
 
 
 class TimedEventLoop(asyncio.SelectorEventLoop):
-    """An asyncio event loop on a `TimedSelector`, whose TLS connections are sockets of OpenSSL."""
+    """An asyncio event loop on a `TimedSelector`; its `inbox` keeps what its connections receive."""
 
     def __init__(self) -> None:
         self.selector = TimedSelector()
@@ -271,7 +296,11 @@ class TimedEventLoop(asyncio.SelectorEventLoop):
 
     def _make_socket_transport(self, sock: socket.socket, *more: Any, **named: Any) -> asyncio.Transport:
         if isinstance(sock, _TlsSocket):
-            named["extra"] = {"ssl_object": sock, "sslcontext": sock.context, "peercert": sock.getpeercert()}
+            named["extra"] = {
+                "ssl_object": sock.tls,
+                "sslcontext": sock.tls.context,
+                "peercert": sock.tls.getpeercert(),
+            }
         return SocketTransport(self, sock, *more, **named)
 
     async def _shake_hands(
@@ -280,37 +309,30 @@ class TimedEventLoop(asyncio.SelectorEventLoop):
         """Return the TLS socket that replaces a connected one."""
         if context is True:
             context = ssl.create_default_context()
-        context.sslsocket_class = _TlsSocket
         sock.setblocking(False)  # noqa: FBT003 - the argument has no name
-        tls = context.wrap_socket(
-            sock, do_handshake_on_connect=False, suppress_ragged_eofs=False, server_hostname=server_hostname
-        )
-        assert isinstance(tls, _TlsSocket)
-        tls.selector = self.selector
+        buffers = _TlsBuffers()
+        tls = context.wrap_bio(buffers.incoming, buffers.outgoing, server_hostname=server_hostname)
         try:
             async with asyncio.timeout(seconds):
-                await self._finish_handshake(tls)
+                await self._finish_handshake(sock, tls, buffers)
         except BaseException:
-            tls.close()
+            sock.close()
             raise
-        return tls
+        return _TlsSocket(sock, tls, buffers, self.selector.note_backlog)
 
-    async def _finish_handshake(self, tls: ssl.SSLSocket) -> None:
+    async def _finish_handshake(self, sock: socket.socket, tls: ssl.SSLObject, buffers: _TlsBuffers) -> None:
         while True:
-            ready: asyncio.Future[None] = self.create_future()
             try:
-                return tls.do_handshake()
+                tls.do_handshake()
             except ssl.SSLWantReadError:
-                add, remove = self.add_reader, self.remove_reader
-            except ssl.SSLWantWriteError:
-                add, remove = self.add_writer, self.remove_writer
-            add(tls.fileno(), _set, ready)
-            try:
-                await ready
-            finally:
-                remove(tls.fileno())
-
-
-def _set(ready: asyncio.Future[None]) -> None:
-    if not ready.done():
-        ready.set_result(None)
+                await self.sock_sendall(sock, buffers.outgoing.read())
+            except ssl.SSLError:
+                with contextlib.suppress(OSError):
+                    await self.sock_sendall(sock, buffers.outgoing.read())  # the reason
+                raise
+            else:
+                return await self.sock_sendall(sock, buffers.outgoing.read())
+            if received := await self.sock_recv(sock, RECORD_BYTES):
+                buffers.incoming.write(received)
+            else:
+                buffers.incoming.write_eof()

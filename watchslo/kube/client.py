@@ -277,7 +277,7 @@ class WatchFrames:
 
 
 class _BodyWatcher(asyncio.Protocol):
-    """Passes the body of an answer to `take`, by way of the inbox of the event loop.
+    """Passes the body of an answer to `take`, by way of the inbox of the event loop, where it waits encrypted.
 
     It stands in front of aiohttp's protocol, which decodes the body. A task that waits for the body would run in the
     next turn of the loop, which costs more than the event itself. `ended` is why the answer ended, or what `take`
@@ -294,6 +294,7 @@ class _BodyWatcher(asyncio.Protocol):
         self._content = content
         self._address = address
         self._take = take
+        self._open: Callable[[bytes], bytes] = bytes
         self._is_between_chunks = False
 
     def begin(self, connection: aiohttp.connector.Connection | None) -> None:
@@ -303,7 +304,7 @@ class _BodyWatcher(asyncio.Protocol):
             self._inner = connection.protocol
             connection.transport.set_protocol(self)
             if isinstance(connection.transport, SocketTransport):
-                connection.transport.read_into(self._keep)
+                self._open = connection.transport.read_sealed(self._keep)
         self.catch_up()  # with what others have received: events are recorded in the order of their arrival
         self._pass_on_decoded(time.monotonic())
 
@@ -326,8 +327,13 @@ class _BodyWatcher(asyncio.Protocol):
     def _keep(self, data: bytes) -> bool:
         return self._inbox.put(self._decode, time.monotonic(), data)
 
-    def _decode(self, received: float, data: bytes) -> None:
-        """Pass on the chunks of the transfer encoding that the data completes."""
+    def _decode(self, received: float, sealed: bytes) -> None:
+        """Decrypt data, and pass on the chunks of the transfer encoding that it completes."""
+        try:
+            data = self._open(sealed)
+        except OSError as error:
+            self._end(fault(error, self._address, Phase.STREAM))
+            return
         alone = content_of_chunk(data)
         if alone and self._is_between_chunks:
             self._pass_on(received, alone)

@@ -1,6 +1,7 @@
 """The body of a watch, passed on in the callback that reads it: all of it, wherever the reads divide it."""
 
 import asyncio
+import ssl
 from itertools import pairwise
 from typing import Any
 
@@ -143,6 +144,19 @@ async def test_end_within_a_chunk_is_early() -> None:
     made = await answer(chunk(b"{}"), b"9\r\n{")
     made.watcher.connection_lost(None)
     assert made.watcher.ended.result().reason is Reason.EARLY_EOF
+
+
+async def test_end_by_data_that_cannot_be_decrypted() -> None:
+    made = await answer(chunk(b"{}"))
+
+    def fail(_: bytes) -> bytes:
+        raise ssl.SSLError(1, "[SSL] record layer failure")
+
+    made.watcher._open = fail
+    made.watcher.data_received(b"garbage")
+    made.watcher.catch_up()
+    assert made.watcher.ended.result().reason is Reason.TLS
+    assert made.taken == [b"{}"]
 
 
 async def test_nothing_is_passed_on_after_an_error_of_the_taker() -> None:
