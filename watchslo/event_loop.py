@@ -162,9 +162,6 @@ class _TlsSocket(socket.socket):
                         self._end()
             except ssl.SSLWantReadError:  # the last record is not complete
                 pass
-        if self._buffers.outgoing.pending:  # an answer of TLS itself, such as to an update of keys
-            with contextlib.suppress(OSError):
-                self._send()
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _end(self) -> None:
@@ -178,14 +175,11 @@ class _TlsSocket(socket.socket):
         del flags
         if not self._sending:
             self._sending = self.tls.write(data[:RECORD_BYTES])
-        self._send()
-        size, self._sending = self._sending, 0
-        return size
-
-    def _send(self) -> None:
-        self._unsent += self._buffers.outgoing.read()
+            self._unsent = self._buffers.outgoing.read()
         while self._unsent:
             self._unsent = self._unsent[super().send(self._unsent) :]
+        size, self._sending = self._sending, 0
+        return size
 
     def sendmsg(self, buffers: Iterable[bytes], *_: object) -> int:  # type: ignore[override]  # asyncio passes buffers
         """Do the same as `send`."""

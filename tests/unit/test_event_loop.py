@@ -1,12 +1,14 @@
 """The event loop: since when its reads may have waited, and TLS read by OpenSSL itself."""
 
 import asyncio
+import contextlib
 import gc
 import queue
 import selectors
 import socket
 import ssl
 import struct
+import subprocess
 import threading
 import time
 import weakref
@@ -505,6 +507,45 @@ class TestTls:
 
         self.run(contexts, serve, use)
         assert noted
+
+    def test_answers_an_update_of_keys(self, tmp_path: Path) -> None:
+        """OpenSSL's own server requests one after `K`, and decrypts by the new keys from then on."""
+        authority = Authority(tmp_path / "certificates")
+        pair = authority.server("server")
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        command = ["openssl", "s_server", "-accept", str(port), "-cert", str(pair.certificate), "-key", str(pair.key)]
+
+        async def connect(context: ssl.SSLContext) -> tuple[Any, Received]:
+            async with asyncio.timeout(10):
+                while True:
+                    with contextlib.suppress(ConnectionRefusedError):
+                        loop = asyncio.get_running_loop()
+                        return await loop.create_connection(Received, "127.0.0.1", port, ssl=context)
+                    await asyncio.sleep(0.01)
+
+        async def work() -> None:
+            server = await asyncio.create_subprocess_exec(
+                *command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            )
+            assert server.stdin
+            assert server.stdout
+            transport, protocol = await connect(ssl.create_default_context(cafile=str(authority.ca)))
+            async with asyncio.timeout(10):
+                server.stdin.write(b"K\n")
+                await asyncio.sleep(0.1)  # it reads what is written together as data
+                server.stdin.write(b"sent after it\n")
+                await protocol.arrived.wait()
+                transport.write(b"answered after it\n")
+                await server.stdout.readuntil(b"answered after it")
+            assert protocol.data == b"sent after it\n"
+            transport.abort()
+            await protocol.lost
+            server.kill()
+            await server.communicate()
+
+        with asyncio.Runner(loop_factory=TimedEventLoop) as runner:
+            runner.run(work())
 
     def test_has_the_certificate_of_the_peer(self, contexts: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
