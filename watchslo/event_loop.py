@@ -47,6 +47,8 @@ NoteReads = Callable[[float, float, float], object]
 TakeData = Callable[[float, bytes], object]
 """Takes when data was received, in monotonic seconds, and the data."""
 
+_receive = socket.socket.recv  # the kernel's data, also of a TLS socket
+
 
 class TimedSelector(selectors.DefaultSelector):
     """A selector that reports to `note_reads` since when the data received after each `select` may have waited.
@@ -215,12 +217,14 @@ class SocketTransport(asyncio.selector_events._SelectorSocketTransport):  # type
 
     def _read_lone(self) -> bool:
         try:
-            data = self._sock.recv(RECORD_BYTES)
+            data = _receive(self._sock, RECORD_BYTES)
         except (BlockingIOError, InterruptedError):
             return True
         except OSError as error:
             self._fatal_error(error, "Fatal read error on socket transport")
             return False
+        if len(data) == RECORD_BYTES:
+            self._loop.selector.note_backlog()
         if data:
             return self._keep(data)
         self._read_ready__on_eof()
@@ -240,9 +244,9 @@ class Inbox:
         self._bytes = 0
         self._alarm: asyncio.TimerHandle | None = None
 
-    def put(self, take: TakeData, received: float, data: bytes) -> bool:
-        """Keep data for `take`; return False if that scheduled a call. This runs for every read."""
-        self._waiting.append((take, received, data))
+    def put(self, take: TakeData, data: bytes) -> bool:
+        """Keep data that was received just now; return False if that scheduled a call. This runs for every read."""
+        self._waiting.append((take, time.monotonic(), data))
         self._bytes += len(data)
         if self._bytes > MOST_WAITING_BYTES:
             self.empty()

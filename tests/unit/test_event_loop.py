@@ -223,41 +223,42 @@ class TestTimedSelector:
 
 class TestInbox:
     async def test_passes_data_on_in_order_after_a_while(self) -> None:
-        inbox, taken = Inbox(), []
-        assert not inbox.put(lambda *data: taken.append(("a", *data)), 1.0, b"1"), "it scheduled a call"
-        assert inbox.put(lambda *data: taken.append(("b", *data)), 2.0, b"2")
+        inbox, taken, began = Inbox(), [], time.monotonic()
+        assert not inbox.put(lambda *data: taken.append(("a", *data)), b"1"), "it scheduled a call"
         await asyncio.sleep(WAITING_SECONDS / 2)
+        assert inbox.put(lambda *data: taken.append(("b", *data)), b"2")
         assert not taken
         await asyncio.sleep(WAITING_SECONDS)
-        assert taken == [("a", 1.0, b"1"), ("b", 2.0, b"2")]
+        assert [(name, data) for name, _, data in taken] == [("a", b"1"), ("b", b"2")]
+        assert [received - began for _, received, _ in taken] == pytest.approx([0, WAITING_SECONDS / 2], abs=0.01)
 
     async def test_passes_data_on_at_once_if_there_is_much(self) -> None:
         inbox, taken = Inbox(), []
-        for received in (1.0, 2.0):
-            inbox.put(lambda received, _: taken.append(received), received, bytes(MOST_WAITING_BYTES))
-        assert taken == [1.0, 2.0]
+        for _ in range(2):
+            assert not inbox.put(lambda _, data: taken.append(len(data)), bytes(MOST_WAITING_BYTES + 1))
+        assert taken == [MOST_WAITING_BYTES + 1] * 2
 
-    async def test_is_emptied_again_after_it_was_emptied(self) -> None:
+    async def test_passes_data_on_that_comes_after_it_was_emptied(self) -> None:
         inbox, taken = Inbox(), []
-        for received in (1.0, 2.0):
-            inbox.put(lambda received, _: taken.append(received), received, b"1")
+        for data in (b"1", b"2"):
+            inbox.put(lambda _, data: taken.append(data), data)
             inbox.empty()
-            assert taken.pop() == received
-        inbox.put(lambda received, _: taken.append(received), 3.0, b"1")
+            assert taken.pop() == data
+        inbox.put(lambda _, data: taken.append(data), b"3")
         await asyncio.sleep(2 * WAITING_SECONDS)
-        assert taken == [3.0]
+        assert taken == [b"3"]
 
-    async def test_keeps_the_order_if_a_taker_empties_it(self) -> None:
+    async def test_passes_on_the_rest_if_a_taker_empties_it(self) -> None:
         inbox, taken = Inbox(), []
 
-        def take(received: float, _: bytes) -> None:
+        def take(_: float, data: bytes) -> None:
             inbox.empty()
-            taken.append(received)
+            taken.append(data)
 
-        inbox.put(take, 1.0, b"1")
-        inbox.put(lambda received, _: taken.append(received), 2.0, b"2")
+        inbox.put(take, b"1")
+        inbox.put(lambda _, data: taken.append(data), b"2")
         inbox.empty()
-        assert taken == [2.0, 1.0], "the rest comes before what the first taker does next"
+        assert taken == [b"2", b"1"], "what the first taker does next follows what came before it"
 
 
 @pytest.mark.parametrize("block", [0.002, 0.02])

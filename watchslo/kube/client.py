@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
+from functools import partial
 from http import HTTPStatus
 from typing import Self
 
@@ -304,7 +305,7 @@ class _BodyWatcher(asyncio.Protocol):
             self._inner = connection.protocol
             connection.transport.set_protocol(self)
             if isinstance(connection.transport, SocketTransport):
-                self._open = connection.transport.read_sealed(self._keep)
+                self._open = connection.transport.read_sealed(partial(self._inbox.put, self._decode))
         self.catch_up()  # with what others have received: events are recorded in the order of their arrival
         self._pass_on_decoded(time.monotonic())
 
@@ -313,7 +314,7 @@ class _BodyWatcher(asyncio.Protocol):
         self._inbox.empty()
 
     def data_received(self, data: bytes) -> None:
-        self._keep(data)
+        self._inbox.put(self._decode, data)
 
     def eof_received(self) -> None:
         self.catch_up()
@@ -323,9 +324,6 @@ class _BodyWatcher(asyncio.Protocol):
         self.catch_up()
         self._inner.connection_lost(error)
         self._pass_on_decoded(time.monotonic())
-
-    def _keep(self, data: bytes) -> bool:
-        return self._inbox.put(self._decode, time.monotonic(), data)
 
     def _decode(self, received: float, sealed: bytes) -> None:
         """Decrypt data, and pass on the chunks of the transfer encoding that it completes."""

@@ -93,11 +93,8 @@ class Driver:
 
     def feed(self, happened: Input) -> None:
         """Feed the machine an input, after everything that was received before it, and carry out its outputs."""
-        if self._response is not None:
+        if self._response is not None and not isinstance(happened, Received):
             self._response.catch_up()
-        self._feed(happened)
-
-    def _feed(self, happened: Input) -> None:
         for output in self.machine.receive(happened, time.monotonic()):
             self._execute(output)
 
@@ -181,7 +178,7 @@ class Driver:
             self._heard(len(chunk))
             frames = reader.feed(chunk)
             if frames is not None:
-                self._feed(Received(op, frames, received, len(chunk)))
+                self.feed(Received(op, frames, received, len(chunk)))
 
         try:
             failure = await response.follow(take)

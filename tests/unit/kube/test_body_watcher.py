@@ -52,7 +52,7 @@ class Answer:
         _, content = await self.inner.read()
         self.watcher = _BodyWatcher(content, "https://there", lambda _, data: self.taken.append(data))
         if others:
-            self.watcher._inbox.put(lambda _, data: self.taken.append(data), 0.0, others)
+            self.watcher._inbox.put(lambda _, data: self.taken.append(data), others)
         self.watcher.begin(None)
         inner: Any = self
         self.watcher._inner = inner

@@ -168,7 +168,7 @@ def test_events_are_taken_in_before_the_heartbeat_after_them() -> None:
         beating = asyncio.create_task(keep_beating(lag))
         for _ in range(20):
             await asyncio.sleep(BEAT_SECONDS / 3)
-            loop.inbox.put(lambda at, _: taken.append((at, lag.last_beat)), time.monotonic(), b"")
+            loop.inbox.put(lambda at, _: taken.append((at, lag.last_beat)), b"")
         beating.cancel()
         loop.inbox.empty()
 
