@@ -37,6 +37,7 @@ OVERSLEPT_SECONDS = 0.005  # after the timeout of a select; timers are rounded t
 BACKLOG_SECONDS = 0.05  # after a read that left data in the kernel, data may also wait at the sender
 MOST_READ_BYTES = 64 * 2**10  # at once from one connection: then others have their turn
 RECORD_BYTES = 2**14  # of a TLS record, at most (RFC 8446, 5.1): a read of less would leave data in OpenSSL
+PIECE_BYTES = 2**12  # that OpenSSL gets at once: its buffer, one for each connection, does not shrink again
 WAITING_SECONDS = 0.05  # of data in the inbox
 MOST_WAITING_BYTES = 64 * 2**10  # in the inbox: about 100 events, which take 2 ms
 HANDSHAKE_SECONDS = 60.0  # as in asyncio
@@ -153,8 +154,8 @@ class _TlsSocket(socket.socket):
     def open(self, received: bytes) -> bytes:
         """Decrypt what was received next; return the data of the records that are complete now."""
         incoming, parts = self._buffers.incoming, []
-        for start in range(0, len(received), RECORD_BYTES):  # in parts, because the buffer does not shrink again
-            incoming.write(received[start : start + RECORD_BYTES])
+        for start in range(0, len(received), PIECE_BYTES):
+            incoming.write(received[start : start + PIECE_BYTES])
             try:
                 while incoming.pending and not self._has_ended:
                     part = self.tls.read(RECORD_BYTES)
