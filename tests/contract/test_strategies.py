@@ -11,7 +11,7 @@ import pytest
 from tests.contract.backend import only
 from tests.contract.cluster import CONFIGMAPS, EVENTS, Author, Cluster, RealCluster, SimulatedCluster, connection
 from tests.contract.watch import Event, Interrupted, Watch, starting, synced
-from watchslo.kube.client import Client, Page, WatchResponse
+from watchslo.kube.client import Client, Page, TakeChunk, WatchResponse
 from watchslo.kube.limiter import Limiter
 from watchslo.watch.failure import Failure, Phase, Reason, because
 from watchslo.watch.messages import (
@@ -263,6 +263,11 @@ class Half(WatchResponse):
     def __init__(self, whole: WatchResponse) -> None:
         self.cut = False
         self._whole = whole
+
+    async def follow(self, take: TakeChunk) -> Failure:
+        while not isinstance(arrived := await self.read(), Failure):
+            take(*arrived)
+        return arrived
 
     async def read(self) -> tuple[float, bytes] | Failure:
         if self.cut:

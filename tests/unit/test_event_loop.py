@@ -1,11 +1,15 @@
 """The event loop: since when its reads may have waited, and TLS read by OpenSSL itself."""
 
 import asyncio
+import contextlib
 import gc
+import queue
 import selectors
 import socket
 import ssl
 import struct
+import subprocess
+import threading
 import time
 import weakref
 from collections.abc import Callable
@@ -17,8 +21,20 @@ import pytest
 
 from tests.support.certs import Authority
 from watchslo import event_loop as module
-from watchslo.event_loop import MOST_READ_BYTES, TimedEventLoop, TimedSelector
+from watchslo.event_loop import (
+    MOST_READ_BYTES,
+    MOST_WAITING_BYTES,
+    SHORT_SECONDS,
+    WAITING_SECONDS,
+    Inbox,
+    SocketTransport,
+    TimedEventLoop,
+    TimedSelector,
+)
 from watchslo.latency.own_delay import NOTED_SECONDS, OwnDelays
+
+NUMBER = 7  # of a socket
+DATA = [(selectors.SelectorKey(NUMBER, NUMBER, selectors.EVENT_READ, None), selectors.EVENT_READ)]
 
 
 class Clock:
@@ -46,13 +62,17 @@ class Loop:
     def _ask(self, timeout: float | None) -> list[Any]:
         self.clock.now += self._slow
         if timeout == 0:
-            return [] if self._waits else ["data"]
+            return [] if self._waits else DATA
         self.clock.now += self._waits
-        return ["data"]
+        return DATA
+
+    def start(self, *, waits: float, slow: float = 0.0) -> None:
+        """Let data be reported after a wait, or at once by a slow `select`."""
+        self._waits, self._slow = waits, slow
 
     def turn(self, *, waits: float = 0.0, callbacks: float = 0.001, slow: float = 0.0) -> None:
         """Let data be reported after a wait, or at once by a slow `select`, and run callbacks."""
-        self._waits, self._slow = waits, slow
+        self.start(waits=waits, slow=slow)
         self.selector.select(1.0)
         self.clock.now += callbacks
 
@@ -148,9 +168,97 @@ class TestTimedSelector:
         loop.turn(waits=0.1)
         assert loop.end()[2] == pytest.approx(10.331)
 
+    def test_data_that_arrived_during_a_short_turn_has_just_arrived(self, loop: Loop) -> None:
+        """One question less to the kernel: whether it was there already would not matter."""
+        loop.turn(waits=0.2, callbacks=SHORT_SECONDS * 0.9)
+        loop.turn(callbacks=0.003)
+        assert loop.end() == (10.2002, 10.2032, 10.2002)
+
+    def test_data_after_a_short_turn_and_a_block_may_be_as_old_as_the_block(self, loop: Loop) -> None:
+        loop.turn(waits=0.2, callbacks=0.1)
+        loop.turn(callbacks=SHORT_SECONDS * 0.9)  # reads, and wakes up a task: asyncio does not wait
+        loop.selector.select(0)
+        assert loop.end()[2] == 10.2
+
+    def test_readers_are_called_until_asyncio_has_something_to_do(self, loop: Loop) -> None:
+        results, seen = iter((True, True, False)), []
+
+        def read() -> bool:
+            seen.append(loop.clock.now)
+            loop.clock.now += 0.001
+            loop.start(waits=0.1)
+            return next(results)
+
+        loop.selector.readers[NUMBER] = read
+        loop.turn(waits=0.1)
+        assert seen == pytest.approx([10.1, 10.201, 10.302])
+        assert loop.end()[2] == pytest.approx(10.302)
+
+    def test_readers_are_left_to_asyncio_if_the_loop_is_late(self, loop: Loop) -> None:
+        loop.turn(callbacks=0.1)
+        loop.selector.readers[NUMBER] = lambda: pytest.fail("called")
+        loop.turn()
+
+    def test_select_with_readers_returns_in_time(self, loop: Loop) -> None:
+        """The loop has timers."""
+
+        def read() -> bool:
+            loop.clock.now += 0.001
+            return True
+
+        loop.selector.readers[NUMBER] = read
+        loop.turn(waits=0.3)
+        assert loop.clock.now == pytest.approx(11.205)
+
+    def test_says_whether_it_has_waited(self, loop: Loop) -> None:
+        loop.turn(waits=0.2)
+        assert loop.selector.has_waited
+        loop.turn(slow=0.2)
+        assert not loop.selector.has_waited
+
     def test_notes_nothing_without_a_receiver(self, loop: Loop) -> None:
         loop.selector.note_reads = None
         assert len(loop.selector.select(0.0)) == 1
+
+
+class TestInbox:
+    async def test_passes_data_on_in_order_after_a_while(self) -> None:
+        inbox, taken, began = Inbox(), [], time.monotonic()
+        assert not inbox.put(lambda *data: taken.append(("a", *data)), b"1"), "it scheduled a call"
+        await asyncio.sleep(WAITING_SECONDS / 2)
+        assert inbox.put(lambda *data: taken.append(("b", *data)), b"2")
+        assert not taken
+        await asyncio.sleep(WAITING_SECONDS)
+        assert [(name, data) for name, _, data in taken] == [("a", b"1"), ("b", b"2")]
+        assert [received - began for _, received, _ in taken] == pytest.approx([0, WAITING_SECONDS / 2], abs=0.01)
+
+    async def test_passes_data_on_at_once_if_there_is_much(self) -> None:
+        inbox, taken = Inbox(), []
+        for _ in range(2):
+            assert not inbox.put(lambda _, data: taken.append(len(data)), bytes(MOST_WAITING_BYTES + 1))
+        assert taken == [MOST_WAITING_BYTES + 1] * 2
+
+    async def test_passes_data_on_that_comes_after_it_was_emptied(self) -> None:
+        inbox, taken = Inbox(), []
+        for data in (b"1", b"2"):
+            inbox.put(lambda _, data: taken.append(data), data)
+            inbox.empty()
+            assert taken.pop() == data
+        inbox.put(lambda _, data: taken.append(data), b"3")
+        await asyncio.sleep(2 * WAITING_SECONDS)
+        assert taken == [b"3"]
+
+    async def test_passes_on_the_rest_if_a_taker_empties_it(self) -> None:
+        inbox, taken = Inbox(), []
+
+        def take(_: float, data: bytes) -> None:
+            inbox.empty()
+            taken.append(data)
+
+        inbox.put(take, b"1")
+        inbox.put(lambda _, data: taken.append(data), b"2")
+        inbox.empty()
+        assert taken == [b"2", b"1"], "what the first taker does next follows what came before it"
 
 
 @pytest.mark.parametrize("block", [0.002, 0.02])
@@ -200,6 +308,20 @@ class Received(asyncio.Protocol):
         self.lost.set_result(error)
 
 
+class Opening(asyncio.Protocol):
+    """Passes what arrives to `take`, and the end of the connection to another protocol."""
+
+    def __init__(self, inner: Received, take: Callable[[bytes], object]) -> None:
+        self._inner = inner
+        self._take = take
+
+    def data_received(self, data: bytes) -> None:
+        self._take(data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._inner.connection_lost(error)
+
+
 @pytest.fixture(scope="module")
 def contexts(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     """The TLS contexts of a server and of its client."""
@@ -235,6 +357,36 @@ class TestTls:
 
         with asyncio.Runner(loop_factory=TimedEventLoop) as runner:
             runner.run(work())
+
+    @staticmethod
+    def run_apart(
+        contexts: tuple[ssl.SSLContext, ssl.SSLContext],
+        serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any],
+        use: Callable[[Any, Received], Any],
+    ) -> None:
+        """Do the same as `run`, with the server on another thread."""
+        ports: queue.SimpleQueue[int] = queue.SimpleQueue()
+        done = threading.Event()
+
+        async def host() -> None:
+            server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=contexts[0])
+            ports.put(server.sockets[0].getsockname()[1])
+            async with server:
+                await asyncio.to_thread(done.wait)
+
+        async def work() -> None:
+            loop = asyncio.get_running_loop()
+            transport, protocol = await loop.create_connection(Received, "127.0.0.1", ports.get(), ssl=contexts[1])
+            await use(transport, protocol)
+
+        thread = threading.Thread(target=asyncio.run, args=(host(),))
+        thread.start()
+        try:
+            with asyncio.Runner(loop_factory=TimedEventLoop) as runner:
+                runner.run(work())
+        finally:
+            done.set()
+            thread.join()
 
     def test_passes_data_both_ways(self, contexts: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -311,6 +463,48 @@ class TestTls:
 
         self.run(contexts, serve, use)
 
+    @pytest.mark.parametrize("reset", [False, True])
+    def test_passes_what_arrives_alone_to_a_reader_until_the_end(
+        self, contexts: tuple[ssl.SSLContext, ssl.SSLContext], *, reset: bool
+    ) -> None:
+        kept: list[bytes] = []
+        data = bytearray()
+        open_sealed: Callable[[bytes], bytes] = bytes
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            for number in range(5):
+                await asyncio.sleep(0.01)
+                writer.write(b"%d" % number)
+            await asyncio.sleep(0.01)
+            if reset:
+                connected = writer.get_extra_info("socket")
+                connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                writer.transport.abort()
+            else:
+                writer.close()
+                await reader.read()
+
+        def keep(sealed: bytes) -> bool:
+            kept.append(sealed)
+            data.extend(open_sealed(sealed))
+            return True
+
+        async def use(transport: asyncio.Transport, protocol: Received) -> None:
+            loop = asyncio.get_running_loop()
+            assert isinstance(transport, SocketTransport)
+            assert isinstance(loop, TimedEventLoop)
+            nonlocal open_sealed
+            open_sealed = transport.read_sealed(keep)
+            transport.set_protocol(Opening(protocol, lambda sealed: data.extend(open_sealed(sealed))))
+            async with asyncio.timeout(10):
+                assert isinstance(await protocol.lost, ConnectionResetError if reset else type(None))
+            assert len(kept) >= 2
+            assert data == b"01234"
+            assert not loop.selector.readers, "the number will belong to another socket"
+
+        # The server must run elsewhere: its callbacks would end each wait of this loop.
+        self.run_apart(contexts, serve, use)
+
     @pytest.mark.parametrize("last", [b"", b"data"])
     def test_reports_a_reset(self, contexts: tuple[ssl.SSLContext, ssl.SSLContext], last: bytes) -> None:
         async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -356,6 +550,45 @@ class TestTls:
 
         self.run(contexts, serve, use)
         assert noted
+
+    def test_answers_an_update_of_keys(self, tmp_path: Path) -> None:
+        """OpenSSL's own server requests one after `K`, and decrypts by the new keys from then on."""
+        authority = Authority(tmp_path / "certificates")
+        pair = authority.server("server")
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        command = ["openssl", "s_server", "-accept", str(port), "-cert", str(pair.certificate), "-key", str(pair.key)]
+
+        async def connect(context: ssl.SSLContext) -> tuple[Any, Received]:
+            async with asyncio.timeout(10):
+                while True:
+                    with contextlib.suppress(ConnectionRefusedError):
+                        loop = asyncio.get_running_loop()
+                        return await loop.create_connection(Received, "127.0.0.1", port, ssl=context)
+                    await asyncio.sleep(0.01)
+
+        async def work() -> None:
+            server = await asyncio.create_subprocess_exec(
+                *command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            )
+            assert server.stdin
+            assert server.stdout
+            transport, protocol = await connect(ssl.create_default_context(cafile=str(authority.ca)))
+            async with asyncio.timeout(10):
+                server.stdin.write(b"K\n")
+                await asyncio.sleep(0.1)  # it reads what is written together as data
+                server.stdin.write(b"sent after it\n")
+                await protocol.arrived.wait()
+                transport.write(b"answered after it\n")
+                await server.stdout.readuntil(b"answered after it")
+            assert protocol.data == b"sent after it\n"
+            transport.abort()
+            await protocol.lost
+            server.kill()
+            await server.communicate()
+
+        with asyncio.Runner(loop_factory=TimedEventLoop) as runner:
+            runner.run(work())
 
     def test_has_the_certificate_of_the_peer(self, contexts: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
+from functools import partial
 from http import HTTPStatus
 from typing import Self
 
@@ -20,13 +21,14 @@ import aiohttp
 import msgspec
 
 from watchslo import __version__
+from watchslo.event_loop import Inbox, SocketTransport, TimedEventLoop
 from watchslo.kube.credentials import Address, CredentialSource
 from watchslo.kube.limiter import Limiter, RequestClass
 from watchslo.kube.network_failure import FAULTS, fault
 from watchslo.kube.representation import Representation
 from watchslo.model import SERVICE, Reading, Resource
 from watchslo.snapshot import TransportReading
-from watchslo.watch.decode import Frames, decode, decode_status, parse_revision
+from watchslo.watch.decode import FrameReader, Frames, decode_status, parse_revision
 from watchslo.watch.failure import (
     ENDED,
     Action,
@@ -37,7 +39,7 @@ from watchslo.watch.failure import (
     classify_status,
     parse_retry_after,
 )
-from watchslo.watch.lines import DEFAULT_LIMIT_BYTES, LineSplitter, LineTooLong
+from watchslo.watch.lines import DEFAULT_LIMIT_BYTES, LineTooLong
 from watchslo.watch.messages import ListedObjects, ListRequest, WatchRequest
 
 OnSent = Callable[[], object]
@@ -89,6 +91,8 @@ _CLASSES = {
 ObserveDate = Callable[[float, float, float], object]
 """Takes a `Date` header in Unix seconds, and when its request was sent and answered, in monotonic seconds."""
 
+TakeChunk = Callable[[float, bytes], object]
+"""Takes when a chunk of an answer was received, in monotonic seconds, and its bytes."""
 
 _ANY_NAME = f"metadata.name!={ABSENT_NAME}"
 
@@ -245,13 +249,13 @@ class WatchFrames:
     def __init__(self, read: Callable[[], Awaitable[tuple[float, bytes] | Failure]], longest_line: int) -> None:
         self.failure = ENDED
         self._read = read
-        self._lines = LineSplitter(longest_line)
+        self._reader = FrameReader(longest_line)
         self._is_over = False
 
     @property
     def is_cut(self) -> bool:
         """Whether the watch ended within a line."""
-        return self._lines.partial
+        return self._reader.is_cut
 
     def __aiter__(self) -> Self:
         return self
@@ -266,18 +270,118 @@ class WatchFrames:
             raise StopAsyncIteration
         received, chunk = arrived
         try:
-            block = self._lines.feed(chunk)
+            return received, len(chunk), self._reader.feed(chunk)
         except LineTooLong:
             self.failure = because(Reason.OVERSIZE)
             self._is_over = True
             return received, len(chunk), None
-        return received, len(chunk), decode(block) if block else None
+
+
+class _BodyWatcher(asyncio.Protocol):
+    """Passes the body of an answer to `take`, by way of the inbox of the event loop, where it waits encrypted.
+
+    It stands in front of aiohttp's protocol, which decodes the body. A task that waits for the body would run in the
+    next turn of the loop, which costs more than the event itself. `ended` is why the answer ended, or what `take`
+    raised.
+
+    A small event is one chunk of the transfer encoding and arrives alone. aiohttp does not see such a chunk if it has
+    decoded all chunks before it completely: it then has nothing to remember of it.
+    """
+
+    def __init__(self, content: aiohttp.StreamReader, address: str, take: TakeChunk) -> None:
+        loop = asyncio.get_running_loop()
+        self.ended: asyncio.Future[Failure] = loop.create_future()
+        self._inbox = loop.inbox if isinstance(loop, TimedEventLoop) else Inbox()
+        self._content = content
+        self._address = address
+        self._take = take
+        self._open: Callable[[bytes], bytes] = bytes
+        self._is_between_chunks = False
+
+    def begin(self, connection: aiohttp.connector.Connection | None) -> None:
+        """Pass on what has been read, and stand in front of the protocol of the connection if it is still open."""
+        if connection is not None and connection.transport is not None:
+            assert connection.protocol is not None
+            self._inner = connection.protocol
+            connection.transport.set_protocol(self)
+            if isinstance(connection.transport, SocketTransport):
+                self._open = connection.transport.read_sealed(partial(self._inbox.put, self._decode))
+        self.catch_up()  # with what others have received: events are recorded in the order of their arrival
+        self._pass_on_decoded(time.monotonic())
+
+    def catch_up(self) -> None:
+        """Pass on what has been received until now."""
+        self._inbox.empty()
+
+    def data_received(self, data: bytes) -> None:
+        self._inbox.put(self._decode, data)
+
+    def eof_received(self) -> None:
+        self.catch_up()
+        self._inner.eof_received()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.catch_up()
+        self._inner.connection_lost(error)
+        self._pass_on_decoded(time.monotonic())
+
+    def _decode(self, received: float, sealed: bytes) -> None:
+        """Decrypt data, and pass on the chunks of the transfer encoding that it completes."""
+        try:
+            data = self._open(sealed)
+        except OSError as error:
+            self._end(fault(error, self._address, Phase.STREAM))
+            return
+        alone = content_of_chunk(data)
+        if alone and self._is_between_chunks:
+            self._pass_on(received, alone)
+        else:
+            self._inner.data_received(data)
+            # Within a chunk, it would have decoded the size as well: no object begins with a digit.
+            self._is_between_chunks = self._pass_on_decoded(received) == alone != b""
+
+    def _pass_on_decoded(self, received: float) -> bytes:
+        """Pass on and return what aiohttp has decoded."""
+        try:
+            chunk = self._content.read_nowait()
+        except FAULTS as error:
+            self._end(fault(error, self._address, Phase.STREAM))
+            return b""
+        if chunk:
+            self._pass_on(received, chunk)
+        if self._content.is_eof():
+            self._end(ENDED)
+        return chunk
+
+    def _pass_on(self, received: float, chunk: bytes) -> None:
+        if self.ended.done():
+            return
+        try:
+            self._take(received, chunk)
+        except Exception as error:  # noqa: BLE001 - the task that waits for the end raises it
+            self.ended.set_exception(error)
+
+    def _end(self, why: Failure) -> None:
+        if not self.ended.done():
+            self.ended.set_result(why)
+
+
+def content_of_chunk(data: bytes) -> bytes:
+    """Return the JSON object if the data is one chunk of the transfer encoding as Go writes it, else b""."""
+    start = data.find(b"\r\n{") + 2
+    end = len(data) - 2
+    if data[end:] == b"\r\n" and data[: start - 2] == b"%x" % (end - start):
+        return data[start:end]
+    return b""
 
 
 class WatchResponse:
-    """An open watch."""
+    """An open watch, which may last until `deadline`."""
 
-    def __init__(self, response: aiohttp.ClientResponse, address: str) -> None:
+    _body: _BodyWatcher | None = None
+
+    def __init__(self, response: aiohttp.ClientResponse, address: str, deadline: float) -> None:
+        self._deadline = deadline
         self._response = response
         self._content = response.content
         self._address = address
@@ -285,6 +389,24 @@ class WatchResponse:
     def frames(self, longest_line: int = DEFAULT_LIMIT_BYTES) -> WatchFrames:
         """Return an iterator over the decoded frames; no line may be longer than `longest_line` bytes."""
         return WatchFrames(self.read, longest_line)
+
+    async def follow(self, take: TakeChunk) -> Failure:
+        """Pass each chunk to `take` soon after it was read; return why the watch ended, or raise an error of `take`.
+
+        As for `read`, chunks are not lines.
+        """
+        self._body = body = _BodyWatcher(self._content, self._address, take)
+        body.begin(self._response.connection)
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                return await body.ended
+        except TimeoutError as error:
+            return fault(error, self._address, Phase.STREAM)
+
+    def catch_up(self) -> None:
+        """Pass on what has been received until now."""
+        if self._body is not None:
+            self._body.catch_up()
 
     async def read(self) -> tuple[float, bytes] | Failure:
         """Return the next chunk and when it was received, or why the watch ended: `ENDED` if it was closed cleanly.
@@ -480,10 +602,10 @@ class Client:
             if isinstance(opened, Failure):
                 yield opened
                 return
-            response, _ = opened
+            response, sent = opened
             _read_little_ahead(response)
             try:
-                yield WatchResponse(response, _address(response))
+                yield WatchResponse(response, _address(response), sent + call.timeout)
             finally:
                 _hang_up(response)
 

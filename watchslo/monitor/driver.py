@@ -9,7 +9,9 @@ from watchslo.kube.client import Client, Page, Selectors, WatchResponse
 from watchslo.kube.representation import Representation
 from watchslo.model import Resource
 from watchslo.snapshot import TransportReading
+from watchslo.watch.decode import FrameReader
 from watchslo.watch.failure import ENDED, Action, Failure, Reason, because
+from watchslo.watch.lines import LineTooLong
 from watchslo.watch.machine import Machine
 from watchslo.watch.messages import (
     Batch,
@@ -90,7 +92,9 @@ class Driver:
         self._halted.set()
 
     def feed(self, happened: Input) -> None:
-        """Feed the machine an input and carry out its outputs."""
+        """Feed the machine an input, after everything that was received before it, and carry out its outputs."""
+        if self._response is not None and not isinstance(happened, Received):
+            self._response.catch_up()
         for output in self.machine.receive(happened, time.monotonic()):
             self._execute(output)
 
@@ -168,12 +172,19 @@ class Driver:
 
     async def _follow(self, op: int, response: WatchResponse) -> Failure:
         """Pass on what an open watch brings, and return why it ended."""
-        arrivals = response.frames(self._target.longest_line)
-        async for received, size, frames in arrivals:
-            self._heard(size)
+        reader = FrameReader(self._target.longest_line)
+
+        def take(received: float, chunk: bytes) -> None:
+            self._heard(len(chunk))
+            frames = reader.feed(chunk)
             if frames is not None:
-                self.feed(Received(op, frames, received, size))
-        return because(Reason.EARLY_EOF) if arrivals.failure is ENDED and arrivals.is_cut else arrivals.failure
+                self.feed(Received(op, frames, received, len(chunk)))
+
+        try:
+            failure = await response.follow(take)
+        except LineTooLong:
+            return because(Reason.OVERSIZE)
+        return because(Reason.EARLY_EOF) if failure is ENDED and reader.is_cut else failure
 
     def _end(self, op: int, happened: Listed | Closed) -> None:
         self._requests.pop(op, None)

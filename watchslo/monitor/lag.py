@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 
-from watchslo.event_loop import TimedEventLoop
+from watchslo.event_loop import Inbox, TimedEventLoop
 from watchslo.latency.histogram import DurationHistogram
 from watchslo.latency.own_delay import OwnDelays
 from watchslo.snapshot import HistogramReading
@@ -83,14 +83,20 @@ class Lag:
 
 
 async def keep_beating(lag: Lag) -> None:
-    """Send heartbeats until cancelled, and let the event loop note its late reads."""
+    """Send heartbeats until cancelled, and let the event loop note its late reads.
+
+    The inbox is emptied before each of them: whatever was received before a heartbeat is known by then.
+    """
     loop = asyncio.get_running_loop()
+    inbox = Inbox()
     if isinstance(loop, TimedEventLoop):
         loop.selector.note_reads = lag.own_delays.add_late_reads
+        inbox = loop.inbox
     with cpu_wait_reader() as waited:
         lag.resume(time.monotonic())
         while True:
             await asyncio.sleep(BEAT_SECONDS)
+            inbox.empty()
             lag.beat(time.monotonic(), waited(), suspended_seconds())
             gc.collect(0)  # takes 0.1 ms if it is done often
 

@@ -8,6 +8,8 @@ from typing import ClassVar
 
 import msgspec
 
+from watchslo.watch.lines import DEFAULT_LIMIT_BYTES, LineSplitter
+
 NEWEST_INT64 = 2**63 - 1  # etcd counts revisions in an int64
 _MOST_DIGITS = len(str(NEWEST_INT64))
 
@@ -185,6 +187,27 @@ def decode(block: bytes) -> Frames:
         return Frames(_FRAME.decode_lines(block))
     except _UNDECODABLE:
         return _decode_each(block.split(b"\n"))
+
+
+class FrameReader:
+    """Decodes the frames of one watch from chunks of any size; no line may be longer than `longest_line` bytes."""
+
+    def __init__(self, longest_line: int = DEFAULT_LIMIT_BYTES) -> None:
+        self._lines = LineSplitter(longest_line)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the watch would end within a line."""
+        return self._lines.partial
+
+    def feed(self, chunk: bytes) -> Frames | None:
+        """Return the decoded lines that `chunk` completes, or None if it completes none.
+
+        Raises:
+            LineTooLong: a line is too long; close the watch.
+        """
+        block = self._lines.feed(chunk)
+        return decode(block) if block else None
 
 
 def _decode_each(lines: list[bytes]) -> Frames:

@@ -17,7 +17,7 @@ from typing import Any, Self
 from structlog.testing import CapturingLogger
 
 from watchslo.kube.apiservers import LEASES, SLICES
-from watchslo.kube.client import OnSent, Page, Selectors, WatchFrames, request_class
+from watchslo.kube.client import OnSent, Page, Selectors, TakeChunk, WatchFrames, request_class
 from watchslo.kube.credentials import Access, Address, Credentials, CredentialSource
 from watchslo.kube.limiter import Limiter, RequestClass
 from watchslo.kube.representation import Representation
@@ -53,7 +53,7 @@ class Log:
 
 @dataclass
 class Watch:
-    """An open watch: what is `sent` on it arrives at once."""
+    """An open watch: what is `sent` on it arrives at once, and what is `kept` when it is caught up."""
 
     resource: Resource
     revision: int
@@ -61,10 +61,21 @@ class Watch:
     apiserver: str = SERVICE
     queue: asyncio.Queue[bytes | Failure] = field(default_factory=asyncio.Queue)
     open: bool = True
+    kept: list[bytes] = field(default_factory=list)
 
     async def read(self) -> Received:
         said = await self.queue.get()
         return said if isinstance(said, Failure) else (time.monotonic(), said)
+
+    async def follow(self, take: TakeChunk) -> Failure:
+        self._take = take
+        while not isinstance(arrived := await self.read(), Failure):
+            take(*arrived)
+        return arrived
+
+    def catch_up(self) -> None:
+        while self.kept:
+            self._take(time.monotonic(), self.kept.pop(0))
 
     def frames(self, longest_line: int = DEFAULT_LIMIT_BYTES) -> WatchFrames:
         return WatchFrames(self.read, longest_line)

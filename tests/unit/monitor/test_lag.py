@@ -166,3 +166,24 @@ def test_late_reads_of_the_loop_are_noted() -> None:
     with asyncio.Runner(loop_factory=TimedEventLoop) as runner:
         read = runner.run(run())
     assert lag.own_delays.of(np.array([read]))[0] >= 0.03
+
+
+def test_events_are_taken_in_before_the_heartbeat_after_them() -> None:
+    """A second is sealed up to the last heartbeat: an event that came later would be missed."""
+    lag = Lag(0.0)
+    taken: list[tuple[float, float]] = []
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, TimedEventLoop)
+        beating = asyncio.create_task(keep_beating(lag))
+        for _ in range(20):
+            await asyncio.sleep(BEAT_SECONDS / 3)
+            loop.inbox.put(lambda at, _: taken.append((at, lag.last_beat)), b"")
+        beating.cancel()
+        loop.inbox.empty()
+
+    with asyncio.Runner(loop_factory=TimedEventLoop) as runner:
+        runner.run(run())
+    assert len(taken) == 20
+    assert all(last_beat <= received for received, last_beat in taken)

@@ -162,6 +162,18 @@ class TestRun:
             await asyncio.sleep(60)
         assert len(cluster.asked) == asked
 
+    async def test_events_received_before_a_command_are_taken_in_before_it(self, cluster: Cluster) -> None:
+        parts = Parts()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(parts.session.run())
+            await asyncio.sleep(0.1)
+            cluster.watches[0].kept += [line("MODIFIED", 10**6), line("MODIFIED", 10**6 + 1)]
+            parts.session.reopen(Reason.ROTATED)
+            await asyncio.sleep(2)
+            assert cluster.watches[1].revision == 10**6 + 1
+            parts.session.halt(Reason.RELOAD)
+        assert parts.reading().received.events["MODIFIED"] == 2
+
     async def test_run_after_a_crash_starts_over(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
         parts = Parts()
         task = asyncio.create_task(parts.session.run())
@@ -169,7 +181,7 @@ class TestRun:
         cluster.write(PODS)
         await asyncio.sleep(0.1)
         with monkeypatch.context() as patched:
-            patched.setattr("watchslo.kube.client.decode", lambda _: 1 / 0)
+            patched.setattr("watchslo.watch.decode.decode", lambda _: 1 / 0)
             cluster.write(PODS)
             with pytest.raises(ExceptionGroup):
                 await task
@@ -186,7 +198,7 @@ class TestRun:
         task = asyncio.create_task(parts.session.run())
         await asyncio.sleep(0.1)
         with monkeypatch.context() as patched:
-            patched.setattr("watchslo.kube.client.decode", lambda _: 1 / 0)
+            patched.setattr("watchslo.watch.decode.decode", lambda _: 1 / 0)
             cluster.write(PODS)
             with pytest.raises(ExceptionGroup):
                 await task
