@@ -407,7 +407,14 @@ class TestTls:
         self, contexts: tuple[ssl.SSLContext, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         written: list[bytes] = []
-        monkeypatch.setattr(module._TlsSocket, "write", lambda _, data: written.append(data))
+        free_write_buffer = module._TlsSocket._free_write_buffer
+
+        def free(socket: module._TlsSocket) -> None:
+            with monkeypatch.context() as patch:
+                patch.setattr(ssl.SSLObject, "write", lambda _, data: written.append(data))
+                free_write_buffer(socket)
+
+        monkeypatch.setattr(module._TlsSocket, "_free_write_buffer", free)
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             for _ in range(3):
