@@ -59,7 +59,7 @@ async def count(kubeconfig: Any) -> None:
         f"Accept: {Representation.TABLE.accept_watch}",
     )
     if isinstance(transport, SocketTransport):
-        transport.read_sealed(counter.keep)
+        transport.keep_encrypted(counter.keep)
     transport.write(("\r\n".join(lines) + "\r\n\r\n").encode())
     await counter.lost.wait()
 

@@ -111,8 +111,8 @@ class TimedSelector(selectors.DefaultSelector):
 class _TlsSocket(socket.socket):
     """A non-blocking TLS socket with the interface of a plain one, as asyncio's socket transport uses it.
 
-    It takes over the connection of `plain`, whose handshake is done. If it `is_sealed`, it returns what arrives still
-    encrypted, for `open`.
+    It takes over the connection of `plain`, whose handshake is done. If it `is_encrypted`, `recv` returns what
+    arrives as it is, for `decrypt`.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class _TlsSocket(socket.socket):
         super().__init__(plain.family, plain.type, plain.proto, fileno=plain.detach())
         self.setblocking(False)  # noqa: FBT003 - the argument has no name
         self.tls = tls
-        self.is_sealed = False
+        self.is_encrypted = False
         self._buffers = buffers
         self._note_backlog = note_backlog
         self._has_ended = False
@@ -133,9 +133,9 @@ class _TlsSocket(socket.socket):
         """Return what has arrived, or b"" at the end; raise BlockingIOError if nothing has."""
         del buflen, flags  # asyncio's are for plain sockets
         received = self._receive()
-        if self.is_sealed or not received:
+        if self.is_encrypted or not received:
             return received
-        data = self.open(received)
+        data = self.decrypt(received)
         if not data:  # no record is complete
             raise BlockingIOError
         return data
@@ -152,7 +152,7 @@ class _TlsSocket(socket.socket):
             self._note_backlog()
         return b"".join(parts)
 
-    def open(self, received: bytes) -> bytes:
+    def decrypt(self, received: bytes) -> bytes:
         """Decrypt what was received next; return the data of the records that are complete now."""
         incoming, parts = self._buffers.incoming, []
         for start in range(0, len(received), PIECE_BYTES):
@@ -213,7 +213,7 @@ class SocketTransport(asyncio.selector_events._SelectorSocketTransport):  # type
     later do the same, but only for connections that are closed and not aborted.
     """
 
-    def read_sealed(self, keep: Callable[[bytes], bool]) -> Callable[[bytes], bytes]:
+    def keep_encrypted(self, keep: Callable[[bytes], bool]) -> Callable[[bytes], bytes]:
         """Receive without decrypting from now on, and return what decrypts the data, in the order of its arrival.
 
         Data that arrives alone goes to `keep`, other data to the protocol. `keep` returns False if it scheduled a call.
@@ -222,8 +222,8 @@ class SocketTransport(asyncio.selector_events._SelectorSocketTransport):  # type
         self._loop.selector.readers[self._sock_fd] = self._read_lone
         if not isinstance(self._sock, _TlsSocket):
             return bytes
-        self._sock.is_sealed = True
-        return self._sock.open
+        self._sock.is_encrypted = True
+        return self._sock.decrypt
 
     def _read_lone(self) -> bool:
         try:

@@ -308,7 +308,7 @@ class Received(asyncio.Protocol):
         self.lost.set_result(error)
 
 
-class Opening(asyncio.Protocol):
+class Decrypting(asyncio.Protocol):
     """Passes what arrives to `take`, and the end of the connection to another protocol."""
 
     def __init__(self, inner: Received, take: Callable[[bytes], object]) -> None:
@@ -476,7 +476,7 @@ class TestTls:
     ) -> None:
         kept: list[bytes] = []
         data = bytearray()
-        open_sealed: Callable[[bytes], bytes] = bytes
+        decrypt: Callable[[bytes], bytes] = bytes
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             for number in range(5):
@@ -491,18 +491,18 @@ class TestTls:
                 writer.close()
                 await reader.read()
 
-        def keep(sealed: bytes) -> bool:
-            kept.append(sealed)
-            data.extend(open_sealed(sealed))
+        def keep(encrypted: bytes) -> bool:
+            kept.append(encrypted)
+            data.extend(decrypt(encrypted))
             return True
 
         async def use(transport: asyncio.Transport, protocol: Received) -> None:
             loop = asyncio.get_running_loop()
             assert isinstance(transport, SocketTransport)
             assert isinstance(loop, TimedEventLoop)
-            nonlocal open_sealed
-            open_sealed = transport.read_sealed(keep)
-            transport.set_protocol(Opening(protocol, lambda sealed: data.extend(open_sealed(sealed))))
+            nonlocal decrypt
+            decrypt = transport.keep_encrypted(keep)
+            transport.set_protocol(Decrypting(protocol, lambda encrypted: data.extend(decrypt(encrypted))))
             async with asyncio.timeout(10):
                 assert isinstance(await protocol.lost, ConnectionResetError if reset else type(None))
             assert len(kept) >= 2

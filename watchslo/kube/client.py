@@ -295,7 +295,7 @@ class _BodyWatcher(asyncio.Protocol):
         self._content = content
         self._address = address
         self._take = take
-        self._open: Callable[[bytes], bytes] = bytes
+        self._decrypt: Callable[[bytes], bytes] = bytes
         self._is_between_chunks = False
 
     def begin(self, connection: aiohttp.connector.Connection | None) -> None:
@@ -305,7 +305,7 @@ class _BodyWatcher(asyncio.Protocol):
             self._inner = connection.protocol
             connection.transport.set_protocol(self)
             if isinstance(connection.transport, SocketTransport):
-                self._open = connection.transport.read_sealed(partial(self._inbox.put, self._decode))
+                self._decrypt = connection.transport.keep_encrypted(partial(self._inbox.put, self._decode))
         self.catch_up()  # with what others have received: events are recorded in the order of their arrival
         self._pass_on_decoded(time.monotonic())
 
@@ -325,10 +325,10 @@ class _BodyWatcher(asyncio.Protocol):
         self._inner.connection_lost(error)
         self._pass_on_decoded(time.monotonic())
 
-    def _decode(self, received: float, sealed: bytes) -> None:
+    def _decode(self, received: float, encrypted: bytes) -> None:
         """Decrypt data, and pass on the chunks of the transfer encoding that it completes."""
         try:
-            data = self._open(sealed)
+            data = self._decrypt(encrypted)
         except OSError as error:
             self._end(fault(error, self._address, Phase.STREAM))
             return

@@ -152,7 +152,7 @@ async def test_end_by_data_that_cannot_be_decrypted() -> None:
     def fail(_: bytes) -> bytes:
         raise ssl.SSLError(1, "[SSL] record layer failure")
 
-    made.watcher._open = fail
+    made.watcher._decrypt = fail
     made.watcher.data_received(b"garbage")
     made.watcher.catch_up()
     assert made.watcher.ended.result().reason is Reason.TLS
