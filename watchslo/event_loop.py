@@ -80,9 +80,9 @@ class TimedSelector(selectors.DefaultSelector):
 
     def _read(self, ready: list[tuple[selectors.SelectorKey, int]]) -> bool:
         """Run the readers of the sockets; return False if asyncio has something to do."""
-        for key, _ in ready:
+        for key, events in ready:
             read = self.readers.get(key.fd)
-            if read is None or not read():
+            if read is None or events != selectors.EVENT_READ or not read():
                 return False
         return True
 

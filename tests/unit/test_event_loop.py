@@ -57,14 +57,15 @@ class Loop:
         self.selector.note_reads = self._note
         self._waits = 0.0
         self._slow = 0.0
+        self.ready = DATA
         monkeypatch.setattr(selectors.DefaultSelector, "select", self._ask)
 
     def _ask(self, timeout: float | None) -> list[Any]:
         self.clock.now += self._slow
         if timeout == 0:
-            return [] if self._waits else DATA
+            return [] if self._waits else self.ready
         self.clock.now += self._waits
-        return DATA
+        return self.ready
 
     def start(self, *, waits: float, slow: float = 0.0) -> None:
         """Let data be reported after a wait, or at once by a slow `select`."""
@@ -198,6 +199,12 @@ class TestTimedSelector:
         loop.turn(callbacks=0.1)
         loop.selector.readers[NUMBER] = lambda: pytest.fail("called")
         loop.turn()
+
+    def test_readers_leave_what_can_be_written_to_asyncio(self, loop: Loop) -> None:
+        """The socket would be ready again and again."""
+        loop.ready = [(DATA[0][0], selectors.EVENT_READ | selectors.EVENT_WRITE)]
+        loop.selector.readers[NUMBER] = lambda: pytest.fail("called")
+        loop.turn(waits=0.1)
 
     def test_select_with_readers_returns_in_time(self, loop: Loop) -> None:
         """The loop has timers."""
