@@ -344,8 +344,8 @@ class _BodyWatcher(asyncio.Protocol):
         """Pass on and return what aiohttp has decoded."""
         try:
             chunk = self._content.read_nowait()
-        except FAULTS as error:
-            self._end(fault(error, self._address, Phase.STREAM))
+        except FAULTS as error:  # one object for all answers that were closed: its traceback would keep all of them
+            self._end(fault(error.with_traceback(None), self._address, Phase.STREAM))
             return b""
         if chunk:
             self._pass_on(received, chunk)

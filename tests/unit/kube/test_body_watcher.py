@@ -159,6 +159,17 @@ async def test_end_by_data_that_cannot_be_decrypted() -> None:
     assert made.taken == [b"{}"]
 
 
+async def test_error_of_a_closed_answer_does_not_keep_the_answer() -> None:
+    """aiohttp raises the same object for all answers that were closed."""
+    closed = aiohttp.ClientConnectionError("closed")
+    made = await answer()
+    made.content.set_exception(closed)
+    made.watcher.data_received(chunk(b"{}"))
+    made.watcher.catch_up()
+    assert made.watcher.ended.result() is not ENDED
+    assert closed.__traceback__ is None
+
+
 async def test_nothing_is_passed_on_after_an_error_of_the_taker() -> None:
     made = await answer(chunk(b"{}"), chunk(b"{}"))
 
