@@ -28,8 +28,8 @@ Watches = Sequence[Mapping[str, Any]]
 
 def figure(what: str, value: float, unit: str, goal: str = "") -> None:
     """Print one line of the report; `goal` describes the expected value."""
-    number = f"{value:10.1f}" if value < 100 else f"{value:10,.0f}"
-    print(f"  {what:<58}{number} {unit:<18}{goal}", flush=True)
+    digits = 2 if value < 10 else 1 if value < 100 else 0
+    print(f"  {what:<58}{value:10,.{digits}f} {unit:<18}{goal}", flush=True)
 
 
 @dataclass(frozen=True, slots=True)
