@@ -341,17 +341,21 @@ class _BodyWatcher(asyncio.Protocol):
             self._is_between_chunks = self._pass_on_decoded(received) == alone != b""
 
     def _pass_on_decoded(self, received: float) -> bytes:
-        """Pass on and return what aiohttp has decoded."""
+        """Pass on and return what aiohttp has decoded; while it is read, aiohttp may continue to decode."""
+        parts = []
         try:
-            chunk = self._content.read_nowait()
+            while part := self._content.read_nowait():
+                parts.append(part)
         except FAULTS as error:  # one object for all answers that were closed: its traceback would keep all of them
-            self._end(fault(error.with_traceback(None), self._address, Phase.STREAM))
-            return b""
-        if chunk:
-            self._pass_on(received, chunk)
-        if self._content.is_eof():
-            self._end(ENDED)
-        return chunk
+            failure: Failure | None = fault(error.with_traceback(None), self._address, Phase.STREAM)
+        else:
+            failure = ENDED if self._content.is_eof() else None
+        content = b"".join(parts)
+        if content:
+            self._pass_on(received, content)
+        if failure is not None:
+            self._end(failure)
+        return content
 
     def _pass_on(self, received: float, chunk: bytes) -> None:
         if self.ended.done():

@@ -159,6 +159,14 @@ async def test_end_by_data_that_cannot_be_decrypted() -> None:
     assert made.taken == [b"{}"]
 
 
+@pytest.mark.parametrize(("size", "count"), [(20, 10_000), (100_000, 5)])
+async def test_all_of_a_large_read_is_passed_on_at_once(size: int, count: int) -> None:
+    """aiohttp stops its parser when much is decoded, and continues it while that is read."""
+    content = b'"%s"' % (b"x" * size)
+    made = await answer(chunk(content) * count)
+    assert b"".join(made.taken) == content * count
+
+
 async def test_error_of_a_closed_answer_does_not_keep_the_answer() -> None:
     """aiohttp raises the same object for all answers that were closed."""
     closed = aiohttp.ClientConnectionError("closed")
