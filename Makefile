@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 CLIENTGO := .cache/clientgo
 FASTAPISERVER := .cache/fastapiserver
-COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links
+COMPILE := $(BIN)/uv pip compile --quiet --no-strip-extras --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links
 SLOWEST := --durations=10
 WORKERS_OF = --numprocesses $(or $(WORKERS),$(1)) --dist loadfile --no-loadscope-reorder
 # The daemons of these tests must not be late themselves: any other load but idle work changes their results.

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from collections import defaultdict
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,10 @@ from tests.support import assets
 
 ROOT = Path(__file__).parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text()
-LOCKED = re.compile(r"^(?P<name>[a-z0-9][a-z0-9._-]*)==(?P<version>\S+)(?: ; [^\\]+)? \\$", re.MULTILINE)
+LOCKED = re.compile(
+    r"^(?P<name>[a-z0-9][a-z0-9._-]*)(?:\[(?P<extras>[^\]]+)\])?==(?P<version>\S+)(?: ; [^\\]+)? \\$",
+    re.MULTILINE,
+)
 
 FORBIDDEN = {
     "a path of one machine": re.compile(r"(?<![\w.])/(?:work|root|home)/\w"),
@@ -114,6 +118,26 @@ class TestLock:
         assert len(entries) == len(LOCKED.findall(text))
         assert all("--hash=sha256:" in entry for entry in entries)
         assert "://" not in text
+
+
+def test_lock_names_the_extras_that_packages_require() -> None:
+    """Else pip considers newer versions of `coverage[toml]` than the locked coverage, and refuses them without hash."""
+    text = (ROOT / "requirements-dev.lock").read_text()
+    locked = {canonicalize_name(one["name"]): (one["extras"] or "").split(",") for one in LOCKED.finditer(text)}
+    required = [Requirement(one) for name in locked for one in _requirements_of(name)]
+    with_extras = [one for one in required if one.extras]
+    assert with_extras
+    for one in with_extras:
+        assert {*one.extras} <= {*locked[canonicalize_name(one.name)]}, f"{one}: run `make lock`"
+
+
+def _requirements_of(name: str) -> list[str]:
+    """Return what an installed package requires without extras of its own; nothing if it is not for this system."""
+    try:
+        stated = metadata.requires(name) or []
+    except metadata.PackageNotFoundError:
+        return []
+    return [one for one in stated if (marker := Requirement(one).marker) is None or marker.evaluate({"extra": ""})]
 
 
 def test_all_locks_pin_the_same_versions() -> None:
