@@ -39,7 +39,7 @@ MOST_READ_BYTES = 64 * 2**10  # at once from one connection: then others have th
 RECORD_BYTES = 2**14  # of a TLS record, at most (RFC 8446, 5.1): a read of less would leave data in OpenSSL
 PIECE_BYTES = 2**12  # that OpenSSL gets at once: its buffer, one for each connection, does not shrink again
 WAITING_SECONDS = 0.05  # of data in the inbox
-MOST_WAITING_BYTES = 64 * 2**10  # in the inbox: about 100 events, which take 2 ms
+MOST_WAITING, MOST_WAITING_BYTES = 32, 64 * 2**10  # reads in the inbox, and their size: handled in about 2 ms
 HANDSHAKE_SECONDS = 60.0  # as in asyncio
 
 NoteReads = Callable[[float, float, float], object]
@@ -258,7 +258,7 @@ class Inbox:
         """Keep data that was received just now; return False if that scheduled a call. This runs for every read."""
         self._waiting.append((take, time.monotonic(), data))
         self._bytes += len(data)
-        if self._bytes > MOST_WAITING_BYTES:
+        if len(self._waiting) == MOST_WAITING or self._bytes > MOST_WAITING_BYTES:
             self.empty()
             return False
         if self._alarm is None:
