@@ -189,10 +189,11 @@ class HeadroomProber:
             return None
         for resource, watches in groups.items():
             if self._is_busy(resource, watches):
-                known = self._states.setdefault(resource, self._new_state(resource, now))
-                if _may_not_fit(known, watches):
-                    known.due = now
-                if known.due <= now:
+                if resource not in self._states:
+                    self._states[resource] = self._new_state(resource, now)
+                elif _may_not_fit(self._states[resource], watches):
+                    self._states[resource].due = now
+                if self._states[resource].due <= now:
                     due.append(resource)
             await slices.pause()
         return min(due, key=lambda one: self._states[one].due, default=None)
