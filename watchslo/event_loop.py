@@ -340,7 +340,7 @@ class TimedEventLoop(asyncio.SelectorEventLoop):
                 raise
             else:
                 return await self.sock_sendall(sock, buffers.outgoing.read())
-            if received := await self.sock_recv(sock, RECORD_BYTES):
-                buffers.incoming.write(received)
-            else:
-                buffers.incoming.write_eof()
+            received = await self.sock_recv(sock, RECORD_BYTES)
+            if not received:
+                raise ConnectionResetError  # as asyncio does; OpenSSL's error looks as if the certificate were wrong
+            buffers.incoming.write(received)

@@ -193,6 +193,20 @@ async def test_https_to_a_plain_server_is_a_tls_failure(authority: Authority) ->
     assert failure.message.endswith("; check that it serves HTTPS and accepts the client certificate.")
 
 
+async def test_connection_closed_within_the_handshake_is_a_reset(authority: Authority) -> None:
+    """An apiserver that shuts down accepts connections and closes them; its certificate has nothing to do with it."""
+
+    async def read_and_close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1000)
+        writer.close()
+
+    async with await asyncio.start_server(read_and_close, "127.0.0.1", 0) as closing:
+        url = f"https://127.0.0.1:{closing.sockets[0].getsockname()[1]}"
+        failure = await refused(Access(url, tls=tls_context(str(authority.ca))))
+    assert failure.reason is Reason.RESET
+    assert failure.message == f"The connection to {url} was reset."
+
+
 class TestRotation:
     """Files change on disk while a client is in use."""
 
