@@ -33,6 +33,7 @@ APISERVERS = {
     "metadata": {"name": "kubernetes", "labels": {"kubernetes.io/service-name": "kubernetes"}},
     "addressType": "IPv4",
     "endpoints": [{"addresses": ["127.0.0.1"]}],
+    "ports": [{"name": "https", "port": 6443}],
 }
 """The announcement of the apiservers: the daemon uses creation timestamps only if there is one apiserver."""
 
