@@ -22,7 +22,7 @@ class DesiredWatch:
 
     def same_request(self, other: "DesiredWatch") -> bool:
         """Return True if both make the same requests; only how they are judged may differ."""
-        return self.request == other.request
+        return self == other or self.request == other.request  # equal ones are compared in a fiftieth of the time
 
     @property
     def request(self) -> tuple[object, ...]:
@@ -75,9 +75,10 @@ def desired_watches(config: Config, catalogue: Catalogue, apiservers: int) -> De
 
 def _ours(config: Config, found: Mapping[str, tuple[WatchConfig, Resource]]) -> dict[str, DesiredWatch]:
     """Return the watches of our shard, and our parts of those that are divided."""
+    objectives = {id(watch): config.objective_of(watch) for watch in config.watch}  # "*" stands for hundreds of watches
     return {
         part.label if watch.divide else label: DesiredWatch(
-            part, resource, config.objective_of(watch), config.limits.max_line
+            part, resource, objectives[id(watch)], config.limits.max_line
         )
         for label, (watch, resource) in found.items()
         for number, part in enumerate(watch.parts)
