@@ -34,7 +34,7 @@ def test_figures_start_at_the_requested_time() -> None:
     recent = series.figures(PODS, STEP)
     assert recent.at_wall.tolist() == [STEP, 2 * STEP]
     assert np.isnan(recent.values[0, 0])
-    assert recent.values[0, 1:].tolist() == np.array([2.3, 1.5, 3.0, 100], np.float32).tolist()
+    assert recent.values[0, 1:].tolist() == [np.float16(2.3), 1.5, 3.0, 100]
     assert np.isnan(recent.values[1, :4]).all()
     assert recent.values[1, 4] == 0
 
@@ -45,7 +45,7 @@ def test_figures_are_a_copy() -> None:
     before = series.figures(PODS, 0.0)
     for number in range(1, POINTS + 1):
         series.add(number * STEP, {PODS: line(WITHIN)})
-    assert before.values[0, 1] == np.float32(2.3)
+    assert before.values[0, 1] == np.float16(2.3)
 
 
 def test_figures_of_an_absent_watch_are_nan() -> None:
@@ -60,12 +60,12 @@ def test_series_memory_is_fixed_and_absent_watches_expire() -> None:
     series = Series()
     series.add(0.0, {PODS: line(WITHIN), NODES: line(WITHIN)})
     size = series.nbytes
-    assert size <= POINTS * (8 + 2 * 4 * len(COLUMNS))
+    assert size <= POINTS * (8 + 2 * 12)
     for number in range(1, POINTS):
         series.add(number * STEP, {PODS: line(WITHIN)})
         assert series.nbytes == size
     series.add(POINTS * STEP, {PODS: line(WITHIN)})
-    assert series.nbytes == size - POINTS * 4 * len(COLUMNS)
+    assert series.nbytes == size - POINTS * 12
 
 
 def test_watches_that_left_are_kept_in_a_bounded_number(monkeypatch: pytest.MonkeyPatch) -> None:
