@@ -75,7 +75,7 @@ class Feed:
         self.thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="encode")
         self._observing: Future[None] | None = None
         self._timeline = Timeline()
-        self._watches: dict[str, rows.WatchLine] = {}
+        self._digests: dict[str, int] = {}  # of the watches' lines, which are larger
         self._full: tuple[int, bytes] = (0, b"")
         self._run = secrets.token_hex(4)  # numbers of frames start again in each process
         self._frames: tuple[Frame, ...] = ()
@@ -95,9 +95,10 @@ class Feed:
     def _observe(self, snapshot: Snapshot) -> None:
         sent = self._timeline.day.last_minute_wall
         account = self._timeline.observe(snapshot)
-        before, self._watches = self._watches, rows.watches(account)
-        changed = [watch for key, watch in self._watches.items() if before.get(key) != watch]
-        gone = sorted(before.keys() - self._watches.keys())
+        watches = rows.watches(account)
+        before, self._digests = self._digests, {key: hash(watch) for key, watch in watches.items()}
+        changed = [watch for key, watch in watches.items() if before.get(key) != self._digests[key]]
+        gone = sorted(before.keys() - watches.keys())
         body = update.delta(self._timeline, account, changed, gone, sent)
         self._frames = _kept((*self._frames, Frame(account.number, self._event("delta", account, body))))
         self.account = account
@@ -161,7 +162,7 @@ class Feed:
         account = timeline.account
         assert account is not None
         if self._full[0] != account.number:
-            body = update.full(timeline, account, [*self._watches.values()])
+            body = update.full(timeline, account, [*rows.watches(account).values()])
             self._full = account.number, self._event("full", account, body)
         return self._full
 
