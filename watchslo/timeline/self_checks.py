@@ -1,7 +1,8 @@
 """The self checks: can the figures be trusted, or is watchslo itself the cause? One sentence each. Pure."""
 
+from array import array
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from watchslo.snapshot import DomainReading, MonitorReading, Snapshot, TrackReading
@@ -33,7 +34,9 @@ class _Sums:
     beats: int
     on_time: int
     tainted: float
-    events: Mapping[Key, tuple[int, int]]  # measured and left out, for watches whose domain is known
+    watches: tuple[Key, ...]  # whose domain is known; one object while they stay the same
+    measured: Sequence[int]  # events of each watch
+    left_out: Sequence[int]
 
 
 def summary(checks: Sequence[SelfCheck]) -> SelfCheck:
@@ -56,7 +59,8 @@ class SelfChecks:
 
     def checks(self, snapshot: Snapshot) -> tuple[SelfCheck, ...]:
         """Return all checks, always in the same order."""
-        self._sums.append(_sums(snapshot))
+        known = self._sums[-1].watches if self._sums else ()
+        self._sums.append(_sums(snapshot, known))
         before, now = self._sums[0], self._sums[-1]
         return (
             *_clocks(snapshot),
@@ -68,23 +72,23 @@ class SelfChecks:
         )
 
 
-def _sums(snapshot: Snapshot) -> _Sums:
+def _sums(snapshot: Snapshot, known: tuple[Key, ...]) -> _Sums:
     lag = snapshot.monitor.loop_lag
     on_time = max((n for edge, n in zip(lag.edges, lag.counts, strict=False) if edge <= ON_TIME_SECONDS), default=0)
+    streams = [stream for stream in snapshot.streams if stream.membership != "pending"]
+    watches = tuple((stream.apiserver, stream.watch) for stream in streams)
     return _Sums(
         beats=lag.total,
         on_time=on_time,
         tainted=snapshot.monitor.tainted_seconds,
-        events={
-            (stream.apiserver, stream.watch): _events(stream.track)
-            for stream in snapshot.streams
-            if stream.membership != "pending"
-        },
+        watches=known if watches == known else watches,
+        measured=array("q", [stream.track.timespan.total for stream in streams]),
+        left_out=array("q", [_left_out(stream.track) for stream in streams]),
     )
 
 
-def _events(track: TrackReading) -> tuple[int, int]:
-    return track.timespan.total, sum(count for why, count in track.unmeasured.items() if why != "initial")
+def _left_out(track: TrackReading) -> int:
+    return sum(count for why, count in track.unmeasured.items() if why != "initial")
 
 
 def _clocks(snapshot: Snapshot) -> Iterator[SelfCheck]:
@@ -128,8 +132,10 @@ def _lag(before: _Sums, now: _Sums) -> SelfCheck:
 def _measured_share(before: _Sums, now: _Sums) -> SelfCheck:
     """Check watches that existed a minute ago only: a new watch waits for its domain."""
     name = "Measured events"
-    both = now.events.keys() & before.events.keys()
-    measured, left_out = (sum(now.events[key][i] - before.events[key][i] for key in both) for i in (0, 1))
+    rows = {key: row for row, key in enumerate(before.watches)}
+    both = [(rows[key], row) for row, key in enumerate(now.watches) if key in rows]
+    measured = sum(now.measured[new] - before.measured[old] for old, new in both)
+    left_out = sum(now.left_out[new] - before.left_out[old] for old, new in both)
     if not both or measured + left_out <= 0:
         return SelfCheck(name, Level.UNKNOWN, "No event in the last minute." if both else "Not known yet.")
     share = measured / (measured + left_out)
