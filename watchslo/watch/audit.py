@@ -31,8 +31,8 @@ FROZEN_SECONDS = 2 * NUDGE_SECONDS + CONFIRM_SECONDS
 DETECTION_SECONDS = 30.0
 
 DELIVERED = 2_048  # revisions of the last minute that are remembered for each watch, at least
-LEAST_DELIVERED = 1_024  # revisions that are remembered however old they are: twice as many as an audit looks back
-FORGOTTEN = 256  # at once; so a watch has 10 KiB of revisions, or 18 KiB with many events in a minute
+LEAST_DELIVERED = 768  # revisions that are remembered however old they are: the look-back and the events of an audit
+FORGOTTEN = 64  # at once; so a watch has 7 KiB of revisions, or 17 KiB with many events in a minute
 LOOK_BACK = 500  # of them are requested again when a busy watch is audited
 WITHHELD = 1_024  # revisions remembered of a stall; more would add no information
 
@@ -94,7 +94,7 @@ def lists_prove_cache(version: str | None) -> bool:
 
 
 class Delivered:
-    """The last one or two thousand revisions that a watch has delivered since it opened.
+    """The last revisions, about 800 to 2,100, that a watch has delivered since it opened.
 
     `epoch` changes each time the watch opens: an audit that spans two epochs proves nothing.
     """
