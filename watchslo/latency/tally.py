@@ -14,7 +14,7 @@ from watchslo.model import FloatArray, IntArray, Interval
 BLOCK_SECONDS = 5.0
 """Events are counted by blocks of this length, which begin at multiples of it: the step of all windows."""
 
-MOST_PARTS = 16  # of a period, until they are added up: each time costs as much as evaluating an idle watch
+MOST_PARTS = 6  # of a period, until they are added up: more take memory, fewer take time
 
 Slot = tuple[float, "Tally"]
 """The tally of the events of one block, and when the block began, in monotonic seconds."""
