@@ -74,22 +74,23 @@ class Driver:
         self._requests: dict[int, asyncio.Task[None]] = {}
         self._response: WatchResponse | None = None
         self._was_open = False
-        self._wake_at: float | None = None
-        self._alarm = asyncio.Event()
-        self._halted = asyncio.Event()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> None:
         """Run until halted; raise an ExceptionGroup of what `emit`, `note` and `heard` raise."""
-        async with asyncio.TaskGroup() as self._tasks:
-            alarm = self._tasks.create_task(self._keep_time())
-            self.feed(Begin())
-            await self._halted.wait()
-            alarm.cancel()
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
+                self.feed(Begin())
+                await self._over
+        finally:
+            self._set_alarm(None)
 
     def halt(self, reason: Reason) -> None:
         """Cancel all requests; `run` returns."""
         self.feed(Halt(reason))
-        self._halted.set()
+        if not self._over.done():
+            self._over.set_result(None)
 
     def feed(self, happened: Input) -> None:
         """Feed the machine an input, after everything that was received before it, and carry out its outputs."""
@@ -115,20 +116,21 @@ class Driver:
             case Cancel(op):
                 self._requests.pop(op).cancel()
             case WakeAt(at):
-                self._wake_at = at
-                self._alarm.set()
+                self._set_alarm(at - time.monotonic())
 
-    async def _keep_time(self) -> None:
-        """Wake the machine at the time of its last `WakeAt`."""
-        while True:
-            wait = None if self._wake_at is None else self._wake_at - time.monotonic()
-            try:
-                async with asyncio.timeout(wait):
-                    await self._alarm.wait()
-                    self._alarm.clear()
-            except TimeoutError:
-                self._wake_at = None
-                self.feed(Woken())
+    def _set_alarm(self, seconds: float | None) -> None:
+        """Wake the machine after so many seconds, and not when it asked before: a task for this takes more memory."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = None if seconds is None else asyncio.get_running_loop().call_later(seconds, self._wake)
+
+    def _wake(self) -> None:
+        if self._over.done():
+            return
+        try:
+            self.feed(Woken())
+        except Exception as error:  # noqa: BLE001 - `run` raises it
+            self._over.set_exception(error)
 
     async def _list(self, op: int, request: ListRequest) -> None:
         target = self._target

@@ -162,6 +162,18 @@ class TestRun:
             await asyncio.sleep(60)
         assert len(cluster.asked) == asked
 
+    async def test_error_while_it_wakes_up_ends_the_run(
+        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        cluster.fail(Reason.REFUSED)
+        parts = Parts()
+        task = asyncio.create_task(parts.session.run())
+        await asyncio.sleep(0.1)
+        monkeypatch.setattr("watchslo.watch.machine.Machine._wake_up", lambda *_: 1 / 0)
+        async with asyncio.timeout(60):
+            with pytest.raises(ExceptionGroup):
+                await task
+
     async def test_events_received_before_a_command_are_taken_in_before_it(self, cluster: Cluster) -> None:
         parts = Parts()
         async with asyncio.TaskGroup() as tasks:
