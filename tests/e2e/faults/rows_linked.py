@@ -224,6 +224,7 @@ LINKED = (
         "throttled to 64 kbit/s",
         throttled,
         frozenset({"beyond the threshold"}),
+        also=frozenset({"stall", "closed network/stalled"}),  # an audit is served by its own connection
         watches=watching("configmaps", representation="metadata"),
     ),
     Row(
