@@ -13,7 +13,7 @@ from watchslo.latency.estimate import Estimation, rounds
 from watchslo.latency.tally import BLOCK_SECONDS
 from watchslo.monitor.apiserver_set import ApiserverSet
 from watchslo.monitor.lag import Lag
-from watchslo.monitor.memory import trim_heap
+from watchslo.monitor.memory import HeapTrimmer
 from watchslo.monitor.monitored_watch import MonitoredWatch
 from watchslo.monitor.readings import SnapshotBuilder
 from watchslo.monitor.slices import WorkSlices
@@ -79,12 +79,13 @@ class Evaluator:
 
     async def run(self) -> None:
         """Evaluate every five seconds until cancelled."""
+        heap = HeapTrimmer()
         while True:
             reached = time.monotonic() + EARLY_SECONDS
             await asyncio.sleep(BLOCK_SECONDS - reached % BLOCK_SECONDS + EARLY_SECONDS)
             await self.evaluate()
             await asyncio.sleep(0)
-            trim_heap()
+            heap.trim_if_grown()
 
     async def evaluate(self) -> None:
         """Evaluate all watches; then diagnose and publish."""
