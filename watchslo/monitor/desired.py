@@ -1,7 +1,7 @@
 """Which watches should run: the configured watches of resources that the cluster serves."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from watchslo.config.model import Config, WatchConfig
@@ -51,7 +51,7 @@ def desired_watches(config: Config, catalogue: Catalogue, apiservers: int) -> De
     The limit is for all apiservers together; named resources come before those that `"*"` stands for. Only resources
     that the configuration names can be missing: default resources that do not exist are left out.
     """
-    found: dict[str, tuple[WatchConfig, Resource]] = {}
+    found: dict[str, DesiredWatch] = {}
     missing: list[str] = []
     for watch in sorted(config.watch, key=lambda watch: watch.resource == "*"):
         try:
@@ -59,9 +59,10 @@ def desired_watches(config: Config, catalogue: Catalogue, apiservers: int) -> De
         except ConfigError as error:
             missing.append(str(error))
             continue
+        objective = config.objective_of(watch)  # once, because "*" stands for hundreds of resources
         for resource in resources:
             label = resource.key if watch.resource == "*" else watch.label
-            found.setdefault(label, (watch, resource))
+            found.setdefault(label, DesiredWatch(watch, resource, objective, config.limits.max_line))
     ours = _ours(config, found)
     watches = dict(islice(ours.items(), max(1, config.limits.watches // apiservers)))
     is_asked_for = "watch" in config.model_fields_set
@@ -69,19 +70,16 @@ def desired_watches(config: Config, catalogue: Catalogue, apiservers: int) -> De
         watches,
         tuple(missing) if is_asked_for else (),
         left_out=len(ours) - len(watches),
-        elsewhere=sum(len(watch.parts) for watch, _ in found.values()) - len(ours),
+        elsewhere=sum(len(desired.watch.parts) for desired in found.values()) - len(ours),
     )
 
 
-def _ours(config: Config, found: Mapping[str, tuple[WatchConfig, Resource]]) -> dict[str, DesiredWatch]:
+def _ours(config: Config, found: Mapping[str, DesiredWatch]) -> dict[str, DesiredWatch]:
     """Return the watches of our shard, and our parts of those that are divided."""
-    objectives = {id(watch): config.objective_of(watch) for watch in config.watch}  # "*" stands for hundreds of watches
     return {
-        part.label if watch.divide else label: DesiredWatch(
-            part, resource, objectives[id(watch)], config.limits.max_line
-        )
-        for label, (watch, resource) in found.items()
-        for number, part in enumerate(watch.parts)
+        part.label if desired.watch.divide else label: replace(desired, watch=part)
+        for label, desired in found.items()
+        for number, part in enumerate(desired.watch.parts)
         if config.shard.has(label, number)
     }
 
