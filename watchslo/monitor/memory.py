@@ -4,7 +4,7 @@ import ctypes
 import os
 from pathlib import Path
 
-GROWN_BYTES = 8 * 2**20  # since the last time; with 900 watches, an evaluation needs less
+GROWN_BYTES = 8 * 2**20  # since the last time: a smaller gap is soon filled again
 _TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None)  # only glibc has this function, and only glibc needs it
 _STATM = Path("/proc/self/statm")  # in pages: the size of the program, then its resident part (proc(5))
 

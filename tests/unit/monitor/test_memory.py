@@ -21,6 +21,7 @@ def trims(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
         for size in sizes:
             now = iter((size, size - 2**20))
             trimmer.trim_if_grown()
+        assert set(trimmed) == {0}
         return len(trimmed)
 
     return count
@@ -28,6 +29,10 @@ def trims(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
 
 def test_resident_memory_is_read_from_the_kernel() -> None:
     assert memory.resident_bytes() > 2**20
+
+
+def test_heap_is_trimmed_by_glibc() -> None:
+    HeapTrimmer().trim_if_grown()
 
 
 def test_heap_is_trimmed_only_after_it_has_grown(trims: Callable[..., int]) -> None:
