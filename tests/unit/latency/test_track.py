@@ -384,7 +384,7 @@ class TestObjectiveWindows:
 
     def test_are_estimated_only_if_the_bounds_do_not_decide(self, clock: Clock) -> None:
         """Of these intervals around the threshold, the estimate puts more than 1% above it."""
-        clock = Clock({1: (0.0, 0.5), 2: (0.5, 1.5)})
+        clock = Clock({1: (0.0, 0.5), 2: (0.9, 3.0)})
         track = OneWatch(BINS, Objective(min_events=1, window=10.0), 1000.0)
         track.record(1001.5, [2] * 10)
         track.record(1011.5, [1] * 997 + [2] * 3)
