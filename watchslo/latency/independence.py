@@ -38,5 +38,5 @@ def _occupied(cuts: Cuts, n: FloatArray, blocks: IntArray) -> FloatArray:
     """Return the expected number of distinct intervals of n independent events in so many blocks (W,)."""
     rates = (n / blocks)[cuts.rows] * cuts.masses
     starts = cuts.rows.searchsorted(range(len(n)))
-    occupied: FloatArray = blocks * np.add.reduceat(-np.expm1(-rates), starts)
-    return occupied
+    share: FloatArray = np.add.reduceat(-np.expm1(-rates), starts)
+    return blocks * share

@@ -36,7 +36,7 @@ LONGEST_STEP = 1.0  # of any parameter: further away, the approximation by a par
 FIRST_DAMPING, DAMPING_FLOOR, MOST_DAMPING = 0.01, 0.1, 1e3
 EASED, DAMPED = 0.25, 8.0  # factors of the damping after a step that was better, or was not
 CONVERGED = 0.05  # gain in log likelihood that a further step promises: far less than one event's
-ITERATIONS_OF_ONE, ITERATIONS_OF_TWO = 6, 7  # with more, the figures are no better
+ITERATIONS_OF_ONE, ITERATIONS_OF_TWO = 8, 8  # with more, the figures are no better
 
 TWO_WORTH_TRYING = 1.5  # by which EM is more likely than one law
 TWO_BETTER = 2.0  # gain in log likelihood from which two laws are believed
