@@ -31,7 +31,7 @@ SMOOTHING = 0.05  # share of a bin's mass that goes to its neighbours: from spik
 UNIFORM_SHARE = 0.001  # share of a warm start that is uniform, because a bin without mass would stay empty
 TOLERANCE = 2e-3  # stop if a step of EM moves less of the mass; with four times more, a second mode is not found
 ROWS, REFILLED_ROWS = 64, 48  # searched at a time: a round of them takes about half a millisecond
-REFINED_ROWS = 64  # at a time: with fewer each costs more; a step of them takes half a millisecond to two
+REFINED_ROWS = 64  # at a time: with fewer each costs more; a step of them takes half a millisecond to one and a half
 ROUNDS = 67  # of three steps each: 3 to 15 are usual
 LONGEST_STRIDE = 256.0  # steps that one extrapolation replaces
 # A figure is rough if its error exceeds both of these in more than one of ten windows,
@@ -153,6 +153,7 @@ def rounds(estimations: Sequence["Estimation"]) -> Generator[None, None, None]:
             is_next = np.arange(len(found)) < REFINED_ROWS
             yield from _refined(found.at(is_next))
             found = found.at(~is_next)
+            yield
 
 
 def _refilled(rows: _Rows | None, waiting: deque["Estimation"]) -> _Rows | None:
