@@ -133,5 +133,19 @@ class Bounds:
         return Bounds(lower, self.upper, proven, self.measurable)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class AnsweredTicks:
+    """The ticks of the time from `start` to `end`, and the next one: a commit in that time shows in the next tick.
+
+    `sent` ascends; `answered` has for each tick when it, or one that was sent later, was answered first. Both are
+    monotonic seconds.
+    """
+
+    start: float
+    end: float
+    sent: FloatArray
+    answered: FloatArray
+
+
 Measure = Callable[[IntArray, FloatArray], Bounds]
 """Maps the revisions and arrival times of n events to the bounds of their latencies."""

@@ -102,7 +102,7 @@ def _of_watches() -> Iterable[tuple[str, dict[str, str], float]]:
             yield "watchslo_watch_events_total", {**labels, "type": type_}, EVENTS / 3
         for verdict in ("within", "beyond", "uncertain"):
             yield "watchslo_slo_events_total", {**labels, "verdict": verdict}, EVENTS * (verdict == "within")
-        for verdict in ("good", "bad", "no_data"):
+        for verdict in ("good", "bad", "undecided", "no_data"):
             yield "watchslo_slo_windows_total", {**labels, "verdict": verdict}, float(verdict == "good")
         for reason in ("start", "expired", "errors"):
             yield "watchslo_relists_total", {**labels, "reason": reason}, 0.0

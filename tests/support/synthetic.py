@@ -67,7 +67,7 @@ def _exposed() -> Iterable[Row]:
         long = HOUR if le == "1.0" else 5 * MINUTE
         yield "watchslo_apiserver_timespan_seconds_bucket", {"le": le}, long, 60.0
     yield "watchslo_apiserver_timespan_seconds_count", {}, HOUR, 60.0
-    for verdict in ("good", "bad", "no_data"):
+    for verdict in ("good", "bad", "undecided", "no_data"):
         yield "watchslo_slo_windows_total", {"verdict": verdict}, 15 * MINUTE, 0.5
     for reason in ("start", "expired", "errors"):
         yield "watchslo_relists_total", {"reason": reason}, HOUR, 0.0

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from watchslo.clock.answered import TickTimes
 from watchslo.clock.staircase import AFTER_ALL, BEFORE_ALL, Ends, Starts
 from watchslo.model import BoolArray, Bounds, FloatArray, IntArray, Reading, Source
 
@@ -197,6 +198,7 @@ class RevisionClock:
         self._sightings = _Sightings()
         self._last_two: list[Reading] = []
         self._round_trips: dict[str, _RoundTrips] = {}
+        self.times = TickTimes()
         self.newest: int | None = None
 
     @property
@@ -229,6 +231,8 @@ class RevisionClock:
         self._retire([source for source, ticks in self._ticks.items() if ticks.answered < expired])
         for ticks in self._every_ticks:
             ticks.prune(expired)
+        self.times.add(reading)
+        self.times.prune(expired)
         self._last_two = sorted((*self._last_two, reading), key=lambda tick: tick.sent)[-2:]
         self._round_trips.setdefault(reading.apiserver, _RoundTrips()).add(reading.round_trip)
         self.newest = reading.revision if self.newest is None else max(self.newest, reading.revision)

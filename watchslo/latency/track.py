@@ -10,7 +10,7 @@ from watchslo.latency.creation import Creation, Creators
 from watchslo.latency.distribution import Distribution
 from watchslo.latency.estimate import Estimation
 from watchslo.latency.hops import CacheAges, Hops, cache_to_client, storage_to_cache
-from watchslo.latency.objective import EventVerdict, Objective, Windows, judge_events
+from watchslo.latency.objective import EventVerdict, Objective, Ticks, Windows, judge_events
 from watchslo.latency.own_delay import OwnDelays
 from watchslo.latency.tally import Slot, later_than
 from watchslo.model import Bounds, FloatArray, IntArray
@@ -106,28 +106,31 @@ class Track:
         slots: Sequence[Slot],
         sealed: float,
         round_trip: float,
+        ticks: Ticks,
         withheld: Sequence[float] = (),
         *,
+        down_for: float | None = None,
         unjudgeable: bool = False,
-        estimable: bool = True,
         creators: Creators | None = None,
     ) -> list[Estimation]:
         """Take in the samples since the last evaluation; return the estimations that are due.
 
-        All events received before `sealed` are sealed. `round_trip` is the median of the ticks in seconds. `withheld`
-        are the ages, in seconds, of events that are proven to be undelivered: they count in the rolling windows of this
-        reading only, and permanently when they arrive. `unjudgeable` means that the windows since the last evaluation
-        have no data, as when this process was late. Unless `estimable`, ticks are too rare for estimates, and only
-        windows that their bounds decide are judged. `creators` date the creations, if their clocks are known.
+        All events received before `sealed` are sealed. `round_trip` is the median of the ticks in seconds, and `ticks`
+        returns their times. `withheld` are the ages, in seconds, of events that are proven to be undelivered: they
+        count in the rolling windows of this reading only, and permanently when they arrive. `down_for` is how long the
+        watch has been down, if it is; no event is known then, but its minutes are bad. `unjudgeable` means that the
+        windows since the last evaluation have no data, as when this process was late. `creators` date the creations, if
+        their clocks are known.
         """
         self._round_trip = round_trip
         resolved = int(np.searchsorted(self._bins.edges, round_trip, side="right")) - 1
         for _, part in slots:
             self._verdicts.update(judge_events(part, self._objective.threshold))
             self._unresolved += part.within(resolved)
-        self._windows.note(now, slots, withheld, unjudgeable=unjudgeable)
+        waiting = withheld if down_for is None else (*withheld, down_for)
+        self._windows.note(now, slots, waiting, unjudgeable=unjudgeable)
+        self._windows.judge(now, sealed, ticks)
         due = self._distribution.update(now, slots, (later_than(self._bins, withheld),) if withheld else ())
-        due += self._windows.judge(now, sealed, estimable=estimable)
         if self._creation:
             due += self._creation.update(now, sealed, creators, self._hops)
         return due + self._hops.update(now)
@@ -135,7 +138,6 @@ class Track:
     def publish(self) -> None:
         """Update the reading, once the estimations are solved."""
         self._distribution.publish(self._round_trip)
-        self._windows.publish()
         if self._creation:
             self._creation.distribution.publish(self._round_trip)
         self._hops.publish(self._round_trip)

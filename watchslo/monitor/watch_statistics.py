@@ -7,7 +7,6 @@ import numpy as np
 
 from watchslo.clock.domain import Membership
 from watchslo.clock.offset import Dating
-from watchslo.config.model import slowest_interval
 from watchslo.latency.estimate import Estimation
 from watchslo.latency.queue_waits import QueueWaits
 from watchslo.latency.tally import Slot
@@ -142,12 +141,14 @@ class WatchStatistics:
         is_known = bounds.measurable[0] and not suspended[0]
         return Interval(float(bounds.lower[0]), float(bounds.upper[0]) if is_known else float("inf"))
 
-    def update(self, now: float, withheld: Sequence[float], *, unjudgeable: bool) -> list[Estimation]:
+    def update(
+        self, now: float, withheld: Sequence[float], *, down_for: float | None = None, unjudgeable: bool
+    ) -> list[Estimation]:
         """Take in the samples since the last evaluation; return the estimations that `publish` needs.
 
-        `withheld` are the ages, in seconds, of events that are proven to be withheld. `unjudgeable` says that this
-        process was late, or that the cache is frozen: no window is then judged. If ticks are too rare, none is judged
-        by an estimate.
+        `withheld` are the ages, in seconds, of events that are proven to be withheld, and `down_for` is for how many
+        seconds the watch has been down. `unjudgeable` says that this process was late, or that the cache is frozen: no
+        window is then judged.
         """
         creators = self._creators() if self._measures_creation else None
         slots, self._slots = [*self._slots, *self.clock.sealer.take(self._identity.number)], []
@@ -156,9 +157,10 @@ class WatchStatistics:
             slots,
             self.clock.sealer.sealed,
             self.clock.domain.clock.median_round_trip or 0.0,
+            self.clock.domain.clock.times.between,
             withheld,
+            down_for=down_for,
             unjudgeable=unjudgeable,
-            estimable=self.clock.interval() <= slowest_interval(self.threshold),
             creators=creators,
         )
 

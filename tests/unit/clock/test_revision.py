@@ -560,3 +560,14 @@ def test_bounds_are_ordered_for_any_input(
     assert np.all(bounds.lower >= 0)
     assert np.all(bounds.lower <= bounds.proven)
     assert np.all(bounds.proven <= bounds.upper)
+
+
+class TestTimes:
+    def test_has_the_ticks_of_the_last_ten_minutes(self) -> None:
+        clock = clock_of(tick(10, 10.5, 100), tick(600, 600.5, 110), tick(612, 612.5, 120))
+        assert clock.times.between(0, 700).sent.tolist() == [600, 612]
+
+    def test_is_empty_after_a_reset(self) -> None:
+        clock = clock_of(tick(10, 10.5, 100))
+        clock.clear()
+        assert not len(clock.times.between(0, 700).sent)

@@ -79,7 +79,8 @@ class Watches:
         solve(self.sealer.update(self.now))
         self.sealer.publish()
         for number, track in self.tracks.items():
-            solve(track.update(self.now, self.sealer.take(number), self.sealer.sealed, ROUND_TRIP))
+            slots, ticks = self.sealer.take(number), self.domain.clock.times.between
+            solve(track.update(self.now, slots, self.sealer.sealed, ROUND_TRIP, ticks))
             track.publish()
         return {number: track.reading() for number, track in self.tracks.items()}
 

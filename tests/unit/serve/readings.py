@@ -62,7 +62,7 @@ TRACK = TrackReading(
         minutes_target=0.999,
         min_events=50,
         verdicts={"within": 390, "beyond": 1, "uncertain": 10},
-        windows={"good": 3, "bad": 0, "no_data": 1},
+        windows={"good": 3, "bad": 0, "undecided": 0, "no_data": 1},
     ),
     unresolved=12,
     unmeasured={

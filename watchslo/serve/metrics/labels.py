@@ -48,7 +48,11 @@ CAUSE_WATCH = Label("watch", "the configured name of the watch at fault; empty i
 EVENT_VERDICT = Label(
     "verdict", "the proven bounds of an event compared with the threshold", ("within", "beyond", "uncertain")
 )
-WINDOW_VERDICT = Label("verdict", "the estimate of a window compared with the threshold", ("good", "bad", "no_data"))
+WINDOW_VERDICT = Label(
+    "verdict",
+    "the events of a window, by proof or with 95% confidence, compared with the threshold",
+    ("good", "bad", "undecided", "no_data"),
+)
 TARGET = Label("kind", "share of events, or of windows", ("events", "minutes"))
 EVENT_TYPE = Label(
     "type", "type of the watch event; `error` with `full` only", ("added", "modified", "deleted", "error")
