@@ -81,8 +81,9 @@ def _gather(estimations: Sequence["Estimation"]) -> _Cuts:
     is_cut = keys < size * size
     i, j = np.divmod(keys[is_cut], size)
     cut_rows, cut_counts = rows[is_cut], counts[is_cut]
-    lower = _ranked(bins, n, rows[~is_cut], keys[~is_cut] - size * size, counts[~is_cut])
-    upper = _ranked(bins, n, cut_rows, j, cut_counts)
+    ranks = np.ceil(np.round([one.n * np.array(one.qs) for one in estimations], 6))
+    lower = _ranked(bins, ranks, rows[~is_cut], keys[~is_cut] - size * size, counts[~is_cut])
+    upper = _ranked(bins, ranks, cut_rows, j, cut_counts)
     for one, *limits in zip(estimations, lower, upper, strict=True):
         one.limits = tuple(limits)
     tops = np.maximum.reduceat(np.maximum(i + 1, np.where(j == bins.count, 0, j)), cut_rows.searchsorted(range(len(n))))
@@ -90,12 +91,11 @@ def _gather(estimations: Sequence["Estimation"]) -> _Cuts:
 
 
 def _ranked(
-    bins: Bins, n: IntArray, rows: NDArray[np.integer], edges: NDArray[np.integer], counts: NDArray[np.integer]
+    bins: Bins, ranks: FloatArray, rows: NDArray[np.integer], edges: NDArray[np.integer], counts: NDArray[np.integer]
 ) -> FloatArray:
-    """Return the ends, in seconds, that have the ranks of `QUANTILES` in each row; see `Tally.bounds`."""
+    """Return the ends, in seconds, that have some ranks in each row, both of shape (W, Q); see `Tally.bounds`."""
     size = len(bins.edges)
-    below = np.bincount(rows * size + edges, counts, len(n) * size).reshape(len(n), size).cumsum(axis=1)
-    ranks = np.ceil(np.round(np.outer(n, QUANTILES), 6))
+    below = np.bincount(rows * size + edges, counts, len(ranks) * size).reshape(len(ranks), size).cumsum(axis=1)
     ends: FloatArray = bins.edges[(below[:, None] < ranks[:, :, None]).sum(axis=2)]
     return ends
 
@@ -183,12 +183,13 @@ def _refilled(rows: _Rows | None, waiting: deque["Estimation"]) -> _Rows | None:
 
 def _read(solved: Sequence["Estimation"]) -> None:
     """Note the quantiles of solved estimations, limited to their certain bounds."""
-    estimates = quantiles(solved[0].tallies[0].bins, np.array([one.p for one in solved]), QUANTILES)
+    qs = np.array([one.qs for one in solved])
+    estimates = quantiles(solved[0].tallies[0].bins, np.array([one.p for one in solved]), qs)
     limits = np.array([one.limits for one in solved])
     lower, upper = limits[:, 0], limits[:, 1]
     figures = np.stack((lower, np.clip(estimates, lower, upper), upper), axis=2)
-    for one, three in zip(solved, figures.tolist(), strict=True):
-        one.figures = three
+    for one, found in zip(solved, figures.tolist(), strict=True):
+        one.figures = found
 
 
 def _round(rows: _Rows) -> _Rows:
@@ -236,15 +237,15 @@ def cumulative(p: FloatArray) -> FloatArray:
     return below
 
 
-def quantiles(bins: Bins, p: FloatArray, qs: Sequence[float]) -> FloatArray:
-    """Return some quantiles (0 < q <= 1) of the distribution in each row of p, in seconds.
+def quantiles(bins: Bins, p: FloatArray, qs: FloatArray) -> FloatArray:
+    """Return some quantiles of the distribution in each row of p, in seconds; `qs` (0 < q <= 1) has a row for each.
 
     Within a bin, the logarithm of the latency is assumed to be uniform; in the first bin, which begins at 0, the
     latency itself. In the open bin the result is its lower edge: "at least this".
     """
     below = cumulative(p)
     below /= below[:, -1:]
-    k = (below[:, None] < np.array(qs)[:, None]).sum(axis=2) - 1
+    k = (below[:, None] < qs[:, :, None]).sum(axis=2) - 1
     start, end = np.take_along_axis(below, k, axis=1), np.take_along_axis(below, k + 1, axis=1)
     share = (qs - start) / (end - start)
     inner = np.clip(k, 1, bins.count - 2)
@@ -256,7 +257,7 @@ def quantiles(bins: Bins, p: FloatArray, qs: Sequence[float]) -> FloatArray:
 
 def quantile(bins: Bins, p: FloatArray, q: float) -> float:
     """Return one quantile of one distribution, in seconds."""
-    return float(quantiles(bins, p[None], (q,))[0, 0])
+    return float(quantiles(bins, p[None], np.array([[q]]))[0, 0])
 
 
 def read_quantile(tally: Tally, p: FloatArray, q: float, round_trip: float) -> QuantileReading:
@@ -273,13 +274,14 @@ class Estimation:
     """A distribution to be estimated from `tallies`, which have at least one event together.
 
     `p` is the start of the search, with mass in every bin, and after `solve` the result. `figures` has then the lower
-    bound, the estimate and the upper bound of each of `QUANTILES`, in seconds.
+    bound, the estimate and the upper bound of each of `qs`, in seconds: of `QUANTILES` and of the q of an objective.
     """
 
-    def __init__(self, tallies: tuple[KeyCounts, ...], start: FloatArray) -> None:
+    def __init__(self, tallies: tuple[KeyCounts, ...], start: FloatArray, q: float = QUANTILES[-1]) -> None:
         self.tallies = tallies
         self.n = sum(tally.n for tally in tallies)
         self.p = start
+        self.qs = (*QUANTILES, q)
         self.limits: tuple[FloatArray, ...] = ()
         self.figures: Sequence[Sequence[float]] = ()
 
@@ -293,12 +295,13 @@ def solve(estimations: Sequence[Estimation]) -> None:
 class RollingEstimate:
     """The distribution of a rolling window; each search starts from the last result.
 
-    `p` is the last result, `reading` the reading of the last evaluation. `length` is in seconds. An evaluation is
-    `update`, then `solve`, then `publish`.
+    `p` is the last result, `reading` the reading of the last evaluation: of `QUANTILES`, and of `q` if it is another
+    one. `length` is in seconds. An evaluation is `update`, then `solve`, then `publish`.
     """
 
-    def __init__(self, bins: Bins, name: str, length: float) -> None:
+    def __init__(self, bins: Bins, name: str, length: float, q: float = QUANTILES[-1]) -> None:
         self.length = length
+        self._q = q
         self.p = bins.uniform
         self.reading = WindowReading(name, length, 0, ())
         self._tallies: tuple[KeyCounts, ...] = ()
@@ -309,7 +312,7 @@ class RollingEstimate:
         if tallies == self._tallies:
             return ()
         self._tallies = tallies
-        due = Estimation(tallies, (1 - UNIFORM_SHARE) * self.p + UNIFORM_SHARE / len(self.p))
+        due = Estimation(tallies, (1 - UNIFORM_SHARE) * self.p + UNIFORM_SHARE / len(self.p), self._q)
         if not due.n:
             self.reading = WindowReading(self.reading.name, self.length, 0, ())
             return ()
@@ -321,9 +324,10 @@ class RollingEstimate:
         if self._due is None:
             return
         self.p = self._due.p
+        figures = dict(zip(self._due.qs, self._due.figures, strict=True))
         readings = tuple(
             QuantileReading(q, lower, estimate, upper, estimate >= round_trip)
-            for q, (lower, estimate, upper) in zip(QUANTILES, self._due.figures, strict=True)
+            for q, (lower, estimate, upper) in figures.items()
         )
         self.reading = WindowReading(self.reading.name, self.length, self._due.n, readings)
         self._due = None

@@ -52,7 +52,7 @@ class Track:
         self._objective = objective
         self._quantiles = quantiles
         self._round_trip = 0.0
-        self._distribution = Distribution(bins, ROLLING_WINDOWS)
+        self._distribution = Distribution(bins, _windows(objective), objective.quantile)
         self._hops = Hops(bins)
         self._creation = Creation(bins, own_delays) if creation else None
         self._windows = Windows(bins, objective, start)
@@ -151,18 +151,28 @@ class Track:
         judged = self._windows.verdicts if self._quantiles else {}
         objective = ObjectiveReading(
             threshold=self._objective.threshold,
+            quantile=self._objective.quantile,
+            window=self._objective.window,
             events_target=self._objective.events_target,
             minutes_target=self._objective.minutes_target,
             min_events=self._objective.min_events,
             verdicts={verdict.value: count for verdict, count in self._verdicts.items()},
             windows={verdict.value: count for verdict, count in judged.items()},
         )
+        rolling = tuple(one.reading for one in self._distribution.rolling) if self._quantiles else ()
         return TrackReading(
             timespan=self._distribution.histogram.reading(),
-            windows=tuple(rolling.reading for rolling in self._distribution.rolling) if self._quantiles else (),
+            windows=rolling[: len(ROLLING_WINDOWS)],
+            judged=next((one for one in rolling if one.length == self._objective.window), None),
             objective=objective,
             unresolved=self._unresolved,
             unmeasured=dict(self._unmeasured),
             creation=self._creation.distribution.histogram.reading() if self._creation else None,
             hops=self._hops.reading(),
         )
+
+
+def _windows(objective: Objective) -> tuple[tuple[str, float], ...]:
+    """Return the rolling windows, and that of the objective unless it is among them."""
+    known = {length for _, length in ROLLING_WINDOWS}
+    return ROLLING_WINDOWS if objective.window in known else (*ROLLING_WINDOWS, ("objective", objective.window))

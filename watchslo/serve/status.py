@@ -168,9 +168,14 @@ class DomainStatus(StatusPart):
 
 
 class ObjectiveStatus(StatusPart):
-    """The objective in force; `verdicts` counts events, `windows` windows: by estimates from `minEvents` events on."""
+    """The objective in force; `verdicts` counts events, `windows` windows: by estimates from `minEvents` events on.
+
+    `quantile` and `window`, in seconds, say which figure is compared with `threshold`.
+    """
 
     threshold: float
+    quantile: float
+    window: float
     events_target: float
     minutes_target: float
     min_events: int
@@ -189,13 +194,15 @@ class HopLatency(StatusPart):
 class LatencyStatus(StatusPart):
     """The latency of one watch; `events` counts samples, `unmeasured` counts by reason events that are not samples.
 
-    `hops` has the hops that were measured at least once.
+    `hops` has the hops that were measured at least once. `judged` is the rolling window of the objective's length; it
+    has the objective's quantile.
     """
 
     events: int = _at("timespan", "total")
     unresolved: int
     unmeasured: dict[str, int]
     windows: list[WindowStatus]
+    judged: WindowStatus | None
     hops: list[HopLatency]
     objective: ObjectiveStatus
 

@@ -354,11 +354,12 @@ class TestTogether:
     def test_quantiles_are_those_of_each_tally(self) -> None:
         worlds = [simulate(seed, lognormal(0.02, 0.4), 40 * 5**seed) for seed in range(3)]
         tallies = [tally_of(world.bounds) for world in worlds] + [merge(BINS, [tallied((0.1, INF)), tallied((0, 1))])]
-        due = [Estimation((counted, counted), BINS.uniform) for counted in tallies]
+        due = [Estimation((counted, counted), BINS.uniform, 0.95) for counted in tallies]
         solve(due)
         for one, counted in zip(due, tallies, strict=True):
+            assert one.qs == (0.5, 0.9, 0.99, 0.95)
             twice = merge(BINS, (counted, counted))
-            expected = [read_quantile(twice, one.p, q, 0.0) for q in module.QUANTILES]
+            expected = [read_quantile(twice, one.p, q, 0.0) for q in one.qs]
             assert one.figures == [[each.lower, each.estimate, each.upper] for each in expected]
 
 

@@ -237,7 +237,7 @@ class TestCounters:
         assert samples(fresh, Detail.BASIC, "watchslo_unmeasured_events") == {(): 0}
         assert len(samples(fresh, Detail.FULL, "watchslo_unmeasured_events")) == 7
         assert len(samples(fresh, Detail.FULL, "watchslo_watches_closed")) == len(RULES)
-        for family in ("gap_revisions", "gap_seconds", "stalls", "lost_events"):
+        for family in ("gap_seconds", "stalls", "lost_events"):
             assert set(samples(replace(fresh, streams=(readings.TAIL,)), Detail.BASIC, f"watchslo_{family}")) == {()}
 
     def test_basic_sums_closed_watches_by_class(self) -> None:
