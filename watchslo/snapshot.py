@@ -260,6 +260,7 @@ class StreamReading:
 
     `membership` relates its revisions to the clock of `domain`: `pending` (not known yet), `member`, `foreign` (needs a
     clock of its own) or `unparsable` (the revisions are not numbers). `headroom` is None until it was measured.
+    `down_for` is for how many seconds the watch has been closed, None unless its other clients' must be closed as well.
     """
 
     watch: str
@@ -278,6 +279,7 @@ class StreamReading:
     durations: DurationReading
     headroom: HeadroomReading | None
     track: TrackReading
+    down_for: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

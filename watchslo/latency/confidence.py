@@ -1,4 +1,4 @@
-"""Bounds of the share of late events in a window, with a stated confidence.
+"""How many events of a window are late: bounds, with a stated confidence.
 
 Theory of operation
 ===================

@@ -174,7 +174,9 @@ def update_watch(watch: MonitoredWatch, health: Health, now: float, *, unjudgeab
     withheld = health.withheld(now, revision)
     is_frozen = not withheld and health.stalled_for(now, revision) is not None
     watch.session.resolve_failures(now)
-    return watch.statistics.update(now, withheld, unjudgeable=unjudgeable or is_frozen)
+    return watch.statistics.update(
+        now, withheld, down_for=watch.session.down_for(now), unjudgeable=unjudgeable or is_frozen
+    )
 
 
 class _CauseSubject(NamedTuple):

@@ -156,6 +156,7 @@ def read_watch(watch: MonitoredWatch, watches: WatchSet) -> StreamReading:
         durations=session.durations.reading(),
         headroom=watches.headroom(watch),
         track=statistics.track.reading(),
+        down_for=session.down_for(now),
     )
 
 

@@ -251,6 +251,7 @@ class TransportStatus(StatusPart):
 class StreamStatus(StatusPart):
     """One watch; `membership` says how its revisions relate to the clock of its domain.
 
+    `downFor` is for how many seconds the watch has been closed, null unless its other clients' must be closed as well.
     `unseenChanges`, by kind, and `inventoryObjects` are null without an inventory. `lastAudit` is the result of the
     last audit; `stalledFor` is null unless the watch is stalled. `probed` is true while the apiserver's cache is read
     regularly, `cacheBehind` is the highest age of that cache in the last seconds, `cacheRoundTrip` the duration of such
@@ -268,6 +269,7 @@ class StreamStatus(StatusPart):
     domain: str
     membership: str
     up: bool
+    down_for: float | None
     revision: int | None = _at("received", "revision")
     last_received_at: datetime | None = _at("received", "last_wall")
     events: dict[str, int] = _at("received", "events")

@@ -240,6 +240,36 @@ class TestRun:
             assert reading.durations.lifetimes.total == 1
             assert reading.durations.opens.total == 2
 
+    async def test_minutes_of_a_watch_that_cannot_be_reopened_are_bad(self, cluster: Cluster) -> None:
+        async with open_watch(cluster) as (parts, watch):
+            assert parts.reading().down_for is None
+            cluster.fail(Reason.REFUSED, "watch")
+            watch.send()
+            for _ in range(30):
+                await asyncio.sleep(5)
+                await parts.tick(cluster.revision)
+                parts.evaluate()
+            reading = parts.reading()
+            assert reading.down_for == pytest.approx(150, abs=0.2)
+            assert reading.track.objective.windows["bad"] == 2
+            cluster.fail(None, "watch")
+            await asyncio.sleep(60)
+            assert parts.session.up
+            assert parts.reading().down_for is None
+
+    async def test_minutes_of_a_watch_without_a_right_have_no_data(self, cluster: Cluster) -> None:
+        async with open_watch(cluster) as (parts, watch):
+            cluster.fail(Reason.FORBIDDEN, "watch")
+            watch.send()
+            for _ in range(30):
+                await asyncio.sleep(5)
+                await parts.tick(cluster.revision)
+                parts.evaluate()
+            assert parts.reading().down_for is None
+            assert parts.reading().track.objective.windows["bad"] == 0
+            cluster.fail(None, "watch")
+            await asyncio.sleep(600)
+
     async def test_watch_closed_while_behind_is_a_slow_consumer(self, cluster: Cluster) -> None:
         async with open_watch(cluster) as (parts, watch):
             await parts.join(cluster)
