@@ -93,7 +93,7 @@ def _recorded() -> Iterable[Row]:
     yield names.UNMEASURED, {}, 15 * MINUTE, 0.01
     yield names.INSTANCES, {}, DAY, 0.0
     yield names.LATE_INSTANCES, {}, 6 * HOUR, 0.0
-    for verdict in ("good", "bad"):
+    for verdict in ("good", "bad", "undecided"):
         yield names.WINDOWS, {"verdict": verdict}, DAY, 0.01
     for le in (*map(str, LES), "+Inf"):
         yield names.TIMESPAN_BUCKET, {"le": le}, 5 * MINUTE, 0.1

@@ -35,6 +35,7 @@ EVENTS, MINUTES, DELIVERY, MONITOR = "watch-latency-events", "watch-latency-minu
 LAST_WINDOWS = 15  # how many windows an alert on windows reads
 BAD_WINDOWS = 10
 MIN_COVERAGE = 0.1  # below this share of judged windows, coverage is low
+NOT_JUDGED = 'verdict=~"no_data|undecided"'
 STALLS, STALLS_SECONDS = 3, 30 * MINUTE
 RELISTS, RELISTS_SECONDS = 6, HOUR
 EXPIRIES, EXPIRIES_SECONDS = 4, 30 * MINUTE
@@ -182,9 +183,9 @@ def _bad_minutes(config: Config, builder: AlertBuilder) -> Alert:
         builder.watches_by_apiserver(union_of_groups(config, _window, bad)),
         0.0,
         f"Watch events of {builder.apiserver} are late in most minutes.",
-        f"P99 of {{{{ $value }}}} watches was over the threshold in at least {BAD_WINDOWS} of the last {LAST_WINDOWS} "
-        f"minutes; the worst watch is {worst}. Controllers that depend on them act late: pods start late, endpoints go "
-        "stale.",
+        f"{{{{ $value }}}} watches were over the threshold, or down, in at least {BAD_WINDOWS} of the last "
+        f"{LAST_WINDOWS} minutes; the worst watch is {worst}. Controllers that depend on them act late: pods start "
+        "late, endpoints go stale.",
     )
 
 
@@ -360,7 +361,7 @@ def _coverage(config: Config, builder: AlertBuilder) -> Alert:
     """Return an alert on watches that are always busy, but have few judged windows."""
 
     def blind(group: WatchGroup) -> str:
-        missing = builder.windows(group, 'verdict="no_data"', LAST_WINDOWS)
+        missing = builder.windows(group, NOT_JUDGED, LAST_WINDOWS)
         condition = f"{missing} > {number((1 - MIN_COVERAGE) * LAST_WINDOWS)}"
         span = format_duration(LAST_WINDOWS * group.objective.minutes.window)
         events, others = select(names.EVENTS, group.matcher), select(names.UNMEASURED, group.matcher)
@@ -370,7 +371,7 @@ def _coverage(config: Config, builder: AlertBuilder) -> Alert:
 
     longest = max(group.objective.minutes.window for group in watch_groups(config, _window))
     span = format_duration(LAST_WINDOWS * longest)
-    increase = f'increase(watchslo_slo_windows_total{{verdict="no_data",PLACE}}[{span}])'
+    increase = f"increase(watchslo_slo_windows_total{{{NOT_JUDGED},PLACE}}[{span}])"
     received = f"sum by (watch) ({names.EVENTS}{{PLACE}} + {names.UNMEASURED}{{PLACE}})"
     worst = builder.worst_watch(f"sum by (watch) ({increase}) * {received}")
     return Alert(
@@ -381,7 +382,8 @@ def _coverage(config: Config, builder: AlertBuilder) -> Alert:
         15 * MINUTE,
         f"Coverage of busy watches of {builder.apiserver} is below {MIN_COVERAGE:.0%}.",
         f"{{{{ $value }}}} watches always had enough events, such as {worst}, but fewer than a tenth of their last "
-        "minutes were judged. The ratio of good minutes says nothing about the other minutes.",
+        "minutes could be judged. The others had no data, or their proven bounds straddle the threshold. The ratio of "
+        "good minutes says nothing about them.",
     )
 
 

@@ -35,11 +35,11 @@ class EventUpdate(StatusPart):
 class DayUpdate(StatusPart):
     """The last day's minutes, the oldest first, one digit each; the last minute began at `until`.
 
-    0: no data, 1: good, 2: bad for at least one watch.
+    0: no data, 1: good, 2: undecided for at least one watch, 3: bad for at least one.
     """
 
     until: datetime
-    minutes: str = Field(min_length=MINUTES, max_length=MINUTES, pattern="^[012]*$")
+    minutes: str = Field(min_length=MINUTES, max_length=MINUTES, pattern="^[0123]*$")
 
 
 class Update(StatusPart):

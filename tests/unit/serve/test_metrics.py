@@ -248,7 +248,6 @@ class TestCounters:
             ("expired",): 0,
             ("network",): 3,
             ("credentials",): 0,
-            ("own",): 0,
         }
 
     def test_full_has_reasons_of_closed_watches(self) -> None:

@@ -50,7 +50,7 @@ EVENT_VERDICT = Label(
 )
 WINDOW_VERDICT = Label(
     "verdict",
-    "the events of a window, by proof or with 95% confidence, compared with the threshold",
+    "the events of a window compared with the threshold, by their proven bounds or with 95% confidence",
     ("good", "bad", "undecided", "no_data"),
 )
 TARGET = Label("kind", "share of events, or of windows", ("events", "minutes"))
@@ -58,7 +58,7 @@ EVENT_TYPE = Label(
     "type", "type of the watch event; `error` with `full` only", ("added", "modified", "deleted", "error")
 )
 UNMEASURED = Label("reason", "why an event is not a sample", track.UNMEASURED)
-CLASS = Label("class", "which party ended the watch", tuple(CloseClass))
+CLASS = Label("class", "which party ended the watch; `own` with `full` only", tuple(CloseClass))
 CLOSED = Label("reason", "why the watch ended", tuple(Reason))
 RELIST = Label(
     "reason",
