@@ -27,7 +27,8 @@ class HistogramReading:
 class QuantileReading:
     """A quantile of one window: the estimate, and proven bounds of the window's true sample quantile.
 
-    `resolved` is false if the estimate is below the median round trip of the ticks: it is then not a measurement.
+    `resolved` is false if the estimate is below the median round trip of the ticks: it is then not a measurement. It is
+    `rough` if the events do not determine it: it may be more than a quarter, and 10 ms, off.
     """
 
     q: float
@@ -35,6 +36,7 @@ class QuantileReading:
     estimate: float
     upper: float
     resolved: bool
+    rough: bool = False
 
 
 @dataclass(frozen=True, slots=True)

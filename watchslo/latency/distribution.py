@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from watchslo.latency.bins import Bins
-from watchslo.latency.estimate import QUANTILES, Estimation, RollingEstimate
+from watchslo.latency.estimate import QUANTILES, Estimation, RollingEstimate, TickSpacing
 from watchslo.latency.histogram import MassHistogram
 from watchslo.latency.tally import Blocks, Slot, Tally, merge
 
@@ -23,7 +23,9 @@ class Distribution:
         self._longest = max(rolling.length for rolling in self.rolling)
         self._new: Tally | None = None
 
-    def update(self, now: float, slots: Sequence[Slot], withheld: tuple[Tally, ...] = ()) -> list[Estimation]:
+    def update(
+        self, now: float, slots: Sequence[Slot], ticks: TickSpacing, withheld: tuple[Tally, ...] = ()
+    ) -> list[Estimation]:
         """Add newly sealed events; return the estimations that are due. `withheld` counts in the windows only."""
         self._blocks.add(slots)
         self._blocks.forget(now - self._longest)
@@ -31,13 +33,13 @@ class Distribution:
         return [
             due
             for rolling in self.rolling
-            for due in rolling.update((*self._blocks.window(now, rolling.length), *withheld))
+            for due in rolling.update((*self._blocks.window(now, rolling.length), *withheld), ticks)
         ]
 
-    def publish(self, round_trip: float) -> None:
-        """Update the readings; estimates below `round_trip`, in seconds, are not resolved."""
+    def publish(self) -> None:
+        """Update the readings, once the estimations are solved."""
         for rolling in self.rolling:
-            rolling.publish(round_trip)
+            rolling.publish()
         if self._new is not None:
             self.histogram.add(self._new, self.rolling[0].p)
             self._new = None

@@ -8,7 +8,7 @@ import numpy as np
 from watchslo.latency.bins import Bins
 from watchslo.latency.creation import Creation, Creators
 from watchslo.latency.distribution import Distribution
-from watchslo.latency.estimate import Estimation
+from watchslo.latency.estimate import Estimation, TickSpacing
 from watchslo.latency.hops import CacheAges, Hops, cache_to_client, storage_to_cache
 from watchslo.latency.objective import EventVerdict, Objective, Ticks, Windows, judge_events
 from watchslo.latency.own_delay import OwnDelays
@@ -51,7 +51,6 @@ class Track:
         self._bins = bins
         self._objective = objective
         self._quantiles = quantiles
-        self._round_trip = 0.0
         self._distribution = Distribution(bins, _windows(objective), objective.quantile)
         self._hops = Hops(bins)
         self._creation = Creation(bins, own_delays) if creation else None
@@ -105,8 +104,8 @@ class Track:
         now: float,
         slots: Sequence[Slot],
         sealed: float,
-        round_trip: float,
-        ticks: Ticks,
+        ticks: TickSpacing,
+        times: Ticks,
         withheld: Sequence[float] = (),
         *,
         down_for: float | None = None,
@@ -115,32 +114,31 @@ class Track:
     ) -> list[Estimation]:
         """Take in the samples since the last evaluation; return the estimations that are due.
 
-        All events received before `sealed` are sealed. `round_trip` is the median of the ticks in seconds, and `ticks`
-        returns their times. `withheld` are the ages, in seconds, of events that are proven to be undelivered: they
+        All events received before `sealed` are sealed. `ticks` are those that cut them, and `times` returns when they
+        were sent and answered. `withheld` are the ages, in seconds, of events that are proven to be undelivered: they
         count in the rolling windows of this reading only, and permanently when they arrive. `down_for` is how long the
         watch has been down, if it is; no event is known then, but its minutes are bad. `unjudgeable` means that the
         windows since the last evaluation have no data, as when this process was late. `creators` date the creations, if
         their clocks are known.
         """
-        self._round_trip = round_trip
-        resolved = int(np.searchsorted(self._bins.edges, round_trip, side="right")) - 1
+        resolved = int(np.searchsorted(self._bins.edges, ticks.round_trip, side="right")) - 1
         for _, part in slots:
             self._verdicts.update(judge_events(part, self._objective.threshold))
             self._unresolved += part.within(resolved)
         waiting = withheld if down_for is None else (*withheld, down_for)
         self._windows.note(now, slots, waiting, unjudgeable=unjudgeable)
-        self._windows.judge(now, sealed, ticks)
-        due = self._distribution.update(now, slots, (later_than(self._bins, withheld),) if withheld else ())
+        self._windows.judge(now, sealed, times)
+        due = self._distribution.update(now, slots, ticks, (later_than(self._bins, withheld),) if withheld else ())
         if self._creation:
-            due += self._creation.update(now, sealed, creators, self._hops)
-        return due + self._hops.update(now)
+            due += self._creation.update(now, sealed, ticks, creators, self._hops)
+        return due + self._hops.update(now, ticks)
 
     def publish(self) -> None:
         """Update the reading, once the estimations are solved."""
-        self._distribution.publish(self._round_trip)
+        self._distribution.publish()
         if self._creation:
-            self._creation.distribution.publish(self._round_trip)
-        self._hops.publish(self._round_trip)
+            self._creation.distribution.publish()
+        self._hops.publish()
         self._reading = self._read()
 
     def reading(self) -> TrackReading:

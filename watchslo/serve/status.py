@@ -97,7 +97,8 @@ class RequestCount(StatusPart):
 class QuantileStatus(StatusPart):
     """A quantile in seconds; if `resolved` is false, it is below the ticks' round trip and not a measurement.
 
-    `lower` and `upper` are proven bounds of the window's true quantile; `upper` is null if it is infinite.
+    `lower` and `upper` are proven bounds of the window's true quantile; `upper` is null if it is infinite. `estimate`
+    is `rough` if the events do not determine it: it may be more than a quarter, and 10 ms, off.
     """
 
     q: float
@@ -105,6 +106,7 @@ class QuantileStatus(StatusPart):
     estimate: float | None
     upper: float | None
     resolved: bool
+    rough: bool
 
 
 class WindowStatus(StatusPart):
