@@ -315,20 +315,27 @@ class TimeTravelReading:
     seconds: float = 0.0
 
 
+class ApiserverRole(StrEnum):
+    """What an apiserver is asked for: watches of its resources, only its number and addresses, or only ticks."""
+
+    MEMBER = "member"
+    SERVICE = "service"
+    WITNESS = "witness"
+
+
 @dataclass(frozen=True, slots=True)
 class ApiserverReading:
     """One apiserver and the requests to it: `requests` counts by (kind, code), `audits` by result.
 
-    `unproven` says why its revisions cannot be trusted to be etcd's; None if they can. `watched` is false for the
-    service if each apiserver behind it is watched by itself. `peers` is how many apiservers its address stands for,
-    None if unknown. `offset` is its wall clock minus ours, `offset_steps` how often that jumped. `combined` is the last
-    minute of all its watches measured by the ticks of all apiservers, `alone` by its own ticks only; both are None
-    unless several apiservers tick.
+    `unproven` says why its revisions cannot be trusted to be etcd's; None if they can. `peers` is how many apiservers
+    its address stands for, None if unknown. `offset` is its wall clock minus ours, `offset_steps` how often that
+    jumped. `combined` is the last minute of all its watches measured by the ticks of all apiservers, `alone` by its own
+    ticks only; both are None unless several apiservers tick.
     """
 
     name: str
+    role: ApiserverRole
     version: str | None
-    watched: bool
     peers: int | None
     unproven: str | None
     offset: Interval | None
@@ -339,6 +346,11 @@ class ApiserverReading:
     requests: Mapping[tuple[str, str], int]
     audits: Mapping[str, int]
     durations: DurationReading
+
+    @property
+    def watched(self) -> bool:
+        """Whether its resources are watched."""
+        return self.role is ApiserverRole.MEMBER
 
 
 @dataclass(frozen=True, slots=True)

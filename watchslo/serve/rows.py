@@ -10,7 +10,15 @@ from datetime import UTC, datetime
 from pydantic import computed_field
 
 from watchslo.serve.status import StatusPart
-from watchslo.snapshot import ApiserverReading, QuantileReading, Snapshot, StreamReading, TickerReading, WindowReading
+from watchslo.snapshot import (
+    ApiserverReading,
+    ApiserverRole,
+    QuantileReading,
+    Snapshot,
+    StreamReading,
+    TickerReading,
+    WindowReading,
+)
 from watchslo.timeline import condition
 from watchslo.timeline.condition import BAD, Condition, WatchCondition
 from watchslo.timeline.format import ABSENT, duration
@@ -23,6 +31,8 @@ STORAGE = {
     "unparsable": "revisions are not numbers",
 }
 """Why a clock does not date the revisions of a watch, by its membership."""
+UNWATCHED = {ApiserverRole.SERVICE: "not watched", ApiserverRole.WITNESS: "witness"}
+"""What an apiserver without watches is asked for, by its role."""
 
 
 class FigureUpdate(StatusPart):
@@ -123,7 +133,7 @@ class ApiserverLine(StatusPart):
     name: str
     version: str | None
     peers: int | None
-    watched: bool
+    role: ApiserverRole
     open: int
     watches: int
     tick: float | None
@@ -145,7 +155,7 @@ class ApiserverLine(StatusPart):
         return (
             self.name,
             f"{self.version or ABSENT}{behind}",
-            f"{self.open} of {self.watches}" if self.watched else "not watched",
+            UNWATCHED.get(self.role, f"{self.open} of {self.watches}"),
             self.failure or _duration(self.tick),
             _estimate(self.p50),
             _estimate(self.p99),
@@ -260,7 +270,7 @@ def _apiserver(apiserver: ApiserverReading, snapshot: Snapshot) -> ApiserverLine
         name=apiserver.name,
         version=apiserver.version,
         peers=apiserver.peers,
-        watched=apiserver.watched,
+        role=apiserver.role,
         open=sum(stream.up for stream in streams),
         watches=len(streams),
         tick=_slowest(tickers),

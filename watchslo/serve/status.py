@@ -13,7 +13,7 @@ from pydantic import AliasGenerator, AliasPath, BaseModel, BeforeValidator, Conf
 from pydantic.alias_generators import to_camel
 
 from watchslo.serve.document import Document, pieces_of
-from watchslo.snapshot import Cause, Confidence, Hop, Snapshot, StreamReading
+from watchslo.snapshot import ApiserverRole, Cause, Confidence, Hop, Snapshot, StreamReading
 from watchslo.timeline.headline import Level
 from watchslo.timeline.timeline import Account
 
@@ -119,13 +119,15 @@ class WindowStatus(StatusPart):
 class ApiserverStatus(StatusPart):
     """One apiserver; `unproven` says why its revisions cannot be trusted, `offset` is its wall clock minus ours.
 
-    `watched` is false for the service if each apiserver behind it is watched by itself; `peers` is how many apiservers
-    its address stands for. `audits` counts by result. `combined` is the last minute of all its watches by the ticks of
-    all apiservers, `alone` by its own ticks only; both are null unless several apiservers tick. `timeTravel` counts
-    answers older than an earlier answer; `timeTravelRevisions` and `timeTravelSeconds` are how far back in total.
+    `role` is `member` if its resources are `watched`, `witness` if it is only ticked on, and `service` for the service
+    if each apiserver behind it is watched by itself; `peers` is how many apiservers its address stands for. `audits`
+    counts by result. `combined` is the last minute of all its watches by the ticks of all apiservers, `alone` by its
+    own ticks only; both are null unless several apiservers tick. `timeTravel` counts answers older than an earlier
+    answer; `timeTravelRevisions` and `timeTravelSeconds` are how far back in total.
     """
 
     name: str
+    role: ApiserverRole
     version: str | None
     watched: bool
     peers: int | None

@@ -9,6 +9,7 @@ from watchslo.diagnose.diagnosis import Diagnosis
 from watchslo.model import Interval
 from watchslo.snapshot import (
     ApiserverReading,
+    ApiserverRole,
     AuditReading,
     CacheReading,
     CauseReading,
@@ -71,7 +72,7 @@ class Apiserver:
     trips: tuple[float, ...] = (TICK_SECONDS,) * TICKS
     silent: float = 0.3
     failure: str | None = None
-    watched: bool = True
+    role: ApiserverRole = ApiserverRole.MEMBER
     ticking: bool = True
     answers: Mapping[tuple[str, str], int] = field(default_factory=lambda: {("tick", "200"): TICKS})
     requests: dict[tuple[str, str], int] = field(default_factory=dict, init=False)
@@ -209,7 +210,7 @@ def _ticker(name: str, one: Apiserver) -> TickerReading:
 
 
 def _apiserver(name: str, one: Apiserver) -> ApiserverReading:
-    return replace(readings.SERVICE, name=name, watched=one.watched, requests=dict(one.requests))
+    return replace(readings.SERVICE, name=name, role=one.role, requests=dict(one.requests))
 
 
 def observed(diagnosis: Diagnosis, snapshot: Snapshot, now: float) -> tuple[CauseReading, ...]:

@@ -11,7 +11,7 @@ from tests.unit.serve.readings import HEADROOM
 from watchslo.diagnose.diagnosis import Diagnosis
 from watchslo.diagnose.rules import TABLE
 from watchslo.model import Interval
-from watchslo.snapshot import Cause, CauseReading, Confidence, TransportReading
+from watchslo.snapshot import ApiserverRole, Cause, CauseReading, Confidence, TransportReading
 from watchslo.watch.audit import AuditResult
 
 LOW, MEDIUM, HIGH = Confidence
@@ -103,7 +103,7 @@ class TestNoCause:
 
     def test_apiserver_that_is_not_watched_has_no_cause(self) -> None:
         cluster = Cluster("a:1", "service")
-        cluster.apiservers["service"].watched = False
+        cluster.apiservers["service"].role = ApiserverRole.SERVICE
         cluster.apiservers["service"].silence(99.0)
         for watch in cluster.at("service"):
             watch.behind = 9.0

@@ -6,6 +6,7 @@ from dataclasses import replace
 from watchslo.model import Interval
 from watchslo.snapshot import (
     ApiserverReading,
+    ApiserverRole,
     AuditReading,
     BuildReading,
     CacheReading,
@@ -189,8 +190,8 @@ STALLED = replace(
 )
 SERVICE = ApiserverReading(
     name="service",
+    role=ApiserverRole.MEMBER,
     version="v1.36.3",
-    watched=True,
     peers=None,
     unproven=None,
     offset=Interval(-0.0035, 0.001),

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.serve import readings
 from watchslo.serve import page
-from watchslo.snapshot import Snapshot, StreamReading
+from watchslo.snapshot import ApiserverRole, Snapshot, StreamReading
 from watchslo.timeline.format import ABSENT
 from watchslo.timeline.timeline import Timeline
 
@@ -188,10 +188,14 @@ def test_apiserver_rows_have_all_cells() -> None:
     ]
 
 
-def test_unwatched_apiserver_is_shown_as_not_watched() -> None:
-    service = replace(readings.SERVICE, watched=False, version=None, combined=None, alone=None)
-    nothing = replace(readings.SNAPSHOT, apiservers=(service,), streams=(), domains=(), causes=())
-    assert rows(nothing, "apiservers") == [["service", ABSENT, "not watched", *[ABSENT] * 7]]
+def test_apiserver_without_watches_is_shown_with_its_role() -> None:
+    service = replace(readings.SERVICE, role=ApiserverRole.SERVICE, version=None, combined=None, alone=None)
+    witness = replace(service, name="10.0.0.2:6443", role=ApiserverRole.WITNESS)
+    nothing = replace(readings.SNAPSHOT, apiservers=(service, witness), streams=(), domains=(), causes=())
+    assert rows(nothing, "apiservers") == [
+        ["service", ABSENT, "not watched", *[ABSENT] * 7],
+        ["10.0.0.2:6443", ABSENT, "witness", *[ABSENT] * 7],
+    ]
 
 
 def test_short_headroom_is_marked() -> None:
