@@ -283,7 +283,7 @@ class Memory:
         newest = self._moments[-1]
         base = self._since(SPAN_SECONDS)
         watched = {reading.name for reading in snapshot.apiservers if reading.watched}
-        round_trips = {domain.name: domain.median_round_trip or 0.0 for domain in snapshot.domains}
+        round_trips = {domain.name: domain.resolution or 0.0 for domain in snapshot.domains}
         watches: dict[Key, Watch] = {}
         by_name: defaultdict[str, list[Watch]] = defaultdict(list)
         by_apiserver: defaultdict[str, list[Watch]] = defaultdict(list)
