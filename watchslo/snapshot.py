@@ -248,6 +248,18 @@ class CacheReading:
 
 
 @dataclass(frozen=True, slots=True)
+class ExcessReading:
+    """How much later events arrived in the last minute than at the apiserver that delivered each first, in seconds.
+
+    `events` is how many were compared.
+    """
+
+    events: int
+    p50: float
+    p99: float
+
+
+@dataclass(frozen=True, slots=True)
 class DurationReading:
     """Durations of requests: lists by the strategy that succeeded, openings of watches, lifetimes of watches."""
 
@@ -261,8 +273,9 @@ class StreamReading:
     """One watch of one resource at one apiserver.
 
     `membership` relates its revisions to the clock of `domain`: `pending` (not known yet), `member`, `foreign` (needs a
-    clock of its own) or `unparsable` (the revisions are not numbers). `headroom` is None until it was measured.
-    `down_for` is for how many seconds the watch has been closed, None unless its other clients' must be closed as well.
+    clock of its own) or `unparsable` (the revisions are not numbers). `headroom` is None until it was measured, and
+    `behind_fastest` unless enough events also arrived from another apiserver. `down_for` is for how many seconds the
+    watch has been closed, None unless its other clients' must be closed as well.
     """
 
     watch: str
@@ -282,6 +295,7 @@ class StreamReading:
     headroom: HeadroomReading | None
     track: TrackReading
     down_for: float | None = None
+    behind_fastest: ExcessReading | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,14 +319,18 @@ class TickerReading:
 
 @dataclass(frozen=True, slots=True)
 class DomainReading:
-    """One revision clock: the resources it ticks on, the newest revision, the width of the newest commit interval."""
+    """One revision clock: the resources it ticks on, the newest revision, the width of the newest commit interval.
+
+    `resolution` is the median round trip of the fastest apiserver's ticks in seconds, None before the first tick:
+    shorter latencies cannot be distinguished.
+    """
 
     name: str
     ticks_on: tuple[str, ...]
     revision: int | None
     interval: float | None
     resets: int
-    median_round_trip: float | None
+    resolution: float | None
     tickers: tuple[TickerReading, ...]
 
 
@@ -325,20 +343,27 @@ class TimeTravelReading:
     seconds: float = 0.0
 
 
+class ApiserverRole(StrEnum):
+    """What an apiserver is asked for: watches of its resources, only its number and addresses, or only ticks."""
+
+    MEMBER = "member"
+    SERVICE = "service"
+    WITNESS = "witness"
+
+
 @dataclass(frozen=True, slots=True)
 class ApiserverReading:
     """One apiserver and the requests to it: `requests` counts by (kind, code), `audits` by result.
 
-    `unproven` says why its revisions cannot be trusted to be etcd's; None if they can. `watched` is false for the
-    service if each apiserver behind it is watched by itself. `peers` is how many apiservers its address stands for,
-    None if unknown. `offset` is its wall clock minus ours, `offset_steps` how often that jumped. `combined` is the last
-    minute of all its watches measured by the ticks of all apiservers, `alone` by its own ticks only; both are None
-    unless several apiservers tick.
+    `unproven` says why its revisions cannot be trusted to be etcd's; None if they can. `peers` is how many apiservers
+    its address stands for, None if unknown. `offset` is its wall clock minus ours, `offset_steps` how often that
+    jumped. `combined` is the last minute of all its watches measured by the ticks of all apiservers, `alone` by its own
+    ticks only; both are None unless several apiservers tick.
     """
 
     name: str
+    role: ApiserverRole
     version: str | None
-    watched: bool
     peers: int | None
     unproven: str | None
     offset: Interval | None
@@ -349,6 +374,11 @@ class ApiserverReading:
     requests: Mapping[tuple[str, str], int]
     audits: Mapping[str, int]
     durations: DurationReading
+
+    @property
+    def watched(self) -> bool:
+        """Whether its resources are watched."""
+        return self.role is ApiserverRole.MEMBER
 
 
 @dataclass(frozen=True, slots=True)

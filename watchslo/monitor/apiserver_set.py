@@ -17,6 +17,7 @@ from watchslo.kube.credentials import Address, CredentialSource
 from watchslo.kube.limiter import Limiter
 from watchslo.model import SERVICE
 from watchslo.monitor.apiserver import Apiserver
+from watchslo.snapshot import ApiserverRole
 from watchslo.watch.failure import Failure
 
 VERSION_SECONDS = 8.0  # an apiserver that has not answered by then is not reachable from here
@@ -80,6 +81,10 @@ class ApiserverSet:
         """The apiserver to send requests to that any of them can answer."""
         candidates = [*self.members.values()] if isinstance(self._config.apiservers, tuple) else [*self.all]
         return candidates[self._front % len(candidates)]
+
+    def role_of(self, apiserver: Apiserver) -> ApiserverRole:
+        """Return what an apiserver of the set is asked for."""
+        return ApiserverRole.MEMBER if apiserver.name in self.members else ApiserverRole.SERVICE
 
     def pass_on(self) -> None:
         """Use the next apiserver as `front`: the current one has failed."""

@@ -18,6 +18,7 @@ from watchslo.monitor.watch_session import WatchSession
 from watchslo.monitor.watch_set import WatchSet
 from watchslo.snapshot import (
     ApiserverReading,
+    ApiserverRole,
     AuditReading,
     BuildReading,
     CacheReading,
@@ -114,7 +115,7 @@ class SnapshotBuilder:
         assignment, comparison = self._watches.assignment, None
         if assignment and self._reconciler.config.judges_quantiles:
             comparison = assignment.main.sealer.comparisons.get(apiserver.name)
-        return read_apiserver(apiserver, comparison, watched=apiserver.name in self._apiservers.members)
+        return read_apiserver(apiserver, self._apiservers.role_of(apiserver), comparison)
 
 
 def read_watch(watch: MonitoredWatch, watches: WatchSet) -> StreamReading:
@@ -157,6 +158,7 @@ def read_watch(watch: MonitoredWatch, watches: WatchSet) -> StreamReading:
         headroom=watches.headroom(watch),
         track=statistics.track.reading(),
         down_for=session.down_for(now),
+        behind_fastest=watches.peers.behind_fastest(identity.number),
     )
 
 
@@ -183,12 +185,12 @@ def _read_gaps(watch: MonitoredWatch) -> GapReading:
     )
 
 
-def read_apiserver(apiserver: Apiserver, comparison: Comparison | None, *, watched: bool) -> ApiserverReading:
-    """Return everything that is shown of an apiserver; `watched` says whether its resources are watched."""
+def read_apiserver(apiserver: Apiserver, role: ApiserverRole, comparison: Comparison | None) -> ApiserverReading:
+    """Return everything that is shown of an apiserver."""
     return ApiserverReading(
         name=apiserver.name,
+        role=role,
         version=apiserver.version,
-        watched=watched,
         peers=apiserver.peers,
         unproven=apiserver.unproven,
         offset=apiserver.offset,
@@ -211,7 +213,7 @@ def read_clock(clock: DomainClock) -> DomainReading:
         revision=revisions.newest,
         interval=revisions.interval,
         resets=clock.domain.resets,
-        median_round_trip=revisions.median_round_trip,
+        resolution=revisions.median_round_trip,
         tickers=tuple(_read_ticker(clock, name, ticker) for name, ticker in clock.tickers.items()),
     )
 

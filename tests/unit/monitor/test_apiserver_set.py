@@ -81,12 +81,25 @@ class TestEach:
             median = stream(run, ONE).track.windows[-1].quantiles[0]
             assert median.estimate == pytest.approx(0.4, abs=0.05)
             assert stream(run, TWO).track.windows[-1].quantiles[0].estimate < 0.05
+            excess, none = stream(run, ONE).behind_fastest, stream(run, TWO).behind_fastest
+            assert excess
+            assert none
+            assert excess.p50 == pytest.approx(0.4, abs=0.01)
+            assert none.p99 < 0.01
             slow = apiserver(run, ONE)
             assert slow.combined
             assert slow.alone
             assert slow.combined.events == slow.alone.events > 400
             assert slow.combined.quantiles[0].estimate == pytest.approx(0.4, abs=0.05)
             assert slow.alone.quantiles[0].estimate < 0.25
+
+    @pytest.mark.parametrize(("seconds", "probed"), [(0.05, set()), (0.1, {ONE})])
+    async def test_caches_behind_slow_ticks_are_read(self, cluster: Cluster, seconds: float, probed: set[str]) -> None:
+        """No watch is late by a fifth of its threshold; the reads show on which side of the cache the delay is."""
+        cluster.slow_at[HOSTS[0]] = seconds
+        async with running(each("pods")):
+            await asyncio.sleep(30)
+            assert {name for name in NAMES if cluster.asked_at[name, "probe_cache"]} == probed
 
     async def test_paused_daemon_asks_no_apiserver(self, cluster: Cluster) -> None:
         async with running(each("pods")) as run:

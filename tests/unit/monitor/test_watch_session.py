@@ -33,7 +33,7 @@ from watchslo.monitor.sealer import Sealer
 from watchslo.monitor.watch_identity import WatchIdentity
 from watchslo.monitor.watch_session import WatchSession
 from watchslo.monitor.watch_statistics import WatchStatistics
-from watchslo.snapshot import StreamReading
+from watchslo.snapshot import ApiserverRole, StreamReading
 from watchslo.watch.audit import Health
 from watchslo.watch.closes import SETTLE_SECONDS
 from watchslo.watch.failure import Failure, Reason, because
@@ -302,7 +302,7 @@ class TestRun:
             reading = parts.reading()
         assert (reading.lists.pages, reading.lists.items, reading.lists.bytes) == (2, 6, 2000)
         assert reading.durations.lists["paged"].total == 1
-        assert read_apiserver(parts.apiserver, None, watched=True).durations.lists["paged"].total == 1
+        assert read_apiserver(parts.apiserver, ApiserverRole.MEMBER, None).durations.lists["paged"].total == 1
 
     async def test_representation_falls_back_to_what_the_server_supports(self, cluster: Cluster) -> None:
         cluster.fail(Reason.NOT_ACCEPTABLE, "watch")
@@ -442,7 +442,7 @@ class TestEvents:
             cluster.revision = 50
             watch.send(ERROR_410)
             await asyncio.sleep(13)
-            assert read_apiserver(parts.apiserver, None, watched=True).time_travel.count > 0
+            assert read_apiserver(parts.apiserver, ApiserverRole.MEMBER, None).time_travel.count > 0
             last = parts.reading().session.last_failure
             assert last
             assert last.reason == "time_travel"
@@ -552,7 +552,7 @@ class TestCreation:
             await asyncio.sleep(0.1)
             parts.unmeasured()
             creation = parts.reading().track.creation
-            assert (read_apiserver(parts.apiserver, None, watched=True).offset is None) == (peers == 3)
+            assert (read_apiserver(parts.apiserver, ApiserverRole.MEMBER, None).offset is None) == (peers == 3)
         assert creation
         assert creation.total == 0
 

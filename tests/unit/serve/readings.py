@@ -6,6 +6,7 @@ from dataclasses import replace
 from watchslo.model import Interval
 from watchslo.snapshot import (
     ApiserverReading,
+    ApiserverRole,
     AuditReading,
     BuildReading,
     CacheReading,
@@ -14,6 +15,7 @@ from watchslo.snapshot import (
     Confidence,
     DomainReading,
     DurationReading,
+    ExcessReading,
     FailureReading,
     GapReading,
     HeadroomReading,
@@ -187,11 +189,12 @@ STALLED = replace(
     cache=CacheReading(probed=True, behind=Interval(0.25, 0.375), round_trip=0.0009765625, behind_peers=1.5),
     headroom=replace(HEADROOM, seconds=Interval(600.0, math.inf), complete=True, list_seconds=None),
     track=replace(TRACK, hops=HOPS),
+    behind_fastest=ExcessReading(events=118, p50=0.2975, p99=0.3125),
 )
 SERVICE = ApiserverReading(
     name="service",
+    role=ApiserverRole.MEMBER,
     version="v1.36.3",
-    watched=True,
     peers=None,
     unproven=None,
     offset=Interval(-0.0035, 0.001),
@@ -241,7 +244,7 @@ DOMAIN = DomainReading(
     revision=123460,
     interval=0.512,
     resets=0,
-    median_round_trip=0.0017,
+    resolution=0.0017,
     tickers=(TICKER, FAILING),
 )
 BLIND = DomainReading(
@@ -250,7 +253,7 @@ BLIND = DomainReading(
     revision=None,
     interval=None,
     resets=0,
-    median_round_trip=None,
+    resolution=None,
     tickers=(),
 )
 BEHIND = CauseReading(
