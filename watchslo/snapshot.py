@@ -49,6 +49,15 @@ class WindowReading:
     quantiles: tuple[QuantileReading, ...]
 
 
+class WindowVerdict(StrEnum):
+    """The verdict on a window of time; undecided if there are enough events, but neither proof nor evidence."""
+
+    GOOD = "good"
+    BAD = "bad"
+    UNDECIDED = "undecided"
+    NO_DATA = "no_data"
+
+
 @dataclass(frozen=True, slots=True)
 class ObjectiveReading:
     """The objective in force for one watch; `verdicts` counts judged events, `windows` counts judged windows.
@@ -90,8 +99,8 @@ class TrackReading:
 
     `unresolved` counts samples below the round trip of the ticks, `unmeasured` events that are no samples, by reason.
     `hops` has the hops that were measured at least once. `judged` is the rolling window of the objective's length, with
-    the objective's quantile. Without quantiles, because ticks are too slow for them, `windows` is empty and `judged`
-    None.
+    the objective's quantile, and `verdict` is the verdict on it. Without quantiles, because ticks are too slow for
+    them, `windows` is empty and `judged` None.
     """
 
     timespan: HistogramReading
@@ -102,6 +111,7 @@ class TrackReading:
     creation: HistogramReading | None
     hops: tuple[HopReading, ...] = ()
     judged: WindowReading | None = None
+    verdict: WindowVerdict = WindowVerdict.NO_DATA
 
 
 @dataclass(frozen=True, slots=True)

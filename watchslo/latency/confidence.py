@@ -25,11 +25,12 @@ enough for each part of the window.
 """
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from math import ceil
 
 import numpy as np
 
-from watchslo.latency.tally import Tally
+from watchslo.latency.tally import KeyCounts
 from watchslo.model import AnsweredTicks, FloatArray, Interval
 
 CONFIDENCE = 0.95
@@ -37,18 +38,23 @@ PART_SECONDS = 15.0
 DENSER = 2.0  # a part with so many times the ticks of another one was ticked in a burst
 
 
-def late_events(window: Tally, threshold: float) -> Interval:
+def late_events(window: Sequence[KeyCounts], threshold: float) -> Interval:
     """Return the proven bounds of the number of events that are later than a threshold, which is an edge."""
-    edge = window.bins.edge(threshold)
-    return Interval(window.beyond(edge), window.n - window.within(edge))
+    edge = window[0].bins.edge(threshold)
+    return Interval(_beyond(window, edge), sum(part.n - part.within(edge) for part in window))
 
 
-def most_late(window: Tally, threshold: float, ticks: AnsweredTicks) -> float:
+def _beyond(window: Sequence[KeyCounts], edge: int) -> int:
+    return sum(part.beyond(edge) for part in window)
+
+
+def most_late(window: Sequence[KeyCounts], threshold: float, ticks: AnsweredTicks) -> float:
     """Return how many events are later than a threshold at most, with `CONFIDENCE`; see above."""
-    parts, waits = _Parts(ticks), threshold - window.bins.edges[: window.bins.edge(threshold)]
+    bins, n, parts = window[0].bins, sum(part.n for part in window), _Parts(ticks)
+    waits = threshold - bins.edges[: bins.edge(threshold)]
     usable = bisect_right(waits.tolist(), (1 - CONFIDENCE) / 2, key=parts.sparse)
-    shown = window.beyond(usable - 1) if usable else window.n
-    return min(shown + max(shown, parts.all(threshold) * window.n), window.n)
+    shown = _beyond(window, usable - 1) if usable else n
+    return min(shown + max(shown, parts.all(threshold) * n), n)
 
 
 class _Parts:

@@ -8,8 +8,9 @@ from math import ceil
 
 from watchslo.latency.bins import Bins
 from watchslo.latency.confidence import late_events, most_late
-from watchslo.latency.tally import BLOCK_SECONDS, Periods, Slot, Tally
+from watchslo.latency.tally import BLOCK_SECONDS, KeyCounts, Periods, Slot, Tally
 from watchslo.model import AnsweredTicks
+from watchslo.snapshot import WindowVerdict
 
 GIVE_UP_SECONDS = 600.0  # the clock keeps the evidence for sealing no longer
 
@@ -39,15 +40,6 @@ class EventVerdict(StrEnum):
     UNCERTAIN = "uncertain"
 
 
-class WindowVerdict(StrEnum):
-    """The verdict on a window of time; undecided if there are enough events, but neither proof nor evidence."""
-
-    GOOD = "good"
-    BAD = "bad"
-    UNDECIDED = "undecided"
-    NO_DATA = "no_data"
-
-
 Ticks = Callable[[float, float], AnsweredTicks]
 """Returns the ticks of the time from its first to its second argument, in monotonic seconds."""
 
@@ -60,17 +52,18 @@ def judge_events(tally: Tally, threshold: float) -> Counter[EventVerdict]:
     return Counter({EventVerdict.WITHIN: within, EventVerdict.BEYOND: beyond, EventVerdict.UNCERTAIN: uncertain})
 
 
-def judge_window(window: Tally, objective: Objective, ticks: AnsweredTicks) -> WindowVerdict:
+def judge_window(window: Sequence[KeyCounts], objective: Objective, ticks: AnsweredTicks) -> WindowVerdict:
     """Return the verdict on the events of a window: by their proven bounds, then by what the times of `ticks` show."""
-    if not window.n:
+    n = sum(part.n for part in window)
+    if not n:
         return WindowVerdict.NO_DATA
-    allowed = window.n - ceil(round(objective.quantile * window.n, 6))  # the rank of the quantile, as in Tally.bounds
+    allowed = n - ceil(round(objective.quantile * n, 6))  # the rank of the quantile, as in Tally.bounds
     late = late_events(window, objective.threshold)
     if late.upper <= allowed:
         return WindowVerdict.GOOD
     if late.lower > allowed:
         return WindowVerdict.BAD
-    if window.n < objective.min_events:
+    if n < objective.min_events:
         return WindowVerdict.NO_DATA
     is_good = most_late(window, objective.threshold, ticks) <= allowed
     return WindowVerdict.GOOD if is_good else WindowVerdict.UNDECIDED
@@ -128,4 +121,4 @@ class Windows:
             return WindowVerdict.NO_DATA
         end, objective = self._periods.end(number), self._objective
         committed = end - objective.window - objective.threshold  # what was committed earlier is late
-        return judge_window(self._periods.tally(number), objective, ticks(committed, end))
+        return judge_window((self._periods.tally(number),), objective, ticks(committed, end))

@@ -34,6 +34,15 @@ class KeyCounts:
     counts: NDArray[np.unsignedinteger]
     n: int
 
+    def within(self, edge: int) -> int:
+        """Return the number of events that are proven to be at most as late as an edge, given by its index."""
+        size = len(self.bins.edges)
+        return int(self.counts[(self.keys < size * size) & (self.keys % size <= edge)].sum())
+
+    def beyond(self, edge: int) -> int:
+        """Return the number of events that are proven to be no earlier than an edge, given by its index."""
+        return int(self.counts[self.keys >= len(self.bins.edges) ** 2 + edge].sum())
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tally(KeyCounts):
@@ -58,17 +67,6 @@ class Tally(KeyCounts):
         return Interval(
             float(edges[np.searchsorted(np.cumsum(lower), rank)]), float(edges[np.searchsorted(np.cumsum(upper), rank)])
         )
-
-    def within(self, edge: int) -> int:
-        """Return the number of events that are proven to be at most as late as an edge, given by its index."""
-        size = len(self.bins.edges)
-        last = int(self.keys.searchsorted(size * size))
-        return int(self.counts[:last][self.keys[:last] % size <= edge].sum())
-
-    def beyond(self, edge: int) -> int:
-        """Return the number of events that are proven to be no earlier than an edge, given by its index."""
-        size = len(self.bins.edges)
-        return int(self.counts[self.keys.searchsorted(size * size + edge) :].sum())
 
     def _lower_ends(self) -> IntArray:
         """Return the number of proven lower ends at each edge."""

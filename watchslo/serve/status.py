@@ -13,7 +13,7 @@ from pydantic import AliasGenerator, AliasPath, BaseModel, BeforeValidator, Conf
 from pydantic.alias_generators import to_camel
 
 from watchslo.serve.document import Document, pieces_of
-from watchslo.snapshot import ApiserverRole, Cause, Confidence, Hop, Snapshot, StreamReading
+from watchslo.snapshot import ApiserverRole, Cause, Confidence, Hop, Snapshot, StreamReading, WindowVerdict
 from watchslo.timeline.headline import Level
 from watchslo.timeline.timeline import Account
 
@@ -212,7 +212,7 @@ class LatencyStatus(StatusPart):
     """The latency of one watch; `events` counts samples, `unmeasured` counts by reason events that are not samples.
 
     `hops` has the hops that were measured at least once. `judged` is the rolling window of the objective's length; it
-    has the objective's quantile.
+    has the objective's quantile, and `verdict` is the verdict on it.
     """
 
     events: int = _at("timespan", "total")
@@ -220,6 +220,7 @@ class LatencyStatus(StatusPart):
     unmeasured: dict[str, int]
     windows: list[WindowStatus]
     judged: WindowStatus | None
+    verdict: WindowVerdict
     hops: list[HopLatency]
     objective: ObjectiveStatus
 

@@ -8,8 +8,9 @@ import pytest
 
 from tests.unit.latency.truth import BINS, World, lognormal, tallied, tally_of
 from watchslo.latency.confidence import CONFIDENCE, late_events, most_late
-from watchslo.latency.objective import Objective, WindowVerdict, judge_window
+from watchslo.latency.objective import Objective, judge_window
 from watchslo.model import AnsweredTicks, Bounds, FloatArray
+from watchslo.snapshot import WindowVerdict
 
 SECONDS, THRESHOLD = 60.0, 1.0
 WINDOWS = 200  # of each case: so many wrong verdicts as `MOST_WRONG` are rare if 5% are expected
@@ -63,7 +64,7 @@ def verdicts(delays: Delays, answered: float) -> Counter[tuple[str, WindowVerdic
     for seed in range(WINDOWS):
         world, ticks = simulate(seed, delays, answered)
         truth = "good" if world.quantile(0.99) <= THRESHOLD else "bad"
-        counts[truth, judge_window(tally_of(world.bounds), Objective(), ticks)] += 1
+        counts[truth, judge_window([tally_of(world.bounds)], Objective(), ticks)] += 1
     return counts
 
 
@@ -108,28 +109,28 @@ class TestMostLate:
         world, ticks = simulate(1, delayed(0.02, 1.1), 1.0)
         counted = tally_of(world.bounds)
         late = int((world.latency > THRESHOLD).sum())
-        assert late_events(counted, THRESHOLD).lower < late
-        assert late <= most_late(counted, THRESHOLD, ticks) <= 2 * late
+        assert late_events([counted], THRESHOLD).lower < late
+        assert late <= most_late([counted], THRESHOLD, ticks) <= 2 * late
 
     def test_ticks_of_a_burst_say_nothing_about_the_time_before_it(self) -> None:
         """In the first quarter there is a tick each half second, so r is 0.4875 s there, and less in the whole."""
         sent = np.concatenate((np.arange(-1, 14.25, 0.5), np.arange(14.25, 61, 0.05)))
         ticks = AnsweredTicks(-1, 60, sent, sent)
-        assert most_late(tallied(*[(0.5, 1.2)] * 100), THRESHOLD, ticks) == 100
+        assert most_late([tallied(*[(0.5, 1.2)] * 100)], THRESHOLD, ticks) == 100
 
     def test_counts_commits_that_no_tick_showed_within_the_threshold(self) -> None:
         """In a stall of two seconds the ticks wait as well, so they show no event of its first second."""
         sent = np.delete(np.arange(-1, 61, 0.5), slice(60, 63))
         ticks = AnsweredTicks(-1, 60, sent, sent)
-        assert most_late(tallied(*[(0.0, 1.2)] * 100), THRESHOLD, ticks) == pytest.approx(100 * 1 / 61)
+        assert most_late([tallied(*[(0.0, 1.2)] * 100)], THRESHOLD, ticks) == pytest.approx(100 * 1 / 61)
 
     def test_is_everything_if_ticks_are_rarer_than_the_threshold(self) -> None:
         sent = np.arange(-1, 62, 2.0)
-        assert most_late(tallied(*[(0.1, 2.0)] * 50), THRESHOLD, AnsweredTicks(-1, 60, sent, sent)) == 50
+        assert most_late([tallied(*[(0.1, 2.0)] * 50)], THRESHOLD, AnsweredTicks(-1, 60, sent, sent)) == 50
 
     def test_is_everything_without_ticks(self) -> None:
         nothing = np.empty(0)
-        assert most_late(tallied(*[(0.1, 2.0)] * 50), THRESHOLD, AnsweredTicks(-1, 60, nothing, nothing)) == 50
+        assert most_late([tallied(*[(0.1, 2.0)] * 50)], THRESHOLD, AnsweredTicks(-1, 60, nothing, nothing)) == 50
 
     def test_uses_the_edges_of_the_bins(self) -> None:
         """With a tick each half second, r is 0.4875 s: half a second later than 0.5 s is no proof, but 0.55 s is."""
@@ -138,5 +139,5 @@ class TestMostLate:
         edges = BINS.edges
         edge = edges[edges.searchsorted(1 - 0.4875, side="right") - 1]
         below = edges[edges.searchsorted(edge) - 1]
-        assert most_late(tallied(*[(below, 1.2)] * 100), THRESHOLD, ticks) == 0
-        assert most_late(tallied(*[(below, 1.2)] * 90, *[(edge, 1.2)] * 10), THRESHOLD, ticks) == 20
+        assert most_late([tallied(*[(below, 1.2)] * 100)], THRESHOLD, ticks) == 0
+        assert most_late([tallied(*[(below, 1.2)] * 90, *[(edge, 1.2)] * 10)], THRESHOLD, ticks) == 20

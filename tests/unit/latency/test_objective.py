@@ -7,9 +7,10 @@ import pytest
 
 from tests.unit.latency.truth import BINS, bounds, tallied, tally_of
 from watchslo.latency.bins import Bins
-from watchslo.latency.objective import EventVerdict, Objective, Windows, WindowVerdict, judge_events
+from watchslo.latency.objective import EventVerdict, Objective, Windows, judge_events
 from watchslo.latency.tally import Slot
 from watchslo.model import AnsweredTicks
+from watchslo.snapshot import WindowVerdict
 
 INF = math.inf
 FAST, SLOW, WIDE = (0.1, 0.4), (1.5, 2.0), (0.1, 2.0)

@@ -35,6 +35,7 @@ from watchslo.snapshot import (
     TrackReading,
     TransportReading,
     WindowReading,
+    WindowVerdict,
 )
 
 TIMESPAN_EDGES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -78,6 +79,7 @@ TRACK = TrackReading(
     },
     creation=None,
     judged=window("1m", 60.0, 120),
+    verdict=WindowVerdict.GOOD,
 )
 HOPS = tuple(
     HopReading(hop, DURATIONS, (window("15s", 15.0, 30), window("1m", 60.0, events)))
