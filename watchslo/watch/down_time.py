@@ -2,7 +2,7 @@
 
 from watchslo.watch.failure import Failure
 
-OWN_WAIT_SECONDS = 0.15  # a request that waited longer in this process was not refused by the apiserver meanwhile
+OWN_WAIT_SECONDS = 0.15  # a request that waited longer in this process says nothing about the apiserver until then
 
 
 class DownTime:

@@ -81,6 +81,24 @@ TRACK = TrackReading(
     judged=window("1m", 60.0, 120),
     verdict=WindowVerdict.GOOD,
 )
+
+
+def judged(events: int, *quantiles: QuantileReading, track: TrackReading = TRACK) -> TrackReading:
+    """Return a track with this window, judged by the bounds of its last quantile alone."""
+    last = WindowReading("1m", 60.0, events, quantiles)
+    return replace(track, windows=(last,), judged=last, verdict=_verdict(last, track.objective))
+
+
+def _verdict(last: WindowReading, objective: ObjectiveReading) -> WindowVerdict:
+    if not last.quantiles:
+        return WindowVerdict.NO_DATA
+    if last.quantiles[-1].upper <= objective.threshold:
+        return WindowVerdict.GOOD
+    if last.quantiles[-1].lower > objective.threshold:
+        return WindowVerdict.BAD
+    return WindowVerdict.NO_DATA if last.events < objective.min_events else WindowVerdict.UNDECIDED
+
+
 HOPS = tuple(
     HopReading(hop, DURATIONS, (window("15s", 15.0, 30), window("1m", 60.0, events)))
     for hop, events in zip(Hop, (40, 100, 120), strict=True)
