@@ -125,7 +125,7 @@ def test_unresolved_quantile_is_shown_below_the_round_trip() -> None:
 def test_rough_quantile_is_marked_and_has_two_digits() -> None:
     window = readings.window("1m", 60.0, 9)
     rough = replace(window, quantiles=tuple(replace(quantile, rough=True) for quantile in window.quantiles))
-    stream = replace(readings.TAIL, track=replace(readings.TRACK, windows=(rough,)))
+    stream = replace(readings.TAIL, track=replace(readings.TRACK, judged=rough))
     assert cells(stream)[4:7] == ["~12 ms", "~62 ms", "10 ms to ∞"]
 
 
