@@ -27,7 +27,8 @@ class HistogramReading:
 class QuantileReading:
     """A quantile of one window: the estimate, and proven bounds of the window's true sample quantile.
 
-    `resolved` is false if the estimate is below the median round trip of the ticks: it is then not a measurement.
+    `resolved` is false if the estimate is below the median round trip of the ticks: it is then not a measurement. It is
+    `rough` if the events do not determine it: it may be more than a quarter, and 10 ms, off.
     """
 
     q: float
@@ -35,6 +36,7 @@ class QuantileReading:
     estimate: float
     upper: float
     resolved: bool
+    rough: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,8 @@ class WindowReading:
 class ObjectiveReading:
     """The objective in force for one watch; `verdicts` counts judged events, `windows` counts judged windows.
 
-    A window with fewer than `min_events` events is judged by its proven bounds only.
+    A window of `window` seconds is judged by its `quantile`, and with fewer than `min_events` events by its proven
+    bounds only.
     """
 
     threshold: float
@@ -60,6 +63,8 @@ class ObjectiveReading:
     min_events: int
     verdicts: Mapping[str, int]
     windows: Mapping[str, int]
+    quantile: float = 0.99
+    window: float = 60.0
 
 
 class Hop(StrEnum):
@@ -84,7 +89,9 @@ class TrackReading:
     """The statistics of one watch. `creation` is None unless the configuration asks for creation timestamps.
 
     `unresolved` counts samples below the round trip of the ticks, `unmeasured` events that are no samples, by reason.
-    `hops` has the hops that were measured at least once. `windows` is empty if ticks are too slow for quantiles.
+    `hops` has the hops that were measured at least once. `judged` is the rolling window of the objective's length, with
+    the objective's quantile. Without quantiles, because ticks are too slow for them, `windows` is empty and `judged`
+    None.
     """
 
     timespan: HistogramReading
@@ -94,6 +101,7 @@ class TrackReading:
     unmeasured: Mapping[str, int]
     creation: HistogramReading | None
     hops: tuple[HopReading, ...] = ()
+    judged: WindowReading | None = None
 
 
 @dataclass(frozen=True, slots=True)

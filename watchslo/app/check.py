@@ -240,6 +240,7 @@ def _reading(quantile: QuantileReading | None) -> dict[str, object] | None:
         "lower": quantile.lower,
         "upper": quantile.upper if math.isfinite(quantile.upper) else None,
         "resolved": quantile.resolved,
+        "rough": quantile.rough,
     }
 
 

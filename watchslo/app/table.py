@@ -8,7 +8,7 @@ from rich.table import Table
 from watchslo.app.view import Line
 from watchslo.snapshot import QuantileReading
 from watchslo.timeline.condition import P50, P99Verdict
-from watchslo.timeline.format import ABSENT, counted, duration, some_of
+from watchslo.timeline.format import ABSENT, counted, duration, estimated, some_of
 
 HEADINGS = ("WATCH", "EVENTS", "P50", "P99", "P99 BOUNDS", "")
 UNLIMITED_COLUMNS = 10_000  # the width of files and pipes
@@ -81,4 +81,6 @@ def _lateness(line: Line) -> float:
 def _estimate(quantile: QuantileReading | None) -> str:
     if quantile is None:
         return ABSENT
-    return duration(quantile.estimate) if quantile.resolved else f"≲ {duration(quantile.estimate)}"
+    if not quantile.resolved:
+        return f"≲ {duration(quantile.estimate)}"
+    return estimated(quantile.estimate, rough=quantile.rough)

@@ -146,6 +146,7 @@ class _RemoteQuantile(_RemotePart):
     estimate: float | None
     upper: float | None
     resolved: bool
+    rough: bool = False
 
 
 class _RemoteWindow(_RemotePart):
@@ -280,7 +281,7 @@ def _line_in(stream: _RemoteStream, name: str) -> Line:
 def _quantile(one: _RemoteQuantile) -> QuantileReading:
     """A null in JSON is infinite."""
     estimate, upper = (math.inf if value is None else value for value in (one.estimate, one.upper))
-    return QuantileReading(one.q, one.lower, estimate, upper, resolved=one.resolved)
+    return QuantileReading(one.q, one.lower, estimate, upper, resolved=one.resolved, rough=one.rough)
 
 
 # --- both -------------------------------------------------------------------------------------------------------------

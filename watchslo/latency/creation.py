@@ -10,7 +10,7 @@ import numpy as np
 
 from watchslo.latency.bins import Bins
 from watchslo.latency.distribution import Distribution
-from watchslo.latency.estimate import Estimation
+from watchslo.latency.estimate import Estimation, TickSpacing
 from watchslo.latency.hops import Hops, creation_to_storage
 from watchslo.latency.own_delay import OwnDelays
 from watchslo.latency.tally import BLOCK_SECONDS, tally
@@ -74,7 +74,9 @@ class Creation:
                 np.frombuffer(column)[first + noted] = np.where(latency.measurable, values, nan)[at]
             np.frombuffer(self._own)[first + noted] = own_delay[at]
 
-    def update(self, now: float, sealed: float, creators: Creators | None, hops: Hops) -> list[Estimation]:
+    def update(
+        self, now: float, sealed: float, ticks: TickSpacing, creators: Creators | None, hops: Hops
+    ) -> list[Estimation]:
         """Measure the events whose stamping clocks are confirmed and that are sealed, or too old to be sealed.
 
         Return the estimations that are due.
@@ -94,7 +96,7 @@ class Creation:
             slots = [(block, tally(self._bins, arrived, upper, arrived))] if len(lower) else []
             bounds = creation_to_storage(latency, lower, upper)
             hops.count(Hop.CREATION_TO_STORAGE, received, bounds)
-        return self.distribution.update(now, slots)
+        return self.distribution.update(now, slots, ticks)
 
     def _take_before(self, time: float) -> tuple[FloatArray, FloatArray, Bounds, FloatArray]:
         """Remove the events before `time`; return their arrivals, stamps, latencies and own delays."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from watchslo.latency.bins import Bins
 from watchslo.latency.distribution import Distribution
-from watchslo.latency.estimate import Estimation
+from watchslo.latency.estimate import Estimation, TickSpacing
 from watchslo.latency.pending import SampleCounts
 from watchslo.model import Bounds, FloatArray, IntArray
 from watchslo.snapshot import Hop, HopReading
@@ -85,18 +85,21 @@ class Hops:
         self._round_trips[hop] = round_trip
         self._counts[hop].add(np.zeros(int(np.count_nonzero(known)), np.int64), received[known], bounds.at(known))
 
-    def update(self, now: float) -> list[Estimation]:
-        """Take in the samples since the last evaluation; return the estimations that are due."""
-        return [
-            due
-            for hop, distribution in self._distributions.items()
-            for due in distribution.update(now, self._counts[hop].take().get(0, []))
-        ]
+    def update(self, now: float, ticks: TickSpacing) -> list[Estimation]:
+        """Take in the samples since the last evaluation; return the estimations that are due.
 
-    def publish(self, round_trip: float) -> None:
-        """Update the readings; latencies below `round_trip`, in seconds, are not resolved in any hop."""
+        Latencies below the round trip of the `ticks` are not resolved in any hop.
+        """
+        due = []
         for hop, distribution in self._distributions.items():
-            distribution.publish(max(round_trip, self._round_trips[hop]))
+            spacing = TickSpacing(max(ticks.round_trip, self._round_trips[hop]), ticks.gap)
+            due += distribution.update(now, self._counts[hop].take().get(0, []), spacing)
+        return due
+
+    def publish(self) -> None:
+        """Update the readings, once the estimations are solved."""
+        for distribution in self._distributions.values():
+            distribution.publish()
 
     def reading(self) -> tuple[HopReading, ...]:
         """Return the readings of the measured hops, in the order of the path."""

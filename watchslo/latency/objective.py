@@ -7,7 +7,7 @@ from enum import StrEnum
 from math import ceil
 
 from watchslo.latency.bins import Bins
-from watchslo.latency.estimate import Estimation, read_quantile
+from watchslo.latency.estimate import Estimation, TickSpacing
 from watchslo.latency.tally import BLOCK_SECONDS, Periods, Slot, Tally
 
 GIVE_UP_SECONDS = 600.0  # the clock keeps the evidence for sealing no longer
@@ -71,7 +71,7 @@ class Windows:
         self._noted = start
         self._unjudgeable: set[int] = set()
         self._withheld: set[int] = set()
-        self._undecided: list[tuple[Tally, Estimation]] = []
+        self._undecided: list[Estimation] = []
 
     def note(self, now: float, slots: Sequence[Slot], withheld: Sequence[float], *, unjudgeable: bool) -> None:
         """Add newly sealed events and the ages, in seconds, of withheld ones.
@@ -87,7 +87,7 @@ class Windows:
             self._withheld.update(self._unjudged(now - late, now))
         self._noted = now
 
-    def judge(self, now: float, sealed: float, *, estimable: bool = True) -> list[Estimation]:
+    def judge(self, now: float, sealed: float, ticks: TickSpacing, *, estimable: bool = True) -> list[Estimation]:
         """Judge the windows that ended by `sealed`, and close the ones that ended too long ago.
 
         The result has the estimations of those windows that the bounds of their events do not decide. Unless
@@ -97,20 +97,20 @@ class Windows:
             verdict = self._verdict(self._next, is_sealed=end <= sealed)
             if verdict is None and estimable:
                 window = self._periods.tally(self._next)
-                self._undecided.append((window, Estimation((window,), self._cold)))
+                self._undecided.append(Estimation((window,), self._cold, ticks, self._objective.quantile))
             else:
                 self.verdicts[verdict or WindowVerdict.NO_DATA] += 1
             self._unjudgeable.discard(self._next)
             self._withheld.discard(self._next)
             self._next += 1
             self._periods.forget(end)
-        return [estimation for _, estimation in self._undecided]
+        return self._undecided
 
     def publish(self) -> None:
         """Judge the windows whose estimations are solved."""
-        for window, solved in self._undecided:
-            reading = read_quantile(window, solved.p, self._objective.quantile, round_trip=0.0)
-            is_good = reading.estimate <= self._objective.threshold
+        for solved in self._undecided:
+            _, estimate, _ = solved.figures[-1]
+            is_good = estimate <= self._objective.threshold
             self.verdicts[WindowVerdict.GOOD if is_good else WindowVerdict.BAD] += 1
         self._undecided = []
 

@@ -8,7 +8,7 @@ import numpy as np
 from watchslo.latency.bins import Bins
 from watchslo.latency.creation import Creation, Creators
 from watchslo.latency.distribution import Distribution
-from watchslo.latency.estimate import Estimation
+from watchslo.latency.estimate import Estimation, TickSpacing
 from watchslo.latency.hops import CacheAges, Hops, cache_to_client, storage_to_cache
 from watchslo.latency.objective import EventVerdict, Objective, Windows, judge_events
 from watchslo.latency.own_delay import OwnDelays
@@ -51,8 +51,7 @@ class Track:
         self._bins = bins
         self._objective = objective
         self._quantiles = quantiles
-        self._round_trip = 0.0
-        self._distribution = Distribution(bins, ROLLING_WINDOWS)
+        self._distribution = Distribution(bins, _windows(objective), objective.quantile)
         self._hops = Hops(bins)
         self._creation = Creation(bins, own_delays) if creation else None
         self._windows = Windows(bins, objective, start)
@@ -105,7 +104,7 @@ class Track:
         now: float,
         slots: Sequence[Slot],
         sealed: float,
-        round_trip: float,
+        ticks: TickSpacing,
         withheld: Sequence[float] = (),
         *,
         unjudgeable: bool = False,
@@ -114,31 +113,30 @@ class Track:
     ) -> list[Estimation]:
         """Take in the samples since the last evaluation; return the estimations that are due.
 
-        All events received before `sealed` are sealed. `round_trip` is the median of the ticks in seconds. `withheld`
+        All events received before `sealed` are sealed. `ticks` are those that cut them. `withheld`
         are the ages, in seconds, of events that are proven to be undelivered: they count in the rolling windows of this
         reading only, and permanently when they arrive. `unjudgeable` means that the windows since the last evaluation
         have no data, as when this process was late. Unless `estimable`, ticks are too rare for estimates, and only
         windows that their bounds decide are judged. `creators` date the creations, if their clocks are known.
         """
-        self._round_trip = round_trip
-        resolved = int(np.searchsorted(self._bins.edges, round_trip, side="right")) - 1
+        resolved = int(np.searchsorted(self._bins.edges, ticks.round_trip, side="right")) - 1
         for _, part in slots:
             self._verdicts.update(judge_events(part, self._objective.threshold))
             self._unresolved += part.within(resolved)
         self._windows.note(now, slots, withheld, unjudgeable=unjudgeable)
-        due = self._distribution.update(now, slots, (later_than(self._bins, withheld),) if withheld else ())
-        due += self._windows.judge(now, sealed, estimable=estimable)
+        due = self._distribution.update(now, slots, ticks, (later_than(self._bins, withheld),) if withheld else ())
+        due += self._windows.judge(now, sealed, ticks, estimable=estimable)
         if self._creation:
-            due += self._creation.update(now, sealed, creators, self._hops)
-        return due + self._hops.update(now)
+            due += self._creation.update(now, sealed, ticks, creators, self._hops)
+        return due + self._hops.update(now, ticks)
 
     def publish(self) -> None:
         """Update the reading, once the estimations are solved."""
-        self._distribution.publish(self._round_trip)
+        self._distribution.publish()
         self._windows.publish()
         if self._creation:
-            self._creation.distribution.publish(self._round_trip)
-        self._hops.publish(self._round_trip)
+            self._creation.distribution.publish()
+        self._hops.publish()
         self._reading = self._read()
 
     def reading(self) -> TrackReading:
@@ -149,18 +147,28 @@ class Track:
         judged = self._windows.verdicts if self._quantiles else {}
         objective = ObjectiveReading(
             threshold=self._objective.threshold,
+            quantile=self._objective.quantile,
+            window=self._objective.window,
             events_target=self._objective.events_target,
             minutes_target=self._objective.minutes_target,
             min_events=self._objective.min_events,
             verdicts={verdict.value: count for verdict, count in self._verdicts.items()},
             windows={verdict.value: count for verdict, count in judged.items()},
         )
+        rolling = tuple(one.reading for one in self._distribution.rolling) if self._quantiles else ()
         return TrackReading(
             timespan=self._distribution.histogram.reading(),
-            windows=tuple(rolling.reading for rolling in self._distribution.rolling) if self._quantiles else (),
+            windows=rolling[: len(ROLLING_WINDOWS)],
+            judged=next((one for one in rolling if one.length == self._objective.window), None),
             objective=objective,
             unresolved=self._unresolved,
             unmeasured=dict(self._unmeasured),
             creation=self._creation.distribution.histogram.reading() if self._creation else None,
             hops=self._hops.reading(),
         )
+
+
+def _windows(objective: Objective) -> tuple[tuple[str, float], ...]:
+    """Return the rolling windows, and that of the objective unless it is among them."""
+    known = {length for _, length in ROLLING_WINDOWS}
+    return ROLLING_WINDOWS if objective.window in known else (*ROLLING_WINDOWS, ("objective", objective.window))

@@ -206,8 +206,11 @@ class Sealer:
 
     # Evaluation
 
-    def update(self, now: float) -> list[Estimation]:
-        """Give up what was not sealed in time; return the estimations of comparisons that are due."""
+    def update(self, now: float, gap: float) -> list[Estimation]:
+        """Give up what was not sealed in time; return the estimations of comparisons that are due.
+
+        `gap` is the mean gap between ticks, in seconds.
+        """
         overdue = self._pending.take_before(now - UNSEALED_SECONDS)
         for number, count in zip(*np.unique(overdue.watches, return_counts=True), strict=True):
             self._watches[int(number)].track.unmeasured(UNSEALED, int(count))
@@ -215,7 +218,7 @@ class Sealer:
         return [
             due
             for row, comparison in enumerate(self.comparisons.values())
-            for due in comparison.update(now, combined.get(row, []), alone.get(row, []))
+            for due in comparison.update(now, combined.get(row, []), alone.get(row, []), gap)
         ]
 
     def publish(self) -> None:

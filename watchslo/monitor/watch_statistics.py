@@ -8,7 +8,7 @@ import numpy as np
 from watchslo.clock.domain import Membership
 from watchslo.clock.offset import Dating
 from watchslo.config.model import slowest_interval
-from watchslo.latency.estimate import Estimation
+from watchslo.latency.estimate import Estimation, TickSpacing
 from watchslo.latency.queue_waits import QueueWaits
 from watchslo.latency.tally import Slot
 from watchslo.latency.track import DOMAIN, TAINTED, Track
@@ -155,7 +155,7 @@ class WatchStatistics:
             now,
             slots,
             self.clock.sealer.sealed,
-            self.clock.domain.clock.median_round_trip or 0.0,
+            TickSpacing(self.clock.domain.clock.median_round_trip or 0.0, self.clock.interval),
             withheld,
             unjudgeable=unjudgeable,
             estimable=self.clock.interval <= slowest_interval(self.threshold),

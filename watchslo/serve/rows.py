@@ -13,7 +13,7 @@ from watchslo.serve.status import StatusPart
 from watchslo.snapshot import ApiserverReading, QuantileReading, Snapshot, StreamReading, TickerReading, WindowReading
 from watchslo.timeline import condition
 from watchslo.timeline.condition import BAD, Condition, WatchCondition
-from watchslo.timeline.format import ABSENT, duration
+from watchslo.timeline.format import ABSENT, duration, estimated
 from watchslo.timeline.timeline import Account
 
 WORST_FIRST = tuple(Condition)
@@ -28,13 +28,15 @@ STORAGE = {
 class FigureUpdate(StatusPart):
     """A quantile of the last minute, in seconds.
 
-    If `resolved` is false, it is below `roundTrip`, the ticks' round trip, and is not a measurement.
+    If `resolved` is false, it is below `roundTrip`, the ticks' round trip, and is not a measurement. If `rough` is
+    true, the events do not determine it.
     """
 
     lower: float
     estimate: float | None
     upper: float | None
     resolved: bool
+    rough: bool
     round_trip: float | None
 
 
@@ -167,7 +169,7 @@ def _estimate(figure: FigureUpdate | None) -> str:
     if figure is None:
         return ABSENT
     if figure.resolved:
-        return _duration(figure.estimate)
+        return ABSENT if figure.estimate is None else estimated(figure.estimate, rough=figure.rough)
     return f"below {duration(figure.round_trip)}" if figure.round_trip else "below resolution"
 
 
@@ -241,6 +243,7 @@ def _figure(quantile: QuantileReading | None, round_trip: float | None) -> Figur
         estimate=quantile.estimate,
         upper=quantile.upper,
         resolved=quantile.resolved,
+        rough=quantile.rough,
         round_trip=round_trip,
     )
 

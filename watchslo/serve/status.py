@@ -97,7 +97,8 @@ class RequestCount(StatusPart):
 class QuantileStatus(StatusPart):
     """A quantile in seconds; if `resolved` is false, it is below the ticks' round trip and not a measurement.
 
-    `lower` and `upper` are proven bounds of the window's true quantile; `upper` is null if it is infinite.
+    `lower` and `upper` are proven bounds of the window's true quantile; `upper` is null if it is infinite. `estimate`
+    is `rough` if the events do not determine it: it may be more than a quarter, and 10 ms, off.
     """
 
     q: float
@@ -105,6 +106,7 @@ class QuantileStatus(StatusPart):
     estimate: float | None
     upper: float | None
     resolved: bool
+    rough: bool
 
 
 class WindowStatus(StatusPart):
@@ -168,9 +170,14 @@ class DomainStatus(StatusPart):
 
 
 class ObjectiveStatus(StatusPart):
-    """The objective in force; `verdicts` counts events, `windows` windows: by estimates from `minEvents` events on."""
+    """The objective in force; `verdicts` counts events, `windows` windows: by estimates from `minEvents` events on.
+
+    `quantile` and `window`, in seconds, say which figure is compared with `threshold`.
+    """
 
     threshold: float
+    quantile: float
+    window: float
     events_target: float
     minutes_target: float
     min_events: int
@@ -189,13 +196,15 @@ class HopLatency(StatusPart):
 class LatencyStatus(StatusPart):
     """The latency of one watch; `events` counts samples, `unmeasured` counts by reason events that are not samples.
 
-    `hops` has the hops that were measured at least once.
+    `hops` has the hops that were measured at least once. `judged` is the rolling window of the objective's length; it
+    has the objective's quantile.
     """
 
     events: int = _at("timespan", "total")
     unresolved: int
     unmeasured: dict[str, int]
     windows: list[WindowStatus]
+    judged: WindowStatus | None
     hops: list[HopLatency]
     objective: ObjectiveStatus
 

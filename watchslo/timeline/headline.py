@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from watchslo.snapshot import DomainReading, Snapshot
 from watchslo.timeline.condition import Condition, WatchCondition
-from watchslo.timeline.format import MINUTE, NAMED, counted, duration, lasting, since, some_of
+from watchslo.timeline.format import MINUTE, NAMED, counted, duration, estimated, lasting, since, some_of
 
 STOPPED_SECONDS = 5.0  # without a tick: about ten ticks failed
 STOPPED_GAPS = 3.0  # mean gaps without a tick, if ticks are rare
@@ -125,7 +125,7 @@ def _figures(line: WatchCondition) -> str:
     p99, events = line.p99, counted(line.window.events, "event")
     bounds = f"bounds {duration(p99.lower)} to {duration(p99.upper)}"
     threshold = duration(line.stream.track.objective.threshold)
-    return f"P99 {duration(p99.estimate)} ({bounds}), threshold {threshold}, {events}"
+    return f"P99 {estimated(p99.estimate, rough=p99.rough)} ({bounds}), threshold {threshold}, {events}"
 
 
 def _stalled(stalled: Sequence[WatchCondition], lines: Sequence[WatchCondition], now_wall: float) -> Headline:

@@ -7,6 +7,7 @@ from watchslo.app.table import draw, figures, headline, plain_console, status
 from watchslo.app.view import Line, view_of
 from watchslo.snapshot import QuantileReading, WindowReading
 from watchslo.timeline.condition import P50, P99, P99Verdict
+from watchslo.timeline.format import estimated
 
 
 def line(*p99: float, events: int = 100) -> Line:
@@ -29,6 +30,16 @@ def test_line_without_events_is_not_measured() -> None:
 
 def test_unresolved_estimate_is_marked() -> None:
     assert figures(line(0.1, 0.2, float("inf"))) == ("100", "≲ 2 ms", "200 ms", "100 ms … ∞")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(0.01234, "~12 ms"), (0.377, "~380 ms"), (0.996, "~1 s"), (2.944, "~2.9 s"), (128, "~130 s")]
+)
+def test_rough_estimate_is_marked_and_has_two_digits(seconds: float, shown: str) -> None:
+    assert estimated(seconds, rough=True) == shown
+    made = line(0.0, seconds, float("inf"))
+    rough = replace(made, quantiles={P99: replace(made.quantiles[P99], rough=True)})
+    assert figures(rough)[2] == shown
 
 
 def test_status_names_state_of_closed_watch() -> None:

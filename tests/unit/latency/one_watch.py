@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from watchslo.clock.domain import Membership
 from watchslo.latency.bins import Bins
-from watchslo.latency.estimate import solve
+from watchslo.latency.estimate import TickSpacing, solve
 from watchslo.latency.hops import CacheAges
 from watchslo.latency.objective import Objective
 from watchslo.latency.own_delay import OwnDelays
@@ -18,6 +18,7 @@ from watchslo.monitor.sealer import Sealer
 from watchslo.snapshot import TrackReading
 
 NUMBER = 7
+GAP = 0.5
 Measure = Callable[[IntArray, FloatArray], Bounds]
 
 
@@ -72,9 +73,9 @@ class OneWatch:
 
     def evaluate(self, now: float, withheld: Sequence[float] = (), **named: Any) -> None:
         deque(self.sealer.collect(), maxlen=0)
-        solve(self.sealer.update(now))
+        solve(self.sealer.update(now, GAP))
         slots = self.sealer.take(NUMBER)
-        solve(self.track.update(now, slots, self.sealer.sealed, self._round_trip, withheld, **named))
+        solve(self.track.update(now, slots, self.sealer.sealed, TickSpacing(self._round_trip, GAP), withheld, **named))
         self.track.publish()
 
     def reading(self) -> TrackReading:

@@ -12,7 +12,7 @@ from watchslo.clock.cache import CacheClock
 from watchslo.clock.offset import Dating
 from watchslo.clock.revision import RevisionClock
 from watchslo.latency.creation import PROVISIONAL_EVENTS, PROVISIONAL_SECONDS
-from watchslo.latency.estimate import solve
+from watchslo.latency.estimate import TickSpacing, solve
 from watchslo.latency.hops import Hops, cache_to_client, creation_to_storage, storage_to_cache
 from watchslo.latency.objective import Objective
 from watchslo.model import Bounds, FloatArray, IntArray, Interval, Reading
@@ -93,8 +93,8 @@ class TestParts:
 
 
 def evaluate(hops: Hops, now: float) -> None:
-    solve(hops.update(now))
-    hops.publish(0.0)
+    solve(hops.update(now, TickSpacing(0.0, 0.5)))
+    hops.publish()
 
 
 class TestHops:

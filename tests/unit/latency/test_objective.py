@@ -2,7 +2,7 @@
 
 import math
 
-from tests.unit.latency.truth import BINS, bounds, lognormal, mostly, normal, simulate, tallied, tally_of
+from tests.unit.latency.truth import BINS, TICKS, bounds, lognormal, mostly, normal, simulate, tallied, tally_of
 from watchslo.latency.bins import Bins
 from watchslo.latency.estimate import solve
 from watchslo.latency.objective import EventVerdict, Objective, Windows, WindowVerdict, judge_events
@@ -29,7 +29,7 @@ def add(judged: Windows, slots: list[Slot]) -> None:
 
 
 def judge(judged: Windows, now: float, sealed: float) -> None:
-    solve(judged.judge(now, sealed))
+    solve(judged.judge(now, sealed, TICKS))
     judged.publish()
 
 
@@ -62,7 +62,7 @@ class TestWindows:
     def test_are_judged_by_bounds_alone_if_ticks_are_rare(self) -> None:
         judged, wide = windows(), (0.1, 2.0)
         add(judged, [(1000, tallied(*[FAST] * 100)), (1060, tallied(*[SLOW] * 100)), (1120, tallied(*[wide] * 100))])
-        assert judged.judge(1185, 1180, estimable=False) == []
+        assert judged.judge(1185, 1180, TICKS, estimable=False) == []
         assert verdicts(judged) == (1, 1, 1)
 
     def test_wait_for_their_last_second_to_be_sealed(self) -> None:

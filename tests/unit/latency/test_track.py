@@ -69,6 +69,7 @@ class TestWithoutQuantiles:
         track.evaluate(1200.0)
         reading = track.reading()
         assert reading.windows == ()
+        assert reading.judged is None
         assert reading.objective.windows == {}
         assert reading.objective.verdicts == {"within": 2, "beyond": 1, "uncertain": 0}
         assert reading.timespan.total == 3
@@ -94,6 +95,7 @@ class TestReading:
             unresolved=0,
             unmeasured=NONE_UNMEASURED,
             creation=None,
+            judged=WindowReading("1m", 60.0, 0, ()),
         )
 
     def test_has_every_unmeasured_reason(self) -> None:
@@ -111,6 +113,23 @@ class TestReading:
         track = OneWatch(BINS, Objective(threshold=2.5, events_target=0.95, minutes_target=0.9), START)
         objective = track.reading().objective
         assert (objective.threshold, objective.events_target, objective.minutes_target) == (2.5, 0.95, 0.9)
+
+    @pytest.mark.parametrize(("q", "window"), [(0.99, 60.0), (0.95, 120.0), (0.5, 300.0)])
+    def test_judged_window_has_the_length_and_the_quantile_of_the_objective(
+        self, clock: Clock, q: float, window: float
+    ) -> None:
+        track = OneWatch(BINS, Objective(quantile=q, window=window), START)
+        for second, revision in ((1001.5, 1), (1100.5, 11)):
+            track.record(second, [revision])
+            track.seal(second + 2, 20, clock, 0.0)
+            track.evaluate(second + 4)
+        reading = track.reading()
+        assert (reading.objective.quantile, reading.objective.window) == (q, window)
+        assert reading.judged is not None
+        assert (reading.judged.length, reading.judged.events) == (window, 1 if window == 60.0 else 2)
+        assert {one.q for one in reading.judged.quantiles} == {0.5, 0.9, 0.99, q}
+        assert [one.name for one in reading.windows] == ["1m", "5m", "15s"]
+        assert (reading.judged in reading.windows) == (window != 120.0)
 
     def test_changes_only_when_evaluated_and_then_all_at_once(self, track: OneWatch, clock: Clock) -> None:
         before = track.reading()
@@ -365,7 +384,7 @@ class TestObjectiveWindows:
 
     def test_are_estimated_only_if_the_bounds_do_not_decide(self, clock: Clock) -> None:
         """Of these intervals around the threshold, the estimate puts more than 1% above it."""
-        clock = Clock({1: (0.0, 0.5), 2: (0.5, 1.5)})
+        clock = Clock({1: (0.0, 0.5), 2: (0.9, 3.0)})
         track = OneWatch(BINS, Objective(min_events=1, window=10.0), 1000.0)
         track.record(1001.5, [2] * 10)
         track.record(1011.5, [1] * 997 + [2] * 3)

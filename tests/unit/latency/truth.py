@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from watchslo.latency.bins import Bins
-from watchslo.latency.estimate import Estimation, solve
+from watchslo.latency.estimate import Estimation, TickSpacing, solve
 from watchslo.latency.tally import Tally, tally
 from watchslo.model import Bounds, FloatArray
 
@@ -30,11 +30,14 @@ def tally_of(bounds: Bounds, bins: Bins = BINS) -> Tally:
     return tally(bins, bounds.lower, bounds.upper, bounds.proven)
 
 
-def estimated(counted: Tally, start: FloatArray) -> FloatArray:
-    """Return the estimate of one distribution."""
-    estimation = Estimation((counted,), start)
+TICKS = TickSpacing(0.002, 0.5)  # as `simulate` does by default
+
+
+def solved(counted: Tally, start: FloatArray = BINS.uniform, ticks: TickSpacing = TICKS) -> Estimation:
+    """Return the solved estimation of one distribution."""
+    estimation = Estimation((counted,), start, ticks)
     solve([estimation])
-    return estimation.p
+    return estimation
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,10 @@ def simulate(
     lower = received - np.minimum(received, answered[first_seen])
     upper = received - sent[first_seen - 1]
     return World(latency, received, Bounds(lower, upper, lower, np.ones(len(commit), dtype=np.bool_)))
+
+
+def constant(delay: float) -> Law:
+    return lambda _, n: np.full(n, delay)
 
 
 def lognormal(median: float, sigma: float) -> Law:

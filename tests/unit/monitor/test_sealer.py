@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.unit.latency.one_watch import identity
+from tests.unit.latency.one_watch import GAP, identity
 from watchslo.clock.domain import PROBES_NEEDED, Domain, Membership
 from watchslo.latency.bins import Bins
-from watchslo.latency.estimate import solve
+from watchslo.latency.estimate import TickSpacing, solve
 from watchslo.latency.objective import Objective
 from watchslo.latency.own_delay import OwnDelays
 from watchslo.latency.queue_waits import WAITS, QueueWaits
@@ -76,10 +76,10 @@ class Watches:
 
     def readings(self) -> dict[int, TrackReading]:
         deque(self.sealer.collect(), maxlen=0)
-        solve(self.sealer.update(self.now))
+        solve(self.sealer.update(self.now, GAP))
         self.sealer.publish()
         for number, track in self.tracks.items():
-            solve(track.update(self.now, self.sealer.take(number), self.sealer.sealed, ROUND_TRIP))
+            solve(track.update(self.now, self.sealer.take(number), self.sealer.sealed, TickSpacing(ROUND_TRIP, GAP)))
             track.publish()
         return {number: track.reading() for number, track in self.tracks.items()}
 

@@ -75,6 +75,7 @@ TRACK = TrackReading(
         "unparsable": 0,
     },
     creation=None,
+    judged=window("1m", 60.0, 120),
 )
 HOPS = tuple(
     HopReading(hop, DURATIONS, (window("15s", 15.0, 30), window("1m", 60.0, events)))

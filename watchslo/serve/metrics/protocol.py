@@ -240,8 +240,7 @@ MISSED = (
     counter(
         "gap_revisions_total",
         "Total number of revisions skipped where a watch started over; changes in them were never delivered.",
-        basic=per_watch(lambda s: s.gaps.revisions),
-        proven=True,
+        full=per_watch(lambda s: s.gaps.revisions),
     ),
     counter(
         "gap_seconds_total",
