@@ -4,7 +4,7 @@ Durations are seconds. Names of times end in `_wall`; they are Unix seconds.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from watchslo.model import Interval
@@ -301,9 +301,21 @@ class TickerReading:
     gap: float = 0.5
 
 
+class ReadUse(StrEnum):
+    """What a consistent read that is no tick was for, or that it contradicted the ticks and was dropped."""
+
+    NUDGE = "nudge"
+    PROBE = "probe"
+    LIST = "list"
+    CONTRADICTED = "contradicted"
+
+
 @dataclass(frozen=True, slots=True)
 class DomainReading:
-    """One revision clock: the resources it ticks on, the newest revision, the width of the newest commit interval."""
+    """One revision clock: the resources it ticks on, the newest revision, the width of the newest commit interval.
+
+    `reads` are consistent reads that are no ticks, by their use.
+    """
 
     name: str
     ticks_on: tuple[str, ...]
@@ -312,6 +324,7 @@ class DomainReading:
     resets: int
     median_round_trip: float | None
     tickers: tuple[TickerReading, ...]
+    reads: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

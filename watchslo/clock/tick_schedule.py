@@ -5,7 +5,7 @@ Theory of operation
 
 All ticks of a clock form one *train*, through whichever apiserver they go. Independent tickers would send several ticks
 together and then none for a long time, and the widest gaps decide the upper bound of a P99. The gaps of the train are
-random, by half of their mean to either side, because writers are periodic too.
+random, by a quarter of their mean to either side, because writers are periodic too. More would only widen the bounds.
 
 Each apiserver has a *gap* of its own, the mean seconds between two ticks through it. The train visits the apiservers in
 the order in which they are due, and its rate is the sum of theirs. So
@@ -16,9 +16,14 @@ the order in which they are due, and its rate is the sum of theirs. So
 - an apiserver that answers slowly is not visited again before its answer, or before `SLOW_SECONDS` have passed. Its
   ticks are not sent through the others instead.
 
+Other reads prove as much as ticks. So the train starts again at each of them, with gaps that are shorter by the rate of
+reads: then own ticks are as frequent as without them, and fall where no read was. But a tick is sent at the latest when
+the widest gap without reads ends, because only ticks seal events.
+
 In any W seconds at most `MOST_AHEAD` + 1 + W / gap ticks go through one apiserver.
 """
 
+from collections import deque
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from math import inf
@@ -28,7 +33,11 @@ SLOWEST_SECONDS = 10.0
 LEAST_SLOWDOWN = 4.0  # also if ticks are rare: then thousands of daemons may tick
 AT_ONCE = 6  # more are unanswered only if credentials or our own request queue block them
 MOST_AHEAD = 2.0  # ticks through one apiserver that may be sent before they are due; the jitter needs about so many
-JITTER = 0.5  # of a gap, to either side
+LEAST_GAP = 0.5  # of the mean gap of an apiserver, between two ticks through it
+JITTER = 0.25  # of a gap, to either side
+READS_WIDEN = (1.0 + JITTER**2 / 3.0) / 2.0  # half of the mean square of a gap of mean 1
+READ_SECONDS = 30.0  # by which the rate of reads is known
+MOST_READS = 1024  # in that time; with so many, ticks only have to seal
 
 
 @dataclass(slots=True)
@@ -80,7 +89,7 @@ class _Turns:
         if len(self.unanswered) >= AT_ONCE:
             return inf
         wait = SLOW_SECONDS if self.last in self.unanswered else 0.0
-        soonest = self.pace * max(1.0 - JITTER, self.ahead - MOST_AHEAD)
+        soonest = self.pace * max(LEAST_GAP, self.ahead - MOST_AHEAD)
         return max(self.last + max(wait, soonest), self.slowdown.not_before)
 
     @property
@@ -110,7 +119,9 @@ class TickSchedule:
     def __init__(self, random: Callable[[], float]) -> None:
         self._random = random
         self._turns: dict[str, _Turns] = {}
-        self._last = -inf
+        self._last = -inf  # when the last tick of the train was sent
+        self._read = -inf  # when a read was sent since
+        self._reads: deque[float] = deque(maxlen=MOST_READS)  # recent ones, when they were sent
         self._jitter = self._draw()
 
     def allow(self, gaps: Mapping[str, float], aside: Container[str] = ()) -> None:
@@ -139,12 +150,34 @@ class TickSchedule:
         planned = [(turns.next_aside, name) for name, turns in self._turns.items() if name not in train]
         possible = {name: turns.possible for name, turns in train.items()}
         if possible:
-            rate = sum(1.0 / turns.pace for turns in train.values())
-            at = max(min(possible.values()), self._last + self._jitter / rate)
+            at = max(min(possible.values()), self._next_of_train(sum(1.0 / turns.pace for turns in train.values())))
             ready = [name for name, time in possible.items() if time <= at]
             planned.append((at, min(ready, key=lambda name: train[name].due)))
         first = min(planned, default=(inf, ""))
         return None if first[0] == inf else first
+
+    def _next_of_train(self, rate: float) -> float:
+        """Return the time of the next tick of the train, with so many ticks a second."""
+        if self._read < self._last:
+            return self._last + self._jitter * self._gap_after(self._last, rate)
+        latest = self._last + (1.0 + JITTER) / rate
+        return min(self._read + self._jitter * self._gap_after(self._read, rate), latest)
+
+    def _gap_after(self, time: float, rate: float) -> float:
+        """Return the mean gap of a train that starts again at reads, so that `rate` ticks a second remain.
+
+        With r reads a second, independent of the train, a gap g ends without a read with the probability exp(-r g).
+        """
+        reads = sum(read > time - READ_SECONDS for read in self._reads) / READ_SECONDS
+        return (1.0 + READS_WIDEN * reads / (rate + reads)) / (rate + reads)
+
+    def read(self, sent: float) -> None:
+        """Note a read that proves as much as a tick; the train starts again when it was sent."""
+        self._reads.append(sent)
+        while self._reads[0] < sent - READ_SECONDS:
+            self._reads.popleft()
+        if sent > max(self._last, self._read):
+            self._read, self._jitter = sent, self._draw()
 
     def sent(self, apiserver: str, now: float) -> None:
         """Note that a tick is being sent."""

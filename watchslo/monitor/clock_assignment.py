@@ -57,6 +57,7 @@ from watchslo.monitor.monitored_watch import MonitoredWatch
 from watchslo.monitor.sealer import Sealer
 from watchslo.monitor.task_supervisor import TaskSupervisor
 from watchslo.monitor.tick_planner import TickPlanner
+from watchslo.snapshot import ReadUse
 from watchslo.watch.backoff import Backoff
 from watchslo.watch.failure import Failure
 
@@ -232,6 +233,7 @@ class ClockAssignment:
             case Reading() as reading:
                 for clock in clocks:
                     clock.domain.probe(reading)
+                watch.statistics.observe(reading, ReadUse.PROBE)
             case failure:
                 await asyncio.sleep(backoff.next(time.monotonic(), failure.retry_after))
 

@@ -34,10 +34,12 @@ Invariants:
 - A watch is never measured by ticks on its own cached resource: such a tick waits for that cache and hides its lag.
   A *blind* clock has no other choice and says so.
 - A failed, slow or late tick makes an interval wider, never wrong.
+- Other consistent reads of member sources (`observe`) narrow the intervals as ticks do, once a later tick agrees.
 """
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
@@ -53,6 +55,7 @@ from watchslo.monitor.sealer import Sealer
 from watchslo.monitor.tick_loop import TickLoop
 from watchslo.monitor.ticker import Ticker
 from watchslo.monitor.watch_identity import WatchIdentity
+from watchslo.snapshot import ReadUse
 from watchslo.watch.failure import Failure
 
 FOREIGN_SECONDS = 5.0  # between two ticks of another storage: they show when the apiserver is back on this one
@@ -87,6 +90,7 @@ class DomainClock:
         self.domain = Domain(name)
         self.sealer = new_sealer(self.domain)
         self.tickers: dict[str, Ticker] = {}
+        self.reads = Counter[str]()
         self.ticks = TickLoop(random, self.tickers, self.gap, self._proves, self._arrived, partial(refused, self))
         self._gap = gap
         self._began = time.monotonic()
@@ -125,7 +129,11 @@ class DomainClock:
         """Return True if no tick was answered for so long that this clock cannot be waited for."""
         latest = self.domain.clock.latest
         since = latest.answered if latest else self._began
-        return now - since >= max(SILENT_SECONDS, SILENT_TICKS * self.interval)
+        return now - since >= self._silent_after
+
+    @property
+    def _silent_after(self) -> float:
+        return max(SILENT_SECONDS, SILENT_TICKS * self.interval)
 
     def set_blind(self, blind: bool) -> None:  # noqa: FBT001 - the value is the only argument
         """Note whether this clock has to tick on one cached resource only."""
@@ -177,6 +185,18 @@ class DomainClock:
         self.domain.detach(number)
         return self.sealer.detach(number)
 
+    # Readings
+
+    def observe(self, reading: Reading, use: ReadUse) -> None:
+        """Take in a consistent read that is no tick; ignored unless its source is a member.
+
+        It never seals or resets anything, and never makes its apiserver the anchor.
+        """
+        if self.domain.observe(reading):
+            self.reads[use] += 1
+            self.ticks.schedule.read(reading.sent)
+            self.ticks.wake()
+
     async def _arrived(self, tick: Reading) -> None:
         """Take in a tick and seal what the watches received before it was sent, with time for arrivals in between."""
         if tick.apiserver not in self.tickers:
@@ -192,10 +212,20 @@ class DomainClock:
             return
         self._report_foreign()
         await asyncio.sleep(0)
-        for violators in self.sealer.seal(tick, several=len(self.tickers) > 1, blind=self._blind):
+        for violators in self.sealer.seal(tick, several=self._has_several(tick.answered), blind=self._blind):
             if violators:
                 self._report_foreign()
             await asyncio.sleep(0)
+
+    def _has_several(self, now: float) -> bool:
+        """Return True if the clock ticks through several apiservers that answer."""
+        recent = now - self._silent_after
+        answering = (
+            any(self.trusts((name, resource.key)) for resource in ticker.resources)
+            for name, ticker in self.tickers.items()
+            if ticker.answered is not None and ticker.answered > recent
+        )
+        return sum(answering) > 1
 
     def _report_foreign(self) -> None:
         """Report the watches whose sources are known to be foreign."""

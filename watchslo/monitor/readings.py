@@ -25,6 +25,7 @@ from watchslo.snapshot import (
     DomainReading,
     GapReading,
     MonitorReading,
+    ReadUse,
     ReceivedReading,
     SessionReading,
     ShardReading,
@@ -212,6 +213,7 @@ def read_clock(clock: DomainClock) -> DomainReading:
         resets=clock.domain.resets,
         median_round_trip=revisions.median_round_trip,
         tickers=tuple(_read_ticker(clock, name, ticker) for name, ticker in clock.tickers.items()),
+        reads=dict[str, int](clock.reads) | {ReadUse.CONTRADICTED: clock.domain.contradicted},
     )
 
 

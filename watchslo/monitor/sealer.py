@@ -18,7 +18,7 @@ Samples are counted by watch, block and bins; the next evaluation takes these co
 """
 
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import floor
 
 import numpy as np
@@ -156,7 +156,7 @@ class Sealer:
             alone = clock.measure(arrivals.revisions, received, others, alone=True).less(own_delays)
             self._compare(received, index, watches, latency, alone, good & alone.measurable)
         own_delays[queued] = np.inf
-        usable = Bounds(bounds.lower, bounds.upper, bounds.proven, good)
+        usable = replace(bounds, measurable=good)
         for at, watch in enumerate(watches):
             cache = self._cache_clock(watch.identity.source)
             if cache is not None or watch.track.measures_creation:

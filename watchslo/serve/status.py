@@ -158,7 +158,7 @@ class TickerStatus(StatusPart):
 
 
 class DomainStatus(StatusPart):
-    """One revision clock; `interval` is the width of the newest commit interval."""
+    """One revision clock; `interval` is the width of the newest commit interval, `reads` counts reads by their use."""
 
     name: str
     ticks_on: list[str]
@@ -166,6 +166,7 @@ class DomainStatus(StatusPart):
     interval: float | None
     resets: int
     median_round_trip: float | None
+    reads: dict[str, int]
     tickers: list[TickerStatus]
 
 

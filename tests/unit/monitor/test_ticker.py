@@ -78,11 +78,11 @@ class Ticking:
             return
 
 
-@pytest.mark.parametrize(("random", "gap"), [(0.25, 0.375), (0.5, 0.5), (1.0, 0.75)])
+@pytest.mark.parametrize(("random", "gap"), [(0.25, 0.4375), (0.5, 0.5), (1.0, 0.625)])
 async def test_ticks_about_twice_a_second(random: float, gap: float) -> None:
     server, readings = Server(), list[Reading]()
     await Ticking(server, arrived=readings.append, random=lambda: random).run(2)
-    assert set(server.gaps) == {gap}
+    assert server.gaps == [pytest.approx(gap, abs=0.001)] * len(server.gaps)
     assert server.ticker.results["ok"] == len(readings) == server.ticker.round_trips.reading().total
 
 
@@ -98,7 +98,7 @@ async def test_three_apiservers_get_six_evenly_spaced_ticks() -> None:
     await Ticking(*servers, random=Random(1).random).run(600)
     spacings = sorted(gaps(*servers))
     assert len(spacings) == pytest.approx(3600, rel=0.03)
-    assert spacings[-1] <= 0.251, "tickers that do not know of each other leave gaps of up to 0.75 s"
+    assert spacings[-1] <= 0.21, "tickers that do not know of each other leave gaps of up to 0.6 s"
     for server in servers:
         assert len(server.sent) == pytest.approx(1200, rel=0.03)
 

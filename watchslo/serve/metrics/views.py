@@ -71,9 +71,9 @@ def per_apiserver(read: Callable[[ApiserverReading], Found], *labels: Label) -> 
     return MetricView((APISERVER, *labels), lambda snapshot: snapshot.apiservers, lambda server: (server.name,), read)
 
 
-def per_domain(read: Callable[[DomainReading], Found]) -> MetricView:
-    """View with a point for each domain."""
-    return MetricView((DOMAIN,), lambda snapshot: snapshot.domains, lambda domain: (domain.name,), read)
+def per_domain(read: Callable[[DomainReading], Found], *labels: Label) -> MetricView:
+    """View with a point for each domain, or several that differ in `labels`."""
+    return MetricView((DOMAIN, *labels), lambda snapshot: snapshot.domains, lambda domain: (domain.name,), read)
 
 
 def per_ticker(read: Callable[[TickerReading], Found], *labels: Label) -> MetricView:
