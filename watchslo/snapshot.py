@@ -4,7 +4,7 @@ Durations are seconds. Names of times end in `_wall`; they are Unix seconds.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from watchslo.model import Interval
@@ -327,12 +327,21 @@ class TickerReading:
     gap: float = 0.5
 
 
+class ReadUse(StrEnum):
+    """What a consistent read that is no tick was for, or that it contradicted the ticks and was dropped."""
+
+    NUDGE = "nudge"
+    PROBE = "probe"
+    LIST = "list"
+    CONTRADICTED = "contradicted"
+
+
 @dataclass(frozen=True, slots=True)
 class DomainReading:
     """One revision clock: the resources it ticks on, the newest revision, the width of the newest commit interval.
 
     `resolution` is the median round trip of the fastest apiserver's ticks in seconds, None before the first tick:
-    shorter latencies cannot be distinguished.
+    shorter latencies cannot be distinguished. `reads` are consistent reads that are no ticks, by their use.
     """
 
     name: str
@@ -342,6 +351,7 @@ class DomainReading:
     resets: int
     resolution: float | None
     tickers: tuple[TickerReading, ...]
+    reads: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,7 @@ class Evaluator:
             watch.statistics.publish()
             await slices.pause()
         for clock in self._watches.clocks:
-            await slices.run(rounds(clock.sealer.update(time.monotonic(), clock.interval())))
+            await slices.run(rounds(clock.sealer.update(time.monotonic(), clock.interval)))
             clock.sealer.publish()
         snapshot = await self._diagnose(slices)
         self._evaluated.keep(snapshot, time.monotonic())

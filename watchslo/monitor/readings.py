@@ -26,6 +26,7 @@ from watchslo.snapshot import (
     DomainReading,
     GapReading,
     MonitorReading,
+    ReadUse,
     ReceivedReading,
     SessionReading,
     ShardReading,
@@ -215,6 +216,7 @@ def read_clock(clock: DomainClock) -> DomainReading:
         resets=clock.domain.resets,
         resolution=revisions.median_round_trip,
         tickers=tuple(_read_ticker(clock, name, ticker) for name, ticker in clock.tickers.items()),
+        reads=dict[str, int](clock.reads) | {ReadUse.CONTRADICTED: clock.domain.contradicted},
     )
 
 
@@ -225,7 +227,7 @@ def _read_ticker(clock: DomainClock, apiserver: str, ticker: Ticker) -> TickerRe
         round_trips=ticker.round_trips.reading(),
         median_round_trip=clock.domain.clock.median_round_trip_of(apiserver),
         answered_ago=None if ticker.answered is None else time.monotonic() - ticker.answered,
-        gap=clock.tick_spacing(apiserver),
+        gap=clock.gap(apiserver),
         failure=ticker.failures.now.message if ticker.failures.now else None,
         confirmed=any(clock.trusts((apiserver, one.key)) for one in ticker.resources),
     )

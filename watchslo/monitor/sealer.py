@@ -18,7 +18,7 @@ Samples are counted by watch, block and bins; the next evaluation takes these co
 """
 
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import floor
 
 import numpy as np
@@ -163,7 +163,7 @@ class Sealer:
         if len(self.comparisons) > 1:
             _note_arrivals(arrivals.at(good), index[good], watches)
         own_delays[queued] = np.inf
-        usable = Bounds(bounds.lower, bounds.upper, bounds.proven, good)
+        usable = replace(bounds, measurable=good)
         for at, watch in enumerate(watches):
             cache = self._cache_clock(watch.identity.source)
             if cache is not None or watch.track.measures_creation:

@@ -184,6 +184,7 @@ class WatchSession:
             emit=self._emit,
             note=self._note,
             heard=self._hear,
+            listed=self._statistics.observe_list,
         )
 
     def halt(self, reason: Reason) -> None:

@@ -177,7 +177,7 @@ class WatchSet:
             watches=watches.values,
             apiserver=apiserver,
             budget=lambda: self._config.limits.audits_per_second / len(self._served),
-            ticks=self._latest_ticks,
+            ticks=partial(self._latest_ticks, apiserver.name),
             late=self._lag.tainted,
             random=self._random,
         )
@@ -250,8 +250,9 @@ class WatchSet:
             quantiles=self._config.judges_quantiles,
         )
 
-    def _latest_ticks(self) -> list[Reading]:
-        return [clock.domain.clock.latest for clock in self.clocks if clock.domain.clock.latest]
+    def _latest_ticks(self, apiserver: str) -> list[Reading]:
+        ticks = (clock.domain.clock.latest_of(apiserver) for clock in self.clocks)
+        return [tick for tick in ticks if tick]
 
     def _forget_revisions(self, watch: MonitoredWatch) -> None:
         self._served[watch.identity.apiserver.name].auditor.forget_revisions(watch)

@@ -7,14 +7,16 @@ import numpy as np
 
 from watchslo.clock.domain import Membership
 from watchslo.clock.offset import Dating
+from watchslo.kube.client import Page
 from watchslo.latency.estimate import Estimation, TickSpacing
 from watchslo.latency.queue_waits import QueueWaits
 from watchslo.latency.tally import Slot
 from watchslo.latency.track import DOMAIN, TAINTED, Track
-from watchslo.model import Interval
+from watchslo.model import Interval, Reading
 from watchslo.monitor.domain_clock import DomainClock
 from watchslo.monitor.lag import Lag
 from watchslo.monitor.watch_identity import WatchIdentity
+from watchslo.snapshot import ReadUse
 from watchslo.watch.messages import Batch
 
 
@@ -111,6 +113,16 @@ class WatchStatistics:
         """Note that a revision was received; return False if the source is not a member of the domain."""
         return self.clock.domain.sight(received, revision, self._identity.number)
 
+    def observe(self, reading: Reading, use: ReadUse) -> None:
+        """Add a consistent read of the watched resource to the clock that dates the watch."""
+        self.clock.observe(reading, use)
+
+    def observe_list(self, page: Page) -> None:
+        """Add the first page of a consistent list of the watched resource."""
+        if page.revision is not None:
+            apiserver, resource = self._identity.source
+            self.observe(Reading(resource, page.sent, page.answered, page.revision, apiserver), ReadUse.LIST)
+
     def _note_creations(self, batch: Batch) -> None:
         stamped = (
             (revision, _parse_time(created))
@@ -156,7 +168,7 @@ class WatchStatistics:
             now,
             slots,
             self.clock.sealer.sealed,
-            TickSpacing(self.clock.domain.clock.median_round_trip or 0.0, self.clock.interval()),
+            TickSpacing(self.clock.domain.clock.median_round_trip or 0.0, self.clock.interval),
             self.clock.domain.clock.times.between,
             withheld,
             down_for=down_for,

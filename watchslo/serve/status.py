@@ -168,7 +168,7 @@ class ExcessStatus(StatusPart):
 
 
 class DomainStatus(StatusPart):
-    """One revision clock; `interval` is the width of the newest commit interval.
+    """One revision clock; `interval` is the width of the newest commit interval, `reads` counts reads by their use.
 
     `resolution` is the median round trip of the fastest apiserver's ticks: shorter latencies cannot be distinguished.
     `medianRoundTrip` is its former name.
@@ -181,6 +181,7 @@ class DomainStatus(StatusPart):
     resets: int
     resolution: float | None
     median_round_trip: float | None = _at("resolution")
+    reads: dict[str, int]
     tickers: list[TickerStatus]
 
 

@@ -53,7 +53,8 @@ def simulate(seed: int, delays: Delays, answered: float) -> tuple[World, Answere
     latency = delays(rng, commit)
     received, tick = commit + latency, sent.searchsorted(commit)
     lower = received - np.minimum(received, seen[tick])
-    bounds = Bounds(lower, received - sent[tick - 1], lower, np.ones(len(commit), dtype=np.bool_))
+    upper = received - sent[tick - 1]
+    bounds = Bounds(lower, upper, lower, upper, np.ones(len(commit), dtype=np.bool_))
     at = (sent >= -THRESHOLD) & (sent <= SECONDS + 10)
     return World(latency, received, bounds), AnsweredTicks(-THRESHOLD, SECONDS, sent[at], seen[at])
 

@@ -17,7 +17,9 @@ def solved_by_blocks(world: World, copies: int = 1) -> Estimation:
     blocks, numbers = Blocks(BINS), np.floor(world.received / BLOCK_SECONDS)
     for number in np.unique(numbers):
         bounds = world.bounds.at(np.repeat(np.flatnonzero(numbers == number), copies))
-        blocks.add([(number * BLOCK_SECONDS, tally(BINS, bounds.lower, bounds.upper, bounds.proven))])
+        blocks.add(
+            [(number * BLOCK_SECONDS, tally(BINS, bounds.lower, bounds.upper, bounds.proven, bounds.proven_upper))]
+        )
     estimation = Estimation(blocks.window(60.0, 60.0), BINS.uniform, TICKS)
     solve([estimation])
     return estimation

@@ -36,7 +36,7 @@ class Clock:
         self.asked.append((revisions.tolist(), received.tolist()))
         events = [self.known.get(revision, (-1.0, -1.0)) for revision in revisions.tolist()]
         rows = np.array([(*event, event[0])[:3] for event in events]).reshape(-1, 3)
-        return Bounds(rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 0] >= 0)
+        return Bounds(rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 1], rows[:, 0] >= 0)
 
 
 @pytest.fixture
@@ -549,14 +549,10 @@ def lived(world: World, seconds: float) -> Iterator[OneWatch]:
     """Yield a track after each evaluation while it records a world and is sealed every 0.5 s with 1.2 s delay."""
     order = np.argsort(world.received, kind="stable")
     received = world.received[order]
-    events = Bounds(
-        world.bounds.lower[order], world.bounds.upper[order], world.bounds.proven[order], world.bounds.measurable
-    )
+    events = world.bounds.at(order)
 
     def measure(revisions: IntArray, _: FloatArray) -> Bounds:
-        return Bounds(
-            events.lower[revisions], events.upper[revisions], events.proven[revisions], events.measurable[revisions]
-        )
+        return events.at(revisions)
 
     track = OneWatch(BINS, Objective(), 0.0)
     arrived = 0

@@ -417,6 +417,29 @@ class TestBounds:
                 assert set(clock.domain.clock._round_trips) == set(clock.tickers) == names
 
 
+class TestReads:
+    async def test_reads_of_members_are_evidence(self, cluster: Cluster) -> None:
+        made = Config.model_validate({"watch": [{"resource": "pods", "list": "paged"}, {"resource": "nodes"}]})
+        async with writing(cluster, PODS), running(made, start=60) as run:
+            for _ in range(2):
+                cluster.send(PODS, line("ERROR", 0).replace(b'"object"', b'"object": {"code": 410}, "was"'))
+                await asyncio.sleep(30)
+            reads = domain(run).reads
+            assert reads["nudge"] > 5, "nodes are quiet"
+            assert reads["list"] > 0
+            assert reads["probe"] > 0
+            assert reads["contradicted"] == 0
+            assert run.snapshot().domains[0].resets == 0
+
+    async def test_reads_of_another_storage_are_ignored(self, cluster: Cluster) -> None:
+        cluster.revisions["nodes"] = 10
+        async with writing(cluster, PODS), running(config("pods", "nodes"), start=120) as run:
+            assert where(run, "nodes")[0] == "nodes"
+            assert domain(run).reads.get("nudge", 0) == 0
+            assert domain(run, "nodes").reads["nudge"] > 5
+            assert domain(run, "nodes").reads["contradicted"] == 0
+
+
 class TestReset:
     async def test_restored_storage_starts_all_watches_over(
         self, cluster: Cluster, log: Log, monkeypatch: pytest.MonkeyPatch

@@ -266,6 +266,7 @@ DOMAIN = DomainReading(
     resets=0,
     resolution=0.0017,
     tickers=(TICKER, FAILING),
+    reads={"nudge": 70, "probe": 9, "list": 2, "contradicted": 1},
 )
 BLIND = DomainReading(
     name="jobs.batch",

@@ -1,7 +1,7 @@
 """The revision clocks and their ticks."""
 
 from watchslo.serve.metrics.family import counter, gauge, histogram
-from watchslo.serve.metrics.labels import TICK_RESULT
+from watchslo.serve.metrics.labels import READ_USE, TICK_RESULT
 from watchslo.serve.metrics.views import each, per_domain, per_ticker
 
 CLOCK = (
@@ -15,6 +15,11 @@ CLOCK = (
         "Total number of ticks of the revision clock.",
         basic=per_ticker(lambda t: each(TICK_RESULT, t.ticks), TICK_RESULT),
         proven=True,
+    ),
+    counter(
+        "clock_reads_total",
+        "Total number of consistent reads, without ticks, that date revisions.",
+        full=per_domain(lambda d: each(READ_USE, d.reads), READ_USE),
     ),
     histogram(
         "clock_tick_seconds",
