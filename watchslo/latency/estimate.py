@@ -3,7 +3,8 @@
 Ticks cut time at random places relative to the events, so many wide intervals determine a narrow distribution. The
 estimate is that of Turnbull (1976) for interval-censored data: the distribution that is its own expectation, given the
 intervals. It is found by EM with a light smoothing of each step (EMS: Silverman et al., 1990), because plain EM ends in
-spikes. SQUAREM (Varadhan and Roland, 2008) accelerates it, because EM is slow if most intervals are wide.
+spikes. SQUAREM (Varadhan and Roland, 2008) accelerates it, because EM is slow if most intervals are wide. The result
+has the right place but ends too early, and spreads what does not vary: `mixture` refines it.
 
 Many distributions are estimated together, as the rows of one matrix: a step of many rows costs little more than a step
 of one.
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from watchslo.latency.bins import Bins
 from watchslo.latency.cuts import Cuts, cumulative
+from watchslo.latency.independence import independent_events
 from watchslo.latency.mixture import refine
 from watchslo.latency.tally import KeyCounts, Tally, sum_by_key
 from watchslo.model import BoolArray, FloatArray, IntArray
@@ -25,12 +27,12 @@ from watchslo.snapshot import QuantileReading, WindowReading
 
 QUANTILES = (0.5, 0.9, 0.99)
 
-SMOOTHING = 0.05  # share of a bin's mass that goes to its neighbours: it steadies P50 and every share, but not P99
+SMOOTHING = 0.05  # share of a bin's mass that goes to its neighbours: from spikes, the refinement would start badly
 UNIFORM_SHARE = 0.001  # share of a warm start that is uniform, because a bin without mass would stay empty
-TOLERANCE = 2e-3  # stop if a step of EM moves less of the mass: the rest is refined
-REFINED_ROWS = 64  # refined at a time: more cost less each, but a pass of them takes up to 2 ms
+TOLERANCE = 2e-3  # stop if a step of EM moves less of the mass; with four times more, a second mode is not found
 ROWS, REFILLED_ROWS = 64, 48  # searched at a time: a round of them takes about half a millisecond
-ROUNDS = 67  # of three steps each: 7 to 40 are usual from a cold start, 5 to 15 from a warm one
+REFINED_ROWS = 64  # at a time: with fewer each costs more; a step of them takes half a millisecond to one and a half
+ROUNDS = 67  # of three steps each: 3 to 15 are usual
 LONGEST_STRIDE = 256.0  # steps that one extrapolation replaces
 # A figure is rough if its error exceeds both of these in more than one of ten windows,
 ONE_IN_TEN, TOLERABLE_SHARE, TOLERABLE_SECONDS = 1.28, 0.25, 0.01
@@ -50,16 +52,15 @@ def closed_cuts(tally: Tally) -> tuple[IntArray, IntArray, FloatArray]:
 
 
 def _gather(estimations: Sequence["Estimation"]) -> Cuts:
-    """Return the closed cuts of all tallies of each estimation, and note the bounds of its quantiles."""
+    """Return the closed cuts of all tallies of each estimation; note its bounds, and its independent events."""
     bins = estimations[0].tallies[0].bins
     size, n = len(bins.edges), np.array([one.n for one in estimations])
     parts = [tally for one in estimations for tally in one.tallies]
     widths = [sum(len(tally.keys) for tally in one.tallies) for one in estimations]
     keys_each = size * (size + 2)
     offsets = np.repeat(np.arange(len(widths)) * keys_each, widths)
-    keys, counts = sum_by_key(
-        np.concatenate([tally.keys for tally in parts]) + offsets, np.concatenate([tally.counts for tally in parts])
-    )
+    by_block = np.concatenate([tally.keys for tally in parts]) + offsets
+    keys, counts = sum_by_key(by_block, np.concatenate([tally.counts for tally in parts]))
     rows, keys = np.divmod(keys, keys_each)
     is_cut, is_upper = keys < size * size, keys >= size * (size + 1)
     is_lower = ~(is_cut | is_upper)
@@ -68,10 +69,16 @@ def _gather(estimations: Sequence["Estimation"]) -> Cuts:
     ranks = np.ceil(np.round([one.n * np.array(one.qs) for one in estimations], 6))
     lower = _ranked(bins, ranks, rows[is_lower], keys[is_lower] - size * size, counts[is_lower])
     upper = _ranked(bins, ranks, rows[is_upper], keys[is_upper] - size * (size + 1), counts[is_upper])
-    for one, *limits in zip(estimations, lower, upper, strict=True):
-        one.limits = tuple(limits)
     tops = np.maximum.reduceat(np.maximum(i + 1, np.where(j == bins.count, 0, j)), cut_rows.searchsorted(range(len(n))))
-    return Cuts(cut_rows, i, np.where(j == bins.count, tops[cut_rows], j), cut_counts / n[cut_rows])
+    cuts = Cuts(cut_rows, i, np.where(j == bins.count, tops[cut_rows], j), cut_counts / n[cut_rows])
+    # Keys ascend in each block, and begin again with the next one.
+    in_rows, keys = np.divmod(by_block, keys_each)
+    blocks = 1 + np.bincount(in_rows[1:][by_block[1:] <= by_block[:-1]], minlength=len(n))
+    distinct = np.bincount(in_rows[keys < size * size], minlength=len(n))
+    independent = independent_events(cuts, n, blocks, distinct)
+    for one, *limits, events in zip(estimations, lower, upper, independent.tolist(), strict=True):
+        one.limits, one.independent = tuple(limits), events
+    return cuts
 
 
 def _ranked(
@@ -148,6 +155,7 @@ def rounds(estimations: Sequence["Estimation"]) -> Generator[None, None, None]:
             is_next = np.arange(len(found)) < REFINED_ROWS
             yield from _refined(found.at(is_next))
             found = found.at(~is_next)
+            yield
 
 
 def _refilled(rows: _Rows | None, waiting: deque["Estimation"]) -> _Rows | None:
@@ -181,7 +189,8 @@ def _round(rows: _Rows) -> tuple[_Rows, _Rows]:
 def _refined(rows: _Rows) -> Generator[None, None, None]:
     """Refine the rows that EM has found, and note the results."""
     solved = rows.estimations
-    bins, n, qs = solved[0].tallies[0].bins, np.array([one.n for one in solved]), np.array([one.qs for one in solved])
+    bins, qs = solved[0].tallies[0].bins, np.array([one.qs for one in solved])
+    n = np.array([one.independent for one in solved])
     round_trips, gaps = np.array([(one.ticks.round_trip, one.ticks.gap) for one in solved]).T
     refined = yield from refine(bins, rows.p, rows.cuts, n, qs, round_trips, gaps)
     lower, upper = np.array([one.limits for one in solved]).transpose(1, 0, 2)
@@ -230,7 +239,8 @@ class Estimation:
 
     `smooth` is the start of the search, with mass in every bin, and after `solve` the result of EM, which smooths. `p`
     is then the distribution, and `figures` has the lower bound, the estimate and the upper bound of each of `qs`, in
-    seconds: of `QUANTILES` and of the q of an objective. `rough` says which of the estimates may be far off.
+    seconds: of `QUANTILES` and of the q of an objective. `rough` says which of the estimates may be far off, given so
+    many `independent` events.
     """
 
     def __init__(
@@ -241,6 +251,7 @@ class Estimation:
         self.ticks = ticks
         self.qs = (*QUANTILES, q)
         self.smooth = self.p = start
+        self.independent = float(self.n)
         self.limits: tuple[FloatArray, ...] = ()
         self.figures: Sequence[Sequence[float]] = ()
         self.rough: Sequence[bool] = ()

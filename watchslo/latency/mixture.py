@@ -3,7 +3,7 @@
 A tick cuts few events of the tail, so their intervals do not determine its shape (Turnbull, 1976: any distribution
 within an interval fits it equally). EM with smoothing therefore ends a tail too early, and spreads a delay that never
 varies. A law with two or five parameters is determined by all events: latencies of many causes in succession are
-nearly lognormal, and two laws describe a slow mode beside a fast one. Where the evidence contradicts the shape, a few
+nearly lognormal, and two laws describe a fast and a slow mode. Where the evidence contradicts the shape, a few
 plain steps of EM repair it.
 
 All functions treat W distributions together, as the rows of matrices. Latencies are natural logarithms of seconds.
@@ -26,16 +26,17 @@ NARROWEST_CUT = 0.04  # of the logarithm, half a bin: a narrower cut is wrong ab
 TINY_MASS = 1e-12  # of a cut, where a law leaves it none: its logarithm must be finite
 LEAST_MASS = 1e-7  # of a bin before EM steps, because a bin without mass would stay empty
 
-# The prior of the logarithm of a deviation, which only matters where the events do not determine it. From a half to
-# twice the median is the usual spread of latencies.
+# The prior of the logarithm of a deviation, which only matters where the events do not determine it: most latencies are
+# usually within a factor of 1.3 of the median, between 1.1 and 1.8.
 USUAL_DEVIATION, DEVIATION_SPREAD = np.log(0.25), 0.8
-DEVIATIONS = np.log(0.015), np.log(2.5)  # from a sixth of a bin, a delay that never varies, to four decades
+DEVIATIONS = np.log(0.015), np.log(2.5)  # from a sixth of a bin, for a delay that never varies, to four decades
 MEANS, LOGITS = (-9.0, 5.0), (-9.0, 9.0)  # from 0.1 ms to 148 s; shares from 0.01% on
+FARTHEST = 9.0  # deviations from a mean at which a law is taken as 0 or 1
 LONGEST_STEP = 1.0  # of any parameter: further away, the approximation by a parabola is wrong
 FIRST_DAMPING, DAMPING_FLOOR, MOST_DAMPING = 0.01, 0.1, 1e3
 EASED, DAMPED = 0.25, 8.0  # factors of the damping after a step that was better, or was not
 CONVERGED = 0.05  # gain in log likelihood that a further step promises: far less than one event's
-ITERATIONS_OF_ONE, ITERATIONS_OF_TWO = 6, 7  # enough for 95% of windows
+ITERATIONS_OF_ONE, ITERATIONS_OF_TWO = 8, 8  # with more, the figures are no better
 
 TWO_WORTH_TRYING = 1.5  # by which EM is more likely than one law
 TWO_BETTER = 2.0  # gain in log likelihood from which two laws are believed
@@ -46,10 +47,10 @@ FIRST_REPAIRS, MORE_REPAIRS = 4, 12  # steps of EM: more bring back the bias of 
 REPAIR_WORTH_MORE = 0.15  # gain in log likelihood by the first ones from which more are made
 REPAIR_IGNORED, REPAIR_BELIEVED = 0.5, 2.0  # gains in log likelihood at which the repaired figure counts 0 and 1
 
-BIN_DEVIATION = 0.05  # standard error by the width of bins
+BIN_DEVIATION = 0.05  # standard error of a logarithm by the width of bins, which is 0.087
 BISECTIONS = 8  # of a bin, to 0.03%
-SHORTEST_SECONDS = 1e-5
-LEAST_DENSITY = 1e-3
+SHORTEST_SECONDS = 1e-5  # the lower end of the first bin, which has no logarithm
+LEAST_DENSITY = 1e-3  # at a quantile: between two modes it may vanish
 
 Found = TypeVar("Found")
 Steps = Generator[None, None, Found]
@@ -72,7 +73,7 @@ def refine(
 
     `qs` (W, Q) are the quantiles to be read. Ticks take `round_trips` (W,) and are `gaps` (W,) apart, in seconds.
     """
-    evidence = _Evidence.of(bins, cuts, n, round_trips)
+    evidence = _ObservedCuts.of(bins, cuts, n, round_trips)
     repair = _Repair.of(cuts, n, p.shape[1])
     yield
     shape = yield from _fitted(bins, p, evidence, repair)
@@ -94,9 +95,8 @@ def normal(z: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the standard normal law's distribution function and density, approximated by a logistic function.
 
     The error of the former is below 0.00015 (Page, 1977, with the constants of Bowling et al., 2009); the latter is its
-    derivative. Beyond 9 deviations, both are those at 9.
+    derivative.
     """
-    z = np.clip(z, -9.0, 9.0)
     square = z * z
     below = 1 / (1 + np.exp(-z * (1.5976 + 0.070565776 * square)))
     density = below * (1 - below) * (1.5976 + 0.211697328 * square)
@@ -112,22 +112,28 @@ def _laws(theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     return theta[:, :2], np.exp(theta[:, 2:4]), np.concatenate((1 - second, second), axis=1)
 
 
+def _distances(theta: FloatArray, x: FloatArray) -> FloatArray:
+    """Return how many deviations each of x (W, N) lies above the mean of each law (W, K, N), at most 9."""
+    means, deviations, _ = _laws(theta)
+    z = (x[:, None] - means[:, :, None]) / deviations[:, :, None]
+    return np.clip(z, -FARTHEST, FARTHEST, out=z)
+
+
 def share_below(theta: FloatArray, x: FloatArray) -> FloatArray:
     """Return the share of latencies below each of x (W, N)."""
-    means, deviations, shares = _laws(theta)
-    z = (x[:, None] - means[:, :, None]) / deviations[:, :, None]
-    below: FloatArray = (shares[:, :, None] * normal(z)[0]).sum(axis=1)
+    _, _, shares = _laws(theta)
+    below: FloatArray = (shares[:, :, None] * normal(_distances(theta, x))[0]).sum(axis=1)
     return below
 
 
 def slopes(theta: FloatArray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the share below each of x (W, N), and its derivative by each parameter (W, N, D)."""
-    means, deviations, shares = _laws(theta)
-    z = np.clip((x[:, None] - means[:, :, None]) / deviations[:, :, None], -9.0, 9.0)
+    _, deviations, shares = _laws(theta)
+    z = _distances(theta, x)
     parts, density = normal(z)
     density *= shares[:, :, None]
     below = (shares[:, :, None] * parts).sum(axis=1)
-    k = means.shape[1]
+    k = shares.shape[1]
     by = np.empty((*x.shape, theta.shape[1]))
     by[:, :, :k] = (density / -deviations[:, :, None]).transpose(0, 2, 1)
     by[:, :, k : 2 * k] = (density * -z).transpose(0, 2, 1)
@@ -149,7 +155,7 @@ def quantiles(theta: FloatArray, qs: FloatArray, low: FloatArray, high: FloatArr
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Evidence:
+class _ObservedCuts:
     """The cuts of W distributions with their events: cut k lies between x[rows[k], lower[k]] and x[rows[k], upper[k]].
 
     Cuts end in the middles of their outer bins, and half a round trip further inside: where the truth is on average.
@@ -163,7 +169,7 @@ class _Evidence:
     counts: FloatArray
 
     @classmethod
-    def of(cls, bins: Bins, cuts: Cuts, n: FloatArray, round_trips: FloatArray) -> "_Evidence":
+    def of(cls, bins: Bins, cuts: Cuts, n: FloatArray, round_trips: FloatArray) -> "_ObservedCuts":
         """Return the evidence of cuts of n events (W,), by ticks that take `round_trips` seconds (W,)."""
         edges, half = bins.edges, round_trips[:, None] / 2
         width = min(int(cuts.j.max()) + 2, len(edges))
@@ -176,13 +182,15 @@ class _Evidence:
         is_narrow = x[cuts.rows, upper] - x[cuts.rows, lower] < NARROWEST_CUT
         lower = np.maximum(lower - is_narrow, 0)
         upper = np.minimum(upper + is_narrow, 2 * width - 1)
-        return cls(x, cuts.rows, lower, upper, cuts.masses * n[cuts.rows])
+        is_used = np.bincount(np.concatenate((lower, upper)), minlength=2 * width) > 0
+        places = is_used.cumsum() - 1
+        return cls(x[:, is_used], cuts.rows, places[lower], places[upper], cuts.masses * n[cuts.rows])
 
-    def of_rows(self, chosen: BoolArray) -> "_Evidence":
+    def of_rows(self, chosen: BoolArray) -> "_ObservedCuts":
         """Return the evidence of some rows, chosen by a mask (W,), and number these rows again."""
         kept = chosen[self.rows]
         rows = (chosen.cumsum() - 1)[self.rows[kept]]
-        return _Evidence(self.x[chosen], rows, self.lower[kept], self.upper[kept], self.counts[kept])
+        return _ObservedCuts(self.x[chosen], rows, self.lower[kept], self.upper[kept], self.counts[kept])
 
 
 # --- the fit ----------------------------------------------------------------------------------------------------------
@@ -206,7 +214,7 @@ class _Fit:
         self.gradient[rows], self.information[rows] = other.gradient, other.information
 
 
-def _judged(theta: FloatArray, evidence: _Evidence) -> _Fit:
+def _judged(theta: FloatArray, evidence: _ObservedCuts) -> _Fit:
     """Return the log likelihood of theta with the prior, its gradient, and the sum of the outer products of gradients.
 
     The latter approximates the information (BHHH: Berndt, Hall, Hall and Hausman, 1974).
@@ -239,7 +247,7 @@ def _judged(theta: FloatArray, evidence: _Evidence) -> _Fit:
     return _Fit(theta, likelihood, gradient, information)
 
 
-def fit(theta: FloatArray, evidence: _Evidence, iterations: int) -> Steps[_Fit]:
+def fit(theta: FloatArray, evidence: _ObservedCuts, iterations: int) -> Steps[_Fit]:
     """Find the most likely parameters near theta, by a damped Gauss-Newton method; pause after each iteration.
 
     From far away it takes dozens of iterations: so each search starts from a result of EM, not from an older fit.
@@ -345,7 +353,7 @@ class _Shape:
         return found
 
 
-def _fitted(bins: Bins, p: FloatArray, evidence: _Evidence, repair: "_Repair") -> Steps[_Shape]:
+def _fitted(bins: Bins, p: FloatArray, evidence: _ObservedCuts, repair: "_Repair") -> Steps[_Shape]:
     """Fit one law to each row, and two where EM is much more likely than one; keep two if they are better."""
     one = yield from fit(start_of_one(bins, p), evidence, ITERATIONS_OF_ONE)
     nothing = np.zeros(len(p), np.bool_)
@@ -367,9 +375,8 @@ def _variances(fitted: _Fit, x: FloatArray, qs: FloatArray, n: FloatArray, gaps:
     The true quantile is that of n events and differs from the law's; the more exactly the ticks cut at it, the less
     this matters, because the events themselves are seen.
     """
-    means, deviations, shares = _laws(fitted.theta)
-    z = (x[:, None] - means[:, :, None]) / deviations[:, :, None]
-    density = (shares / deviations)[:, :, None] * normal(z)[1]
+    _, deviations, shares = _laws(fitted.theta)
+    density = (shares / deviations)[:, :, None] * normal(_distances(fitted.theta, x))[1]
     density = np.maximum(density.sum(axis=1), LEAST_DENSITY)
     _, by = slopes(fitted.theta, x)
     by = by / density[:, :, None]

@@ -122,6 +122,13 @@ def test_unresolved_quantile_is_shown_below_the_round_trip() -> None:
     assert cells(stream, domains=())[4] == "below resolution"
 
 
+def test_rough_quantile_is_marked_and_has_two_digits() -> None:
+    window = readings.window("1m", 60.0, 9)
+    rough = replace(window, quantiles=tuple(replace(quantile, rough=True) for quantile in window.quantiles))
+    stream = replace(readings.TAIL, track=replace(readings.TRACK, windows=(rough,)))
+    assert cells(stream)[4:7] == ["~12 ms", "~62 ms", "10 ms to ∞"]
+
+
 def test_watches_are_sorted_worst_first() -> None:
     late = replace(readings.TRACK, objective=replace(readings.TRACK.objective, threshold=0.05))
     streams = (readings.TAIL, readings.IDLE, replace(readings.TAIL, watch="nodes", track=late), readings.STALLED)
