@@ -310,11 +310,27 @@ class ReadUse(StrEnum):
     CONTRADICTED = "contradicted"
 
 
+class BurstReason(StrEnum):
+    """Why ticks are sent more often: a watch is late without a known cause, or its bounds straddle the threshold."""
+
+    LATE = "late"
+    STRADDLES = "straddles"
+
+
+@dataclass(frozen=True, slots=True)
+class BurstWish:
+    """For how many seconds ticks should be sent more often, and why."""
+
+    reason: BurstReason
+    seconds: float
+
+
 @dataclass(frozen=True, slots=True)
 class DomainReading:
     """One revision clock: the resources it ticks on, the newest revision, the width of the newest commit interval.
 
-    `reads` are consistent reads that are no ticks, by their use.
+    `reads` are consistent reads that are no ticks, by their use, `bursts` the bursts that began, by their reason, and
+    `burst_ticks` the ticks that were sent in them.
     """
 
     name: str
@@ -325,6 +341,8 @@ class DomainReading:
     median_round_trip: float | None
     tickers: tuple[TickerReading, ...]
     reads: Mapping[str, int] = field(default_factory=dict)
+    bursts: Mapping[str, int] = field(default_factory=dict)
+    burst_ticks: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,7 +204,7 @@ def read_apiserver(apiserver: Apiserver, comparison: Comparison | None, *, watch
 
 def read_clock(clock: DomainClock) -> DomainReading:
     """Return everything that is shown of a domain clock and its tickers."""
-    revisions = clock.domain.clock
+    revisions, burst = clock.domain.clock, clock.ticks.schedule.burst
     return DomainReading(
         name=clock.name,
         ticks_on=tuple(dict.fromkeys(one.key for ticker in clock.tickers.values() for one in ticker.resources)),
@@ -213,6 +213,8 @@ def read_clock(clock: DomainClock) -> DomainReading:
         resets=clock.domain.resets,
         median_round_trip=revisions.median_round_trip,
         tickers=tuple(_read_ticker(clock, name, ticker) for name, ticker in clock.tickers.items()),
+        bursts=dict(burst.begun),
+        burst_ticks=burst.ticks,
         reads=dict[str, int](clock.reads) | {ReadUse.CONTRADICTED: clock.domain.contradicted},
     )
 

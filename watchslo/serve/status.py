@@ -158,7 +158,7 @@ class TickerStatus(StatusPart):
 
 
 class DomainStatus(StatusPart):
-    """One revision clock; `interval` is the width of the newest commit interval, `reads` counts reads by their use."""
+    """One revision clock; `interval` is the width of the newest commit interval, `reads` and `bursts` are counts."""
 
     name: str
     ticks_on: list[str]
@@ -167,6 +167,8 @@ class DomainStatus(StatusPart):
     resets: int
     median_round_trip: float | None
     reads: dict[str, int]
+    bursts: dict[str, int]
+    burst_ticks: int
     tickers: list[TickerStatus]
 
 
