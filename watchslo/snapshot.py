@@ -336,12 +336,28 @@ class ReadUse(StrEnum):
     CONTRADICTED = "contradicted"
 
 
+class BurstReason(StrEnum):
+    """Why ticks are sent more often: a watch is late without a known cause, or its bounds straddle the threshold."""
+
+    LATE = "late"
+    STRADDLES = "straddles"
+
+
+@dataclass(frozen=True, slots=True)
+class BurstWish:
+    """For how many seconds ticks should be sent more often, and why."""
+
+    reason: BurstReason
+    seconds: float
+
+
 @dataclass(frozen=True, slots=True)
 class DomainReading:
     """One revision clock: the resources it ticks on, the newest revision, the width of the newest commit interval.
 
     `resolution` is the median round trip of the fastest apiserver's ticks in seconds, None before the first tick:
-    shorter latencies cannot be distinguished. `reads` are consistent reads that are no ticks, by their use.
+    shorter latencies cannot be distinguished. `reads` are consistent reads that are no ticks, by their use, `bursts`
+    the bursts that began, by their reason, and `burst_ticks` the ticks that were sent in them.
     """
 
     name: str
@@ -352,6 +368,8 @@ class DomainReading:
     resolution: float | None
     tickers: tuple[TickerReading, ...]
     reads: Mapping[str, int] = field(default_factory=dict)
+    bursts: Mapping[str, int] = field(default_factory=dict)
+    burst_ticks: int = 0
 
 
 @dataclass(frozen=True, slots=True)

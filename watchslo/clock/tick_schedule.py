@@ -20,13 +20,16 @@ Other reads prove as much as ticks. So the train starts again at each of them, w
 reads: then own ticks are as frequent as without them, and fall where no read was. But a tick is sent at the latest when
 the widest gap without reads ends, because only ticks seal events.
 
-In any W seconds at most `MOST_AHEAD` + 1 + W / gap ticks go through one apiserver.
+In any W seconds at most `MOST_AHEAD` + 1 + W / gap ticks go through one apiserver. In a *burst* all gaps are shorter by
+the same factor; a failed tick ends it.
 """
 
 from collections import deque
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from math import inf
+
+from watchslo.clock.burst import Burst
 
 SLOW_SECONDS = 1.0  # after this long without an answer the next tick is sent, on another connection
 SLOWEST_SECONDS = 10.0
@@ -67,6 +70,7 @@ class _Turns:
 
     gap: float
     proves: bool
+    shortening: float = 1.0  # of the gap, in a burst
     slowdown: Slowdown = field(default_factory=Slowdown)
     last: float = -inf
     jitter: float = 1.0  # of the gap after the last tick
@@ -77,7 +81,7 @@ class _Turns:
     @property
     def pace(self) -> float:
         """The mean seconds between two ticks at present."""
-        return max(self.gap * self.slowdown.factor, min(self.answer, SLOW_SECONDS))
+        return max(self.gap * self.shortening * self.slowdown.factor, min(self.answer, SLOW_SECONDS))
 
     @property
     def due(self) -> float:
@@ -116,15 +120,16 @@ class _Turns:
 class TickSchedule:
     """The times of the ticks of one clock; see the theory of operation. All times are monotonic seconds."""
 
-    def __init__(self, random: Callable[[], float]) -> None:
-        self._random = random
+    def __init__(self, random: Callable[[], float], burst: Burst) -> None:
+        self.burst = burst
+        self.random = random
         self._turns: dict[str, _Turns] = {}
         self._last = -inf  # when the last tick of the train was sent
         self._read = -inf  # when a read was sent since
         self._reads: deque[float] = deque(maxlen=MOST_READS)  # recent ones, when they were sent
         self._jitter = self._draw()
 
-    def allow(self, gaps: Mapping[str, float], aside: Container[str] = ()) -> None:
+    def allow(self, gaps: Mapping[str, float], now: float, aside: Container[str] = ()) -> None:
         """Tick through these apiservers, with a mean gap in seconds for each; others are forgotten.
 
         The ticks through those of `aside` prove nothing.
@@ -133,10 +138,14 @@ class TickSchedule:
         for name, gap in gaps.items():
             turns = self._turns[name] = former.get(name) or _Turns(gap, proves=True)
             turns.gap, turns.proves = gap, name not in aside
+        train = self._train
+        shortening = self.burst.shortening(sum(1.0 / turns.gap for turns in train.values()), now)
+        for name, turns in self._turns.items():
+            turns.shortening = shortening if name in train else 1.0
 
     @property
     def mean_gap(self) -> float:
-        """The mean seconds between two ticks of the train, or of all if each is sent aside."""
+        """The mean seconds between two ticks of the train, or of all if each is sent aside; without bursts."""
         rate = sum(1.0 / turns.gap for turns in self._train.values() or self._turns.values())
         return 1.0 / rate if rate else inf
 
@@ -184,6 +193,7 @@ class TickSchedule:
         turns, jitter = self._turns[apiserver], self._draw()
         if turns.in_train:
             self._last, self._jitter = now, jitter
+            self.burst.sent(now)
         turns.sent(now, jitter)
 
     def answered(self, apiserver: str, sent: float, now: float) -> None:
@@ -197,6 +207,7 @@ class TickSchedule:
         if turns := self._turns.get(apiserver):
             turns.ended(sent, now)
             turns.slowdown.failed(turns.gap, retry_after, now)
+            self.burst.failed(retry_after, now)
 
     def _draw(self) -> float:
-        return 1.0 - JITTER + 2.0 * JITTER * self._random()
+        return 1.0 - JITTER + 2.0 * JITTER * self.random()

@@ -47,7 +47,9 @@ from functools import partial
 
 import structlog
 
+from watchslo.clock.burst import Burst, BurstBudget
 from watchslo.clock.domain import PROBE_SPACING_SECONDS, Domain, Membership, TickPlan
+from watchslo.clock.tick_schedule import TickSchedule
 from watchslo.config.model import ClockConfig
 from watchslo.model import Reading, Resource
 from watchslo.monitor.apiserver import Apiserver
@@ -84,6 +86,7 @@ class ClockAssignment:
         self._random = random
         self._new_sealer = new_sealer
         self._on_reset = on_reset
+        self._burst_budget = BurstBudget(config.burst.ticks_per_hour)
         self._log = structlog.get_logger()
         self._apiservers: dict[str, Apiserver] = {}
         self._watches: dict[int, MonitoredWatch] = {}
@@ -166,7 +169,8 @@ class ClockAssignment:
     def _new_clock(
         self, name: str, gap: Callable[[], float], refused: Callable[[DomainClock, str], None]
     ) -> DomainClock:
-        return DomainClock(name, gap, self._random, self._new_sealer, refused, self._on_foreign, self._on_domain_reset)
+        schedule = TickSchedule(self._random, Burst(self._config.burst.rate, self._burst_budget))
+        return DomainClock(name, gap, schedule, self._new_sealer, refused, self._on_foreign, self._on_domain_reset)
 
     def _on_plan(self, plan: TickPlan) -> None:
         self.main.set_blind(plan.blind)

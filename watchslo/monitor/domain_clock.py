@@ -46,6 +46,7 @@ from functools import partial
 import structlog
 
 from watchslo.clock.domain import Domain, Membership
+from watchslo.clock.tick_schedule import TickSchedule
 from watchslo.latency.queue_waits import QueueWaits
 from watchslo.latency.tally import Slot
 from watchslo.latency.track import Track
@@ -55,7 +56,7 @@ from watchslo.monitor.sealer import Sealer
 from watchslo.monitor.tick_loop import TickLoop
 from watchslo.monitor.ticker import Ticker
 from watchslo.monitor.watch_identity import WatchIdentity
-from watchslo.snapshot import ReadUse
+from watchslo.snapshot import BurstWish, ReadUse
 from watchslo.watch.failure import Failure
 
 FOREIGN_SECONDS = 5.0  # between two ticks of another storage: they show when the apiserver is back on this one
@@ -70,7 +71,7 @@ class DomainClock:
 
     A tick through an apiserver that is not known to have this domain's storage is only a probe. A `blind` clock ticks
     on one cached resource only: through a single apiserver it cannot see the lag of that cache. `gap` returns the mean
-    seconds between two of its ticks through one apiserver. Its ticks are sent while `ticks.run` runs.
+    seconds between two of its ticks through one apiserver. Its ticks are sent by `schedule` while `ticks.run` runs.
 
     `new_sealer` returns the sealer of a new domain. `refused` is called with this clock and the name of an apiserver
     that does not permit its ticks, `on_foreign` with the number of a watch whose revisions prove not to belong here,
@@ -81,7 +82,7 @@ class DomainClock:
         self,
         name: str,
         gap: Callable[[], float],
-        random: Callable[[], float],
+        schedule: TickSchedule,
         new_sealer: Callable[[Domain], Sealer],
         refused: Callable[["DomainClock", str], None],
         on_foreign: Callable[["DomainClock", int], None],
@@ -91,7 +92,7 @@ class DomainClock:
         self.sealer = new_sealer(self.domain)
         self.tickers: dict[str, Ticker] = {}
         self.reads = Counter[str]()
-        self.ticks = TickLoop(random, self.tickers, self.gap, self._proves, self._arrived, partial(refused, self))
+        self.ticks = TickLoop(schedule, self.tickers, self.gap, self._proves, self._arrived, partial(refused, self))
         self._gap = gap
         self._began = time.monotonic()
         self._blind = False
@@ -100,6 +101,7 @@ class DomainClock:
         self._anchor: str | None = None  # the apiserver whose ticks define what belongs here
         self._on_foreign = on_foreign
         self._on_reset = on_reset
+        self._bursts = False  # whether a burst was active when `sharpen` was called last
 
     @property
     def name(self) -> str:
@@ -124,6 +126,11 @@ class DomainClock:
     def interval(self) -> float:
         """The mean seconds between two ticks, through any apiserver."""
         return min(self._gap(), self.ticks.schedule.mean_gap)
+
+    @property
+    def burst_gap(self) -> float:
+        """The mean seconds between two ticks in a burst."""
+        return 1.0 / self.ticks.schedule.burst.rate
 
     def is_silent(self, now: float) -> bool:
         """Return True if no tick was answered for so long that this clock cannot be waited for."""
@@ -186,6 +193,16 @@ class DomainClock:
         return self.sealer.detach(number)
 
     # Readings
+
+    def sharpen(self, wish: BurstWish | None, now: float) -> None:
+        """Tick more often for a while if that is wished and the budget covers it; log which bursts begin and end."""
+        burst = self.ticks.schedule.burst
+        if self._bursts and not burst.is_active(now):
+            self._log.info("burst_ended", ticks=burst.ticks)
+        if wish and burst.begin(wish, now):
+            self._log.info("burst_began", reason=wish.reason.value, seconds=wish.seconds)
+            self.ticks.wake()
+        self._bursts = burst.is_active(now)
 
     def observe(self, reading: Reading, use: ReadUse) -> None:
         """Take in a consistent read that is no tick; ignored unless its source is a member.

@@ -207,7 +207,7 @@ def read_apiserver(apiserver: Apiserver, role: ApiserverRole, comparison: Compar
 
 def read_clock(clock: DomainClock) -> DomainReading:
     """Return everything that is shown of a domain clock and its tickers."""
-    revisions = clock.domain.clock
+    revisions, burst = clock.domain.clock, clock.ticks.schedule.burst
     return DomainReading(
         name=clock.name,
         ticks_on=tuple(dict.fromkeys(one.key for ticker in clock.tickers.values() for one in ticker.resources)),
@@ -216,6 +216,8 @@ def read_clock(clock: DomainClock) -> DomainReading:
         resets=clock.domain.resets,
         resolution=revisions.median_round_trip,
         tickers=tuple(_read_ticker(clock, name, ticker) for name, ticker in clock.tickers.items()),
+        bursts=dict(burst.begun),
+        burst_ticks=burst.ticks,
         reads=dict[str, int](clock.reads) | {ReadUse.CONTRADICTED: clock.domain.contradicted},
     )
 

@@ -135,7 +135,7 @@ class WatchSet:
         await self._end_others(desired, members, reason)
         if members and self.assignment is None:
             self.assignment = ClockAssignment(
-                self._tasks, self._config.clock, self._random, self._new_sealer, self._forget_revisions
+                self._tasks, self._config.clock_in_force, self._random, self._new_sealer, self._forget_revisions
             )
         for name, served in list(self._served.items()):
             if members.get(name) is not served.apiserver:

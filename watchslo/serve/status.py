@@ -168,7 +168,7 @@ class ExcessStatus(StatusPart):
 
 
 class DomainStatus(StatusPart):
-    """One revision clock; `interval` is the width of the newest commit interval, `reads` counts reads by their use.
+    """One revision clock; `interval` is the width of the newest commit interval, `reads` and `bursts` are counts.
 
     `resolution` is the median round trip of the fastest apiserver's ticks: shorter latencies cannot be distinguished.
     `medianRoundTrip` is its former name.
@@ -182,6 +182,8 @@ class DomainStatus(StatusPart):
     resolution: float | None
     median_round_trip: float | None = _at("resolution")
     reads: dict[str, int]
+    bursts: dict[str, int]
+    burst_ticks: int
     tickers: list[TickerStatus]
 
 

@@ -10,18 +10,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from watchslo.clock.burst import Burst, BurstBudget
 from watchslo.clock.tick_schedule import AT_ONCE, MOST_AHEAD, SLOW_SECONDS, TickSchedule
 
 ROUND_TRIP_SECONDS = 0.002
 START = 1000.0
 
 
+def no_burst() -> Burst:
+    return Burst(10.0, BurstBudget(0.0))
+
+
 class Driven:
     """A schedule whose ticks are sent in time; `answer` says what happens to the tick of an apiserver, if anything."""
 
     def __init__(self, gaps: Mapping[str, float], seed: int = 1) -> None:
-        self.schedule = TickSchedule(Random(seed).random)
-        self.schedule.allow(gaps)
+        self.schedule = TickSchedule(Random(seed).random, no_burst())
+        self.schedule.allow(gaps, START)
         self.sent: list[tuple[float, str]] = []
         self.now = START
         self.answer: Callable[[str, float], None] = self.answered
@@ -51,14 +56,14 @@ def most_within(seconds: float, times: list[float]) -> int:
 
 
 def test_no_apiserver_gets_no_tick() -> None:
-    schedule = TickSchedule(Random(1).random)
+    schedule = TickSchedule(Random(1).random, no_burst())
     assert schedule.next() is None
     assert schedule.mean_gap == float("inf")
 
 
 def test_first_tick_is_sent_at_once() -> None:
-    schedule = TickSchedule(Random(1).random)
-    schedule.allow({"a": 0.5})
+    schedule = TickSchedule(Random(1).random, no_burst())
+    schedule.allow({"a": 0.5}, START)
     assert schedule.next() == (-float("inf"), "a")
 
 
@@ -193,7 +198,7 @@ def test_pause_is_not_made_up_for() -> None:
 def test_apiserver_that_left_is_forgotten() -> None:
     driven = Driven({"a": 0.5, "b": 0.5})
     driven.run(5)
-    driven.schedule.allow({"b": 0.5})
+    driven.schedule.allow({"b": 0.5}, driven.now)
     driven.schedule.answered("a", driven.now, driven.now)
     driven.schedule.failed("a", driven.now, 30.0, driven.now)
     driven.sent.clear()
@@ -203,7 +208,7 @@ def test_apiserver_that_left_is_forgotten() -> None:
 
 def test_ticks_that_prove_nothing_are_sent_aside() -> None:
     driven = Driven({})
-    driven.schedule.allow({"a": 0.5, "foreign": 5.0}, aside={"foreign"})
+    driven.schedule.allow({"a": 0.5, "foreign": 5.0}, START, aside={"foreign"})
     driven.run(600)
     assert driven.schedule.mean_gap == 0.5
     assert max(driven.gaps("a")) <= 0.626

@@ -22,6 +22,7 @@ from tests.unit.latency.truth import (
     solved,
     tally_of,
 )
+from watchslo.clock.burst import Burst, BurstBudget
 from watchslo.clock.revision import Origins, RevisionClock
 from watchslo.clock.tick_schedule import TickSchedule
 from watchslo.latency.cuts import cumulative
@@ -195,8 +196,8 @@ def test_periodic_writer_is_estimated_as_a_random_one(gap: float, period: float)
 
 def written(seed: int, gap: float, period: float | None) -> tuple[Estimation, float]:
     """Return an estimation of 600 latencies of about 20 ms, written at once in each period, and the true median."""
-    rng, schedule = np.random.default_rng(seed), TickSchedule(Random(seed).random)
-    schedule.allow({"a": gap})
+    rng, schedule = np.random.default_rng(seed), TickSchedule(Random(seed).random, Burst(10.0, BurstBudget(0.0)))
+    schedule.allow({"a": gap}, 0.0)
     sent = [0.0]
     while sent[-1] < 65:
         schedule.sent("a", sent[-1])

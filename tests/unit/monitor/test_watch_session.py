@@ -12,7 +12,9 @@ from typing import Any, cast
 import pytest
 
 from tests.unit.monitor.cluster import PODS, Cluster, Log, Watch, line, nowhere
+from watchslo.clock.burst import Burst, BurstBudget
 from watchslo.clock.domain import Domain
+from watchslo.clock.tick_schedule import TickSchedule
 from watchslo.config.model import WatchConfig
 from watchslo.kube.client import Page
 from watchslo.kube.limiter import Limiter, RequestClass
@@ -53,8 +55,9 @@ class Parts:
         made = WatchConfig.model_validate({"resource": "pods", "creation": False, **watch})
         self.apiserver = Apiserver("service", nowhere(), Limiter(1000))
         self.lag = Lag(time.monotonic())
+        schedule = TickSchedule(lambda: 0.5, Burst(10.0, BurstBudget(0.0)))
         self.clock = DomainClock(
-            "main", lambda: 0.5, lambda: 0.5, self._new_sealer, lambda *_: None, lambda *_: None, lambda _: None
+            "main", lambda: 0.5, schedule, self._new_sealer, lambda *_: None, lambda *_: None, lambda _: None
         )
         self.clock.join("service", lambda resource: self.apiserver.client.read_nothing(resource, "default", "tick"))
         self.track = Track(Bins(), Objective(), time.monotonic(), self.lag.own_delays, creation=bool(made.creation))

@@ -266,6 +266,8 @@ DOMAIN = DomainReading(
     resets=0,
     resolution=0.0017,
     tickers=(TICKER, FAILING),
+    bursts={"late": 1, "straddles": 2},
+    burst_ticks=900,
     reads={"nudge": 70, "probe": 9, "list": 2, "contradicted": 1},
 )
 BLIND = DomainReading(

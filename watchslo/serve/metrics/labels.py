@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 
 from watchslo.latency import track
-from watchslo.snapshot import Cause, Hop, ReadUse
+from watchslo.snapshot import BurstReason, Cause, Hop, ReadUse
 from watchslo.watch import audit
 from watchslo.watch.failure import CloseClass, Phase, Reason
 from watchslo.watch.messages import RelistReason, Unseen
@@ -71,6 +71,7 @@ UNSEEN = Label("kind", "what happened to an object in a gap", tuple(field.name f
 AUDIT = Label("result", "the result of an audit", tuple(audit.AuditResult))
 TICK_RESULT = Label("result", "how a tick ended", ("ok", "slow", "failed"))
 READ_USE = Label("use", "what the read was for; `contradicted` if the ticks contradict it", tuple(ReadUse))
+BURST_REASON = Label("reason", "why ticks were sent more often", tuple(BurstReason))
 KIND = Label("kind", "the purpose of a request")
 CODE = Label("code", "HTTP status code of the answer, or the kind of failure if there was none")
 BUILD = (
