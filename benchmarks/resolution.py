@@ -29,7 +29,8 @@ def p99_without_delay(watches: int, events: float, seed: int = 0) -> FloatArray:
         following = np.searchsorted(sent + ROUND_TRIP_SECONDS / 2, committed)
         received = committed + LATENCY_SECONDS
         lower = np.maximum(0.0, received - sent[following] - ROUND_TRIP_SECONDS)
-        return tally(bins, lower, received - sent[following - 1], lower)
+        upper = received - sent[following - 1]
+        return tally(bins, lower, upper, lower, upper)
 
     ticks = TickSpacing(ROUND_TRIP_SECONDS, sum(TICK_GAP_SECONDS) / 2)
     estimations = [Estimation((minute(),), bins.uniform, ticks) for _ in range(watches)]

@@ -4,7 +4,7 @@ Durations are seconds. Names of times end in `_wall`; they are Unix seconds.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from watchslo.model import Interval
@@ -49,6 +49,15 @@ class WindowReading:
     quantiles: tuple[QuantileReading, ...]
 
 
+class WindowVerdict(StrEnum):
+    """The verdict on a window of time; undecided if there are enough events, but neither proof nor evidence."""
+
+    GOOD = "good"
+    BAD = "bad"
+    UNDECIDED = "undecided"
+    NO_DATA = "no_data"
+
+
 @dataclass(frozen=True, slots=True)
 class ObjectiveReading:
     """The objective in force for one watch; `verdicts` counts judged events, `windows` counts judged windows.
@@ -90,8 +99,8 @@ class TrackReading:
 
     `unresolved` counts samples below the round trip of the ticks, `unmeasured` events that are no samples, by reason.
     `hops` has the hops that were measured at least once. `judged` is the rolling window of the objective's length, with
-    the objective's quantile. Without quantiles, because ticks are too slow for them, `windows` is empty and `judged`
-    None.
+    the objective's quantile, and `verdict` is the verdict on it. Without quantiles, because ticks are too slow for
+    them, `windows` is empty and `judged` None.
     """
 
     timespan: HistogramReading
@@ -102,6 +111,7 @@ class TrackReading:
     creation: HistogramReading | None
     hops: tuple[HopReading, ...] = ()
     judged: WindowReading | None = None
+    verdict: WindowVerdict = WindowVerdict.NO_DATA
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +258,18 @@ class CacheReading:
 
 
 @dataclass(frozen=True, slots=True)
+class ExcessReading:
+    """How much later events arrived in the last minute than at the apiserver that delivered each first, in seconds.
+
+    `events` is how many were compared.
+    """
+
+    events: int
+    p50: float
+    p99: float
+
+
+@dataclass(frozen=True, slots=True)
 class DurationReading:
     """Durations of requests: lists by the strategy that succeeded, openings of watches, lifetimes of watches."""
 
@@ -261,7 +283,9 @@ class StreamReading:
     """One watch of one resource at one apiserver.
 
     `membership` relates its revisions to the clock of `domain`: `pending` (not known yet), `member`, `foreign` (needs a
-    clock of its own) or `unparsable` (the revisions are not numbers). `headroom` is None until it was measured.
+    clock of its own) or `unparsable` (the revisions are not numbers). `headroom` is None until it was measured, and
+    `behind_fastest` unless enough events also arrived from another apiserver. `down_for` is for how many seconds the
+    watch has been closed, None unless its other clients' must be closed as well.
     """
 
     watch: str
@@ -280,6 +304,8 @@ class StreamReading:
     durations: DurationReading
     headroom: HeadroomReading | None
     track: TrackReading
+    down_for: float | None = None
+    behind_fastest: ExcessReading | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,17 +327,49 @@ class TickerReading:
     gap: float = 0.5
 
 
+class ReadUse(StrEnum):
+    """What a consistent read that is no tick was for, or that it contradicted the ticks and was dropped."""
+
+    NUDGE = "nudge"
+    PROBE = "probe"
+    LIST = "list"
+    CONTRADICTED = "contradicted"
+
+
+class BurstReason(StrEnum):
+    """Why ticks are sent more often: a watch is late without a known cause, or its bounds straddle the threshold."""
+
+    LATE = "late"
+    STRADDLES = "straddles"
+
+
+@dataclass(frozen=True, slots=True)
+class BurstWish:
+    """For how many seconds ticks should be sent more often, and why."""
+
+    reason: BurstReason
+    seconds: float
+
+
 @dataclass(frozen=True, slots=True)
 class DomainReading:
-    """One revision clock: the resources it ticks on, the newest revision, the width of the newest commit interval."""
+    """One revision clock: the resources it ticks on, the newest revision, the width of the newest commit interval.
+
+    `resolution` is the median round trip of the fastest apiserver's ticks in seconds, None before the first tick:
+    shorter latencies cannot be distinguished. `reads` are consistent reads that are no ticks, by their use, `bursts`
+    the bursts that began, by their reason, and `burst_ticks` the ticks that were sent in them.
+    """
 
     name: str
     ticks_on: tuple[str, ...]
     revision: int | None
     interval: float | None
     resets: int
-    median_round_trip: float | None
+    resolution: float | None
     tickers: tuple[TickerReading, ...]
+    reads: Mapping[str, int] = field(default_factory=dict)
+    bursts: Mapping[str, int] = field(default_factory=dict)
+    burst_ticks: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,20 +381,27 @@ class TimeTravelReading:
     seconds: float = 0.0
 
 
+class ApiserverRole(StrEnum):
+    """What an apiserver is asked for: watches of its resources, only its number and addresses, or only ticks."""
+
+    MEMBER = "member"
+    SERVICE = "service"
+    WITNESS = "witness"
+
+
 @dataclass(frozen=True, slots=True)
 class ApiserverReading:
     """One apiserver and the requests to it: `requests` counts by (kind, code), `audits` by result.
 
-    `unproven` says why its revisions cannot be trusted to be etcd's; None if they can. `watched` is false for the
-    service if each apiserver behind it is watched by itself. `peers` is how many apiservers its address stands for,
-    None if unknown. `offset` is its wall clock minus ours, `offset_steps` how often that jumped. `combined` is the last
-    minute of all its watches measured by the ticks of all apiservers, `alone` by its own ticks only; both are None
-    unless several apiservers tick.
+    `unproven` says why its revisions cannot be trusted to be etcd's; None if they can. `peers` is how many apiservers
+    its address stands for, None if unknown. `offset` is its wall clock minus ours, `offset_steps` how often that
+    jumped. `combined` is the last minute of all its watches measured by the ticks of all apiservers, `alone` by its own
+    ticks only; both are None unless several apiservers tick.
     """
 
     name: str
+    role: ApiserverRole
     version: str | None
-    watched: bool
     peers: int | None
     unproven: str | None
     offset: Interval | None
@@ -347,6 +412,11 @@ class ApiserverReading:
     requests: Mapping[tuple[str, str], int]
     audits: Mapping[str, int]
     durations: DurationReading
+
+    @property
+    def watched(self) -> bool:
+        """Whether its resources are watched."""
+        return self.role is ApiserverRole.MEMBER
 
 
 @dataclass(frozen=True, slots=True)

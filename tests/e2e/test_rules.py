@@ -78,6 +78,7 @@ class Case:
 
 UNMEASURED = {f"{BUCKET}{{le={le}}}": 0.0 for le in LES} | {COUNT: 0.0, "watchslo_unmeasured_events_total": EVENTS}
 NOT_JUDGED = {"watchslo_slo_windows_total{verdict=good}": 0.0, "watchslo_slo_windows_total{verdict=no_data}": 1.0}
+UNDECIDED = {"watchslo_slo_windows_total{verdict=good}": 0.0, "watchslo_slo_windows_total{verdict=undecided}": 1.0}
 SLOW_TICKS = {f"watchslo_clock_tick_seconds_bucket{{le={le}}}": 0.0 for le in ("0.005", "0.5")}
 MONITOR: dict[str, Any] = {"worst": "a:9477", "about": {}, "by_one": True}
 
@@ -96,8 +97,10 @@ CASES = (
     Case("WatchEventsLost", counted("watchslo_time_travel_total", 10), 15, "1", worst="unknown", by_one=True),
     Case("WatchHistoryShort", gauge("watchslo_watch_history_fits", 0.0), 25, "1"),
     Case("WatchsloClockStopped", Fault({"watchslo_clock_ticks_total{result=ok}": 0.0}), 10, "1"),
-    Case("WatchsloClockSlow", Fault(SLOW_TICKS), 20, "750ms"),
+    Case("WatchsloClockSlow", gauge("watchslo_clock_resolution_seconds", 0.75), 25, "750ms", **MONITOR),
+    Case("WatchApiserverTicksSlow", Fault(SLOW_TICKS), 20, "1"),
     Case("WatchsloCoverageLow", Fault(NOT_JUDGED), 40, "1"),
+    Case("WatchsloCoverageLow", Fault(UNDECIDED), 40, "1"),
     Case("WatchsloUnmeasurable", Fault(UNMEASURED), 60, "1"),
     Case(
         "WatchsloForbidden",
@@ -351,6 +354,7 @@ class TestRecorded:
             **{names.burn_rate(window): 0.5 for window in ("5m", "30m", "1h", "2h", "6h", "1d", "3d")},
             names.BUDGET_REMAINING: 0.5,
             names.GOOD_WINDOWS: 1.0,
+            names.GOOD_WINDOWS_AT_WORST: 1.0,
             names.EVENTS: 3 * EVENTS / 60,
             names.LATE_EVENTS: 3 * 0.005 * EVENTS / 60,
             names.INSTANCES: 3.0,
@@ -366,10 +370,35 @@ class TestRecorded:
         ]
         assert promtool_test(tmp_path, RULES, {"input_series": world.series(), "promql_expr_test": queries}) == ""
 
+    def test_undecided_minutes_spend_nothing_and_lower_the_coverage(self, tmp_path: Path) -> None:
+        """Of each instance, a tenth of the minutes is bad and a half undecided."""
+        shares = {"good": 0.4, "bad": 0.1, "undecided": 0.5}
+        fault = Fault({f"watchslo_slo_windows_total{{verdict={name}}}": share for name, share in shares.items()})
+        world = World(120, THREE, dict.fromkeys(THREE, fault))
+        of_pods = f'{{apiserver="{APISERVER}", resource="pods", watch="pods"}}'
+        expected = {names.GOOD_WINDOWS: 0.8, names.GOOD_WINDOWS_AT_WORST: 0.4}
+        queries = [
+            {
+                "eval_time": "120m",
+                "expr": f'round({name}{{watch="pods"}}, 1e-6)',
+                "exp_samples": [{"labels": of_pods, "value": value}],
+            }
+            for name, value in expected.items()
+        ]
+        coverage = f'{names.JUDGED_WINDOWS}{{watch="pods"}} / on(apiserver) {names.JUDGED_WINDOWS}{{watch!="pods"}}'
+        queries.append(
+            {
+                "eval_time": "120m",
+                "expr": f"round({coverage}, 1e-6)",
+                "exp_samples": [{"labels": f'{{apiserver="{APISERVER}"}}', "value": 0.5}],
+            }
+        )
+        assert promtool_test(tmp_path, RULES, {"input_series": world.series(), "promql_expr_test": queries}) == ""
+
     def test_unknown_values_are_absent(self, tmp_path: Path) -> None:
         idle = Fault({**NO_EVENTS, **NOT_JUDGED}, watch=None)
         absent = [*map(names.late_ratio, LENGTHS), *map(names.burn_rate, LENGTHS), names.BUDGET_REMAINING]
-        absent += [names.GOOD_WINDOWS, *map(names.timespan, (50, 90, 99))]
+        absent += [names.GOOD_WINDOWS, names.GOOD_WINDOWS_AT_WORST, *map(names.timespan, (50, 90, 99))]
         queries = [{"eval_time": "60m", "expr": name, "exp_samples": []} for name in absent]
         series = World(60, faults={"a:9477": idle}).series()
         assert promtool_test(tmp_path, RULES, {"input_series": series, "promql_expr_test": queries}) == ""

@@ -93,7 +93,7 @@ class Creation:
             received, lower, upper, latency = received[certain], lower[certain], upper[certain], latency.at(certain)
             arrived = np.maximum(0.0, lower - own[certain])
             block = now // BLOCK_SECONDS * BLOCK_SECONDS
-            slots = [(block, tally(self._bins, arrived, upper, arrived))] if len(lower) else []
+            slots = [(block, tally(self._bins, arrived, upper, arrived, upper))] if len(lower) else []
             bounds = creation_to_storage(latency, lower, upper)
             hops.count(Hop.CREATION_TO_STORAGE, received, bounds)
         return self.distribution.update(now, slots, ticks)
@@ -105,4 +105,4 @@ class Creation:
         received, created, lower, upper, proven, own = (np.array(column[:count]) for column in columns)
         for column in (self._revisions, *columns):
             del column[:count]
-        return received, created, Bounds(lower, upper, proven, ~np.isnan(lower)), own
+        return received, created, Bounds(lower, upper, proven, upper, ~np.isnan(lower)), own

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from watchslo.latency.bins import Bins
 from watchslo.latency.estimate import QUANTILES, Estimation, RollingEstimate, TickSpacing
 from watchslo.latency.histogram import MassHistogram
-from watchslo.latency.tally import Blocks, Slot, Tally, merge
+from watchslo.latency.tally import Blocks, KeyCounts, Slot, Tally, merge
 
 
 class Distribution:
@@ -35,6 +35,10 @@ class Distribution:
             for rolling in self.rolling
             for due in rolling.update((*self._blocks.window(now, rolling.length), *withheld), ticks)
         ]
+
+    def window(self, now: float, length: float) -> tuple[KeyCounts, ...]:
+        """Return the sealed events of the last so many seconds, in whole blocks; `length` is that of a window."""
+        return self._blocks.window(now, length)
 
     def publish(self) -> None:
         """Update the readings, once the estimations are solved."""

@@ -57,20 +57,22 @@ def _gather(estimations: Sequence["Estimation"]) -> Cuts:
     size, n = len(bins.edges), np.array([one.n for one in estimations])
     parts = [tally for one in estimations for tally in one.tallies]
     widths = [sum(len(tally.keys) for tally in one.tallies) for one in estimations]
-    offsets = np.repeat(np.arange(len(widths)) * (size * size + size), widths)
+    keys_each = size * (size + 2)
+    offsets = np.repeat(np.arange(len(widths)) * keys_each, widths)
     by_block = np.concatenate([tally.keys for tally in parts]) + offsets
     keys, counts = sum_by_key(by_block, np.concatenate([tally.counts for tally in parts]))
-    rows, keys = np.divmod(keys, size * size + size)
-    is_cut = keys < size * size
+    rows, keys = np.divmod(keys, keys_each)
+    is_cut, is_upper = keys < size * size, keys >= size * (size + 1)
+    is_lower = ~(is_cut | is_upper)
     i, j = np.divmod(keys[is_cut], size)
     cut_rows, cut_counts = rows[is_cut], counts[is_cut]
     ranks = np.ceil(np.round([one.n * np.array(one.qs) for one in estimations], 6))
-    lower = _ranked(bins, ranks, rows[~is_cut], keys[~is_cut] - size * size, counts[~is_cut])
-    upper = _ranked(bins, ranks, cut_rows, j, cut_counts)
+    lower = _ranked(bins, ranks, rows[is_lower], keys[is_lower] - size * size, counts[is_lower])
+    upper = _ranked(bins, ranks, rows[is_upper], keys[is_upper] - size * (size + 1), counts[is_upper])
     tops = np.maximum.reduceat(np.maximum(i + 1, np.where(j == bins.count, 0, j)), cut_rows.searchsorted(range(len(n))))
     cuts = Cuts(cut_rows, i, np.where(j == bins.count, tops[cut_rows], j), cut_counts / n[cut_rows])
     # Keys ascend in each block, and begin again with the next one.
-    in_rows, keys = np.divmod(by_block, size * size + size)
+    in_rows, keys = np.divmod(by_block, keys_each)
     blocks = 1 + np.bincount(in_rows[1:][by_block[1:] <= by_block[:-1]], minlength=len(n))
     distinct = np.bincount(in_rows[keys < size * size], minlength=len(n))
     independent = independent_events(cuts, n, blocks, distinct)

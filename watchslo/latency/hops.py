@@ -45,6 +45,7 @@ def storage_to_cache(latency: Bounds, received: FloatArray, start: FloatArray, e
         lower=np.maximum(0.0, start - received + latency.lower),
         upper=upper,
         proven=np.maximum(0.0, start - received + latency.proven),
+        proven_upper=np.maximum(0.0, end - received + latency.proven_upper),
         measurable=latency.measurable & np.isfinite(start) & (upper >= 0.0),
     )
 
@@ -53,13 +54,15 @@ def cache_to_client(latency: Bounds, received: FloatArray, start: FloatArray, en
     """Return the latencies from the cache to the arrival, for the same arguments and events."""
     lower = received - end
     known = storage_to_cache(latency, received, start, end).measurable
-    return Bounds(lower=lower, upper=received - start, proven=lower, measurable=known)
+    upper = received - start
+    return Bounds(lower=lower, upper=upper, proven=lower, proven_upper=upper, measurable=known)
 
 
 def creation_to_storage(latency: Bounds, youngest: FloatArray, oldest: FloatArray) -> Bounds:
     """Return the latencies from the creation, `youngest` to `oldest` seconds before the arrival, to the commit."""
     lower, upper = np.maximum(0.0, youngest - latency.upper), oldest - latency.lower
-    return Bounds(lower=lower, upper=upper, proven=lower, measurable=latency.measurable & (upper >= 0.0))
+    known = latency.measurable & (upper >= 0.0)
+    return Bounds(lower=lower, upper=upper, proven=lower, proven_upper=upper, measurable=known)
 
 
 class Hops:

@@ -10,11 +10,11 @@ from watchslo.latency.creation import Creation, Creators
 from watchslo.latency.distribution import Distribution
 from watchslo.latency.estimate import Estimation, TickSpacing
 from watchslo.latency.hops import CacheAges, Hops, cache_to_client, storage_to_cache
-from watchslo.latency.objective import EventVerdict, Objective, Windows, judge_events
+from watchslo.latency.objective import EventVerdict, Objective, Ticks, Windows, judge_events, judge_window
 from watchslo.latency.own_delay import OwnDelays
-from watchslo.latency.tally import Slot, later_than
+from watchslo.latency.tally import BLOCK_SECONDS, Slot, Tally, later_than
 from watchslo.model import Bounds, FloatArray, IntArray
-from watchslo.snapshot import Hop, ObjectiveReading, TrackReading
+from watchslo.snapshot import Hop, ObjectiveReading, TrackReading, WindowVerdict
 
 INITIAL = "initial"  # not live: part of a list
 BEFORE_CLOCK = "before_clock"  # committed before the first tick
@@ -56,6 +56,7 @@ class Track:
         self._creation = Creation(bins, own_delays) if creation else None
         self._windows = Windows(bins, objective, start)
         self._verdicts = Counter(dict.fromkeys(EventVerdict, 0))
+        self._verdict = WindowVerdict.NO_DATA
         self._unresolved = 0
         self._unmeasured = dict.fromkeys(UNMEASURED, 0)
         self._reading = self._read()
@@ -105,35 +106,46 @@ class Track:
         slots: Sequence[Slot],
         sealed: float,
         ticks: TickSpacing,
+        times: Ticks,
         withheld: Sequence[float] = (),
         *,
+        down_for: float | None = None,
         unjudgeable: bool = False,
-        estimable: bool = True,
         creators: Creators | None = None,
     ) -> list[Estimation]:
         """Take in the samples since the last evaluation; return the estimations that are due.
 
-        All events received before `sealed` are sealed. `ticks` are those that cut them. `withheld`
-        are the ages, in seconds, of events that are proven to be undelivered: they count in the rolling windows of this
-        reading only, and permanently when they arrive. `unjudgeable` means that the windows since the last evaluation
-        have no data, as when this process was late. Unless `estimable`, ticks are too rare for estimates, and only
-        windows that their bounds decide are judged. `creators` date the creations, if their clocks are known.
+        All events received before `sealed` are sealed. `ticks` are those that cut them, and `times` returns when they
+        were sent and answered. `withheld` are the ages, in seconds, of events that are proven to be undelivered: they
+        count in the rolling windows of this reading only, and permanently when they arrive. `down_for` is how long the
+        watch has been down, if it is; no event is known then, but its minutes are bad. `unjudgeable` means that the
+        windows since the last evaluation have no data, as when this process was late. `creators` date the creations, if
+        their clocks are known.
         """
         resolved = int(np.searchsorted(self._bins.edges, ticks.round_trip, side="right")) - 1
         for _, part in slots:
             self._verdicts.update(judge_events(part, self._objective.threshold))
             self._unresolved += part.within(resolved)
-        self._windows.note(now, slots, withheld, unjudgeable=unjudgeable)
-        due = self._distribution.update(now, slots, ticks, (later_than(self._bins, withheld),) if withheld else ())
-        due += self._windows.judge(now, sealed, ticks, estimable=estimable)
+        waiting = withheld if down_for is None else (*withheld, down_for)
+        self._windows.note(now, slots, waiting, unjudgeable=unjudgeable)
+        self._windows.judge(now, sealed, times)
+        late = (later_than(self._bins, withheld),) if withheld else ()
+        due = self._distribution.update(now, slots, ticks, late)
+        self._verdict = self._judge(now, sealed, times, late)
         if self._creation:
             due += self._creation.update(now, sealed, ticks, creators, self._hops)
         return due + self._hops.update(now, ticks)
 
+    def _judge(self, now: float, sealed: float, times: Ticks, withheld: tuple[Tally, ...]) -> WindowVerdict:
+        """Return the verdict on the rolling window of the objective."""
+        objective = self._objective
+        events = (*self._distribution.window(now, objective.window), *withheld)
+        begin = now - objective.window - BLOCK_SECONDS  # at least of its first block
+        return judge_window(events, objective, times(begin - objective.threshold, max(sealed, begin + BLOCK_SECONDS)))
+
     def publish(self) -> None:
         """Update the reading, once the estimations are solved."""
         self._distribution.publish()
-        self._windows.publish()
         if self._creation:
             self._creation.distribution.publish()
         self._hops.publish()
@@ -160,6 +172,7 @@ class Track:
             timespan=self._distribution.histogram.reading(),
             windows=rolling[: len(ROLLING_WINDOWS)],
             judged=next((one for one in rolling if one.length == self._objective.window), None),
+            verdict=self._verdict if self._quantiles else WindowVerdict.NO_DATA,
             objective=objective,
             unresolved=self._unresolved,
             unmeasured=dict(self._unmeasured),

@@ -14,9 +14,10 @@ from watchslo.clock.offset import Dating, combine_datings
 from watchslo.config.model import KubernetesConfig
 from watchslo.kube.apiservers import TLS_NAME
 from watchslo.kube.credentials import Address, CredentialSource
-from watchslo.kube.limiter import Limiter
+from watchslo.kube.limiter import Limiters
 from watchslo.model import SERVICE
 from watchslo.monitor.apiserver import Apiserver
+from watchslo.snapshot import ApiserverRole
 from watchslo.watch.failure import Failure
 
 VERSION_SECONDS = 8.0  # an apiserver that has not answered by then is not reachable from here
@@ -36,10 +37,10 @@ class ApiserverSet:
         config: KubernetesConfig,
         storage: Literal["auto", "etcd", "unproven"],
         credentials: CredentialSource,
-        limiter: Limiter,
+        limiters: Limiters,
         changed: Callable[[], None],
     ) -> None:
-        self.service = Apiserver(SERVICE, credentials, limiter)
+        self.service = Apiserver(SERVICE, credentials, limiters.of(SERVICE))
         self.members: dict[str, Apiserver] = {}
         self.servers: int | None = None
         self.is_open = False
@@ -47,7 +48,7 @@ class ApiserverSet:
         self._config = config
         self._storage = storage
         self._credentials = credentials
-        self._limiter = limiter
+        self._limiters = limiters
         self._changed = changed
         self._left: set[Apiserver] = set()
         self._front = 0
@@ -81,6 +82,10 @@ class ApiserverSet:
         candidates = [*self.members.values()] if isinstance(self._config.apiservers, tuple) else [*self.all]
         return candidates[self._front % len(candidates)]
 
+    def role_of(self, apiserver: Apiserver) -> ApiserverRole:
+        """Return what an apiserver of the set is asked for."""
+        return ApiserverRole.MEMBER if apiserver.name in self.members else ApiserverRole.SERVICE
+
     def pass_on(self) -> None:
         """Use the next apiserver as `front`: the current one has failed."""
         self._front += 1
@@ -105,7 +110,8 @@ class ApiserverSet:
     def new_apiserver(self, url: str) -> Apiserver:
         """Return an apiserver at an address; it is neither open nor a member."""
         server_name = self._config.tls_server_name or (TLS_NAME if self._config.apiservers == "each" else None)
-        return Apiserver(urlsplit(url).netloc, self._credentials, self._limiter, Address(url, server_name))
+        name = urlsplit(url).netloc
+        return Apiserver(name, self._credentials, self._limiters.of(name), Address(url, server_name))
 
     async def watch_at(self, urls: tuple[str, ...]) -> None:
         """Make the apiservers at these addresses the members; those that are members already stay the same objects."""

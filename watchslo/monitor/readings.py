@@ -18,6 +18,7 @@ from watchslo.monitor.watch_session import WatchSession
 from watchslo.monitor.watch_set import WatchSet
 from watchslo.snapshot import (
     ApiserverReading,
+    ApiserverRole,
     AuditReading,
     BuildReading,
     CacheReading,
@@ -25,6 +26,7 @@ from watchslo.snapshot import (
     DomainReading,
     GapReading,
     MonitorReading,
+    ReadUse,
     ReceivedReading,
     SessionReading,
     ShardReading,
@@ -114,7 +116,7 @@ class SnapshotBuilder:
         assignment, comparison = self._watches.assignment, None
         if assignment and self._reconciler.config.judges_quantiles:
             comparison = assignment.main.sealer.comparisons.get(apiserver.name)
-        return read_apiserver(apiserver, comparison, watched=apiserver.name in self._apiservers.members)
+        return read_apiserver(apiserver, self._apiservers.role_of(apiserver), comparison)
 
 
 def read_watch(watch: MonitoredWatch, watches: WatchSet) -> StreamReading:
@@ -156,6 +158,8 @@ def read_watch(watch: MonitoredWatch, watches: WatchSet) -> StreamReading:
         durations=session.durations.reading(),
         headroom=watches.headroom(watch),
         track=statistics.track.reading(),
+        down_for=session.down_for(now),
+        behind_fastest=watches.peers.behind_fastest(identity.number),
     )
 
 
@@ -182,12 +186,12 @@ def _read_gaps(watch: MonitoredWatch) -> GapReading:
     )
 
 
-def read_apiserver(apiserver: Apiserver, comparison: Comparison | None, *, watched: bool) -> ApiserverReading:
-    """Return everything that is shown of an apiserver; `watched` says whether its resources are watched."""
+def read_apiserver(apiserver: Apiserver, role: ApiserverRole, comparison: Comparison | None) -> ApiserverReading:
+    """Return everything that is shown of an apiserver."""
     return ApiserverReading(
         name=apiserver.name,
+        role=role,
         version=apiserver.version,
-        watched=watched,
         peers=apiserver.peers,
         unproven=apiserver.unproven,
         offset=apiserver.offset,
@@ -203,15 +207,18 @@ def read_apiserver(apiserver: Apiserver, comparison: Comparison | None, *, watch
 
 def read_clock(clock: DomainClock) -> DomainReading:
     """Return everything that is shown of a domain clock and its tickers."""
-    revisions = clock.domain.clock
+    revisions, burst = clock.domain.clock, clock.ticks.schedule.burst
     return DomainReading(
         name=clock.name,
         ticks_on=tuple(dict.fromkeys(one.key for ticker in clock.tickers.values() for one in ticker.resources)),
         revision=revisions.newest,
         interval=revisions.interval,
         resets=clock.domain.resets,
-        median_round_trip=revisions.median_round_trip,
+        resolution=revisions.median_round_trip,
         tickers=tuple(_read_ticker(clock, name, ticker) for name, ticker in clock.tickers.items()),
+        bursts=dict(burst.begun),
+        burst_ticks=burst.ticks,
+        reads=dict[str, int](clock.reads) | {ReadUse.CONTRADICTED: clock.domain.contradicted},
     )
 
 
@@ -222,7 +229,7 @@ def _read_ticker(clock: DomainClock, apiserver: str, ticker: Ticker) -> TickerRe
         round_trips=ticker.round_trips.reading(),
         median_round_trip=clock.domain.clock.median_round_trip_of(apiserver),
         answered_ago=None if ticker.answered is None else time.monotonic() - ticker.answered,
-        gap=clock.tick_spacing(apiserver),
+        gap=clock.gap(apiserver),
         failure=ticker.failures.now.message if ticker.failures.now else None,
         confirmed=any(clock.trusts((apiserver, one.key)) for one in ticker.resources),
     )

@@ -36,6 +36,7 @@ from watchslo.watch.failure import Reason
 
 HEADROOM_SHARE = 0.1  # of all probes: a headroom changes slowly
 NEEDED_SHARE = 0.2  # of its threshold: for a watch as late as this, the hops are worth separating
+SLOW_TICK_SECONDS = 0.075  # longer than through the fastest apiserver: reads of the cache show on which side that is
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,7 @@ class WatchSet:
         await self._end_others(desired, members, reason)
         if members and self.assignment is None:
             self.assignment = ClockAssignment(
-                self._tasks, self._config.clock, self._random, self._new_sealer, self._forget_revisions
+                self._tasks, self._config.clock_in_force, self._random, self._new_sealer, self._forget_revisions
             )
         for name, served in list(self._served.items()):
             if members.get(name) is not served.apiserver:
@@ -176,7 +177,7 @@ class WatchSet:
             watches=watches.values,
             apiserver=apiserver,
             budget=lambda: self._config.limits.audits_per_second / len(self._served),
-            ticks=self._latest_ticks,
+            ticks=partial(self._latest_ticks, apiserver.name),
             late=self._lag.tainted,
             random=self._random,
         )
@@ -249,8 +250,9 @@ class WatchSet:
             quantiles=self._config.judges_quantiles,
         )
 
-    def _latest_ticks(self) -> list[Reading]:
-        return [clock.domain.clock.latest for clock in self.clocks if clock.domain.clock.latest]
+    def _latest_ticks(self, apiserver: str) -> list[Reading]:
+        ticks = (clock.domain.clock.latest_of(apiserver) for clock in self.clocks)
+        return [tick for tick in ticks if tick]
 
     def _forget_revisions(self, watch: MonitoredWatch) -> None:
         self._served[watch.identity.apiserver.name].auditor.forget_revisions(watch)
@@ -259,11 +261,15 @@ class WatchSet:
         """Return True if a watch is late, or may be late unnoticed, so that its hops are worth separating."""
         if not self.runs(watch):
             return False
-        statistics = watch.statistics
-        ticker = statistics.clock.tickers.get(watch.identity.apiserver.name)
+        statistics, apiserver = watch.statistics, watch.identity.apiserver.name
+        late = NEEDED_SHARE * statistics.threshold
+        ticker = statistics.clock.tickers.get(apiserver)
         if ticker is not None and ticker.failures.now:
+            return True
+        revisions = statistics.clock.domain.clock
+        own_tick, fastest = revisions.median_round_trip_of(apiserver), revisions.median_round_trip
+        if own_tick and fastest and own_tick - fastest > min(late, SLOW_TICK_SECONDS):
             return True
         if self.health(watch).stalled_for(now, watch.session.revision) is not None:
             return True
-        late = NEEDED_SHARE * statistics.threshold
         return (self.peers.behind_peers(watch.identity.number) or 0.0) > late or statistics.slowest > late

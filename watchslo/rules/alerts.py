@@ -35,6 +35,7 @@ EVENTS, MINUTES, DELIVERY, MONITOR = "watch-latency-events", "watch-latency-minu
 LAST_WINDOWS = 15  # how many windows an alert on windows reads
 BAD_WINDOWS = 10
 MIN_COVERAGE = 0.1  # below this share of judged windows, coverage is low
+NOT_JUDGED = 'verdict=~"no_data|undecided"'
 STALLS, STALLS_SECONDS = 3, 30 * MINUTE
 RELISTS, RELISTS_SECONDS = 6, HOUR
 EXPIRIES, EXPIRIES_SECONDS = 4, 30 * MINUTE
@@ -44,7 +45,8 @@ UNMEASURED_SHARE, UNMEASURED_EVENTS = 0.25, 30  # in five minutes: a share of fe
 SOME_INSTANCES = 0.01  # share of instances: of thousands of nodes, some are always down or short of CPU
 TAINTED_SHARE, TAINTED_SECONDS = 0.05, 10 * MINUTE
 TICKS_SECONDS, FEWEST_TICKS = 2 * MINUTE, 20  # several apiservers share the ticks
-SLOW_SHARE = 0.5  # a tick is slow above this share of the threshold
+COARSE_SHARE = 0.25  # of the threshold: the resolution of a clock that judges it must be below this
+BEHIND_SHARE = 0.1  # of the threshold: a tick through one apiserver may take so much longer than through the fastest
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,9 +184,9 @@ def _bad_minutes(config: Config, builder: AlertBuilder) -> Alert:
         builder.watches_by_apiserver(union_of_groups(config, _window, bad)),
         0.0,
         f"Watch events of {builder.apiserver} are late in most minutes.",
-        f"P99 of {{{{ $value }}}} watches was over the threshold in at least {BAD_WINDOWS} of the last {LAST_WINDOWS} "
-        f"minutes; the worst watch is {worst}. Controllers that depend on them act late: pods start late, endpoints go "
-        "stale.",
+        f"{{{{ $value }}}} watches were over the threshold, or down, in at least {BAD_WINDOWS} of the last "
+        f"{LAST_WINDOWS} minutes; the worst watch is {worst}. Controllers that depend on them act late: pods start "
+        "late, endpoints go stale.",
     )
 
 
@@ -327,25 +329,49 @@ def _clock(config: Config, builder: AlertBuilder) -> Iterator[Alert]:
     )
     if config.judges_quantiles:
         yield _slow(config, builder)
+        yield _slow_through_one(config, builder)
         yield _coverage(config, builder)
     yield _unmeasurable(builder)
 
 
 def _slow(config: Config, builder: AlertBuilder) -> Alert:
-    by_domain = (*builder.kept.apiserver, "domain")
-    slow = SLOW_SHARE * min(group.objective.threshold for group in watch_groups(config, _threshold))
-    buckets = builder.over("rate", builder.exposed("watchslo_clock_tick_seconds_bucket"), RATE_SECONDS)
-    median = f"histogram_quantile(0.5, {by('sum', (*by_domain, 'le'), buckets)})"
+    """Return an alert on a clock whose fastest apiserver is slow; each instance may have another fastest one."""
+    resolution = builder.exposed("watchslo_clock_resolution_seconds")
     return Alert(
         "WatchsloClockSlow",
         WARNING,
         MONITOR,
-        f"{by('max', builder.kept.apiserver, median)} > {number(slow)}",
+        f"{by('max', builder.kept.cluster, resolution)} > {number(COARSE_SHARE * _shortest_threshold(config))}",
         10 * MINUTE,
-        f"The revision clock of {builder.apiserver} is too slow to judge the objective.",
-        "The median tick takes {{ $value | humanizeDuration }}, more than half of the threshold. Latencies shorter "
-        "than a tick cannot be resolved, so verdicts near the threshold are unreliable.",
+        f"A revision clock{builder.in_cluster} is too slow to judge the objective.",
+        "Latencies below {{ $value | humanizeDuration }} cannot be distinguished, because ticks take that long through "
+        f"every apiserver that {builder.worst_instance('watchslo_clock_resolution_seconds{PLACE}')} reaches. That is "
+        f"more than {COARSE_SHARE:.0%} of the threshold.",
     )
+
+
+def _slow_through_one(config: Config, builder: AlertBuilder) -> Alert:
+    """Return an alert on an apiserver through which ticks take longer than through the fastest one."""
+    by_domain, at_clock = (*builder.kept.apiserver, "domain"), (*builder.kept.instance, "domain")
+    least = number(BEHIND_SHARE * _shortest_threshold(config))
+    fastest = f"on ({', '.join(at_clock)}) group_left () {by('min', at_clock, names.INSTANCE_TICK)}"
+    behind = by("count", by_domain, f"{names.INSTANCE_TICK} - {fastest} > {least}")
+    slow = f"{behind}\n> 0.5 * {by('count', by_domain, names.INSTANCE_TICK)}"
+    return Alert(
+        "WatchApiserverTicksSlow",
+        WARNING,
+        DELIVERY,
+        by("max", builder.kept.apiserver, slow),
+        10 * MINUTE,
+        f"Consistent reads through {builder.apiserver} are slower than through other apiservers.",
+        f"{{{{ $value }}}} instances measure that their median through this apiserver is more than {least} s above "
+        "that of the fastest one. Clients of this apiserver wait as long for reads and writes, and its watch caches "
+        "may be behind.",
+    )
+
+
+def _shortest_threshold(config: Config) -> float:
+    return min(group.objective.threshold for group in watch_groups(config, _threshold))
 
 
 def _threshold(objective: ObjectiveConfig) -> tuple[float, ...]:
@@ -360,7 +386,7 @@ def _coverage(config: Config, builder: AlertBuilder) -> Alert:
     """Return an alert on watches that are always busy, but have few judged windows."""
 
     def blind(group: WatchGroup) -> str:
-        missing = builder.windows(group, 'verdict="no_data"', LAST_WINDOWS)
+        missing = builder.windows(group, NOT_JUDGED, LAST_WINDOWS)
         condition = f"{missing} > {number((1 - MIN_COVERAGE) * LAST_WINDOWS)}"
         span = format_duration(LAST_WINDOWS * group.objective.minutes.window)
         events, others = select(names.EVENTS, group.matcher), select(names.UNMEASURED, group.matcher)
@@ -370,7 +396,7 @@ def _coverage(config: Config, builder: AlertBuilder) -> Alert:
 
     longest = max(group.objective.minutes.window for group in watch_groups(config, _window))
     span = format_duration(LAST_WINDOWS * longest)
-    increase = f'increase(watchslo_slo_windows_total{{verdict="no_data",PLACE}}[{span}])'
+    increase = f"increase(watchslo_slo_windows_total{{{NOT_JUDGED},PLACE}}[{span}])"
     received = f"sum by (watch) ({names.EVENTS}{{PLACE}} + {names.UNMEASURED}{{PLACE}})"
     worst = builder.worst_watch(f"sum by (watch) ({increase}) * {received}")
     return Alert(
@@ -381,7 +407,8 @@ def _coverage(config: Config, builder: AlertBuilder) -> Alert:
         15 * MINUTE,
         f"Coverage of busy watches of {builder.apiserver} is below {MIN_COVERAGE:.0%}.",
         f"{{{{ $value }}}} watches always had enough events, such as {worst}, but fewer than a tenth of their last "
-        "minutes were judged. The ratio of good minutes says nothing about the other minutes.",
+        "minutes could be judged. The others had no data, or their proven bounds straddle the threshold. The ratio of "
+        "good minutes says nothing about them.",
     )
 
 

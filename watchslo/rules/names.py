@@ -10,6 +10,7 @@ TARGET = ("job", "instance")
 INSTANCE_EVENTS = "instance_apiserver_resource:watchslo_events:rate5m"
 INSTANCE_LATE_EVENTS = "instance_apiserver_resource:watchslo_late_events:rate5m"
 INSTANCE_UNMEASURED = "instance_apiserver_resource:watchslo_unmeasured_events:rate5m"
+INSTANCE_TICK = "instance_apiserver_domain:watchslo_clock_tick_seconds:p50_rate5m"
 EVENTS = "apiserver_resource:watchslo_events:rate5m"
 EVENTS_30M = "apiserver_resource:watchslo_events:rate30m"
 INSTANCES = "apiserver_resource:watchslo_events:count_rate5m"
@@ -21,6 +22,7 @@ TIMESPAN_BUCKET = "apiserver_resource:watchslo_apiserver_timespan_seconds_bucket
 BUDGET_REMAINING = "apiserver_resource:watchslo_error_budget:remaining_ratio"
 WINDOWS = "apiserver_resource:watchslo_slo_windows:rate5m"
 GOOD_WINDOWS = "apiserver_resource:watchslo_good_windows:ratio_increase1d"
+GOOD_WINDOWS_AT_WORST = "apiserver_resource:watchslo_good_windows_worst:ratio_increase1d"
 JUDGED_WINDOWS = "apiserver_resource:watchslo_judged_windows:ratio_increase1d"
 
 

@@ -10,7 +10,15 @@ from datetime import UTC, datetime
 from pydantic import computed_field
 
 from watchslo.serve.status import StatusPart
-from watchslo.snapshot import ApiserverReading, QuantileReading, Snapshot, StreamReading, TickerReading, WindowReading
+from watchslo.snapshot import (
+    ApiserverReading,
+    ApiserverRole,
+    QuantileReading,
+    Snapshot,
+    StreamReading,
+    TickerReading,
+    WindowReading,
+)
 from watchslo.timeline import condition
 from watchslo.timeline.condition import BAD, Condition, WatchCondition
 from watchslo.timeline.format import ABSENT, duration, estimated
@@ -23,10 +31,12 @@ STORAGE = {
     "unparsable": "revisions are not numbers",
 }
 """Why a clock does not date the revisions of a watch, by its membership."""
+UNWATCHED = {ApiserverRole.SERVICE: "not watched", ApiserverRole.WITNESS: "witness"}
+"""What an apiserver without watches is asked for, by its role."""
 
 
 class FigureUpdate(StatusPart):
-    """A quantile of the last minute, in seconds.
+    """A quantile of a window, in seconds.
 
     If `resolved` is false, it is below `roundTrip`, the ticks' round trip, and is not a measurement. If `rough` is
     true, the events do not determine it.
@@ -41,7 +51,9 @@ class FigureUpdate(StatusPart):
 
 
 class WatchLine(StatusPart):
-    """One watch: its last minute, and its counters since it was configured. `key` identifies it in the feed.
+    """One watch: the window of its objective, and its counters since it was configured.
+
+    `judged` is the `quantile` of that window that is compared with `threshold`. `key` identifies the watch in the feed.
 
     `behind` is the number of revisions between the storage's newest one and the newest one that this watch has seen: it
     grows by itself while the resource is quiet. `closes` leaves out deadlines and our own closes, `relists` the first
@@ -59,9 +71,10 @@ class WatchLine(StatusPart):
     state: str
     stalled_for: float | None
     threshold: float
+    quantile: float
     events: int
     p50: FigureUpdate | None
-    p99: FigureUpdate | None
+    judged: FigureUpdate | None
     last_event: datetime | None
     behind: int | None
     closes: int
@@ -83,7 +96,7 @@ class WatchLine(StatusPart):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def caption(self) -> str:
-        return f"{_estimate(self.p99)} ({_bounds(self.p99)})" if self.p99 else str(self.condition)
+        return f"{_estimate(self.judged)} ({_bounds(self.judged)})" if self.judged else str(self.condition)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -94,8 +107,8 @@ class WatchLine(StatusPart):
             self._condition(),
             self.state,
             _estimate(self.p50),
-            _estimate(self.p99),
-            _bounds(self.p99),
+            _estimate(self.judged),
+            _bounds(self.judged),
             duration(self.threshold),
             f"{self.events:,}",
             f"{self.last_event:%H:%M:%S}" if self.last_event else ABSENT,
@@ -117,15 +130,16 @@ class ApiserverLine(StatusPart):
     """One apiserver: `p99` is that of all its watches by all ticks, `ownP99` by its own ticks only.
 
     `open` of its `watches` are open. `tick` is the highest median round trip of its ticks, `failure` why ticks fail.
-    `behindPeers` is for how long it withholds an event that another apiserver has delivered. `remembers` is the
-    shortest headroom in seconds, `remembersOf` the watch that it belongs to, and `fits` whether it outlasts a list.
-    `cells` are the texts of the table's row.
+    `behindPeers` is for how long it withholds an event that another apiserver has delivered. `behindFastest` has P50
+    and P99 of how much later its events arrive than at the fastest apiserver, of the watch with the highest P50.
+    `remembers` is the shortest headroom in seconds, `remembersOf` the watch that it belongs to, and `fits` whether it
+    outlasts a list. `cells` are the texts of the table's row.
     """
 
     name: str
     version: str | None
     peers: int | None
-    watched: bool
+    role: ApiserverRole
     open: int
     watches: int
     tick: float | None
@@ -134,6 +148,7 @@ class ApiserverLine(StatusPart):
     p99: FigureUpdate | None
     own_p99: FigureUpdate | None
     behind_peers: float | None
+    behind_fastest: tuple[float, float] | None
     remembers: float | None
     remembers_of: str | None
     fits: bool | None
@@ -147,12 +162,13 @@ class ApiserverLine(StatusPart):
         return (
             self.name,
             f"{self.version or ABSENT}{behind}",
-            f"{self.open} of {self.watches}" if self.watched else "not watched",
+            UNWATCHED.get(self.role, f"{self.open} of {self.watches}"),
             self.failure or _duration(self.tick),
             _estimate(self.p50),
             _estimate(self.p99),
             _estimate(self.own_p99),
             _duration(self.behind_peers),
+            " / ".join(map(duration, self.behind_fastest)) if self.behind_fastest else ABSENT,
             ABSENT if self.remembers is None else f"{duration(self.remembers)} ({self.remembers_of}{short})",
             ", ".join(self.causes) or ABSENT,
         )
@@ -201,7 +217,7 @@ def watches(account: Account) -> dict[str, WatchLine]:
     found = {}
     for line in account.lines:
         domain = domains.get(line.stream.domain)
-        trip, revision = (domain.median_round_trip, domain.revision) if domain else (None, None)
+        trip, revision = (domain.resolution, domain.revision) if domain else (None, None)
         made = _watch(line, trip, revision)
         found[made.key] = made
     return found
@@ -222,9 +238,10 @@ def _watch(line: WatchCondition, round_trip: float | None, newest: int | None) -
         state=f"{state} ({STORAGE[stream.membership]})" if stream.membership in STORAGE else state,
         stalled_for=stream.audit.stalled_for,
         threshold=stream.track.objective.threshold,
+        quantile=stream.track.objective.quantile,
         events=line.window.events,
         p50=_figure(line.p50, round_trip),
-        p99=_figure(line.p99, round_trip),
+        judged=_figure(line.judged, round_trip),
         last_event=None if received.last_wall is None else time_of(received.last_wall),
         behind=max(0, (newest or 0) - (received.revision or 0)) if known else None,
         closes=sum(count for (class_, _), count in stream.session.closed.items() if class_ not in ("deadline", "own")),
@@ -257,13 +274,14 @@ def _apiserver(apiserver: ApiserverReading, snapshot: Snapshot) -> ApiserverLine
     streams = [stream for stream in snapshot.streams if stream.apiserver == apiserver.name]
     tickers = [ticker for domain in snapshot.domains for ticker in domain.tickers if ticker.apiserver == apiserver.name]
     behind = [stream.cache.behind_peers for stream in streams if stream.cache.behind_peers is not None]
+    excesses = [(one.behind_fastest.p50, one.behind_fastest.p99) for one in streams if one.behind_fastest]
     known = [(one.headroom, one.watch) for one in streams if one.headroom and not one.headroom.complete]
     headroom, watch = min(known, key=lambda one: one[0].seconds.lower, default=(None, None))
     return ApiserverLine(
         name=apiserver.name,
         version=apiserver.version,
         peers=apiserver.peers,
-        watched=apiserver.watched,
+        role=apiserver.role,
         open=sum(stream.up for stream in streams),
         watches=len(streams),
         tick=_slowest(tickers),
@@ -272,6 +290,7 @@ def _apiserver(apiserver: ApiserverReading, snapshot: Snapshot) -> ApiserverLine
         p99=_of_minute(apiserver.combined, condition.P99),
         own_p99=_of_minute(apiserver.alone, condition.P99),
         behind_peers=max(behind, default=None),
+        behind_fastest=max(excesses, default=None),
         remembers=headroom.seconds.lower if headroom else None,
         remembers_of=watch,
         fits=headroom.fits if headroom else None,

@@ -13,7 +13,7 @@ from pydantic import AliasGenerator, AliasPath, BaseModel, BeforeValidator, Conf
 from pydantic.alias_generators import to_camel
 
 from watchslo.serve.document import Document, pieces_of
-from watchslo.snapshot import Cause, Confidence, Hop, Snapshot, StreamReading
+from watchslo.snapshot import ApiserverRole, Cause, Confidence, Hop, Snapshot, StreamReading, WindowVerdict
 from watchslo.timeline.headline import Level
 from watchslo.timeline.timeline import Account
 
@@ -121,13 +121,15 @@ class WindowStatus(StatusPart):
 class ApiserverStatus(StatusPart):
     """One apiserver; `unproven` says why its revisions cannot be trusted, `offset` is its wall clock minus ours.
 
-    `watched` is false for the service if each apiserver behind it is watched by itself; `peers` is how many apiservers
-    its address stands for. `audits` counts by result. `combined` is the last minute of all its watches by the ticks of
-    all apiservers, `alone` by its own ticks only; both are null unless several apiservers tick. `timeTravel` counts
-    answers older than an earlier answer; `timeTravelRevisions` and `timeTravelSeconds` are how far back in total.
+    `role` is `member` if its resources are `watched`, `witness` if it is only ticked on, and `service` for the service
+    if each apiserver behind it is watched by itself; `peers` is how many apiservers its address stands for. `audits`
+    counts by result. `combined` is the last minute of all its watches by the ticks of all apiservers, `alone` by its
+    own ticks only; both are null unless several apiservers tick. `timeTravel` counts answers older than an earlier
+    answer; `timeTravelRevisions` and `timeTravelSeconds` are how far back in total.
     """
 
     name: str
+    role: ApiserverRole
     version: str | None
     watched: bool
     peers: int | None
@@ -157,15 +159,31 @@ class TickerStatus(StatusPart):
     vouched: bool = Field(validation_alias="confirmed")
 
 
+class ExcessStatus(StatusPart):
+    """How much later events arrived in the last minute than at the apiserver that delivered each first, in seconds."""
+
+    events: int
+    p50: float
+    p99: float
+
+
 class DomainStatus(StatusPart):
-    """One revision clock; `interval` is the width of the newest commit interval."""
+    """One revision clock; `interval` is the width of the newest commit interval, `reads` and `bursts` are counts.
+
+    `resolution` is the median round trip of the fastest apiserver's ticks: shorter latencies cannot be distinguished.
+    `medianRoundTrip` is its former name.
+    """
 
     name: str
     ticks_on: list[str]
     revision: int | None
     interval: float | None
     resets: int
-    median_round_trip: float | None
+    resolution: float | None
+    median_round_trip: float | None = _at("resolution")
+    reads: dict[str, int]
+    bursts: dict[str, int]
+    burst_ticks: int
     tickers: list[TickerStatus]
 
 
@@ -197,7 +215,7 @@ class LatencyStatus(StatusPart):
     """The latency of one watch; `events` counts samples, `unmeasured` counts by reason events that are not samples.
 
     `hops` has the hops that were measured at least once. `judged` is the rolling window of the objective's length; it
-    has the objective's quantile.
+    has the objective's quantile, and `verdict` is the verdict on it.
     """
 
     events: int = _at("timespan", "total")
@@ -205,6 +223,7 @@ class LatencyStatus(StatusPart):
     unmeasured: dict[str, int]
     windows: list[WindowStatus]
     judged: WindowStatus | None
+    verdict: WindowVerdict
     hops: list[HopLatency]
     objective: ObjectiveStatus
 
@@ -253,11 +272,13 @@ class TransportStatus(StatusPart):
 class StreamStatus(StatusPart):
     """One watch; `membership` says how its revisions relate to the clock of its domain.
 
+    `downFor` is for how many seconds the watch has been closed, null unless its other clients' must be closed as well.
     `unseenChanges`, by kind, and `inventoryObjects` are null without an inventory. `lastAudit` is the result of the
     last audit; `stalledFor` is null unless the watch is stalled. `probed` is true while the apiserver's cache is read
     regularly, `cacheBehind` is the highest age of that cache in the last seconds, `cacheRoundTrip` the duration of such
     a read. `behindPeers` is how long the same watch at another apiserver has had an event that this watch lacks; null
-    without such a watch.
+    without such a watch. `behindFastest` says how much later its events arrived than at the fastest apiserver; null
+    unless enough of them also arrived from another one.
     """
 
     watch: str
@@ -270,6 +291,7 @@ class StreamStatus(StatusPart):
     domain: str
     membership: str
     up: bool
+    down_for: float | None
     revision: int | None = _at("received", "revision")
     last_received_at: datetime | None = _at("received", "last_wall")
     events: dict[str, int] = _at("received", "events")
@@ -297,6 +319,7 @@ class StreamStatus(StatusPart):
     cache_behind: IntervalStatus | None = _at("cache", "behind")
     cache_round_trip: float | None = _at("cache", "round_trip")
     behind_peers: float | None = _at("cache", "behind_peers")
+    behind_fastest: ExcessStatus | None
     history: HeadroomStatus | None = Field(validation_alias="headroom")
     transport: TransportStatus | None = _at("session", "transport")
     last_failure: FailureStatus | None = _at("session", "last_failure")

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
+from watchslo.clock.answered import TickTimes
 from watchslo.clock.domain import Membership
 from watchslo.latency.bins import Bins
 from watchslo.latency.estimate import TickSpacing, solve
@@ -53,6 +54,7 @@ class OneWatch:
         self.track = Track(bins, objective, start, self.own_delays, creation=creation, quantiles=quantiles)
         self._cache: Any = None
         self._round_trip = 0.0
+        self._times = TickTimes()
         self.sealer = Sealer(cast("Any", self.domain), bins, self.own_delays, lambda _: self._cache)
         self.queue_waits = QueueWaits()
         self.sealer.attach(identity(), self.track, self.queue_waits)
@@ -66,6 +68,7 @@ class OneWatch:
         """Seal by a tick; return False if an event proves to be of another sequence."""
         self.domain.measure_by, self._cache, self._round_trip = measure, cache, round_trip
         tick = Reading("events", sent, sent + round_trip, revision)
+        self._times.add(tick)
         return not any([*self.sealer.seal(tick, several=False, blind=False)])
 
     def drop(self) -> None:
@@ -75,7 +78,8 @@ class OneWatch:
         deque(self.sealer.collect(), maxlen=0)
         solve(self.sealer.update(now, GAP))
         slots = self.sealer.take(NUMBER)
-        solve(self.track.update(now, slots, self.sealer.sealed, TickSpacing(self._round_trip, GAP), withheld, **named))
+        sealed, ticks = self.sealer.sealed, TickSpacing(self._round_trip, GAP)
+        solve(self.track.update(now, slots, sealed, ticks, self._times.between, withheld, **named))
         self.track.publish()
 
     def reading(self) -> TrackReading:

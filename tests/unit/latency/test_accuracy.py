@@ -3,6 +3,8 @@
 Ticks come in random gaps of 0.25 to 0.75 s and take 2 ms. Run with `-s` to print the figures.
 """
 
+from random import Random
+
 import numpy as np
 import pytest
 
@@ -20,9 +22,13 @@ from tests.unit.latency.truth import (
     solved,
     tally_of,
 )
+from watchslo.clock.burst import Burst, BurstBudget
+from watchslo.clock.revision import Origins, RevisionClock
+from watchslo.clock.tick_schedule import TickSchedule
 from watchslo.latency.cuts import cumulative
-from watchslo.latency.estimate import Estimation, solve
-from watchslo.model import FloatArray
+from watchslo.latency.estimate import Estimation, TickSpacing, solve
+from watchslo.latency.tally import tally
+from watchslo.model import SERVICE, FloatArray, Reading
 
 SEEDS = range(9)
 SECOND = BINS.les.index(1.0)
@@ -136,3 +142,73 @@ def test_healthy_watch_is_certainly_within_a_second() -> None:
         world = simulate(seed, LAWS["lognormal 25 ms"], 1000)
         assert (world.bounds.upper <= 1.0).all()
         assert tally_of(world.bounds).bounds(0.99).upper <= 1.0
+
+
+class TestReads:
+    """Reads of the watched resource itself wait for its cache: they prove, but must not cut."""
+
+    def test_reads_through_a_late_cache_do_not_move_the_estimate(self) -> None:
+        found = [self.estimate(seed) for seed in range(12)]
+        assert np.median([estimate / true for estimate, true, _ in found]) == pytest.approx(1.0, abs=0.1)
+
+    def test_reads_through_a_late_cache_lower_the_upper_bound(self) -> None:
+        found = [self.estimate(seed) for seed in range(12)]
+        assert all(upper <= without for _, _, (upper, without) in found)
+        assert np.mean([upper / without for _, _, (upper, without) in found]) < 0.98
+
+    def estimate(self, seed: int) -> tuple[float, float, tuple[float, float]]:
+        """Return the median, its truth, and the upper bound of the P99 with and without the reads.
+
+        Two reads a second are sent at random, and their cache is 0.3 s late.
+        """
+        rng = np.random.default_rng(seed)
+        committed = np.sort(rng.uniform(2, 62, 1200))
+        latency = lognormal(0.02, 0.5)(rng, len(committed))
+        with_reads, without = RevisionClock(), RevisionClock()
+        for sent in np.cumsum(rng.uniform(0.375, 0.625, 140)).tolist():
+            for clock in (with_reads, without):
+                clock.tick(Reading("events", sent, sent + 0.002, int(committed.searchsorted(sent + 0.001))))
+        for sent in rng.uniform(1, 62, 122).tolist():
+            with_reads.add_read(Reading("pods", sent, sent + 0.3, int(committed.searchsorted(sent))))
+        origins = Origins(np.zeros(len(committed), np.int64), [(SERVICE, "pods")], [True])
+        tallies = [
+            tally_of(clock.measure(np.arange(1, len(committed) + 1), committed + latency, origins))
+            for clock in (with_reads, without)
+        ]
+        found, other = (solved(counted).figures for counted in tallies)
+        return found[0][1], float(np.median(latency)), (found[2][2], other[2][2])
+
+
+@pytest.mark.parametrize("gap", [0.5, 1 / 6])
+@pytest.mark.parametrize("period", [0.5, 1.0, 1 / 6])
+def test_periodic_writer_is_estimated_as_a_random_one(gap: float, period: float) -> None:
+    """The jitter of the ticks is small; a writer whose period is their mean gap must not be biased by it."""
+
+    def ratios(period: float | None) -> FloatArray:
+        made = [written(seed, gap, period) for seed in range(60)]
+        solve([estimation for estimation, _ in made])
+        return np.array([estimation.figures[0][1] / true for estimation, true in made])
+
+    periodic, by_chance = ratios(period), ratios(None)
+    assert np.mean(periodic) == pytest.approx(np.mean(by_chance), abs=4 * np.std(periodic) / np.sqrt(60))
+    assert np.median(periodic) == pytest.approx(1.0, abs=0.1)
+
+
+def written(seed: int, gap: float, period: float | None) -> tuple[Estimation, float]:
+    """Return an estimation of 600 latencies of about 20 ms, written at once in each period, and the true median."""
+    rng, schedule = np.random.default_rng(seed), TickSchedule(Random(seed).random, Burst(10.0, BurstBudget(0.0)))
+    schedule.allow({"a": gap}, 0.0)
+    sent = [0.0]
+    while sent[-1] < 65:
+        schedule.sent("a", sent[-1])
+        schedule.answered("a", sent[-1], sent[-1] + 0.002)
+        sent.append((schedule.next() or (0.0, ""))[0])
+    ticks, committed = np.array(sent), rng.uniform(2, 62, 600)
+    if period is not None:
+        begun = np.arange(2 + rng.uniform(0, period), 62, period)
+        committed = (begun[:, None] + rng.uniform(0, 0.002, round(600 * period / 60))).ravel()
+    latency = lognormal(0.02, 0.5)(rng, len(committed))
+    received, after = committed + latency, (ticks + 0.001).searchsorted(committed)
+    lower, upper = received - np.minimum(received, ticks[after] + 0.002), received - ticks[after - 1]
+    counted = tally(BINS, lower, upper, lower, upper)
+    return Estimation((counted,), BINS.uniform, TickSpacing(0.002, gap)), float(np.median(latency))

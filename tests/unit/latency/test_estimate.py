@@ -212,8 +212,9 @@ class TestEstimate:
         pairs = np.array(sorted(cuts))
         counts = np.array([cuts[i, j] for i, j in sorted(cuts)])
         n = int(counts.sum())
-        keys = np.append(pairs[:, 0] * size + pairs[:, 1], size * size)  # all lower ends are 0
-        counted = Tally(BINS, keys, np.append(counts, n), n)
+        ends = [size * size, size * (size + 1) + BINS.count]  # all proven intervals are as wide as possible
+        keys = np.append(pairs[:, 0] * size + pairs[:, 1], ends)
+        counted = Tally(BINS, keys, np.append(counts, [n, n]), n)
         p = solved(counted, BINS.uniform).smooth
         assert (p >= 0).all()
         assert p.sum() == pytest.approx(1, abs=1e-9)

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from tests.unit.latency.truth import BINS, TICKS, Law, World, constant, lognormal, mostly, simulate
+from tests.unit.latency.truth import BINS, TICKS, Law, World, constant, lognormal, mostly, simulate, tally_of
 from watchslo.latency.cuts import Cuts
 from watchslo.latency.estimate import Estimation, solve
 from watchslo.latency.independence import independent_events
-from watchslo.latency.tally import BLOCK_SECONDS, Blocks, tally
+from watchslo.latency.tally import BLOCK_SECONDS, Blocks
 
 LAWS = lognormal(0.005, 0.5), lognormal(0.02, 0.5), constant(0.3), mostly(lognormal(0.005, 0.5), constant(0.08), 0.02)
 
@@ -17,7 +17,7 @@ def solved_by_blocks(world: World, copies: int = 1) -> Estimation:
     blocks, numbers = Blocks(BINS), np.floor(world.received / BLOCK_SECONDS)
     for number in np.unique(numbers):
         bounds = world.bounds.at(np.repeat(np.flatnonzero(numbers == number), copies))
-        blocks.add([(number * BLOCK_SECONDS, tally(BINS, bounds.lower, bounds.upper, bounds.proven))])
+        blocks.add([(number * BLOCK_SECONDS, tally_of(bounds))])
     estimation = Estimation(blocks.window(60.0, 60.0), BINS.uniform, TICKS)
     solve([estimation])
     return estimation

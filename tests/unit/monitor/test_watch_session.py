@@ -12,7 +12,9 @@ from typing import Any, cast
 import pytest
 
 from tests.unit.monitor.cluster import PODS, Cluster, Log, Watch, line, nowhere
+from watchslo.clock.burst import Burst, BurstBudget
 from watchslo.clock.domain import Domain
+from watchslo.clock.tick_schedule import TickSchedule
 from watchslo.config.model import WatchConfig
 from watchslo.kube.client import Page
 from watchslo.kube.limiter import Limiter, RequestClass
@@ -33,7 +35,7 @@ from watchslo.monitor.sealer import Sealer
 from watchslo.monitor.watch_identity import WatchIdentity
 from watchslo.monitor.watch_session import WatchSession
 from watchslo.monitor.watch_statistics import WatchStatistics
-from watchslo.snapshot import StreamReading
+from watchslo.snapshot import ApiserverRole, StreamReading
 from watchslo.watch.audit import Health
 from watchslo.watch.closes import SETTLE_SECONDS
 from watchslo.watch.failure import Failure, Reason, because
@@ -53,7 +55,10 @@ class Parts:
         made = WatchConfig.model_validate({"resource": "pods", "creation": False, **watch})
         self.apiserver = Apiserver("service", nowhere(), Limiter(1000))
         self.lag = Lag(time.monotonic())
-        self.clock = DomainClock("main", lambda: 0.5, lambda: 0.5, self._new_sealer, lambda *_: None, lambda _: None)
+        schedule = TickSchedule(lambda: 0.5, Burst(10.0, BurstBudget(0.0)))
+        self.clock = DomainClock(
+            "main", lambda: 0.5, schedule, self._new_sealer, lambda *_: None, lambda *_: None, lambda _: None
+        )
         self.clock.join("service", lambda resource: self.apiserver.client.read_nothing(resource, "default", "tick"))
         self.track = Track(Bins(), Objective(), time.monotonic(), self.lag.own_delays, creation=bool(made.creation))
         self.opened = asyncio.Event()
@@ -240,6 +245,36 @@ class TestRun:
             assert reading.durations.lifetimes.total == 1
             assert reading.durations.opens.total == 2
 
+    async def test_minutes_of_a_watch_that_cannot_be_reopened_are_bad(self, cluster: Cluster) -> None:
+        async with open_watch(cluster) as (parts, watch):
+            assert parts.reading().down_for is None
+            cluster.fail(Reason.REFUSED, "watch")
+            watch.send()
+            for _ in range(30):
+                await asyncio.sleep(5)
+                await parts.tick(cluster.revision)
+                parts.evaluate()
+            reading = parts.reading()
+            assert reading.down_for == pytest.approx(150, abs=0.2)
+            assert reading.track.objective.windows["bad"] == 2
+            cluster.fail(None, "watch")
+            await asyncio.sleep(60)
+            assert parts.session.up
+            assert parts.reading().down_for is None
+
+    async def test_minutes_of_a_watch_without_a_right_have_no_data(self, cluster: Cluster) -> None:
+        async with open_watch(cluster) as (parts, watch):
+            cluster.fail(Reason.FORBIDDEN, "watch")
+            watch.send()
+            for _ in range(30):
+                await asyncio.sleep(5)
+                await parts.tick(cluster.revision)
+                parts.evaluate()
+            assert parts.reading().down_for is None
+            assert parts.reading().track.objective.windows["bad"] == 0
+            cluster.fail(None, "watch")
+            await asyncio.sleep(600)
+
     async def test_watch_closed_while_behind_is_a_slow_consumer(self, cluster: Cluster) -> None:
         async with open_watch(cluster) as (parts, watch):
             await parts.join(cluster)
@@ -272,7 +307,7 @@ class TestRun:
             reading = parts.reading()
         assert (reading.lists.pages, reading.lists.items, reading.lists.bytes) == (2, 6, 2000)
         assert reading.durations.lists["paged"].total == 1
-        assert read_apiserver(parts.apiserver, None, watched=True).durations.lists["paged"].total == 1
+        assert read_apiserver(parts.apiserver, ApiserverRole.MEMBER, None).durations.lists["paged"].total == 1
 
     async def test_representation_falls_back_to_what_the_server_supports(self, cluster: Cluster) -> None:
         cluster.fail(Reason.NOT_ACCEPTABLE, "watch")
@@ -412,7 +447,7 @@ class TestEvents:
             cluster.revision = 50
             watch.send(ERROR_410)
             await asyncio.sleep(13)
-            assert read_apiserver(parts.apiserver, None, watched=True).time_travel.count > 0
+            assert read_apiserver(parts.apiserver, ApiserverRole.MEMBER, None).time_travel.count > 0
             last = parts.reading().session.last_failure
             assert last
             assert last.reason == "time_travel"
@@ -522,7 +557,7 @@ class TestCreation:
             await asyncio.sleep(0.1)
             parts.unmeasured()
             creation = parts.reading().track.creation
-            assert (read_apiserver(parts.apiserver, None, watched=True).offset is None) == (peers == 3)
+            assert (read_apiserver(parts.apiserver, ApiserverRole.MEMBER, None).offset is None) == (peers == 3)
         assert creation
         assert creation.total == 0
 

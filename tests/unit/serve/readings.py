@@ -6,6 +6,7 @@ from dataclasses import replace
 from watchslo.model import Interval
 from watchslo.snapshot import (
     ApiserverReading,
+    ApiserverRole,
     AuditReading,
     BuildReading,
     CacheReading,
@@ -14,6 +15,7 @@ from watchslo.snapshot import (
     Confidence,
     DomainReading,
     DurationReading,
+    ExcessReading,
     FailureReading,
     GapReading,
     HeadroomReading,
@@ -33,6 +35,7 @@ from watchslo.snapshot import (
     TrackReading,
     TransportReading,
     WindowReading,
+    WindowVerdict,
 )
 
 TIMESPAN_EDGES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -62,7 +65,7 @@ TRACK = TrackReading(
         minutes_target=0.999,
         min_events=50,
         verdicts={"within": 390, "beyond": 1, "uncertain": 10},
-        windows={"good": 3, "bad": 0, "no_data": 1},
+        windows={"good": 3, "bad": 0, "undecided": 0, "no_data": 1},
     ),
     unresolved=12,
     unmeasured={
@@ -76,7 +79,26 @@ TRACK = TrackReading(
     },
     creation=None,
     judged=window("1m", 60.0, 120),
+    verdict=WindowVerdict.GOOD,
 )
+
+
+def judged(events: int, *quantiles: QuantileReading, track: TrackReading = TRACK) -> TrackReading:
+    """Return a track with this window, judged by the bounds of its last quantile alone."""
+    last = WindowReading("1m", 60.0, events, quantiles)
+    return replace(track, windows=(last,), judged=last, verdict=_verdict(last, track.objective))
+
+
+def _verdict(last: WindowReading, objective: ObjectiveReading) -> WindowVerdict:
+    if not last.quantiles:
+        return WindowVerdict.NO_DATA
+    if last.quantiles[-1].upper <= objective.threshold:
+        return WindowVerdict.GOOD
+    if last.quantiles[-1].lower > objective.threshold:
+        return WindowVerdict.BAD
+    return WindowVerdict.NO_DATA if last.events < objective.min_events else WindowVerdict.UNDECIDED
+
+
 HOPS = tuple(
     HopReading(hop, DURATIONS, (window("15s", 15.0, 30), window("1m", 60.0, events)))
     for hop, events in zip(Hop, (40, 100, 120), strict=True)
@@ -187,11 +209,12 @@ STALLED = replace(
     cache=CacheReading(probed=True, behind=Interval(0.25, 0.375), round_trip=0.0009765625, behind_peers=1.5),
     headroom=replace(HEADROOM, seconds=Interval(600.0, math.inf), complete=True, list_seconds=None),
     track=replace(TRACK, hops=HOPS),
+    behind_fastest=ExcessReading(events=118, p50=0.2975, p99=0.3125),
 )
 SERVICE = ApiserverReading(
     name="service",
+    role=ApiserverRole.MEMBER,
     version="v1.36.3",
-    watched=True,
     peers=None,
     unproven=None,
     offset=Interval(-0.0035, 0.001),
@@ -241,8 +264,11 @@ DOMAIN = DomainReading(
     revision=123460,
     interval=0.512,
     resets=0,
-    median_round_trip=0.0017,
+    resolution=0.0017,
     tickers=(TICKER, FAILING),
+    bursts={"late": 1, "straddles": 2},
+    burst_ticks=900,
+    reads={"nudge": 70, "probe": 9, "list": 2, "contradicted": 1},
 )
 BLIND = DomainReading(
     name="jobs.batch",
@@ -250,7 +276,7 @@ BLIND = DomainReading(
     revision=None,
     interval=None,
     resets=0,
-    median_round_trip=None,
+    resolution=None,
     tickers=(),
 )
 BEHIND = CauseReading(

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.serve import readings
 from watchslo.serve import page
-from watchslo.snapshot import Snapshot, StreamReading
+from watchslo.snapshot import ApiserverRole, Snapshot, StreamReading, WindowVerdict
 from watchslo.timeline.format import ABSENT
 from watchslo.timeline.timeline import Timeline
 
@@ -116,7 +116,7 @@ def test_stalled_watch_shows_duration_and_is_bad() -> None:
 
 
 def test_unresolved_quantile_is_shown_below_the_round_trip() -> None:
-    track = replace(readings.TRACK, windows=(readings.window("1m", 60.0, 9, resolved=False),))
+    track = replace(readings.TRACK, judged=readings.window("1m", 60.0, 9, resolved=False))
     stream = replace(readings.TAIL, track=track)
     assert cells(stream)[4] == "below 1.7 ms"
     assert cells(stream, domains=())[4] == "below resolution"
@@ -125,12 +125,12 @@ def test_unresolved_quantile_is_shown_below_the_round_trip() -> None:
 def test_rough_quantile_is_marked_and_has_two_digits() -> None:
     window = readings.window("1m", 60.0, 9)
     rough = replace(window, quantiles=tuple(replace(quantile, rough=True) for quantile in window.quantiles))
-    stream = replace(readings.TAIL, track=replace(readings.TRACK, windows=(rough,)))
+    stream = replace(readings.TAIL, track=replace(readings.TRACK, judged=rough))
     assert cells(stream)[4:7] == ["~12 ms", "~62 ms", "10 ms to ∞"]
 
 
 def test_watches_are_sorted_worst_first() -> None:
-    late = replace(readings.TRACK, objective=replace(readings.TRACK.objective, threshold=0.05))
+    late = replace(readings.TRACK, verdict=WindowVerdict.BAD)
     streams = (readings.TAIL, readings.IDLE, replace(readings.TAIL, watch="nodes", track=late), readings.STALLED)
     found = rows(replace(readings.SNAPSHOT, streams=streams), "watches")
     assert [row[0] for row in found] == ["jobs", "nodes", 'my "deploy\\ments"', "pods"]
@@ -181,6 +181,7 @@ def test_apiserver_rows_have_all_cells() -> None:
             "62.5 ms",
             "62.5 ms",
             "1.5 s",
+            "298 ms / 312 ms",
             "95.5 s (pods)",
             "stalled_stream",
         ],
@@ -189,22 +190,26 @@ def test_apiserver_rows_have_all_cells() -> None:
             "v1.30.14+k3s1 (3 behind this address)",
             "0 of 1",
             "<i>no answer came in time</i>",
-            *[ABSENT] * 5,
+            *[ABSENT] * 6,
             "cache_behind",
         ],
     ]
 
 
-def test_unwatched_apiserver_is_shown_as_not_watched() -> None:
-    service = replace(readings.SERVICE, watched=False, version=None, combined=None, alone=None)
-    nothing = replace(readings.SNAPSHOT, apiservers=(service,), streams=(), domains=(), causes=())
-    assert rows(nothing, "apiservers") == [["service", ABSENT, "not watched", *[ABSENT] * 7]]
+def test_apiserver_without_watches_is_shown_with_its_role() -> None:
+    service = replace(readings.SERVICE, role=ApiserverRole.SERVICE, version=None, combined=None, alone=None)
+    witness = replace(service, name="10.0.0.2:6443", role=ApiserverRole.WITNESS)
+    nothing = replace(readings.SNAPSHOT, apiservers=(service, witness), streams=(), domains=(), causes=())
+    assert rows(nothing, "apiservers") == [
+        ["service", ABSENT, "not watched", *[ABSENT] * 8],
+        ["10.0.0.2:6443", ABSENT, "witness", *[ABSENT] * 8],
+    ]
 
 
 def test_short_headroom_is_marked() -> None:
     short = replace(readings.TAIL, headroom=replace(readings.HEADROOM, list_seconds=100.0))
     (row, _) = rows(replace(readings.SNAPSHOT, streams=(short,)), "apiservers")
-    assert row[8] == "95.5 s (pods, too short)"
+    assert row[9] == "95.5 s (pods, too short)"
 
 
 def test_self_checks_name_unproven_revisions() -> None:

@@ -97,7 +97,7 @@ LATENCY = (
     ),
     counter(
         "slo_windows_total",
-        "Total number of windows, which do not overlap, by their estimated quantile compared with the threshold.",
+        "Total number of windows, which do not overlap, by verdict.",
         basic=per_watch(lambda s: each(WINDOW_VERDICT, s.track.objective.windows), WINDOW_VERDICT),
     ),
     gauge(
