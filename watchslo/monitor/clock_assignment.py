@@ -42,7 +42,7 @@ Invariants:
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import structlog
@@ -67,6 +67,7 @@ MAIN = "main"
 class ClockAssignment:
     """Keeps all clocks ticking and every watch on the clock of its domain; see the theory of operation above.
 
+    `witnesses` are the apiservers, by name, through which the main clock ticks although they have no watches.
     `new_sealer` returns the sealer of a new domain. `on_reset` is called for each watch whose storage was restored,
     before the watch starts over.
     """
@@ -84,6 +85,7 @@ class ClockAssignment:
         self._random = random
         self._new_sealer = new_sealer
         self._on_reset = on_reset
+        self.witnesses: dict[str, Apiserver] = {}
         self._log = structlog.get_logger()
         self._apiservers: dict[str, Apiserver] = {}
         self._watches: dict[int, MonitoredWatch] = {}
@@ -103,9 +105,9 @@ class ClockAssignment:
         """Why the main clock has not ticked recently, in a sentence; None if it has."""
         if self.main.ticking and not self.main.is_silent(time.monotonic()):
             return None
-        for ticker in self.main.tickers.values():
-            if ticker.failures.now:
-                return ticker.failures.now.message
+        for name in self._apiservers:
+            if failure := self.main.tickers[name].failures.now:
+                return failure.message
         return (
             "No answered tick is known to come from this storage."
             if self.main.ticking
@@ -115,17 +117,25 @@ class ClockAssignment:
     # Apiservers and watches
 
     def join(self, apiserver: Apiserver) -> None:
-        """Tick through one more apiserver."""
+        """Tick through one more apiserver that is watched."""
         self._apiservers[apiserver.name] = apiserver
-        ticker = self.main.join(apiserver.name, partial(self._tick, apiserver))
-        self._tasks.start(("ticks", MAIN, apiserver.name), partial(self._tick_main, ticker))
+        self._start_ticking(apiserver)
 
     async def leave(self, apiserver: Apiserver) -> None:
         """Stop ticking through an apiserver whose watches are all released."""
         del self._apiservers[apiserver.name]
-        await self._tasks.stop(("ticks", MAIN, apiserver.name))
-        self.main.leave(apiserver.name)
-        self._forget_unused()
+        await self._stop_ticking(apiserver)
+
+    async def set_witnesses(self, witnesses: Mapping[str, Apiserver]) -> None:
+        """Tick through exactly these witnesses, by name, in addition to the apiservers that are watched."""
+        for name, witness in [*self.witnesses.items()]:
+            if witnesses.get(name) is not witness:
+                del self.witnesses[name]
+                await self._stop_ticking(witness)
+        for name, witness in witnesses.items():
+            if name not in self.witnesses:
+                self.witnesses[name] = witness
+                self._start_ticking(witness, witness=True)
 
     def admit(self, watch: MonitoredWatch) -> None:
         """Take in a watch that is attached to the main clock; it is probed whenever it opens."""
@@ -162,6 +172,15 @@ class ClockAssignment:
 
     # Ticks
 
+    def _start_ticking(self, apiserver: Apiserver, *, witness: bool = False) -> None:
+        ticker = self.main.join(apiserver.name, partial(self._tick, apiserver), witness=witness)
+        self._tasks.start(("ticks", MAIN, apiserver.name), partial(self._tick_main, ticker))
+
+    async def _stop_ticking(self, apiserver: Apiserver) -> None:
+        await self._tasks.stop(("ticks", MAIN, apiserver.name))
+        self.main.leave(apiserver.name)
+        self._forget_unused()
+
     def _new_clock(self, name: str, interval: Callable[[], float]) -> DomainClock:
         return DomainClock(name, interval, self._random, self._new_sealer, self._on_foreign, self._on_domain_reset)
 
@@ -185,7 +204,7 @@ class ClockAssignment:
         while True:
             plan = await self._planner.wait()
             await ticker.run(plan.resources)
-            if not any(other.failures.now is None for other in self.main.tickers.values()):
+            if not any(self.main.tickers[name].failures.now is None for name in self._apiservers):
                 self._planner.plan_again()
             await asyncio.sleep(backoff.next(time.monotonic()))
 
