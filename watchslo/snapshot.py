@@ -295,14 +295,18 @@ class TickerReading:
 
 @dataclass(frozen=True, slots=True)
 class DomainReading:
-    """One revision clock: the resources it ticks on, the newest revision, the width of the newest commit interval."""
+    """One revision clock: the resources it ticks on, the newest revision, the width of the newest commit interval.
+
+    `resolution` is the median round trip of the fastest apiserver's ticks in seconds, None before the first tick:
+    shorter latencies cannot be distinguished.
+    """
 
     name: str
     ticks_on: tuple[str, ...]
     revision: int | None
     interval: float | None
     resets: int
-    median_round_trip: float | None
+    resolution: float | None
     tickers: tuple[TickerReading, ...]
 
 

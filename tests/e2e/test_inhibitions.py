@@ -17,7 +17,7 @@ pytestmark = pytest.mark.patient
 OPTIONS = RuleSettings(cluster_label="cluster")
 APISERVERS = ("10.0.0.7:6443", "10.0.0.8:6443")
 LATE = {"WatchLatencyBudgetBurn critical", "WatchLatencyBudgetBurn warning", "WatchLatencyBadMinutes critical"}
-MISSED = {"WatchsloClockSlow warning", "WatchsloCoverageLow warning", "WatchsloUnmeasurable warning"}
+MISSED = {"WatchsloCoverageLow warning", "WatchsloUnmeasurable warning"}
 SILENCED: Mapping[str, tuple[set[str], str]] = {
     "WatchsloOverloaded warning most": (LATE, "cluster"),
     "WatchsloOverloaded warning some": (set(), "cluster"),

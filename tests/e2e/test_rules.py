@@ -96,7 +96,8 @@ CASES = (
     Case("WatchEventsLost", counted("watchslo_time_travel_total", 10), 15, "1", worst="unknown", by_one=True),
     Case("WatchHistoryShort", gauge("watchslo_watch_history_fits", 0.0), 25, "1"),
     Case("WatchsloClockStopped", Fault({"watchslo_clock_ticks_total{result=ok}": 0.0}), 10, "1"),
-    Case("WatchsloClockSlow", Fault(SLOW_TICKS), 20, "750ms"),
+    Case("WatchsloClockSlow", gauge("watchslo_clock_resolution_seconds", 0.75), 25, "750ms", **MONITOR),
+    Case("WatchApiserverTicksSlow", Fault(SLOW_TICKS), 20, "1"),
     Case("WatchsloCoverageLow", Fault(NOT_JUDGED), 40, "1"),
     Case("WatchsloUnmeasurable", Fault(UNMEASURED), 60, "1"),
     Case(

@@ -4,6 +4,7 @@ import re
 import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from math import isnan
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import yaml
 
 from tests.support.prometheus import program
 
-APISERVER = "10.0.0.1:6443"
+APISERVER, WITNESS = "10.0.0.1:6443", "10.0.0.2:6443"
 WATCHES = {"pods": "", "deployments.apps": "apps"}
 EVENTS = 600.0  # a minute
 LES = ("0.5", "1.0", "2.5", "+Inf")
@@ -30,6 +31,8 @@ class Fault:
 
     def of(self, name: str, labels: Mapping[str, str]) -> Change | None:
         if self.watch and labels.get("watch", self.watch) != self.watch:
+            return None
+        if labels.get("apiserver", APISERVER) != APISERVER:
             return None
         own = ",".join(f"{key}={value}" for key, value in sorted(labels.items()) if key not in STANDING)
         change = self.changes.get(f"{name}{{{own}}}", self.changes.get(name))
@@ -121,11 +124,12 @@ def _of_apiservers() -> Iterable[tuple[str, dict[str, str], float]]:
     ticks = {**labels, "domain": "main"}
     for result in ("ok", "slow", "failed"):
         yield "watchslo_clock_ticks_total", {**ticks, "result": result}, 120.0 * (result == "ok")
-    for le in ("0.005", "0.5", "1.0", "+Inf"):
-        yield "watchslo_clock_tick_seconds_bucket", {**ticks, "le": le}, 120.0
+    for apiserver, le in product((APISERVER, WITNESS), ("0.005", "0.5", "1.0", "+Inf")):
+        yield "watchslo_clock_tick_seconds_bucket", {**ticks, "apiserver": apiserver, "le": le}, 120.0
 
 
 def _of_instances() -> Iterable[tuple[str, dict[str, str], float]]:
+    yield "watchslo_clock_resolution_seconds", {"domain": "main"}, 0.002
     yield "watchslo_tainted_seconds_total", {}, 0.0
     yield "watchslo_config_last_reload_successful", {}, 1.0
     yield "watchslo_build_info", {"version": "1.2.3"}, 1.0

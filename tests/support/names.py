@@ -19,6 +19,7 @@ ATTACHED = frozenset({"job", "instance", "namespace", "pod", "container", "endpo
 """What Prometheus and its operator attach to every series; `cluster` stands for a label that the user names."""
 
 LEVELS: Mapping[str, frozenset[str]] = {
+    "instance_apiserver_domain": frozenset({"apiserver", "domain"}) | ATTACHED,
     "instance_apiserver_resource": frozenset({"apiserver", "group", "resource", "watch"}) | ATTACHED,
     "apiserver_resource": frozenset({"cluster", "apiserver", "group", "resource", "watch"}),
     "apiserver": frozenset({"cluster", "apiserver"}),

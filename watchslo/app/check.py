@@ -225,6 +225,7 @@ def _watch(line: Line, unproven: str | None) -> dict[str, object]:
         "events": line.events,
         "p50": _reading(line.quantiles.get(0.5)),
         "p99": _reading(line.p99),
+        "resolution": line.resolution,
         "state": line.state,
         "stalled": line.stalled_for,
         "unproven": unproven,

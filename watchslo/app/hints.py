@@ -109,11 +109,12 @@ def uncertain(view: View) -> Iterator[str]:
             f"The verdict on {names} is an estimate, not a proof, because the threshold lies between the P99 bounds: "
             "more events or a shorter clock.interval narrow them."
         )
-    if names := _named(line for line in judged if line.p99 and not line.p99.resolved):
-        trip = f" of {duration(view.round_trip)}" if view.round_trip else ""
+    unresolved = [line for line in judged if line.p99 and not line.p99.resolved]
+    if unresolved:
+        trip = max(line.resolution or 0.0 for line in unresolved)
         yield (
-            f"The P99 of {names} is less than the round trip{trip} to the apiserver, so it cannot be resolved from "
-            "here: measure from within the cluster."
+            f"The P99 of {_named(unresolved)} is less than the round trip of {duration(trip)} to the apiserver, and "
+            "latencies below that cannot be distinguished: measure from within the cluster, or check etcd."
         )
 
 

@@ -6,8 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from watchslo.app.view import Line
-from watchslo.snapshot import QuantileReading
-from watchslo.timeline.condition import P50, P99Verdict
+from watchslo.timeline.condition import P50, P99, P99Verdict
 from watchslo.timeline.format import ABSENT, counted, duration, some_of
 
 HEADINGS = ("WATCH", "EVENTS", "P50", "P99", "P99 BOUNDS", "")
@@ -46,7 +45,7 @@ def figures(line: Line) -> tuple[str, str, str, str]:
     """Return the events, P50, P99, and the bounds of P99."""
     p99 = line.p99
     bounds = f"{duration(p99.lower)} … {duration(p99.upper)}" if p99 else ABSENT
-    return f"{line.events:,}", _estimate(line.quantiles.get(P50)), _estimate(p99), bounds
+    return f"{line.events:,}", _estimate(line, P50), _estimate(line, P99), bounds
 
 
 def status(line: Line) -> str:
@@ -67,7 +66,7 @@ def headline(lines: Sequence[Line]) -> str:
     remainder = f"; {unjudged} without a verdict" if unjudged else ""
     if beyond:
         worst = sorted(beyond, key=_lateness, reverse=True)
-        named = some_of([f"{line.name} (P99 {_estimate(line.p99)})" for line in worst])
+        named = some_of([f"{line.name} (P99 {_estimate(line, P99)})" for line in worst])
         return f"Beyond the objective: {named}{remainder}."
     if within:
         return f"Within the objective: {counted(within, 'watch')}{remainder}."
@@ -78,7 +77,11 @@ def _lateness(line: Line) -> float:
     return line.p99.estimate if line.p99 else 0.0
 
 
-def _estimate(quantile: QuantileReading | None) -> str:
+def _estimate(line: Line, q: float) -> str:
+    """Return the estimate of a quantile, or the resolution of the clock if the estimate is below that."""
+    quantile = line.quantiles.get(q)
     if quantile is None:
         return ABSENT
-    return duration(quantile.estimate) if quantile.resolved else f"≲ {duration(quantile.estimate)}"
+    if quantile.resolved:
+        return duration(quantile.estimate)
+    return f"≲ {duration(quantile.estimate if line.resolution is None else line.resolution)}"

@@ -26,6 +26,7 @@ class Line:
     """One watch: the quantiles of one window by q, the verdict on its P99, and what prevents a verdict.
 
     `failure` is the last failure in a sentence and `reason` in one word; `tainted` is the share of tainted events.
+    Latencies shorter than `resolution` cannot be distinguished; None until the clock of the watch has ticked.
     """
 
     watch: str
@@ -42,6 +43,7 @@ class Line:
     tainted: float
     threshold: float
     min_events: int
+    resolution: float | None
     events: int
     quantiles: Mapping[float, QuantileReading]
     verdict: P99Verdict
@@ -62,8 +64,7 @@ class View:
 
     `verdict` says whether watches are late and since when, `trust` whether watchslo itself may be late; None before the
     first evaluation. `lines` are sorted by name. `causes` (the most certain first), `unproven` (apiservers whose
-    revisions cannot be trusted) and `not_ready` are sentences. watchslo was late itself for `tainted_seconds` in total;
-    `round_trip` is the highest median round trip of the ticks.
+    revisions cannot be trusted) and `not_ready` are sentences. watchslo was late itself for `tainted_seconds` in total.
     """
 
     at_wall: float
@@ -76,7 +77,6 @@ class View:
     unproven: tuple[str, ...]
     not_ready: tuple[str, ...]
     tainted_seconds: float
-    round_trip: float | None
 
     @property
     def starting(self) -> bool:
@@ -90,7 +90,7 @@ class View:
 def view_of(snapshot: Snapshot, window: str = WINDOW, account: Account | None = None) -> View:
     """Return the view of our own measurement, by the window of this name."""
     monitor = snapshot.monitor
-    trips = (domain.median_round_trip for domain in snapshot.domains if domain.median_round_trip)
+    resolutions = {domain.name: domain.resolution for domain in snapshot.domains}
     return _printable(
         View(
             at_wall=snapshot.at_wall,
@@ -98,17 +98,16 @@ def view_of(snapshot: Snapshot, window: str = WINDOW, account: Account | None = 
             trust=f"{account.trust.name} {account.trust.text}" if account else None,
             seconds=max(0.0, snapshot.at_wall - monitor.started_wall),  # the wall clock may be set back
             cluster=monitor.cluster,
-            lines=_sorted(_line_of(stream, window) for stream in snapshot.streams),
+            lines=_sorted(_line_of(stream, window, resolutions.get(stream.domain)) for stream in snapshot.streams),
             causes=tuple(_cause(one.evidence, one.cause, one.confidence, one.next) for one in snapshot.causes),
             unproven=tuple(f"Unproven: {one.unproven}." for one in snapshot.apiservers if one.unproven),
             not_ready=monitor.not_ready,
             tainted_seconds=monitor.tainted_seconds,
-            round_trip=max(trips, default=None),
         )
     )
 
 
-def _line_of(stream: StreamReading, name: str) -> Line:
+def _line_of(stream: StreamReading, name: str, resolution: float | None) -> Line:
     window = window_of(stream, name)
     events, quantiles = (window.events, {one.q: one for one in window.quantiles}) if window else (0, {})
     objective, failure, stalled_for = stream.track.objective, stream.session.last_failure, stream.audit.stalled_for
@@ -127,6 +126,7 @@ def _line_of(stream: StreamReading, name: str) -> Line:
         tainted=_share(stream.track.unmeasured, stream.received.events),
         threshold=objective.threshold,
         min_events=objective.min_events,
+        resolution=resolution,
         events=events,
         quantiles=quantiles,
         verdict=verdict_on(quantiles.get(P99), events, objective.threshold, stalled_for, objective.min_events),
@@ -177,6 +177,7 @@ class _RemoteStream(_RemotePart):
     group: str
     state: str
     up: bool
+    domain: str
     membership: str
     events: dict[str, int]
     last_audit: str | None
@@ -197,6 +198,7 @@ class _RemoteApiserver(_RemotePart):
 
 
 class _RemoteDomain(_RemotePart):
+    name: str
     median_round_trip: float | None
 
 
@@ -234,7 +236,7 @@ def read(body: bytes, window: str = WINDOW) -> View:
         status = msgspec.json.decode(body, type=_RemoteStatus)
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise UnreadableError from None
-    trips = (one.median_round_trip for one in status.domains if one.median_round_trip)
+    resolutions = {one.name: one.median_round_trip for one in status.domains}
     return _printable(
         View(
             at_wall=status.at.timestamp(),
@@ -242,17 +244,16 @@ def read(body: bytes, window: str = WINDOW) -> View:
             trust=f"{status.trust.name} {status.trust.text}" if status.trust else None,
             seconds=max(0.0, (status.at - status.monitor.started_at).total_seconds()),
             cluster=status.monitor.cluster,
-            lines=_sorted(_line_in(stream, window) for stream in status.streams),
+            lines=_sorted(_line_in(stream, window, resolutions.get(stream.domain)) for stream in status.streams),
             causes=tuple(_cause(one.evidence, one.cause, one.confidence, one.next) for one in status.causes),
             unproven=tuple(f"Unproven: {one.unproven}." for one in status.apiservers if one.unproven),
             not_ready=tuple(status.monitor.not_ready),
             tainted_seconds=status.monitor.tainted_seconds,
-            round_trip=max(trips, default=None),
         )
     )
 
 
-def _line_in(stream: _RemoteStream, name: str) -> Line:
+def _line_in(stream: _RemoteStream, name: str, resolution: float | None) -> Line:
     window = next((one for one in stream.latency.windows if one.name == name), None)
     events, quantiles = (window.events, {one.q: _quantile(one) for one in window.quantiles}) if window else (0, {})
     objective, failure, stalled_for = stream.latency.objective, stream.last_failure, stream.stalled_for
@@ -271,6 +272,7 @@ def _line_in(stream: _RemoteStream, name: str) -> Line:
         tainted=_share(stream.latency.unmeasured, stream.events),
         threshold=objective.threshold,
         min_events=objective.min_events,
+        resolution=resolution,
         events=events,
         quantiles=quantiles,
         verdict=verdict_on(quantiles.get(P99), events, objective.threshold, stalled_for, objective.min_events),

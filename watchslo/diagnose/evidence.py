@@ -14,6 +14,7 @@ from statistics import median
 from watchslo.diagnose.change import increase, increases, observations_since, quantile
 from watchslo.snapshot import (
     ApiserverReading,
+    ApiserverRole,
     DomainReading,
     HistogramReading,
     Hop,
@@ -40,6 +41,7 @@ LONGEST_WINDOW_SECONDS = 60.0  # a longer window would show a delay for too long
 STALE_SHARE = 0.5  # a window is current only if its newest quarter has half of its share of the events
 
 TICKS = 3  # fewer have no useful median
+TICK_GAPS = 8  # for rare ticks: their median covers so many mean gaps
 SLOW_SECONDS = 0.075  # of a tick, in addition to the network's own round trip
 SLOW_FACTOR = 4.0  # times the best round trip of that apiserver
 ERRATIC_FACTOR = 5.0  # above the ratio of two neighbouring edges of the histogram: one value alone cannot reach it
@@ -219,16 +221,28 @@ class ApiserverEvidence:
 class Evidence:
     """The input of the rules; `tainted` is the share of the last seconds in which watchslo itself was late.
 
-    `by_name` has the watches of each name at all apiservers.
+    `apiservers` are those with watches. `witnesses` answer ticks now and have no watches: one that does not answer may
+    only be out of our reach, so it is no evidence. `by_name` has the watches of each name at all apiservers.
     """
 
     tainted: float
     apiservers: Mapping[str, ApiserverEvidence]
+    witnesses: Mapping[str, ApiserverEvidence]
     watches: Mapping[Key, Watch]
     by_name: Mapping[str, Sequence[Watch]]
 
     @property
-    def several(self) -> bool:
+    def ticked(self) -> list[ApiserverEvidence]:
+        """Return the apiservers whose ticks can be compared."""
+        return [*self.apiservers.values(), *self.witnesses.values()]
+
+    @property
+    def several_ticked(self) -> bool:
+        return len(self.ticked) > 1
+
+    @property
+    def several_watched(self) -> bool:
+        """Return whether there are watches of several apiservers to compare."""
         return len(self.apiservers) > 1
 
     def peers(self, watch: Watch) -> list[Watch]:
@@ -267,9 +281,9 @@ class Memory:
         if len(self._moments) == 1:
             return None
         newest = self._moments[-1]
-        base = next(one for one in self._moments if one.now >= newest.now - SPAN_SECONDS)
+        base = self._since(SPAN_SECONDS)
         watched = {reading.name for reading in snapshot.apiservers if reading.watched}
-        round_trips = {domain.name: domain.median_round_trip or 0.0 for domain in snapshot.domains}
+        round_trips = {domain.name: domain.resolution or 0.0 for domain in snapshot.domains}
         watches: dict[Key, Watch] = {}
         by_name: defaultdict[str, list[Watch]] = defaultdict(list)
         by_apiserver: defaultdict[str, list[Watch]] = defaultdict(list)
@@ -281,23 +295,36 @@ class Memory:
                 by_name[watch.name].append(watch)
                 by_apiserver[watch.apiserver].append(watch)
             yield
-        apiservers = {
+        of_all = {
             reading.name: self._apiserver(reading, base, by_apiserver[reading.name])
             for reading in snapshot.apiservers
-            if reading.watched
+            if reading.role is not ApiserverRole.SERVICE
         }
+        apiservers = {name: one for name, one in of_all.items() if name in watched}
+        witnesses = {name: one for name, one in of_all.items() if name not in watched and self._testifies(one)}
         tainted = newest.tainted_seconds - base.tainted_seconds
-        return Evidence(tainted / (newest.now - base.now), apiservers, watches, by_name)
+        return Evidence(tainted / (newest.now - base.now), apiservers, witnesses, watches, by_name)
+
+    def _since(self, seconds: float) -> Moment:
+        """Return the first moment of the last seconds."""
+        return next(one for one in self._moments if one.now >= self._moments[-1].now - seconds)
+
+    def _testifies(self, witness: ApiserverEvidence) -> bool:
+        """Return whether a witness answers ticks of the storage that is watched."""
+        ticker = _ticker(self._moments[-1], witness.name)
+        return ticker is not None and ticker.confirmed and witness.tick is not None and not witness.silent
 
     def _apiserver(self, reading: ApiserverReading, base: Moment, watches: Sequence[Watch]) -> ApiserverEvidence:
         *_, before, last = self._moments
         ticker = _ticker(last, reading.name)
-        middle, spread = (_round_trips(one, ticker) for one in (base, self._moments[-STEPS:][0]))
+        gap = ticker.gap if ticker else 0.0
+        since = self._since(max(SPAN_SECONDS, TICK_GAPS * gap))
+        middle, spread = (_round_trips(one, ticker) for one in (since, self._moments[-STEPS:][0]))
         tick, low, high = (
             quantile(trips, q) if trips else None for trips, q in ((middle, 0.5), (spread, 0.1), (spread, 0.9))
         )
         silent_for = _silent_for(ticker)
-        longest = max(SILENT_SECONDS, SILENT_GAPS * ticker.gap if ticker else 0.0)
+        longest = max(SILENT_SECONDS, SILENT_GAPS * gap)
         recent, spanned = (increases(_requests(one, reading.name), reading.requests) for one in (before, base))
         trips = [watch.reading.cache.round_trip for watch in watches if watch.reading.cache.round_trip is not None]
         return ApiserverEvidence(
@@ -317,12 +344,16 @@ class Memory:
         )
 
     def _is_slow(self, name: str, tick: float, watches: Iterable[Watch]) -> bool:
-        """Return whether ticks are slower than the network and than the best round trip of this apiserver."""
+        """Return whether ticks are slower than the network, and than they were before or than those of another one.
+
+        An apiserver is compared with others only if the network's own share of its ticks is known, and small.
+        """
         best = self._best[name] = min(tick, self._best.get(name, math.inf))
-        network = min(
-            (w.reading.session.transport.round_trip for w in watches if w.reading.session.transport), default=0.0
-        )
-        return tick - network >= SLOW_SECONDS and (tick >= SLOW_FACTOR * best or tick >= 2 * SLOW_FACTOR * SLOW_SECONDS)
+        known = [watch.reading.session.transport.round_trip for watch in watches if watch.reading.session.transport]
+        rest = tick - min(known, default=0.0)
+        if known and rest >= MOST_SHARE * tick:
+            best = min(self._best.values())
+        return rest >= SLOW_SECONDS and (tick >= SLOW_FACTOR * best or tick >= 2 * SLOW_FACTOR * SLOW_SECONDS)
 
 
 # --- apiservers ------------------------------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ def _storage_slow(evidence: Evidence, _: Collection[Key]) -> Iterator[Finding]:
     if not to_storage and any(one.cache_slow for one in ticked):
         return  # reads that need no storage are slow too
     shown = to_storage > 0 or any(one.cache_slow is False or (one.silent and one.cache_answers) for one in ticked)
-    if evidence.several:
+    if evidence.several_ticked:
         confidence = Confidence.HIGH if shown and not any(one.erratic for one in ticked) else Confidence.MEDIUM
     else:
         confidence = Confidence.MEDIUM if shown else Confidence.LOW
@@ -114,7 +114,7 @@ def _storage_slow(evidence: Evidence, _: Collection[Key]) -> Iterator[Finding]:
 
 def _ticked(evidence: Evidence) -> list[ApiserverEvidence]:
     """Return the apiservers with enough ticks to judge them, or with none answered."""
-    return [one for one in evidence.apiservers.values() if one.tick is not None or one.silent]
+    return [one for one in evidence.ticked if one.tick is not None or one.silent]
 
 
 def _others_are_prompt(evidence: Evidence, apiserver: ApiserverEvidence) -> bool:
@@ -131,7 +131,7 @@ def _apiserver_cut_off(evidence: Evidence, unexplained: Collection[Key]) -> Iter
             watch for watch in one.watches if watch.place is Place.STORAGE or watch.reading.audit.result == FROZEN
         ]
         silent = one.silent and not one.dead
-        if not evidence.several or not keys or not (silent or (_is_silent_on_watches(one) and behind)):
+        if not evidence.several_ticked or not keys or not (silent or (_is_silent_on_watches(one) and behind)):
             continue
         confidence = Confidence.MEDIUM
         if silent and one.cache_answers and behind and _others_are_prompt(evidence, one):
@@ -157,20 +157,24 @@ def _is_silent_on_watches(apiserver: ApiserverEvidence) -> bool:
 
 def _apiserver_gone(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
     """An apiserver does not answer at all; or it answers, but its watches deliver nothing."""
-    dead = [one for one in evidence.apiservers.values() if one.dead]
-    if evidence.several and len(dead) == len(evidence.apiservers):
+    if _all_dead(evidence):
         return  # the network path that they share is more likely: see _bandwidth
     for one in evidence.apiservers.values():
         keys = _keys(one, unexplained)
         if one.dead:
-            confidence = Confidence.HIGH if evidence.several and one.unanswered else Confidence.MEDIUM
-            others = "; the other apiservers answer" if evidence.several else ""
+            confidence = Confidence.HIGH if evidence.several_ticked and one.unanswered else Confidence.MEDIUM
+            others = "; the other apiservers answer" if evidence.several_ticked else ""
             sentence = f"{one.name} has answered no request at all {silence_of(one)}{others}."
             yield Finding(Cause.APISERVER_SENDING, one.name, None, confidence, sentence, keys)
         elif _is_silent_on_watches(one) and keys and not one.silent:
             late = f", {worst_of(one.watches)}" if _any_late(one.watches) else ""
             sentence = f"{one.name} answers requests, but none of its watches delivers events{late}."
             yield Finding(Cause.APISERVER_SENDING, one.name, None, Confidence.MEDIUM, sentence, keys)
+
+
+def _all_dead(evidence: Evidence) -> bool:
+    """Return whether there are several apiservers, and none of them answers."""
+    return evidence.several_ticked and all(one.dead for one in evidence.ticked)
 
 
 def _relist_storm(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
@@ -210,7 +214,7 @@ def _is_loaded(evidence: Evidence, apiserver: ApiserverEvidence, unexplained: Co
 
 def _bandwidth(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
     """Fewer events get through than there are, or the connection itself is as slow as its watch."""
-    if evidence.several and all(one.dead for one in evidence.apiservers.values()):
+    if _all_dead(evidence):
         sentence = f"None of the {len(evidence.apiservers)} apiservers answers."
         yield Finding(Cause.BANDWIDTH, None, None, Confidence.MEDIUM, sentence, frozenset(unexplained))
         return
@@ -286,9 +290,33 @@ def _is_flat(watch: Watch) -> bool:
     return min(sizes) >= FLAT_BYTES and max(sizes) <= FLAT_SHARE * min(sizes)
 
 
+def _slow_ticks(cause: Cause, confidence: Confidence, *, cache_slow: bool | None, caches: str) -> Rule:
+    """Return a rule for an apiserver whose ticks are slow, while no watch is late: a client that reads waits there.
+
+    `cache_slow` says how reads of its caches must be, and `caches` is that as text for the evidence.
+    """
+
+    def rule(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
+        for one in evidence.apiservers.values():
+            is_alone = one.slow and one.cache_slow is cache_slow and _others_are_prompt(evidence, one)
+            if not is_alone or not _is_prompt(one, unexplained):
+                continue
+            sentence = f"Consistent reads are slow through {one.name}, {caches}; {ticks_of(_ticked(evidence))}."
+            yield Finding(cause, one.name, None, confidence, sentence)
+
+    return rule
+
+
+def _is_prompt(apiserver: ApiserverEvidence, unexplained: Collection[Key]) -> bool:
+    """Return whether it has watches, and none of them is late, stuck or explained by another cause."""
+    watches = apiserver.watches
+    return bool(watches) and not any(one.late or one.stuck or one.key not in unexplained for one in watches)
+
+
 def _cache_behind(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
     for scope in scopes(evidence, unexplained):
-        if scope.apiserver is None or scope.place is not Place.STORAGE or not evidence.several:
+        several = evidence.several_watched if scope.watch else evidence.several_ticked
+        if scope.apiserver is None or scope.place is not Place.STORAGE or not several:
             continue
         one = evidence.apiservers[scope.apiserver]
         confidence = Confidence.MEDIUM
@@ -304,7 +332,7 @@ def _cache_behind(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[
 def _storage_late(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
     """Ticks are prompt, but the events of every watch come late from storage."""
     for scope in scopes(evidence, unexplained):
-        of_all = scope.watch is None and (scope.apiserver is None or not evidence.several)
+        of_all = scope.watch is None and (scope.apiserver is None or not evidence.several_watched)
         if of_all and scope.place is Place.STORAGE:
             sentence = f"Events reach every watch cache late: {worst_of(scope.watches)}; {ticks_of(_ticked(evidence))}."
             yield Finding(Cause.STORAGE_SLOW, None, None, Confidence.MEDIUM, sentence, scope.keys)
@@ -312,7 +340,7 @@ def _storage_late(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[
 
 def _apiserver_sending(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
     for scope in scopes(evidence, unexplained):
-        if scope.apiserver is None or scope.place is not Place.CLIENT or (scope.watch and not evidence.several):
+        if scope.apiserver is None or scope.place is not Place.CLIENT or (scope.watch and not evidence.several_watched):
             continue
         one = evidence.apiservers[scope.apiserver]
         confidence = Confidence.MEDIUM
@@ -321,6 +349,7 @@ def _apiserver_sending(evidence: Evidence, unexplained: Collection[Key]) -> Iter
             and not one.erratic
             and scope.watch is None
             and _others_are_prompt(evidence, one)
+            and evidence.several_watched
             and all(_flows(evidence, watch) for watch in scope.watches)
         ):
             confidence = Confidence.HIGH
@@ -344,13 +373,13 @@ def _of_one_resource(cause: Cause, place: Place, hop: str) -> Rule:
 
     def rule(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
         for scope in scopes(evidence, unexplained):
-            of_one = scope.watch is not None and (scope.apiserver is None or not evidence.several)
+            of_one = scope.watch is not None and (scope.apiserver is None or not evidence.several_watched)
             if not of_one or scope.place is not place:
                 continue
             alone = all(any(w.healthy for w in evidence.apiservers[one.apiserver].watches) for one in scope.watches)
             prompt = not any(one.troubled for one in _ticked(evidence))
-            confidence = Confidence.HIGH if evidence.several and alone and prompt else Confidence.MEDIUM
-            where = "all apiservers" if evidence.several else "the apiserver"
+            confidence = Confidence.HIGH if evidence.several_watched and alone and prompt else Confidence.MEDIUM
+            where = "all apiservers" if evidence.several_watched else "the apiserver"
             rest = "; other resources are healthy" if alone else ""
             sentence = f"{worst_of(scope.watches)} at {where}, {hop}{rest}; {ticks_of(_ticked(evidence))}."
             yield Finding(cause, scope.apiserver, scope.watch, confidence, sentence, scope.keys)
@@ -365,7 +394,7 @@ def _stalled_stream(evidence: Evidence, unexplained: Collection[Key]) -> Iterato
             stuck[key[1]].append(evidence.watches[key])
     for name, watches in stuck.items():
         peers_deliver = any(one.events[0] for watch in watches for one in evidence.peers(watch))
-        if evidence.several and (len(watches) > 1 or not peers_deliver):
+        if evidence.several_watched and (len(watches) > 1 or not peers_deliver):
             yield _stalled(evidence, None, name, watches)
         else:
             yield from (_stalled(evidence, watch.apiserver, name, [watch]) for watch in watches)
@@ -405,7 +434,7 @@ def _history_short(evidence: Evidence, _: Collection[Key]) -> Iterator[Finding]:
             by_name[watch.name].append(watch)
     for name, watches in by_name.items():
         fits = any(peer.reading.headroom and peer.reading.headroom.fits for peer in evidence.peers(watches[0]))
-        if evidence.several and not fits:
+        if evidence.several_watched and not fits:
             yield _short_headroom(None, name, watches)
         else:
             yield from (_short_headroom(watch.apiserver, name, [watch]) for watch in watches)
@@ -467,6 +496,14 @@ def _unknown(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Findi
         yield Finding(Cause.UNKNOWN, None, None, Confidence.LOW, sentence, frozenset(watch.key for watch in late))
 
 
+CHECK_LINK = (
+    "Check the connection from {apiserver} to etcd: its etcd_request_duration_seconds, and "
+    "apiserver_watch_cache_read_wait_seconds."
+)
+CHECK_APISERVER = (
+    "Check the CPU and the network of {apiserver}: process_cpu_seconds_total, apiserver_watch_events_total, and "
+    "apiserver_terminated_watchers_total."
+)
 TABLE = (
     CauseRule(
         Cause.MONITOR_OVERLOADED,
@@ -505,9 +542,23 @@ TABLE = (
     ),
     CauseRule(
         Cause.CACHE_BEHIND,
+        _slow_ticks(Cause.CACHE_BEHIND, Confidence.MEDIUM, cache_slow=False, caches="while its caches are prompt"),
+        CHECK_LINK,
+    ),
+    CauseRule(
+        Cause.APISERVER_SENDING,
+        _slow_ticks(Cause.APISERVER_SENDING, Confidence.MEDIUM, cache_slow=True, caches="as are reads of its caches"),
+        CHECK_APISERVER,
+    ),
+    CauseRule(
+        Cause.UNKNOWN,
+        _slow_ticks(Cause.UNKNOWN, Confidence.LOW, cache_slow=None, caches="and its caches are not read"),
+        "Compare reads of the caches of {apiserver} with its ticks: `hops: true` for one of its watches reads them.",
+    ),
+    CauseRule(
+        Cause.CACHE_BEHIND,
         _cache_behind,
-        "Check the connection from {apiserver} to etcd: its etcd_request_duration_seconds, and "
-        "apiserver_watch_cache_read_wait_seconds.",
+        CHECK_LINK,
     ),
     CauseRule(
         Cause.STORAGE_SLOW,
@@ -517,8 +568,7 @@ TABLE = (
     CauseRule(
         Cause.APISERVER_SENDING,
         _apiserver_sending,
-        "Check the CPU and the network of {apiserver}: process_cpu_seconds_total, "
-        "apiserver_watch_events_total, and apiserver_terminated_watchers_total.",
+        CHECK_APISERVER,
     ),
     CauseRule(
         Cause.RESOURCE_DECODING,

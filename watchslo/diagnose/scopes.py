@@ -33,7 +33,7 @@ class Scope:
 def scopes(evidence: Evidence, unexplained: Collection[Key]) -> list[Scope]:
     """Return the scopes of the late watches that no cause explains yet."""
     late = [watch for key, watch in evidence.watches.items() if key in unexplained and watch.late and not watch.stuck]
-    if evidence.several and _is_every_watch(evidence, late):
+    if evidence.several_watched and _is_every_watch(evidence, late):
         return [Scope(None, None, tuple(late))]
     late_by_name: dict[str, list[Watch]] = defaultdict(list)
     for watch in late:
@@ -41,7 +41,7 @@ def scopes(evidence: Evidence, unexplained: Collection[Key]) -> list[Scope]:
     by_watch = [
         Scope(None, name, tuple(watches))
         for name, watches in late_by_name.items()
-        if evidence.several and _is_at_every_apiserver(evidence, name)
+        if evidence.several_watched and _is_at_every_apiserver(evidence, name)
     ]
     taken = {key for scope in by_watch for key in scope.keys}
     rest = [watch for watch in late if watch.key not in taken]

@@ -212,7 +212,7 @@ def read_clock(clock: DomainClock) -> DomainReading:
         revision=revisions.newest,
         interval=revisions.interval,
         resets=clock.domain.resets,
-        median_round_trip=revisions.median_round_trip,
+        resolution=revisions.median_round_trip,
         tickers=tuple(_read_ticker(clock, name, ticker) for name, ticker in clock.tickers.items()),
     )
 

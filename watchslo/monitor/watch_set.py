@@ -36,6 +36,7 @@ from watchslo.watch.failure import Reason
 
 HEADROOM_SHARE = 0.1  # of all probes: a headroom changes slowly
 NEEDED_SHARE = 0.2  # of its threshold: for a watch as late as this, the hops are worth separating
+SLOW_TICK_SECONDS = 0.075  # longer than through the fastest apiserver: reads of the cache show on which side that is
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,11 +274,15 @@ class WatchSet:
         """Return True if a watch is late, or may be late unnoticed, so that its hops are worth separating."""
         if not self.runs(watch):
             return False
-        statistics = watch.statistics
-        ticker = statistics.clock.tickers.get(watch.identity.apiserver.name)
+        statistics, apiserver = watch.statistics, watch.identity.apiserver.name
+        late = NEEDED_SHARE * statistics.threshold
+        ticker = statistics.clock.tickers.get(apiserver)
         if ticker is not None and ticker.failures.now:
+            return True
+        revisions = statistics.clock.domain.clock
+        own_tick, fastest = revisions.median_round_trip_of(apiserver), revisions.median_round_trip
+        if own_tick and fastest and own_tick - fastest > min(late, SLOW_TICK_SECONDS):
             return True
         if self.health(watch).stalled_for(now, watch.session.revision) is not None:
             return True
-        late = NEEDED_SHARE * statistics.threshold
         return (self.peers.behind_peers(watch.identity.number) or 0.0) > late or statistics.slowest > late

@@ -44,7 +44,8 @@ UNMEASURED_SHARE, UNMEASURED_EVENTS = 0.25, 30  # in five minutes: a share of fe
 SOME_INSTANCES = 0.01  # share of instances: of thousands of nodes, some are always down or short of CPU
 TAINTED_SHARE, TAINTED_SECONDS = 0.05, 10 * MINUTE
 TICKS_SECONDS, FEWEST_TICKS = 2 * MINUTE, 20  # several apiservers share the ticks
-SLOW_SHARE = 0.5  # a tick is slow above this share of the threshold
+COARSE_SHARE = 0.25  # of the threshold: the resolution of a clock that judges it must be below this
+BEHIND_SHARE = 0.1  # of the threshold: a tick through one apiserver may take so much longer than through the fastest
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,25 +328,49 @@ def _clock(config: Config, builder: AlertBuilder) -> Iterator[Alert]:
     )
     if config.judges_quantiles:
         yield _slow(config, builder)
+        yield _slow_through_one(config, builder)
         yield _coverage(config, builder)
     yield _unmeasurable(builder)
 
 
 def _slow(config: Config, builder: AlertBuilder) -> Alert:
-    by_domain = (*builder.kept.apiserver, "domain")
-    slow = SLOW_SHARE * min(group.objective.threshold for group in watch_groups(config, _threshold))
-    buckets = builder.over("rate", builder.exposed("watchslo_clock_tick_seconds_bucket"), RATE_SECONDS)
-    median = f"histogram_quantile(0.5, {by('sum', (*by_domain, 'le'), buckets)})"
+    """Return an alert on a clock whose fastest apiserver is slow; each instance may have another fastest one."""
+    resolution = builder.exposed("watchslo_clock_resolution_seconds")
     return Alert(
         "WatchsloClockSlow",
         WARNING,
         MONITOR,
-        f"{by('max', builder.kept.apiserver, median)} > {number(slow)}",
+        f"{by('max', builder.kept.cluster, resolution)} > {number(COARSE_SHARE * _shortest_threshold(config))}",
         10 * MINUTE,
-        f"The revision clock of {builder.apiserver} is too slow to judge the objective.",
-        "The median tick takes {{ $value | humanizeDuration }}, more than half of the threshold. Latencies shorter "
-        "than a tick cannot be resolved, so verdicts near the threshold are unreliable.",
+        f"A revision clock{builder.in_cluster} is too slow to judge the objective.",
+        "Latencies below {{ $value | humanizeDuration }} cannot be distinguished, because ticks take that long through "
+        f"every apiserver that {builder.worst_instance('watchslo_clock_resolution_seconds{PLACE}')} reaches. That is "
+        f"more than {COARSE_SHARE:.0%} of the threshold.",
     )
+
+
+def _slow_through_one(config: Config, builder: AlertBuilder) -> Alert:
+    """Return an alert on an apiserver through which ticks take longer than through the fastest one."""
+    by_domain, at_clock = (*builder.kept.apiserver, "domain"), (*builder.kept.instance, "domain")
+    least = number(BEHIND_SHARE * _shortest_threshold(config))
+    fastest = f"on ({', '.join(at_clock)}) group_left () {by('min', at_clock, names.INSTANCE_TICK)}"
+    behind = by("count", by_domain, f"{names.INSTANCE_TICK} - {fastest} > {least}")
+    slow = f"{behind}\n> 0.5 * {by('count', by_domain, names.INSTANCE_TICK)}"
+    return Alert(
+        "WatchApiserverTicksSlow",
+        WARNING,
+        DELIVERY,
+        by("max", builder.kept.apiserver, slow),
+        10 * MINUTE,
+        f"Consistent reads through {builder.apiserver} are slower than through other apiservers.",
+        f"{{{{ $value }}}} instances measure that their median through this apiserver is more than {least} s above "
+        "that of the fastest one. Clients of this apiserver wait as long for reads and writes, and its watch caches "
+        "may be behind.",
+    )
+
+
+def _shortest_threshold(config: Config) -> float:
+    return min(group.objective.threshold for group in watch_groups(config, _threshold))
 
 
 def _threshold(objective: ObjectiveConfig) -> tuple[float, ...]:

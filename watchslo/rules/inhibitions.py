@@ -16,7 +16,7 @@ def inhibitions(settings: RuleSettings) -> list[dict[str, Any]]:
         _inhibition(('alertname="WatchsloOverloaded"', 'instances="most"'), _named(*LATENCY), kept.cluster),
         _inhibition(
             ('alertname="WatchsloClockStopped"',),
-            _named(*LATENCY, "WatchsloClockSlow", "WatchsloCoverageLow", "WatchsloUnmeasurable"),
+            _named(*LATENCY, "WatchsloCoverageLow", "WatchsloUnmeasurable"),
             kept.apiserver,
         ),
         _inhibition(('alertname="WatchsloForbidden"',), _named("WatchDown"), kept.apiserver),

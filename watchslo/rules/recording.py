@@ -29,6 +29,7 @@ from watchslo.rules.windows import (
 
 COUNT = "watchslo_apiserver_timespan_seconds_count"
 BUCKET = "watchslo_apiserver_timespan_seconds_bucket"
+TICK_BUCKET = "watchslo_clock_tick_seconds_bucket"
 VERDICTS = "watchslo_slo_events_total"
 BEYOND = 'verdict="beyond"'
 GOOD = 'verdict="good"'
@@ -71,6 +72,8 @@ def _minutes(config: Config, settings: RuleSettings, kept: LabelLevels) -> Itera
     yield RuleDefinition(names.late_ratio("2h"), _summed_ratio(settings.span(SHORT_WINDOWS["2h"])))
     yield from (_burn_rate(config, window) for window in SHORT_WINDOWS)
     if config.judges_quantiles:
+        ticks = by("sum", (*kept.instance, "apiserver", "domain", "le"), _rate(settings, TICK_BUCKET))
+        yield RuleDefinition(names.INSTANCE_TICK, f"histogram_quantile(0.5, {ticks}) >= 0")
         judged = _rate(settings, "watchslo_slo_windows_total", 'verdict=~"good|bad"')
         yield RuleDefinition(names.WINDOWS, by("sum", (*kept.resource, "verdict"), judged))
 

@@ -209,7 +209,7 @@ def watches(account: Account) -> dict[str, WatchLine]:
     found = {}
     for line in account.lines:
         domain = domains.get(line.stream.domain)
-        trip, revision = (domain.median_round_trip, domain.revision) if domain else (None, None)
+        trip, revision = (domain.resolution, domain.revision) if domain else (None, None)
         made = _watch(line, trip, revision)
         found[made.key] = made
     return found

@@ -168,14 +168,19 @@ class TickerStatus(StatusPart):
 
 
 class DomainStatus(StatusPart):
-    """One revision clock; `interval` is the width of the newest commit interval."""
+    """One revision clock; `interval` is the width of the newest commit interval.
+
+    `resolution` is the median round trip of the fastest apiserver's ticks: shorter latencies cannot be distinguished.
+    `medianRoundTrip` is its former name.
+    """
 
     name: str
     ticks_on: list[str]
     revision: int | None
     interval: float | None
     resets: int
-    median_round_trip: float | None
+    resolution: float | None
+    median_round_trip: float | None = _at("resolution")
     tickers: list[TickerStatus]
 
 

@@ -12,6 +12,7 @@ from watchslo.timeline.format import MINUTE, NAMED, counted, duration, lasting, 
 STOPPED_SECONDS = 5.0  # without a tick: about ten ticks failed
 STOPPED_GAPS = 3.0  # mean gaps without a tick, if ticks are rare
 CLOSED_SECONDS = 10.0  # a healthy watch reopens within this time
+COARSE_SHARE = 0.15  # of the threshold: a median of this size counts as late, so a resolution must be below it
 
 
 class Level(StrEnum):
@@ -56,7 +57,7 @@ def _verdict(snapshot: Snapshot, lines: Sequence[WatchCondition]) -> Headline:
     if snapshot.monitor.not_ready:
         return Headline(Level.UNKNOWN, "Cannot tell yet: not every watch has been opened, or a clock does not tick.")
     closed = [line for line in _of(lines, Condition.CLOSED) if snapshot.at_wall - line.since_wall >= CLOSED_SECONDS]
-    return _closed(closed, lines, snapshot.at_wall) if closed else _well(lines)
+    return _closed(closed, lines, snapshot.at_wall) if closed else _coarse(snapshot, lines) or _well(lines)
 
 
 def _of(lines: Sequence[WatchCondition], condition: Condition) -> list[WatchCondition]:
@@ -141,6 +142,26 @@ def _closed(closed: Sequence[WatchCondition], lines: Sequence[WatchCondition], n
     text = f"{len(closed)} of {counted(len(lines), 'watch')} cannot be kept open{_since(closed, now_wall)}"
     failure = closed[0].stream.session.last_failure
     return Headline(Level.BAD, text, f"{names}. {failure.message if failure else ''}".rstrip(), began)
+
+
+def _coarse(snapshot: Snapshot, lines: Sequence[WatchCondition]) -> Headline | None:
+    """Return a headline if ticks take so long that figures of watches within their thresholds are below them."""
+    within = _of(lines, Condition.WITHIN)
+    resolutions = {domain.name: domain.resolution or 0.0 for domain in snapshot.domains}
+    unresolved = [line for line in within if line.p99 and not line.p99.resolved]
+    known = [(resolutions.get(line.stream.domain, 0.0), line.stream.track.objective.threshold) for line in unresolved]
+    coarse = [resolution for resolution, threshold in known if resolution >= COARSE_SHARE * threshold]
+    if not coarse:
+        return None
+    proven = all(line.p99 and line.p99.upper <= line.stream.track.objective.threshold for line in within)
+    well = _well(lines)
+    text = well.text.removesuffix(".") if proven else "No watch is proven late"
+    figures = f"ticks take {duration(max(coarse))}, and latencies below that look alike"
+    return Headline(
+        Level.GOOD if proven else Level.UNKNOWN,
+        f"{text}, but short latencies cannot be distinguished.",
+        "; ".join(filter(None, (figures, well.figures))),
+    )
 
 
 def _well(lines: Sequence[WatchCondition]) -> Headline:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from watchslo.snapshot import DomainReading, MonitorReading, Snapshot, TrackReading, WitnessReading
 from watchslo.timeline.format import counted, duration, moment, since
-from watchslo.timeline.headline import Level, stopped_for
+from watchslo.timeline.headline import COARSE_SHARE, Level, stopped_for
 from watchslo.timeline.series import Key
 
 QUESTION = "Can I trust this?"
@@ -95,10 +95,12 @@ def _left_out(track: TrackReading) -> int:
 def _clocks(snapshot: Snapshot) -> Iterator[SelfCheck]:
     alone = len(snapshot.domains) == 1
     for domain in snapshot.domains:
-        yield _clock("Clock" if alone else f"Clock of {domain.name}", domain, snapshot.at_wall)
+        name = "Clock" if alone else f"Clock of {domain.name}"
+        yield _clock(name, domain, snapshot.at_wall, COARSE_SHARE * snapshot.monitor.threshold)
 
 
-def _clock(name: str, domain: DomainReading, now_wall: float) -> SelfCheck:
+def _clock(name: str, domain: DomainReading, now_wall: float, coarse: float) -> SelfCheck:
+    """Check that a clock ticks through all its apiservers, and that its resolution is below `coarse` seconds."""
     stopped = stopped_for(domain)
     if stopped is not None:
         why = next((f" {ticker.failure}" for ticker in domain.tickers if ticker.failure), "")
@@ -107,10 +109,12 @@ def _clock(name: str, domain: DomainReading, now_wall: float) -> SelfCheck:
         )
         return SelfCheck(name, Level.BAD, f"It {began}.{why}")
     failing = [ticker.apiserver for ticker in domain.tickers if ticker.failure]
-    trip = f", round trip {duration(domain.median_round_trip)}" if domain.median_round_trip is not None else ""
+    trip = f", round trip {duration(domain.resolution)}" if domain.resolution is not None else ""
     gap = f"; commit interval {duration(domain.interval)}" if domain.interval is not None else ""
     if failing:
         return SelfCheck(name, Level.UNKNOWN, f"It ticks{trip}{gap}, but ticks fail through {', '.join(failing)}.")
+    if domain.resolution is not None and domain.resolution >= coarse:
+        return SelfCheck(name, Level.UNKNOWN, f"It ticks{trip}{gap}; latencies below the round trip look alike.")
     return SelfCheck(name, Level.GOOD, f"It ticks{trip}{gap}.")
 
 

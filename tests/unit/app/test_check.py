@@ -30,8 +30,8 @@ DOCUMENTED = [
     *("watches", "causes", "notReady", "hints"),
 ]
 DOCUMENTED_OF_A_WATCH = [
-    *("watch", "apiserver", "resource", "group", "verdict", "threshold", "events", "p50", "p99", "state", "stalled"),
-    *("unproven", "failure"),
+    *("watch", "apiserver", "resource", "group", "verdict", "threshold", "events", "p50", "p99"),
+    *("resolution", "state", "stalled", "unproven", "failure"),
 ]
 
 
@@ -157,6 +157,7 @@ def test_json_document_has_documented_keys(ask: Check, capsys: pytest.CaptureFix
     assert pods["threshold"] == 0.5
     assert pods["events"] > 100
     assert 0 <= pods["p99"]["lower"] <= pods["p99"]["estimate"] <= pods["p99"]["upper"]
+    assert 0 < pods["resolution"] < 0.01
     assert pods["unproven"].startswith("k3s stores objects in kine")
     assert pods["stalled"] is None
     assert (nodes["verdict"], nodes["p99"], nodes["state"]) == ("not measured", None, "away")

@@ -27,8 +27,10 @@ def test_line_without_events_is_not_measured() -> None:
     assert figures(made) == ("0", "–", "–", "–")  # noqa: RUF001 - typography
 
 
-def test_unresolved_estimate_is_marked() -> None:
-    assert figures(line(0.1, 0.2, float("inf"))) == ("100", "≲ 2 ms", "200 ms", "100 ms … ∞")
+def test_unresolved_estimate_is_shown_as_the_resolution() -> None:
+    made = line(0.1, 0.2, float("inf"))
+    assert figures(replace(made, resolution=0.304)) == ("100", "≲ 304 ms", "200 ms", "100 ms … ∞")
+    assert figures(replace(made, resolution=None))[1] == "≲ 2 ms", "the clock of its domain is gone"
 
 
 def test_status_names_state_of_closed_watch() -> None:

@@ -74,6 +74,8 @@ class Apiserver:
     failure: str | None = None
     role: ApiserverRole = ApiserverRole.MEMBER
     ticking: bool = True
+    confirmed: bool = True
+    gap: float = 0.5
     answers: Mapping[tuple[str, str], int] = field(default_factory=lambda: {("tick", "200"): TICKS})
     requests: dict[tuple[str, str], int] = field(default_factory=dict, init=False)
     ticked: list[float] = field(default_factory=list, init=False)
@@ -87,11 +89,17 @@ class Apiserver:
 
 
 class Cluster:
-    """Apiservers with the same watches; `diagnosis` observes every step."""
+    """Apiservers with the same watches, and witnesses without; `diagnosis` observes every step."""
 
-    def __init__(self, *names: str, watches: tuple[str, ...] = ("pods", "leases", "nodes")) -> None:
+    def __init__(
+        self,
+        *names: str,
+        watches: tuple[str, ...] = ("pods", "leases", "nodes"),
+        witnesses: tuple[str, ...] = (),
+    ) -> None:
         self.apiservers = {name: Apiserver() for name in names or ("a:1", "b:1", "c:1")}
         self.watches = {(name, watch): Watch() for name in self.apiservers for watch in watches}
+        self.apiservers |= {name: Apiserver(role=ApiserverRole.WITNESS) for name in witnesses}
         self.diagnosis = Diagnosis()
         self.now = 100.0
         self.tainted = 0.0
@@ -206,7 +214,7 @@ def _ticker(name: str, one: Apiserver) -> TickerReading:
     counts = tuple(sum(trip <= edge for trip in one.ticked) for edge in EDGES)
     histogram = HistogramReading(EDGES, (*counts, len(one.ticked)), sum(one.ticked))
     silent = None if one.silent < 0 else one.silent
-    return TickerReading(name, {"ok": len(one.ticked)}, histogram, None, silent, one.failure, confirmed=True)
+    return TickerReading(name, {"ok": len(one.ticked)}, histogram, None, silent, one.failure, one.confirmed, one.gap)
 
 
 def _apiserver(name: str, one: Apiserver) -> ApiserverReading:

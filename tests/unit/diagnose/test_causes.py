@@ -711,6 +711,191 @@ def heal(cluster: Cluster) -> None:
         watch.events = 100
 
 
+class TestSlowTicks:
+    """Slow ticks against other apiservers are a finding by themselves: clients that read wait as long."""
+
+    @pytest.mark.parametrize(
+        ("cache_trip", "expected"),
+        [
+            (0.002, (Cause.CACHE_BEHIND, "a:1", None, MEDIUM)),
+            (0.3, (Cause.APISERVER_SENDING, "a:1", None, MEDIUM)),
+            (None, (Cause.UNKNOWN, "a:1", None, LOW)),
+        ],
+    )
+    def test_reads_of_caches_decide_the_cause(
+        self, cache_trip: float | None, expected: tuple[Cause, str | None, str | None, Confidence]
+    ) -> None:
+        cluster = Cluster()
+        cluster.apiservers["a:1"].ticks(0.304)
+        for watch in cluster.at("a:1"):
+            watch.cache_trip = cache_trip
+        assert diagnosed(cluster) == [expected]
+        assert cluster.causes[0].evidence.endswith("ticks take 0.38 s (a:1), 1.8 ms (b:1), 1.8 ms (c:1).")
+
+    def test_late_watch_hides_slow_ticks(self) -> None:
+        cluster = Cluster()
+        late_to_cache(cluster, "a:1", 0.3)
+        assert diagnosed(cluster) == [(Cause.CACHE_BEHIND, "a:1", None, HIGH)]
+        assert "late" in cluster.causes[0].evidence
+
+    def test_apiserver_that_was_always_slower_is_slow_beyond_its_network(self) -> None:
+        cluster = Cluster()
+        cluster.apiservers["a:1"].ticked, cluster.diagnosis = [], Diagnosis()
+        cluster.apiservers["a:1"].ticks(0.304)
+        for watch in cluster.at("a:1"):
+            watch.cache_trip, watch.transport = 0.002, TransportReading(0.3, 0, 0.1)
+        assert diagnosed(cluster) == []
+        for watch in cluster.at("a:1"):
+            watch.transport = TransportReading(0.001, 0, 0.1)
+        assert diagnosed(cluster) == [(Cause.CACHE_BEHIND, "a:1", None, MEDIUM)]
+
+
+def daemonset() -> Cluster:
+    """An instance of the profile control-plane: it watches its own apiserver and ticks on two others."""
+    return Cluster("a:1", witnesses=("b:1", "c:1"))
+
+
+class TestWitnesses:
+    def test_prompt_witnesses_have_no_cause(self) -> None:
+        assert diagnosed(daemonset()) == []
+
+    @pytest.mark.parametrize("seconds", STRENGTHS)
+    def test_late_storage_hop_and_slow_ticks_name_cache_behind(self, seconds: float) -> None:
+        cluster = daemonset()
+        late_to_cache(cluster, "a:1", seconds)
+        for watch in cluster.watches.values():
+            watch.behind = None
+        assert diagnosed(cluster) == [(Cause.CACHE_BEHIND, "a:1", None, HIGH)]
+        assert cluster.causes[0].evidence.endswith(" s (a:1), 1.8 ms (b:1), 1.8 ms (c:1).")
+
+    @pytest.mark.parametrize("seconds", STRENGTHS)
+    def test_slow_ticks_everywhere_name_storage_slow(self, seconds: float) -> None:
+        cluster = daemonset()
+        late_to_cache(cluster, "a:1", seconds)
+        for name in ("b:1", "c:1"):
+            cluster.apiservers[name].ticks(seconds)
+        assert diagnosed(cluster) == [(Cause.STORAGE_SLOW, None, None, HIGH)]
+
+    def test_slow_ticks_without_late_watches_name_cache_behind(self) -> None:
+        cluster = daemonset()
+        cluster.apiservers["a:1"].ticks(0.304)
+        for watch in cluster.watches.values():
+            watch.cache_trip = 0.002
+        assert diagnosed(cluster) == [(Cause.CACHE_BEHIND, "a:1", None, MEDIUM)]
+
+    @pytest.mark.parametrize(
+        ("change", "value"), [("silent", 20.0), ("confirmed", False), ("ticking", False), ("trips", ())]
+    )
+    def test_witnesses_without_usable_ticks_are_no_evidence(self, change: str, value: object) -> None:
+        """Witnesses out of reach must not turn one slow apiserver into slow storage with high confidence."""
+        cluster = daemonset()
+        for name in ("b:1", "c:1"):
+            setattr(cluster.apiservers[name], change, value)
+        late_to_cache(cluster, "a:1", 0.4)
+        assert diagnosed(cluster) == [(Cause.STORAGE_SLOW, None, None, MEDIUM)]
+        assert "b:1" not in cluster.causes[0].evidence
+
+    def test_one_silent_witness_leaves_the_other_as_evidence(self) -> None:
+        cluster = daemonset()
+        cluster.apiservers["b:1"].silence(20.0)
+        late_to_cache(cluster, "a:1", 0.4)
+        assert diagnosed(cluster) == [(Cause.CACHE_BEHIND, "a:1", None, HIGH)]
+
+    def test_trouble_of_a_witness_alone_has_no_cause(self) -> None:
+        cluster = daemonset()
+        cluster.apiservers["b:1"].ticks(0.4)
+        cluster.apiservers["c:1"].silence(20.0)
+        assert diagnosed(cluster) == []
+
+    def test_slow_witness_lowers_confidence(self) -> None:
+        cluster = daemonset()
+        cluster.apiservers["b:1"].ticks(0.4)
+        late_to_cache(cluster, "a:1", 0.4)
+        assert diagnosed(cluster) == [(Cause.CACHE_BEHIND, "a:1", None, MEDIUM)]
+
+    def test_witness_with_rare_ticks_is_evidence(self) -> None:
+        """Seven apiservers tick each other once in 3.5 s: too seldom for a median of fifteen seconds."""
+        cluster = daemonset()
+        for name in ("b:1", "c:1"):
+            cluster.apiservers[name].gap, cluster.apiservers[name].trips = 5.0, (TICK_SECONDS,)
+        late_to_cache(cluster, "a:1", 0.4)
+        assert diagnosed(cluster, 9) == [(Cause.CACHE_BEHIND, "a:1", None, HIGH)]
+
+    def test_unanswered_ticks_and_old_caches_name_cache_behind(self) -> None:
+        cluster = daemonset()
+        cluster.apiservers["a:1"].silence(15.0, ("probe_cache", "200"), ("tick", "504"))
+        for watch in cluster.watches.values():
+            watch.events, watch.stalled, watch.audit = 0, 12.0, "frozen"
+        assert diagnosed(cluster) == [(Cause.CACHE_BEHIND, "a:1", None, HIGH)]
+
+    def test_silent_apiserver_names_apiserver_sending(self) -> None:
+        cluster = daemonset()
+        cluster.apiservers["a:1"].silence(12.0)
+        cluster.apiservers["a:1"].answers = {("tick", "timeout"): 1}
+        for watch in cluster.watches.values():
+            watch.events = 0
+        assert diagnosed(cluster) == [(Cause.APISERVER_SENDING, "a:1", None, HIGH)]
+        assert cluster.causes[0].evidence.endswith("the other apiservers answer.")
+
+    def test_silence_of_all_gives_medium_confidence(self) -> None:
+        cluster = daemonset()
+        for one in cluster.apiservers.values():
+            one.silence(12.0)
+        for watch in cluster.watches.values():
+            watch.events = 0
+        assert diagnosed(cluster) == [(Cause.APISERVER_SENDING, "a:1", None, MEDIUM)]
+
+    def test_late_answers_give_medium_confidence(self) -> None:
+        """No witness shows how many events there are, so full bandwidth is not excluded."""
+        cluster = daemonset()
+        late_to_client(cluster, "a:1", 0.4)
+        assert diagnosed(cluster) == [(Cause.APISERVER_SENDING, "a:1", None, MEDIUM)]
+
+    def test_late_storage_hop_with_prompt_ticks_names_cache_behind(self) -> None:
+        cluster = daemonset()
+        for watch in cluster.watches.values():
+            watch.late = watch.storage = 0.4
+        assert diagnosed(cluster) == [(Cause.CACHE_BEHIND, "a:1", None, MEDIUM)]
+
+    @pytest.mark.parametrize(
+        ("hops", "cause"),
+        [({"storage": 0.4}, Cause.RESOURCE_DECODING), ({"client": 0.4}, Cause.RESOURCE_FANOUT)],
+    )
+    def test_one_late_resource_is_judged_as_at_a_single_apiserver(self, hops: dict[str, float], cause: Cause) -> None:
+        """A witness has no watches to compare with."""
+        cluster = daemonset()
+        watch = cluster["a:1", "pods"]
+        watch.late = 0.4
+        for hop, seconds in hops.items():
+            setattr(watch, hop, seconds)
+        assert diagnosed(cluster) == [(cause, "a:1", "pods", MEDIUM)]
+
+    def test_growing_delay_names_bandwidth(self) -> None:
+        cluster = daemonset()
+        for late in (0.5, 1.0, 1.5, 2.0, 2.5):
+            for watch in cluster.watches.values():
+                watch.late, watch.client, watch.storage = late, late, 0.001
+            cluster.step()
+        assert [cause.cause for cause in cluster.causes] == [Cause.BANDWIDTH]
+
+    def test_silent_watch_names_its_apiserver(self) -> None:
+        cluster = daemonset()
+        watch = cluster["a:1", "pods"]
+        watch.events, watch.stalled, watch.audit = 0, 9.0, "stalled"
+        assert diagnosed(cluster) == [(Cause.STALLED_STREAM, "a:1", "pods", HIGH)]
+
+    def test_list_longer_than_headroom_names_its_apiserver(self) -> None:
+        cluster = daemonset()
+        cluster["a:1", "pods"].headroom = replace(HEADROOM, seconds=Interval(4.0, 4.5))
+        assert diagnosed(cluster) == [(Cause.HISTORY_SHORT, "a:1", "pods", HIGH)]
+
+    def test_slow_writes_name_write_path(self) -> None:
+        cluster = daemonset()
+        for watch in cluster.watches.values():
+            watch.creation = 0.8
+        assert diagnosed(cluster) == [(Cause.WRITE_PATH, None, None, HIGH)]
+
+
 class TestTime:
     @pytest.mark.parametrize("inject", FAULTS)
     def test_a_cause_is_named_within_30_seconds_and_cleared_within_60(

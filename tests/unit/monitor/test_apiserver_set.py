@@ -88,6 +88,14 @@ class TestEach:
             assert slow.combined.quantiles[0].estimate == pytest.approx(0.4, abs=0.05)
             assert slow.alone.quantiles[0].estimate < 0.25
 
+    @pytest.mark.parametrize(("seconds", "probed"), [(0.05, set()), (0.1, {ONE})])
+    async def test_caches_behind_slow_ticks_are_read(self, cluster: Cluster, seconds: float, probed: set[str]) -> None:
+        """No watch is late by a fifth of its threshold; the reads show on which side of the cache the delay is."""
+        cluster.slow_at[HOSTS[0]] = seconds
+        async with running(each("pods")):
+            await asyncio.sleep(30)
+            assert {name for name in NAMES if cluster.asked_at[name, "probe_cache"]} == probed
+
     async def test_paused_daemon_asks_no_apiserver(self, cluster: Cluster) -> None:
         async with running(each("pods")) as run:
             run.supervisor.configure(each("pods", paused=True))

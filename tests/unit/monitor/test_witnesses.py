@@ -92,6 +92,7 @@ class TestLateLink:
             assert median.resolved
             assert median.estimate == pytest.approx(LATE_SECONDS, rel=0.15)
             assert created(run.stream("pods")) > 500
+            assert [(c.cause, c.apiserver) for c in run.snapshot().causes] == [("cache_behind", OWN)]
 
     async def test_ticks_of_the_late_apiserver_alone_do_not(self, cluster: Cluster) -> None:
         alone = {"apiservers": [f"https://{OWN}"], "witnesses": "none"}

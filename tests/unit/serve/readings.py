@@ -242,7 +242,7 @@ DOMAIN = DomainReading(
     revision=123460,
     interval=0.512,
     resets=0,
-    median_round_trip=0.0017,
+    resolution=0.0017,
     tickers=(TICKER, FAILING),
 )
 BLIND = DomainReading(
@@ -251,7 +251,7 @@ BLIND = DomainReading(
     revision=None,
     interval=None,
     resets=0,
-    median_round_trip=None,
+    resolution=None,
     tickers=(),
 )
 BEHIND = CauseReading(

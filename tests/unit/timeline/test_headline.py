@@ -15,6 +15,13 @@ STALLED = readings.changed(SILENT, audit={"stalled_for": 33.5})
 CLOSED = replace(WITHIN, up=False)
 
 
+def below(upper: float) -> StreamReading:
+    """Return a watch whose estimate is below the round trip of the ticks, with this upper bound."""
+    (window,) = WITHIN.track.windows
+    quantiles = tuple(replace(one, upper=upper, resolved=False) for one in window.quantiles)
+    return replace(WITHIN, track=replace(WITHIN.track, windows=(replace(window, quantiles=quantiles),)))
+
+
 def say(*streams: StreamReading, after: float = 0.0, **changes: object) -> Headline:
     """What is said of these watches, each by another name, `after` seconds in which they were so."""
     named = tuple(replace(stream, watch=f"w{number}") for number, stream in enumerate(streams, 1))
@@ -97,6 +104,39 @@ def test_headline_ignores_a_watch_that_reopens() -> None:
     assert said.text == "1 of 2 watches cannot be kept open since 22:13 UTC"
     assert said.figures == "w1. the connection was reset"
     assert say(readings.changed(CLOSED, session={"last_failure": None}), after=15).figures == "w1."
+
+
+class TestSlowTicks:
+    """A latency below the round trip of the ticks is not a measurement, however prompt it seems."""
+
+    def say(self, *streams: StreamReading, resolution: float | None = 0.304) -> Headline:
+        return say(*streams, domains=(replace(readings.DOMAIN, resolution=resolution),))
+
+    def test_headline_says_up_to_where_latencies_look_alike(self) -> None:
+        said = self.say(below(0.9), IDLE)
+        assert said.text == "No watch is late, but short latencies cannot be distinguished."
+        assert said.figures == "ticks take 304 ms, and latencies below that look alike; 1 within 1 s, 1 idle"
+        assert said.level is Level.GOOD, "the bounds prove it"
+        assert self.say(below(0.9), below(0.9)).text == (
+            "All 2 watches are within 1 s, but short latencies cannot be distinguished."
+        )
+
+    def test_headline_is_unknown_unless_the_bounds_prove_it(self) -> None:
+        said = self.say(below(0.9), below(1.4))
+        assert said.text == "No watch is proven late, but short latencies cannot be distinguished."
+        assert said.figures == "ticks take 304 ms, and latencies below that look alike"
+        assert said.level is Level.UNKNOWN
+
+    @pytest.mark.parametrize("resolution", [None, 0.149])
+    def test_headline_ignores_ticks_that_are_prompt(self, resolution: float | None) -> None:
+        assert self.say(below(0.9), resolution=resolution).text == "w1 is within 1 s."
+
+    def test_headline_ignores_slow_ticks_of_other_clocks_and_resolved_figures(self) -> None:
+        assert self.say(WITHIN).text == "w1 is within 1 s."
+        assert self.say(replace(below(0.9), domain="other")).text == "w1 is within 1 s."
+
+    def test_headline_names_late_watches_all_the_same(self) -> None:
+        assert self.say(below(0.9), LATE).text == "w2: late since 22:13 UTC"
 
 
 class TestWhatCannotBeTold:

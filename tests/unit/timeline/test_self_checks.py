@@ -42,8 +42,16 @@ class TestClock:
         )
 
     def test_clock_check_passes_while_it_ticks(self) -> None:
-        sound = replace(readings.DOMAIN, tickers=(readings.TICKER,), median_round_trip=None, interval=None)
+        sound = replace(readings.DOMAIN, tickers=(readings.TICKER,), resolution=None, interval=None)
         assert checked(replace(SNAPSHOT, domains=(sound,)))["Clock"].text == "It ticks."
+
+    def test_clock_check_doubts_a_clock_with_slow_ticks(self) -> None:
+        slow = replace(readings.DOMAIN, tickers=(readings.TICKER,), resolution=0.304)
+        assert checked(replace(SNAPSHOT, domains=(slow,)))["Clock"] == SelfCheck(
+            "Clock",
+            Level.UNKNOWN,
+            "It ticks, round trip 304 ms; commit interval 512 ms; latencies below the round trip look alike.",
+        )
 
     def test_clock_check_fails_if_it_stopped(self) -> None:
         ticker = replace(readings.TICKER, answered_ago=60.0, failure="No answer came.")

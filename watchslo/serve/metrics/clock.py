@@ -26,6 +26,11 @@ CLOCK = (
         "Width in seconds of the newest commit interval; absent before the second tick.",
         basic=per_domain(lambda d: d.interval),
     ),
+    gauge(
+        "clock_resolution_seconds",
+        "Median round trip in seconds of the fastest apiserver's ticks; shorter latencies cannot be distinguished.",
+        basic=per_domain(lambda d: d.resolution),
+    ),
     counter(
         "clock_resets_total",
         "Total number of times the revision went backwards, as after a restore of etcd.",
