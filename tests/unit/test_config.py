@@ -278,7 +278,7 @@ def test_low_request_rate_is_accepted_without_audits(tmp_path: Path) -> None:
 
 
 def test_probes_need_no_share_of_the_request_rate(tmp_path: Path) -> None:
-    assert loaded(tmp_path, "limits: {probesPerSecond: 100}").limits.requests_per_second == 10
+    assert loaded(tmp_path, "limits: {probesPerSecond: 100}").limits.requests_per_second == 20
     assert loaded(tmp_path, "limits: {probesPerSecond: 0}").limits.probes_per_second == 0
 
 

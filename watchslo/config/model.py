@@ -284,8 +284,8 @@ class WatchConfig(_Section):
 class ClockConfig(_Section):
     """How often ticks are sent, and to which namespace; `storage` states whether the storage is etcd.
 
-    `interval` is the mean time between two ticks of the main clock. The clocks of all other storages together tick as
-    often as it does: with n of them, each has a tick every n intervals.
+    `interval` is the mean time between two ticks of the main clock through one apiserver. The clocks of all other
+    storages together tick as often as it does: with n of them, each has a tick every n intervals.
     """
 
     interval: Annotated[Duration, between("200ms", "1m")] = _USUAL_INTERVAL_SECONDS
@@ -333,11 +333,11 @@ def _rank(index: int, label: str) -> bytes:
 class LimitsConfig(_Section):
     """Hard caps on the cost of this daemon. With 0 audits per second, stalled watches are not detected.
 
-    Requests that open a watch again, after it was open, count as `resumesPerSecond`; all others count as
-    `requestsPerSecond`.
+    Requests that open a watch again, after it was open, count as `resumesPerSecond`, whatever apiserver they go to; all
+    others count as `requestsPerSecond`, for each apiserver.
     """
 
-    requests_per_second: float = Field(default=10.0, gt=0)
+    requests_per_second: float = Field(default=20.0, gt=0)
     resumes_per_second: float = Field(default=150.0, gt=0)
     audits_per_second: float = Field(default=2.0, ge=0)
     probes_per_second: float = Field(default=5.0, ge=0)

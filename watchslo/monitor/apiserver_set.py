@@ -13,7 +13,7 @@ from watchslo.clock.offset import Dating, combine_datings
 from watchslo.config.model import Config
 from watchslo.kube.apiservers import TLS_NAME
 from watchslo.kube.credentials import Address, CredentialSource
-from watchslo.kube.limiter import Limiter
+from watchslo.kube.limiter import Limiters
 from watchslo.model import SERVICE
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.time_limit import with_time_limit
@@ -34,9 +34,9 @@ class ApiserverSet:
     """
 
     def __init__(
-        self, config: Config, credentials: CredentialSource, limiter: Limiter, changed: Callable[[], None]
+        self, config: Config, credentials: CredentialSource, limiters: Limiters, changed: Callable[[], None]
     ) -> None:
-        self.service = Apiserver(SERVICE, credentials, limiter)
+        self.service = Apiserver(SERVICE, credentials, limiters.of(SERVICE))
         self.members: dict[str, Apiserver] = {}
         self.servers: int | None = None
         self.is_open = False
@@ -45,7 +45,7 @@ class ApiserverSet:
         self._config = config.kubernetes
         self._storage = config.clock.storage
         self._credentials = credentials
-        self._limiter = limiter
+        self._limiters = limiters
         self._changed = changed
         self._left: set[Apiserver] = set()
         self._front = 0
@@ -117,7 +117,8 @@ class ApiserverSet:
         """Return an apiserver at an address; it is neither open nor a member."""
         listed = isinstance(self._config.apiservers, tuple) and url in self._config.apiservers
         server_name = self._config.tls_server_name or (None if listed else TLS_NAME)
-        return Apiserver(urlsplit(url).netloc, self._credentials, self._limiter, Address(url, server_name))
+        name = urlsplit(url).netloc
+        return Apiserver(name, self._credentials, self._limiters.of(name), Address(url, server_name))
 
     async def watch_at(self, urls: tuple[str, ...]) -> None:
         """Make the apiservers at these addresses the members; those that are members already stay the same objects."""

@@ -224,7 +224,7 @@ def _read_ticker(clock: DomainClock, apiserver: str, ticker: Ticker) -> TickerRe
         round_trips=ticker.round_trips.reading(),
         median_round_trip=clock.domain.clock.median_round_trip_of(apiserver),
         answered_ago=None if ticker.answered is None else time.monotonic() - ticker.answered,
-        gap=clock.tick_spacing(apiserver),
+        gap=clock.gap(apiserver),
         failure=ticker.failures.now.message if ticker.failures.now else None,
         confirmed=any(clock.trusts((apiserver, one.key)) for one in ticker.resources),
     )

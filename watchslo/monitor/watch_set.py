@@ -143,7 +143,12 @@ class WatchSet:
         await self._end_others(desired, members, reason)
         if members and self.assignment is None:
             self.assignment = ClockAssignment(
-                self._tasks, self._config.clock, self._random, self._new_sealer, self._forget_revisions
+                self._tasks,
+                self._config.clock,
+                lambda: self._config.shard.count,
+                self._random,
+                self._new_sealer,
+                self._forget_revisions,
             )
         await self._serve(members)
         if self.assignment:

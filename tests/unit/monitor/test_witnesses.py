@@ -118,6 +118,25 @@ class TestTicks:
             ]
             assert {kind for name, kind in cluster.asked_at if name in (TWO, THREE)} == {"tick"}
 
+    async def test_all_instances_together_tick_as_often_as_one(self, cluster: Cluster) -> None:
+        """There are three of them, one next to each apiserver."""
+        async with running(beside("pods", limits={"auditsPerSecond": 0}), credentials=verified()) as run:
+            cluster.asked_at.clear()
+            await asyncio.sleep(120)
+            ticks = [cluster.asked_at[name, "tick"] for name in (OWN, TWO, THREE)]
+            assert ticks == [pytest.approx(80, abs=5)] * 3
+            assert ticker(run, OWN).gap == 1.5
+
+    async def test_apiserver_gets_more_ticks_while_a_witness_fails(self, cluster: Cluster) -> None:
+        """Two instances still tick through it, and the clock keeps its rate."""
+        async with running(beside("pods", limits={"auditsPerSecond": 0}), credentials=verified()) as run:
+            cluster.kill(HOSTS[2])
+            await asyncio.sleep(10)
+            assert ticker(run, OWN).gap == 1.0
+            cluster.asked_at.clear()
+            await asyncio.sleep(60)
+            assert cluster.asked_at[OWN, "tick"] + cluster.asked_at[TWO, "tick"] == pytest.approx(120, abs=5)
+
     async def test_witness_never_defines_the_domain(self, cluster: Cluster) -> None:
         """It answers long before the member does, and belongs to another cluster."""
         cluster.elsewhere[HOSTS[1]] = 10**6
