@@ -42,7 +42,7 @@ def verified() -> CredentialSource:
     return credentials(ssl.create_default_context())
 
 
-def beside(*resources: str, **more: Any) -> Config:
+def next_to(*resources: str, **more: Any) -> Config:
     """Return the configuration of an instance next to the first apiserver, which watches only that one."""
     return config(*resources, **{"kubernetes": {"apiservers": [f"https://{OWN}"]}, **more})
 
@@ -85,7 +85,7 @@ class TestLateLink:
         cluster.link_late[HOSTS[0]] = LATE_SECONDS
 
     async def test_ticks_of_witnesses_show_the_latency(self, cluster: Cluster) -> None:
-        async with running(beside("pods", "nodes"), credentials=verified()) as run:
+        async with running(next_to("pods", "nodes"), credentials=verified()) as run:
             await create(cluster, 60)
             await asyncio.sleep(10)
             median = run.stream("pods").track.windows[-1].quantiles[0]
@@ -96,7 +96,7 @@ class TestLateLink:
 
     async def test_ticks_of_the_late_apiserver_alone_do_not(self, cluster: Cluster) -> None:
         alone = {"apiservers": [f"https://{OWN}"], "witnesses": "none"}
-        async with running(beside("pods", "nodes", kubernetes=alone), credentials=verified()) as run:
+        async with running(next_to("pods", "nodes", kubernetes=alone), credentials=verified()) as run:
             await create(cluster, 60)
             await asyncio.sleep(10)
             assert not run.stream("pods").track.windows[-1].quantiles[0].resolved
@@ -106,7 +106,7 @@ class TestLateLink:
 
 class TestTicks:
     async def test_witness_is_ticked_on_and_not_watched(self, cluster: Cluster) -> None:
-        async with running(beside("pods", "nodes", limits={"watches": 2}), credentials=verified()) as run:
+        async with running(next_to("pods", "nodes", limits={"watches": 2}), credentials=verified()) as run:
             cluster.asked_at.clear()
             await create(cluster, 60)
             assert witnesses(run) == [TWO, THREE]
@@ -120,7 +120,7 @@ class TestTicks:
 
     async def test_all_instances_together_tick_as_often_as_one(self, cluster: Cluster) -> None:
         """There are three of them, one next to each apiserver."""
-        async with running(beside("pods", limits={"auditsPerSecond": 0}), credentials=verified()) as run:
+        async with running(next_to("pods", limits={"auditsPerSecond": 0}), credentials=verified()) as run:
             cluster.asked_at.clear()
             await asyncio.sleep(120)
             ticks = [cluster.asked_at[name, "tick"] for name in (OWN, TWO, THREE)]
@@ -129,7 +129,7 @@ class TestTicks:
 
     async def test_apiserver_gets_more_ticks_while_a_witness_fails(self, cluster: Cluster) -> None:
         """Two instances still tick through it, and the clock keeps its rate."""
-        async with running(beside("pods", limits={"auditsPerSecond": 0}), credentials=verified()) as run:
+        async with running(next_to("pods", limits={"auditsPerSecond": 0}), credentials=verified()) as run:
             cluster.kill(HOSTS[2])
             await asyncio.sleep(10)
             assert ticker(run, OWN).gap == 1.0
@@ -141,7 +141,7 @@ class TestTicks:
         """It answers long before the member does, and belongs to another cluster."""
         cluster.elsewhere[HOSTS[1]] = 10**6
         cluster.slow_at[HOSTS[0]] = 0.5
-        async with running(beside("pods", "nodes"), credentials=verified()) as run:
+        async with running(next_to("pods", "nodes"), credentials=verified()) as run:
             await create(cluster, 60)
             await asyncio.sleep(10)
             assert not ticker(run, TWO).confirmed
@@ -152,7 +152,7 @@ class TestTicks:
 
     async def test_witness_that_goes_back_in_time_leaves_the_domain(self, cluster: Cluster) -> None:
         cluster.elsewhere[HOSTS[1]] = 0
-        async with running(beside("pods", "nodes"), credentials=verified()) as run:
+        async with running(next_to("pods", "nodes"), credentials=verified()) as run:
             await create(cluster, 30)
             assert ticker(run, TWO).confirmed
             cluster.elsewhere[HOSTS[1]] = -200
@@ -165,7 +165,7 @@ class TestTicks:
             assert ticker(run, TWO).confirmed
 
     async def test_restored_storage_resets_by_the_member(self, cluster: Cluster) -> None:
-        async with running(beside("pods", "nodes"), credentials=verified()) as run:
+        async with running(next_to("pods", "nodes"), credentials=verified()) as run:
             await create(cluster, 20)
             cluster.revision = 50
             cluster.history.clear()
@@ -176,12 +176,12 @@ class TestTicks:
     async def test_witnesses_are_not_asked_what_to_tick_on(self, cluster: Cluster) -> None:
         """The plan must be one that the watched apiserver can follow."""
         cluster.fail(Reason.FORBIDDEN, "tick", EVENTS.key)
-        async with running(beside("pods", "nodes"), credentials=verified()) as run:
+        async with running(next_to("pods", "nodes"), credentials=verified()) as run:
             await create(cluster, 20)
             assert main(run).ticks_on == ("nodes", "pods") or main(run).ticks_on == ("pods", "nodes")
 
     async def test_dead_member_does_not_end_the_clock(self, cluster: Cluster) -> None:
-        async with running(beside("pods", "nodes"), credentials=verified()) as run:
+        async with running(next_to("pods", "nodes"), credentials=verified()) as run:
             cluster.kill(HOSTS[0])
             await create(cluster, 60)
             assert ticker(run, OWN).failure
@@ -191,13 +191,13 @@ class TestTicks:
             assert run.not_ready() == ()
 
     async def test_paused_daemon_asks_no_witness(self, cluster: Cluster) -> None:
-        async with running(beside("pods"), credentials=verified()) as run:
-            run.supervisor.configure(beside("pods", paused=True))
+        async with running(next_to("pods"), credentials=verified()) as run:
+            run.supervisor.configure(next_to("pods", paused=True))
             await asyncio.sleep(5)
             cluster.asked.clear()
             await asyncio.sleep(2 * REFRESH_SECONDS)
             assert not cluster.asked
-            run.supervisor.configure(beside("pods"))
+            run.supervisor.configure(next_to("pods"))
             await asyncio.sleep(20)
             assert ticker(run, TWO).confirmed
 
@@ -205,7 +205,7 @@ class TestTicks:
 class TestComeAndGo:
     async def test_unreachable_witnesses_are_reported_once(self, cluster: Cluster, log: Log) -> None:
         cluster.dead.update(HOSTS[1:])
-        async with running(beside("pods", "nodes"), credentials=verified()) as run:
+        async with running(next_to("pods", "nodes"), credentials=verified()) as run:
             await asyncio.sleep(10 * RETRIED_SECONDS)
             assert witnesses(run) == []
             found = reading(run)
@@ -221,7 +221,7 @@ class TestComeAndGo:
 
     async def test_witness_joins_once_it_answers(self, cluster: Cluster, log: Log) -> None:
         cluster.dead.add(HOSTS[2])
-        async with running(beside("pods"), credentials=verified()) as run:
+        async with running(next_to("pods"), credentials=verified()) as run:
             assert witnesses(run) == [TWO]
             cluster.dead.clear()
             await asyncio.sleep(RETRIED_SECONDS)
@@ -231,7 +231,7 @@ class TestComeAndGo:
         assert len(log.of("recovered")) == 1
 
     async def test_dead_witness_has_no_ticker_in_the_end(self, cluster: Cluster) -> None:
-        async with running(beside("pods"), credentials=verified()) as run:
+        async with running(next_to("pods"), credentials=verified()) as run:
             cluster.kill(HOSTS[2])
             await asyncio.sleep(REFRESH_SECONDS + 40)
             assert [one.apiserver for one in main(run).tickers] == [OWN, TWO]
@@ -241,7 +241,7 @@ class TestComeAndGo:
             assert [one.apiserver for one in main(run).tickers] == [OWN, TWO, THREE]
 
     async def test_withdrawn_witness_leaves(self, cluster: Cluster) -> None:
-        async with running(beside("pods"), credentials=verified()) as run:
+        async with running(next_to("pods"), credentials=verified()) as run:
             cluster.announce(*HOSTS[:2])
             await asyncio.sleep(REFRESH_SECONDS + 40)
             assert witnesses(run) == [TWO]
@@ -249,7 +249,7 @@ class TestComeAndGo:
 
     async def test_unknown_addresses_are_reported_once(self, cluster: Cluster, log: Log) -> None:
         cluster.fail(Reason.FORBIDDEN, "discovery", SLICES)
-        async with running(beside("pods"), credentials=verified()) as run:
+        async with running(next_to("pods"), credentials=verified()) as run:
             await asyncio.sleep(3 * RETRIED_SECONDS)
             found = reading(run)
             assert found
@@ -262,12 +262,12 @@ class TestComeAndGo:
 
     async def test_mute_witness_does_not_delay_the_start(self, cluster: Cluster) -> None:
         cluster.mute.update(HOSTS[1:])
-        async with running(beside("pods"), start=7, credentials=verified()) as run:
+        async with running(next_to("pods"), start=7, credentials=verified()) as run:
             assert run.not_ready() == ()
 
     async def test_number_of_witnesses_is_bounded(self, cluster: Cluster) -> None:
         cluster.announce(*(f"10.0.0.{number}" for number in range(1, 30)))
-        async with running(beside("pods"), credentials=verified()) as run:
+        async with running(next_to("pods"), credentials=verified()) as run:
             assert len(witnesses(run)) == MOST_WITNESSES
 
 
@@ -296,7 +296,7 @@ class TestWanted:
         ids=["none", "each", "proven"],
     )
     async def test_configuration_without_witnesses_has_none(self, cluster: Cluster, more: dict[str, Any]) -> None:
-        async with running(beside("pods", **more), credentials=verified()) as run:
+        async with running(next_to("pods", **more), credentials=verified()) as run:
             assert witnesses(run) == []
             assert reading(run) is None
             if more.get("metrics"):
@@ -307,34 +307,34 @@ class TestWanted:
         insecure = ssl.create_default_context()
         insecure.check_hostname, insecure.verify_mode = False, ssl.CERT_NONE
         for tls in (insecure, None):
-            async with running(beside("pods"), credentials=credentials(tls)) as run:
+            async with running(next_to("pods"), credentials=credentials(tls)) as run:
                 assert reading(run) is None
                 assert not any(name in (TWO, THREE) for name, _ in cluster.asked_at)
 
     async def test_own_address_in_another_form_is_no_witness(self, cluster: Cluster) -> None:
         cluster.announce("fd00::1", "fd00::2")
         own = {"apiservers": ["https://[FD00:0:0::1]:6443"]}
-        async with running(beside("pods", kubernetes=own), credentials=verified()) as run:
+        async with running(next_to("pods", kubernetes=own), credentials=verified()) as run:
             assert witnesses(run) == ["[fd00::2]:6443"]
 
 
 class TestCreations:
     async def test_hidden_apiserver_leaves_creations_undated(self, cluster: Cluster) -> None:
         cluster.leases = 4
-        async with running(beside("pods"), credentials=verified()) as run:
+        async with running(next_to("pods"), credentials=verified()) as run:
             await create(cluster, 30)
             assert created(run.stream("pods")) == 0
 
     async def test_unreached_witness_leaves_creations_undated(self, cluster: Cluster) -> None:
         cluster.dead.add(HOSTS[2])
-        async with running(beside("pods"), credentials=verified()) as run:
+        async with running(next_to("pods"), credentials=verified()) as run:
             await create(cluster, 30)
             assert created(run.stream("pods")) == 0
 
     async def test_clocks_of_all_apiservers_bound_the_latency(self, cluster: Cluster) -> None:
         """Any of them may have stamped the object; the clock of one is 5 s ahead."""
         cluster.skew_at[HOSTS[2]] = 5.0
-        async with running(beside("pods"), credentials=verified()) as run:
+        async with running(next_to("pods"), credentials=verified()) as run:
             await create(cluster, 60)
             creators = run.supervisor._apiservers.creators
             assert creators
