@@ -319,7 +319,7 @@ MONITOR = Section(
         ),
         Panel(
             "Requests to the apiserver",
-            "Requests per second by instance and apiserver; `limits` has the hard caps on their sum.",
+            "Requests per second by instance and apiserver; `limits` has the hard caps.",
             Look.LINES,
             Unit.REQUESTS,
             (
@@ -329,7 +329,7 @@ MONITOR = Section(
                     f"{INSTANCE_LEGEND} {{{{apiserver}}}}",
                 ),
             ),
-            high_is_bad(8, 10),
+            high_is_bad(16, 20),
         ),
         Panel(
             "Versions",

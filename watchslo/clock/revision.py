@@ -13,6 +13,7 @@ seconds; revisions are int64.
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median_low
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from watchslo.clock.staircase import AFTER_ALL, BEFORE_ALL, Ends, Starts
 from watchslo.model import BoolArray, Bounds, FloatArray, IntArray, Reading, Source
 
 KEPT_SECONDS = 600.0  # later events are known to be at least this late, which is enough for a verdict
-ROUND_TRIPS = 121  # about a minute of ticks; odd, so that the median is a measured value
+ROUND_TRIP_SECONDS, ROUND_TRIPS = 60.0, 11  # the span of those of which the median is taken, and the fewest of them
 
 SIGHTING_SPACING_SECONDS = 0.002  # finer evidence would not change any verdict
 DENSE_SECONDS = 10.0  # by then nearly all events have arrived: older sightings may be thinned
@@ -65,15 +66,20 @@ class Origins:
 
 
 class _RoundTrips:
-    """The round trips of the ticks through one apiserver in about the last minute, and their median, in seconds."""
+    """The ticks through one apiserver in the last minute, or the last few if they are rare.
+
+    `median` is that of their round trips in seconds: one of them, because a mean of two may never occur.
+    """
 
     def __init__(self) -> None:
-        self._seconds: deque[float] = deque(maxlen=ROUND_TRIPS)
+        self._ticks: deque[Reading] = deque()
         self.median = 0.0
 
-    def add(self, seconds: float) -> None:
-        self._seconds.append(seconds)
-        self.median = float(np.median(self._seconds))
+    def add(self, tick: Reading) -> None:
+        self._ticks.append(tick)
+        while len(self._ticks) > ROUND_TRIPS and self._ticks[0].answered < tick.answered - ROUND_TRIP_SECONDS:
+            self._ticks.popleft()
+        self.median = median_low(one.round_trip for one in self._ticks)
 
 
 @dataclass(slots=True)
@@ -183,8 +189,8 @@ class RevisionClock:
     seconds: from sending the second-last tick to the answer of the last one.
 
     Bounds: one pair of staircases for each source that was ticked on in the last ten minutes and whose apiserver has
-    not left, and one pair for all former sources; each has at most the ticks of ten minutes. Round trips are kept for
-    each apiserver until it leaves, and at most `SIGHTINGS` sightings.
+    not left, and one pair for all former sources; each has at most the ticks of ten minutes. Those of a minute
+    are kept for each apiserver until it leaves, and at most `SIGHTINGS` sightings.
     """
 
     def __init__(self) -> None:
@@ -207,7 +213,7 @@ class RevisionClock:
     def median_round_trip(self) -> float | None:
         """The median round trip of the fastest apiserver, in seconds: shorter latencies are not resolved.
 
-        Each apiserver's median is that of its last 121 ticks.
+        Each apiserver's median is that of its ticks in the last minute.
         """
         return min((trips.median for trips in self._round_trips.values()), default=None)
 
@@ -230,7 +236,7 @@ class RevisionClock:
         for ticks in self._every_ticks:
             ticks.prune(expired)
         self._last_two = sorted((*self._last_two, reading), key=lambda tick: tick.sent)[-2:]
-        self._round_trips.setdefault(reading.apiserver, _RoundTrips()).add(reading.round_trip)
+        self._round_trips.setdefault(reading.apiserver, _RoundTrips()).add(reading)
         self.newest = reading.revision if self.newest is None else max(self.newest, reading.revision)
         return self._sightings.judge(reading)
 

@@ -85,12 +85,14 @@ class KubernetesConfig(_Section):
 
     `apiservers` selects the apiservers whose watches are measured: `service` (the one that answers for the service),
     `each` (every one behind the service), or those at these URLs, which have a port and no slash at their end.
-    `tls_server_name` is the name that certificates must have with `each` or URLs.
+    `witnesses` says whether the announced apiservers that are not watched are ticked on: `auto` (those that answer) or
+    `none`. `tls_server_name` is the name that certificates must have with `each`, with URLs and for witnesses.
     """
 
     kubeconfig: Annotated[Text, AfterValidator(os.path.expanduser)] | None = None
     context: Text | None = None
     apiservers: Annotated[Literal["service", "each"] | tuple[str, ...], BeforeValidator(parse_apiservers)] = "service"
+    witnesses: Literal["auto", "none"] = "auto"
     tls_server_name: Text | None = None
 
     @model_validator(mode="after")
@@ -282,8 +284,8 @@ class WatchConfig(_Section):
 class ClockConfig(_Section):
     """How often ticks are sent, and to which namespace; `storage` states whether the storage is etcd.
 
-    `interval` is the mean time between two ticks of the main clock. The clocks of all other storages together tick as
-    often as it does: with n of them, each has a tick every n intervals.
+    `interval` is the mean time between two ticks of the main clock through one apiserver. The clocks of all other
+    storages together tick as often as it does: with n of them, each has a tick every n intervals.
     """
 
     interval: Annotated[Duration, between("200ms", "1m")] = _USUAL_INTERVAL_SECONDS
@@ -331,11 +333,11 @@ def _rank(index: int, label: str) -> bytes:
 class LimitsConfig(_Section):
     """Hard caps on the cost of this daemon. With 0 audits per second, stalled watches are not detected.
 
-    Requests that open a watch again, after it was open, count as `resumesPerSecond`; all others count as
-    `requestsPerSecond`.
+    Requests that open a watch again, after it was open, count as `resumesPerSecond`, whatever apiserver they go to; all
+    others count as `requestsPerSecond`, for each apiserver.
     """
 
-    requests_per_second: float = Field(default=10.0, gt=0)
+    requests_per_second: float = Field(default=20.0, gt=0)
     resumes_per_second: float = Field(default=150.0, gt=0)
     audits_per_second: float = Field(default=2.0, ge=0)
     probes_per_second: float = Field(default=5.0, ge=0)
@@ -448,6 +450,12 @@ class Config(_Section):
     def judges_quantiles(self) -> bool:
         """Return True if quantiles are estimated; otherwise requests that only estimates need are not sent."""
         return self.metrics != "proven"
+
+    @property
+    def wants_witnesses(self) -> bool:
+        """Return True if the announced apiservers that are not watched may be ticked on."""
+        kubernetes = self.kubernetes
+        return kubernetes.witnesses == "auto" and kubernetes.apiservers != "each" and self.judges_quantiles
 
     def objective_of(self, watch: WatchConfig) -> Objective:
         """Return the objective in force for a watch: the common one with the overrides of the watch."""

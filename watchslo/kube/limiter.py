@@ -5,7 +5,8 @@ Theory of operation
 
 Two token buckets permit requests. One is for requests that open a watch again after it was open; they are many at once
 when an apiserver restarts. client-go does not limit watches at all (1.36, rest/request.go, `Request.Watch`); here they
-are spread, so that hundreds of TLS handshakes do not come together. The other bucket is for all other requests.
+are spread, so that hundreds of TLS handshakes do not come together. All apiservers share this bucket, because the
+handshakes burden this process too. The other bucket is for all other requests; each apiserver has its own.
 
 Requests of different classes share that bucket by start-time fair queueing. Each class has a share, and time is counted
 in requests: a class is due again 1 / share after its last request, and the class that is due first is served. A class
@@ -26,6 +27,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Generic, TypeVar
+from weakref import WeakValueDictionary
 
 T = TypeVar("T")
 
@@ -157,21 +159,57 @@ class _RequestQueue:
 
 
 class Limiter:
-    """Queues requests before two token buckets; use it on one event loop only.
+    """Queues the requests to one apiserver before two token buckets; use it on one event loop only.
 
     `resumes` is the rate, per second, of requests that open a watch again; by default, it is `rate`.
     """
 
-    def __init__(self, rate: float, resumes: float | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        bucket = TokenBucket(rate if resumes is None else resumes, RESUME_BURST_SECONDS)
-        self._resumes = _RequestQueue(bucket, {RequestClass.RESUME: 1.0}, clock)
+    def __init__(
+        self,
+        rate: float,
+        resumes: "float | _RequestQueue | None" = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if not isinstance(resumes, _RequestQueue):
+            resumes = _resume_queue(rate if resumes is None else resumes, clock)
+        self._resumes = resumes
         self._others = _RequestQueue(TokenBucket(rate), SHARES, clock)
 
-    def limit(self, rate: float, resumes: float) -> None:
-        """Permit so many requests per second from now on, and so many that open a watch again."""
+    def limit(self, rate: float) -> None:
+        """Permit so many requests per second from now on, except those that open a watch again."""
         self._others.limit(rate)
-        self._resumes.limit(resumes)
 
     async def acquire(self, of: RequestClass) -> None:
         """Wait until a request of this class may be sent."""
         await (self._resumes if of is RequestClass.RESUME else self._others).acquire(of)
+
+
+class Limiters:
+    """The limiters of all apiservers: each permits `rate` requests per second, all together `resumes` that reopen.
+
+    An address has one limiter as long as a client uses it.
+    """
+
+    def __init__(self, rate: float, resumes: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate
+        self._clock = clock
+        self._resumes = _resume_queue(resumes, clock)
+        self._limiters: WeakValueDictionary[str, Limiter] = WeakValueDictionary()
+
+    def of(self, apiserver: str) -> Limiter:
+        """Return the limiter of an apiserver, by its name."""
+        limiter = self._limiters.get(apiserver)
+        if limiter is None:
+            limiter = self._limiters[apiserver] = Limiter(self._rate, self._resumes, self._clock)
+        return limiter
+
+    def limit(self, rate: float, resumes: float) -> None:
+        """Permit so many requests per second and apiserver from now on, and so many that open a watch again."""
+        self._rate = rate
+        for limiter in self._limiters.values():
+            limiter.limit(rate)
+        self._resumes.limit(resumes)
+
+
+def _resume_queue(rate: float, clock: Callable[[], float]) -> _RequestQueue:
+    return _RequestQueue(TokenBucket(rate, RESUME_BURST_SECONDS), {RequestClass.RESUME: 1.0}, clock)

@@ -7,12 +7,12 @@ from contextlib import suppress
 
 import structlog
 
+from watchslo.clock.tick_schedule import Slowdown
 from watchslo.kube.client import WatchResponse
 from watchslo.kube.representation import Representation
 from watchslo.model import Reading, Resource
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.monitored_watch import MonitoredWatch
-from watchslo.monitor.ticker import Pace
 from watchslo.monitor.watch_identity import WatchIdentity
 from watchslo.watch.audit import (
     BUSY_INTERVAL_SECONDS,
@@ -74,7 +74,7 @@ class Auditor:
         self._late = late
         self._random = random
         self._schedule = Schedule(random)
-        self._pace = Pace(lambda: slot_seconds(self._budget() or 1.0), random)
+        self._slowdown = Slowdown()
         self._not_before = float("-inf")
         self._health: dict[int, Health] = {}
         self._audited: set[int] = set()  # numbers of watches whose audit is running
@@ -107,7 +107,7 @@ class Auditor:
         """Audit until cancelled."""
         async with asyncio.TaskGroup() as audits:
             while True:
-                slot = slot_seconds(self._budget() or 1.0)
+                slot = self._slot
                 began, wait = time.monotonic(), slot * self._random()
                 await asyncio.sleep(wait)
                 if not self._budget():
@@ -115,6 +115,11 @@ class Auditor:
                 elif watch := self._next():
                     audits.create_task(self._audit(watch))
                 await asyncio.sleep(began + slot - time.monotonic())
+
+    @property
+    def _slot(self) -> float:
+        """The mean seconds between two audits."""
+        return slot_seconds(self._budget() or 1.0)
 
     def _rest(self) -> None:
         """Clear the frozen caches while audits are off: their recovery could not be noticed."""
@@ -136,7 +141,7 @@ class Auditor:
         chosen = self._schedule.choose(intervals, self._audited, now)
         if chosen is None:
             return None
-        if self._pace.is_slowed:  # an audit that hangs is known to have failed only after seconds
+        if self._slowdown.factor > 1.0:  # an audit that hangs is known to have failed only after seconds
             self._hold_back(now)
         return by_number[chosen]
 
@@ -309,14 +314,15 @@ class Auditor:
     def _slow_down(self, refusal: Failure | None) -> None:
         """Audit more slowly after a refusal: more requests would add to the load of an overloaded apiserver."""
         if refusal is None:
-            self._pace.answered()
+            self._slowdown.answered()
             return
         now = time.monotonic()
-        self._pace.failed(refusal.retry_after, now)
+        self._slowdown.failed(self._slot, refusal.retry_after, now)
         self._hold_back(now)
 
     def _hold_back(self, now: float) -> None:
-        self._not_before = max(self._not_before, now + self._pace.spacing(now))
+        spacing = self._slot * self._slowdown.factor * (0.5 + self._random())
+        self._not_before = max(self._not_before, now + spacing, self._slowdown.not_before)
 
     def _on_stalled(self, audit: "_Audit", withheld: Sequence[int], now: float) -> None:
         watch = audit.watch

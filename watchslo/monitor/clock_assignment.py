@@ -35,19 +35,20 @@ Invariants:
 - The main clock exists as long as this object; a foreign clock exists while a watch needs it.
 - The main clock ticks through every apiserver that has joined; what it ticks on is chosen by `TickPlanner`. What the
   foreign clocks tick on, and how often, is decided by `ForeignClocks`: together they tick as often as the main clock.
-- This object owns the main clock with the tasks of its tickers, and the probe tasks. It changes the clock of a watch
+- This object owns the main clock with the task of its ticks, and the probe tasks. It changes the clock of a watch
   only through `WatchStatistics.date_by`.
 - A domain knows only sources that have a watch or that it ticks on; others are forgotten.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import structlog
 
 from watchslo.clock.domain import PROBE_SPACING_SECONDS, Domain, Membership, TickPlan
+from watchslo.clock.tick_share import sharing_instances
 from watchslo.config.model import ClockConfig
 from watchslo.model import Reading, Resource
 from watchslo.monitor.apiserver import Apiserver
@@ -57,7 +58,6 @@ from watchslo.monitor.monitored_watch import MonitoredWatch
 from watchslo.monitor.sealer import Sealer
 from watchslo.monitor.task_supervisor import TaskSupervisor
 from watchslo.monitor.tick_planner import TickPlanner
-from watchslo.monitor.ticker import Ticker
 from watchslo.watch.backoff import Backoff
 from watchslo.watch.failure import Failure
 
@@ -67,32 +67,37 @@ MAIN = "main"
 class ClockAssignment:
     """Keeps all clocks ticking and every watch on the clock of its domain; see the theory of operation above.
 
-    `new_sealer` returns the sealer of a new domain. `on_reset` is called for each watch whose storage was restored,
-    before the watch starts over.
+    `witnesses` are the apiservers, by name, through which the main clock ticks although they have no watches. `shards`
+    returns the number of instances that share the watches. `new_sealer` returns the sealer of a new domain. `on_reset`
+    is called for each watch whose storage was restored, before the watch starts over.
     """
 
     def __init__(
         self,
         tasks: TaskSupervisor,
         config: ClockConfig,
+        shards: Callable[[], int],
         random: Callable[[], float],
         new_sealer: Callable[[Domain], Sealer],
         on_reset: Callable[[MonitoredWatch], None],
     ) -> None:
         self._tasks = tasks
         self._config = config
+        self._shards = shards
         self._random = random
         self._new_sealer = new_sealer
         self._on_reset = on_reset
+        self.witnesses: dict[str, Apiserver] = {}
         self._log = structlog.get_logger()
         self._apiservers: dict[str, Apiserver] = {}
         self._watches: dict[int, MonitoredWatch] = {}
         self._probe_due: dict[int, asyncio.Event] = {}
         self._logged: TickPlan | None = None
-        self.main = self._new_clock(MAIN, lambda: config.interval)
-        self._foreign = ForeignClocks(tasks, config, random, self._new_clock, self._watches)
+        self.main = self._new_clock(MAIN, self._gap, self._on_refused)
+        self._foreign = ForeignClocks(tasks, config, self._new_clock, self._watches)
         self._planner = TickPlanner(self._apiservers, self.main.tickers, self._watches.values, config.namespace, random)
-        tasks.start(("ticks", MAIN), partial(self._planner.run, self._on_plan))
+        tasks.start(("plan", MAIN), partial(self._planner.run, self._on_plan))
+        tasks.start(("ticks", MAIN), self.main.ticks.run)
 
     @property
     def clocks(self) -> tuple[DomainClock, ...]:
@@ -103,9 +108,9 @@ class ClockAssignment:
         """Why the main clock has not ticked recently, in a sentence; None if it has."""
         if self.main.ticking and not self.main.is_silent(time.monotonic()):
             return None
-        for ticker in self.main.tickers.values():
-            if ticker.failures.now:
-                return ticker.failures.now.message
+        for name in self._apiservers:
+            if failure := self.main.tickers[name].failures.now:
+                return failure.message
         return (
             "No answered tick is known to come from this storage."
             if self.main.ticking
@@ -115,17 +120,25 @@ class ClockAssignment:
     # Apiservers and watches
 
     def join(self, apiserver: Apiserver) -> None:
-        """Tick through one more apiserver."""
+        """Tick through one more apiserver that is watched."""
         self._apiservers[apiserver.name] = apiserver
-        ticker = self.main.join(apiserver.name, partial(self._tick, apiserver))
-        self._tasks.start(("ticks", MAIN, apiserver.name), partial(self._tick_main, ticker))
+        self._start_ticking(apiserver)
 
     async def leave(self, apiserver: Apiserver) -> None:
         """Stop ticking through an apiserver whose watches are all released."""
         del self._apiservers[apiserver.name]
-        await self._tasks.stop(("ticks", MAIN, apiserver.name))
-        self.main.leave(apiserver.name)
-        self._forget_unused()
+        await self._stop_ticking(apiserver)
+
+    async def set_witnesses(self, witnesses: Mapping[str, Apiserver]) -> None:
+        """Tick through exactly these witnesses, by name, in addition to the apiservers that are watched."""
+        for name, witness in [*self.witnesses.items()]:
+            if witnesses.get(name) is not witness:
+                del self.witnesses[name]
+                await self._stop_ticking(witness)
+        for name, witness in witnesses.items():
+            if name not in self.witnesses:
+                self.witnesses[name] = witness
+                self._start_ticking(witness, witness=True)
 
     def admit(self, watch: MonitoredWatch) -> None:
         """Take in a watch that is attached to the main clock; it is probed whenever it opens."""
@@ -152,7 +165,7 @@ class ClockAssignment:
     async def close(self) -> None:
         """Stop the main clock, once all watches are released and all apiservers have left."""
         assert not self._watches
-        await self._tasks.stop(("ticks", MAIN))
+        await self._tasks.stop(("plan", MAIN), ("ticks", MAIN))
 
     def _forget_unused(self) -> None:
         """Make each domain forget the sources that have no watch and are not ticked on."""
@@ -162,12 +175,38 @@ class ClockAssignment:
 
     # Ticks
 
-    def _new_clock(self, name: str, interval: Callable[[], float]) -> DomainClock:
-        return DomainClock(name, interval, self._random, self._new_sealer, self._on_foreign, self._on_domain_reset)
+    def _gap(self) -> float:
+        """Return the mean seconds between two ticks through one apiserver; all instances together keep the interval."""
+        ticked = sum(self.main.is_useful(name) for name in self.main.tickers)
+        return self._config.interval * sharing_instances(ticked, max(1, len(self._apiservers)), self._shards())
+
+    def _start_ticking(self, apiserver: Apiserver, *, witness: bool = False) -> None:
+        self.main.join(apiserver.name, partial(self._tick, apiserver), witness=witness)
+        if plan := self._planner.plan:
+            self.main.tick_on(plan.resources, apiserver.name)
+
+    async def _stop_ticking(self, apiserver: Apiserver) -> None:
+        await self.main.leave(apiserver.name)
+        self._forget_unused()
+
+    def _new_clock(
+        self, name: str, gap: Callable[[], float], refused: Callable[[DomainClock, str], None]
+    ) -> DomainClock:
+        return DomainClock(name, gap, self._random, self._new_sealer, refused, self._on_foreign, self._on_domain_reset)
 
     def _on_plan(self, plan: TickPlan) -> None:
         self.main.set_blind(plan.blind)
+        self._tick_on(plan.resources)
         self._forget_unused()
+
+    def _plan_again(self) -> None:
+        """Request a new plan, and send no tick until it is made."""
+        self._planner.plan_again()
+        self._tick_on(())
+
+    def _tick_on(self, resources: Sequence[Resource]) -> None:
+        for name in self.main.tickers:
+            self.main.tick_on(resources, name)
 
     async def _tick(self, apiserver: Apiserver, resource: Resource) -> Reading | Failure:
         """Make one tick of the main clock; log a new plan once a tick of it is answered."""
@@ -179,15 +218,10 @@ class ClockAssignment:
             self._log.info("ticking", domain=MAIN, on=keys, blind=plan.blind)
         return answer
 
-    async def _tick_main(self, ticker: Ticker) -> None:
-        """Tick by the plan; request a new one if its resources can be read through no apiserver."""
-        backoff = Backoff(self._random)
-        while True:
-            plan = await self._planner.wait()
-            await ticker.run(plan.resources)
-            if not any(other.failures.now is None for other in self.main.tickers.values()):
-                self._planner.plan_again()
-            await asyncio.sleep(backoff.next(time.monotonic()))
+    def _on_refused(self, _: DomainClock, __: str) -> None:
+        """Request a new plan if the resources of the present one can be read through no watched apiserver."""
+        if all(self.main.tickers[name].failures.now for name in self._apiservers):
+            self._plan_again()
 
     def _on_domain_reset(self, clock: DomainClock) -> None:
         """Start over after the storage was restored: earlier revisions mean nothing, and resources may be separate."""
@@ -198,9 +232,7 @@ class ClockAssignment:
             self._on_reset(watch)
             watch.session.start_over()
         if clock is self.main:
-            self._planner.plan_again()
-            for ticker in clock.tickers.values():
-                ticker.stop()
+            self._plan_again()
         else:
             self._foreign.plan(clock)
 

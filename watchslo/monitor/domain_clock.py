@@ -11,12 +11,12 @@ each event to an interval about half a second wide, and the latency is the arriv
 A *domain* is the set of sources (a resource at an apiserver) whose revisions form one sequence. A `DomainClock` joins
 
 - a `Domain`: the ticks, and what is known of each source: pending, member or foreign;
-- one `Ticker` for each apiserver; together they keep the rate of this clock;
+- one `Ticker` for each apiserver, and a `TickLoop` that sends the ticks of all of them as one train;
 - a `Sealer`: the watches that the domain dates, and their events.
 
 The life of a tick:
 
-1. A ticker reads through its apiserver and passes the reading to `_arrived`.
+1. The loop makes a ticker read through its apiserver, and passes the reading to `_arrived`.
 2. If the source of the tick is not known to be of this domain, the reading is only a *probe*: the domain compares it
    with the ticks around it. Three consistent probes make the source a member.
 3. Otherwise the tick extends the clock. If it went backwards (an older read had a newer revision), the storage was
@@ -31,6 +31,8 @@ Invariants:
   to tick, and later the one whose tick reset the domain. If no ticker of the anchor or of a member remains, the next
   tick makes its apiserver the anchor. If such tickers exist but are silent, the next tick of a source not known to be
   foreign makes its apiserver the anchor.
+- A *witness*, which has no watches, is never the anchor. If its tick goes backwards, the witness leaves the domain, and
+  the domain is not reset: a restored storage shows in the ticks of the apiservers that are watched.
 - A watch is never measured by ticks on its own cached resource: such a tick waits for that cache and hides its lag.
   A *blind* clock has no other choice and says so.
 - A failed, slow or late tick makes an interval wider, never wrong.
@@ -38,7 +40,7 @@ Invariants:
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 import structlog
@@ -50,7 +52,8 @@ from watchslo.latency.track import Track
 from watchslo.model import Reading, Resource, Source
 from watchslo.monitor.failure_log import FailureLog
 from watchslo.monitor.sealer import Sealer
-from watchslo.monitor.ticker import Pace, Ticker
+from watchslo.monitor.tick_loop import TickLoop
+from watchslo.monitor.ticker import Ticker
 from watchslo.monitor.watch_identity import WatchIdentity
 from watchslo.watch.failure import Failure
 
@@ -65,30 +68,33 @@ class DomainClock:
     """Dates the events of the watches of one domain; see the theory of operation above.
 
     A tick through an apiserver that is not known to have this domain's storage is only a probe. A `blind` clock ticks
-    on one cached resource only: through a single apiserver it cannot see the lag of that cache. `interval` returns the
-    mean seconds between two of its ticks, through any apiserver.
+    on one cached resource only: through a single apiserver it cannot see the lag of that cache. `gap` returns the mean
+    seconds between two of its ticks through one apiserver. Its ticks are sent while `ticks.run` runs.
 
-    `new_sealer` returns the sealer of a new domain. `on_foreign` is called with the number of a watch whose revisions
-    prove not to belong here, `on_reset` when the storage was restored.
+    `new_sealer` returns the sealer of a new domain. `refused` is called with this clock and the name of an apiserver
+    that does not permit its ticks, `on_foreign` with the number of a watch whose revisions prove not to belong here,
+    and `on_reset` when the storage was restored.
     """
 
     def __init__(
         self,
         name: str,
-        interval: Callable[[], float],
+        gap: Callable[[], float],
         random: Callable[[], float],
         new_sealer: Callable[[Domain], Sealer],
+        refused: Callable[["DomainClock", str], None],
         on_foreign: Callable[["DomainClock", int], None],
         on_reset: Callable[["DomainClock"], None],
     ) -> None:
         self.domain = Domain(name)
         self.sealer = new_sealer(self.domain)
         self.tickers: dict[str, Ticker] = {}
-        self.interval = interval
+        self.ticks = TickLoop(random, self.tickers, self.gap, self._proves, self._arrived, partial(refused, self))
+        self._gap = gap
         self._began = time.monotonic()
         self._blind = False
         self._sources: dict[int, Source] = {}
-        self._random = random
+        self._witnesses: set[str] = set()
         self._log = structlog.get_logger().bind(domain=name)
         self._anchor: str | None = None  # the apiserver whose ticks define what belongs here
         self._on_foreign = on_foreign
@@ -113,11 +119,16 @@ class DomainClock:
         """The sources of its ticks."""
         return {(name, resource.key) for name, ticker in self.tickers.items() for resource in ticker.resources}
 
+    @property
+    def interval(self) -> float:
+        """The mean seconds between two ticks, through any apiserver."""
+        return min(self._gap(), self.ticks.schedule.mean_gap)
+
     def is_silent(self, now: float) -> bool:
         """Return True if no tick was answered for so long that this clock cannot be waited for."""
         latest = self.domain.clock.latest
         since = latest.answered if latest else self._began
-        return now - since >= max(SILENT_SECONDS, SILENT_TICKS * self.interval())
+        return now - since >= max(SILENT_SECONDS, SILENT_TICKS * self.interval)
 
     def set_blind(self, blind: bool) -> None:  # noqa: FBT001 - the value is the only argument
         """Note whether this clock has to tick on one cached resource only."""
@@ -125,33 +136,40 @@ class DomainClock:
 
     # Tickers
 
-    def join(self, apiserver: str, read: Callable[[Resource], Awaitable[Reading | Failure]]) -> Ticker:
-        """Return a new ticker through one more apiserver, for the caller to run."""
-        failures = FailureLog(self._log.bind(apiserver=apiserver))
-        ticker = self.tickers[apiserver] = Ticker(
-            read, self._arrived, Pace(partial(self.tick_spacing, apiserver), self._random), failures
-        )
+    def join(
+        self, apiserver: str, read: Callable[[Resource], Awaitable[Reading | Failure]], *, witness: bool = False
+    ) -> Ticker:
+        """Return a new ticker through one more apiserver; it ticks once it has resources."""
+        if witness:
+            self._witnesses.add(apiserver)
+        ticker = self.tickers[apiserver] = Ticker(read, FailureLog(self._log.bind(apiserver=apiserver)))
         return ticker
 
-    def leave(self, apiserver: str) -> None:
-        """Forget the ticker of an apiserver."""
+    def leave(self, apiserver: str) -> Awaitable[object]:
+        """Forget the ticker of an apiserver; return what waits for the end of its ticks in flight."""
         del self.tickers[apiserver]
+        self._witnesses.discard(apiserver)
         self.sealer.forget_apiserver(apiserver)
         self.domain.clock.leave(apiserver)
+        return self.ticks.leave(apiserver)
 
-    def tick_spacing(self, apiserver: str) -> float:
-        """Return the mean seconds between two ticks of one apiserver; useful tickers take over the share of others.
+    def tick_on(self, resources: Sequence[Resource], apiserver: str) -> None:
+        """Tick on these resources in turn through an apiserver; without any, send no tick through it."""
+        self.tickers[apiserver].tick_on(resources)
+        self.ticks.wake()
 
-        All tickers that are foreign to this clock share one tick in `FOREIGN_SECONDS`.
-        """
-        foreign = [name for name in self.tickers if self._is_foreign(name)]
-        useful = [name for name, ticker in self.tickers.items() if ticker.failures.now is None and name not in foreign]
-        share = self.interval() * max(1, len(useful))
-        return max(share, FOREIGN_SECONDS * len(foreign)) if apiserver in foreign else share
+    def gap(self, apiserver: str) -> float:
+        """Return the mean seconds between two ticks through an apiserver."""
+        return self._gap() if self._proves(apiserver) else max(self._gap(), FOREIGN_SECONDS)
 
-    def _is_foreign(self, apiserver: str) -> bool:
+    def is_useful(self, apiserver: str) -> bool:
+        """Return True if the ticks through an apiserver are answered, and not known to be of another storage."""
+        return self._proves(apiserver) and self.tickers[apiserver].failures.now is None
+
+    def _proves(self, apiserver: str) -> bool:
+        """Return False if the ticks through an apiserver are known to be of another storage."""
         of = self.tickers[apiserver].resources
-        return any(self.domain.membership((apiserver, resource.key)) is Membership.FOREIGN for resource in of)
+        return all(self.domain.membership((apiserver, resource.key)) is not Membership.FOREIGN for resource in of)
 
     def trusts(self, source: Source) -> bool:
         """Return True if ticks of this source are known to be of this domain's storage."""
@@ -175,10 +193,14 @@ class DomainClock:
         """Take in a tick and seal what the watches received before it was sent, with time for arrivals in between."""
         if tick.apiserver not in self.tickers:
             return  # it has just left
-        if not self.ticking or self._is_abandoned(tick):
+        is_witness = tick.apiserver in self._witnesses
+        if not is_witness and (not self.ticking or self._is_abandoned(tick)):
             self._anchor = tick.apiserver
         if not self.trusts(tick.source):
             self.domain.probe(tick)
+            return
+        if is_witness and self.domain.goes_backwards(tick):
+            self.domain.expel(tick.source)
             return
         if not self.domain.tick(tick):
             self._anchor = tick.apiserver
@@ -212,4 +234,4 @@ class DomainClock:
 
     @property
     def _abandoned_after(self) -> float:
-        return max(ABANDONED_SECONDS, ABANDONED_TICKS * self.interval() * len(self.tickers))
+        return max(ABANDONED_SECONDS, ABANDONED_TICKS * self._gap())

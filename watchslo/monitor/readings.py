@@ -109,6 +109,7 @@ class SnapshotBuilder:
             minutes_target=config.objective.minutes.target,
             not_ready=tuple(self._readiness.not_ready()),
             shard=ShardReading(config.shard.index, config.shard.count, self._reconciler.desired.elsewhere),
+            witnesses=self._apiservers.witnesses.reading,
         )
 
     def _read_apiserver(self, apiserver: Apiserver) -> ApiserverReading:
@@ -224,7 +225,7 @@ def _read_ticker(clock: DomainClock, apiserver: str, ticker: Ticker) -> TickerRe
         round_trips=ticker.round_trips.reading(),
         median_round_trip=clock.domain.clock.median_round_trip_of(apiserver),
         answered_ago=None if ticker.answered is None else time.monotonic() - ticker.answered,
-        gap=clock.tick_spacing(apiserver),
+        gap=clock.gap(apiserver),
         failure=ticker.failures.now.message if ticker.failures.now else None,
         confirmed=any(clock.trusts((apiserver, one.key)) for one in ticker.resources),
     )

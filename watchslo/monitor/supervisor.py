@@ -11,7 +11,7 @@ from watchslo.config.model import Config
 from watchslo.config.values import format_duration
 from watchslo.errors import ConfigError
 from watchslo.kube.credentials import CredentialSource
-from watchslo.kube.limiter import Limiter
+from watchslo.kube.limiter import Limiters
 from watchslo.kube.reviews import Review, review
 from watchslo.latency.bins import LES, Bins
 from watchslo.monitor.apiserver_follower import ApiserverFollower
@@ -36,8 +36,8 @@ ROTATION_SECONDS = 10.0  # over which watches are reopened with new credentials,
 class Supervisor:
     """Runs the watches that the configuration asks for, at every apiserver of the set.
 
-    It owns the lifetime of all parts: the tasks, the limiter and the bins. Which watches run is up to the `Reconciler`,
-    figures and causes to the `Evaluator`. `configure` may be called at any time; `snapshot` is cheap when called often.
+    It owns the lifetime of all parts: tasks, limiters and bins. Which watches run is up to the `Reconciler`, figures
+    and causes to the `Evaluator`. `configure` may be called at any time; `snapshot` is cheap when called often.
     Except for access reviews, no request is sent before `delay` seconds have passed, so that many daemons do not start
     together.
     """
@@ -55,7 +55,7 @@ class Supervisor:
         self.reload_succeeded = True
         self._delay = delay
         self._random = random
-        self._limiter = Limiter(config.limits.requests_per_second, config.limits.resumes_per_second)
+        self._limiters = Limiters(config.limits.requests_per_second, config.limits.resumes_per_second)
         self._bins = Bins((*LES, *thresholds(config)))
         self._failed = asyncio.Event()
         self._tasks = TaskSupervisor(self._failed)
@@ -63,9 +63,7 @@ class Supervisor:
         credentials.on_change(self._rotated.set)
         changed = asyncio.Event()
         refresh = REFRESH_SECONDS if config.judges_quantiles else SELDOM_SECONDS
-        self._apiservers = ApiserverSet(
-            config.kubernetes, config.clock.storage, credentials, self._limiter, changed.set
-        )
+        self._apiservers = ApiserverSet(config, credentials, self._limiters, changed.set)
         follower = ApiserverFollower(config.kubernetes, self._apiservers, refresh, random)
         discovery = DiscoveryLoop(self._apiservers, follower.settled, refresh, changed.set, random)
         self._watches = WatchSet(config, self._tasks, self._apiservers, self._bins, self.lag, random)
@@ -148,7 +146,7 @@ class Supervisor:
         if new:
             shown = ", ".join(format_duration(threshold) for threshold in sorted(new))
             raise ConfigError(f"a threshold of {shown} needs a bucket of its own; restart watchslo to use it")
-        self._limiter.limit(config.limits.requests_per_second, config.limits.resumes_per_second)
+        self._limiters.limit(config.limits.requests_per_second, config.limits.resumes_per_second)
         self._reconciler.configure(config)
 
     async def review(self, token: str, path: str) -> Review | Failure:

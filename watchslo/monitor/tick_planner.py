@@ -19,7 +19,7 @@ CHOICE_GAP_SECONDS = 0.25  # everything else waits for the choice
 
 
 class TickPlanner:
-    """Owns the plan of the main domain's ticks.
+    """Owns the plan of the main domain's ticks; `plan` is None while it is being made.
 
     `apiservers` and `tickers` are those of the main domain, by name; `watches` returns the watches whose resources are
     candidates. Ticks read in `namespace`.
@@ -39,31 +39,22 @@ class TickPlanner:
         self._watches = watches
         self._namespace = namespace
         self._random = random
-        self._planned = asyncio.Event()
         self._needed = asyncio.Event()
         self._needed.set()
 
-    async def wait(self) -> TickPlan:
-        """Return the plan; wait while a new one is being made."""
-        await self._planned.wait()
-        assert self.plan is not None
-        return self.plan
-
     def plan_again(self) -> None:
-        """Request a new plan; `wait` returns once it is made."""
-        self._planned.clear()
+        """Request a new plan; the present one is no longer in force."""
+        self.plan = None
         self._needed.set()
 
     async def run(self, on_plan: Callable[[TickPlan], None]) -> None:
-        """Make a plan whenever one is needed, and pass it to `on_plan` before the tickers get it."""
+        """Make a plan whenever one is needed, and pass it to `on_plan`."""
         backoff = Backoff(self._random)
         while True:
             await self._needed.wait()
             self._needed.clear()
-            plan = await self._choose()
-            on_plan(plan)
-            self.plan = plan
-            self._planned.set()
+            self.plan = await self._choose()
+            on_plan(self.plan)
             await asyncio.sleep(backoff.next(time.monotonic()))
 
     async def _choose(self) -> TickPlan:

@@ -94,8 +94,9 @@ class WatchSet:
 
     @property
     def apiservers(self) -> set[Apiserver]:
-        """The apiservers that have watches."""
-        return {served.apiserver for served in self._served.values()}
+        """The apiservers that have watches or are ticked on."""
+        witnesses = self.assignment.witnesses.values() if self.assignment else ()
+        return {*(served.apiserver for served in self._served.values()), *witnesses}
 
     @property
     def auditors(self) -> list[Auditor]:
@@ -129,20 +130,29 @@ class WatchSet:
     # Which watches run
 
     async def settle(
-        self, desired: Mapping[str, DesiredWatch], members: Mapping[str, Apiserver], reason: Reason
+        self,
+        desired: Mapping[str, DesiredWatch],
+        members: Mapping[str, Apiserver],
+        witnesses: Mapping[str, Apiserver],
+        reason: Reason,
     ) -> None:
-        """Run exactly the desired watches, by label, at each of the `members`; `reason` closes the others."""
+        """Run exactly the desired watches, by label, at each of the `members`; `reason` closes the others.
+
+        The `witnesses` are only ticked on.
+        """
         await self._end_others(desired, members, reason)
         if members and self.assignment is None:
             self.assignment = ClockAssignment(
-                self._tasks, self._config.clock, self._random, self._new_sealer, self._forget_revisions
+                self._tasks,
+                self._config.clock,
+                lambda: self._config.shard.count,
+                self._random,
+                self._new_sealer,
+                self._forget_revisions,
             )
-        for name, served in list(self._served.items()):
-            if members.get(name) is not served.apiserver:
-                await self._leave(served.apiserver)
-        for name, apiserver in members.items():
-            if name not in self._served:
-                self._join(apiserver)
+        await self._serve(members)
+        if self.assignment:
+            await self.assignment.set_witnesses(witnesses)
         if self.assignment and not members:
             await self.assignment.close()
             self.assignment = None
@@ -167,6 +177,15 @@ class WatchSet:
                 self._log.info("objective_changed", watch=label, apiserver=name)
                 watch.statistics.replace_track(self._new_track(desired[label]))
             self._served[name].watches[label] = replace(watch, desired=desired[label])
+
+    async def _serve(self, members: Mapping[str, Apiserver]) -> None:
+        """Leave the apiservers that are no longer members, and join those that are new."""
+        for name, served in list(self._served.items()):
+            if members.get(name) is not served.apiserver:
+                await self._leave(served.apiserver)
+        for name, apiserver in members.items():
+            if name not in self._served:
+                self._join(apiserver)
 
     def _join(self, apiserver: Apiserver) -> None:
         """Begin to tick through an apiserver, and to audit and probe its watches."""

@@ -158,7 +158,7 @@ class WatchStatistics:
             self.clock.domain.clock.median_round_trip or 0.0,
             withheld,
             unjudgeable=unjudgeable,
-            estimable=self.clock.interval() <= slowest_interval(self.threshold),
+            estimable=self.clock.interval <= slowest_interval(self.threshold),
             creators=creators,
         )
 

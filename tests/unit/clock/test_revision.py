@@ -379,12 +379,23 @@ class TestHealth:
         assert clock.interval == 1.25
         assert clock.newest == 120
 
-    def test_median_round_trip_is_of_the_last_121_ticks(self) -> None:
-        clock = clock_of(*(tick(t, t + 0.5, 100) for t in range(60)), *(tick(t, t + 0.25, 100) for t in range(60, 121)))
-        assert clock.median_round_trip == 0.25
-        clock = clock_of(*(tick(t, t + 0.5, 100) for t in range(61)), *(tick(t, t + 0.25, 100) for t in range(61, 121)))
+    def test_median_round_trip_is_of_the_last_minute(self) -> None:
+        clock = clock_of(*(tick(t, t + 0.5, 100) for t in range(60)), *(tick(t, t + 0.25, 100) for t in range(60, 90)))
         assert clock.median_round_trip == 0.5
-        clock.tick(tick(121, 121.25, 100))
+        clock.tick(tick(90, 90.25, 100))
+        assert clock.median_round_trip == 0.25
+
+    def test_median_round_trip_is_one_of_them(self) -> None:
+        assert clock_of(tick(1, 1.25, 100), tick(2, 2.5, 100)).median_round_trip == 0.25
+
+    def test_median_round_trip_of_rare_ticks_is_of_the_last_eleven(self) -> None:
+        ticks = (
+            [tick(30 * t, 30 * t + 0.5, 100) for t in range(6)],
+            [tick(30 * t, 30 * t + 0.25, 100) for t in range(6, 11)],
+        )
+        clock = clock_of(*ticks[0], *ticks[1])
+        assert clock.median_round_trip == 0.5
+        clock.tick(tick(330, 330.25, 100))
         assert clock.median_round_trip == 0.25
 
     def test_newest_before_and_oldest_after_a_moment(self) -> None:

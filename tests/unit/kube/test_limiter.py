@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.loop import JumpingLoop
-from watchslo.kube.limiter import RESUME_BURST_SECONDS, SHARES, FairQueue, Limiter, RequestClass, TokenBucket
+from watchslo.kube.limiter import RESUME_BURST_SECONDS, SHARES, FairQueue, Limiter, Limiters, RequestClass, TokenBucket
 
 TICK, OTHER, AUDIT, PROBE, RESUME = RequestClass
 ROUNDING_SECONDS = 1e-6
@@ -226,7 +226,7 @@ def test_request_that_is_cancelled_as_its_turn_comes_delays_no_other_for_long() 
             admit()
 
         limiter._others._admit = cancel_and_admit  # type: ignore[method-assign]
-        limiter.limit(10.0, 10.0)
+        limiter.limit(10.0)
         assert await patient == pytest.approx([0.2], abs=1e-5)
 
     simulated(main, 10.0)
@@ -258,7 +258,47 @@ def test_limit_can_be_raised_while_requests_wait() -> None:
         await limiter.acquire(OTHER)
         waiting = asyncio.create_task(sent(limiter, OTHER))
         await asyncio.sleep(1.0)
-        limiter.limit(1000.0, 1000.0)
+        limiter.limit(1000.0)
         assert await waiting == pytest.approx([1.0], abs=0.002)
 
     simulated(main, 0.001)
+
+
+def of_apiservers(main: Callable[[Limiters], Coroutine[Any, Any, None]]) -> None:
+    """Run a coroutine on a loop whose time jumps, with limiters of 10 and 2 requests per second."""
+
+    async def run() -> None:
+        await main(Limiters(10.0, 2.0, asyncio.get_running_loop().time))
+
+    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+        runner.run(run())
+
+
+def test_each_apiserver_has_a_rate_of_its_own() -> None:
+    async def main(limiters: Limiters) -> None:
+        a, b = limiters.of("a"), limiters.of("b")
+        assert limiters.of("a") is a
+        for times in await asyncio.gather(sent(a, OTHER, 11), sent(b, OTHER, 11)):
+            assert times == pytest.approx([0.1 * number for number in range(11)], abs=1e-4)
+
+    of_apiservers(main)
+
+
+def test_requests_that_open_a_watch_again_share_one_rate() -> None:
+    async def main(limiters: Limiters) -> None:
+        a, b = limiters.of("a"), limiters.of("b")
+        times = await asyncio.gather(sent(a, RESUME, 2), sent(b, RESUME, 2))
+        assert max(itertools.chain(*times)) == pytest.approx(1.5, abs=1e-4)
+
+    of_apiservers(main)
+
+
+def test_new_limits_apply_to_all_apiservers() -> None:
+    async def main(limiters: Limiters) -> None:
+        a = limiters.of("a")
+        limiters.limit(100.0, 200.0)
+        for limiter in (a, limiters.of("b")):
+            assert (await sent(limiter, OTHER, 11))[-1] == pytest.approx(0.1, abs=1e-4)
+            assert (await sent(limiter, RESUME, 21))[-1] <= 0.1
+
+    of_apiservers(main)

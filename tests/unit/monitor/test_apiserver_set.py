@@ -54,13 +54,13 @@ class TestEach:
             assert [stream(run, name).track.timespan.total for name in NAMES] == [600] * 3
         assert not cluster.is_open
 
-    async def test_ticks_share_the_rate_of_one(self, cluster: Cluster) -> None:
+    async def test_each_apiserver_gets_the_ticks_of_one(self, cluster: Cluster) -> None:
         async with running(each("pods", limits={"auditsPerSecond": 0})):
             cluster.asked_at.clear()
             await asyncio.sleep(120)
             ticks = Counter({name: cluster.asked_at[name, "tick"] for name in NAMES})
-        assert 230 < ticks.total() < 250
-        assert max(ticks.values()) - min(ticks.values()) < 5
+        assert set(ticks) == set(NAMES)
+        assert all(230 < count < 250 for count in ticks.values())
 
     async def test_audits_share_the_rate_of_one_apiserver(self, cluster: Cluster) -> None:
         async with running(each("pods", "nodes", limits={"auditsPerSecond": 0.5})):
@@ -200,7 +200,7 @@ class TestComeAndGo:
             assert run.not_ready() == ()
             assert not stream(run, ONE).up
             assert [stream(run, name).track.timespan.total for name in (TWO, THREE)] == [600] * 2
-            assert 60 < cluster.asked_at[TWO, "tick"] < 80
+            assert 130 < cluster.asked_at[TWO, "tick"] < 150
             assert (stream(run, ONE).cache.behind_peers or 0) > 10
             assert stream(run, TWO).cache.behind_peers == 0
             (ticker,) = (one for one in run.snapshot().domains[0].tickers if one.apiserver == ONE)
@@ -393,8 +393,8 @@ class TestForeign:
             cluster.asked.clear()
             cluster.asked_at.clear()
             await asyncio.sleep(120)
-            assert cluster.count("tick", EVENTS.key) < 270
-            assert cluster.asked_at[ONE, "tick"] > 110
+            assert cluster.count("tick", EVENTS.key) < 2 * 250 + 30
+            assert cluster.asked_at[ONE, "tick"] > 230
 
     async def test_foreign_apiserver_is_not_compared_with_others(self, cluster: Cluster) -> None:
         """Its watches deliver revisions of another sequence, which the other watches cannot lack."""

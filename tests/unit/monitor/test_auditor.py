@@ -12,13 +12,13 @@ from typing import Any, Self, cast
 import pytest
 
 from tests.unit.monitor.cluster import EVENTS, NODES, PODS, Cluster, Log, Watch, line, nowhere
+from watchslo.clock.tick_schedule import SLOWEST_SECONDS
 from watchslo.kube.client import OnSent, Selectors, request_class
 from watchslo.kube.limiter import Limiter
 from watchslo.kube.representation import Representation
 from watchslo.model import Reading, Resource
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.auditor import MOST_EVENTS, Auditor
-from watchslo.monitor.ticker import SLOWEST_SECONDS
 from watchslo.watch.audit import (
     BUSY_INTERVAL_SECONDS,
     DETECTION_SECONDS,

@@ -1,18 +1,19 @@
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from itertools import pairwise
+from random import Random
 
 import pytest
 import structlog
 
 from tests.unit.monitor.cluster import CONFIGMAPS, EVENTS, PODS, Log
+from watchslo.clock.tick_schedule import AT_ONCE, SLOWEST_SECONDS
 from watchslo.model import Reading, Resource
 from watchslo.monitor.failure_log import FailureLog
-from watchslo.monitor.ticker import AT_ONCE, SLOWEST_SECONDS, Pace, Ticker
+from watchslo.monitor.tick_loop import TickLoop
+from watchslo.monitor.ticker import Ticker
 from watchslo.watch.failure import Failure, Phase, Reason, because
-
-Read = Callable[[Resource], Awaitable[Reading | Failure]]
 
 
 class Server:
@@ -24,6 +25,8 @@ class Server:
         self.sent: list[tuple[float, str]] = []
         self.out = 0
         self.most_out = 0
+        self.ticker = Ticker(self.read, FailureLog(structlog.get_logger()))
+        self.ticker.tick_on([EVENTS])
 
     async def read(self, resource: Resource) -> Reading | Failure:
         sent, failure = time.monotonic(), self.failure
@@ -41,109 +44,155 @@ class Server:
 
     @property
     def gaps(self) -> list[float]:
-        times = [sent for sent, _ in self.sent]
-        return [round(after - before, 3) for before, after in pairwise(times)]
+        return gaps(self)
 
 
-def ticker(server: Server, arrived: Callable[[Reading], object] = lambda _: None, random: float = 0.5) -> Ticker:
-    async def arrive(reading: Reading) -> None:
-        arrived(reading)
-
-    return Ticker(server.read, arrive, Pace(lambda: 0.5, lambda: random), FailureLog(structlog.get_logger()))
-
-
-async def tick(made: Ticker, seconds: float, *resources: Resource) -> None:
-    """Tick for this many seconds, unless something stops it."""
-    try:
-        async with asyncio.timeout(seconds):
-            await made.run(resources)
-    except TimeoutError:
-        return
+def gaps(*servers: Server) -> list[float]:
+    """Return the seconds between the ticks that these servers got together."""
+    times = sorted(sent for server in servers for sent, _ in server.sent)
+    return [round(after - before, 3) for before, after in pairwise(times)]
 
 
-@pytest.mark.parametrize(("random", "gap"), [(0.0, 0.25), (0.5, 0.5), (1.0, 0.75)])
+class Ticking:
+    """A loop that ticks twice a second through each server."""
+
+    def __init__(
+        self,
+        *servers: Server,
+        arrived: Callable[[Reading], object] = lambda _: None,
+        random: Callable[[], float] = lambda: 0.5,
+    ) -> None:
+        async def arrive(reading: Reading) -> None:
+            arrived(reading)
+
+        self.tickers = {str(number): server.ticker for number, server in enumerate(servers)}
+        self.refused: list[str] = []
+        self.loop = TickLoop(random, self.tickers, lambda _: 0.5, lambda _: True, arrive, self.refused.append)
+
+    async def run(self, seconds: float) -> None:
+        """Tick for so many seconds."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.loop.run()
+        except TimeoutError:
+            return
+
+
+@pytest.mark.parametrize(("random", "gap"), [(0.25, 0.375), (0.5, 0.5), (1.0, 0.75)])
 async def test_ticks_about_twice_a_second(random: float, gap: float) -> None:
     server, readings = Server(), list[Reading]()
-    made = ticker(server, readings.append, random)
-    await tick(made, 10, EVENTS)
+    await Ticking(server, arrived=readings.append, random=lambda: random).run(2)
     assert set(server.gaps) == {gap}
-    assert made.results["ok"] == len(readings) == made.round_trips.reading().total
-    assert made.resources == (EVENTS,)
+    assert server.ticker.results["ok"] == len(readings) == server.ticker.round_trips.reading().total
 
 
 async def test_ticks_alternate_between_resources() -> None:
     server = Server()
-    await tick(ticker(server), 2, PODS, CONFIGMAPS)
+    server.ticker.tick_on([PODS, CONFIGMAPS])
+    await Ticking(server).run(2)
     assert [key for _, key in server.sent] == ["pods", "configmaps", "pods", "configmaps"]
+
+
+async def test_three_apiservers_get_six_evenly_spaced_ticks() -> None:
+    servers = Server(), Server(), Server()
+    await Ticking(*servers, random=Random(1).random).run(600)
+    spacings = sorted(gaps(*servers))
+    assert len(spacings) == pytest.approx(3600, rel=0.03)
+    assert spacings[-1] <= 0.251, "tickers that do not know of each other leave gaps of up to 0.75 s"
+    for server in servers:
+        assert len(server.sent) == pytest.approx(1200, rel=0.03)
 
 
 async def test_slow_answer_does_not_delay_the_next_tick() -> None:
     server, readings = Server(2.5), list[Reading]()
-    made = ticker(server, readings.append)
-    await tick(made, 5.9, EVENTS)
+    await Ticking(server, arrived=readings.append).run(5.9)
     assert set(server.gaps) == {1.0}
-    assert made.results["slow"] == len(readings) == 4
+    assert server.ticker.results["slow"] == len(readings) == 4
     assert server.most_out == 3
+
+
+async def test_slow_apiserver_does_not_delay_the_others() -> None:
+    prompt, slow = Server(), Server(2.5)
+    await Ticking(prompt, slow, random=Random(1).random).run(600)
+    assert len(prompt.sent) == pytest.approx(1200, rel=0.03)
+    assert 500 <= len(slow.sent) <= 600
 
 
 async def test_unanswered_ticks_are_limited() -> None:
     server = Server(3600)
-    await tick(ticker(server), 600, EVENTS)
+    await Ticking(server).run(600)
     assert server.most_out == AT_ONCE
 
 
 async def test_failing_server_gets_fewer_ticks(log: Log) -> None:
     server = Server()
     server.fail(Reason.TIMEOUT)
-    made = ticker(server)
-    await tick(made, 60, EVENTS)
+    ticking = Ticking(server)
+    task = asyncio.create_task(ticking.run(120))
+    await asyncio.sleep(60)
     assert server.gaps[:4] == [1, 2, 4, 8]
     assert set(server.gaps[4:]) == {SLOWEST_SECONDS}
     server.failure = None
-    await tick(made, 60, EVENTS)
+    await task
     assert server.gaps[-1] == 0.5
     assert len(log.of("tick_failed")) == len(log.of("recovered")) == 1
     assert log.of("tick_failed")[0]["on"] == "events"
 
 
 async def test_retry_after_is_obeyed() -> None:
-    server = Server()
+    server, other = Server(), Server()
     server.fail(Reason.THROTTLED, retry_after=30)
-    await tick(ticker(server), 50, EVENTS)
-    assert server.gaps == [pytest.approx(30.002)]
+    await Ticking(server, other, random=Random(1).random).run(50)
+    assert 30 <= server.gaps[0] <= 31
+    assert len(other.sent) == pytest.approx(100, rel=0.1)
 
 
 @pytest.mark.parametrize("seconds", [0.002, 2.5])
-async def test_ticker_ends_if_nothing_can_be_read(seconds: float) -> None:
+async def test_refused_ticks_are_reported_and_repeated_seldom(seconds: float) -> None:
     server = Server(seconds)
     server.fail(Reason.FORBIDDEN)
-    made = ticker(server)
-    await tick(made, 60, EVENTS)
-    assert time.monotonic() < 1010
-    assert server.out == 0
+    ticking = Ticking(server)
+    await ticking.run(600)
+    assert 15 < len(server.sent) < 30
+    assert set(ticking.refused) == {"0"}
 
 
-async def test_ticker_ends_after_stop() -> None:
+async def test_ticker_without_resources_waits_for_some() -> None:
     server = Server()
-    made = ticker(server, lambda _: made.stop())
-    await tick(made, 60, EVENTS)
+    server.ticker.tick_on([])
+    ticking = Ticking(server)
+    task = asyncio.create_task(ticking.run(10))
+    await asyncio.sleep(5)
+    assert not server.sent
+    server.ticker.tick_on([EVENTS])
+    ticking.loop.wake()
+    await asyncio.sleep(0.01)
     assert len(server.sent) == 1
+    await task
 
 
-async def test_error_in_the_consumer_is_raised() -> None:
+async def test_apiserver_that_leaves_gets_no_more_ticks() -> None:
+    left, stays = Server(3600), Server()
+    ticking = Ticking(left, stays)
+    task = asyncio.create_task(ticking.run(10))
+    await asyncio.sleep(5)
+    del ticking.tickers["0"]
+    await ticking.loop.leave("0")
+    assert left.out == 0
+    asked = len(left.sent)
+    await task
+    assert len(left.sent) == asked
+    assert len(stays.sent) >= 19
+
+
+async def test_error_in_the_consumer_is_raised_and_leaves_no_tick_waiting() -> None:
     def arrived(_: Reading) -> None:
         raise ZeroDivisionError
 
-    with pytest.raises(ExceptionGroup):
-        await ticker(Server(), arrived).run([EVENTS])
-
-
-@pytest.mark.parametrize(("interval", "slowest"), [(0.5, 10.0), (4.0, 16.0), (10.0, 40.0)])
-def test_rare_ticks_back_off_too(interval: float, slowest: float) -> None:
-    """With rare ticks there may be thousands of daemons."""
-    pace = Pace(lambda: interval, lambda: 0.5)
-    for _ in range(10):
-        pace.failed(None, 0.0)
-    assert pace.spacing(0.0) == slowest
-    pace.answered()
-    assert pace.spacing(0.0) == interval
+    server, slow = Server(), Server(3600)
+    ticking = Ticking(slow, server, arrived=arrived)
+    for _ in range(2 * AT_ONCE):
+        with pytest.raises(ExceptionGroup):
+            await ticking.run(10)
+    assert slow.out == 0
+    assert len(slow.sent) > AT_ONCE

@@ -53,7 +53,9 @@ class Parts:
         made = WatchConfig.model_validate({"resource": "pods", "creation": False, **watch})
         self.apiserver = Apiserver("service", nowhere(), Limiter(1000))
         self.lag = Lag(time.monotonic())
-        self.clock = DomainClock("main", lambda: 0.5, lambda: 0.5, self._new_sealer, lambda *_: None, lambda _: None)
+        self.clock = DomainClock(
+            "main", lambda: 0.5, lambda: 0.5, self._new_sealer, lambda *_: None, lambda *_: None, lambda _: None
+        )
         self.clock.join("service", lambda resource: self.apiserver.client.read_nothing(resource, "default", "tick"))
         self.track = Track(Bins(), Objective(), time.monotonic(), self.lag.own_delays, creation=bool(made.creation))
         self.opened = asyncio.Event()

@@ -49,6 +49,7 @@ EVENT_VERDICT = Label(
     "verdict", "the proven bounds of an event compared with the threshold", ("within", "beyond", "uncertain")
 )
 WINDOW_VERDICT = Label("verdict", "the estimate of a window compared with the threshold", ("good", "bad", "no_data"))
+ANSWERS = Label("state", "all that are announced, or those that answer", ("announced", "reached"))
 TARGET = Label("kind", "share of events, or of windows", ("events", "minutes"))
 EVENT_TYPE = Label(
     "type", "type of the watch event; `error` with `full` only", ("added", "modified", "deleted", "error")

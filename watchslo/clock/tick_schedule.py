@@ -1,0 +1,169 @@
+"""When the next tick of a clock is sent, and through which apiserver.
+
+Theory of operation
+===================
+
+All ticks of a clock form one *train*, through whichever apiserver they go. Independent tickers would send several ticks
+together and then none for a long time, and the widest gaps decide the upper bound of a P99. The gaps of the train are
+random, by half of their mean to either side, because writers are periodic too.
+
+Each apiserver has a *gap* of its own, the mean seconds between two ticks through it. The train visits the apiservers in
+the order in which they are due, and its rate is the sum of theirs. So
+
+- n apiservers get n times as many ticks together, evenly spaced, and each gets no more than it would alone;
+- while ticks through one of them fail, its own gap doubles, and `Retry-After` is obeyed. Its ticks are sent *aside*,
+  when they are due: in the train, each would leave a wide gap. The same is true of ticks that prove nothing yet;
+- an apiserver that answers slowly is not visited again before its answer, or before `SLOW_SECONDS` have passed. Its
+  ticks are not sent through the others instead.
+
+In any W seconds at most `MOST_AHEAD` + 1 + W / gap ticks go through one apiserver.
+"""
+
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, field
+from math import inf
+
+SLOW_SECONDS = 1.0  # after this long without an answer the next tick is sent, on another connection
+SLOWEST_SECONDS = 10.0
+LEAST_SLOWDOWN = 4.0  # also if ticks are rare: then thousands of daemons may tick
+AT_ONCE = 6  # more are unanswered only if credentials or our own request queue block them
+MOST_AHEAD = 2.0  # ticks through one apiserver that may be sent before they are due; the jitter needs about so many
+JITTER = 0.5  # of a gap, to either side
+
+
+@dataclass(slots=True)
+class Slowdown:
+    """By which factor requests are rarer because they fail, and until when none may be sent (monotonic seconds)."""
+
+    factor: float = 1.0
+    not_before: float = -inf
+
+    def answered(self) -> None:
+        """Note a request that succeeded."""
+        self.factor = 1.0
+
+    def failed(self, gap: float, retry_after: float | None, now: float) -> None:
+        """Note a failed request; `gap` is the usual time between two of them, in seconds."""
+        self.factor = min(2.0 * self.factor, max(LEAST_SLOWDOWN, SLOWEST_SECONDS / gap))
+        self.not_before = now + (retry_after or 0.0)
+
+
+@dataclass(slots=True)
+class _Turns:
+    """The ticks through one apiserver.
+
+    `last` is when one was sent last, and `ahead` how many had been sent by then, that one included, beyond those due.
+    `unanswered` are the times at which ticks without an answer were sent; `answer` is how long the last answer took.
+    """
+
+    gap: float
+    proves: bool
+    slowdown: Slowdown = field(default_factory=Slowdown)
+    last: float = -inf
+    jitter: float = 1.0  # of the gap after the last tick
+    ahead: float = 0.0
+    unanswered: set[float] = field(default_factory=set)
+    answer: float = 0.0
+
+    @property
+    def pace(self) -> float:
+        """The mean seconds between two ticks at present."""
+        return max(self.gap * self.slowdown.factor, min(self.answer, SLOW_SECONDS))
+
+    @property
+    def due(self) -> float:
+        return self.last + self.ahead * self.pace
+
+    @property
+    def possible(self) -> float:
+        """The time of the next tick at the earliest; infinite until an answer arrives."""
+        if len(self.unanswered) >= AT_ONCE:
+            return inf
+        wait = SLOW_SECONDS if self.last in self.unanswered else 0.0
+        soonest = self.pace * max(1.0 - JITTER, self.ahead - MOST_AHEAD)
+        return max(self.last + max(wait, soonest), self.slowdown.not_before)
+
+    @property
+    def next_aside(self) -> float:
+        """The time of the next tick if it is not part of the train."""
+        return max(self.possible, self.last + self.jitter * self.pace)
+
+    @property
+    def in_train(self) -> bool:
+        return self.proves and self.slowdown.factor == 1.0
+
+    def sent(self, now: float, jitter: float) -> None:
+        if self.last in self.unanswered:
+            self.answer = SLOW_SECONDS
+        self.ahead = max(0.0, self.ahead - (now - self.last) / self.pace) + 1.0
+        self.last, self.jitter = now, jitter
+        self.unanswered.add(now)
+
+    def ended(self, sent: float, now: float) -> None:
+        self.unanswered.discard(sent)
+        self.answer = now - sent
+
+
+class TickSchedule:
+    """The times of the ticks of one clock; see the theory of operation. All times are monotonic seconds."""
+
+    def __init__(self, random: Callable[[], float]) -> None:
+        self._random = random
+        self._turns: dict[str, _Turns] = {}
+        self._last = -inf
+        self._jitter = self._draw()
+
+    def allow(self, gaps: Mapping[str, float], aside: Container[str] = ()) -> None:
+        """Tick through these apiservers, with a mean gap in seconds for each; others are forgotten.
+
+        The ticks through those of `aside` prove nothing.
+        """
+        former, self._turns = self._turns, {}
+        for name, gap in gaps.items():
+            turns = self._turns[name] = former.get(name) or _Turns(gap, proves=True)
+            turns.gap, turns.proves = gap, name not in aside
+
+    @property
+    def mean_gap(self) -> float:
+        """The mean seconds between two ticks of the train, or of all if each is sent aside."""
+        rate = sum(1.0 / turns.gap for turns in self._train.values() or self._turns.values())
+        return 1.0 / rate if rate else inf
+
+    @property
+    def _train(self) -> dict[str, _Turns]:
+        return {name: turns for name, turns in self._turns.items() if turns.in_train}
+
+    def next(self) -> tuple[float, str] | None:
+        """Return when to send the next tick, and through which apiserver; None if an answer must arrive first."""
+        train = self._train
+        planned = [(turns.next_aside, name) for name, turns in self._turns.items() if name not in train]
+        possible = {name: turns.possible for name, turns in train.items()}
+        if possible:
+            rate = sum(1.0 / turns.pace for turns in train.values())
+            at = max(min(possible.values()), self._last + self._jitter / rate)
+            ready = [name for name, time in possible.items() if time <= at]
+            planned.append((at, min(ready, key=lambda name: train[name].due)))
+        first = min(planned, default=(inf, ""))
+        return None if first[0] == inf else first
+
+    def sent(self, apiserver: str, now: float) -> None:
+        """Note that a tick is being sent."""
+        turns, jitter = self._turns[apiserver], self._draw()
+        if turns.in_train:
+            self._last, self._jitter = now, jitter
+        turns.sent(now, jitter)
+
+    def answered(self, apiserver: str, sent: float, now: float) -> None:
+        """Note the answer to the tick that was sent at `sent`."""
+        if turns := self._turns.get(apiserver):
+            turns.ended(sent, now)
+            turns.slowdown.answered()
+
+    def failed(self, apiserver: str, sent: float, retry_after: float | None, now: float) -> None:
+        """Note that the tick that was sent at `sent` failed; the server may have asked for a pause in seconds."""
+        if turns := self._turns.get(apiserver):
+            turns.ended(sent, now)
+            turns.slowdown.failed(turns.gap, retry_after, now)
+
+    def _draw(self) -> float:
+        return 1.0 - JITTER + 2.0 * JITTER * self._random()
