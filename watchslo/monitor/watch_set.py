@@ -36,7 +36,7 @@ from watchslo.watch.failure import Reason
 
 HEADROOM_SHARE = 0.1  # of all probes: a headroom changes slowly
 NEEDED_SHARE = 0.2  # of its threshold: for a watch as late as this, the hops are worth separating
-SLOW_TICK_SECONDS = 0.075  # longer than through the fastest apiserver: reads of the cache show on which side that is
+SLOW_TICK_SECONDS = 0.075  # more than through the fastest apiserver: reads of the cache show on which side that is lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,8 +285,8 @@ class WatchSet:
         if ticker is not None and ticker.failures.now:
             return True
         revisions = statistics.clock.domain.clock
-        own_tick, fastest = revisions.median_round_trip_of(apiserver), revisions.median_round_trip
-        if own_tick and fastest and own_tick - fastest > min(late, SLOW_TICK_SECONDS):
+        own, fastest = revisions.recent_round_trip_of(apiserver) or 0.0, revisions.median_round_trip or 0.0
+        if own > max(late, SLOW_TICK_SECONDS) or own - fastest > SLOW_TICK_SECONDS:
             return True
         if self.health(watch).stalled_for(now, watch.session.revision) is not None:
             return True
