@@ -66,7 +66,11 @@ class WatchSet:
         random: Callable[[], float],
     ) -> None:
         self.cache_prober = CacheProber(
-            lambda: self.all, lambda: self._probes_per_second(1.0 - HEADROOM_SHARE), self._needs_hops, random
+            lambda: self.all,
+            lambda: self._probes_per_second(1.0 - HEADROOM_SHARE),
+            self._needs_hops,
+            self._asks_for_hops,
+            random,
         )
         self.peers = PeerComparison(self.cache_prober.clock_of)
         self.assignment: ClockAssignment | None = None
@@ -279,15 +283,23 @@ class WatchSet:
         """Return True if a watch is late, or may be late unnoticed, so that its hops are worth separating."""
         if not self.runs(watch):
             return False
-        statistics, apiserver = watch.statistics, watch.identity.apiserver.name
-        late = NEEDED_SHARE * statistics.threshold
-        ticker = statistics.clock.tickers.get(apiserver)
+        statistics = watch.statistics
+        ticker = statistics.clock.tickers.get(watch.identity.apiserver.name)
         if ticker is not None and ticker.failures.now:
-            return True
-        revisions = statistics.clock.domain.clock
-        own_tick, fastest = revisions.median_round_trip_of(apiserver), revisions.median_round_trip
-        if own_tick and fastest and own_tick - fastest > min(late, SLOW_TICK_SECONDS):
             return True
         if self.health(watch).stalled_for(now, watch.session.revision) is not None:
             return True
+        late = NEEDED_SHARE * statistics.threshold
         return (self.peers.behind_peers(watch.identity.number) or 0.0) > late or statistics.slowest > late
+
+    def _asks_for_hops(self, watch: MonitoredWatch) -> bool:
+        """Return True if the hops of a watch are wanted although it is not late.
+
+        The configuration may ask for them, or the ticks of its apiserver are slow: reads of caches then show the side.
+        """
+        statistics = watch.statistics
+        revisions = statistics.clock.domain.clock
+        own, fastest = revisions.median_round_trip_of(watch.identity.apiserver.name), revisions.median_round_trip
+        slow = min(NEEDED_SHARE * statistics.threshold, SLOW_TICK_SECONDS)
+        is_slow = own is not None and fastest is not None and own - fastest > slow
+        return watch.desired.watch.hops or is_slow
