@@ -75,6 +75,7 @@ fidelity: assets ## Compare measured latencies with the true ones, and print bot
 
 confusion: assets ## Cause faults of every kind, and compare the named causes with the true ones
 	$(BIN)/python -m tests.confusion
+	$(BIN)/python -m tests.confusion --daemonset
 
 bench: assets $(CLIENTGO) $(FASTAPISERVER) ## Measure what watchslo costs, compared with client-go and kubernetes_asyncio
 	$(BIN)/python -m benchmarks --clientgo $(CLIENTGO) --fastapiserver $(FASTAPISERVER)

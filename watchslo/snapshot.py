@@ -240,6 +240,18 @@ class CacheReading:
 
 
 @dataclass(frozen=True, slots=True)
+class ExcessReading:
+    """How much later events arrived in the last minute than at the apiserver that delivered each first, in seconds.
+
+    `events` is how many were compared.
+    """
+
+    events: int
+    p50: float
+    p99: float
+
+
+@dataclass(frozen=True, slots=True)
 class DurationReading:
     """Durations of requests: lists by the strategy that succeeded, openings of watches, lifetimes of watches."""
 
@@ -253,7 +265,8 @@ class StreamReading:
     """One watch of one resource at one apiserver.
 
     `membership` relates its revisions to the clock of `domain`: `pending` (not known yet), `member`, `foreign` (needs a
-    clock of its own) or `unparsable` (the revisions are not numbers). `headroom` is None until it was measured.
+    clock of its own) or `unparsable` (the revisions are not numbers). `headroom` is None until it was measured, and
+    `behind_fastest` unless enough events also arrived from another apiserver.
     """
 
     watch: str
@@ -272,6 +285,7 @@ class StreamReading:
     durations: DurationReading
     headroom: HeadroomReading | None
     track: TrackReading
+    behind_fastest: ExcessReading | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,8 @@ from tests.support import assets
 @click.option("--repeats", default=10, show_default=True, help="How often each fault is injected.")
 @click.option("--only", multiple=True, help="Only faults with a name that begins with this; may be repeated.")
 @click.option("--seed", type=int, help="The seed of an earlier run, to repeat its faults; random by default.")
-def main(repeats: int, only: tuple[str, ...], seed: int | None) -> None:
+@click.option("--daemonset", is_flag=True, help="Watch one apiserver, with the others as witnesses.")
+def main(repeats: int, only: tuple[str, ...], seed: int | None, daemonset: bool) -> None:  # noqa: FBT001 - an option
     """Inject faults, and compare the named causes with the true ones."""
     faults = [fault for fault in FAULTS if not only or fault.name.startswith(only)]
     if not faults:
@@ -34,21 +35,21 @@ def main(repeats: int, only: tuple[str, ...], seed: int | None) -> None:
     chosen = secrets.randbits(32) if seed is None else seed
     print(f"seed {chosen}", flush=True)
     began = time.monotonic()
-    outcomes = list(_play(faults, repeats, chosen))
+    outcomes = list(_play(faults, repeats, chosen, daemonset=daemonset))
     print(f"\n{matrix.table(outcomes)}\n\n{time.monotonic() - began:.0f} s in all.")
     missed = list(matrix.missed(outcomes))
     print(*(f"MISSED: {sentence}." for sentence in missed), *([] if missed else ["Every goal is reached."]), sep="\n")
     sys.exit(1 if missed else 0)
 
 
-def _play(faults: Sequence[Fault], repeats: int, seed: int) -> Iterator[Outcome]:
+def _play(faults: Sequence[Fault], repeats: int, seed: int, *, daemonset: bool) -> Iterator[Outcome]:
     """Play every fault `repeats` times, in random order, so that no fault always follows the same one."""
     random = Random(seed)
     runs = [(fault, random.getrandbits(32)) for fault in faults for _ in range(repeats)]
     random.shuffle(runs)
     with (
         tempfile.TemporaryDirectory(prefix="watchslo-confusion-") as folder,
-        Stage(Path(folder), assets.newest(os.environ)) as stage,
+        Stage(Path(folder), assets.newest(os.environ), daemonset=daemonset) as stage,
     ):
         for fault, number in runs:
             outcome = play(stage, fault, number, lambda sentence: print(sentence, flush=True))

@@ -67,7 +67,7 @@ def etcd_slow(stage: Stage, random: Random) -> Iterator[InjectedFault]:
 
 @contextlib.contextmanager
 def one_etcd_link_slow(stage: Stage, random: Random) -> Iterator[InjectedFault]:
-    law, member = _law(random, 0.3, 1.2), random.choice(stage.lab.members)
+    law, member = _law(random, 0.3, 1.2), random.choice(stage.watched)
     with member.storage.late(law):
         yield InjectedFault(law, (Truth(Cause.CACHE_BEHIND, member.name),))
 
@@ -81,21 +81,21 @@ def one_resource_slow(stage: Stage, random: Random) -> Iterator[InjectedFault]:
 
 @contextlib.contextmanager
 def one_client_side_slow(stage: Stage, random: Random) -> Iterator[InjectedFault]:
-    law, member = _law(random, 0.3, 1.2), random.choice(stage.lab.members)
+    law, member = _law(random, 0.3, 1.2), random.choice(stage.watched)
     with member.client.late(law):
         yield InjectedFault(law, (Truth(Cause.APISERVER_SENDING, member.name),))
 
 
 @contextlib.contextmanager
 def throttled(stage: Stage, random: Random) -> Iterator[InjectedFault]:
-    rate, member = random.uniform(1500.0, 3500.0), random.choice(stage.lab.members)
+    rate, member = random.uniform(1500.0, 3500.0), random.choice(stage.watched)
     with member.client.fault("thin-link", rate):
         yield InjectedFault(f"{rate:.0f} bytes/s", (Truth(Cause.BANDWIDTH, member.name),))
 
 
 @contextlib.contextmanager
 def relist_storm(stage: Stage, random: Random) -> Iterator[InjectedFault]:
-    clients, pause, member = random.randint(80, 120), random.uniform(0.1, 0.5), random.choice(stage.lab.members)
+    clients, pause, member = random.randint(80, 120), random.uniform(0.1, 0.5), random.choice(stage.watched)
     with stage.storm(member, clients, pause):
         yield InjectedFault(f"{clients} clients, {pause:.2f} s apart", (Truth(Cause.RELIST_STORM),))
 
@@ -149,7 +149,7 @@ def webhook_slow(stage: Stage, random: Random) -> Iterator[InjectedFault]:
 @contextlib.contextmanager
 def watch_stalled(stage: Stage, random: Random) -> Iterator[InjectedFault]:
     """Let the connection of one watch die silently. The connection stays dead, but the watch may be reopened."""
-    member = random.choice(stage.lab.members)
+    member = random.choice(stage.watched)
     while not (busy := _busy_connections(member.client)):
         time.sleep(LOOK_BACK_SECONDS)  # this machine was paused
     number = random.choice(busy)

@@ -68,10 +68,21 @@ class Script(Process):
 
 
 class Stage:
-    """The control plane, its writers, a webhook that is not registered yet, and the daemon."""
+    """The control plane, its writers, a webhook that is not registered yet, and the daemon.
 
-    def __init__(self, folder: Path, assets: Assets, watches: Sequence[Mapping[str, Any]] = WATCHES) -> None:
+    As in a DaemonSet, the daemon may watch one apiserver only; the others are then its witnesses.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        assets: Assets,
+        watches: Sequence[Mapping[str, Any]] = WATCHES,
+        *,
+        daemonset: bool = False,
+    ) -> None:
         self.folder = folder
+        self._daemonset = daemonset
         self.watches = [str(watch.get("name", watch["resource"])) for watch in watches]
         self.lab = HighAvailability(folder, assets, overrides=(f"/{OVERRIDDEN}",))
         self._configured = [dict(watch) for watch in watches]
@@ -96,9 +107,14 @@ class Stage:
         self._stack.close()
 
     def until_measuring(self) -> None:
-        """Wait until all watches of all apiservers are measured."""
-        count = len(self.watches) * len(self.lab.members)
+        """Wait until all watches are measured."""
+        count = len(self.watches) * len(self.watched)
         self.daemon.process.until(lambda: self._measured() >= count, START_SECONDS, f"{count} watches measured", 0.5)
+
+    @property
+    def watched(self) -> list[Member]:
+        """The apiservers that the daemon watches; a fault of one apiserver is made at one of them."""
+        return self.lab.members[:1] if self._daemonset else self.lab.members
 
     def diagnosis(self) -> list[Answer]:
         """Return the causes that the daemon names now, the most certain first."""
@@ -174,7 +190,8 @@ class Stage:
         return sum(stream["up"] and stream["membership"] == "member" for stream in self.daemon.status()["streams"])
 
     def _daemon(self) -> Daemon:
-        config = config_file(self.folder, watch=self._configured, kubernetes={"apiservers": "each"}, metrics="full")
+        apiservers = [member.url for member in self.watched] if self._daemonset else "each"
+        config = config_file(self.folder, watch=self._configured, kubernetes={"apiservers": apiservers}, metrics="full")
         kubeconfig = self.lab.kubeconfig("watchslo", {"token": self.token})
         return Daemon(self.folder / "daemon", "--config", config, "--kubeconfig", kubeconfig)
 

@@ -98,6 +98,7 @@ CASES = (
     Case("WatchsloClockStopped", Fault({"watchslo_clock_ticks_total{result=ok}": 0.0}), 10, "1"),
     Case("WatchsloClockSlow", gauge("watchslo_clock_resolution_seconds", 0.75), 25, "750ms", **MONITOR),
     Case("WatchApiserverTicksSlow", Fault(SLOW_TICKS), 20, "1"),
+    Case("WatchsloWitnessesUnreached", gauge("watchslo_witnesses{state=reached}", 0.0), 45, "1", **MONITOR),
     Case("WatchsloCoverageLow", Fault(NOT_JUDGED), 40, "1"),
     Case("WatchsloUnmeasurable", Fault(UNMEASURED), 60, "1"),
     Case(

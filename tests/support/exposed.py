@@ -130,6 +130,8 @@ def _of_apiservers() -> Iterable[tuple[str, dict[str, str], float]]:
 
 def _of_instances() -> Iterable[tuple[str, dict[str, str], float]]:
     yield "watchslo_clock_resolution_seconds", {"domain": "main"}, 0.002
+    for state in ("announced", "reached"):
+        yield "watchslo_witnesses", {"state": state}, 1.0
     yield "watchslo_tainted_seconds_total", {}, 0.0
     yield "watchslo_config_last_reload_successful", {}, 1.0
     yield "watchslo_build_info", {"version": "1.2.3"}, 1.0

@@ -158,6 +158,7 @@ def read_watch(watch: MonitoredWatch, watches: WatchSet) -> StreamReading:
         durations=session.durations.reading(),
         headroom=watches.headroom(watch),
         track=statistics.track.reading(),
+        behind_fastest=watches.peers.behind_fastest(identity.number),
     )
 
 

@@ -18,7 +18,7 @@ Samples are counted by watch, block and bins; the next evaluation takes these co
 """
 
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import floor
 
 import numpy as np
@@ -29,6 +29,7 @@ from watchslo.clock.revision import Origins
 from watchslo.latency.bins import Bins
 from watchslo.latency.compared import Comparison
 from watchslo.latency.estimate import Estimation
+from watchslo.latency.excess import RecentArrivals
 from watchslo.latency.own_delay import LATE_SECONDS, OwnDelays
 from watchslo.latency.pending import Arrivals, PendingEvents, SampleCounts
 from watchslo.latency.queue_waits import QueueWaits, queue_delays
@@ -43,11 +44,15 @@ UNSEALED_SECONDS = 600.0  # the clock keeps its evidence as long
 
 @dataclass(slots=True)
 class _SealedWatch:
-    """A watch, the track that takes its samples, and when its requests waited in this process."""
+    """A watch, the track that takes its samples, when its requests waited in this process, and its last samples.
+
+    The latter are kept only if watches of several apiservers can be compared.
+    """
 
     identity: WatchIdentity
     track: Track
     queue_waits: QueueWaits
+    arrivals: RecentArrivals = field(default_factory=RecentArrivals)
 
 
 class Sealer:
@@ -155,6 +160,8 @@ class Sealer:
             others = Origins(index, sources, [False] * len(sources)) if blind else origins
             alone = clock.measure(arrivals.revisions, received, others, alone=True).less(own_delays)
             self._compare(received, index, watches, latency, alone, good & alone.measurable)
+        if len(self.comparisons) > 1:
+            _note_arrivals(arrivals.at(good), index[good], watches)
         own_delays[queued] = np.inf
         usable = Bounds(bounds.lower, bounds.upper, bounds.proven, good)
         for at, watch in enumerate(watches):
@@ -206,6 +213,11 @@ class Sealer:
 
     # Evaluation
 
+    def arrivals(self, number: int) -> RecentArrivals:
+        """Return the last samples of a watch; none unless watches of several apiservers are attached."""
+        watch = self._watches.get(number)
+        return watch.arrivals if watch else RecentArrivals()
+
     def update(self, now: float) -> list[Estimation]:
         """Give up what was not sealed in time; return the estimations of comparisons that are due."""
         overdue = self._pending.take_before(now - UNSEALED_SECONDS)
@@ -247,6 +259,15 @@ class Sealer:
     def _collect(self) -> None:
         for _ in self.collect():
             pass
+
+
+def _note_arrivals(samples: Arrivals, index: IntArray, watches: list[_SealedWatch]) -> None:
+    """Keep the arrivals of each watch, to compare them with those of other apiservers."""
+    order = np.argsort(index, kind="stable")
+    ends = np.bincount(index, minlength=len(watches)).cumsum()
+    for watch, own in zip(watches, np.split(order, ends[:-1]), strict=True):
+        if len(own):
+            watch.arrivals.add(samples.revisions[own], samples.received[own])
 
 
 def _of_another_sequence(arrivals: Arrivals, index: IntArray, tick: Reading) -> BoolArray:

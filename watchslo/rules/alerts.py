@@ -329,6 +329,7 @@ def _clock(config: Config, builder: AlertBuilder) -> Iterator[Alert]:
     if config.judges_quantiles:
         yield _slow(config, builder)
         yield _slow_through_one(config, builder)
+        yield _unwitnessed(builder)
         yield _coverage(config, builder)
     yield _unmeasurable(builder)
 
@@ -366,6 +367,27 @@ def _slow_through_one(config: Config, builder: AlertBuilder) -> Alert:
         f"{{{{ $value }}}} instances measure that their median through this apiserver is more than {least} s above "
         "that of the fastest one. Clients of this apiserver wait as long for reads and writes, and its watch caches "
         "may be behind.",
+    )
+
+
+def _unwitnessed(builder: AlertBuilder) -> Alert:
+    announced, reached = (
+        builder.exposed("watchslo_witnesses", f'state="{state}"') for state in ("announced", "reached")
+    )
+    some = f"{reached} == 0\nand ignoring (state) {announced} > 0"
+    unreached = (
+        'watchslo_witnesses{state="announced",PLACE} - ignoring (state) watchslo_witnesses{state="reached",PLACE}'
+    )
+    return Alert(
+        "WatchsloWitnessesUnreached",
+        WARNING,
+        MONITOR,
+        by("count", builder.kept.cluster, some),
+        30 * MINUTE,
+        f"Instances of watchslo{builder.in_cluster} reach none of the other announced apiservers.",
+        f"{{{{ $value }}}} instances, such as {builder.worst_instance(unreached)}, tick only through the apiserver "
+        "that they watch. Its ticks share a delay between it and etcd and hide it, and creation timestamps are not "
+        "measured.",
     )
 
 

@@ -125,9 +125,10 @@ class ApiserverLine(StatusPart):
     """One apiserver: `p99` is that of all its watches by all ticks, `ownP99` by its own ticks only.
 
     `open` of its `watches` are open. `tick` is the highest median round trip of its ticks, `failure` why ticks fail.
-    `behindPeers` is for how long it withholds an event that another apiserver has delivered. `remembers` is the
-    shortest headroom in seconds, `remembersOf` the watch that it belongs to, and `fits` whether it outlasts a list.
-    `cells` are the texts of the table's row.
+    `behindPeers` is for how long it withholds an event that another apiserver has delivered. `behindFastest` has P50
+    and P99 of how much later its events arrive than at the fastest apiserver, of the watch with the highest P50.
+    `remembers` is the shortest headroom in seconds, `remembersOf` the watch that it belongs to, and `fits` whether it
+    outlasts a list. `cells` are the texts of the table's row.
     """
 
     name: str
@@ -142,6 +143,7 @@ class ApiserverLine(StatusPart):
     p99: FigureUpdate | None
     own_p99: FigureUpdate | None
     behind_peers: float | None
+    behind_fastest: tuple[float, float] | None
     remembers: float | None
     remembers_of: str | None
     fits: bool | None
@@ -161,6 +163,7 @@ class ApiserverLine(StatusPart):
             _estimate(self.p99),
             _estimate(self.own_p99),
             _duration(self.behind_peers),
+            " / ".join(map(duration, self.behind_fastest)) if self.behind_fastest else ABSENT,
             ABSENT if self.remembers is None else f"{duration(self.remembers)} ({self.remembers_of}{short})",
             ", ".join(self.causes) or ABSENT,
         )
@@ -264,6 +267,7 @@ def _apiserver(apiserver: ApiserverReading, snapshot: Snapshot) -> ApiserverLine
     streams = [stream for stream in snapshot.streams if stream.apiserver == apiserver.name]
     tickers = [ticker for domain in snapshot.domains for ticker in domain.tickers if ticker.apiserver == apiserver.name]
     behind = [stream.cache.behind_peers for stream in streams if stream.cache.behind_peers is not None]
+    excesses = [(one.behind_fastest.p50, one.behind_fastest.p99) for one in streams if one.behind_fastest]
     known = [(one.headroom, one.watch) for one in streams if one.headroom and not one.headroom.complete]
     headroom, watch = min(known, key=lambda one: one[0].seconds.lower, default=(None, None))
     return ApiserverLine(
@@ -279,6 +283,7 @@ def _apiserver(apiserver: ApiserverReading, snapshot: Snapshot) -> ApiserverLine
         p99=_of_minute(apiserver.combined, condition.P99),
         own_p99=_of_minute(apiserver.alone, condition.P99),
         behind_peers=max(behind, default=None),
+        behind_fastest=max(excesses, default=None),
         remembers=headroom.seconds.lower if headroom else None,
         remembers_of=watch,
         fits=headroom.fits if headroom else None,

@@ -167,6 +167,14 @@ class TickerStatus(StatusPart):
     vouched: bool = Field(validation_alias="confirmed")
 
 
+class ExcessStatus(StatusPart):
+    """How much later events arrived in the last minute than at the apiserver that delivered each first, in seconds."""
+
+    events: int
+    p50: float
+    p99: float
+
+
 class DomainStatus(StatusPart):
     """One revision clock; `interval` is the width of the newest commit interval.
 
@@ -265,7 +273,8 @@ class StreamStatus(StatusPart):
     last audit; `stalledFor` is null unless the watch is stalled. `probed` is true while the apiserver's cache is read
     regularly, `cacheBehind` is the highest age of that cache in the last seconds, `cacheRoundTrip` the duration of such
     a read. `behindPeers` is how long the same watch at another apiserver has had an event that this watch lacks; null
-    without such a watch.
+    without such a watch. `behindFastest` says how much later its events arrived than at the fastest apiserver; null
+    unless enough of them also arrived from another one.
     """
 
     watch: str
@@ -305,6 +314,7 @@ class StreamStatus(StatusPart):
     cache_behind: IntervalStatus | None = _at("cache", "behind")
     cache_round_trip: float | None = _at("cache", "round_trip")
     behind_peers: float | None = _at("cache", "behind_peers")
+    behind_fastest: ExcessStatus | None
     history: HeadroomStatus | None = Field(validation_alias="headroom")
     transport: TransportStatus | None = _at("session", "transport")
     last_failure: FailureStatus | None = _at("session", "last_failure")

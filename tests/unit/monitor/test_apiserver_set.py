@@ -81,6 +81,11 @@ class TestEach:
             median = stream(run, ONE).track.windows[-1].quantiles[0]
             assert median.estimate == pytest.approx(0.4, abs=0.05)
             assert stream(run, TWO).track.windows[-1].quantiles[0].estimate < 0.05
+            excess, none = stream(run, ONE).behind_fastest, stream(run, TWO).behind_fastest
+            assert excess
+            assert none
+            assert excess.p50 == pytest.approx(0.4, abs=0.01)
+            assert none.p99 < 0.01
             slow = apiserver(run, ONE)
             assert slow.combined
             assert slow.alone

@@ -192,6 +192,24 @@ class TestManyWatches:
         assert watches.outcome(1) == {"sample": 1, "unsealed": 1}
 
 
+class TestArrivals:
+    @pytest.mark.parametrize(("other", "kept"), [("two", 2), ("one", 0)])
+    def test_are_kept_if_several_apiservers_have_watches(self, other: str, kept: int) -> None:
+        watches = Watches(identity(1), identity(2, apiserver=other), several=True)
+        for name in ("one", "two"):
+            watches.tick(0.1, apiserver=name)
+        at = watches.now
+        for number in (1, 2):
+            watches.deliver(number, at + 0.1, 0.01 * number, at + 0.1)
+        watches.ticks(3)
+        arrivals = [watches.sealer.arrivals(number) for number in (1, 2)]
+        assert [len(one.revisions) for one in arrivals] == [kept, kept]
+        assert [len(one.received) for one in arrivals] == [kept, kept]
+
+    def test_of_a_watch_that_left_are_none(self, watches: Watches) -> None:
+        assert not len(watches.sealer.arrivals(99).revisions)
+
+
 class TestAnotherSequence:
     def test_drops_its_second_and_is_reported(self, watches: Watches) -> None:
         watches.deliver(1, watches.now + 0.1, 0.01)

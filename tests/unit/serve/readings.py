@@ -15,6 +15,7 @@ from watchslo.snapshot import (
     Confidence,
     DomainReading,
     DurationReading,
+    ExcessReading,
     FailureReading,
     GapReading,
     HeadroomReading,
@@ -188,6 +189,7 @@ STALLED = replace(
     cache=CacheReading(probed=True, behind=Interval(0.25, 0.375), round_trip=0.0009765625, behind_peers=1.5),
     headroom=replace(HEADROOM, seconds=Interval(600.0, math.inf), complete=True, list_seconds=None),
     track=replace(TRACK, hops=HOPS),
+    behind_fastest=ExcessReading(events=118, p50=0.2975, p99=0.3125),
 )
 SERVICE = ApiserverReading(
     name="service",

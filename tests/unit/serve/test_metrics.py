@@ -15,7 +15,7 @@ from tests.unit.serve import readings
 from watchslo.monitor.lag import LAG_EDGES
 from watchslo.serve.metrics import FAMILIES, LATE_BEAT_SECONDS, Detail, Label, Type
 from watchslo.serve.reference import reference
-from watchslo.snapshot import CacheReading, Cause, Hop, Snapshot, StreamReading
+from watchslo.snapshot import CacheReading, Cause, ExcessReading, Hop, Snapshot, StreamReading
 from watchslo.watch.failure import RULES, Phase
 from watchslo.watch.messages import RelistReason
 
@@ -124,6 +124,24 @@ def series(stream: StreamReading, detail: Detail) -> int:
 def unprobed(stream: StreamReading) -> StreamReading:
     cache = CacheReading(behind_peers=stream.cache.behind_peers)
     return replace(stream, cache=cache, headroom=None, track=readings.TRACK)
+
+
+class TestExcess:
+    NAME = "watchslo_behind_fastest_seconds"
+
+    def test_excess_of_a_resource_is_that_of_the_watch_with_most_events(self) -> None:
+        few, many = ExcessReading(20, 0.5, 0.6), ExcessReading(200, 0.25, 0.375)
+        named = [("some", few), ("all", many), ("others", few), ("none", None)]
+        streams = tuple(replace(readings.TAIL, watch=name, behind_fastest=excess) for name, excess in named)
+        shown = families(replace(readings.SNAPSHOT, streams=streams), Detail.BASIC)[self.NAME].samples
+        place = {"apiserver": "service", "group": "", "resource": "pods"}
+        assert [(one.labels, one.value) for one in shown] == [
+            ({**place, "q": "0.5"}, 0.25),
+            ({**place, "q": "0.99"}, 0.375),
+        ]
+
+    def test_excess_without_peers_is_absent(self) -> None:
+        assert not samples(replace(readings.SNAPSHOT, streams=(readings.TAIL,)), Detail.FULL, self.NAME)
 
 
 class TestCost:

@@ -174,6 +174,7 @@ def test_apiserver_rows_have_all_cells() -> None:
             "62.5 ms",
             "62.5 ms",
             "1.5 s",
+            "298 ms / 312 ms",
             "95.5 s (pods)",
             "stalled_stream",
         ],
@@ -182,7 +183,7 @@ def test_apiserver_rows_have_all_cells() -> None:
             "v1.30.14+k3s1 (3 behind this address)",
             "0 of 1",
             "<i>no answer came in time</i>",
-            *[ABSENT] * 5,
+            *[ABSENT] * 6,
             "cache_behind",
         ],
     ]
@@ -193,15 +194,15 @@ def test_apiserver_without_watches_is_shown_with_its_role() -> None:
     witness = replace(service, name="10.0.0.2:6443", role=ApiserverRole.WITNESS)
     nothing = replace(readings.SNAPSHOT, apiservers=(service, witness), streams=(), domains=(), causes=())
     assert rows(nothing, "apiservers") == [
-        ["service", ABSENT, "not watched", *[ABSENT] * 7],
-        ["10.0.0.2:6443", ABSENT, "witness", *[ABSENT] * 7],
+        ["service", ABSENT, "not watched", *[ABSENT] * 8],
+        ["10.0.0.2:6443", ABSENT, "witness", *[ABSENT] * 8],
     ]
 
 
 def test_short_headroom_is_marked() -> None:
     short = replace(readings.TAIL, headroom=replace(readings.HEADROOM, list_seconds=100.0))
     (row, _) = rows(replace(readings.SNAPSHOT, streams=(short,)), "apiservers")
-    assert row[8] == "95.5 s (pods, too short)"
+    assert row[9] == "95.5 s (pods, too short)"
 
 
 def test_self_checks_name_unproven_revisions() -> None:

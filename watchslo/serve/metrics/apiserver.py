@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from watchslo.serve.metrics.family import gauge
 from watchslo.serve.metrics.labels import ANSWERS, CENTRE, END, TICKS
 from watchslo.serve.metrics.latency import BASIC_QUANTILES
-from watchslo.serve.metrics.views import Found, Value, ends, once, per_apiserver
+from watchslo.serve.metrics.views import Found, Value, ends, once, per_apiserver, per_resource
 from watchslo.snapshot import ApiserverReading, MonitorReading
 
 
@@ -35,6 +35,13 @@ APISERVERS = (
         "apiserver_timespan_by_ticks_seconds",
         "Quantile in seconds of the last minute of all its watches, by all ticks and by its own; only with several.",
         basic=per_apiserver(_by_ticks, CENTRE, TICKS),
+        beta=True,
+    ),
+    gauge(
+        "behind_fastest_seconds",
+        "Quantiles in seconds by which events arrived later than at the apiserver that delivered them first, in the "
+        "last minute; absent without another.",
+        basic=per_resource(lambda excess: {"0.5": excess.p50, "0.99": excess.p99}, CENTRE),
         beta=True,
     ),
     gauge(

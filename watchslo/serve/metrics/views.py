@@ -10,6 +10,7 @@ from watchslo.serve.metrics.labels import APISERVER, DOMAIN, WATCH, Label
 from watchslo.snapshot import (
     ApiserverReading,
     DomainReading,
+    ExcessReading,
     HeadroomReading,
     HistogramReading,
     MonitorReading,
@@ -69,6 +70,23 @@ def per_transport(read: Callable[[TransportReading], Found]) -> MetricView:
 def per_apiserver(read: Callable[[ApiserverReading], Found], *labels: Label) -> MetricView:
     """View with a point for each apiserver, or several that differ in `labels`."""
     return MetricView((APISERVER, *labels), lambda snapshot: snapshot.apiservers, lambda server: (server.name,), read)
+
+
+def per_resource(read: Callable[[ExcessReading], Found], *labels: Label) -> MetricView:
+    """View with the excess of each resource at each apiserver: of several watches, the one with most events."""
+    group, resource = WATCH[1:3]
+    return MetricView(
+        (APISERVER, group, resource, *labels), _excesses, lambda found: found[0], lambda found: read(found[1])
+    )
+
+
+def _excesses(snapshot: Snapshot) -> Sequence[tuple[tuple[str, ...], ExcessReading]]:
+    found: dict[tuple[str, ...], ExcessReading] = {}
+    for stream in snapshot.streams:
+        name, excess = (stream.apiserver, stream.group, stream.resource), stream.behind_fastest
+        if excess and (name not in found or excess.events > found[name].events):
+            found[name] = excess
+    return [*found.items()]
 
 
 def per_domain(read: Callable[[DomainReading], Found]) -> MetricView:
