@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from tests.support.control_plane import ControlPlane
-from tests.support.high_availability import HighAvailability, Member
+from tests.support.high_availability import HighAvailability
 
 PROFILE = Path(__file__).parents[2] / "deploy/chart/profiles/control-plane"
 OWN = "https://${HOST_IP}:6443"
@@ -16,11 +16,11 @@ CORE = "/api/v1/namespaces"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
-def profile_of(member: Member) -> dict[str, Any]:
-    """Return the configuration of the instance next to an apiserver, whose port is not the usual one here."""
+def profile_of(url: str) -> dict[str, Any]:
+    """Return the configuration of the instance next to the apiserver at a URL, whose port is not the usual one here."""
     config: dict[str, Any] = yaml.safe_load((PROFILE / "watchslo.yaml").read_text())
     assert config["kubernetes"]["apiservers"] == [OWN]
-    config["kubernetes"]["apiservers"] = [member.url]
+    config["kubernetes"]["apiservers"] = [url]
     return config
 
 

@@ -66,7 +66,11 @@ class WatchSet:
         random: Callable[[], float],
     ) -> None:
         self.cache_prober = CacheProber(
-            lambda: self.all, lambda: self._probes_per_second(1.0 - HEADROOM_SHARE), self._needs_hops, random
+            lambda: self.all,
+            lambda: self._probes_per_second(1.0 - HEADROOM_SHARE),
+            self._needs_hops,
+            self._asks_for_hops,
+            random,
         )
         self.peers = PeerComparison(self.cache_prober.clock_of)
         self.assignment: ClockAssignment | None = None
@@ -279,15 +283,24 @@ class WatchSet:
         """Return True if a watch is late, or may be late unnoticed, so that its hops are worth separating."""
         if not self.runs(watch):
             return False
-        statistics, apiserver = watch.statistics, watch.identity.apiserver.name
-        late = NEEDED_SHARE * statistics.threshold
-        ticker = statistics.clock.tickers.get(apiserver)
+        statistics = watch.statistics
+        ticker = statistics.clock.tickers.get(watch.identity.apiserver.name)
         if ticker is not None and ticker.failures.now:
-            return True
-        revisions = statistics.clock.domain.clock
-        own, fastest = revisions.recent_round_trip_of(apiserver) or 0.0, revisions.median_round_trip or 0.0
-        if own > max(late, SLOW_TICK_SECONDS) or own - fastest > SLOW_TICK_SECONDS:
             return True
         if self.health(watch).stalled_for(now, watch.session.revision) is not None:
             return True
+        late = NEEDED_SHARE * statistics.threshold
         return (self.peers.behind_peers(watch.identity.number) or 0.0) > late or statistics.slowest > late
+
+    def _asks_for_hops(self, watch: MonitoredWatch) -> bool:
+        """Return True if the hops of a watch are wanted although it is not late.
+
+        The configuration may ask for them, or the last ticks of its apiserver were slow: by themselves, or against the
+        fastest apiserver. Reads of caches then show on which side the time is lost.
+        """
+        statistics = watch.statistics
+        revisions = statistics.clock.domain.clock
+        own = revisions.recent_round_trip_of(watch.identity.apiserver.name) or 0.0
+        is_behind = own - (revisions.median_round_trip or 0.0) > SLOW_TICK_SECONDS
+        is_slow = own > max(NEEDED_SHARE * statistics.threshold, SLOW_TICK_SECONDS)
+        return watch.desired.watch.hops or is_behind or is_slow

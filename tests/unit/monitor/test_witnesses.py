@@ -12,6 +12,7 @@ from tests.unit.monitor.inside import Running, config, running
 from watchslo.config.model import Config
 from watchslo.kube.apiservers import SLICES
 from watchslo.kube.credentials import Access, Credentials, CredentialSource
+from watchslo.model import Resource
 from watchslo.monitor.apiserver_follower import RETRY_WITNESSES_SECONDS
 from watchslo.monitor.supervisor import REFRESH_SECONDS
 from watchslo.monitor.witnesses import MOST_WITNESSES
@@ -93,6 +94,18 @@ class TestLateLink:
             assert median.estimate == pytest.approx(LATE_SECONDS, rel=0.15)
             assert created(run.stream("pods")) > 500
             assert [(c.cause, c.apiserver) for c in run.snapshot().causes] == [("cache_behind", OWN)]
+
+    async def test_idle_watches_do_not_take_the_turns_of_late_ones(self, cluster: Cluster) -> None:
+        """The caches of all watches are worth reading, because ticks are slow; only some show how old they are."""
+        quiet = [Resource("", "v1", f"quiet{number}", namespaced=True) for number in range(12)]
+        cluster.served += quiet
+        watches = ["pods", "nodes", *(resource.plural for resource in quiet)]
+        async with running(next_to(*watches), credentials=verified()) as run:
+            await create(cluster, 150)
+            assert run.stream("pods").cache.probed
+            assert [(cause.cause, cause.apiserver) for cause in run.snapshot().causes] == [("cache_behind", OWN)]
+            for hop, expected in zip(run.stream("pods").track.hops[1:], (LATE_SECONDS, 0.0), strict=True):
+                assert hop.windows[0].quantiles[0].estimate == pytest.approx(expected, abs=0.08)
 
     async def test_ticks_of_the_late_apiserver_alone_do_not(self, cluster: Cluster) -> None:
         alone = {"apiservers": [f"https://{OWN}"], "witnesses": "none"}
