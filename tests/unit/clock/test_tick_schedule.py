@@ -17,7 +17,7 @@ START = 1000.0
 
 
 class Driven:
-    """A schedule whose ticks are sent in time; `answer` says what becomes of the tick of an apiserver, if anything."""
+    """A schedule whose ticks are sent in time; `answer` says what happens to the tick of an apiserver, if anything."""
 
     def __init__(self, gaps: Mapping[str, float], seed: int = 1) -> None:
         self.schedule = TickSchedule(Random(seed).random)
