@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from watchslo.config.model import Config, ObjectiveConfig
 from watchslo.config.values import format_duration
+from watchslo.model import SERVICE
 from watchslo.rules import names
 from watchslo.rules.alert_builder import AlertBuilder
 from watchslo.rules.promql import by, joined, number, select
@@ -371,18 +372,23 @@ def _slow_through_one(config: Config, builder: AlertBuilder) -> Alert:
 
 
 def _unwitnessed(builder: AlertBuilder) -> Alert:
+    """Return an alert on instances that reach no apiserver but those that they watch.
+
+    One of the announced addresses is that of the service, if the service is watched.
+    """
     announced, reached = (
         builder.exposed("watchslo_witnesses", f'state="{state}"') for state in ("announced", "reached")
     )
-    some = f"{reached} == 0\nand ignoring (state) {announced} > 0"
-    unreached = (
-        'watchslo_witnesses{state="announced",PLACE} - ignoring (state) watchslo_witnesses{state="reached",PLACE}'
-    )
+    service = builder.exposed("watchslo_apiserver_watched", f'apiserver="{SERVICE}"')
+    on = f"on ({', '.join(builder.kept.instance)})"
+    others = f"{announced} - {on} ({service} or {on} 0 * {announced}) > 0"
+    of_state = 'watchslo_witnesses{state="%s",PLACE}'
+    unreached = f"{of_state % 'announced'} - ignoring (state) {of_state % 'reached'}"
     return Alert(
         "WatchsloWitnessesUnreached",
         WARNING,
         MONITOR,
-        by("count", builder.kept.cluster, some),
+        by("count", builder.kept.cluster, f"{reached} == 0\nand {on} ({others})"),
         30 * MINUTE,
         f"Instances of watchslo{builder.in_cluster} reach none of the other announced apiservers.",
         f"{{{{ $value }}}} instances, such as {builder.worst_instance(unreached)}, tick only through the apiserver "
