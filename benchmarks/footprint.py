@@ -22,6 +22,7 @@ import click
 import uvloop
 import yaml
 
+from benchmarks import daemonset
 from benchmarks.measure import MIB, cpu_seconds
 from benchmarks.ticks import Crowd, Tick
 from tests.support import assets
@@ -329,6 +330,9 @@ def main(*, seconds: float, nodes: int, variants: bool) -> None:
             of_a_node(on, count)
         if variants:
             uvloop.run(ticks(on, tokens, seconds, VARIANTS))
+    head("control-plane: instances and apiservers", "requests per second at each apiserver", "ticks among them")
+    for found in daemonset.requests_of(daemonset.SIZES, seconds):
+        row(*found)
 
 
 if __name__ == "__main__":

@@ -438,12 +438,24 @@ class ShardReading:
 
 
 @dataclass(frozen=True, slots=True)
+class WitnessReading:
+    """The announced apiservers that are not watched: how many there are, and how many answer and so are witnesses.
+
+    `why` is the reason in a sentence if some do not answer, or if the addresses cannot be read.
+    """
+
+    announced: int
+    reached: int
+    why: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class MonitorReading:
     """The daemon itself: its lag, its configuration and its readiness; `not_ready` has the reasons, in sentences.
 
     A stalled watch is found within `stall_detection` seconds; None if audits are off. `tainted_seconds` is the total
     time in which the daemon was late itself. `threshold`, `events_target` and `minutes_target` are those of the common
-    objective, which a watch may override.
+    objective, which a watch may override. `witnesses` is None if none are wanted.
     """
 
     build: BuildReading
@@ -460,6 +472,7 @@ class MonitorReading:
     minutes_target: float
     not_ready: tuple[str, ...]
     shard: ShardReading = ShardReading(index=0, count=1, elsewhere=0)
+    witnesses: WitnessReading | None = None
 
 
 class Cause(StrEnum):

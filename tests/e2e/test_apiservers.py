@@ -95,11 +95,11 @@ def test_service_is_watched_as_one_apiserver(lab: HighAvailability, writing: Wri
         until_measured(running, 1)
 
         def all_counted() -> bool:
-            (apiserver,) = running.status()["apiservers"]
-            assert apiserver["alone"] is None
             return peers(running) == [len(lab.members)]
 
         running.process.until(all_counted, CALM_SECONDS, "all are counted", LOOK_SECONDS)
+        roles = {apiserver["name"]: apiserver["role"] for apiserver in running.status()["apiservers"]}
+        assert roles == {"service": "member"} | {member.name: "witness" for member in lab.members}
     assert writing.writes()
 
 

@@ -99,6 +99,7 @@ CASES = (
     Case("WatchsloClockStopped", Fault({"watchslo_clock_ticks_total{result=ok}": 0.0}), 10, "1"),
     Case("WatchsloClockSlow", gauge("watchslo_clock_resolution_seconds", 0.75), 25, "750ms", **MONITOR),
     Case("WatchApiserverTicksSlow", Fault(SLOW_TICKS), 20, "1"),
+    Case("WatchsloWitnessesUnreached", gauge("watchslo_witnesses{state=reached}", 0.0), 45, "1", **MONITOR),
     Case("WatchsloCoverageLow", Fault(NOT_JUDGED), 40, "1"),
     Case("WatchsloCoverageLow", Fault(UNDECIDED), 40, "1"),
     Case("WatchsloUnmeasurable", Fault(UNMEASURED), 60, "1"),
@@ -156,6 +157,22 @@ class TestAlerts:
         world = World(case.minute, THREE, {"b:9477": case.fault})
         others = {"WatchsloOverloaded"} if case.alert == "WatchsloOverloaded" else set()  # some are
         assert complaints(tmp_path, world, {case.minute: {case.alert} if case.by_one else others}) == ""
+
+    @pytest.mark.parametrize(
+        ("announced", "watched", "firing"), [(1.0, 1.0, False), (1.0, 0.0, True), (2.0, 1.0, True)]
+    )
+    def test_service_is_one_of_the_announced_apiservers(
+        self, tmp_path: Path, announced: float, watched: float, *, firing: bool
+    ) -> None:
+        fault = Fault(
+            {
+                "watchslo_witnesses{state=announced}": announced,
+                "watchslo_witnesses{state=reached}": 0.0,
+                "watchslo_apiserver_watched": watched,
+            }
+        )
+        expected = {"WatchsloWitnessesUnreached"} if firing else set()
+        assert complaints(tmp_path, World(45, faults={"a:9477": fault}), {45: expected}) == ""
 
     def test_some_overloaded_instances_silence_nothing(self, tmp_path: Path) -> None:
         fault = Fault({"watchslo_tainted_seconds_total": 6.0})

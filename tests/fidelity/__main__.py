@@ -16,7 +16,7 @@ from pathlib import Path
 
 import click
 
-from tests.fidelity import real, simulated, three, windows
+from tests.fidelity import daemonset, real, simulated, three, windows
 from tests.fidelity.cases import CASES, Case
 from tests.fidelity.goals import Row, Ticking, table
 from tests.fidelity.running import Plan, Run
@@ -96,8 +96,29 @@ def _judge_three(seconds: float) -> list[str]:
             seed = secrets.randbits(32)
             results.append(three.run(lab, injected, Path(root) / f"run-{number}", seconds, seed))
             print(f"{injected}: seed {seed}, {results[-1].checked} samples checked", flush=True)
-    print(f"\n{three.table(results)}", flush=True)
-    return [f"MISSED, three, {result.injected}: {sentence}." for result in results for sentence in result.missed()]
+        print(f"\n{three.table(results)}", flush=True)
+        missed = [
+            f"MISSED, three, {result.injected}: {sentence}." for result in results for sentence in result.missed()
+        ]
+        return missed + _judge_daemonset(lab, Path(root), seconds)
+
+
+def _judge_daemonset(lab: HighAvailability, root: Path, seconds: float) -> list[str]:
+    """Measure one instance next to each apiserver, with witnesses and without."""
+    missed = []
+    for reached in (True, False):
+        seed, name = secrets.randbits(32), "with witnesses" if reached else "witnesses unreachable"
+        instances = daemonset.run(lab, root / name.replace(" ", "-"), seconds, seed, reached=reached)
+        checked = sum(instance.checked for instance in instances)
+        print(
+            f"\nDaemonSet, {name}: seed {seed}, {checked} samples checked\n\n{daemonset.table(instances)}", flush=True
+        )
+        missed += [
+            f"MISSED, DaemonSet, {name}, {instance.injected}: {sentence}."
+            for instance in instances
+            for sentence in instance.missed(reached=reached)
+        ]
+    return missed
 
 
 @contextlib.contextmanager

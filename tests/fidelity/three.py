@@ -139,9 +139,9 @@ def run(lab: HighAvailability, injected: Injected, folder: Path, seconds: float,
     with contextlib.ExitStack() as stack:
         stack.enter_context(writing)
         stack.enter_context(slow.storage.late(f"constant {injected.storage:g}s"))
-        url = stack.enter_context(_sending_late(lab, slow, injected, notes, seed))
+        url = stack.enter_context(sending_late(lab, slow, injected, notes, seed))
         daemon = stack.enter_context(Sampled(folder / "daemon", lab.kubeconfig(), **config))
-        said = _Observation(daemon, urlsplit(url).netloc)
+        said = Observation(daemon, urlsplit(url).netloc)
         daemon.process.until(said.complete, HOPS_SECONDS, "the hops are measured", LOOK_SECONDS)
         said.look(seconds)
     writes = writing.writes()
@@ -152,8 +152,8 @@ def run(lab: HighAvailability, injected: Injected, folder: Path, seconds: float,
         events=said.window(said.slow)["events"],
         true=_truth([write for write in writes if said.spans(write)], json.loads(notes.read_bytes())),
         said=said.durations(),
-        alone=_p50(said.apiserver(said.slow)["alone"]),
-        others={member.name: _p50(said.window(member.name)) for member in others},
+        alone=p50_of(said.apiserver(said.slow)["alone"]),
+        others={member.name: p50_of(said.window(member.name)) for member in others},
         causes=frozenset(said.causes),
         checked=checked,
         wrong=len(wrong),
@@ -165,7 +165,7 @@ def table(results: Sequence[Result]) -> str:
     return aligned([COLUMNS, *(result.cells() for result in results)])
 
 
-class _Observation:
+class Observation:
     """The daemon's status, read once per second."""
 
     def __init__(self, daemon: Sampled, slow: str) -> None:
@@ -192,6 +192,16 @@ class _Observation:
         """Return True if the last minute's figures cover this write."""
         return self._until - WINDOW_SECONDS <= write.before and write.after < self._until - UNSEALED_SECONDS
 
+    @property
+    def monitor(self) -> Any:
+        """What the daemon says of itself."""
+        return self._status["monitor"]
+
+    @property
+    def resolved(self) -> bool:
+        """Whether the P50 of the slow apiserver is a measurement."""
+        return any(found["q"] == P50 and found["resolved"] for found in self.window(self.slow)["quantiles"])
+
     def apiserver(self, name: str) -> Any:
         (found,) = (apiserver for apiserver in self._status["apiservers"] if apiserver["name"] == name)
         return found
@@ -203,7 +213,9 @@ class _Observation:
     def durations(self) -> Durations:
         """Return the reported durations of the slow apiserver's events."""
         hops = _hops(self._stream(self.slow))
-        return Durations(_p50(self.window(self.slow)), *(_p50(_window(hops[hop])) for hop in HOPS))
+        return Durations(
+            p50_of(self.window(self.slow)), *(p50_of(_window(hops[hop]) if hop in hops else None) for hop in HOPS)
+        )
 
     def _stream(self, name: str) -> Any:
         (found,) = (stream for stream in self._status["streams"] if _is_of(stream, name))
@@ -223,7 +235,7 @@ def _window(windows: Sequence[Any]) -> Any:
     return next(window for window in windows if window["name"] == WINDOW)
 
 
-def _p50(window: Mapping[str, Any] | None) -> float:
+def p50_of(window: Mapping[str, Any] | None) -> float:
     """Return the P50 of a window, or NaN, which misses every goal, if there is none."""
     quantiles = {} if window is None else {found["q"]: found["estimate"] for found in window["quantiles"]}
     return float(quantiles.get(P50, "nan"))
@@ -245,7 +257,7 @@ def _truth(writes: Sequence[Write], notes: Any) -> Durations:
 
 
 @contextlib.contextmanager
-def _sending_late(lab: HighAvailability, slow: Member, injected: Injected, notes: Path, seed: int) -> Iterator[str]:
+def sending_late(lab: HighAvailability, slow: Member, injected: Injected, notes: Path, seed: int) -> Iterator[str]:
     """Put a delaying proxy before the slow apiserver, announce the proxy instead, and yield its URL."""
     settings = {
         "to": slow.apiserver.url,

@@ -99,7 +99,8 @@ def test_every_key_can_be_set(tmp_path: Path) -> None:
         tmp_path,
         """
         cluster: 7
-        kubernetes: {kubeconfig: ~/elsewhere, context: prod, apiservers: each, tlsServerName: apiserver.internal}
+        kubernetes:
+          {kubeconfig: ~/elsewhere, context: prod, apiservers: each, witnesses: none, tlsServerName: apiserver.internal}
         watch:
           - resource: pods
             name: my-node
@@ -151,6 +152,7 @@ def test_every_key_can_be_set(tmp_path: Path) -> None:
     assert config.cluster == "7"
     assert config.kubernetes.kubeconfig == os.path.expanduser("~/elsewhere")  # noqa: PTH111 - what the user means by ~
     assert (config.kubernetes.apiservers, config.kubernetes.tls_server_name) == ("each", "apiserver.internal")
+    assert config.kubernetes.witnesses == "none"
     mine, deployments, _, services, _, everything = config.watch
     assert [watch.hops for watch in config.watch] == [False, True, False, False, False, False]
     assert [len(watch.parts) for watch in config.watch] == [1, 1, 3, 2, 4, 1]

@@ -22,7 +22,7 @@ PHRASES = {
     "at the door": "at the entry point",
     "goes on": "continues",
     "go on": "continue",
-    "of late": "recently",
+    "of late(?! (?:events|ticks|watches))": "recently",  # "late events" has the other meaning
     "surely": "certainly, proven, or leave it out",
     "hold up": "block, delay",
     "in vain": "without an answer",

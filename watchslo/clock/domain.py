@@ -93,10 +93,10 @@ class Domain:
     def tick(self, reading: Reading) -> bool:
         """Add a tick; return False if it went backwards.
 
-        A tick goes backwards if an older read, which ended before the tick was sent, had a newer revision. Then etcd
-        was restored: all evidence is dropped, the clock begins with this tick, and every resource is pending again.
+        Then etcd was restored: all evidence is dropped, the clock begins with this tick, and every resource is pending
+        again.
         """
-        backwards = reading.revision < self.clock.newest_before(reading.sent)
+        backwards = self.goes_backwards(reading)
         if backwards:
             self._reset()
         for stream in self.clock.tick(reading):
@@ -104,6 +104,10 @@ class Domain:
         self._judge_probes(reading.sent)
         self._judge_reads(reading.sent)
         return not backwards
+
+    def goes_backwards(self, reading: Reading) -> bool:
+        """Return True if an older read, which ended before this one was sent, had a newer revision."""
+        return reading.revision < self.clock.newest_before(reading.sent)
 
     def probe(self, reading: Reading) -> None:
         """Add a probe, a consistent read of a source. It is judged by the first tick sent after its answer.

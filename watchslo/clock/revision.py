@@ -16,6 +16,7 @@ estimated, and not of the proven one. All times are monotonic seconds; revisions
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from statistics import median_low
 from zlib import crc32
 
@@ -29,6 +30,7 @@ from watchslo.model import BoolArray, Bounds, FloatArray, IntArray, Reading, Sou
 KEPT_SECONDS = 600.0  # later events are known to be at least this late, which is enough for a verdict
 BUCKETS = 8  # of resources, which may be hundreds: each bucket has the reads of its resources
 ROUND_TRIP_SECONDS, ROUND_TRIPS = 60.0, 11  # the span of those of which the median is taken, and the fewest of them
+RECENT_TICKS = 5  # three of them are rarely slow by chance
 
 SIGHTING_SPACING_SECONDS = 0.002  # finer evidence would not change any verdict
 DENSE_SECONDS = 10.0  # by then nearly all events have arrived: older sightings may be thinned
@@ -96,6 +98,11 @@ class _RoundTrips:
         while len(self._ticks) > ROUND_TRIPS and self._ticks[0].answered < tick.answered - ROUND_TRIP_SECONDS:
             self._ticks.popleft()
         self.median = median_low(one.round_trip for one in self._ticks)
+
+    @property
+    def recent(self) -> float:
+        """The median round trip of the last `RECENT_TICKS`, in seconds: it shows a change soon."""
+        return median_low(tick.round_trip for tick in islice(reversed(self._ticks), RECENT_TICKS))
 
 
 @dataclass(slots=True)
@@ -248,6 +255,11 @@ class RevisionClock:
     def median_round_trip_of(self, apiserver: str) -> float | None:
         trips = self._round_trips.get(apiserver)
         return trips.median if trips else None
+
+    def recent_round_trip_of(self, apiserver: str) -> float | None:
+        """Return the median round trip of its last few ticks, in seconds."""
+        trips = self._round_trips.get(apiserver)
+        return trips.recent if trips else None
 
     @property
     def interval(self) -> float | None:

@@ -86,12 +86,14 @@ class KubernetesConfig(_Section):
 
     `apiservers` selects the apiservers whose watches are measured: `service` (the one that answers for the service),
     `each` (every one behind the service), or those at these URLs, which have a port and no slash at their end.
-    `tls_server_name` is the name that certificates must have with `each` or URLs.
+    `witnesses` says whether the announced apiservers that are not watched are ticked on: `auto` (those that answer) or
+    `none`. `tls_server_name` is the name that certificates must have with `each`, with URLs and for witnesses.
     """
 
     kubeconfig: Annotated[Text, AfterValidator(os.path.expanduser)] | None = None
     context: Text | None = None
     apiservers: Annotated[Literal["service", "each"] | tuple[str, ...], BeforeValidator(parse_apiservers)] = "service"
+    witnesses: Literal["auto", "none"] = "auto"
     tls_server_name: Text | None = None
 
     @model_validator(mode="after")
@@ -482,6 +484,12 @@ class Config(_Section):
     def judges_quantiles(self) -> bool:
         """Return True if quantiles are estimated; otherwise requests that only estimates need are not sent."""
         return self.metrics != "proven"
+
+    @property
+    def wants_witnesses(self) -> bool:
+        """Return True if the announced apiservers that are not watched may be ticked on."""
+        kubernetes = self.kubernetes
+        return kubernetes.witnesses == "auto" and kubernetes.apiservers != "each" and self.judges_quantiles
 
     def objective_of(self, watch: WatchConfig) -> Objective:
         """Return the objective in force for a watch: the common one with the overrides of the watch."""

@@ -26,6 +26,19 @@ def observations_since(before: HistogramReading | None, after: HistogramReading)
     return HistogramReading(after.edges, counts, after.sum - before.sum)
 
 
+def middle(histogram: HistogramReading) -> float:
+    """Return the mean of at least one observation, limited to the bucket of the median.
+
+    It is exact if all observations are alike, and a few that are far off hardly change it.
+    """
+    rank, lower, mean = 0.5 * histogram.total, 0.0, histogram.sum / histogram.total
+    for edge, count in zip(histogram.edges, histogram.counts, strict=False):
+        if count >= rank:
+            return min(max(mean, lower), edge)
+        lower = edge
+    return max(mean, lower)
+
+
 def quantile(histogram: HistogramReading, q: float) -> float:
     """Return the q-quantile of at least one observation, interpolated between edges; at most the last edge."""
     rank, lower, below = q * histogram.total, 0.0, 0

@@ -11,7 +11,7 @@ from enum import StrEnum
 from itertools import pairwise
 from statistics import median
 
-from watchslo.diagnose.change import increase, increases, observations_since, quantile
+from watchslo.diagnose.change import increase, increases, middle, observations_since, quantile
 from watchslo.snapshot import (
     ApiserverReading,
     ApiserverRole,
@@ -319,14 +319,13 @@ class Memory:
         ticker = _ticker(last, reading.name)
         gap = ticker.gap if ticker else 0.0
         since = self._since(max(SPAN_SECONDS, TICK_GAPS * gap))
-        middle, spread = (_round_trips(one, ticker) for one in (since, self._moments[-STEPS:][0]))
-        tick, low, high = (
-            quantile(trips, q) if trips else None for trips, q in ((middle, 0.5), (spread, 0.1), (spread, 0.9))
-        )
+        trips, spread = (_round_trips(one, ticker) for one in (since, self._moments[-STEPS:][0]))
+        tick = middle(trips) if trips else None
+        low, high = (quantile(spread, q) if spread else None for q in (0.1, 0.9))
         silent_for = _silent_for(ticker)
         longest = max(SILENT_SECONDS, SILENT_GAPS * gap)
         recent, spanned = (increases(_requests(one, reading.name), reading.requests) for one in (before, base))
-        trips = [watch.reading.cache.round_trip for watch in watches if watch.reading.cache.round_trip is not None]
+        reads = [watch.reading.cache.round_trip for watch in watches if watch.reading.cache.round_trip is not None]
         return ApiserverEvidence(
             name=reading.name,
             tick=tick,
@@ -339,7 +338,7 @@ class Memory:
             cache_answers=recent.get(("probe_cache", "200"), 0),
             unanswered=sum(count for (_, code), count in spanned.items() if not code.isdigit()),
             refusals=sum(count for (_, code), count in spanned.items() if code == "429"),
-            cache_trip=median(trips) if trips else None,
+            cache_trip=median(reads) if reads else None,
             watches=tuple(watches),
         )
 

@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+import ipaddress
 import math
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -120,6 +122,15 @@ def addresses(slices: Iterable[_Slice]) -> tuple[str, ...]:
                 f"https://{_host(address)}:{port}" for address in _ready(part)
             )
     return tuple(sorted(next(filter(None, (found[family] for family in _FAMILIES)), ())))
+
+
+def socket_of(url: str) -> tuple[str, int | None]:
+    """Return the host and port of a URL in the one form in which addresses can be compared."""
+    where = urlsplit(url)
+    host = where.hostname or ""
+    with contextlib.suppress(ValueError):  # it is a name
+        host = str(ipaddress.ip_address(host))
+    return host, where.port
 
 
 def alive(renewed: list[datetime]) -> int | None:

@@ -102,6 +102,14 @@ class CredentialSource:
         assert self._credentials is not None
         return self._credentials.access
 
+    async def are_verified(self) -> bool:
+        """Return True if they are sent only to servers whose certificates are verified."""
+        try:
+            tls = (await self.access()).tls
+        except ConnectError:
+            return False
+        return tls is not None and tls.verify_mode is ssl.CERT_REQUIRED
+
     def reject(self, access: Access) -> None:
         """Record that the apiserver rejected these credentials."""
         if self._credentials is not None and self._credentials.access is access:

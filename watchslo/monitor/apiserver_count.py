@@ -52,6 +52,7 @@ class ApiserverCount:
         more = servers is not None and bool(each) and servers > len(each) and not self._is_of(announced)
         self._judge(servers, more=more, addresses=len(each))
         mixed = self._hidden and self._config.apiservers == "each"  # else some may just not be configured
+        self._note_witnesses(servers, len(announced))
         for apiserver in each.values():
             if mixed and len(each) == 1:  # all apiservers are behind the only address
                 peers = servers
@@ -60,6 +61,14 @@ class ApiserverCount:
             else:  # each address is one apiserver, if their number is known
                 peers = 1 if servers else None
             apiserver.set_peers(peers, mixed=mixed)
+
+    def _note_witnesses(self, servers: int | None, announced: int) -> None:
+        """Note that each witness is one apiserver, unless an announced address may hide others."""
+        surplus = servers is None or servers > announced
+        for witness in self._apiservers.witnesses.all.values():
+            witness.set_peers(None if surplus else 1)
+            if surplus:  # it may be the lease of an apiserver that has left
+                self._due = min(self._due, time.monotonic() + LEASE_SECONDS)
 
     def _is_of(self, announced: tuple[str, ...]) -> bool:
         """Return True if the configured addresses are among several announced ones: each is then one apiserver."""

@@ -17,14 +17,15 @@ from watchslo.watch.failure import Action, Failure
 
 FOLLOW_SECONDS = 30.0  # a watch reports new addresses, but the apiserver that serves it may be the replaced one
 RETRY_SECONDS = 5.0
+RETRY_WITNESSES_SECONDS = 60.0
 REACH_SECONDS = 8.0  # an apiserver that has not answered by then is not reachable from here
 
 
 class ApiserverFollower:
-    """Reads the announced addresses and makes their apiservers the members of `apiservers`, if so configured.
+    """Reads the announced addresses and makes their apiservers the members of `apiservers`, or its witnesses.
 
-    It owns the addresses it has seen last. `settled` is set once the apiservers have been looked for. Unless each
-    apiserver is to be watched, the addresses are read only every `refresh` seconds.
+    It owns the addresses it has seen last. `settled` is set once the members have been looked for. Unless each
+    apiserver is to be watched, the addresses are read only every `refresh` seconds, or sooner to reach a witness.
     """
 
     def __init__(
@@ -50,9 +51,11 @@ class ApiserverFollower:
             if self._config.apiservers == "each":
                 await self._follow(found)
             self.settled.set()
+            if await self._apiservers.witness_at(found):
+                self._count.count_soon()
             await self._count.count_if_due(() if isinstance(found, Failure) else found, jitter)
             if self._config.apiservers != "each" or (isinstance(found, Failure) and found.action is Action.WAIT):
-                await asyncio.sleep(self._refresh * jitter)
+                await asyncio.sleep(jitter * self._spacing)
             elif isinstance(found, Failure):
                 self._apiservers.pass_on()
                 await asyncio.sleep(RETRY_SECONDS * jitter)
@@ -62,6 +65,11 @@ class ApiserverFollower:
                     self._watch_failures.record("apiservers_unwatched", failure)
                 else:
                     self._watch_failures.resolve()
+
+    @property
+    def _spacing(self) -> float:
+        """Seconds until the addresses are read again."""
+        return min(self._refresh, RETRY_WITNESSES_SECONDS) if self._apiservers.witnesses.incomplete else self._refresh
 
     async def _follow(self, found: tuple[str, ...] | Failure) -> None:
         """Watch at every announced address, once one of them can be reached from here."""

@@ -5,18 +5,19 @@ import contextlib
 import math
 import time
 from collections.abc import AsyncIterator, Callable, Container
-from typing import Literal
 from urllib.parse import urlsplit
 
 import structlog
 
 from watchslo.clock.offset import Dating, combine_datings
-from watchslo.config.model import KubernetesConfig
+from watchslo.config.model import Config
 from watchslo.kube.apiservers import TLS_NAME
 from watchslo.kube.credentials import Address, CredentialSource
 from watchslo.kube.limiter import Limiters
 from watchslo.model import SERVICE
 from watchslo.monitor.apiserver import Apiserver
+from watchslo.monitor.time_limit import with_time_limit
+from watchslo.monitor.witnesses import WitnessSet
 from watchslo.snapshot import ApiserverRole
 from watchslo.watch.failure import Failure
 
@@ -27,26 +28,22 @@ class ApiserverSet:
     """All apiservers that are, or may be, asked.
 
     `members` are the apiservers whose resources are watched, by name; there is always one. `service` is whatever
-    answers at the address of the credentials, member or not. `servers` is the number of apiservers of the cluster, if
-    known. `storage` is the configured kind of their storage. `is_open` says whether they can be asked now. `changed` is
-    called when the members change; an apiserver that has left stays open until `close_left`.
+    answers at the address of the credentials, member or not. `witnesses` are only ticked on. `servers` is the number of
+    apiservers of the cluster, if known. `is_open` says whether they can be asked now. `changed` is called when the
+    members or the witnesses change; an apiserver that has left stays open until `close_left`.
     """
 
     def __init__(
-        self,
-        config: KubernetesConfig,
-        storage: Literal["auto", "etcd", "unproven"],
-        credentials: CredentialSource,
-        limiters: Limiters,
-        changed: Callable[[], None],
+        self, config: Config, credentials: CredentialSource, limiters: Limiters, changed: Callable[[], None]
     ) -> None:
         self.service = Apiserver(SERVICE, credentials, limiters.of(SERVICE))
         self.members: dict[str, Apiserver] = {}
         self.servers: int | None = None
         self.is_open = False
         self.left_at = -math.inf  # when a member left last, in monotonic seconds
-        self._config = config
-        self._storage = storage
+        self.witnesses = WitnessSet(credentials, self.new_apiserver, self._look_at, wanted=config.wants_witnesses)
+        self._config = config.kubernetes
+        self._storage = config.clock.storage
         self._credentials = credentials
         self._limiters = limiters
         self._changed = changed
@@ -73,18 +70,25 @@ class ApiserverSet:
 
     @property
     def all(self) -> tuple[Apiserver, ...]:
+        """The members, the service and the witnesses."""
+        return (*self._asked, *self.witnesses.all.values())
+
+    @property
+    def _asked(self) -> tuple[Apiserver, ...]:
         """The members and the service."""
         return tuple({SERVICE: self.service, **self.members}.values())
 
     @property
     def front(self) -> Apiserver:
         """The apiserver to send requests to that any of them can answer."""
-        candidates = [*self.members.values()] if isinstance(self._config.apiservers, tuple) else [*self.all]
+        candidates = [*self.members.values()] if isinstance(self._config.apiservers, tuple) else [*self._asked]
         return candidates[self._front % len(candidates)]
 
     def role_of(self, apiserver: Apiserver) -> ApiserverRole:
         """Return what an apiserver of the set is asked for."""
-        return ApiserverRole.MEMBER if apiserver.name in self.members else ApiserverRole.SERVICE
+        if apiserver.name in self.members:
+            return ApiserverRole.MEMBER
+        return ApiserverRole.SERVICE if apiserver is self.service else ApiserverRole.WITNESS
 
     def pass_on(self) -> None:
         """Use the next apiserver as `front`: the current one has failed."""
@@ -94,11 +98,13 @@ class ApiserverSet:
     def creators(self) -> Dating | None:
         """Converts creation timestamps to our monotonic clock, whichever apiserver stamped them.
 
-        None if an apiserver of the cluster is not a member.
+        None if an apiserver of the cluster may be neither a member nor a witness. An address that may lead to several
+        apiservers does not count: it may lead to a witness.
         """
-        if self.servers is None or self.servers > len(self.members):
+        known = [one for one in (*self.members.values(), *self.witnesses.all.values()) if one.peers == 1]
+        if self.servers is None or self.servers > len(known):
             return None
-        return combine_datings([apiserver.dating for apiserver in self.members.values()])
+        return combine_datings([apiserver.dating for apiserver in known])
 
     def set_servers(self, servers: int | None) -> None:
         """Note how many apiservers the cluster has; None if that is not known."""
@@ -109,7 +115,8 @@ class ApiserverSet:
 
     def new_apiserver(self, url: str) -> Apiserver:
         """Return an apiserver at an address; it is neither open nor a member."""
-        server_name = self._config.tls_server_name or (TLS_NAME if self._config.apiservers == "each" else None)
+        listed = isinstance(self._config.apiservers, tuple) and url in self._config.apiservers
+        server_name = self._config.tls_server_name or (None if listed else TLS_NAME)
         name = urlsplit(url).netloc
         return Apiserver(name, self._credentials, self._limiters.of(name), Address(url, server_name))
 
@@ -130,8 +137,18 @@ class ApiserverSet:
         self.members = members
         self._changed()
 
+    async def witness_at(self, announced: tuple[str, ...] | Failure) -> bool:
+        """Make the announced apiservers that answer and are not members the witnesses; return True if they changed."""
+        before = {*self.witnesses.all.values()}
+        await self.witnesses.find(announced, self.members)
+        now = {*self.witnesses.all.values()}
+        self._left |= before - now
+        if now != before:
+            self._changed()
+        return now != before
+
     async def close_left(self, used: Container[Apiserver]) -> None:
-        """Close the apiservers that have left, except those that still have watches."""
+        """Close the apiservers that have left, except those that are still used."""
         for apiserver in [one for one in self._left if one not in used]:
             self._left.discard(apiserver)
             await apiserver.close()
@@ -142,9 +159,9 @@ class ApiserverSet:
         """Ask each apiserver for its version, all at once; time out so that a slow one cannot block the others."""
         await asyncio.gather(*(self._look_at(apiserver) for apiserver in self.all))
 
-    async def _look_at(self, apiserver: Apiserver) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(VERSION_SECONDS):
-                version = await apiserver.client.version()
-                if not isinstance(version, Failure):
-                    apiserver.recognise(version, self._storage)
+    async def _look_at(self, apiserver: Apiserver) -> Failure | None:
+        version = await with_time_limit(apiserver.client.version(), VERSION_SECONDS)
+        if isinstance(version, Failure):
+            return version
+        apiserver.recognise(version, self._storage)
+        return None

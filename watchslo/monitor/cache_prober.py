@@ -28,7 +28,7 @@ REFUSED_SECONDS = 300.0  # until a cache that cannot be read is tried again
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """Why a cache is to be read: a watch of it is late, by `lateness` thresholds, or the configuration asks for it."""
+    """Why a cache is to be read: a watch of it is late, by `lateness` thresholds, or its hops are asked for anyway."""
 
     needed: bool = False
     asked: bool = False
@@ -38,8 +38,8 @@ class Want:
 class Rota:
     """Chooses which caches are read.
 
-    Caches whose watches are late come before those that only the configuration asks for, the latest first, and one of
-    each apiserver before a second of any. A chosen cache keeps its turn; then those that waited longest come first.
+    Caches whose watches are late come before those that are only asked for, the latest first, and one of each apiserver
+    before a second of any. A chosen cache keeps its turn; then those that waited longest come first.
     """
 
     def __init__(self) -> None:
@@ -100,7 +100,8 @@ class CacheProber:
     """Reads the caches of all apiservers.
 
     It owns the clock of each cache that is read; `clock_of` returns that. `budget` returns how many reads per second it
-    may make in total; 0 turns them off. `needs` returns whether a watch is late, or may be late unnoticed.
+    may make in total; 0 turns them off. `needs` returns whether a watch is late, or may be late unnoticed, and `asks`
+    whether its hops are wanted anyway.
     """
 
     def __init__(
@@ -108,11 +109,13 @@ class CacheProber:
         watches: Callable[[], Iterable[MonitoredWatch]],
         budget: Callable[[], float],
         needs: Callable[[MonitoredWatch, float], bool],
+        asks: Callable[[MonitoredWatch], bool],
         random: Callable[[], float],
     ) -> None:
         self._watches = watches
         self._budget = budget
         self._needs = needs
+        self._asks = asks
         self._random = random
         self._rota = Rota()
         self._probes: dict[Source, _Probe] = {}
@@ -174,7 +177,7 @@ class CacheProber:
 
     def _want(self, watch: MonitoredWatch, known: Want, now: float) -> Want:
         """Return why a cache is to be read, by this watch of it and by what is known of others."""
-        needed, asked = self._needs(watch, now), watch.desired.watch.hops
+        needed, asked = self._needs(watch, now), self._asks(watch)
         if not needed:
             return replace(known, asked=True) if asked else known
         lateness = watch.statistics.slowest / watch.statistics.threshold

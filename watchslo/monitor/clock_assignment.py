@@ -42,7 +42,7 @@ Invariants:
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import structlog
@@ -50,6 +50,7 @@ import structlog
 from watchslo.clock.burst import Burst, BurstBudget
 from watchslo.clock.domain import PROBE_SPACING_SECONDS, Domain, Membership, TickPlan
 from watchslo.clock.tick_schedule import TickSchedule
+from watchslo.clock.tick_share import sharing_instances
 from watchslo.config.model import ClockConfig
 from watchslo.model import Reading, Resource
 from watchslo.monitor.apiserver import Apiserver
@@ -69,30 +70,34 @@ MAIN = "main"
 class ClockAssignment:
     """Keeps all clocks ticking and every watch on the clock of its domain; see the theory of operation above.
 
-    `new_sealer` returns the sealer of a new domain. `on_reset` is called for each watch whose storage was restored,
-    before the watch starts over.
+    `witnesses` are the apiservers, by name, through which the main clock ticks although they have no watches. `shards`
+    returns the number of instances that share the watches. `new_sealer` returns the sealer of a new domain. `on_reset`
+    is called for each watch whose storage was restored, before the watch starts over.
     """
 
     def __init__(
         self,
         tasks: TaskSupervisor,
         config: ClockConfig,
+        shards: Callable[[], int],
         random: Callable[[], float],
         new_sealer: Callable[[Domain], Sealer],
         on_reset: Callable[[MonitoredWatch], None],
     ) -> None:
         self._tasks = tasks
         self._config = config
+        self._shards = shards
         self._random = random
         self._new_sealer = new_sealer
         self._on_reset = on_reset
         self._burst_budget = BurstBudget(config.burst.ticks_per_hour)
+        self.witnesses: dict[str, Apiserver] = {}
         self._log = structlog.get_logger()
         self._apiservers: dict[str, Apiserver] = {}
         self._watches: dict[int, MonitoredWatch] = {}
         self._probe_due: dict[int, asyncio.Event] = {}
         self._logged: TickPlan | None = None
-        self.main = self._new_clock(MAIN, lambda: config.interval, self._on_refused)
+        self.main = self._new_clock(MAIN, self._gap, self._on_refused)
         self._foreign = ForeignClocks(tasks, config, self._new_clock, self._watches)
         self._planner = TickPlanner(self._apiservers, self.main.tickers, self._watches.values, config.namespace, random)
         tasks.start(("plan", MAIN), partial(self._planner.run, self._on_plan))
@@ -107,9 +112,9 @@ class ClockAssignment:
         """Why the main clock has not ticked recently, in a sentence; None if it has."""
         if self.main.ticking and not self.main.is_silent(time.monotonic()):
             return None
-        for ticker in self.main.tickers.values():
-            if ticker.failures.now:
-                return ticker.failures.now.message
+        for name in self._apiservers:
+            if failure := self.main.tickers[name].failures.now:
+                return failure.message
         return (
             "No answered tick is known to come from this storage."
             if self.main.ticking
@@ -119,17 +124,25 @@ class ClockAssignment:
     # Apiservers and watches
 
     def join(self, apiserver: Apiserver) -> None:
-        """Tick through one more apiserver."""
+        """Tick through one more apiserver that is watched."""
         self._apiservers[apiserver.name] = apiserver
-        self.main.join(apiserver.name, partial(self._tick, apiserver))
-        if plan := self._planner.plan:
-            self.main.tick_on(plan.resources, apiserver.name)
+        self._start_ticking(apiserver)
 
     async def leave(self, apiserver: Apiserver) -> None:
         """Stop ticking through an apiserver whose watches are all released."""
         del self._apiservers[apiserver.name]
-        await self.main.leave(apiserver.name)
-        self._forget_unused()
+        await self._stop_ticking(apiserver)
+
+    async def set_witnesses(self, witnesses: Mapping[str, Apiserver]) -> None:
+        """Tick through exactly these witnesses, by name, in addition to the apiservers that are watched."""
+        for name, witness in [*self.witnesses.items()]:
+            if witnesses.get(name) is not witness:
+                del self.witnesses[name]
+                await self._stop_ticking(witness)
+        for name, witness in witnesses.items():
+            if name not in self.witnesses:
+                self.witnesses[name] = witness
+                self._start_ticking(witness, witness=True)
 
     def admit(self, watch: MonitoredWatch) -> None:
         """Take in a watch that is attached to the main clock; it is probed whenever it opens."""
@@ -166,6 +179,20 @@ class ClockAssignment:
 
     # Ticks
 
+    def _gap(self) -> float:
+        """Return the mean seconds between two ticks through one apiserver; all instances together keep the interval."""
+        ticked = sum(self.main.is_useful(name) for name in self.main.tickers)
+        return self._config.interval * sharing_instances(ticked, max(1, len(self._apiservers)), self._shards())
+
+    def _start_ticking(self, apiserver: Apiserver, *, witness: bool = False) -> None:
+        self.main.join(apiserver.name, partial(self._tick, apiserver), witness=witness)
+        if plan := self._planner.plan:
+            self.main.tick_on(plan.resources, apiserver.name)
+
+    async def _stop_ticking(self, apiserver: Apiserver) -> None:
+        await self.main.leave(apiserver.name)
+        self._forget_unused()
+
     def _new_clock(
         self, name: str, gap: Callable[[], float], refused: Callable[[DomainClock, str], None]
     ) -> DomainClock:
@@ -196,9 +223,9 @@ class ClockAssignment:
             self._log.info("ticking", domain=MAIN, on=keys, blind=plan.blind)
         return answer
 
-    def _on_refused(self, clock: DomainClock, _: str) -> None:
-        """Request a new plan if the resources of the present one can be read through no apiserver."""
-        if all(ticker.failures.now for ticker in clock.tickers.values()):
+    def _on_refused(self, _: DomainClock, __: str) -> None:
+        """Request a new plan if the resources of the present one can be read through no watched apiserver."""
+        if all(self.main.tickers[name].failures.now for name in self._apiservers):
             self._plan_again()
 
     def _on_domain_reset(self, clock: DomainClock) -> None:

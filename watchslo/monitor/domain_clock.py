@@ -31,6 +31,8 @@ Invariants:
   to tick, and later the one whose tick reset the domain. If no ticker of the anchor or of a member remains, the next
   tick makes its apiserver the anchor. If such tickers exist but are silent, the next tick of a source not known to be
   foreign makes its apiserver the anchor.
+- A *witness*, which has no watches, is never the anchor. If its tick goes backwards, the witness leaves the domain, and
+  the domain is not reset: a restored storage shows in the ticks of the apiservers that are watched.
 - A watch is never measured by ticks on its own cached resource: such a tick waits for that cache and hides its lag.
   A *blind* clock has no other choice and says so.
 - A failed, slow or late tick makes an interval wider, never wrong.
@@ -97,6 +99,7 @@ class DomainClock:
         self._began = time.monotonic()
         self._blind = False
         self._sources: dict[int, Source] = {}
+        self._witnesses: set[str] = set()
         self._log = structlog.get_logger().bind(domain=name)
         self._anchor: str | None = None  # the apiserver whose ticks define what belongs here
         self._on_foreign = on_foreign
@@ -148,14 +151,19 @@ class DomainClock:
 
     # Tickers
 
-    def join(self, apiserver: str, read: Callable[[Resource], Awaitable[Reading | Failure]]) -> Ticker:
+    def join(
+        self, apiserver: str, read: Callable[[Resource], Awaitable[Reading | Failure]], *, witness: bool = False
+    ) -> Ticker:
         """Return a new ticker through one more apiserver; it ticks once it has resources."""
+        if witness:
+            self._witnesses.add(apiserver)
         ticker = self.tickers[apiserver] = Ticker(read, FailureLog(self._log.bind(apiserver=apiserver)))
         return ticker
 
     def leave(self, apiserver: str) -> Awaitable[object]:
         """Forget the ticker of an apiserver; return what waits for the end of its ticks in flight."""
         del self.tickers[apiserver]
+        self._witnesses.discard(apiserver)
         self.sealer.forget_apiserver(apiserver)
         self.domain.clock.leave(apiserver)
         return self.ticks.leave(apiserver)
@@ -168,6 +176,10 @@ class DomainClock:
     def gap(self, apiserver: str) -> float:
         """Return the mean seconds between two ticks through an apiserver."""
         return self._gap() if self._proves(apiserver) else max(self._gap(), FOREIGN_SECONDS)
+
+    def is_useful(self, apiserver: str) -> bool:
+        """Return True if the ticks through an apiserver are answered, and not known to be of another storage."""
+        return self._proves(apiserver) and self.tickers[apiserver].failures.now is None
 
     def _proves(self, apiserver: str) -> bool:
         """Return False if the ticks through an apiserver are known to be of another storage."""
@@ -218,10 +230,14 @@ class DomainClock:
         """Take in a tick and seal what the watches received before it was sent, with time for arrivals in between."""
         if tick.apiserver not in self.tickers:
             return  # it has just left
-        if not self.ticking or self._is_abandoned(tick):
+        is_witness = tick.apiserver in self._witnesses
+        if not is_witness and (not self.ticking or self._is_abandoned(tick)):
             self._anchor = tick.apiserver
         if not self.trusts(tick.source):
             self.domain.probe(tick)
+            return
+        if is_witness and self.domain.goes_backwards(tick):
+            self.domain.expel(tick.source)
             return
         if not self.domain.tick(tick):
             self._anchor = tick.apiserver

@@ -110,6 +110,7 @@ class SnapshotBuilder:
             minutes_target=config.objective.minutes.target,
             not_ready=tuple(self._readiness.not_ready()),
             shard=ShardReading(config.shard.index, config.shard.count, self._reconciler.desired.elsewhere),
+            witnesses=self._apiservers.witnesses.reading,
         )
 
     def _read_apiserver(self, apiserver: Apiserver) -> ApiserverReading:

@@ -106,11 +106,14 @@ class Reconciler:
             last, self.desired = self.desired, desired_watches(self.config, catalogue, len(members))
             self._report(last, catalogue)
             watches = self.desired.watches
-            await self._watches.settle(watches, members if watches else {}, Reason.RELOAD)
+            if watches:
+                await self._watches.settle(watches, members, self._apiservers.witnesses.all, Reason.RELOAD)
+            else:
+                await self._watches.settle({}, {}, {}, Reason.RELOAD)
 
     async def _pause(self) -> None:
         await self._tasks.stop(*self.asking_tasks)
-        await self._watches.settle({}, {}, Reason.PAUSED)
+        await self._watches.settle({}, {}, {}, Reason.PAUSED)
         for apiserver in self._apiservers.all:
             apiserver.client.hang_up()
 

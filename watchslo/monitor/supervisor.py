@@ -63,9 +63,7 @@ class Supervisor:
         credentials.on_change(self._rotated.set)
         changed = asyncio.Event()
         refresh = REFRESH_SECONDS if config.judges_quantiles else SELDOM_SECONDS
-        self._apiservers = ApiserverSet(
-            config.kubernetes, config.clock.storage, credentials, self._limiters, changed.set
-        )
+        self._apiservers = ApiserverSet(config, credentials, self._limiters, changed.set)
         follower = ApiserverFollower(config.kubernetes, self._apiservers, refresh, random)
         discovery = DiscoveryLoop(self._apiservers, follower.settled, refresh, changed.set, random)
         self._watches = WatchSet(config, self._tasks, self._apiservers, self._bins, self.lag, random)

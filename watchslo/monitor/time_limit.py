@@ -11,10 +11,10 @@ ANSWER_SECONDS = 20.0  # our own queue of requests may be long
 _T = TypeVar("_T")
 
 
-async def with_time_limit(answer: Awaitable[_T | Failure]) -> _T | Failure:
+async def with_time_limit(answer: Awaitable[_T | Failure], seconds: float = ANSWER_SECONDS) -> _T | Failure:
     """Return the answer, or a timeout, so that one slow apiserver cannot block the others."""
     try:
-        async with asyncio.timeout(ANSWER_SECONDS):
+        async with asyncio.timeout(seconds):
             return await answer
     except TimeoutError:
         return because(Reason.TIMEOUT)

@@ -36,7 +36,7 @@ from watchslo.watch.failure import Reason
 
 HEADROOM_SHARE = 0.1  # of all probes: a headroom changes slowly
 NEEDED_SHARE = 0.2  # of its threshold: for a watch as late as this, the hops are worth separating
-SLOW_TICK_SECONDS = 0.075  # longer than through the fastest apiserver: reads of the cache show on which side that is
+SLOW_TICK_SECONDS = 0.075  # more than through the fastest apiserver: reads of the cache show on which side that is lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,11 @@ class WatchSet:
         random: Callable[[], float],
     ) -> None:
         self.cache_prober = CacheProber(
-            lambda: self.all, lambda: self._probes_per_second(1.0 - HEADROOM_SHARE), self._needs_hops, random
+            lambda: self.all,
+            lambda: self._probes_per_second(1.0 - HEADROOM_SHARE),
+            self._needs_hops,
+            self._asks_for_hops,
+            random,
         )
         self.peers = PeerComparison(self.cache_prober.clock_of)
         self.assignment: ClockAssignment | None = None
@@ -94,8 +98,9 @@ class WatchSet:
 
     @property
     def apiservers(self) -> set[Apiserver]:
-        """The apiservers that have watches."""
-        return {served.apiserver for served in self._served.values()}
+        """The apiservers that have watches or are ticked on."""
+        witnesses = self.assignment.witnesses.values() if self.assignment else ()
+        return {*(served.apiserver for served in self._served.values()), *witnesses}
 
     @property
     def auditors(self) -> list[Auditor]:
@@ -129,20 +134,29 @@ class WatchSet:
     # Which watches run
 
     async def settle(
-        self, desired: Mapping[str, DesiredWatch], members: Mapping[str, Apiserver], reason: Reason
+        self,
+        desired: Mapping[str, DesiredWatch],
+        members: Mapping[str, Apiserver],
+        witnesses: Mapping[str, Apiserver],
+        reason: Reason,
     ) -> None:
-        """Run exactly the desired watches, by label, at each of the `members`; `reason` closes the others."""
+        """Run exactly the desired watches, by label, at each of the `members`; `reason` closes the others.
+
+        The `witnesses` are only ticked on.
+        """
         await self._end_others(desired, members, reason)
         if members and self.assignment is None:
             self.assignment = ClockAssignment(
-                self._tasks, self._config.clock_in_force, self._random, self._new_sealer, self._forget_revisions
+                self._tasks,
+                self._config.clock_in_force,
+                lambda: self._config.shard.count,
+                self._random,
+                self._new_sealer,
+                self._forget_revisions,
             )
-        for name, served in list(self._served.items()):
-            if members.get(name) is not served.apiserver:
-                await self._leave(served.apiserver)
-        for name, apiserver in members.items():
-            if name not in self._served:
-                self._join(apiserver)
+        await self._serve(members)
+        if self.assignment:
+            await self.assignment.set_witnesses(witnesses)
         if self.assignment and not members:
             await self.assignment.close()
             self.assignment = None
@@ -167,6 +181,15 @@ class WatchSet:
                 self._log.info("objective_changed", watch=label, apiserver=name)
                 watch.statistics.replace_track(self._new_track(desired[label]))
             self._served[name].watches[label] = replace(watch, desired=desired[label])
+
+    async def _serve(self, members: Mapping[str, Apiserver]) -> None:
+        """Leave the apiservers that are no longer members, and join those that are new."""
+        for name, served in list(self._served.items()):
+            if members.get(name) is not served.apiserver:
+                await self._leave(served.apiserver)
+        for name, apiserver in members.items():
+            if name not in self._served:
+                self._join(apiserver)
 
     def _join(self, apiserver: Apiserver) -> None:
         """Begin to tick through an apiserver, and to audit and probe its watches."""
@@ -261,15 +284,24 @@ class WatchSet:
         """Return True if a watch is late, or may be late unnoticed, so that its hops are worth separating."""
         if not self.runs(watch):
             return False
-        statistics, apiserver = watch.statistics, watch.identity.apiserver.name
-        late = NEEDED_SHARE * statistics.threshold
-        ticker = statistics.clock.tickers.get(apiserver)
+        statistics = watch.statistics
+        ticker = statistics.clock.tickers.get(watch.identity.apiserver.name)
         if ticker is not None and ticker.failures.now:
-            return True
-        revisions = statistics.clock.domain.clock
-        own_tick, fastest = revisions.median_round_trip_of(apiserver), revisions.median_round_trip
-        if own_tick and fastest and own_tick - fastest > min(late, SLOW_TICK_SECONDS):
             return True
         if self.health(watch).stalled_for(now, watch.session.revision) is not None:
             return True
+        late = NEEDED_SHARE * statistics.threshold
         return (self.peers.behind_peers(watch.identity.number) or 0.0) > late or statistics.slowest > late
+
+    def _asks_for_hops(self, watch: MonitoredWatch) -> bool:
+        """Return True if the hops of a watch are wanted although it is not late.
+
+        The configuration may ask for them, or the last ticks of its apiserver were slow: by themselves, or against the
+        fastest apiserver. Reads of caches then show on which side the time is lost.
+        """
+        statistics = watch.statistics
+        revisions = statistics.clock.domain.clock
+        own = revisions.recent_round_trip_of(watch.identity.apiserver.name) or 0.0
+        is_behind = own - (revisions.median_round_trip or 0.0) > SLOW_TICK_SECONDS
+        is_slow = own > max(NEEDED_SHARE * statistics.threshold, SLOW_TICK_SECONDS)
+        return watch.desired.watch.hops or is_behind or is_slow

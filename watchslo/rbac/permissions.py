@@ -53,6 +53,7 @@ ALL_RESOURCES = Feature('watches of "*"', "what the cluster served when this was
 TICKS = Feature("ticks", "lists of one name that no object has")
 EACH_APISERVER = Feature("apiservers: each", "to discover and follow the addresses of all apiservers")
 APISERVER_COUNT = Feature("creation timestamps", "measured only while the number of apiservers is known")
+WITNESSES = Feature("witnesses", "to tick through all apiservers, which creation timestamps need too")
 HIDDEN_APISERVERS = Feature("hidden apiservers", "to count apiservers that share one address")
 REVIEWS = Feature("server.authorization: kubernetes", "to check the token and the permissions of a reader")
 
@@ -66,7 +67,7 @@ def required_permissions(config: Config, watched: Iterable[Permission]) -> Itera
     if config.kubernetes.apiservers == "each":
         yield Permission(slices, list_and_watch, EACH_APISERVER)
     else:
-        yield Permission(slices, list_only, APISERVER_COUNT)
+        yield Permission(slices, list_only, WITNESSES if config.wants_witnesses else APISERVER_COUNT)
     yield Permission(PermissionScope("coordination.k8s.io", "leases", LEASES_NAMESPACE), list_only, HIDDEN_APISERVERS)
     if config.server.authorization == "kubernetes":
         for group, resource in (

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from watchslo.config.model import Config, ObjectiveConfig
 from watchslo.config.values import format_duration
+from watchslo.model import SERVICE
 from watchslo.rules import names
 from watchslo.rules.alert_builder import AlertBuilder
 from watchslo.rules.promql import by, joined, number, select
@@ -330,6 +331,7 @@ def _clock(config: Config, builder: AlertBuilder) -> Iterator[Alert]:
     if config.judges_quantiles:
         yield _slow(config, builder)
         yield _slow_through_one(config, builder)
+        yield _unwitnessed(builder)
         yield _coverage(config, builder)
     yield _unmeasurable(builder)
 
@@ -367,6 +369,32 @@ def _slow_through_one(config: Config, builder: AlertBuilder) -> Alert:
         f"{{{{ $value }}}} instances measure that their median through this apiserver is more than {least} s above "
         "that of the fastest one. Clients of this apiserver wait as long for reads and writes, and its watch caches "
         "may be behind.",
+    )
+
+
+def _unwitnessed(builder: AlertBuilder) -> Alert:
+    """Return an alert on instances that reach no apiserver but those that they watch.
+
+    One of the announced addresses is that of the service, if the service is watched.
+    """
+    announced, reached = (
+        builder.exposed("watchslo_witnesses", f'state="{state}"') for state in ("announced", "reached")
+    )
+    service = builder.exposed("watchslo_apiserver_watched", f'apiserver="{SERVICE}"')
+    on = f"on ({', '.join(builder.kept.instance)})"
+    others = f"{announced} - {on} ({service} or {on} 0 * {announced}) > 0"
+    of_state = 'watchslo_witnesses{state="%s",PLACE}'
+    unreached = f"{of_state % 'announced'} - ignoring (state) {of_state % 'reached'}"
+    return Alert(
+        "WatchsloWitnessesUnreached",
+        WARNING,
+        MONITOR,
+        by("count", builder.kept.cluster, f"{reached} == 0\nand {on} ({others})"),
+        30 * MINUTE,
+        f"Instances of watchslo{builder.in_cluster} reach none of the other announced apiservers.",
+        f"{{{{ $value }}}} instances, such as {builder.worst_instance(unreached)}, tick only through the apiserver "
+        "that they watch. Its ticks share a delay between it and etcd and hide it, and creation timestamps are not "
+        "measured.",
     )
 
 

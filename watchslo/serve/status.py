@@ -68,10 +68,19 @@ class Shard(StatusPart):
     elsewhere: int
 
 
+class WitnessStatus(StatusPart):
+    """The announced apiservers that are not watched; those that are `reached` are ticked on. `why` others are not."""
+
+    announced: int
+    reached: int
+    why: str | None
+
+
 class MonitorStatus(StatusPart):
     """The daemon itself. It is ready if `notReady` is empty.
 
-    A stalled watch is found within `stallDetection` seconds; null if audits are off.
+    A stalled watch is found within `stallDetection` seconds; null if audits are off. `witnesses` is null if none are
+    wanted.
     """
 
     build: Build
@@ -84,6 +93,7 @@ class MonitorStatus(StatusPart):
     reload_succeeded: bool
     reloaded_at: datetime = Field(validation_alias="reloaded_wall")
     shard: Shard
+    witnesses: WitnessStatus | None
 
 
 class RequestCount(StatusPart):

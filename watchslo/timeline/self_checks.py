@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from watchslo.snapshot import DomainReading, MonitorReading, Snapshot, TrackReading
+from watchslo.snapshot import DomainReading, MonitorReading, Snapshot, TrackReading, WitnessReading
 from watchslo.timeline.format import counted, duration, moment, since
 from watchslo.timeline.headline import COARSE_SHARE, Level, stopped_for
 from watchslo.timeline.series import Key
@@ -67,6 +67,7 @@ class SelfChecks:
             _lag(before, now),
             _measured_share(before, now),
             _stalls(snapshot.monitor),
+            *_witnesses(snapshot.monitor.witnesses),
             _configuration(snapshot),
             *_unproven(snapshot),
         )
@@ -152,6 +153,23 @@ def _stalls(monitor: MonitorReading) -> SelfCheck:
     if within is None:
         return SelfCheck(name, Level.UNKNOWN, "Audits are off: a silent watch may be idle or stalled.")
     return SelfCheck(name, Level.GOOD, f"Silent watches are audited: a stalled one is found within {duration(within)}.")
+
+
+def _witnesses(found: WitnessReading | None) -> Iterator[SelfCheck]:
+    """Check that the delays of one apiserver show in the ticks of others, if there are others."""
+    name = "Witnesses"
+    if found and found.announced and found.reached == found.announced:
+        are, they = ("is", "it is") if found.announced == 1 else ("are", "they are")
+        more = counted(found.announced, "more apiserver")
+        yield SelfCheck(name, Level.GOOD, f"{more} {are} announced; {they} ticked on and not watched.")
+    elif found and found.why:
+        reach = (
+            f"{found.reached} of {counted(found.announced, 'other announced apiserver')} can be reached"
+            if found.announced
+            else "The announced apiservers cannot be listed"
+        )
+        lost = "" if found.reached else "a delay between etcd and a watched apiserver may be invisible, and "
+        yield SelfCheck(name, Level.UNKNOWN, f"{reach}: {lost}creation timestamps are not measured. {found.why}")
 
 
 def _configuration(snapshot: Snapshot) -> SelfCheck:

@@ -457,6 +457,15 @@ class TestHealth:
         clock.tick(tick(330, 330.25, 100))
         assert clock.median_round_trip == 0.25
 
+    def test_recent_round_trip_follows_a_change_after_three_ticks(self) -> None:
+        clock = clock_of(*(tick(t, t + 0.125, 100) for t in range(60)))
+        assert clock.recent_round_trip_of("elsewhere") is None
+        found = []
+        for t in range(60, 64):
+            clock.tick(tick(t, t + 0.5, 100))
+            found.append((clock.recent_round_trip_of(SERVICE), clock.median_round_trip_of(SERVICE)))
+        assert found == [(0.125, 0.125)] * 2 + [(0.5, 0.125)] * 2
+
     def test_newest_before_and_oldest_after_a_moment(self) -> None:
         clock = clock_of(tick(10, 10.5, 100, "pods"), tick(11, 11.5, 110, "nodes"), tick(12, 12.5, 120, "pods"))
         assert [clock.newest_before(t) for t in (10.5, 10.75, 11.5, 11.75, 13)] == [BEFORE_ALL, 100, 100, 110, 120]

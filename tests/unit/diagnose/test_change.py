@@ -2,7 +2,7 @@
 
 import pytest
 
-from watchslo.diagnose.change import increase, increases, observations_since, quantile
+from watchslo.diagnose.change import increase, increases, middle, observations_since, quantile
 from watchslo.snapshot import HistogramReading
 
 EDGES = (0.1, 1.0)
@@ -24,3 +24,13 @@ def test_histogram_after_reset_counts_all_observations() -> None:
 @pytest.mark.parametrize(("q", "seconds"), [(0.1, 0.025), (0.4, 0.1), (0.6, 0.55), (0.8, 1.0), (0.9, 1.0)])
 def test_quantiles_lie_between_the_edges(q: float, seconds: float) -> None:
     assert quantile(HistogramReading(EDGES, (4, 8, 10), 9.0), q) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("counts", "total", "seconds"),
+    [((0, 10, 10), 3.04, 0.304), ((9, 9, 10), 9.0, 0.1), ((0, 4, 10), 30.0, 3.0), ((1, 9, 10), 0.5, 0.1)],
+)
+def test_middle_is_the_mean_within_the_bucket_of_the_median(
+    counts: tuple[int, ...], total: float, seconds: float
+) -> None:
+    assert middle(HistogramReading(EDGES, counts, total)) == pytest.approx(seconds)

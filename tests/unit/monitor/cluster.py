@@ -32,6 +32,8 @@ CONFIGMAPS = Resource("", "v1", "configmaps", namespaced=True)
 EVENTS = Resource("", "v1", "events", namespaced=True)
 ANSWER_SECONDS = 0.002
 SLOW_SECONDS = 3.5
+START_REVISION = 100
+CONSISTENT = ("tick", "probe", "nudge", "list")  # the kinds of requests that etcd answers
 
 Received = tuple[float, bytes] | Failure
 
@@ -126,7 +128,14 @@ class Door:
         return failure or Reading(resource.key, sent, time.monotonic(), revision, self.name)
 
     async def read_cache(self, resource: Resource, namespace: str) -> Reading | Failure:
-        return await self.read_nothing(resource, namespace, "probe_cache")
+        """A cache behind a late link is old, and answers at once."""
+        late = self.cluster.link_late.get(_host(self.name))
+        if late is None:
+            return await self.read_nothing(resource, namespace, "probe_cache")
+        sent = time.monotonic()
+        revision = self.cluster.revision_at(resource, sent - late)
+        failure = await self._answer("probe_cache", resource.key, namespace)
+        return failure or Reading(resource.key, sent, time.monotonic(), revision, self.name)
 
     async def list_page(
         self,
@@ -228,13 +237,15 @@ class Door:
         sent = time.monotonic()
         cluster.asked.append((sent, kind, key))
         cluster.asked_at[self.name, kind] += 1
-        await asyncio.sleep(ANSWER_SECONDS + cluster.slow_at.get(_host(self.name), 0.0))
+        of_etcd = cluster.link_late.get(_host(self.name), 0.0) if kind in CONSISTENT else 0.0
+        await asyncio.sleep(ANSWER_SECONDS + cluster.slow_at.get(_host(self.name), 0.0) + of_etcd)
         if _host(self.name) in cluster.dead:
             return because_of(Reason.UNREACHABLE)
         if kind in cluster.hanging or _host(self.name) in cluster.mute:
             await asyncio.get_running_loop().create_future()
         if cluster.date_skew is not None:
-            self._observe(float(int(cluster.wall())), sent, time.monotonic())
+            date = float(int(cluster.wall() + cluster.skew_at.get(_host(self.name), 0.0)))
+            self._observe(date, sent, time.monotonic())
         if cluster.namespace and namespace and namespace != cluster.namespace:
             return because_of(Reason.FORBIDDEN)
         names = ((kind, key), (kind, "*"), ("*", "*"))
@@ -247,14 +258,15 @@ class Cluster(Door):
     A request fails while `failures` names its (kind, resource key), (kind, "*") or ("*", "*"). `revisions` are those of
     other storages, by the key of a resource; `kept_with` names that key for each other resource there. `hanging` kinds
     are never answered. Apiservers are announced at `addresses`; a host that is `dead` cannot be reached, and one of
-    `slow_at` takes so many seconds to answer and to pass on events. Requests wait for a `limiter`, if one is set.
+    `slow_at` takes so many seconds to answer and to pass on events. What etcd sends to a host of `link_late` arrives so
+    many seconds late. Requests wait for a `limiter`, if one is set.
     """
 
     def __init__(self) -> None:
         self.requests: Counter[tuple[str, str]] = Counter()
         self.hung_up = 0
         super().__init__(self, SERVICE, lambda *_: None)
-        self.revision = 100
+        self.revision = START_REVISION
         self.revisions: dict[str, int] = {}
         self.kept_with: dict[str, str] = {}
         self.failures: dict[tuple[str, str], Failure] = {}
@@ -273,15 +285,18 @@ class Cluster(Door):
         self.dead: set[str] = set()
         self.mute: set[str] = set()  # hosts that accept requests and never answer
         self.slow_at: dict[str, float] = {}
+        self.link_late: dict[str, float] = {}
         self.elsewhere: dict[str, int] = {}  # hosts of another cluster, and by how much its revisions are ahead
         self.address_watches: list[Watch] = []
         self.asked: list[tuple[float, str, str]] = []
         self.asked_at: Counter[tuple[str, str]] = Counter()  # by apiserver and kind
         self.watches: list[Watch] = []  # without those of audits
         self.history: list[tuple[Resource, int, bytes]] = []
+        self.committed: list[tuple[float, Resource, int]] = []
         self.oldest = 0  # revision that a second watch may begin from
         self.frozen: set[str] = set()  # keys of resources whose cache is stuck: nothing is delivered, nudges are slow
         self.date_skew: float | None = None
+        self.skew_at: dict[str, float] = {}  # hosts whose clocks are that much further ahead
         self._began_wall = time.time() - time.monotonic()
         self.doors: set[Door] = set()  # the open ones
         self.catches_up = False  # whether watches begin with the events since their revision, as on a real apiserver
@@ -315,6 +330,11 @@ class Cluster(Door):
     def revision_of(self, resource: Resource) -> int:
         return self.revisions.get(self.kept_with.get(resource.key, resource.key), self.revision)
 
+    def revision_at(self, resource: Resource, moment: float) -> int:
+        """Return the revision of the last change of a resource that was committed by then."""
+        passed = (revision for at, of, revision in reversed(self.committed) if of == resource and at <= moment)
+        return next(passed, START_REVISION)
+
     def wall(self) -> float:
         """Return the apiserver's wall clock, which runs as fast as the loop."""
         return self._began_wall + time.monotonic() + (self.date_skew or 0.0)
@@ -328,6 +348,7 @@ class Cluster(Door):
             self.revision += 1
         revision = self.revision_of(resource)
         event = line(type_, revision, created)
+        self.committed.append((time.monotonic(), resource, revision))
         if resource.key in self.frozen:
             return revision
         self.history.append((resource, revision, event))
@@ -341,7 +362,7 @@ class Cluster(Door):
         for watch in self.open_watches(resource):
             host = _host(watch.apiserver)
             event = _ahead(said, self.elsewhere[host]) if isinstance(said, bytes) and host in self.elsewhere else said
-            if delay := self.slow_at.get(host):
+            if delay := self.slow_at.get(host, 0.0) + self.link_late.get(host, 0.0):
                 asyncio.get_running_loop().call_later(delay, watch.send, event)
             elif host not in self.dead:
                 watch.send(event)
@@ -394,7 +415,7 @@ def _ahead(event: bytes, revisions: int) -> bytes:
 
 
 def _host(apiserver: str) -> str:
-    return apiserver.partition(":")[0]
+    return apiserver.rpartition(":")[0] or apiserver
 
 
 def nowhere() -> CredentialSource:

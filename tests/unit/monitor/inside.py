@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 
 from tests.unit.monitor.cluster import Cluster, nowhere
 from watchslo.config.model import Config
+from watchslo.kube.credentials import CredentialSource
 from watchslo.model import Resource
 from watchslo.monitor.supervisor import Supervisor
 from watchslo.snapshot import BuildReading, Snapshot, StreamReading
@@ -36,8 +37,8 @@ def at_once(work: Coroutine[Any, Any, T]) -> T:
 class Running:
     """A supervisor that runs."""
 
-    def __init__(self, made: Config, delay: float = 0.0) -> None:
-        self.supervisor = Supervisor(made, nowhere(), BUILD, lambda: 0.5, delay=delay)
+    def __init__(self, made: Config, delay: float = 0.0, credentials: CredentialSource | None = None) -> None:
+        self.supervisor = Supervisor(made, credentials or nowhere(), BUILD, lambda: 0.5, delay=delay)
         self.stop = asyncio.Event()
 
     def snapshot(self) -> Snapshot:
@@ -59,8 +60,10 @@ class Running:
 
 
 @asynccontextmanager
-async def running(made: Config, start: float = STARTED_SECONDS, delay: float = 0.0) -> AsyncIterator[Running]:
-    run = Running(made, delay)
+async def running(
+    made: Config, start: float = STARTED_SECONDS, delay: float = 0.0, credentials: CredentialSource | None = None
+) -> AsyncIterator[Running]:
+    run = Running(made, delay, credentials)
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(run.supervisor.run(run.stop))
         await asyncio.sleep(start)

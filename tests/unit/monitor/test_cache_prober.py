@@ -206,6 +206,7 @@ class World:
             self._watches,
             lambda: self.budget,
             lambda watch, now: cast("Any", watch).needs_hops(now),
+            lambda watch: watch.desired.watch.hops,
             lambda: self.random,
         )
         self._watches()

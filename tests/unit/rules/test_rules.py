@@ -268,6 +268,7 @@ class TestProven:
             "WatchHistoryShort",
             "WatchApiserverTicksSlow",
             "WatchsloClockSlow",
+            "WatchsloWitnessesUnreached",
             "WatchsloCoverageLow",
             "WatchsloForbidden",
         }

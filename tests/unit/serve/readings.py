@@ -36,6 +36,7 @@ from watchslo.snapshot import (
     TransportReading,
     WindowReading,
     WindowVerdict,
+    WitnessReading,
 )
 
 TIMESPAN_EDGES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -311,6 +312,7 @@ MONITOR = MonitorReading(
     events_target=0.99,
     minutes_target=0.999,
     not_ready=(),
+    witnesses=WitnessReading(announced=2, reached=1, why="The apiserver cannot be reached."),
 )
 SNAPSHOT = Snapshot(
     at_wall=1_700_000_001.0,

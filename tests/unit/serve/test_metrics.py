@@ -84,6 +84,7 @@ class TestExposition:
             "config",
             "build",
             "cause",
+            "witnesses",
         }
 
 

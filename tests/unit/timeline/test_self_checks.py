@@ -1,7 +1,9 @@
 from dataclasses import replace
 
+import pytest
+
 from tests.unit.serve import readings
-from watchslo.snapshot import HistogramReading, Snapshot
+from watchslo.snapshot import HistogramReading, Snapshot, WitnessReading
 from watchslo.timeline.headline import Level
 from watchslo.timeline.self_checks import MINUTE_POINTS, QUESTION, SelfCheck, SelfChecks, summary
 
@@ -59,6 +61,39 @@ class TestClock:
     def test_clock_check_has_the_domain_in_its_name_if_there_are_two(self) -> None:
         found = checked(replace(SNAPSHOT, domains=(readings.DOMAIN, readings.BLIND)))
         assert found["Clock of jobs.batch"].text == "It has not ticked yet."
+
+
+class TestWitnesses:
+    def test_witness_check_passes_if_all_announced_apiservers_are_ticked_on(self) -> None:
+        found = checked(monitor(witnesses=WitnessReading(2, 2, None)))["Witnesses"]
+        text = "2 more apiservers are announced; they are ticked on and not watched."
+        assert found == SelfCheck("Witnesses", Level.GOOD, text)
+
+    def test_witness_check_says_what_is_lost_without_any(self) -> None:
+        found = checked(monitor(witnesses=WitnessReading(2, 0, "No answer came.")))["Witnesses"]
+        assert found == SelfCheck(
+            "Witnesses",
+            Level.UNKNOWN,
+            "0 of 2 other announced apiservers can be reached: a delay between etcd and a watched apiserver may be "
+            "invisible, and creation timestamps are not measured. No answer came.",
+        )
+
+    def test_witness_check_says_what_is_lost_without_some(self) -> None:
+        found = checked(monitor(witnesses=WitnessReading(2, 1, "No answer came.")))["Witnesses"]
+        assert found.text == (
+            "1 of 2 other announced apiservers can be reached: creation timestamps are not measured. No answer came."
+        )
+
+    def test_witness_check_says_that_the_addresses_are_unknown(self) -> None:
+        found = checked(monitor(witnesses=WitnessReading(0, 0, "It is forbidden.")))["Witnesses"]
+        assert found.text == (
+            "The announced apiservers cannot be listed: a delay between etcd and a watched apiserver may be "
+            "invisible, and creation timestamps are not measured. It is forbidden."
+        )
+
+    @pytest.mark.parametrize("witnesses", [None, WitnessReading(0, 0, None)])
+    def test_witnesses_are_not_checked_without_other_apiservers(self, witnesses: WitnessReading | None) -> None:
+        assert "Witnesses" not in checked(monitor(witnesses=witnesses))
 
 
 class TestLag:

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from watchslo.serve.metrics.family import gauge
-from watchslo.serve.metrics.labels import CENTRE, END, TICKS
+from watchslo.serve.metrics.labels import ANSWERS, CENTRE, END, TICKS
 from watchslo.serve.metrics.latency import BASIC_QUANTILES
-from watchslo.serve.metrics.views import Found, Value, ends, per_apiserver, per_resource
-from watchslo.snapshot import ApiserverReading
+from watchslo.serve.metrics.views import Found, Value, ends, once, per_apiserver, per_resource
+from watchslo.snapshot import ApiserverReading, MonitorReading
 
 
 def _by_ticks(apiserver: ApiserverReading) -> Mapping[tuple[str, ...], Value]:
@@ -25,6 +25,11 @@ def _proven(apiserver: ApiserverReading) -> Found:
     return not apiserver.unproven if apiserver.version else None
 
 
+def _witnesses(monitor: MonitorReading) -> Found:
+    found = monitor.witnesses
+    return {"announced": found.announced, "reached": found.reached} if found else None
+
+
 APISERVERS = (
     gauge(
         "apiserver_timespan_by_ticks_seconds",
@@ -41,8 +46,14 @@ APISERVERS = (
     ),
     gauge(
         "apiserver_watched",
-        "1 if resources are watched there; 0 for the service if each apiserver behind it is watched by itself.",
+        "1 if resources are watched there; 0 for witnesses, and for the service if its apiservers are watched instead.",
         basic=per_apiserver(lambda a: a.watched),
+        beta=True,
+    ),
+    gauge(
+        "witnesses",
+        "Number of announced apiservers that are not watched; those that answer are ticked on. Absent if not wanted.",
+        basic=once(_witnesses, ANSWERS),
         beta=True,
     ),
     gauge(

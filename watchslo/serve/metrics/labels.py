@@ -53,6 +53,7 @@ WINDOW_VERDICT = Label(
     "the events of a window compared with the threshold, by their proven bounds or with 95% confidence",
     ("good", "bad", "undecided", "no_data"),
 )
+ANSWERS = Label("state", "all that are announced, or those that answer", ("announced", "reached"))
 TARGET = Label("kind", "share of events, or of windows", ("events", "minutes"))
 EVENT_TYPE = Label(
     "type", "type of the watch event; `error` with `full` only", ("added", "modified", "deleted", "error")
