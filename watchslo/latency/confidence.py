@@ -20,8 +20,8 @@ This assumes that commits do not depend on the times of our ticks. A stall that 
 breaks it, in that an event waits for the same moment as the tick that shows it. Only commits that no tick showed within
 T can then be late and hidden. So the share of such instants is added.
 
-In bursts, ticks are more frequent in a part of the window, and late events may lie in the other part. So r must be long
-enough for each part of the window.
+In bursts, ticks are more frequent in a part of the window, and late events may lie in the other part, because they
+start the burst. So r follows from the parts of the window with few ticks.
 """
 
 from bisect import bisect_right
@@ -34,8 +34,8 @@ from watchslo.latency.tally import KeyCounts
 from watchslo.model import AnsweredTicks, FloatArray, Interval
 
 CONFIDENCE = 0.95
-PART_SECONDS = 15.0
-DENSER = 2.0  # a part with so many times the ticks of another one was ticked in a burst
+PART_SECONDS = 5.0  # a burst begins in one part, so that hardly any time without it is in a part with it
+DENSER = 1.5  # a part with so many times the ticks of another one was ticked in a burst
 
 
 def late_events(window: Sequence[KeyCounts], threshold: float) -> Interval:
