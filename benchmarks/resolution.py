@@ -8,7 +8,7 @@ of one constant, with the estimator of the product.
 import numpy as np
 
 from watchslo.latency.bins import Bins
-from watchslo.latency.estimate import QUANTILES, Estimation, solve
+from watchslo.latency.estimate import QUANTILES, Estimation, TickSpacing, solve
 from watchslo.latency.tally import Tally, tally
 from watchslo.model import FloatArray
 
@@ -29,8 +29,10 @@ def p99_without_delay(watches: int, events: float, seed: int = 0) -> FloatArray:
         following = np.searchsorted(sent + ROUND_TRIP_SECONDS / 2, committed)
         received = committed + LATENCY_SECONDS
         lower = np.maximum(0.0, received - sent[following] - ROUND_TRIP_SECONDS)
-        return tally(bins, lower, received - sent[following - 1], lower)
+        upper = received - sent[following - 1]
+        return tally(bins, lower, upper, lower, upper)
 
-    estimations = [Estimation((minute(),), bins.uniform) for _ in range(watches)]
+    ticks = TickSpacing(ROUND_TRIP_SECONDS, sum(TICK_GAP_SECONDS) / 2)
+    estimations = [Estimation((minute(),), bins.uniform, ticks) for _ in range(watches)]
     solve(estimations)
     return np.array([one.figures[QUANTILES.index(0.99)][1] for one in estimations])

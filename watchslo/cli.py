@@ -133,7 +133,7 @@ def demo(duration: float | None, fault: str | None, listen: str | None) -> None:
 @kubeconfig_option
 @context_option
 @click.option("--duration", default="60s", show_default=True, help="How long to measure, 5s to 5m.")
-@click.option("--threshold", help="Threshold for the P99; default: that of the configuration (1s).")
+@click.option("--threshold", help="Threshold of the objective; default: that of the configuration (1s).")
 @click.option("--resource", "resources", multiple=True, help="Measure only this resource; can be repeated.")
 @output_option
 def check(

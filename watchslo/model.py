@@ -113,24 +113,41 @@ class Reading:
 class Bounds:
     """The latencies of n events in seconds, as arrays of length n.
 
-    `[lower, upper]` is the interval that ticks alone cut: its ends do not depend on any latency, so the distribution is
-    estimated from it. `[proven, upper]` lies within it and uses all evidence: it is for bounds and verdicts. `upper` is
-    infinite if no tick is old enough. If `measurable` is False, nothing is known and the ends have no meaning.
+    `[lower, upper]` is the interval that ticks and other reads cut: its ends do not depend on any latency, so the
+    distribution is estimated from it. `[proven, proven_upper]` lies within it and uses all evidence: it is for bounds
+    and verdicts. Upper ends are infinite if no tick is old enough. If `measurable` is False, nothing is known and the
+    ends have no meaning.
     """
 
     lower: FloatArray
     upper: FloatArray
     proven: FloatArray
+    proven_upper: FloatArray
     measurable: BoolArray
 
     def at(self, chosen: IntArray | BoolArray) -> "Bounds":
         """Return the bounds of some events, chosen by indexes or by a mask."""
-        return Bounds(self.lower[chosen], self.upper[chosen], self.proven[chosen], self.measurable[chosen])
+        proven = self.proven[chosen], self.proven_upper[chosen]
+        return Bounds(self.lower[chosen], self.upper[chosen], *proven, self.measurable[chosen])
 
     def less(self, delay: FloatArray) -> "Bounds":
         """Return the bounds of the latencies without a delay of 0 to `delay` seconds, which they contain."""
         lower, proven = np.maximum(0.0, self.lower - delay), np.maximum(0.0, self.proven - delay)
-        return Bounds(lower, self.upper, proven, self.measurable)
+        return Bounds(lower, self.upper, proven, self.proven_upper, self.measurable)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AnsweredTicks:
+    """The ticks of the time from `start` to `end`, and the next one: a commit in that time shows in the next tick.
+
+    `sent` ascends; `answered` has for each tick when it, or one that was sent later, was answered first. Both are
+    monotonic seconds.
+    """
+
+    start: float
+    end: float
+    sent: FloatArray
+    answered: FloatArray
 
 
 Measure = Callable[[IntArray, FloatArray], Bounds]

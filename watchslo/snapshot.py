@@ -4,7 +4,7 @@ Durations are seconds. Names of times end in `_wall`; they are Unix seconds.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from watchslo.model import Interval
@@ -27,7 +27,8 @@ class HistogramReading:
 class QuantileReading:
     """A quantile of one window: the estimate, and proven bounds of the window's true sample quantile.
 
-    `resolved` is false if the estimate is below the median round trip of the ticks: it is then not a measurement.
+    `resolved` is false if the estimate is below the median round trip of the ticks: it is then not a measurement. It is
+    `rough` if the events do not determine it: it may be more than a quarter, and 10 ms, off.
     """
 
     q: float
@@ -35,6 +36,7 @@ class QuantileReading:
     estimate: float
     upper: float
     resolved: bool
+    rough: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +49,21 @@ class WindowReading:
     quantiles: tuple[QuantileReading, ...]
 
 
+class WindowVerdict(StrEnum):
+    """The verdict on a window of time; undecided if there are enough events, but neither proof nor evidence."""
+
+    GOOD = "good"
+    BAD = "bad"
+    UNDECIDED = "undecided"
+    NO_DATA = "no_data"
+
+
 @dataclass(frozen=True, slots=True)
 class ObjectiveReading:
     """The objective in force for one watch; `verdicts` counts judged events, `windows` counts judged windows.
 
-    A window with fewer than `min_events` events is judged by its proven bounds only.
+    A window of `window` seconds is judged by its `quantile`, and with fewer than `min_events` events by its proven
+    bounds only.
     """
 
     threshold: float
@@ -60,6 +72,8 @@ class ObjectiveReading:
     min_events: int
     verdicts: Mapping[str, int]
     windows: Mapping[str, int]
+    quantile: float = 0.99
+    window: float = 60.0
 
 
 class Hop(StrEnum):
@@ -84,7 +98,9 @@ class TrackReading:
     """The statistics of one watch. `creation` is None unless the configuration asks for creation timestamps.
 
     `unresolved` counts samples below the round trip of the ticks, `unmeasured` events that are no samples, by reason.
-    `hops` has the hops that were measured at least once. `windows` is empty if ticks are too slow for quantiles.
+    `hops` has the hops that were measured at least once. `judged` is the rolling window of the objective's length, with
+    the objective's quantile, and `verdict` is the verdict on it. Without quantiles, because ticks are too slow for
+    them, `windows` is empty and `judged` None.
     """
 
     timespan: HistogramReading
@@ -94,6 +110,8 @@ class TrackReading:
     unmeasured: Mapping[str, int]
     creation: HistogramReading | None
     hops: tuple[HopReading, ...] = ()
+    judged: WindowReading | None = None
+    verdict: WindowVerdict = WindowVerdict.NO_DATA
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +284,8 @@ class StreamReading:
 
     `membership` relates its revisions to the clock of `domain`: `pending` (not known yet), `member`, `foreign` (needs a
     clock of its own) or `unparsable` (the revisions are not numbers). `headroom` is None until it was measured, and
-    `behind_fastest` unless enough events also arrived from another apiserver.
+    `behind_fastest` unless enough events also arrived from another apiserver. `down_for` is for how many seconds the
+    watch has been closed, None unless its other clients' must be closed as well.
     """
 
     watch: str
@@ -285,6 +304,7 @@ class StreamReading:
     durations: DurationReading
     headroom: HeadroomReading | None
     track: TrackReading
+    down_for: float | None = None
     behind_fastest: ExcessReading | None = None
 
 
@@ -307,12 +327,37 @@ class TickerReading:
     gap: float = 0.5
 
 
+class ReadUse(StrEnum):
+    """What a consistent read that is no tick was for, or that it contradicted the ticks and was dropped."""
+
+    NUDGE = "nudge"
+    PROBE = "probe"
+    LIST = "list"
+    CONTRADICTED = "contradicted"
+
+
+class BurstReason(StrEnum):
+    """Why ticks are sent more often: a watch is late without a known cause, or its bounds straddle the threshold."""
+
+    LATE = "late"
+    STRADDLES = "straddles"
+
+
+@dataclass(frozen=True, slots=True)
+class BurstWish:
+    """For how many seconds ticks should be sent more often, and why."""
+
+    reason: BurstReason
+    seconds: float
+
+
 @dataclass(frozen=True, slots=True)
 class DomainReading:
     """One revision clock: the resources it ticks on, the newest revision, the width of the newest commit interval.
 
     `resolution` is the median round trip of the fastest apiserver's ticks in seconds, None before the first tick:
-    shorter latencies cannot be distinguished.
+    shorter latencies cannot be distinguished. `reads` are consistent reads that are no ticks, by their use, `bursts`
+    the bursts that began, by their reason, and `burst_ticks` the ticks that were sent in them.
     """
 
     name: str
@@ -322,6 +367,9 @@ class DomainReading:
     resets: int
     resolution: float | None
     tickers: tuple[TickerReading, ...]
+    reads: Mapping[str, int] = field(default_factory=dict)
+    bursts: Mapping[str, int] = field(default_factory=dict)
+    burst_ticks: int = 0
 
 
 @dataclass(frozen=True, slots=True)

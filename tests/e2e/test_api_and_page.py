@@ -63,7 +63,7 @@ def figures(url: str) -> Any:
     """Return the data of a full update once each watch has a P99; a minute in which the daemon was late has none."""
     (whole,) = events(url, 1)
     watches = whole["data"]["watches"]
-    return whole["data"] if len(watches) == WATCHES and all(watch["p99"] for watch in watches) else None
+    return whole["data"] if len(watches) == WATCHES and all(watch["judged"] for watch in watches) else None
 
 
 def events(url: str, number: int, last_id: str = "") -> list[dict[str, Any]]:
@@ -102,13 +102,15 @@ def test_series_of_a_watch_agree_with_the_feed(demo: str) -> None:
     whole = eventually(lambda: figures(demo), START_SECONDS, "measured", LOOK_SECONDS)
     with urllib.request.urlopen(f"{demo}/api/v1/series?resource=pods&window=10m", timeout=PATIENCE_SECONDS) as answer:
         (pods,) = json.load(answer)["watches"]
-    lengths = {len(pods[name]) for name in ("at", "p50", "p99", "lower", "upper", "events")}
+    lengths = {len(pods[name]) for name in ("at", "p50", "judged", "lower", "upper", "events")}
     assert len(lengths) == 1
     (shown,) = [watch for watch in whole["watches"] if watch["watch"] == "pods"]
     at = datetime.fromisoformat(whole["at"]).timestamp()
-    off, same = min((abs(when - at), p99) for when, p99 in zip(pods["at"], pods["p99"], strict=True) if p99 is not None)
+    off, same = min(
+        (abs(when - at), one) for when, one in zip(pods["at"], pods["judged"], strict=True) if one is not None
+    )
     assert off < 1
-    assert same == pytest.approx(shown["p99"]["estimate"], rel=1e-3)
+    assert same == pytest.approx(shown["judged"]["estimate"], rel=1e-3)
     assert len(pods["minutes"]) == 1440
 
 

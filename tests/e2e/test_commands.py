@@ -340,7 +340,10 @@ def last_line(terminal: Tmux) -> str:
     ("typed", "completed"),
     [
         (("ch",), ["check\tMeasure a cluster once and print the result.", ":4"]),
-        (("check", "--thr"), ["--threshold\tThreshold for the P99; default: that of the configuration (1s).", ":4"]),
+        (
+            ("check", "--thr"),
+            ["--threshold\tThreshold of the objective; default: that of the configuration (1s).", ":4"],
+        ),
         (("check", "--config", ""), [":0"]),
     ],
 )

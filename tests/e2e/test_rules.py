@@ -78,6 +78,7 @@ class Case:
 
 UNMEASURED = {f"{BUCKET}{{le={le}}}": 0.0 for le in LES} | {COUNT: 0.0, "watchslo_unmeasured_events_total": EVENTS}
 NOT_JUDGED = {"watchslo_slo_windows_total{verdict=good}": 0.0, "watchslo_slo_windows_total{verdict=no_data}": 1.0}
+UNDECIDED = {"watchslo_slo_windows_total{verdict=good}": 0.0, "watchslo_slo_windows_total{verdict=undecided}": 1.0}
 SLOW_TICKS = {f"watchslo_clock_tick_seconds_bucket{{le={le}}}": 0.0 for le in ("0.005", "0.5")}
 MONITOR: dict[str, Any] = {"worst": "a:9477", "about": {}, "by_one": True}
 
@@ -100,6 +101,7 @@ CASES = (
     Case("WatchApiserverTicksSlow", Fault(SLOW_TICKS), 20, "1"),
     Case("WatchsloWitnessesUnreached", gauge("watchslo_witnesses{state=reached}", 0.0), 45, "1", **MONITOR),
     Case("WatchsloCoverageLow", Fault(NOT_JUDGED), 40, "1"),
+    Case("WatchsloCoverageLow", Fault(UNDECIDED), 40, "1"),
     Case("WatchsloUnmeasurable", Fault(UNMEASURED), 60, "1"),
     Case(
         "WatchsloForbidden",
@@ -155,6 +157,22 @@ class TestAlerts:
         world = World(case.minute, THREE, {"b:9477": case.fault})
         others = {"WatchsloOverloaded"} if case.alert == "WatchsloOverloaded" else set()  # some are
         assert complaints(tmp_path, world, {case.minute: {case.alert} if case.by_one else others}) == ""
+
+    @pytest.mark.parametrize(
+        ("announced", "watched", "firing"), [(1.0, 1.0, False), (1.0, 0.0, True), (2.0, 1.0, True)]
+    )
+    def test_service_is_one_of_the_announced_apiservers(
+        self, tmp_path: Path, announced: float, watched: float, *, firing: bool
+    ) -> None:
+        fault = Fault(
+            {
+                "watchslo_witnesses{state=announced}": announced,
+                "watchslo_witnesses{state=reached}": 0.0,
+                "watchslo_apiserver_watched": watched,
+            }
+        )
+        expected = {"WatchsloWitnessesUnreached"} if firing else set()
+        assert complaints(tmp_path, World(45, faults={"a:9477": fault}), {45: expected}) == ""
 
     def test_some_overloaded_instances_silence_nothing(self, tmp_path: Path) -> None:
         fault = Fault({"watchslo_tainted_seconds_total": 6.0})
@@ -353,6 +371,7 @@ class TestRecorded:
             **{names.burn_rate(window): 0.5 for window in ("5m", "30m", "1h", "2h", "6h", "1d", "3d")},
             names.BUDGET_REMAINING: 0.5,
             names.GOOD_WINDOWS: 1.0,
+            names.GOOD_WINDOWS_AT_WORST: 1.0,
             names.EVENTS: 3 * EVENTS / 60,
             names.LATE_EVENTS: 3 * 0.005 * EVENTS / 60,
             names.INSTANCES: 3.0,
@@ -368,10 +387,35 @@ class TestRecorded:
         ]
         assert promtool_test(tmp_path, RULES, {"input_series": world.series(), "promql_expr_test": queries}) == ""
 
+    def test_undecided_minutes_spend_nothing_and_lower_the_coverage(self, tmp_path: Path) -> None:
+        """Of each instance, a tenth of the minutes is bad and a half undecided."""
+        shares = {"good": 0.4, "bad": 0.1, "undecided": 0.5}
+        fault = Fault({f"watchslo_slo_windows_total{{verdict={name}}}": share for name, share in shares.items()})
+        world = World(120, THREE, dict.fromkeys(THREE, fault))
+        of_pods = f'{{apiserver="{APISERVER}", resource="pods", watch="pods"}}'
+        expected = {names.GOOD_WINDOWS: 0.8, names.GOOD_WINDOWS_AT_WORST: 0.4}
+        queries = [
+            {
+                "eval_time": "120m",
+                "expr": f'round({name}{{watch="pods"}}, 1e-6)',
+                "exp_samples": [{"labels": of_pods, "value": value}],
+            }
+            for name, value in expected.items()
+        ]
+        coverage = f'{names.JUDGED_WINDOWS}{{watch="pods"}} / on(apiserver) {names.JUDGED_WINDOWS}{{watch!="pods"}}'
+        queries.append(
+            {
+                "eval_time": "120m",
+                "expr": f"round({coverage}, 1e-6)",
+                "exp_samples": [{"labels": f'{{apiserver="{APISERVER}"}}', "value": 0.5}],
+            }
+        )
+        assert promtool_test(tmp_path, RULES, {"input_series": world.series(), "promql_expr_test": queries}) == ""
+
     def test_unknown_values_are_absent(self, tmp_path: Path) -> None:
         idle = Fault({**NO_EVENTS, **NOT_JUDGED}, watch=None)
         absent = [*map(names.late_ratio, LENGTHS), *map(names.burn_rate, LENGTHS), names.BUDGET_REMAINING]
-        absent += [names.GOOD_WINDOWS, *map(names.timespan, (50, 90, 99))]
+        absent += [names.GOOD_WINDOWS, names.GOOD_WINDOWS_AT_WORST, *map(names.timespan, (50, 90, 99))]
         queries = [{"eval_time": "60m", "expr": name, "exp_samples": []} for name in absent]
         series = World(60, faults={"a:9477": idle}).series()
         assert promtool_test(tmp_path, RULES, {"input_series": series, "promql_expr_test": queries}) == ""

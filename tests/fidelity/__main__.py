@@ -16,7 +16,7 @@ from pathlib import Path
 
 import click
 
-from tests.fidelity import daemonset, real, simulated, three
+from tests.fidelity import daemonset, real, simulated, three, windows
 from tests.fidelity.cases import CASES, Case
 from tests.fidelity.goals import Row, Ticking, table
 from tests.fidelity.running import Plan, Run
@@ -26,6 +26,7 @@ from tests.support.high_availability import HighAvailability
 HOUR = 3600.0
 Measure = Callable[[Plan], Run]
 BACKENDS = {
+    "windows": "simulated windows of a minute, and the estimator alone",
     "simulator": "the simulator, with an apiserver clock that is an hour wrong",
     "1.36": "kube-apiserver 1.36 behind a delaying proxy",
     "1.30": "kube-apiserver 1.30 behind a delaying proxy",
@@ -40,7 +41,11 @@ BACKENDS = {
 )
 @click.option("--only", multiple=True, help="Only cases with a name that begins with this; may be repeated.")
 @click.option(
-    "--backend", "backends", multiple=True, type=click.Choice(list(BACKENDS)), default=("simulator", "1.36", "three")
+    "--backend",
+    "backends",
+    multiple=True,
+    type=click.Choice(list(BACKENDS)),
+    default=("windows", "simulator", "1.36", "three"),
 )
 @click.option("--more", default=0, show_default=True, help="Other busy watches, with a real kube-apiserver.")
 def main(repeats: int, seconds: float, only: tuple[str, ...], backends: tuple[str, ...], more: int) -> None:
@@ -57,6 +62,8 @@ def main(repeats: int, seconds: float, only: tuple[str, ...], backends: tuple[st
 def _judge(backend: str, cases: Sequence[Case], repeats: int, seconds: float, more: int) -> list[str]:
     """Measure one backend and print its table; return a sentence for each missed goal."""
     print(f"\n{BACKENDS[backend]}", flush=True)
+    if backend == "windows":
+        return _judge_windows()
     if backend == "three":
         return _judge_three(seconds)
     with tempfile.TemporaryDirectory(prefix="watchslo-fidelity-") as root, _open(backend, Path(root), cases) as measure:
@@ -68,6 +75,14 @@ def _judge(backend: str, cases: Sequence[Case], repeats: int, seconds: float, mo
     missed = [f"{row.name}, {row.case.traffic.name}: {sentence}" for row in rows for sentence in row.missed()]
     missed += [str(ticking)] if ticking.missed() else []
     return [f"MISSED, {backend}, {sentence}." for sentence in missed]
+
+
+def _judge_windows() -> list[str]:
+    """Estimate many windows, and print how far the figures are from the truth."""
+    seed = secrets.randbits(32)
+    cells = windows.measured(seed)
+    print(f"seed {seed}; P99: found / true, windows near the truth, rough\n\n{windows.table(cells)}", flush=True)
+    return [f"MISSED, windows, seed {seed}, {sentence}." for cell in cells for sentence in cell.missed()]
 
 
 def _judge_three(seconds: float) -> list[str]:

@@ -63,8 +63,7 @@ class Case:
     """One watch: how its events are written, the law of their delays, and the delayed hop.
 
     `creation` also measures from the creation timestamp, and with a second daemon that has another wall clock.
-    `bursts` means that many events are sent at once after one delay, `steady` that all delays are equal: some goals
-    cannot be reached then.
+    `bursts` means that many events are sent at once after one delay: some goals cannot be reached then.
     """
 
     name: str
@@ -73,7 +72,6 @@ class Case:
     hop: Literal["client", "storage"] = "client"
     creation: bool = False
     bursts: bool = False
-    steady: bool = False
 
     @property
     def label(self) -> str:
@@ -97,6 +95,6 @@ CASES = (
     Case("held 2 s", CALM, HELD, bursts=True),
     Case("held 2 s", BUSY, HELD, bursts=True),
     Case("2% at 3 s", STALLING, TAIL),
-    Case("always 300 ms", CALM, "constant 300ms", steady=True),
+    Case("always 300 ms", CALM, "constant 300ms"),
     Case("storage 300 ms", CALM, "normal 300ms 30ms", hop="storage"),
 )

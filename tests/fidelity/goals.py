@@ -17,7 +17,6 @@ STEEP = (
 )
 SHARE_GOAL, LATE_GOAL = 0.05, 0.005
 BURSTS_SHARE_LIMIT, BURSTS_LATE_LIMIT = 0.15, 0.02  # a minute has few bursts, even with many events
-STEADY_LIMIT = 3.0  # times the goal: smoothing spreads a constant delay over two bins
 CREATION_GOAL = 0.05
 CREATION_EDGE = 0.25  # seconds: some hundred intervals of a second each have no finer resolution
 CHANCE = 1.1  # the factor by which the median of some hundred random gaps may exceed their mean
@@ -81,7 +80,7 @@ class Row:
         if few < WINDOW_EVENTS:
             yield f"a window has only {few} events"
         shown = self._median_outcome()
-        if shown.error > (STEADY_LIMIT if self.case.steady else 1.0):
+        if shown.error > 1.0:
             yield f"the P99 is {ms(shown.true[P99])} ms, and the estimate {ms(shown.said[P99].estimate)} ms"
 
     def _missed_shares(self) -> Iterator[str]:

@@ -142,11 +142,11 @@ class Daemon:
                 return error.code, error.read().decode()
 
     def scrape(self) -> Scrape:
-        return Scrape(self._answer("/metrics"))
+        return Scrape(self.answer("/metrics"))
 
     def status(self) -> Any:
         """Return the document at `/api/v1/status`."""
-        return json.loads(self._answer("/api/v1/status"))
+        return json.loads(self.answer("/api/v1/status"))
 
     def ready(self) -> bool:
         return self.get("/readyz")[0] == 200
@@ -221,7 +221,7 @@ class Daemon:
         assert code is not None
         return code
 
-    def _answer(self, path: str) -> str:
+    def answer(self, path: str) -> str:
         """Return the text at a path; retry after 503, the right answer while the measuring loop is late."""
 
         def answered() -> tuple[int, str] | None:

@@ -32,7 +32,7 @@ class Fault:
     def of(self, name: str, labels: Mapping[str, str]) -> Change | None:
         if self.watch and labels.get("watch", self.watch) != self.watch:
             return None
-        if labels.get("apiserver", APISERVER) != APISERVER:
+        if labels.get("apiserver") == WITNESS:
             return None
         own = ",".join(f"{key}={value}" for key, value in sorted(labels.items()) if key not in STANDING)
         change = self.changes.get(f"{name}{{{own}}}", self.changes.get(name))
@@ -105,7 +105,7 @@ def _of_watches() -> Iterable[tuple[str, dict[str, str], float]]:
             yield "watchslo_watch_events_total", {**labels, "type": type_}, EVENTS / 3
         for verdict in ("within", "beyond", "uncertain"):
             yield "watchslo_slo_events_total", {**labels, "verdict": verdict}, EVENTS * (verdict == "within")
-        for verdict in ("good", "bad", "no_data"):
+        for verdict in ("good", "bad", "undecided", "no_data"):
             yield "watchslo_slo_windows_total", {**labels, "verdict": verdict}, float(verdict == "good")
         for reason in ("start", "expired", "errors"):
             yield "watchslo_relists_total", {**labels, "reason": reason}, 0.0
@@ -130,8 +130,9 @@ def _of_apiservers() -> Iterable[tuple[str, dict[str, str], float]]:
 
 def _of_instances() -> Iterable[tuple[str, dict[str, str], float]]:
     yield "watchslo_clock_resolution_seconds", {"domain": "main"}, 0.002
-    for state in ("announced", "reached"):
-        yield "watchslo_witnesses", {"state": state}, 1.0
+    yield "watchslo_witnesses", {"state": "announced"}, 2.0
+    yield "watchslo_witnesses", {"state": "reached"}, 1.0
+    yield "watchslo_apiserver_watched", {"apiserver": "service"}, 1.0
     yield "watchslo_tainted_seconds_total", {}, 0.0
     yield "watchslo_config_last_reload_successful", {}, 1.0
     yield "watchslo_build_info", {"version": "1.2.3"}, 1.0

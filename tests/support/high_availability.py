@@ -130,12 +130,11 @@ class HighAvailability:
 
     def announce(self, url: str) -> None:
         """Add a URL to the addresses of the service, in a new slice, because a slice has one port."""
-        where = urlsplit(url)
-        self.etcd.put(_slice_key(url), _slice(_slice_name(url), str(where.hostname), int(where.port or 0)))
+        announce(self.etcd, url)
 
     def withdraw(self, url: str) -> None:
         """Remove a URL from the addresses of the service; open connections stay open."""
-        self.etcd.delete(_slice_key(url))
+        withdraw(self.etcd, url)
 
     def writer(self, member: Member | None = None) -> Writer:
         """Return an administrator's client of this member, or of the last one, without proxies."""
@@ -173,6 +172,17 @@ class HighAvailability:
         member.apiserver.wait_ready()
         self.members.append(member)
         self.announce(member.url)
+
+
+def announce(etcd: Etcd, url: str) -> None:
+    """Add a URL to the addresses of the service, in a new slice, because a slice has one port."""
+    where = urlsplit(url)
+    etcd.put(_slice_key(url), _slice(_slice_name(url), str(where.hostname), int(where.port or 0)))
+
+
+def withdraw(etcd: Etcd, url: str) -> None:
+    """Remove a URL from the addresses of the service; open connections stay open."""
+    etcd.delete(_slice_key(url))
 
 
 def _slice_name(url: str) -> str:

@@ -67,7 +67,7 @@ def _exposed() -> Iterable[Row]:
         long = HOUR if le == "1.0" else 5 * MINUTE
         yield "watchslo_apiserver_timespan_seconds_bucket", {"le": le}, long, 60.0
     yield "watchslo_apiserver_timespan_seconds_count", {}, HOUR, 60.0
-    for verdict in ("good", "bad", "no_data"):
+    for verdict in ("good", "bad", "undecided", "no_data"):
         yield "watchslo_slo_windows_total", {"verdict": verdict}, 15 * MINUTE, 0.5
     for reason in ("start", "expired", "errors"):
         yield "watchslo_relists_total", {"reason": reason}, HOUR, 0.0
@@ -93,7 +93,7 @@ def _recorded() -> Iterable[Row]:
     yield names.UNMEASURED, {}, 15 * MINUTE, 0.01
     yield names.INSTANCES, {}, DAY, 0.0
     yield names.LATE_INSTANCES, {}, 6 * HOUR, 0.0
-    for verdict in ("good", "bad"):
+    for verdict in ("good", "bad", "undecided"):
         yield names.WINDOWS, {"verdict": verdict}, DAY, 0.01
     for le in (*map(str, LES), "+Inf"):
         yield names.TIMESPAN_BUCKET, {"le": le}, 5 * MINUTE, 0.1

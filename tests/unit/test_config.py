@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from watchslo.config.loading import load
-from watchslo.config.model import Config, ShardConfig, WatchConfig
+from watchslo.config.model import BurstConfig, Config, ShardConfig, WatchConfig
 from watchslo.config.values import Listen, format_duration, parse_duration, parse_listen
 from watchslo.errors import ConfigError
 from watchslo.latency.objective import Objective
@@ -275,6 +275,14 @@ def test_shards_are_the_same_in_every_version() -> None:
 def test_low_request_rate_is_accepted_without_audits(tmp_path: Path) -> None:
     assert loaded(tmp_path, "limits: {requestsPerSecond: 6.1}").limits.audits_per_second == 2
     assert loaded(tmp_path, "limits: {requestsPerSecond: 2.1, auditsPerSecond: 0}").limits.audits_per_second == 0
+
+
+def test_burst_keeps_within_the_guaranteed_share_of_ticks(tmp_path: Path) -> None:
+    assert loaded(tmp_path, "{}").clock_in_force.burst == BurstConfig()
+    low = loaded(tmp_path, "limits: {requestsPerSecond: 8}").clock_in_force
+    assert (low.burst.rate, low.interval) == (4.0, 0.5)
+    assert loaded(tmp_path, "clock: {burst: {rate: 5, ticksPerHour: 60}}").clock_in_force.burst.ticks_per_hour == 60
+    assert loaded(tmp_path, "metrics: proven").clock_in_force.burst.ticks_per_hour == 0
 
 
 def test_probes_need_no_share_of_the_request_rate(tmp_path: Path) -> None:

@@ -150,7 +150,8 @@ RELISTS = Section(
         ),
         Panel(
             "Gaps in revisions",
-            "Revisions skipped by relists. The watch never received the events of these revisions.",
+            "Revisions skipped by relists. The watch never received the events of these revisions. Requires "
+            "`metrics: full`.",
             Look.STACK,
             Unit.COUNT,
             _by_watch(increase("watchslo_gap_revisions_total", OF_WATCHES, WATCH_LABELS)),

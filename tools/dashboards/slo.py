@@ -248,13 +248,19 @@ OBJECTIVE = Section(
         ),
         Panel(
             "Minutes by verdict",
-            "Minutes of all watches by verdict. no_data: too few events, or the monitor itself was late. A minute in "
-            "which an event is proven to be withheld is bad.",
+            "Minutes of all watches by verdict. undecided: the threshold lies between the proven bounds. no_data: too "
+            "few events, or the monitor itself was late. A minute in which an event is proven to be withheld, or the "
+            "watch is down, is bad.",
             Look.STACK,
             Unit.COUNT,
             tuple(
                 Target(_windows(verdict), verdict, colour=colour)
-                for verdict, colour in (("good", "green"), ("bad", "red"), ("no_data", "text"))
+                for verdict, colour in (
+                    ("good", "green"),
+                    ("bad", "red"),
+                    ("undecided", "yellow"),
+                    ("no_data", "text"),
+                )
             ),
         ),
         Panel(

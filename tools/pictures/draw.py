@@ -30,7 +30,7 @@ HEAD_INCHES = 0.55
 GAP_INCHES = 0.06
 
 PAPER, CANVAS, TEXT, FAINT, GRID = "#111217", "#181b1f", "#ccccdc", "#8e8e99", "#2c3036"
-COLOURS = {"green": "#73bf69", "orange": "#ff9830", "red": "#f2495c", "text": TEXT}
+COLOURS = {"green": "#73bf69", "yellow": "#f2cc0c", "orange": "#ff9830", "red": "#f2495c", "text": TEXT}
 PALETTE = (
     *("#73bf69", "#f2cc0c", "#8ab8ff", "#ff780a", "#f2495c", "#5794f2", "#b877d9", "#705da0", "#37872d", "#fade2a"),
     *("#447ebc", "#c15c17", "#890f02", "#0a437c", "#6d1f62", "#584477", "#b7dbab", "#f4d598", "#70dbed", "#f9934e"),

@@ -24,16 +24,22 @@ from watchslo.errors import ConfigError
 from watchslo.monitor.supervisor import Supervisor
 from watchslo.monitor.task_supervisor import TaskSupervisor
 from watchslo.snapshot import CauseReading, QuantileReading, Snapshot
-from watchslo.timeline.condition import P99Verdict
+from watchslo.timeline.condition import WatchVerdict
 from watchslo.timeline.format import counted
 
-WINDOWS = (("1m", 60.0), ("5m", 300.0))
+WINDOWS = (60.0, 300.0)
 SHORTEST_SECONDS = 5.0
 START_SECONDS = 30.0  # to wait until the clock ticks and every watch is open; then the open ones are measured
 SEAL_SECONDS = 2.5  # until the last second is sealed: it must end, and a tick must follow
 LOOK_SECONDS = 0.2
 BAR_CHARACTERS = 20
-EXIT_CODES = {P99Verdict.BEYOND: 1, P99Verdict.WITHIN: 0, P99Verdict.NOT_MEASURED: 2}
+EXIT_CODES = {
+    WatchVerdict.BEYOND: 1,
+    WatchVerdict.UNDECIDED: 2,
+    WatchVerdict.WITHIN: 0,
+    WatchVerdict.FEW_EVENTS: 2,
+    WatchVerdict.NOT_MEASURED: 2,
+}
 HEADLINE_STYLES = {0: "green", 1: "bold red", 2: "yellow"}
 
 
@@ -70,10 +76,12 @@ class CheckResult:
     interrupted: bool
 
     @property
-    def verdict(self) -> P99Verdict:
-        """Return the verdict on all watches: `beyond` if one is, otherwise `within` if one is."""
+    def verdict(self) -> WatchVerdict:
+        """Return the first verdict of `EXIT_CODES` that any watch has; none if no watch was ever open."""
+        if not self.seconds:
+            return WatchVerdict.NOT_MEASURED
         verdicts = {line.verdict for line in self.view.lines}
-        return next((verdict for verdict in EXIT_CODES if verdict in verdicts), P99Verdict.NOT_MEASURED)
+        return next((verdict for verdict in EXIT_CODES if verdict in verdicts), WatchVerdict.NOT_MEASURED)
 
     @property
     def exit_code(self) -> int:
@@ -90,16 +98,16 @@ def check(
     """Measure, print the result, and return the exit code; raise WatchsloError if the measurement cannot start."""
     logs.set_up("console", "error")
     period = MeasurementPeriod(_seconds(options.duration))
-    config = narrow(load(file)[0], options.resources, options.threshold)
+    window = next(length for length in WINDOWS if period.seconds <= length)
+    config = narrow(load(file)[0], options.resources, options.threshold, window)
     if not config.judges_quantiles:
-        raise ConfigError(f"{file}: metrics: proven has no P99 to judge; remove it, or use another file")
-    window = next(name for name, length in WINDOWS if period.seconds <= length)
+        raise ConfigError(f"{file}: metrics: proven has no quantile to judge; remove it, or use another file")
     try:
         snapshot, seconds = run_on_loop(_measure(supervise(config, kubeconfig, context), period))
     except ConfigError as error:
         origin = "--resource" if options.resources else f"{file}: watch"
         raise ConfigError(f"{origin}: {error}") from None
-    result = CheckResult(snapshot, view_of(snapshot, window), seconds, period.seconds, not period.complete)
+    result = CheckResult(snapshot, view_of(snapshot), seconds, period.seconds, not period.complete)
     if output == "json":
         print(json.dumps(_document(result), indent=2))  # noqa: T201 - the output of the command
     else:
@@ -108,7 +116,7 @@ def check(
 
 
 def _seconds(text: str) -> float:
-    longest = WINDOWS[-1][1]
+    longest = WINDOWS[-1]
     try:
         seconds = parse_duration(text)
     except ValueError as error:
@@ -222,12 +230,15 @@ def _watch(line: Line, unproven: str | None) -> dict[str, object]:
         "group": line.group,
         "verdict": line.verdict,
         "threshold": line.threshold,
+        "quantile": line.quantile,
         "events": line.events,
         "p50": _reading(line.quantiles.get(0.5)),
-        "p99": _reading(line.p99),
+        "p99": _reading(line.quantiles.get(0.99)),
+        "judged": _reading(line.judged),
         "resolution": line.resolution,
         "state": line.state,
         "stalled": line.stalled_for,
+        "down": line.down_for,
         "unproven": unproven,
         "failure": line.failure,
     }
@@ -241,6 +252,7 @@ def _reading(quantile: QuantileReading | None) -> dict[str, object] | None:
         "lower": quantile.lower,
         "upper": quantile.upper if math.isfinite(quantile.upper) else None,
         "resolved": quantile.resolved,
+        "rough": quantile.rough,
     }
 
 

@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
 from watchslo.app.view import Line, View
-from watchslo.timeline.condition import P99Verdict
-from watchslo.timeline.format import duration, some_of
+from watchslo.timeline.condition import WatchVerdict
+from watchslo.timeline.format import duration, percentile, some_of
 from watchslo.watch.audit import AuditResult as Audit
 from watchslo.watch.failure import Reason
 
@@ -92,8 +92,8 @@ def quiet(view: View) -> Iterator[str]:
 
 
 def few_events(view: View) -> Iterator[str]:
-    """There is neither proof nor enough events for an estimate."""
-    few = [line for line in view.lines if line.verdict is P99Verdict.FEW_EVENTS]
+    """There is neither proof nor enough events for other evidence."""
+    few = [line for line in view.lines if line.verdict is WatchVerdict.FEW_EVENTS]
     if few:
         fewest = max(line.min_events for line in few)
         longer = view.seconds < LONGEST_SECONDS
@@ -101,25 +101,30 @@ def few_events(view: View) -> Iterator[str]:
         yield f"Fewer than {fewest} events for {_named(few)} are too few for a verdict: {remedy}."
 
 
-def uncertain(view: View) -> Iterator[str]:
-    """The threshold lies between the proven bounds, or the P99 is below the resolution."""
-    judged = [line for line in view.lines if line.verdict in (P99Verdict.WITHIN, P99Verdict.BEYOND)]
-    if names := _named(line for line in judged if line.p99 and line.p99.lower <= line.threshold < line.p99.upper):
+def undecided(view: View) -> Iterator[str]:
+    """The threshold lies between the proven bounds, and the times of the ticks do not decide either."""
+    if names := _named(line for line in view.lines if line.verdict is WatchVerdict.UNDECIDED):
         yield (
-            f"The verdict on {names} is an estimate, not a proof, because the threshold lies between the P99 bounds: "
-            "more events or a shorter clock.interval narrow them."
+            f"{names} cannot be judged, because the threshold lies between the proven bounds: ticks were too rare for "
+            "it or were refused; a shorter clock.interval narrows the bounds."
         )
-    unresolved = [line for line in judged if line.p99 and not line.p99.resolved]
-    if unresolved:
-        trip = max(line.resolution or 0.0 for line in unresolved)
+
+
+def unresolved(view: View) -> Iterator[str]:
+    """The quantile that is judged is below the resolution."""
+    judged = [line for line in view.lines if line.verdict in (WatchVerdict.WITHIN, WatchVerdict.BEYOND)]
+    coarse = [line for line in judged if line.judged and not line.judged.resolved]
+    if coarse:
+        trip = max(line.resolution or 0.0 for line in coarse)
         yield (
-            f"The P99 of {_named(unresolved)} is less than the round trip of {duration(trip)} to the apiserver, and "
-            "latencies below that cannot be distinguished: measure from within the cluster, or check etcd."
+            f"The {percentile(coarse[0].quantile)} of {_named(coarse)} is less than the round trip of {duration(trip)} "
+            "to the apiserver, and latencies below that cannot be distinguished: measure from within the cluster, or "
+            "check etcd."
         )
 
 
 PROBLEMS: tuple[HintRule, ...] = (overloaded, forbidden, closed, stalled, unclocked)
-DOUBTS: tuple[HintRule, ...] = (quiet, few_events, uncertain)
+DOUBTS: tuple[HintRule, ...] = (quiet, few_events, undecided, unresolved)
 """Each rule finds one kind of problem or doubt; the gravest comes first."""
 
 

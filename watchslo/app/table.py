@@ -1,22 +1,22 @@
 """Watches as a table and as a one-line summary, for a terminal."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.table import Table
 
 from watchslo.app.view import Line
-from watchslo.timeline.condition import P50, P99, P99Verdict
-from watchslo.timeline.format import ABSENT, counted, duration, some_of
+from watchslo.timeline.condition import P50, WatchVerdict
+from watchslo.timeline.format import ABSENT, common_percentile, counted, duration, estimated, percentile, some_of
 
-HEADINGS = ("WATCH", "EVENTS", "P50", "P99", "P99 BOUNDS", "")
 UNLIMITED_COLUMNS = 10_000  # the width of files and pipes
 
 STYLES = {
-    P99Verdict.WITHIN: "green",
-    P99Verdict.BEYOND: "bold red",
-    P99Verdict.FEW_EVENTS: "yellow",
-    P99Verdict.NOT_MEASURED: "dim",
+    WatchVerdict.WITHIN: "green",
+    WatchVerdict.BEYOND: "bold red",
+    WatchVerdict.UNDECIDED: "yellow",
+    WatchVerdict.FEW_EVENTS: "yellow",
+    WatchVerdict.NOT_MEASURED: "dim",
 }
 
 
@@ -28,11 +28,18 @@ def plain_console(*, stderr: bool = False) -> Console:
     return console
 
 
+def headings(lines: Iterable[Line]) -> tuple[str, ...]:
+    """Return the headings of the table, without that of the verdict; they name the quantile that is judged."""
+    name = common_percentile(line.quantile for line in lines).upper()
+    return "WATCH", "EVENTS", "P50", name, f"{name} BOUNDS"
+
+
 def draw(lines: Sequence[Line]) -> Table:
     """Return the lines as a `rich` table, without a header if there are no lines."""
     table = Table(box=None, pad_edge=False, header_style="bold", show_header=bool(lines))
-    table.add_column(HEADINGS[0], overflow="fold")
-    for heading in HEADINGS[1:-1]:
+    name, *others = headings(lines)
+    table.add_column(name, overflow="fold")
+    for heading in others:
         table.add_column(heading, justify="right")
     table.add_column("")
     for line in lines:
@@ -42,10 +49,10 @@ def draw(lines: Sequence[Line]) -> Table:
 
 
 def figures(line: Line) -> tuple[str, str, str, str]:
-    """Return the events, P50, P99, and the bounds of P99."""
-    p99 = line.p99
-    bounds = f"{duration(p99.lower)} … {duration(p99.upper)}" if p99 else ABSENT
-    return f"{line.events:,}", _estimate(line, P50), _estimate(line, P99), bounds
+    """Return the events, P50, the quantile that is judged, and its bounds."""
+    judged = line.judged
+    bounds = f"{duration(judged.lower)} … {duration(judged.upper)}" if judged else ABSENT
+    return f"{line.events:,}", _estimate(line, P50), _estimate(line, line.quantile), bounds
 
 
 def status(line: Line) -> str:
@@ -60,21 +67,32 @@ def status(line: Line) -> str:
 
 def headline(lines: Sequence[Line]) -> str:
     """Summarise all watches in one sentence."""
-    beyond = [line for line in lines if line.verdict is P99Verdict.BEYOND]
-    within = sum(line.verdict is P99Verdict.WITHIN for line in lines)
-    unjudged = len(lines) - len(beyond) - within
-    remainder = f"; {unjudged} without a verdict" if unjudged else ""
+    beyond = [line for line in lines if line.verdict is WatchVerdict.BEYOND]
+    within, undecided = (
+        sum(line.verdict is verdict for line in lines) for verdict in (WatchVerdict.WITHIN, WatchVerdict.UNDECIDED)
+    )
+    unjudged = len(lines) - len(beyond) - within - undecided
+    remainder = f"; {undecided} undecided" if undecided else ""
+    remainder += f"; {unjudged} without a verdict" if unjudged else ""
     if beyond:
         worst = sorted(beyond, key=_lateness, reverse=True)
-        named = some_of([f"{line.name} (P99 {_estimate(line, P99)})" for line in worst])
+        named = some_of([f"{line.name} ({_lateness_of(line)})" for line in worst])
         return f"Beyond the objective: {named}{remainder}."
+    if undecided:
+        return f"Not proven to be beyond the objective: {counted(len(lines), 'watch')}{remainder}."
     if within:
         return f"Within the objective: {counted(within, 'watch')}{remainder}."
     return f"No verdict on {counted(unjudged, 'watch')}." if unjudged else "No watches yet."
 
 
 def _lateness(line: Line) -> float:
-    return line.p99.estimate if line.p99 else 0.0
+    return line.judged.estimate if line.judged else line.down_for or 0.0
+
+
+def _lateness_of(line: Line) -> str:
+    if line.judged is None:
+        return f"down for {duration(line.down_for or 0.0)}"
+    return f"{percentile(line.quantile)} {_estimate(line, line.quantile)}"
 
 
 def _estimate(line: Line, q: float) -> str:
@@ -83,5 +101,5 @@ def _estimate(line: Line, q: float) -> str:
     if quantile is None:
         return ABSENT
     if quantile.resolved:
-        return duration(quantile.estimate)
+        return estimated(quantile.estimate, rough=quantile.rough)
     return f"≲ {duration(quantile.estimate if line.resolution is None else line.resolution)}"

@@ -8,11 +8,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from watchslo.snapshot import QuantileReading, Snapshot, StreamReading
-from watchslo.timeline.condition import P99, P99Verdict, placed, verdict_on, window_of
+from watchslo.snapshot import QuantileReading, Snapshot, StreamReading, WindowVerdict
+from watchslo.timeline.condition import NO_WINDOW, P99, WatchVerdict, placed, verdict_on, verdict_on_events
 from watchslo.timeline.timeline import Account
-
-WINDOW = "1m"
 
 T = TypeVar("T", "Line", "View")
 
@@ -23,7 +21,7 @@ class UnreadableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One watch: the quantiles of one window by q, the verdict on its P99, and what prevents a verdict.
+    """One watch: the quantiles of its window by q, the verdict on one `quantile`, and what prevents a verdict.
 
     `failure` is the last failure in a sentence and `reason` in one word; `tainted` is the share of tainted events.
     Latencies shorter than `resolution` cannot be distinguished; None until the clock of the watch has ticked.
@@ -38,15 +36,17 @@ class Line:
     membership: str
     audit: str | None
     stalled_for: float | None
+    down_for: float | None
     failure: str | None
     reason: str | None
     tainted: float
     threshold: float
+    quantile: float
     min_events: int
     resolution: float | None
     events: int
     quantiles: Mapping[float, QuantileReading]
-    verdict: P99Verdict
+    verdict: WatchVerdict
 
     @property
     def name(self) -> str:
@@ -54,8 +54,9 @@ class Line:
         return placed(self.watch, self.apiserver)
 
     @property
-    def p99(self) -> QuantileReading | None:
-        return self.quantiles.get(P99)
+    def judged(self) -> QuantileReading | None:
+        """The quantile that the objective names."""
+        return self.quantiles.get(self.quantile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +88,8 @@ class View:
 # --- our own measurement ----------------------------------------------------------------------------------------------
 
 
-def view_of(snapshot: Snapshot, window: str = WINDOW, account: Account | None = None) -> View:
-    """Return the view of our own measurement, by the window of this name."""
+def view_of(snapshot: Snapshot, account: Account | None = None) -> View:
+    """Return the view of our own measurement."""
     monitor = snapshot.monitor
     resolutions = {domain.name: domain.resolution for domain in snapshot.domains}
     return _printable(
@@ -98,7 +99,7 @@ def view_of(snapshot: Snapshot, window: str = WINDOW, account: Account | None = 
             trust=f"{account.trust.name} {account.trust.text}" if account else None,
             seconds=max(0.0, snapshot.at_wall - monitor.started_wall),  # the wall clock may be set back
             cluster=monitor.cluster,
-            lines=_sorted(_line_of(stream, window, resolutions.get(stream.domain)) for stream in snapshot.streams),
+            lines=_sorted(_line_of(stream, resolutions.get(stream.domain)) for stream in snapshot.streams),
             causes=tuple(_cause(one.evidence, one.cause, one.confidence, one.next) for one in snapshot.causes),
             unproven=tuple(f"Unproven: {one.unproven}." for one in snapshot.apiservers if one.unproven),
             not_ready=monitor.not_ready,
@@ -107,10 +108,10 @@ def view_of(snapshot: Snapshot, window: str = WINDOW, account: Account | None = 
     )
 
 
-def _line_of(stream: StreamReading, name: str, resolution: float | None) -> Line:
-    window = window_of(stream, name)
-    events, quantiles = (window.events, {one.q: one for one in window.quantiles}) if window else (0, {})
-    objective, failure, stalled_for = stream.track.objective, stream.session.last_failure, stream.audit.stalled_for
+def _line_of(stream: StreamReading, resolution: float | None) -> Line:
+    window, objective, failure = stream.track.judged or NO_WINDOW, stream.track.objective, stream.session.last_failure
+    stalled_for, down_for = stream.audit.stalled_for, stream.down_for
+    verdict = verdict_on_events(stream.track.verdict, window.events)
     return Line(
         watch=stream.watch,
         apiserver=stream.apiserver,
@@ -121,15 +122,17 @@ def _line_of(stream: StreamReading, name: str, resolution: float | None) -> Line
         membership=stream.membership,
         audit=stream.audit.result,
         stalled_for=stalled_for,
+        down_for=down_for,
         failure=failure.message if failure else None,
         reason=failure.reason if failure else None,
         tainted=_share(stream.track.unmeasured, stream.received.events),
         threshold=objective.threshold,
+        quantile=objective.quantile,
         min_events=objective.min_events,
         resolution=resolution,
-        events=events,
-        quantiles=quantiles,
-        verdict=verdict_on(quantiles.get(P99), events, objective.threshold, stalled_for, objective.min_events),
+        events=window.events,
+        quantiles={one.q: one for one in window.quantiles},
+        verdict=verdict_on(verdict, objective.threshold, stalled_for=stalled_for, down_for=down_for),
     )
 
 
@@ -146,6 +149,7 @@ class _RemoteQuantile(_RemotePart):
     estimate: float | None
     upper: float | None
     resolved: bool
+    rough: bool = False
 
 
 class _RemoteWindow(_RemotePart):
@@ -157,12 +161,17 @@ class _RemoteWindow(_RemotePart):
 class _RemoteObjective(_RemotePart):
     threshold: float
     min_events: int
+    quantile: float = P99
 
 
 class _RemoteLatency(_RemotePart):
+    """`judged` and `verdict` are missing in the status of older daemons, which judge P99 of the last minute."""
+
     unmeasured: dict[str, int]
     windows: list[_RemoteWindow]
     objective: _RemoteObjective
+    judged: _RemoteWindow | None = None
+    verdict: WindowVerdict | None = None
 
 
 class _RemoteFailure(_RemotePart):
@@ -184,6 +193,7 @@ class _RemoteStream(_RemotePart):
     stalled_for: float | None
     last_failure: _RemoteFailure | None
     latency: _RemoteLatency
+    down_for: float | None = None
 
 
 class _RemoteCause(_RemotePart):
@@ -230,8 +240,8 @@ class _RemoteStatus(_RemotePart):
     trust: _RemoteCheck | None = None
 
 
-def read(body: bytes, window: str = WINDOW) -> View:
-    """Return the view of a daemon's status, by the window of this name; raises UnreadableError."""
+def read(body: bytes) -> View:
+    """Return the view of a daemon's status; raises UnreadableError."""
     try:
         status = msgspec.json.decode(body, type=_RemoteStatus)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -244,7 +254,7 @@ def read(body: bytes, window: str = WINDOW) -> View:
             trust=f"{status.trust.name} {status.trust.text}" if status.trust else None,
             seconds=max(0.0, (status.at - status.monitor.started_at).total_seconds()),
             cluster=status.monitor.cluster,
-            lines=_sorted(_line_in(stream, window, resolutions.get(stream.domain)) for stream in status.streams),
+            lines=_sorted(_line_in(stream, resolutions.get(stream.domain)) for stream in status.streams),
             causes=tuple(_cause(one.evidence, one.cause, one.confidence, one.next) for one in status.causes),
             unproven=tuple(f"Unproven: {one.unproven}." for one in status.apiservers if one.unproven),
             not_ready=tuple(status.monitor.not_ready),
@@ -253,10 +263,13 @@ def read(body: bytes, window: str = WINDOW) -> View:
     )
 
 
-def _line_in(stream: _RemoteStream, name: str, resolution: float | None) -> Line:
-    window = next((one for one in stream.latency.windows if one.name == name), None)
-    events, quantiles = (window.events, {one.q: _quantile(one) for one in window.quantiles}) if window else (0, {})
-    objective, failure, stalled_for = stream.latency.objective, stream.last_failure, stream.stalled_for
+def _line_in(stream: _RemoteStream, resolution: float | None) -> Line:
+    latency, objective, failure = stream.latency, stream.latency.objective, stream.last_failure
+    minute = next((one for one in latency.windows if one.name == NO_WINDOW.name), _RemoteWindow(NO_WINDOW.name, 0, []))
+    window = latency.judged or minute
+    quantiles = {one.q: _quantile(one) for one in window.quantiles}
+    decided = latency.verdict or _bounds_verdict(quantiles.get(objective.quantile), window.events, objective)
+    verdict, stalled_for = verdict_on_events(decided, window.events), stream.stalled_for
     return Line(
         watch=stream.watch,
         apiserver=stream.apiserver,
@@ -267,22 +280,35 @@ def _line_in(stream: _RemoteStream, name: str, resolution: float | None) -> Line
         membership=stream.membership,
         audit=stream.last_audit,
         stalled_for=stalled_for,
+        down_for=stream.down_for,
         failure=failure.message if failure else None,
         reason=failure.reason if failure else None,
         tainted=_share(stream.latency.unmeasured, stream.events),
         threshold=objective.threshold,
+        quantile=objective.quantile,
         min_events=objective.min_events,
         resolution=resolution,
-        events=events,
+        events=window.events,
         quantiles=quantiles,
-        verdict=verdict_on(quantiles.get(P99), events, objective.threshold, stalled_for, objective.min_events),
+        verdict=verdict_on(verdict, objective.threshold, stalled_for=stalled_for, down_for=stream.down_for),
     )
+
+
+def _bounds_verdict(judged: QuantileReading | None, events: int, objective: _RemoteObjective) -> WindowVerdict:
+    """Return the verdict that the proven bounds of a window give."""
+    if judged is None:
+        return WindowVerdict.NO_DATA
+    if judged.upper <= objective.threshold:
+        return WindowVerdict.GOOD
+    if judged.lower > objective.threshold:
+        return WindowVerdict.BAD
+    return WindowVerdict.NO_DATA if events < objective.min_events else WindowVerdict.UNDECIDED
 
 
 def _quantile(one: _RemoteQuantile) -> QuantileReading:
     """A null in JSON is infinite."""
     estimate, upper = (math.inf if value is None else value for value in (one.estimate, one.upper))
-    return QuantileReading(one.q, one.lower, estimate, upper, resolved=one.resolved)
+    return QuantileReading(one.q, one.lower, estimate, upper, resolved=one.resolved, rough=one.rough)
 
 
 # --- both -------------------------------------------------------------------------------------------------------------

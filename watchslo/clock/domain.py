@@ -5,6 +5,7 @@ other etcds, aggregated APIs have their own storage, and a configured apiserver 
 evidence decides: a source is a member if its revisions repeatedly fit between the ticks.
 """
 
+from collections import deque
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,6 +15,7 @@ from watchslo.clock.staircase import BEFORE_ALL
 from watchslo.model import Reading, Resource, Source
 
 PROBES_NEEDED = 3
+MOST_READS = 256  # that wait for the next tick; without ticks, further ones would only repeat them
 PROBE_SPACING_SECONDS = 0.5  # so that the sequence has advanced between two probes
 
 
@@ -68,14 +70,16 @@ class Domain:
     contradiction, or one violation, makes it foreign. Watches are numbered by the caller and attached to their source.
     Only members add sightings; a source that is no longer a member loses its sightings.
 
-    Bounds: a standing and a waiting probe for each source that was probed and that the caller still retains, and one
-    source for each attached watch.
+    Bounds: `MOST_READS` waiting reads, a standing and a waiting probe for each source that was probed and that the
+    caller still retains, and one source for each attached watch.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.clock = RevisionClock()
         self.resets = 0
+        self.contradicted = 0  # reads that were dropped
+        self._reads: deque[Reading] = deque(maxlen=MOST_READS)
         self._standings: dict[Source, _Standing] = {}
         self._waiting: dict[Source, Reading] = {}
         self._streams: dict[int, Source] = {}
@@ -98,6 +102,7 @@ class Domain:
         for stream in self.clock.tick(reading):
             self.expel(self._streams[stream])
         self._judge_probes(reading.sent)
+        self._judge_reads(reading.sent)
         return not backwards
 
     def goes_backwards(self, reading: Reading) -> bool:
@@ -111,6 +116,17 @@ class Domain:
         """
         if self.clock.newest_before(reading.sent) > BEFORE_ALL:
             self._waiting.setdefault(reading.source, reading)
+
+    def observe(self, reading: Reading) -> bool:
+        """Add a consistent read that is no tick; return False if its source is not a member.
+
+        It is evidence as soon as the ticks around it agree. It can contradict them only if the storage was restored,
+        which is for the ticks to find out: then it is dropped.
+        """
+        if self.membership(reading.source) is not Membership.MEMBER:
+            return False
+        self._reads.append(reading)
+        return True
 
     def is_judging(self, source: Source) -> bool:
         """Return True if a probe of the source waits for its tick: another probe would be ignored."""
@@ -158,14 +174,30 @@ class Domain:
         ripe = {source: probe for source, probe in self._waiting.items() if probe.answered < sent}
         for source, probe in ripe.items():
             del self._waiting[source]
-            oldest, newest = self.clock.newest_before(probe.sent), self.clock.oldest_after(probe.answered)
-            if oldest <= probe.revision <= newest:
+            if self._agrees(probe):
                 self._standings.setdefault(source, _Standing()).count(probe.sent)
             else:
                 self.expel(source)
 
+    def _judge_reads(self, sent: float) -> None:
+        waiting = [*self._reads]
+        self._reads.clear()
+        for read in waiting:
+            if read.answered >= sent:
+                self._reads.append(read)
+            elif self._agrees(read):
+                self.clock.add_read(read)
+            else:
+                self.contradicted += 1
+
+    def _agrees(self, reading: Reading) -> bool:
+        """Return True if a read lies between the ticks before and after it."""
+        oldest, newest = self.clock.newest_before(reading.sent), self.clock.oldest_after(reading.answered)
+        return oldest <= reading.revision <= newest
+
     def _reset(self) -> None:
         self.resets += 1
+        self._reads.clear()
         self.clock.clear()
         self._standings.clear()
         self._waiting.clear()

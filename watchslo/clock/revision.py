@@ -6,23 +6,31 @@ before e, every later one after s. Hence revision r was committed between
     L(r) = max{s : R < r}   and   U(r) = min{e : R >= r}.
 
 A sighting is an event or bookmark of revision r', received at t': all revisions up to r' were committed before t'. It
-counts as soon as a tick that was sent later shows that r' belongs to the same sequence. All times are monotonic
-seconds; revisions are int64.
+counts as soon as a tick that was sent later shows that r' belongs to the same sequence.
+
+Any other consistent read proves the same as a tick. But a read of a cached resource waits for that cache, so it hides
+the cache's lag from the events of that resource: it is left out of the interval by which their latencies are
+estimated, and not of the proven one. All times are monotonic seconds; revisions are int64.
 """
 
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from statistics import median_low
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
+from watchslo.clock.answered import TickTimes
 from watchslo.clock.staircase import AFTER_ALL, BEFORE_ALL, Ends, Starts
 from watchslo.model import BoolArray, Bounds, FloatArray, IntArray, Reading, Source
 
 KEPT_SECONDS = 600.0  # later events are known to be at least this late, which is enough for a verdict
+BUCKETS = 8  # of resources, which may be hundreds: each bucket has the reads of its resources
 ROUND_TRIP_SECONDS, ROUND_TRIPS = 60.0, 11  # the span of those of which the median is taken, and the fewest of them
+RECENT_TICKS = 5  # three of them are rarely slow by chance
 
 SIGHTING_SPACING_SECONDS = 0.002  # finer evidence would not change any verdict
 DENSE_SECONDS = 10.0  # by then nearly all events have arrived: older sightings may be thinned
@@ -42,44 +50,59 @@ class Origins:
     sources: Sequence[Source]
     left_out: Sequence[bool]
     _apiservers: NDArray[np.str_] = field(init=False)
-    _left_out: Mapping[Source, Sequence[int]] = field(init=False)  # positions
+    _left_out: Mapping[Source | int, Sequence[int]] = field(init=False)  # positions, by source and by bucket
 
     def __post_init__(self) -> None:
-        left_out = defaultdict[Source, list[int]](list)
+        left_out = defaultdict[Source | int, list[int]](list)
         for at, is_left_out in enumerate(self.left_out):
             if is_left_out:
                 left_out[self.sources[at]].append(at)
+                left_out[_bucket(self.sources[at])].append(at)
         object.__setattr__(self, "_apiservers", np.array([apiserver for apiserver, _ in self.sources]))
         object.__setattr__(self, "_left_out", left_out)
 
-    def uses(self, ticked: Source, *, alone: bool) -> BoolArray | None:
-        """Return for each event whether a tick on a source is evidence; None if it is for all events.
+    def uses(self, read: Source | int, *, alone: bool) -> BoolArray | None:
+        """Return for each event whether the reads of a source or bucket are evidence; None if they are for all events.
 
         With `alone`, only the ticks of its own apiserver are evidence for an event.
         """
-        ignored = self._left_out.get(ticked, ())
+        ignored = self._left_out.get(read, ())
         if not alone and not ignored:
             return None
-        used = self._apiservers == ticked[0] if alone else np.ones(len(self.sources), dtype=bool)
+        used = np.ones(len(self.sources), dtype=bool)
+        if alone and not isinstance(read, int):
+            used &= self._apiservers == read[0]
         used[list(ignored)] = False
         return used[self.index]
+
+
+def _bucket(source: Source) -> int:
+    return crc32(source[1].encode()) % BUCKETS
 
 
 class _RoundTrips:
     """The ticks through one apiserver in the last minute, or the last few if they are rare.
 
-    `median` is that of their round trips in seconds: one of them, because a mean of two may never occur.
+    `median` is that of their round trips in seconds: one of them, because a mean of two may never occur. `latest` is
+    the tick that was sent last.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, first: Reading) -> None:
         self._ticks: deque[Reading] = deque()
+        self.latest = first
         self.median = 0.0
 
     def add(self, tick: Reading) -> None:
+        self.latest = max(self.latest, tick, key=lambda one: one.sent)
         self._ticks.append(tick)
         while len(self._ticks) > ROUND_TRIPS and self._ticks[0].answered < tick.answered - ROUND_TRIP_SECONDS:
             self._ticks.popleft()
         self.median = median_low(one.round_trip for one in self._ticks)
+
+    @property
+    def recent(self) -> float:
+        """The median round trip of the last `RECENT_TICKS`, in seconds: it shows a change soon."""
+        return median_low(tick.round_trip for tick in islice(reversed(self._ticks), RECENT_TICKS))
 
 
 @dataclass(slots=True)
@@ -93,6 +116,9 @@ class _Ticks:
     ends: Ends = field(default_factory=Ends)
     first: int = AFTER_ALL
     answered: float = -np.inf
+
+    def __bool__(self) -> bool:
+        return self.first != AFTER_ALL
 
     def add(self, reading: Reading) -> None:
         self.starts.add(reading.revision, reading.sent)
@@ -189,7 +215,8 @@ class RevisionClock:
     seconds: from sending the second-last tick to the answer of the last one.
 
     Bounds: one pair of staircases for each source that was ticked on in the last ten minutes and whose apiserver has
-    not left, and one pair for all former sources; each has at most the ticks of ten minutes. Those of a minute
+    not left, one pair for all former sources, one for the reads of each bucket, and one for everything; each has at
+    most the reads of ten minutes. Those of a minute
     are kept for each apiserver until it leaves, and at most `SIGHTINGS` sightings.
     """
 
@@ -200,14 +227,22 @@ class RevisionClock:
         """Drop all evidence, because the revisions started again."""
         self._ticks: dict[Source, _Ticks] = {}
         self._former = _Ticks()
+        self._reads = tuple(_Ticks() for _ in range(BUCKETS))  # that are no ticks
+        self._all = _Ticks()
         self._sightings = _Sightings()
         self._last_two: list[Reading] = []
         self._round_trips: dict[str, _RoundTrips] = {}
+        self.times = TickTimes()
         self.newest: int | None = None
 
     @property
     def latest(self) -> Reading | None:
         return self._last_two[-1] if self._last_two else None
+
+    def latest_of(self, apiserver: str) -> Reading | None:
+        """Return the tick that was sent last through one apiserver, if it has not left."""
+        trips = self._round_trips.get(apiserver)
+        return trips.latest if trips else None
 
     @property
     def median_round_trip(self) -> float | None:
@@ -221,6 +256,11 @@ class RevisionClock:
         trips = self._round_trips.get(apiserver)
         return trips.median if trips else None
 
+    def recent_round_trip_of(self, apiserver: str) -> float | None:
+        """Return the median round trip of its last few ticks, in seconds."""
+        trips = self._round_trips.get(apiserver)
+        return trips.recent if trips else None
+
     @property
     def interval(self) -> float | None:
         if len(self._last_two) < 2:  # noqa: PLR2004 - an interval has two ends
@@ -231,14 +271,22 @@ class RevisionClock:
     def tick(self, reading: Reading) -> frozenset[int]:
         """Add a tick; drop the sightings of the watches that it proves to be of another sequence, and return these."""
         self._ticks.setdefault(reading.source, _Ticks()).add(reading)
+        self._all.add(reading)
         expired = reading.answered - KEPT_SECONDS
         self._retire([source for source, ticks in self._ticks.items() if ticks.answered < expired])
-        for ticks in self._every_ticks:
+        for ticks in (*self._every_ticks, *self._reads, self._all):
             ticks.prune(expired)
+        self.times.add(reading)
+        self.times.prune(expired)
         self._last_two = sorted((*self._last_two, reading), key=lambda tick: tick.sent)[-2:]
-        self._round_trips.setdefault(reading.apiserver, _RoundTrips()).add(reading)
+        self._round_trips.setdefault(reading.apiserver, _RoundTrips(reading)).add(reading)
         self.newest = reading.revision if self.newest is None else max(self.newest, reading.revision)
         return self._sightings.judge(reading)
+
+    def add_read(self, reading: Reading) -> None:
+        """Add a consistent read that is no tick, once a later tick has shown that it belongs to the same sequence."""
+        self._reads[_bucket(reading.source)].add(reading)
+        self._all.add(reading)
 
     def sight(self, received: float, revision: int, stream: int) -> None:
         """Add a sighting: `stream` delivered `revision`. This is cheap, and at most one sighting per 2 ms is kept."""
@@ -275,17 +323,20 @@ class RevisionClock:
     ) -> Bounds:
         """Return the latencies of n events from their revisions and arrival times (arrays of length n).
 
-        `origins` says where the events come from, and for which of them the ticks on their own source are ignored. With
-        `alone`, each event is measured by the ticks of its own apiserver only, without sightings; that hides a delay
-        which its ticks and watches share. An event is measurable if it is newer than the first tick, and neither two
-        ticks nor a tick and its arrival contradict each other. Ticks of former sources are ignored for no event: their
-        watches have ended, or the ticks are older than ten minutes.
+        `origins` says where the events come from, and for which of them the reads of their own source are ignored. With
+        `alone`, each event is measured by the ticks of its own apiserver only; that hides a delay which its ticks and
+        watches share. An event is measurable if it is newer than the first tick, and neither two reads nor a read and
+        its arrival contradict each other. Ticks of former sources are ignored for no event: their watches have ended,
+        or the ticks are older than ten minutes.
         """
         former = _Ticks() if alone else self._former
         first = np.full(received.shape, former.first)
         start, end = former.starts.at(revisions), np.minimum(received, former.ends.at(revisions))
-        for source, ticks in self._ticks.items():
-            used = origins.uses(source, alone=alone) if origins else None
+        reads: list[tuple[Source | int, _Ticks]] = [*self._ticks.items()]
+        if not alone:
+            reads += [(bucket, ticks) for bucket, ticks in enumerate(self._reads) if ticks]
+        for read, ticks in reads:
+            used = origins.uses(read, alone=alone) if origins else None
             if used is None:
                 first = np.minimum(first, ticks.first)
                 start = np.maximum(start, ticks.starts.at(revisions))
@@ -296,11 +347,21 @@ class RevisionClock:
                 end = np.where(used, np.minimum(end, ticks.ends.at(revisions)), end)
         consistent = start <= end
         start = np.where(consistent, start, -np.inf)
-        seen = end if alone else np.minimum(end, self._sightings.at(revisions))
-        seen = np.where(seen < start, end, seen)  # a sighting that contradicts the ticks proves nothing
+        since, until = (start, end) if alone else self._proven(revisions, start, end)
         return Bounds(
             lower=received - end,
             upper=received - start,
-            proven=received - seen,
+            proven=received - until,
+            proven_upper=received - since,
             measurable=consistent & (revisions > first),
         )
+
+    def _proven(self, revisions: IntArray, start: FloatArray, end: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return after and before when revisions were committed, by all evidence, within these cut intervals.
+
+        Evidence that contradicts the cut interval, or itself, proves nothing.
+        """
+        since = np.maximum(start, self._all.starts.at(revisions))
+        until = np.minimum(end, np.minimum(self._all.ends.at(revisions), self._sightings.at(revisions)))
+        consistent = since <= until
+        return np.where(consistent, since, start), np.where(consistent, until, end)

@@ -5,7 +5,7 @@ Theory of operation
 
 All ticks of a clock form one *train*, through whichever apiserver they go. Independent tickers would send several ticks
 together and then none for a long time, and the widest gaps decide the upper bound of a P99. The gaps of the train are
-random, by half of their mean to either side, because writers are periodic too.
+random, by a quarter of their mean to either side, because writers are periodic too. More would only widen the bounds.
 
 Each apiserver has a *gap* of its own, the mean seconds between two ticks through it. The train visits the apiservers in
 the order in which they are due, and its rate is the sum of theirs. So
@@ -16,19 +16,31 @@ the order in which they are due, and its rate is the sum of theirs. So
 - an apiserver that answers slowly is not visited again before its answer, or before `SLOW_SECONDS` have passed. Its
   ticks are not sent through the others instead.
 
-In any W seconds at most `MOST_AHEAD` + 1 + W / gap ticks go through one apiserver.
+Other reads prove as much as ticks. So the train starts again at each of them, with gaps that are shorter by the rate of
+reads: then own ticks are as frequent as without them, and fall where no read was. But a tick is sent at the latest when
+the widest gap without reads ends, because only ticks seal events.
+
+In any W seconds at most `MOST_AHEAD` + 1 + W / gap ticks go through one apiserver. In a *burst* all gaps are shorter by
+the same factor; a failed tick ends it.
 """
 
+from collections import deque
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from math import inf
+
+from watchslo.clock.burst import Burst
 
 SLOW_SECONDS = 1.0  # after this long without an answer the next tick is sent, on another connection
 SLOWEST_SECONDS = 10.0
 LEAST_SLOWDOWN = 4.0  # also if ticks are rare: then thousands of daemons may tick
 AT_ONCE = 6  # more are unanswered only if credentials or our own request queue block them
 MOST_AHEAD = 2.0  # ticks through one apiserver that may be sent before they are due; the jitter needs about so many
-JITTER = 0.5  # of a gap, to either side
+LEAST_GAP = 0.5  # of the mean gap of an apiserver, between two ticks through it
+JITTER = 0.25  # of a gap, to either side
+READS_WIDEN = (1.0 + JITTER**2 / 3.0) / 2.0  # half of the mean square of a gap of mean 1
+READ_SECONDS = 30.0  # by which the rate of reads is known
+MOST_READS = 1024  # in that time; with so many, ticks only have to seal
 
 
 @dataclass(slots=True)
@@ -58,6 +70,7 @@ class _Turns:
 
     gap: float
     proves: bool
+    shortening: float = 1.0  # of the gap, in a burst
     slowdown: Slowdown = field(default_factory=Slowdown)
     last: float = -inf
     jitter: float = 1.0  # of the gap after the last tick
@@ -68,7 +81,7 @@ class _Turns:
     @property
     def pace(self) -> float:
         """The mean seconds between two ticks at present."""
-        return max(self.gap * self.slowdown.factor, min(self.answer, SLOW_SECONDS))
+        return max(self.gap * self.shortening * self.slowdown.factor, min(self.answer, SLOW_SECONDS))
 
     @property
     def due(self) -> float:
@@ -80,7 +93,7 @@ class _Turns:
         if len(self.unanswered) >= AT_ONCE:
             return inf
         wait = SLOW_SECONDS if self.last in self.unanswered else 0.0
-        soonest = self.pace * max(1.0 - JITTER, self.ahead - MOST_AHEAD)
+        soonest = self.pace * max(LEAST_GAP, self.ahead - MOST_AHEAD)
         return max(self.last + max(wait, soonest), self.slowdown.not_before)
 
     @property
@@ -107,13 +120,16 @@ class _Turns:
 class TickSchedule:
     """The times of the ticks of one clock; see the theory of operation. All times are monotonic seconds."""
 
-    def __init__(self, random: Callable[[], float]) -> None:
-        self._random = random
+    def __init__(self, random: Callable[[], float], burst: Burst) -> None:
+        self.burst = burst
+        self.random = random
         self._turns: dict[str, _Turns] = {}
-        self._last = -inf
+        self._last = -inf  # when the last tick of the train was sent
+        self._read = -inf  # when a read was sent since
+        self._reads: deque[float] = deque(maxlen=MOST_READS)  # recent ones, when they were sent
         self._jitter = self._draw()
 
-    def allow(self, gaps: Mapping[str, float], aside: Container[str] = ()) -> None:
+    def allow(self, gaps: Mapping[str, float], now: float, aside: Container[str] = ()) -> None:
         """Tick through these apiservers, with a mean gap in seconds for each; others are forgotten.
 
         The ticks through those of `aside` prove nothing.
@@ -122,10 +138,14 @@ class TickSchedule:
         for name, gap in gaps.items():
             turns = self._turns[name] = former.get(name) or _Turns(gap, proves=True)
             turns.gap, turns.proves = gap, name not in aside
+        train = self._train
+        shortening = self.burst.shortening(sum(1.0 / turns.gap for turns in train.values()), now)
+        for name, turns in self._turns.items():
+            turns.shortening = shortening if name in train else 1.0
 
     @property
     def mean_gap(self) -> float:
-        """The mean seconds between two ticks of the train, or of all if each is sent aside."""
+        """The mean seconds between two ticks of the train, or of all if each is sent aside; without bursts."""
         rate = sum(1.0 / turns.gap for turns in self._train.values() or self._turns.values())
         return 1.0 / rate if rate else inf
 
@@ -139,18 +159,41 @@ class TickSchedule:
         planned = [(turns.next_aside, name) for name, turns in self._turns.items() if name not in train]
         possible = {name: turns.possible for name, turns in train.items()}
         if possible:
-            rate = sum(1.0 / turns.pace for turns in train.values())
-            at = max(min(possible.values()), self._last + self._jitter / rate)
+            at = max(min(possible.values()), self._next_of_train(sum(1.0 / turns.pace for turns in train.values())))
             ready = [name for name, time in possible.items() if time <= at]
             planned.append((at, min(ready, key=lambda name: train[name].due)))
         first = min(planned, default=(inf, ""))
         return None if first[0] == inf else first
+
+    def _next_of_train(self, rate: float) -> float:
+        """Return the time of the next tick of the train, with so many ticks a second."""
+        if self._read < self._last:
+            return self._last + self._jitter * self._gap_after(self._last, rate)
+        latest = self._last + (1.0 + JITTER) / rate
+        return min(self._read + self._jitter * self._gap_after(self._read, rate), latest)
+
+    def _gap_after(self, time: float, rate: float) -> float:
+        """Return the mean gap of a train that starts again at reads, so that `rate` ticks a second remain.
+
+        With r reads a second, independent of the train, a gap g ends without a read with the probability exp(-r g).
+        """
+        reads = sum(read > time - READ_SECONDS for read in self._reads) / READ_SECONDS
+        return (1.0 + READS_WIDEN * reads / (rate + reads)) / (rate + reads)
+
+    def read(self, sent: float) -> None:
+        """Note a read that proves as much as a tick; the train starts again when it was sent."""
+        self._reads.append(sent)
+        while self._reads[0] < sent - READ_SECONDS:
+            self._reads.popleft()
+        if sent > max(self._last, self._read):
+            self._read, self._jitter = sent, self._draw()
 
     def sent(self, apiserver: str, now: float) -> None:
         """Note that a tick is being sent."""
         turns, jitter = self._turns[apiserver], self._draw()
         if turns.in_train:
             self._last, self._jitter = now, jitter
+            self.burst.sent(now)
         turns.sent(now, jitter)
 
     def answered(self, apiserver: str, sent: float, now: float) -> None:
@@ -164,6 +207,7 @@ class TickSchedule:
         if turns := self._turns.get(apiserver):
             turns.ended(sent, now)
             turns.slowdown.failed(turns.gap, retry_after, now)
+            self.burst.failed(retry_after, now)
 
     def _draw(self) -> float:
-        return 1.0 - JITTER + 2.0 * JITTER * self._random()
+        return 1.0 - JITTER + 2.0 * JITTER * self.random()

@@ -14,7 +14,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from watchslo.config.model import Config, ObjectiveConfig, WatchConfig
+from watchslo.config.model import Config, MinutesObjective, ObjectiveConfig, WatchConfig
 from watchslo.config.values import describe
 from watchslo.errors import ConfigError
 
@@ -47,16 +47,17 @@ def load(path: Path | None, environ: Mapping[str, str] = os.environ) -> tuple[Co
         raise ConfigError(f"{path}: nested too deeply; write it as the documentation shows") from None
 
 
-def narrow(config: Config, resources: Iterable[str], threshold: str | None) -> Config:
-    """Return the configuration limited to these resources, with one threshold for all; empty values change nothing.
+def narrow(config: Config, resources: Iterable[str], threshold: str | None, window: float) -> Config:
+    """Return the configuration limited to these resources, with one threshold and one window in seconds for all.
 
-    Raises ConfigError that names the option of the command line.
+    Without resources or without a threshold, those of the configuration stay. Raises ConfigError that names the option
+    of the command line.
     """
     watches = tuple(_from_option("--resource", WatchConfig, resource=name) for name in dict.fromkeys(resources))
     narrowed = config.model_copy(update={"watch": watches}) if watches else config
-    if threshold is None:
-        return narrowed
-    objective = _from_option("--threshold", ObjectiveConfig, threshold=threshold)
+    given = {} if threshold is None else {"threshold": threshold}
+    given_objective = _from_option("--threshold", ObjectiveConfig, **given)
+    objective = given_objective.model_copy(update={"minutes": MinutesObjective(window=window)})
     update: dict[str, object] = {"objective": narrowed.objective.overridden_by(objective)}
     if "watch" in narrowed.model_fields_set:
         update["watch"] = tuple(

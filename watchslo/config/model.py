@@ -51,6 +51,7 @@ _DIVISIONS = {  # the other keys of each division
 _FIXED_FIELDS = re.compile(r"(metadata\.(name|namespace)!?==?[^,]*(,|$))+")  # an object never changes these
 _MOST_SHARDS = 1_000  # each shard computes a hash for every watch and every shard
 _LARGEST_PAGE = 10_000  # objects; larger pages only cost the apiserver memory
+_TICK_SHARE = 0.5  # of the requests to an apiserver, guaranteed to ticks
 _REQUESTS_PER_AUDIT = 2  # a consistent list of nothing, and a short watch
 _USUAL_INTERVAL_SECONDS = 0.5  # of ticks
 _TICKS_IN_THRESHOLD = 2  # at least; with fewer, quantiles cannot be judged
@@ -281,6 +282,17 @@ class WatchConfig(_Section):
         return self.representation
 
 
+class BurstConfig(_Section):
+    """Bursts: while more ticks would decide something, up to `rate` of them are sent a second, for at most two minutes.
+
+    `rate` is of one clock through all apiservers together, by default half of `limits.requestsPerSecond` if that is
+    less. All bursts of this instance together send at most `ticks_per_hour` in any hour; 0 turns them off.
+    """
+
+    rate: float = Field(default=10.0, ge=2, le=20)
+    ticks_per_hour: int = Field(default=3600, ge=0, le=36_000)
+
+
 class ClockConfig(_Section):
     """How often ticks are sent, and to which namespace; `storage` states whether the storage is etcd.
 
@@ -291,6 +303,7 @@ class ClockConfig(_Section):
     interval: Annotated[Duration, between("200ms", "1m")] = _USUAL_INTERVAL_SECONDS
     namespace: Namespace = "default"
     storage: Literal["auto", "etcd", "unproven"] = "auto"
+    burst: BurstConfig = BurstConfig()
 
 
 def slowest_interval(threshold: float) -> float:
@@ -420,6 +433,7 @@ class Config(_Section):
             raise ValueError("`hops` are not shown with `metrics: proven`; remove one or the other")
         self._check_interval()
         self._check_request_rate()
+        self._check_burst()
         return self
 
     def _check_interval(self) -> None:
@@ -433,6 +447,26 @@ class Config(_Section):
                 f"`clock.interval` of {format_duration(self.clock.interval)} is too slow for quantiles to be judged by "
                 f"a threshold of {format_duration(threshold)}; write at most {format_duration(slowest)}, or "
                 "metrics: proven, which leaves them out"
+            )
+
+    @property
+    def _most_ticks(self) -> float:
+        """The ticks a second to one apiserver that do not have to wait for other requests."""
+        return _TICK_SHARE * self.limits.requests_per_second
+
+    @property
+    def clock_in_force(self) -> ClockConfig:
+        """The clock with bursts at the rate that the limits permit, and without bursts if nothing is estimated."""
+        burst = self.clock.burst
+        rate = min(burst.rate, self._most_ticks)
+        ticks = burst.ticks_per_hour if self.judges_quantiles else 0
+        return self.clock.model_copy(update={"burst": burst.model_copy(update={"rate": rate, "ticks_per_hour": ticks})})
+
+    def _check_burst(self) -> None:
+        if "rate" in self.clock.burst.model_fields_set and self.clock.burst.rate > self._most_ticks:
+            raise ValueError(
+                f"`clock.burst.rate` of {self.clock.burst.rate:g} is more than half of `limits.requestsPerSecond`, "
+                f"which is {self.limits.requests_per_second:g}; lower the one or raise the other"
             )
 
     def _check_request_rate(self) -> None:

@@ -106,9 +106,9 @@ def _storage_slow(evidence: Evidence, _: Collection[Key]) -> Iterator[Finding]:
         confidence = Confidence.HIGH if shown and not any(one.erratic for one in ticked) else Confidence.MEDIUM
     else:
         confidence = Confidence.MEDIUM if shown else Confidence.LOW
-    sentence = f"Consistent reads are slow through every apiserver ({ticks_of(ticked)})" + (
-        ", while their watch caches are prompt." if shown else "."
-    )
+    where = "every apiserver" if evidence.several_ticked else ticked[0].name
+    caches = ", while reads of watch caches are prompt" if shown else ""
+    sentence = f"Consistent reads are slow through {where}{caches}; {ticks_of(ticked)}."
     yield Finding(Cause.STORAGE_SLOW, None, None, confidence, sentence, frozenset(evidence.watches))
 
 
@@ -298,11 +298,12 @@ def _slow_ticks(cause: Cause, confidence: Confidence, *, cache_slow: bool | None
 
     def rule(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
         for one in evidence.apiservers.values():
-            is_alone = one.slow and one.cache_slow is cache_slow and _others_are_prompt(evidence, one)
-            if not is_alone or not _is_prompt(one, unexplained):
+            is_alone = not evidence.several_ticked or _others_are_prompt(evidence, one)
+            if not (one.slow and one.cache_slow is cache_slow and is_alone and _is_prompt(one, unexplained)):
                 continue
             sentence = f"Consistent reads are slow through {one.name}, {caches}; {ticks_of(_ticked(evidence))}."
-            yield Finding(cause, one.name, None, confidence, sentence)
+            certain = confidence if evidence.several_ticked else Confidence.LOW
+            yield Finding(cause, one.name, None, certain, sentence)
 
     return rule
 

@@ -6,7 +6,7 @@ Ticks that share a slow path with the events hide its delay. The difference show
 from collections.abc import Sequence
 
 from watchslo.latency.bins import Bins
-from watchslo.latency.estimate import Estimation, RollingEstimate
+from watchslo.latency.estimate import Estimation, RollingEstimate, TickSpacing
 from watchslo.latency.tally import Blocks, Slot
 from watchslo.snapshot import WindowReading
 
@@ -24,14 +24,18 @@ class Comparison:
         self._combined = _ComparedWindow(bins)
         self._alone = _ComparedWindow(bins)
 
-    def update(self, now: float, combined: Sequence[Slot], alone: Sequence[Slot]) -> list[Estimation]:
-        """Add newly sealed events that both can measure; return the estimations that are due."""
-        return [*self._combined.update(now, combined), *self._alone.update(now, alone)]
+    def update(self, now: float, combined: Sequence[Slot], alone: Sequence[Slot], gap: float) -> list[Estimation]:
+        """Add newly sealed events that both can measure; return the estimations that are due.
+
+        `gap` is the mean gap between ticks, in seconds.
+        """
+        ticks = TickSpacing(0.0, gap)  # the round trips of an apiserver's own ticks are not those of all
+        return [*self._combined.update(now, combined, ticks), *self._alone.update(now, alone, ticks)]
 
     def publish(self) -> None:
         """Update both readings."""
-        self._combined.rolling.publish(0.0)
-        self._alone.rolling.publish(0.0)
+        self._combined.rolling.publish()
+        self._alone.rolling.publish()
 
     @property
     def combined(self) -> WindowReading:
@@ -47,7 +51,7 @@ class _ComparedWindow:
         self.rolling = RollingEstimate(bins, *WINDOW)
         self._blocks = Blocks(bins)
 
-    def update(self, now: float, slots: Sequence[Slot]) -> tuple[Estimation, ...]:
+    def update(self, now: float, slots: Sequence[Slot], ticks: TickSpacing) -> tuple[Estimation, ...]:
         self._blocks.add(slots)
         self._blocks.forget(now - self.rolling.length)
-        return self.rolling.update(self._blocks.window(now, self.rolling.length))
+        return self.rolling.update(self._blocks.window(now, self.rolling.length), ticks)

@@ -10,7 +10,7 @@ import numpy as np
 
 from watchslo.latency.bins import Bins
 from watchslo.latency.distribution import Distribution
-from watchslo.latency.estimate import Estimation
+from watchslo.latency.estimate import Estimation, TickSpacing
 from watchslo.latency.hops import Hops, creation_to_storage
 from watchslo.latency.own_delay import OwnDelays
 from watchslo.latency.tally import BLOCK_SECONDS, tally
@@ -74,7 +74,9 @@ class Creation:
                 np.frombuffer(column)[first + noted] = np.where(latency.measurable, values, nan)[at]
             np.frombuffer(self._own)[first + noted] = own_delay[at]
 
-    def update(self, now: float, sealed: float, creators: Creators | None, hops: Hops) -> list[Estimation]:
+    def update(
+        self, now: float, sealed: float, ticks: TickSpacing, creators: Creators | None, hops: Hops
+    ) -> list[Estimation]:
         """Measure the events whose stamping clocks are confirmed and that are sealed, or too old to be sealed.
 
         Return the estimations that are due.
@@ -91,10 +93,10 @@ class Creation:
             received, lower, upper, latency = received[certain], lower[certain], upper[certain], latency.at(certain)
             arrived = np.maximum(0.0, lower - own[certain])
             block = now // BLOCK_SECONDS * BLOCK_SECONDS
-            slots = [(block, tally(self._bins, arrived, upper, arrived))] if len(lower) else []
+            slots = [(block, tally(self._bins, arrived, upper, arrived, upper))] if len(lower) else []
             bounds = creation_to_storage(latency, lower, upper)
             hops.count(Hop.CREATION_TO_STORAGE, received, bounds)
-        return self.distribution.update(now, slots)
+        return self.distribution.update(now, slots, ticks)
 
     def _take_before(self, time: float) -> tuple[FloatArray, FloatArray, Bounds, FloatArray]:
         """Remove the events before `time`; return their arrivals, stamps, latencies and own delays."""
@@ -103,4 +105,4 @@ class Creation:
         received, created, lower, upper, proven, own = (np.array(column[:count]) for column in columns)
         for column in (self._revisions, *columns):
             del column[:count]
-        return received, created, Bounds(lower, upper, proven, ~np.isnan(lower)), own
+        return received, created, Bounds(lower, upper, proven, upper, ~np.isnan(lower)), own

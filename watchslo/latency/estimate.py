@@ -3,7 +3,8 @@
 Ticks cut time at random places relative to the events, so many wide intervals determine a narrow distribution. The
 estimate is that of Turnbull (1976) for interval-censored data: the distribution that is its own expectation, given the
 intervals. It is found by EM with a light smoothing of each step (EMS: Silverman et al., 1990), because plain EM ends in
-spikes. SQUAREM (Varadhan and Roland, 2008) accelerates it, because EM is slow if most intervals are wide.
+spikes. SQUAREM (Varadhan and Roland, 2008) accelerates it, because EM is slow if most intervals are wide. The result
+has the right place but ends too early, and spreads what does not vary: `mixture` refines it.
 
 Many distributions are estimated together, as the rows of one matrix: a step of many rows costs little more than a step
 of one.
@@ -17,18 +18,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from watchslo.latency.bins import Bins
+from watchslo.latency.cuts import Cuts, cumulative
+from watchslo.latency.independence import independent_events
+from watchslo.latency.mixture import refine
 from watchslo.latency.tally import KeyCounts, Tally, sum_by_key
 from watchslo.model import BoolArray, FloatArray, IntArray
 from watchslo.snapshot import QuantileReading, WindowReading
 
 QUANTILES = (0.5, 0.9, 0.99)
 
-SMOOTHING = 0.05  # share of a bin's mass that goes to its neighbours: it steadies P50 and every share, but not P99
+SMOOTHING = 0.05  # share of a bin's mass that goes to its neighbours: from spikes, the refinement would start badly
 UNIFORM_SHARE = 0.001  # share of a warm start that is uniform, because a bin without mass would stay empty
-TOLERANCE = 1e-4  # stop if a step moves less of the mass: by then P99 is within about 1% of its final value
+TOLERANCE = 2e-3  # stop if a step of EM moves less of the mass; with four times more, a second mode is not found
 ROWS, REFILLED_ROWS = 64, 48  # searched at a time: a round of them takes about half a millisecond
-ROUNDS = 67  # of three steps each: 7 to 40 are usual from a cold start, 5 to 15 from a warm one
+REFINED_ROWS = 64  # at a time: with fewer each costs more; a step of them takes half a millisecond to one and a half
+ROUNDS = 67  # of three steps each: 3 to 15 are usual
 LONGEST_STRIDE = 256.0  # steps that one extrapolation replaces
+# A figure is rough if its error exceeds both of these in more than one of ten windows,
+ONE_IN_TEN, TOLERABLE_SHARE, TOLERABLE_SECONDS = 1.28, 0.25, 0.01
+SHORTEST_TAIL_SECONDS = 0.05  # or if ticks are not expected to cut one event that is later, by at least so much
 LEAST_KEPT = 0.01  # share of a bin's mass after plain steps that remains: extrapolation must not empty a bin
 
 
@@ -43,59 +51,42 @@ def closed_cuts(tally: Tally) -> tuple[IntArray, IntArray, FloatArray]:
     return i, np.where(is_open, top, j), counts
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Cuts:
-    """The cuts of several tallies: m cuts [i, j) with their share of the events of their row, and W rows."""
-
-    rows: IntArray
-    i: IntArray
-    j: IntArray
-    masses: FloatArray
-
-    def of(self, chosen: BoolArray) -> "_Cuts":
-        """Return the cuts of some rows, chosen by a mask of length W, and number these rows again."""
-        kept = chosen[self.rows]
-        return _Cuts((chosen.cumsum() - 1)[self.rows[kept]], self.i[kept], self.j[kept], self.masses[kept])
-
-    def joined(self, other: "_Cuts", rows: int) -> "_Cuts":
-        """Return the cuts of both; the first row of `other` becomes row number `rows`."""
-        return _Cuts(
-            np.concatenate((self.rows, other.rows + rows)),
-            np.concatenate((self.i, other.i)),
-            np.concatenate((self.j, other.j)),
-            np.concatenate((self.masses, other.masses)),
-        )
-
-
-def _gather(estimations: Sequence["Estimation"]) -> _Cuts:
-    """Return the closed cuts of all tallies of each estimation, and note the bounds of its quantiles."""
+def _gather(estimations: Sequence["Estimation"]) -> Cuts:
+    """Return the closed cuts of all tallies of each estimation; note its bounds, and its independent events."""
     bins = estimations[0].tallies[0].bins
     size, n = len(bins.edges), np.array([one.n for one in estimations])
     parts = [tally for one in estimations for tally in one.tallies]
     widths = [sum(len(tally.keys) for tally in one.tallies) for one in estimations]
-    offsets = np.repeat(np.arange(len(widths)) * (size * size + size), widths)
-    keys, counts = sum_by_key(
-        np.concatenate([tally.keys for tally in parts]) + offsets, np.concatenate([tally.counts for tally in parts])
-    )
-    rows, keys = np.divmod(keys, size * size + size)
-    is_cut = keys < size * size
+    keys_each = size * (size + 2)
+    offsets = np.repeat(np.arange(len(widths)) * keys_each, widths)
+    by_block = np.concatenate([tally.keys for tally in parts]) + offsets
+    keys, counts = sum_by_key(by_block, np.concatenate([tally.counts for tally in parts]))
+    rows, keys = np.divmod(keys, keys_each)
+    is_cut, is_upper = keys < size * size, keys >= size * (size + 1)
+    is_lower = ~(is_cut | is_upper)
     i, j = np.divmod(keys[is_cut], size)
     cut_rows, cut_counts = rows[is_cut], counts[is_cut]
-    lower = _ranked(bins, n, rows[~is_cut], keys[~is_cut] - size * size, counts[~is_cut])
-    upper = _ranked(bins, n, cut_rows, j, cut_counts)
-    for one, *limits in zip(estimations, lower, upper, strict=True):
-        one.limits = tuple(limits)
+    ranks = np.ceil(np.round([one.n * np.array(one.qs) for one in estimations], 6))
+    lower = _ranked(bins, ranks, rows[is_lower], keys[is_lower] - size * size, counts[is_lower])
+    upper = _ranked(bins, ranks, rows[is_upper], keys[is_upper] - size * (size + 1), counts[is_upper])
     tops = np.maximum.reduceat(np.maximum(i + 1, np.where(j == bins.count, 0, j)), cut_rows.searchsorted(range(len(n))))
-    return _Cuts(cut_rows, i, np.where(j == bins.count, tops[cut_rows], j), cut_counts / n[cut_rows])
+    cuts = Cuts(cut_rows, i, np.where(j == bins.count, tops[cut_rows], j), cut_counts / n[cut_rows])
+    # Keys ascend in each block, and begin again with the next one.
+    in_rows, keys = np.divmod(by_block, keys_each)
+    blocks = 1 + np.bincount(in_rows[1:][by_block[1:] <= by_block[:-1]], minlength=len(n))
+    distinct = np.bincount(in_rows[keys < size * size], minlength=len(n))
+    independent = independent_events(cuts, n, blocks, distinct)
+    for one, *limits, events in zip(estimations, lower, upper, independent.tolist(), strict=True):
+        one.limits, one.independent = tuple(limits), events
+    return cuts
 
 
 def _ranked(
-    bins: Bins, n: IntArray, rows: NDArray[np.integer], edges: NDArray[np.integer], counts: NDArray[np.integer]
+    bins: Bins, ranks: FloatArray, rows: NDArray[np.integer], edges: NDArray[np.integer], counts: NDArray[np.integer]
 ) -> FloatArray:
-    """Return the ends, in seconds, that have the ranks of `QUANTILES` in each row; see `Tally.bounds`."""
+    """Return the ends, in seconds, that have some ranks in each row, both of shape (W, Q); see `Tally.bounds`."""
     size = len(bins.edges)
-    below = np.bincount(rows * size + edges, counts, len(n) * size).reshape(len(n), size).cumsum(axis=1)
-    ranks = np.ceil(np.round(np.outer(n, QUANTILES), 6))
+    below = np.bincount(rows * size + edges, counts, len(ranks) * size).reshape(len(ranks), size).cumsum(axis=1)
     ends: FloatArray = bins.edges[(below[:, None] < ranks[:, :, None]).sum(axis=2)]
     return ends
 
@@ -107,7 +98,7 @@ class _Rows:
     estimations: Sequence["Estimation"]
     rounds: IntArray
     p: FloatArray
-    cuts: _Cuts
+    cuts: Cuts
 
     @classmethod
     def of(cls, estimations: Sequence["Estimation"]) -> "_Rows":
@@ -115,7 +106,7 @@ class _Rows:
         cuts = _gather(estimations)
         firsts = cuts.rows.searchsorted(range(len(estimations)))
         tops = np.maximum.reduceat(cuts.j, firsts)
-        p = np.array([one.p for one in estimations])
+        p = np.array([one.smooth for one in estimations])
         p[np.arange(p.shape[1]) >= tops[:, None]] = 0.0
         width = min(int(tops.max()) + 1, p.shape[1])  # the last bin takes what smoothing moves out of the others
         return cls(estimations, np.zeros(len(estimations), np.int64), p[:, :width], cuts)
@@ -133,20 +124,12 @@ class _Rows:
             self.cuts.joined(other.cuts, len(self)),
         )
 
-    def without(self, found: BoolArray, p: FloatArray) -> "_Rows":
-        """Return the other rows; what is found gets its row of `p` as its result."""
-        if not found.any():
+    def at(self, chosen: BoolArray) -> "_Rows":
+        """Return some rows, chosen by a mask."""
+        if chosen.all():
             return self
-        results = _widened(p[found], len(self.estimations[0].p))
-        for k, result in zip(np.flatnonzero(found).tolist(), results, strict=True):
-            self.estimations[k].p = result.copy()  # not a view of all
-        left = ~found
-        return _Rows(
-            [one for one, is_left in zip(self.estimations, left.tolist(), strict=True) if is_left],
-            self.rounds[left],
-            self.p[left],
-            self.cuts.of(left),
-        )
+        estimations = [one for one, is_chosen in zip(self.estimations, chosen.tolist(), strict=True) if is_chosen]
+        return _Rows(estimations, self.rounds[chosen], self.p[chosen], self.cuts.of(chosen))
 
 
 def _widened(p: FloatArray, width: int) -> FloatArray:
@@ -157,19 +140,22 @@ def _widened(p: FloatArray, width: int) -> FloatArray:
 
 
 def rounds(estimations: Sequence["Estimation"]) -> Generator[None, None, None]:
-    """Estimate all distributions, which have the same bins; pause after each round of up to `ROWS` of them.
+    """Estimate all distributions, which have the same bins; pause after each step of up to `ROWS` of them.
 
-    The result of each depends on its own tallies alone. What is found makes room for the next ones, because a round of
-    one row takes nearly as long as a round of many, and a few rows need all rounds.
+    The result of each depends on its own tallies alone. What EM has found makes room for the next ones, because a round
+    of one row takes nearly as long as a round of many, and a few rows need all rounds.
     """
     waiting = deque(estimations)
-    rows = None
+    rows, found = None, None
     while rows := _refilled(rows, waiting):
-        rows = _round(rows)
+        rows, more = _round(rows)
         yield
-    for first in range(0, len(estimations), ROWS):
-        _read(estimations[first : first + ROWS])
-        yield
+        found = found.joined(more) if found and more else found or more
+        while found and (len(found) >= REFINED_ROWS or not (rows or waiting)):
+            is_next = np.arange(len(found)) < REFINED_ROWS
+            yield from _refined(found.at(is_next))
+            found = found.at(~is_next)
+            yield
 
 
 def _refilled(rows: _Rows | None, waiting: deque["Estimation"]) -> _Rows | None:
@@ -181,36 +167,47 @@ def _refilled(rows: _Rows | None, waiting: deque["Estimation"]) -> _Rows | None:
     return rows.joined(joining) if rows else joining
 
 
-def _read(solved: Sequence["Estimation"]) -> None:
-    """Note the quantiles of solved estimations, limited to their certain bounds."""
-    estimates = quantiles(solved[0].tallies[0].bins, np.array([one.p for one in solved]), QUANTILES)
-    limits = np.array([one.limits for one in solved])
-    lower, upper = limits[:, 0], limits[:, 1]
-    figures = np.stack((lower, np.clip(estimates, lower, upper), upper), axis=2)
-    for one, three in zip(solved, figures.tolist(), strict=True):
-        one.figures = three
-
-
-def _round(rows: _Rows) -> _Rows:
-    """Return the rows that are not found in this round."""
+def _round(rows: _Rows) -> tuple[_Rows, _Rows]:
+    """Search by EM for a round; return the rows that are not found yet, and those that are."""
     once = _step(rows.p, rows.cuts)
     moved = once - rows.p
     is_found = np.abs(moved).sum(axis=1) < TOLERANCE
-    rows = rows.without(is_found, once)
+    found, rows = _Rows(rows.estimations, rows.rounds, once, rows.cuts).at(is_found), rows.at(~is_found)
     if not rows:
-        return rows
-    if is_found.any():
-        once, moved = once[~is_found], moved[~is_found]
+        return rows, found
+    once, moved = once[~is_found], moved[~is_found]
     twice = _step(once, rows.cuts)
     bent = twice - once - moved
     strides = np.sqrt((moved**2).sum(axis=1) / ((bent**2).sum(axis=1) + 1e-20))  # bent may be 0
     stride = np.clip(strides, 1, LONGEST_STRIDE)[:, None]
     leap = np.maximum(rows.p + 2 * stride * moved + stride**2 * bent, LEAST_KEPT * twice)
     rows = _Rows(rows.estimations, rows.rounds + 1, _step(leap, rows.cuts), rows.cuts)
-    return rows.without(rows.rounds == ROUNDS, rows.p)
+    is_last = rows.rounds == ROUNDS
+    return rows.at(~is_last), found.joined(rows.at(is_last))
 
 
-def _step(p: FloatArray, cuts: _Cuts) -> FloatArray:
+def _refined(rows: _Rows) -> Generator[None, None, None]:
+    """Refine the rows that EM has found, and note the results."""
+    solved = rows.estimations
+    bins, qs = solved[0].tallies[0].bins, np.array([one.qs for one in solved])
+    n = np.array([one.independent for one in solved])
+    round_trips, gaps = np.array([(one.ticks.round_trip, one.ticks.gap) for one in solved]).T
+    refined = yield from refine(bins, rows.p, rows.cuts, n, qs, round_trips, gaps)
+    lower, upper = np.array([one.limits for one in solved]).transpose(1, 0, 2)
+    # In the open bin the result is its lower edge: "at least this".
+    estimates = np.clip(np.minimum(np.exp(refined.quantiles), bins.edges[-2]), lower, upper)
+    error = ONE_IN_TEN * refined.errors * estimates
+    is_wide = error > np.maximum(TOLERABLE_SHARE * estimates, TOLERABLE_SECONDS)
+    seen = n[:, None] * (1 - qs) * np.minimum(1.0, np.maximum(estimates, SHORTEST_TAIL_SECONDS) / gaps[:, None])
+    figures = np.stack((lower, estimates, upper), axis=2)
+    smooth, p = (_widened(matrix, bins.count) for matrix in (rows.p, refined.p))
+    for row, one in enumerate(solved):
+        one.smooth, one.p = smooth[row].copy(), p[row].copy()  # not views of all
+        one.figures = figures[row].tolist()
+        one.rough = (is_wide | (seen < 1))[row].tolist()
+
+
+def _step(p: FloatArray, cuts: Cuts) -> FloatArray:
     """Smooth each row of p, then divide the mass of each cut among its bins in the proportions of p.
 
     The result sums to the sum of the masses, 1, for any sum of p. A step leaves mass in every cut, so there is no
@@ -229,59 +226,43 @@ def _step(p: FloatArray, cuts: _Cuts) -> FloatArray:
     return smooth
 
 
-def cumulative(p: FloatArray) -> FloatArray:
-    """Return the mass below each edge; p is a distribution, or a matrix with one in each row."""
-    below = np.zeros((*p.shape[:-1], p.shape[-1] + 1))
-    np.cumsum(p, axis=-1, out=below[..., 1:])
-    return below
+@dataclass(frozen=True, slots=True)
+class TickSpacing:
+    """What the precision of an estimate depends on, in seconds: the ticks' median round trip, and their mean gap."""
 
-
-def quantiles(bins: Bins, p: FloatArray, qs: Sequence[float]) -> FloatArray:
-    """Return some quantiles (0 < q <= 1) of the distribution in each row of p, in seconds.
-
-    Within a bin, the logarithm of the latency is assumed to be uniform; in the first bin, which begins at 0, the
-    latency itself. In the open bin the result is its lower edge: "at least this".
-    """
-    below = cumulative(p)
-    below /= below[:, -1:]
-    k = (below[:, None] < np.array(qs)[:, None]).sum(axis=2) - 1
-    start, end = np.take_along_axis(below, k, axis=1), np.take_along_axis(below, k + 1, axis=1)
-    share = (qs - start) / (end - start)
-    inner = np.clip(k, 1, bins.count - 2)
-    lower, upper = bins.edges[inner], bins.edges[inner + 1]
-    logarithmic = np.minimum(lower * (upper / lower) ** share, upper)
-    found: FloatArray = np.where(k == 0, share * bins.edges[1], np.where(k == bins.count - 1, upper, logarithmic))
-    return found
-
-
-def quantile(bins: Bins, p: FloatArray, q: float) -> float:
-    """Return one quantile of one distribution, in seconds."""
-    return float(quantiles(bins, p[None], (q,))[0, 0])
-
-
-def read_quantile(tally: Tally, p: FloatArray, q: float, round_trip: float) -> QuantileReading:
-    """Return the q-quantile of at least one event, estimated from p and limited to its certain bounds.
-
-    An estimate below the ticks' median `round_trip`, in seconds, is marked as not resolved.
-    """
-    bounds = tally.bounds(q)
-    estimated = min(max(quantile(tally.bins, p, q), bounds.lower), bounds.upper)
-    return QuantileReading(q, bounds.lower, estimated, bounds.upper, estimated >= round_trip)
+    round_trip: float
+    gap: float
 
 
 class Estimation:
-    """A distribution to be estimated from `tallies`, which have at least one event together.
+    """A distribution to be estimated from `tallies`, which have at least one event together, cut by `ticks`.
 
-    `p` is the start of the search, with mass in every bin, and after `solve` the result. `figures` has then the lower
-    bound, the estimate and the upper bound of each of `QUANTILES`, in seconds.
+    `smooth` is the start of the search, with mass in every bin, and after `solve` the result of EM, which smooths. `p`
+    is then the distribution, and `figures` has the lower bound, the estimate and the upper bound of each of `qs`, in
+    seconds: of `QUANTILES` and of the q of an objective. `rough` says which of the estimates may be far off, given so
+    many `independent` events.
     """
 
-    def __init__(self, tallies: tuple[KeyCounts, ...], start: FloatArray) -> None:
+    def __init__(
+        self, tallies: tuple[KeyCounts, ...], start: FloatArray, ticks: TickSpacing, q: float = QUANTILES[-1]
+    ) -> None:
         self.tallies = tallies
         self.n = sum(tally.n for tally in tallies)
-        self.p = start
+        self.ticks = ticks
+        self.qs = (*QUANTILES, q)
+        self.smooth = self.p = start
+        self.independent = float(self.n)
         self.limits: tuple[FloatArray, ...] = ()
         self.figures: Sequence[Sequence[float]] = ()
+        self.rough: Sequence[bool] = ()
+
+    def readings(self) -> tuple[QuantileReading, ...]:
+        """Return the quantiles; estimates below the round trip of the ticks are not resolved."""
+        found = {q: (figures, rough) for q, figures, rough in zip(self.qs, self.figures, self.rough, strict=True)}
+        return tuple(
+            QuantileReading(q, lower, estimate, upper, resolved=estimate >= self.ticks.round_trip, rough=rough)
+            for q, ((lower, estimate, upper), rough) in found.items()
+        )
 
 
 def solve(estimations: Sequence[Estimation]) -> None:
@@ -293,37 +274,40 @@ def solve(estimations: Sequence[Estimation]) -> None:
 class RollingEstimate:
     """The distribution of a rolling window; each search starts from the last result.
 
-    `p` is the last result, `reading` the reading of the last evaluation. `length` is in seconds. An evaluation is
-    `update`, then `solve`, then `publish`.
+    `reading` is the reading of the last evaluation: of `QUANTILES`, and of `q` if it is another one. `length` is in
+    seconds. An evaluation is `update`, then `solve`, then `publish`.
     """
 
-    def __init__(self, bins: Bins, name: str, length: float) -> None:
+    def __init__(self, bins: Bins, name: str, length: float, q: float = QUANTILES[-1]) -> None:
         self.length = length
-        self.p = bins.uniform
+        self._q = q
+        self._p = self._smooth = bins.uniform.astype(np.float32)  # there are thousands of these
         self.reading = WindowReading(name, length, 0, ())
         self._tallies: tuple[KeyCounts, ...] = ()
         self._due: Estimation | None = None
 
-    def update(self, tallies: tuple[KeyCounts, ...]) -> tuple[Estimation, ...]:
+    @property
+    def p(self) -> FloatArray:
+        """The last distribution."""
+        return self._p.astype(np.float64)
+
+    def update(self, tallies: tuple[KeyCounts, ...], ticks: TickSpacing) -> tuple[Estimation, ...]:
         """Take in all tallies of the window; return the estimation that is then due, if there is one."""
         if tallies == self._tallies:
             return ()
         self._tallies = tallies
-        due = Estimation(tallies, (1 - UNIFORM_SHARE) * self.p + UNIFORM_SHARE / len(self.p))
+        start = (1 - UNIFORM_SHARE) * self._smooth.astype(np.float64) + UNIFORM_SHARE / len(self._smooth)
+        due = Estimation(tallies, start, ticks, self._q)
         if not due.n:
             self.reading = WindowReading(self.reading.name, self.length, 0, ())
             return ()
         self._due = due
         return (due,)
 
-    def publish(self, round_trip: float) -> None:
+    def publish(self) -> None:
         """Read the quantiles of the estimation that was due, if there was one."""
         if self._due is None:
             return
-        self.p = self._due.p
-        readings = tuple(
-            QuantileReading(q, lower, estimate, upper, estimate >= round_trip)
-            for q, (lower, estimate, upper) in zip(QUANTILES, self._due.figures, strict=True)
-        )
-        self.reading = WindowReading(self.reading.name, self.length, self._due.n, readings)
+        self._p, self._smooth = self._due.p.astype(np.float32), self._due.smooth.astype(np.float32)
+        self.reading = WindowReading(self.reading.name, self.length, self._due.n, self._due.readings())
         self._due = None

@@ -7,7 +7,8 @@ from itertools import accumulate
 import numpy as np
 
 from watchslo.latency.bins import Bins
-from watchslo.latency.estimate import closed_cuts, cumulative
+from watchslo.latency.cuts import cumulative
+from watchslo.latency.estimate import closed_cuts
 from watchslo.latency.tally import Tally
 from watchslo.model import FloatArray, IntArray
 from watchslo.snapshot import HistogramReading

@@ -10,7 +10,7 @@ import numpy as np
 
 from watchslo.latency.bins import Bins
 from watchslo.latency.distribution import Distribution
-from watchslo.latency.estimate import Estimation
+from watchslo.latency.estimate import Estimation, TickSpacing
 from watchslo.latency.pending import SampleCounts
 from watchslo.model import Bounds, FloatArray, IntArray
 from watchslo.snapshot import Hop, HopReading
@@ -45,6 +45,7 @@ def storage_to_cache(latency: Bounds, received: FloatArray, start: FloatArray, e
         lower=np.maximum(0.0, start - received + latency.lower),
         upper=upper,
         proven=np.maximum(0.0, start - received + latency.proven),
+        proven_upper=np.maximum(0.0, end - received + latency.proven_upper),
         measurable=latency.measurable & np.isfinite(start) & (upper >= 0.0),
     )
 
@@ -53,13 +54,15 @@ def cache_to_client(latency: Bounds, received: FloatArray, start: FloatArray, en
     """Return the latencies from the cache to the arrival, for the same arguments and events."""
     lower = received - end
     known = storage_to_cache(latency, received, start, end).measurable
-    return Bounds(lower=lower, upper=received - start, proven=lower, measurable=known)
+    upper = received - start
+    return Bounds(lower=lower, upper=upper, proven=lower, proven_upper=upper, measurable=known)
 
 
 def creation_to_storage(latency: Bounds, youngest: FloatArray, oldest: FloatArray) -> Bounds:
     """Return the latencies from the creation, `youngest` to `oldest` seconds before the arrival, to the commit."""
     lower, upper = np.maximum(0.0, youngest - latency.upper), oldest - latency.lower
-    return Bounds(lower=lower, upper=upper, proven=lower, measurable=latency.measurable & (upper >= 0.0))
+    known = latency.measurable & (upper >= 0.0)
+    return Bounds(lower=lower, upper=upper, proven=lower, proven_upper=upper, measurable=known)
 
 
 class Hops:
@@ -85,18 +88,21 @@ class Hops:
         self._round_trips[hop] = round_trip
         self._counts[hop].add(np.zeros(int(np.count_nonzero(known)), np.int64), received[known], bounds.at(known))
 
-    def update(self, now: float) -> list[Estimation]:
-        """Take in the samples since the last evaluation; return the estimations that are due."""
-        return [
-            due
-            for hop, distribution in self._distributions.items()
-            for due in distribution.update(now, self._counts[hop].take().get(0, []))
-        ]
+    def update(self, now: float, ticks: TickSpacing) -> list[Estimation]:
+        """Take in the samples since the last evaluation; return the estimations that are due.
 
-    def publish(self, round_trip: float) -> None:
-        """Update the readings; latencies below `round_trip`, in seconds, are not resolved in any hop."""
+        Latencies below the round trip of the `ticks` are not resolved in any hop.
+        """
+        due = []
         for hop, distribution in self._distributions.items():
-            distribution.publish(max(round_trip, self._round_trips[hop]))
+            spacing = TickSpacing(max(ticks.round_trip, self._round_trips[hop]), ticks.gap)
+            due += distribution.update(now, self._counts[hop].take().get(0, []), spacing)
+        return due
+
+    def publish(self) -> None:
+        """Update the readings, once the estimations are solved."""
+        for distribution in self._distributions.values():
+            distribution.publish()
 
     def reading(self) -> tuple[HopReading, ...]:
         """Return the readings of the measured hops, in the order of the path."""

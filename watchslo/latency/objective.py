@@ -1,14 +1,16 @@
-"""Objectives and verdicts: events are judged by proven bounds, windows of time by estimated quantiles."""
+"""Objectives and verdicts, which follow from proven bounds and from the times of the ticks, never from an estimate."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil
 
 from watchslo.latency.bins import Bins
-from watchslo.latency.estimate import Estimation, read_quantile
-from watchslo.latency.tally import BLOCK_SECONDS, Periods, Slot, Tally
+from watchslo.latency.confidence import late_events, most_late
+from watchslo.latency.tally import BLOCK_SECONDS, KeyCounts, Periods, Slot, Tally
+from watchslo.model import AnsweredTicks
+from watchslo.snapshot import WindowVerdict
 
 GIVE_UP_SECONDS = 600.0  # the clock keeps the evidence for sealing no longer
 
@@ -19,7 +21,7 @@ class Objective:
 
     `events_target` of all events must arrive within `threshold` seconds, and `minutes_target` of all windows must be
     good. A window of `window` seconds, a multiple of `BLOCK_SECONDS`, is good if the `quantile` of its latencies is
-    within the threshold. A window with fewer than `min_events` (at least 1) is not judged.
+    within the threshold. A window with fewer than `min_events` (at least 1) is judged only if its bounds decide.
     """
 
     threshold: float = 1.0
@@ -38,12 +40,8 @@ class EventVerdict(StrEnum):
     UNCERTAIN = "uncertain"
 
 
-class WindowVerdict(StrEnum):
-    """The verdict on a window of time."""
-
-    GOOD = "good"
-    BAD = "bad"
-    NO_DATA = "no_data"
+Ticks = Callable[[float, float], AnsweredTicks]
+"""Returns the ticks of the time from its first to its second argument, in monotonic seconds."""
 
 
 def judge_events(tally: Tally, threshold: float) -> Counter[EventVerdict]:
@@ -54,80 +52,73 @@ def judge_events(tally: Tally, threshold: float) -> Counter[EventVerdict]:
     return Counter({EventVerdict.WITHIN: within, EventVerdict.BEYOND: beyond, EventVerdict.UNCERTAIN: uncertain})
 
 
+def judge_window(window: Sequence[KeyCounts], objective: Objective, ticks: AnsweredTicks) -> WindowVerdict:
+    """Return the verdict on the events of a window: by their proven bounds, then by what the times of `ticks` show."""
+    n = sum(part.n for part in window)
+    if not n:
+        return WindowVerdict.NO_DATA
+    allowed = n - ceil(round(objective.quantile * n, 6))  # the rank of the quantile, as in Tally.bounds
+    late = late_events(window, objective.threshold)
+    if late.upper <= allowed:
+        return WindowVerdict.GOOD
+    if late.lower > allowed:
+        return WindowVerdict.BAD
+    if n < objective.min_events:
+        return WindowVerdict.NO_DATA
+    is_good = most_late(window, objective.threshold, ticks) <= allowed
+    return WindowVerdict.GOOD if is_good else WindowVerdict.UNDECIDED
+
+
 class Windows:
     """The successive windows of an objective; each is judged once, by its own events alone.
 
     The first window begins with the first block after `start`. `verdicts` counts the verdicts. A window is judged when
-    all of it is sealed, or without data after `GIVE_UP_SECONDS`: so at most that many seconds are kept. An evaluation
-    is `note`, then `judge`, then `solve` of what that returned, then `publish`.
+    all of it is sealed, or without data after `GIVE_UP_SECONDS`: so at most that many seconds are kept.
     """
 
     def __init__(self, bins: Bins, objective: Objective, start: float) -> None:
         self.verdicts = dict.fromkeys(WindowVerdict, 0)
         self._periods = Periods(bins, ceil(start / BLOCK_SECONDS) * BLOCK_SECONDS, objective.window)
-        self._cold = bins.uniform
         self._objective = objective
         self._next = 0
         self._noted = start
         self._unjudgeable: set[int] = set()
-        self._withheld: set[int] = set()
-        self._undecided: list[tuple[Tally, Estimation]] = []
+        self._late: set[int] = set()
 
-    def note(self, now: float, slots: Sequence[Slot], withheld: Sequence[float], *, unjudgeable: bool) -> None:
-        """Add newly sealed events and the ages, in seconds, of withheld ones.
+    def note(self, now: float, slots: Sequence[Slot], waiting: Sequence[float], *, unjudgeable: bool) -> None:
+        """Add newly sealed events, and for how many seconds clients have been `waiting`.
 
-        An event makes every window bad in which it was withheld for longer than the threshold. `unjudgeable` means that
-        the windows since the last call have no data.
+        That is the age of a withheld event, or the time since the watch went down. It makes every window bad in which
+        it was longer than the threshold. `unjudgeable` means that the windows since the last call have no data.
         """
         self._periods.add(slots)
         if unjudgeable:
             self._unjudgeable.update(self._unjudged(self._noted, now))
-        late = max(withheld, default=0.0) - self._objective.threshold
+        late = max(waiting, default=0.0) - self._objective.threshold
         if late > 0:
-            self._withheld.update(self._unjudged(now - late, now))
+            self._late.update(self._unjudged(now - late, now))
         self._noted = now
 
-    def judge(self, now: float, sealed: float, *, estimable: bool = True) -> list[Estimation]:
-        """Judge the windows that ended by `sealed`, and close the ones that ended too long ago.
-
-        The result has the estimations of those windows that the bounds of their events do not decide. Unless
-        `estimable`, these have no data.
-        """
+    def judge(self, now: float, sealed: float, ticks: Ticks) -> None:
+        """Judge the windows that ended by `sealed`, and close the ones that ended too long ago."""
         while (end := self._periods.end(self._next)) <= max(sealed, now - GIVE_UP_SECONDS):
-            verdict = self._verdict(self._next, is_sealed=end <= sealed)
-            if verdict is None and estimable:
-                window = self._periods.tally(self._next)
-                self._undecided.append((window, Estimation((window,), self._cold)))
-            else:
-                self.verdicts[verdict or WindowVerdict.NO_DATA] += 1
+            self.verdicts[self._verdict(self._next, ticks, is_sealed=end <= sealed)] += 1
             self._unjudgeable.discard(self._next)
-            self._withheld.discard(self._next)
+            self._late.discard(self._next)
             self._next += 1
             self._periods.forget(end)
-        return [estimation for _, estimation in self._undecided]
-
-    def publish(self) -> None:
-        """Judge the windows whose estimations are solved."""
-        for window, solved in self._undecided:
-            reading = read_quantile(window, solved.p, self._objective.quantile, round_trip=0.0)
-            is_good = reading.estimate <= self._objective.threshold
-            self.verdicts[WindowVerdict.GOOD if is_good else WindowVerdict.BAD] += 1
-        self._undecided = []
 
     def _unjudged(self, first: float, last: float) -> range:
         """Return the windows between two times that are not judged yet."""
         return range(max(self._next, self._periods.number(first)), self._periods.number(last) + 1)
 
-    def _verdict(self, number: int, *, is_sealed: bool) -> WindowVerdict | None:
-        """Return the verdict on a window; None if its quantile has to be estimated."""
-        window = self._periods.tally(number)
+    def _verdict(self, number: int, ticks: Ticks, *, is_sealed: bool) -> WindowVerdict:
         if number in self._unjudgeable:  # the lateness may be that of this process
             return WindowVerdict.NO_DATA
-        if number in self._withheld:
+        if number in self._late:
             return WindowVerdict.BAD
-        if not is_sealed or window.n < self._objective.min_events:
+        if not is_sealed:
             return WindowVerdict.NO_DATA
-        bounds = window.bounds(self._objective.quantile)  # the estimate lies between them
-        if bounds.upper <= self._objective.threshold:
-            return WindowVerdict.GOOD
-        return WindowVerdict.BAD if bounds.lower > self._objective.threshold else None
+        end, objective = self._periods.end(number), self._objective
+        committed = end - objective.window - objective.threshold  # what was committed earlier is late
+        return judge_window((self._periods.tally(number),), objective, ticks(committed, end))

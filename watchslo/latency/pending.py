@@ -110,7 +110,8 @@ class SampleCounts:
         if not self._size:
             self._base = int(blocks.min()) - _NEWEST_BLOCK // 2
         slots = (rows << _BLOCK_BITS | np.clip(blocks - self._base, 0, _NEWEST_BLOCK)) << _KEY_BITS
-        keys = np.concatenate((slots, slots)) | tally_keys(self._bins, bounds.lower, bounds.upper, bounds.proven)
+        ends = bounds.lower, bounds.upper, bounds.proven, bounds.proven_upper
+        keys = np.concatenate((slots, slots, slots)) | tally_keys(self._bins, *ends)
         self._put(*np.unique(keys, return_counts=True))
         if self._size > self._sum_above:
             summed = self._sum()
@@ -136,7 +137,7 @@ class SampleCounts:
         firsts = np.flatnonzero(np.concatenate(([True], slots[1:] != slots[:-1])))
         ends = [*firsts[1:].tolist(), len(keys)]
         keys &= 2**_KEY_BITS - 1
-        n = np.add.reduceat(np.where(keys < len(self._bins.edges) ** 2, counts, 0), firsts)  # cuts, not lower ends
+        n = np.add.reduceat(np.where(keys < len(self._bins.edges) ** 2, counts, 0), firsts)  # cuts, not proven ends
         keys, counts = small(self._bins, keys, counts)
         slots = slots[firsts]
         rows = (slots >> _BLOCK_BITS).tolist()

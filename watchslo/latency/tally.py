@@ -22,10 +22,10 @@ Slot = tuple[float, "Tally"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyCounts:
-    """Two histograms of n events in one sparse array: cut intervals, and lower ends of proven intervals.
+    """Three histograms of n events in one sparse array: cut intervals, and both ends of proven intervals.
 
-    With S edges, key i * S + j (i < j < S) is the cut interval [edges[i], edges[j]], and key S * S + i is a proven
-    lower end at edges[i]. Both intervals of an event have the same upper end. `counts` has the events of each of the
+    With S edges, key i * S + j (i < j < S) is the cut interval [edges[i], edges[j]], key S * S + i is a proven lower
+    end at edges[i], and key S * S + S + j a proven upper end at edges[j]. `counts` has the events of each of the
     `keys`, which may repeat. Both have the smallest integer type that fits, because a window has thousands of keys.
     """
 
@@ -33,6 +33,16 @@ class KeyCounts:
     keys: NDArray[np.unsignedinteger]
     counts: NDArray[np.unsignedinteger]
     n: int
+
+    def within(self, edge: int) -> int:
+        """Return the number of events that are proven to be at most as late as an edge, given by its index."""
+        first = _first_upper(self.bins)
+        return int(self.counts[(self.keys >= first) & (self.keys <= first + edge)].sum())
+
+    def beyond(self, edge: int) -> int:
+        """Return the number of events that are proven to be no earlier than an edge, given by its index."""
+        first, last = len(self.bins.edges) ** 2 + edge, _first_upper(self.bins)
+        return int(self.counts[(self.keys >= first) & (self.keys < last)].sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,47 +69,54 @@ class Tally(KeyCounts):
             float(edges[np.searchsorted(np.cumsum(lower), rank)]), float(edges[np.searchsorted(np.cumsum(upper), rank)])
         )
 
-    def within(self, edge: int) -> int:
-        """Return the number of events that are proven to be at most as late as an edge, given by its index."""
-        size = len(self.bins.edges)
-        last = int(self.keys.searchsorted(size * size))
-        return int(self.counts[:last][self.keys[:last] % size <= edge].sum())
-
-    def beyond(self, edge: int) -> int:
-        """Return the number of events that are proven to be no earlier than an edge, given by its index."""
-        size = len(self.bins.edges)
-        return int(self.counts[self.keys.searchsorted(size * size + edge) :].sum())
+    @property
+    def _uppers(self) -> int:
+        """The position of the first proven upper end."""
+        return int(self.keys.searchsorted(_first_upper(self.bins)))
 
     def _lower_ends(self) -> IntArray:
         """Return the number of proven lower ends at each edge."""
-        size = len(self.bins.edges)
-        first = int(self.keys.searchsorted(size * size))
-        at = self.keys[first:].astype(np.int64) - size * size
-        return np.bincount(at, self.counts[first:], size).astype(np.int64)
+        first = int(self.keys.searchsorted(len(self.bins.edges) ** 2))
+        return self._ends(slice(first, self._uppers), len(self.bins.edges) ** 2)
 
     def _upper_ends(self) -> IntArray:
-        """Return the number of upper ends at each edge."""
-        _, j, counts = self.cuts()
-        return np.bincount(j, counts, len(self.bins.edges)).astype(np.int64)
+        """Return the number of proven upper ends at each edge."""
+        return self._ends(slice(self._uppers, None), _first_upper(self.bins))
+
+    def _ends(self, of: slice, first: int) -> IntArray:
+        at = self.keys[of].astype(np.int64) - first
+        return np.bincount(at, self.counts[of], len(self.bins.edges)).astype(np.int64)
 
 
-def tally_keys(bins: Bins, lower: FloatArray, upper: FloatArray, proven: FloatArray) -> IntArray:
-    """Return the 2n keys of n events: of their cut intervals [lower, upper], then of their proven lower ends."""
+def _first_upper(bins: Bins) -> int:
+    """Return the key of a proven upper end at the first edge."""
+    return len(bins.edges) * (len(bins.edges) + 1)
+
+
+def tally_keys(
+    bins: Bins, lower: FloatArray, upper: FloatArray, proven: FloatArray, proven_upper: FloatArray
+) -> IntArray:
+    """Return the 3n keys of n events: of their cut intervals, proven lower ends and proven upper ends.
+
+    The cut intervals are [lower, upper], the proven ones [proven, proven_upper].
+    """
     size = len(bins.edges)
     i, j = bins.cover(lower, upper)
-    return np.concatenate((i * size + j, size * size + bins.cover(proven, upper)[0]))
+    first, last = bins.cover(proven, proven_upper)
+    return np.concatenate((i * size + j, size * size + first, _first_upper(bins) + np.minimum(last, j)))
 
 
-def tally(bins: Bins, lower: FloatArray, upper: FloatArray, proven: FloatArray) -> Tally:
-    """Count events by their cut intervals [lower, upper] and their proven intervals [proven, upper]."""
-    keys, counts = np.unique(tally_keys(bins, lower, upper, proven), return_counts=True)
+def tally(bins: Bins, lower: FloatArray, upper: FloatArray, proven: FloatArray, proven_upper: FloatArray) -> Tally:
+    """Count events by their cut intervals [lower, upper] and their proven intervals [proven, proven_upper]."""
+    keys, counts = np.unique(tally_keys(bins, lower, upper, proven, proven_upper), return_counts=True)
     return compact(bins, keys, counts)
 
 
 def later_than(bins: Bins, seconds: Iterable[float]) -> Tally:
     """Count right-censored latencies: each is only known to be longer than so many seconds."""
     lower = np.array([*seconds])
-    return tally(bins, lower, np.full(len(lower), np.inf), lower)
+    never = np.full(len(lower), np.inf)
+    return tally(bins, lower, never, lower, never)
 
 
 def merge(bins: Bins, tallies: Sequence[Tally]) -> Tally:
@@ -134,8 +151,7 @@ def small(
     bins: Bins, keys: NDArray[np.integer], counts: NDArray[np.integer]
 ) -> tuple[NDArray[np.unsignedinteger], NDArray[np.unsignedinteger]]:
     """Return keys and counts in the smallest types that fit."""
-    size = len(bins.edges)
-    key_type = np.min_scalar_type(size * size + size)
+    key_type = np.min_scalar_type(_first_upper(bins) + len(bins.edges))
     count_type = np.min_scalar_type(int(counts.max(initial=0)))
     return keys.astype(key_type), counts.astype(count_type)
 

@@ -8,13 +8,13 @@ import numpy as np
 from watchslo.latency.bins import Bins
 from watchslo.latency.creation import Creation, Creators
 from watchslo.latency.distribution import Distribution
-from watchslo.latency.estimate import Estimation
+from watchslo.latency.estimate import Estimation, TickSpacing
 from watchslo.latency.hops import CacheAges, Hops, cache_to_client, storage_to_cache
-from watchslo.latency.objective import EventVerdict, Objective, Windows, judge_events
+from watchslo.latency.objective import EventVerdict, Objective, Ticks, Windows, judge_events, judge_window
 from watchslo.latency.own_delay import OwnDelays
-from watchslo.latency.tally import Slot, later_than
+from watchslo.latency.tally import BLOCK_SECONDS, Slot, Tally, later_than
 from watchslo.model import Bounds, FloatArray, IntArray
-from watchslo.snapshot import Hop, ObjectiveReading, TrackReading
+from watchslo.snapshot import Hop, ObjectiveReading, TrackReading, WindowVerdict
 
 INITIAL = "initial"  # not live: part of a list
 BEFORE_CLOCK = "before_clock"  # committed before the first tick
@@ -51,12 +51,12 @@ class Track:
         self._bins = bins
         self._objective = objective
         self._quantiles = quantiles
-        self._round_trip = 0.0
-        self._distribution = Distribution(bins, ROLLING_WINDOWS)
+        self._distribution = Distribution(bins, _windows(objective), objective.quantile)
         self._hops = Hops(bins)
         self._creation = Creation(bins, own_delays) if creation else None
         self._windows = Windows(bins, objective, start)
         self._verdicts = Counter(dict.fromkeys(EventVerdict, 0))
+        self._verdict = WindowVerdict.NO_DATA
         self._unresolved = 0
         self._unmeasured = dict.fromkeys(UNMEASURED, 0)
         self._reading = self._read()
@@ -105,40 +105,50 @@ class Track:
         now: float,
         slots: Sequence[Slot],
         sealed: float,
-        round_trip: float,
+        ticks: TickSpacing,
+        times: Ticks,
         withheld: Sequence[float] = (),
         *,
+        down_for: float | None = None,
         unjudgeable: bool = False,
-        estimable: bool = True,
         creators: Creators | None = None,
     ) -> list[Estimation]:
         """Take in the samples since the last evaluation; return the estimations that are due.
 
-        All events received before `sealed` are sealed. `round_trip` is the median of the ticks in seconds. `withheld`
-        are the ages, in seconds, of events that are proven to be undelivered: they count in the rolling windows of this
-        reading only, and permanently when they arrive. `unjudgeable` means that the windows since the last evaluation
-        have no data, as when this process was late. Unless `estimable`, ticks are too rare for estimates, and only
-        windows that their bounds decide are judged. `creators` date the creations, if their clocks are known.
+        All events received before `sealed` are sealed. `ticks` are those that cut them, and `times` returns when they
+        were sent and answered. `withheld` are the ages, in seconds, of events that are proven to be undelivered: they
+        count in the rolling windows of this reading only, and permanently when they arrive. `down_for` is how long the
+        watch has been down, if it is; no event is known then, but its minutes are bad. `unjudgeable` means that the
+        windows since the last evaluation have no data, as when this process was late. `creators` date the creations, if
+        their clocks are known.
         """
-        self._round_trip = round_trip
-        resolved = int(np.searchsorted(self._bins.edges, round_trip, side="right")) - 1
+        resolved = int(np.searchsorted(self._bins.edges, ticks.round_trip, side="right")) - 1
         for _, part in slots:
             self._verdicts.update(judge_events(part, self._objective.threshold))
             self._unresolved += part.within(resolved)
-        self._windows.note(now, slots, withheld, unjudgeable=unjudgeable)
-        due = self._distribution.update(now, slots, (later_than(self._bins, withheld),) if withheld else ())
-        due += self._windows.judge(now, sealed, estimable=estimable)
+        waiting = withheld if down_for is None else (*withheld, down_for)
+        self._windows.note(now, slots, waiting, unjudgeable=unjudgeable)
+        self._windows.judge(now, sealed, times)
+        late = (later_than(self._bins, withheld),) if withheld else ()
+        due = self._distribution.update(now, slots, ticks, late)
+        self._verdict = self._judge(now, sealed, times, late)
         if self._creation:
-            due += self._creation.update(now, sealed, creators, self._hops)
-        return due + self._hops.update(now)
+            due += self._creation.update(now, sealed, ticks, creators, self._hops)
+        return due + self._hops.update(now, ticks)
+
+    def _judge(self, now: float, sealed: float, times: Ticks, withheld: tuple[Tally, ...]) -> WindowVerdict:
+        """Return the verdict on the rolling window of the objective."""
+        objective = self._objective
+        events = (*self._distribution.window(now, objective.window), *withheld)
+        begin = now - objective.window - BLOCK_SECONDS  # at least of its first block
+        return judge_window(events, objective, times(begin - objective.threshold, max(sealed, begin + BLOCK_SECONDS)))
 
     def publish(self) -> None:
         """Update the reading, once the estimations are solved."""
-        self._distribution.publish(self._round_trip)
-        self._windows.publish()
+        self._distribution.publish()
         if self._creation:
-            self._creation.distribution.publish(self._round_trip)
-        self._hops.publish(self._round_trip)
+            self._creation.distribution.publish()
+        self._hops.publish()
         self._reading = self._read()
 
     def reading(self) -> TrackReading:
@@ -149,18 +159,29 @@ class Track:
         judged = self._windows.verdicts if self._quantiles else {}
         objective = ObjectiveReading(
             threshold=self._objective.threshold,
+            quantile=self._objective.quantile,
+            window=self._objective.window,
             events_target=self._objective.events_target,
             minutes_target=self._objective.minutes_target,
             min_events=self._objective.min_events,
             verdicts={verdict.value: count for verdict, count in self._verdicts.items()},
             windows={verdict.value: count for verdict, count in judged.items()},
         )
+        rolling = tuple(one.reading for one in self._distribution.rolling) if self._quantiles else ()
         return TrackReading(
             timespan=self._distribution.histogram.reading(),
-            windows=tuple(rolling.reading for rolling in self._distribution.rolling) if self._quantiles else (),
+            windows=rolling[: len(ROLLING_WINDOWS)],
+            judged=next((one for one in rolling if one.length == self._objective.window), None),
+            verdict=self._verdict if self._quantiles else WindowVerdict.NO_DATA,
             objective=objective,
             unresolved=self._unresolved,
             unmeasured=dict(self._unmeasured),
             creation=self._creation.distribution.histogram.reading() if self._creation else None,
             hops=self._hops.reading(),
         )
+
+
+def _windows(objective: Objective) -> tuple[tuple[str, float], ...]:
+    """Return the rolling windows, and that of the objective unless it is among them."""
+    known = {length for _, length in ROLLING_WINDOWS}
+    return ROLLING_WINDOWS if objective.window in known else (*ROLLING_WINDOWS, ("objective", objective.window))

@@ -14,6 +14,7 @@ from watchslo.model import Reading, Resource
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.monitored_watch import MonitoredWatch
 from watchslo.monitor.watch_identity import WatchIdentity
+from watchslo.snapshot import ReadUse
 from watchslo.watch.audit import (
     BUSY_INTERVAL_SECONDS,
     CONFIRM_SECONDS,
@@ -244,7 +245,10 @@ class Auditor:
 
     async def _read(self, watch: MonitoredWatch) -> Reading | Failure:
         identity = watch.identity
-        return await self._apiserver.client.read_nothing(identity.resource, identity.probed_in, "nudge")
+        answer = await self._apiserver.client.read_nothing(identity.resource, identity.probed_in, "nudge")
+        if isinstance(answer, Reading):
+            watch.statistics.observe(answer, ReadUse.NUDGE)
+        return answer
 
     async def _look(self, audit: "_Audit", after: int, enough: int) -> None:
         """Open a short watch until it has shown `enough` events; then give the audited watch time to deliver them."""
@@ -411,4 +415,5 @@ class _Audit:
             revision = parse_revision(event.object.metadata.resource_version)
             if revision is not None and not isinstance(event, Bookmark):
                 self.seen.setdefault(revision, received)
+                self.watch.statistics.sight(received, revision)
         return None

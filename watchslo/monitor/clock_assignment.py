@@ -47,7 +47,9 @@ from functools import partial
 
 import structlog
 
+from watchslo.clock.burst import Burst, BurstBudget
 from watchslo.clock.domain import PROBE_SPACING_SECONDS, Domain, Membership, TickPlan
+from watchslo.clock.tick_schedule import TickSchedule
 from watchslo.clock.tick_share import sharing_instances
 from watchslo.config.model import ClockConfig
 from watchslo.model import Reading, Resource
@@ -58,6 +60,7 @@ from watchslo.monitor.monitored_watch import MonitoredWatch
 from watchslo.monitor.sealer import Sealer
 from watchslo.monitor.task_supervisor import TaskSupervisor
 from watchslo.monitor.tick_planner import TickPlanner
+from watchslo.snapshot import ReadUse
 from watchslo.watch.backoff import Backoff
 from watchslo.watch.failure import Failure
 
@@ -87,6 +90,7 @@ class ClockAssignment:
         self._random = random
         self._new_sealer = new_sealer
         self._on_reset = on_reset
+        self._burst_budget = BurstBudget(config.burst.ticks_per_hour)
         self.witnesses: dict[str, Apiserver] = {}
         self._log = structlog.get_logger()
         self._apiservers: dict[str, Apiserver] = {}
@@ -192,7 +196,8 @@ class ClockAssignment:
     def _new_clock(
         self, name: str, gap: Callable[[], float], refused: Callable[[DomainClock, str], None]
     ) -> DomainClock:
-        return DomainClock(name, gap, self._random, self._new_sealer, refused, self._on_foreign, self._on_domain_reset)
+        schedule = TickSchedule(self._random, Burst(self._config.burst.rate, self._burst_budget))
+        return DomainClock(name, gap, schedule, self._new_sealer, refused, self._on_foreign, self._on_domain_reset)
 
     def _on_plan(self, plan: TickPlan) -> None:
         self.main.set_blind(plan.blind)
@@ -259,6 +264,7 @@ class ClockAssignment:
             case Reading() as reading:
                 for clock in clocks:
                     clock.domain.probe(reading)
+                watch.statistics.observe(reading, ReadUse.PROBE)
             case failure:
                 await asyncio.sleep(backoff.next(time.monotonic(), failure.retry_after))
 

@@ -36,16 +36,19 @@ Invariants:
 - A watch is never measured by ticks on its own cached resource: such a tick waits for that cache and hides its lag.
   A *blind* clock has no other choice and says so.
 - A failed, slow or late tick makes an interval wider, never wrong.
+- Other consistent reads of member sources (`observe`) narrow the intervals as ticks do, once a later tick agrees.
 """
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 import structlog
 
 from watchslo.clock.domain import Domain, Membership
+from watchslo.clock.tick_schedule import TickSchedule
 from watchslo.latency.queue_waits import QueueWaits
 from watchslo.latency.tally import Slot
 from watchslo.latency.track import Track
@@ -55,6 +58,7 @@ from watchslo.monitor.sealer import Sealer
 from watchslo.monitor.tick_loop import TickLoop
 from watchslo.monitor.ticker import Ticker
 from watchslo.monitor.watch_identity import WatchIdentity
+from watchslo.snapshot import BurstWish, ReadUse
 from watchslo.watch.failure import Failure
 
 FOREIGN_SECONDS = 5.0  # between two ticks of another storage: they show when the apiserver is back on this one
@@ -69,7 +73,7 @@ class DomainClock:
 
     A tick through an apiserver that is not known to have this domain's storage is only a probe. A `blind` clock ticks
     on one cached resource only: through a single apiserver it cannot see the lag of that cache. `gap` returns the mean
-    seconds between two of its ticks through one apiserver. Its ticks are sent while `ticks.run` runs.
+    seconds between two of its ticks through one apiserver. Its ticks are sent by `schedule` while `ticks.run` runs.
 
     `new_sealer` returns the sealer of a new domain. `refused` is called with this clock and the name of an apiserver
     that does not permit its ticks, `on_foreign` with the number of a watch whose revisions prove not to belong here,
@@ -80,7 +84,7 @@ class DomainClock:
         self,
         name: str,
         gap: Callable[[], float],
-        random: Callable[[], float],
+        schedule: TickSchedule,
         new_sealer: Callable[[Domain], Sealer],
         refused: Callable[["DomainClock", str], None],
         on_foreign: Callable[["DomainClock", int], None],
@@ -89,7 +93,8 @@ class DomainClock:
         self.domain = Domain(name)
         self.sealer = new_sealer(self.domain)
         self.tickers: dict[str, Ticker] = {}
-        self.ticks = TickLoop(random, self.tickers, self.gap, self._proves, self._arrived, partial(refused, self))
+        self.reads = Counter[str]()
+        self.ticks = TickLoop(schedule, self.tickers, self.gap, self._proves, self._arrived, partial(refused, self))
         self._gap = gap
         self._began = time.monotonic()
         self._blind = False
@@ -99,6 +104,7 @@ class DomainClock:
         self._anchor: str | None = None  # the apiserver whose ticks define what belongs here
         self._on_foreign = on_foreign
         self._on_reset = on_reset
+        self._bursts = False  # whether a burst was active when `sharpen` was called last
 
     @property
     def name(self) -> str:
@@ -124,11 +130,20 @@ class DomainClock:
         """The mean seconds between two ticks, through any apiserver."""
         return min(self._gap(), self.ticks.schedule.mean_gap)
 
+    @property
+    def burst_gap(self) -> float:
+        """The mean seconds between two ticks in a burst."""
+        return 1.0 / self.ticks.schedule.burst.rate
+
     def is_silent(self, now: float) -> bool:
         """Return True if no tick was answered for so long that this clock cannot be waited for."""
         latest = self.domain.clock.latest
         since = latest.answered if latest else self._began
-        return now - since >= max(SILENT_SECONDS, SILENT_TICKS * self.interval)
+        return now - since >= self._silent_after
+
+    @property
+    def _silent_after(self) -> float:
+        return max(SILENT_SECONDS, SILENT_TICKS * self.interval)
 
     def set_blind(self, blind: bool) -> None:  # noqa: FBT001 - the value is the only argument
         """Note whether this clock has to tick on one cached resource only."""
@@ -189,6 +204,28 @@ class DomainClock:
         self.domain.detach(number)
         return self.sealer.detach(number)
 
+    # Readings
+
+    def sharpen(self, wish: BurstWish | None, now: float) -> None:
+        """Tick more often for a while if that is wished and the budget covers it; log which bursts begin and end."""
+        burst = self.ticks.schedule.burst
+        if self._bursts and not burst.is_active(now):
+            self._log.info("burst_ended", ticks=burst.ticks)
+        if wish and burst.begin(wish, now):
+            self._log.info("burst_began", reason=wish.reason.value, seconds=wish.seconds)
+            self.ticks.wake()
+        self._bursts = burst.is_active(now)
+
+    def observe(self, reading: Reading, use: ReadUse) -> None:
+        """Take in a consistent read that is no tick; ignored unless its source is a member.
+
+        It never seals or resets anything, and never makes its apiserver the anchor.
+        """
+        if self.domain.observe(reading):
+            self.reads[use] += 1
+            self.ticks.schedule.read(reading.sent)
+            self.ticks.wake()
+
     async def _arrived(self, tick: Reading) -> None:
         """Take in a tick and seal what the watches received before it was sent, with time for arrivals in between."""
         if tick.apiserver not in self.tickers:
@@ -208,10 +245,20 @@ class DomainClock:
             return
         self._report_foreign()
         await asyncio.sleep(0)
-        for violators in self.sealer.seal(tick, several=len(self.tickers) > 1, blind=self._blind):
+        for violators in self.sealer.seal(tick, several=self._has_several(tick.answered), blind=self._blind):
             if violators:
                 self._report_foreign()
             await asyncio.sleep(0)
+
+    def _has_several(self, now: float) -> bool:
+        """Return True if the clock ticks through several apiservers that answer."""
+        recent = now - self._silent_after
+        answering = (
+            any(self.trusts((name, resource.key)) for resource in ticker.resources)
+            for name, ticker in self.tickers.items()
+            if ticker.answered is not None and ticker.answered > recent
+        )
+        return sum(answering) > 1
 
     def _report_foreign(self) -> None:
         """Report the watches whose sources are known to be foreign."""

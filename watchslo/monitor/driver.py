@@ -49,8 +49,9 @@ class WatchTarget:
 class Driver:
     """Runs `machine` against the apiserver of `client`.
 
-    `emit` receives its live events, `note` its facts, `heard` the size of every chunk in bytes. `representation` falls
-    back to a simpler one if the apiserver does not support it.
+    `emit` receives its live events, `note` its facts, `heard` the size of every chunk in bytes, and `listed`
+    the first page of every consistent list. `representation` falls back to a simpler one if the apiserver does not
+    support it.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Driver:
         emit: Callable[[Batch], None],
         note: Callable[[Fact], None],
         heard: Callable[[int], None],
+        listed: Callable[[Page], object] = lambda _: None,
     ) -> None:
         self.machine = machine
         self.representation = representation
@@ -71,6 +73,7 @@ class Driver:
         self._emit = emit
         self._note = note
         self._heard = heard
+        self._listed = listed
         self._requests: dict[int, asyncio.Task[None]] = {}
         self._response: WatchResponse | None = None
         self._was_open = False
@@ -143,6 +146,8 @@ class Driver:
             with_objects=self.machine.inventory is not None,
             on_sent=lambda: self.feed(Sent(op)),
         )
+        if isinstance(answer, Page) and not request.continue_token and not request.from_cache:
+            self._listed(answer)
         match answer:
             case Page(revision=revision, items=items, size=size, continue_token=token, objects=objects):
                 self._end(op, Listed(op, revision, items, size, token, objects))

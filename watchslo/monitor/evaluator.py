@@ -9,6 +9,7 @@ from typing import NamedTuple
 import structlog
 
 from watchslo.diagnose.diagnosis import Diagnosis
+from watchslo.latency.burst_wish import burst_wish
 from watchslo.latency.estimate import Estimation, rounds
 from watchslo.latency.tally import BLOCK_SECONDS
 from watchslo.monitor.apiserver_set import ApiserverSet
@@ -106,9 +107,10 @@ class Evaluator:
             watch.statistics.publish()
             await slices.pause()
         for clock in self._watches.clocks:
-            await slices.run(rounds(clock.sealer.update(time.monotonic())))
+            await slices.run(rounds(clock.sealer.update(time.monotonic(), clock.interval)))
             clock.sealer.publish()
         snapshot = await self._diagnose(slices)
+        self._sharpen(snapshot)
         self._evaluated.keep(snapshot, time.monotonic())
         self._newest = _CachedSnapshot()
         for listen in self._listeners:
@@ -148,6 +150,13 @@ class Evaluator:
                 self._log.info("cause_ended", **subject._asdict(), after_s=lasted)
         return replace(snapshot, causes=self._causes)
 
+    def _sharpen(self, snapshot: Snapshot) -> None:
+        """Let clocks tick more often for a while if that would decide something."""
+        now = time.monotonic()
+        for clock in self._watches.clocks:
+            streams = (stream for stream in snapshot.streams if stream.domain == clock.name)
+            clock.sharpen(burst_wish(streams, snapshot.causes, clock.burst_gap), now)
+
 
 @dataclass(slots=True)
 class _CachedSnapshot:
@@ -174,7 +183,9 @@ def update_watch(watch: MonitoredWatch, health: Health, now: float, *, unjudgeab
     withheld = health.withheld(now, revision)
     is_frozen = not withheld and health.stalled_for(now, revision) is not None
     watch.session.resolve_failures(now)
-    return watch.statistics.update(now, withheld, unjudgeable=unjudgeable or is_frozen)
+    return watch.statistics.update(
+        now, withheld, down_for=watch.session.down_for(now), unjudgeable=unjudgeable or is_frozen
+    )
 
 
 class _CauseSubject(NamedTuple):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from watchslo.kube.client import NOTHING, Client, Selectors, WatchResponse
+from watchslo.kube.client import NOTHING, Client, Page, Selectors, WatchResponse
 from watchslo.kube.representation import Representation
 from watchslo.model import Interval, Resource
 from watchslo.monitor.apiserver import Apiserver
@@ -276,7 +276,9 @@ class HeadroomProber:
         estimated, seconds = known.listed
         if time.monotonic() - estimated >= LIST_SECONDS:
             await self._pause()
-            seconds = await list_estimate(self._apiserver.client, resource, _widest(watches))
+            seconds = await list_estimate(
+                self._apiserver.client, resource, _widest(watches), watches[0].statistics.observe_list
+            )
             known.listed = time.monotonic(), seconds
         return seconds, False
 
@@ -307,12 +309,18 @@ class HeadroomProber:
             log.info("history_long_enough", seconds=round(reading.seconds.lower, 3), complete=reading.complete)
 
 
-async def list_estimate(client: Client, resource: Resource, namespace: str | None) -> float | None:
-    """Return the estimated seconds of a full list, by its first page; None if the page does not show it."""
+async def list_estimate(
+    client: Client, resource: Resource, namespace: str | None, listed: Callable[[Page], object]
+) -> float | None:
+    """Return the estimated seconds of a full list, by its first page; None if the page does not show it.
+
+    `listed` gets the page.
+    """
     request = ListRequest(limit=PAGE_SIZE)
     page = await client.list_page(resource, namespace, Selectors(), request, Representation.TABLE)
     if isinstance(page, Failure):
         return None
+    listed(page)
     if page.continue_token is None:
         return page.answered - page.sent
     return None if page.remaining is None else estimate_list(page.answered - page.sent, page.remaining)

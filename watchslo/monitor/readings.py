@@ -26,6 +26,7 @@ from watchslo.snapshot import (
     DomainReading,
     GapReading,
     MonitorReading,
+    ReadUse,
     ReceivedReading,
     SessionReading,
     ShardReading,
@@ -158,6 +159,7 @@ def read_watch(watch: MonitoredWatch, watches: WatchSet) -> StreamReading:
         durations=session.durations.reading(),
         headroom=watches.headroom(watch),
         track=statistics.track.reading(),
+        down_for=session.down_for(now),
         behind_fastest=watches.peers.behind_fastest(identity.number),
     )
 
@@ -206,7 +208,7 @@ def read_apiserver(apiserver: Apiserver, role: ApiserverRole, comparison: Compar
 
 def read_clock(clock: DomainClock) -> DomainReading:
     """Return everything that is shown of a domain clock and its tickers."""
-    revisions = clock.domain.clock
+    revisions, burst = clock.domain.clock, clock.ticks.schedule.burst
     return DomainReading(
         name=clock.name,
         ticks_on=tuple(dict.fromkeys(one.key for ticker in clock.tickers.values() for one in ticker.resources)),
@@ -215,6 +217,9 @@ def read_clock(clock: DomainClock) -> DomainReading:
         resets=clock.domain.resets,
         resolution=revisions.median_round_trip,
         tickers=tuple(_read_ticker(clock, name, ticker) for name, ticker in clock.tickers.items()),
+        bursts=dict(burst.begun),
+        burst_ticks=burst.ticks,
+        reads=dict[str, int](clock.reads) | {ReadUse.CONTRADICTED: clock.domain.contradicted},
     )
 
 

@@ -18,7 +18,7 @@ Samples are counted by watch, block and bins; the next evaluation takes these co
 """
 
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import floor
 
 import numpy as np
@@ -163,7 +163,7 @@ class Sealer:
         if len(self.comparisons) > 1:
             _note_arrivals(arrivals.at(good), index[good], watches)
         own_delays[queued] = np.inf
-        usable = Bounds(bounds.lower, bounds.upper, bounds.proven, good)
+        usable = replace(bounds, measurable=good)
         for at, watch in enumerate(watches):
             cache = self._cache_clock(watch.identity.source)
             if cache is not None or watch.track.measures_creation:
@@ -218,8 +218,11 @@ class Sealer:
         watch = self._watches.get(number)
         return watch.arrivals if watch else RecentArrivals()
 
-    def update(self, now: float) -> list[Estimation]:
-        """Give up what was not sealed in time; return the estimations of comparisons that are due."""
+    def update(self, now: float, gap: float) -> list[Estimation]:
+        """Give up what was not sealed in time; return the estimations of comparisons that are due.
+
+        `gap` is the mean gap between ticks, in seconds.
+        """
         overdue = self._pending.take_before(now - UNSEALED_SECONDS)
         for number, count in zip(*np.unique(overdue.watches, return_counts=True), strict=True):
             self._watches[int(number)].track.unmeasured(UNSEALED, int(count))
@@ -227,7 +230,7 @@ class Sealer:
         return [
             due
             for row, comparison in enumerate(self.comparisons.values())
-            for due in comparison.update(now, combined.get(row, []), alone.get(row, []))
+            for due in comparison.update(now, combined.get(row, []), alone.get(row, []), gap)
         ]
 
     def publish(self) -> None:

@@ -23,20 +23,19 @@ class TickLoop:
 
     def __init__(
         self,
-        random: Callable[[], float],
+        schedule: TickSchedule,
         tickers: Mapping[str, Ticker],
         gap: Callable[[str], float],
         proves: Callable[[str], bool],
         arrived: Callable[[Reading], Awaitable[None]],
         refused: Callable[[str], None],
     ) -> None:
-        self.schedule = TickSchedule(random)
+        self.schedule = schedule
         self._tickers = tickers
         self._gap = gap
         self._proves = proves
         self._arrived = arrived
         self._refused = refused
-        self._random = random
         self._backoffs: dict[str, Backoff] = {}
         self._ticks: dict[asyncio.Task[None], str] = {}  # in flight, and their apiservers
         self._changed = asyncio.Event()
@@ -47,12 +46,12 @@ class TickLoop:
 
     async def run(self) -> None:
         """Tick until cancelled."""
-        self.schedule.allow({})  # if this ran before, its last ticks have no answer
+        self.schedule.allow({}, time.monotonic())  # if this ran before, its last ticks have no answer
         async with asyncio.TaskGroup() as ticks:
             while True:
                 self._changed.clear()
                 now = time.monotonic()
-                self._allow()
+                self._allow(now)
                 planned = self.schedule.next()
                 if planned is None or planned[0] > now:
                     await self._wait(None if planned is None else planned[0] - now)
@@ -72,10 +71,10 @@ class TickLoop:
             tick.cancel()
         return asyncio.gather(*ticks, return_exceptions=True)
 
-    def _allow(self) -> None:
+    def _allow(self, now: float) -> None:
         names = [name for name, ticker in self._tickers.items() if ticker.resources]
         self.schedule.allow(
-            {name: self._gap(name) for name in names}, aside=[name for name in names if not self._proves(name)]
+            {name: self._gap(name) for name in names}, now, aside=[name for name in names if not self._proves(name)]
         )
 
     async def _wait(self, seconds: float | None) -> None:
@@ -102,5 +101,5 @@ class TickLoop:
     def _pause(self, apiserver: str, failure: Failure, now: float) -> float | None:
         if failure.action is not Action.WAIT:
             return failure.retry_after
-        backoff = self._backoffs.setdefault(apiserver, Backoff(self._random))
+        backoff = self._backoffs.setdefault(apiserver, Backoff(self.schedule.random))
         return backoff.next(now, failure.retry_after)

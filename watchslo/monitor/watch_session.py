@@ -97,6 +97,10 @@ class WatchSession:
         """Whether the watch was open once, or cannot be opened now and is retried from time to time."""
         return self._opened is not None or self.state is State.AWAY
 
+    def down_for(self, now: float) -> float | None:
+        """Return for how many seconds other clients cannot have this watch open either; None if they can."""
+        return self._driver.machine.down.seconds(now)
+
     @property
     def revision(self) -> int | None:
         """The newest revision that is known, from an event, a bookmark or a list."""
@@ -180,6 +184,7 @@ class WatchSession:
             emit=self._emit,
             note=self._note,
             heard=self._hear,
+            listed=self._statistics.observe_list,
         )
 
     def halt(self, reason: Reason) -> None:

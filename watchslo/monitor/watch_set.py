@@ -36,7 +36,7 @@ from watchslo.watch.failure import Reason
 
 HEADROOM_SHARE = 0.1  # of all probes: a headroom changes slowly
 NEEDED_SHARE = 0.2  # of its threshold: for a watch as late as this, the hops are worth separating
-SLOW_TICK_SECONDS = 0.075  # longer than through the fastest apiserver: reads of the cache show on which side that is
+SLOW_TICK_SECONDS = 0.075  # more than through the fastest apiserver: reads of the cache show on which side that is lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class WatchSet:
         if members and self.assignment is None:
             self.assignment = ClockAssignment(
                 self._tasks,
-                self._config.clock,
+                self._config.clock_in_force,
                 lambda: self._config.shard.count,
                 self._random,
                 self._new_sealer,
@@ -200,7 +200,7 @@ class WatchSet:
             watches=watches.values,
             apiserver=apiserver,
             budget=lambda: self._config.limits.audits_per_second / len(self._served),
-            ticks=self._latest_ticks,
+            ticks=partial(self._latest_ticks, apiserver.name),
             late=self._lag.tainted,
             random=self._random,
         )
@@ -273,8 +273,9 @@ class WatchSet:
             quantiles=self._config.judges_quantiles,
         )
 
-    def _latest_ticks(self) -> list[Reading]:
-        return [clock.domain.clock.latest for clock in self.clocks if clock.domain.clock.latest]
+    def _latest_ticks(self, apiserver: str) -> list[Reading]:
+        ticks = (clock.domain.clock.latest_of(apiserver) for clock in self.clocks)
+        return [tick for tick in ticks if tick]
 
     def _forget_revisions(self, watch: MonitoredWatch) -> None:
         self._served[watch.identity.apiserver.name].auditor.forget_revisions(watch)
@@ -295,11 +296,12 @@ class WatchSet:
     def _asks_for_hops(self, watch: MonitoredWatch) -> bool:
         """Return True if the hops of a watch are wanted although it is not late.
 
-        The configuration may ask for them, or the ticks of its apiserver are slow: reads of caches then show the side.
+        The configuration may ask for them, or the last ticks of its apiserver were slow: by themselves, or against the
+        fastest apiserver. Reads of caches then show on which side the time is lost.
         """
         statistics = watch.statistics
         revisions = statistics.clock.domain.clock
-        own, fastest = revisions.median_round_trip_of(watch.identity.apiserver.name), revisions.median_round_trip
-        slow = min(NEEDED_SHARE * statistics.threshold, SLOW_TICK_SECONDS)
-        is_slow = own is not None and fastest is not None and own - fastest > slow
-        return watch.desired.watch.hops or is_slow
+        own = revisions.recent_round_trip_of(watch.identity.apiserver.name) or 0.0
+        is_behind = own - (revisions.median_round_trip or 0.0) > SLOW_TICK_SECONDS
+        is_slow = own > max(NEEDED_SHARE * statistics.threshold, SLOW_TICK_SECONDS)
+        return watch.desired.watch.hops or is_behind or is_slow

@@ -7,15 +7,16 @@ import numpy as np
 
 from watchslo.clock.domain import Membership
 from watchslo.clock.offset import Dating
-from watchslo.config.model import slowest_interval
-from watchslo.latency.estimate import Estimation
+from watchslo.kube.client import Page
+from watchslo.latency.estimate import Estimation, TickSpacing
 from watchslo.latency.queue_waits import QueueWaits
 from watchslo.latency.tally import Slot
 from watchslo.latency.track import DOMAIN, TAINTED, Track
-from watchslo.model import Interval
+from watchslo.model import Interval, Reading
 from watchslo.monitor.domain_clock import DomainClock
 from watchslo.monitor.lag import Lag
 from watchslo.monitor.watch_identity import WatchIdentity
+from watchslo.snapshot import ReadUse
 from watchslo.watch.messages import Batch
 
 
@@ -112,6 +113,16 @@ class WatchStatistics:
         """Note that a revision was received; return False if the source is not a member of the domain."""
         return self.clock.domain.sight(received, revision, self._identity.number)
 
+    def observe(self, reading: Reading, use: ReadUse) -> None:
+        """Add a consistent read of the watched resource to the clock that dates the watch."""
+        self.clock.observe(reading, use)
+
+    def observe_list(self, page: Page) -> None:
+        """Add the first page of a consistent list of the watched resource."""
+        if page.revision is not None:
+            apiserver, resource = self._identity.source
+            self.observe(Reading(resource, page.sent, page.answered, page.revision, apiserver), ReadUse.LIST)
+
     def _note_creations(self, batch: Batch) -> None:
         stamped = (
             (revision, _parse_time(created))
@@ -142,12 +153,14 @@ class WatchStatistics:
         is_known = bounds.measurable[0] and not suspended[0]
         return Interval(float(bounds.lower[0]), float(bounds.upper[0]) if is_known else float("inf"))
 
-    def update(self, now: float, withheld: Sequence[float], *, unjudgeable: bool) -> list[Estimation]:
+    def update(
+        self, now: float, withheld: Sequence[float], *, down_for: float | None = None, unjudgeable: bool
+    ) -> list[Estimation]:
         """Take in the samples since the last evaluation; return the estimations that `publish` needs.
 
-        `withheld` are the ages, in seconds, of events that are proven to be withheld. `unjudgeable` says that this
-        process was late, or that the cache is frozen: no window is then judged. If ticks are too rare, none is judged
-        by an estimate.
+        `withheld` are the ages, in seconds, of events that are proven to be withheld, and `down_for` is for how many
+        seconds the watch has been down. `unjudgeable` says that this process was late, or that the cache is frozen: no
+        window is then judged.
         """
         creators = self._creators() if self._measures_creation else None
         slots, self._slots = [*self._slots, *self.clock.sealer.take(self._identity.number)], []
@@ -155,10 +168,11 @@ class WatchStatistics:
             now,
             slots,
             self.clock.sealer.sealed,
-            self.clock.domain.clock.median_round_trip or 0.0,
+            TickSpacing(self.clock.domain.clock.median_round_trip or 0.0, self.clock.interval),
+            self.clock.domain.clock.times.between,
             withheld,
+            down_for=down_for,
             unjudgeable=unjudgeable,
-            estimable=self.clock.interval <= slowest_interval(self.threshold),
             creators=creators,
         )
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from watchslo.config.model import Config, ObjectiveConfig
 from watchslo.config.values import format_duration
+from watchslo.model import SERVICE
 from watchslo.rules import names
 from watchslo.rules.alert_builder import AlertBuilder
 from watchslo.rules.promql import by, joined, number, select
@@ -35,6 +36,7 @@ EVENTS, MINUTES, DELIVERY, MONITOR = "watch-latency-events", "watch-latency-minu
 LAST_WINDOWS = 15  # how many windows an alert on windows reads
 BAD_WINDOWS = 10
 MIN_COVERAGE = 0.1  # below this share of judged windows, coverage is low
+NOT_JUDGED = 'verdict=~"no_data|undecided"'
 STALLS, STALLS_SECONDS = 3, 30 * MINUTE
 RELISTS, RELISTS_SECONDS = 6, HOUR
 EXPIRIES, EXPIRIES_SECONDS = 4, 30 * MINUTE
@@ -183,9 +185,9 @@ def _bad_minutes(config: Config, builder: AlertBuilder) -> Alert:
         builder.watches_by_apiserver(union_of_groups(config, _window, bad)),
         0.0,
         f"Watch events of {builder.apiserver} are late in most minutes.",
-        f"P99 of {{{{ $value }}}} watches was over the threshold in at least {BAD_WINDOWS} of the last {LAST_WINDOWS} "
-        f"minutes; the worst watch is {worst}. Controllers that depend on them act late: pods start late, endpoints go "
-        "stale.",
+        f"{{{{ $value }}}} watches were over the threshold, or down, in at least {BAD_WINDOWS} of the last "
+        f"{LAST_WINDOWS} minutes; the worst watch is {worst}. Controllers that depend on them act late: pods start "
+        "late, endpoints go stale.",
     )
 
 
@@ -371,18 +373,23 @@ def _slow_through_one(config: Config, builder: AlertBuilder) -> Alert:
 
 
 def _unwitnessed(builder: AlertBuilder) -> Alert:
+    """Return an alert on instances that reach no apiserver but those that they watch.
+
+    One of the announced addresses is that of the service, if the service is watched.
+    """
     announced, reached = (
         builder.exposed("watchslo_witnesses", f'state="{state}"') for state in ("announced", "reached")
     )
-    some = f"{reached} == 0\nand ignoring (state) {announced} > 0"
-    unreached = (
-        'watchslo_witnesses{state="announced",PLACE} - ignoring (state) watchslo_witnesses{state="reached",PLACE}'
-    )
+    service = builder.exposed("watchslo_apiserver_watched", f'apiserver="{SERVICE}"')
+    on = f"on ({', '.join(builder.kept.instance)})"
+    others = f"{announced} - {on} ({service} or {on} 0 * {announced}) > 0"
+    of_state = 'watchslo_witnesses{state="%s",PLACE}'
+    unreached = f"{of_state % 'announced'} - ignoring (state) {of_state % 'reached'}"
     return Alert(
         "WatchsloWitnessesUnreached",
         WARNING,
         MONITOR,
-        by("count", builder.kept.cluster, some),
+        by("count", builder.kept.cluster, f"{reached} == 0\nand {on} ({others})"),
         30 * MINUTE,
         f"Instances of watchslo{builder.in_cluster} reach none of the other announced apiservers.",
         f"{{{{ $value }}}} instances, such as {builder.worst_instance(unreached)}, tick only through the apiserver "
@@ -407,7 +414,7 @@ def _coverage(config: Config, builder: AlertBuilder) -> Alert:
     """Return an alert on watches that are always busy, but have few judged windows."""
 
     def blind(group: WatchGroup) -> str:
-        missing = builder.windows(group, 'verdict="no_data"', LAST_WINDOWS)
+        missing = builder.windows(group, NOT_JUDGED, LAST_WINDOWS)
         condition = f"{missing} > {number((1 - MIN_COVERAGE) * LAST_WINDOWS)}"
         span = format_duration(LAST_WINDOWS * group.objective.minutes.window)
         events, others = select(names.EVENTS, group.matcher), select(names.UNMEASURED, group.matcher)
@@ -417,7 +424,7 @@ def _coverage(config: Config, builder: AlertBuilder) -> Alert:
 
     longest = max(group.objective.minutes.window for group in watch_groups(config, _window))
     span = format_duration(LAST_WINDOWS * longest)
-    increase = f'increase(watchslo_slo_windows_total{{verdict="no_data",PLACE}}[{span}])'
+    increase = f"increase(watchslo_slo_windows_total{{{NOT_JUDGED},PLACE}}[{span}])"
     received = f"sum by (watch) ({names.EVENTS}{{PLACE}} + {names.UNMEASURED}{{PLACE}})"
     worst = builder.worst_watch(f"sum by (watch) ({increase}) * {received}")
     return Alert(
@@ -428,7 +435,8 @@ def _coverage(config: Config, builder: AlertBuilder) -> Alert:
         15 * MINUTE,
         f"Coverage of busy watches of {builder.apiserver} is below {MIN_COVERAGE:.0%}.",
         f"{{{{ $value }}}} watches always had enough events, such as {worst}, but fewer than a tenth of their last "
-        "minutes were judged. The ratio of good minutes says nothing about the other minutes.",
+        "minutes could be judged. The others had no data, or their proven bounds straddle the threshold. The ratio of "
+        "good minutes says nothing about them.",
     )
 
 

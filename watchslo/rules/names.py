@@ -22,6 +22,7 @@ TIMESPAN_BUCKET = "apiserver_resource:watchslo_apiserver_timespan_seconds_bucket
 BUDGET_REMAINING = "apiserver_resource:watchslo_error_budget:remaining_ratio"
 WINDOWS = "apiserver_resource:watchslo_slo_windows:rate5m"
 GOOD_WINDOWS = "apiserver_resource:watchslo_good_windows:ratio_increase1d"
+GOOD_WINDOWS_AT_WORST = "apiserver_resource:watchslo_good_windows_worst:ratio_increase1d"
 JUDGED_WINDOWS = "apiserver_resource:watchslo_judged_windows:ratio_increase1d"
 
 

@@ -33,6 +33,7 @@ TICK_BUCKET = "watchslo_clock_tick_seconds_bucket"
 VERDICTS = "watchslo_slo_events_total"
 BEYOND = 'verdict="beyond"'
 GOOD = 'verdict="good"'
+JUDGED = 'verdict=~"good|bad"'
 PERCENTILES = (50, 90, 99)
 
 
@@ -74,8 +75,8 @@ def _minutes(config: Config, settings: RuleSettings, kept: LabelLevels) -> Itera
     if config.judges_quantiles:
         ticks = by("sum", (*kept.instance, "apiserver", "domain", "le"), _rate(settings, TICK_BUCKET))
         yield RuleDefinition(names.INSTANCE_TICK, f"histogram_quantile(0.5, {ticks}) >= 0")
-        judged = _rate(settings, "watchslo_slo_windows_total", 'verdict=~"good|bad"')
-        yield RuleDefinition(names.WINDOWS, by("sum", (*kept.resource, "verdict"), judged))
+        known = _rate(settings, "watchslo_slo_windows_total", 'verdict=~"good|bad|undecided"')
+        yield RuleDefinition(names.WINDOWS, by("sum", (*kept.resource, "verdict"), known))
 
 
 def _of_instances(config: Config, settings: RuleSettings, kept: LabelLevels) -> Iterator[RuleDefinition]:
@@ -106,8 +107,9 @@ def _days(config: Config, settings: RuleSettings) -> Iterator[RuleDefinition]:
         yield _burn_rate(config, window)
     if not config.judges_quantiles:
         return
-    good = f"sum_over_time({select(names.WINDOWS, GOOD)}[{settings.span(DAY)}])"
-    yield RuleDefinition(names.GOOD_WINDOWS, f"sum without (verdict) ({good}) / ({_judged(settings)} > 0)")
+    good, judged, known = (_windows_of_a_day(settings, matcher) for matcher in (GOOD, JUDGED, ""))
+    yield RuleDefinition(names.GOOD_WINDOWS, f"{good} / ({judged} > 0)")
+    yield RuleDefinition(names.GOOD_WINDOWS_AT_WORST, f"{good} / ({known} > 0)")
     yield RuleDefinition(
         names.JUDGED_WINDOWS, union_of_groups(config, _window, lambda group: _coverage(settings, group))
     )
@@ -169,8 +171,8 @@ def _remaining(group: WatchGroup) -> str:
     return f"1 - {spent} / {number(error_budget(group.objective))}"
 
 
-def _judged(settings: RuleSettings, matcher: str = "") -> str:
-    return f"sum without (verdict) (sum_over_time({select(names.WINDOWS, matcher)}[{settings.span(DAY)}]))"
+def _windows_of_a_day(settings: RuleSettings, *matchers: str) -> str:
+    return f"sum without (verdict) (sum_over_time({select(names.WINDOWS, *matchers)}[{settings.span(DAY)}]))"
 
 
 def _coverage(settings: RuleSettings, group: WatchGroup) -> str:
@@ -178,7 +180,8 @@ def _coverage(settings: RuleSettings, group: WatchGroup) -> str:
     window, interval = group.objective.minutes.window, settings.interval(RECORDED_EVERY)
     elapsed = f"sum_over_time({select(names.INSTANCES, group.matcher)}[{settings.span(DAY)}])"
     evaluations = number(DAY / settings.shrink / interval)
-    return f"{_judged(settings, group.matcher)} * {number(window)} / clamp_min({elapsed}, {evaluations})"
+    judged = _windows_of_a_day(settings, JUDGED, group.matcher)
+    return f"{judged} * {number(window)} / clamp_min({elapsed}, {evaluations})"
 
 
 def _rate(settings: RuleSettings, metric: str, *matchers: str, window: str = "5m") -> str:

@@ -28,7 +28,7 @@ def routes(feed: Feed) -> Iterator[Route]:
     """Return the routes of past figures."""
 
     async def series(resource: Resource = None, window: Window = "1h") -> Response:
-        """P50, P99 with its bounds and the number of events of each watch, at every evaluation of the last hour."""
+        """P50 and the judged quantile of each watch, with bounds and events, at every evaluation of the last hour."""
         seconds = min(HOUR_SECONDS, float(window[:-1]) * UNITS[window[-1]])
         found = await feed.ask(lambda timeline: update.series(timeline, resource, seconds, STEP_SECONDS))
         if resource is not None and not found.watches:

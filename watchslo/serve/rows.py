@@ -21,7 +21,7 @@ from watchslo.snapshot import (
 )
 from watchslo.timeline import condition
 from watchslo.timeline.condition import BAD, Condition, WatchCondition
-from watchslo.timeline.format import ABSENT, duration
+from watchslo.timeline.format import ABSENT, duration, estimated
 from watchslo.timeline.timeline import Account
 
 WORST_FIRST = tuple(Condition)
@@ -36,20 +36,24 @@ UNWATCHED = {ApiserverRole.SERVICE: "not watched", ApiserverRole.WITNESS: "witne
 
 
 class FigureUpdate(StatusPart):
-    """A quantile of the last minute, in seconds.
+    """A quantile of a window, in seconds.
 
-    If `resolved` is false, it is below `roundTrip`, the ticks' round trip, and is not a measurement.
+    If `resolved` is false, it is below `roundTrip`, the ticks' round trip, and is not a measurement. If `rough` is
+    true, the events do not determine it.
     """
 
     lower: float
     estimate: float | None
     upper: float | None
     resolved: bool
+    rough: bool
     round_trip: float | None
 
 
 class WatchLine(StatusPart):
-    """One watch: its last minute, and its counters since it was configured. `key` identifies it in the feed.
+    """One watch: the window of its objective, and its counters since it was configured.
+
+    `judged` is the `quantile` of that window that is compared with `threshold`. `key` identifies the watch in the feed.
 
     `behind` is the number of revisions between the storage's newest one and the newest one that this watch has seen: it
     grows by itself while the resource is quiet. `closes` leaves out deadlines and our own closes, `relists` the first
@@ -67,9 +71,10 @@ class WatchLine(StatusPart):
     state: str
     stalled_for: float | None
     threshold: float
+    quantile: float
     events: int
     p50: FigureUpdate | None
-    p99: FigureUpdate | None
+    judged: FigureUpdate | None
     last_event: datetime | None
     behind: int | None
     closes: int
@@ -91,7 +96,7 @@ class WatchLine(StatusPart):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def caption(self) -> str:
-        return f"{_estimate(self.p99)} ({_bounds(self.p99)})" if self.p99 else str(self.condition)
+        return f"{_estimate(self.judged)} ({_bounds(self.judged)})" if self.judged else str(self.condition)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -102,8 +107,8 @@ class WatchLine(StatusPart):
             self._condition(),
             self.state,
             _estimate(self.p50),
-            _estimate(self.p99),
-            _bounds(self.p99),
+            _estimate(self.judged),
+            _bounds(self.judged),
             duration(self.threshold),
             f"{self.events:,}",
             f"{self.last_event:%H:%M:%S}" if self.last_event else ABSENT,
@@ -180,7 +185,7 @@ def _estimate(figure: FigureUpdate | None) -> str:
     if figure is None:
         return ABSENT
     if figure.resolved:
-        return _duration(figure.estimate)
+        return ABSENT if figure.estimate is None else estimated(figure.estimate, rough=figure.rough)
     return f"below {duration(figure.round_trip)}" if figure.round_trip else "below resolution"
 
 
@@ -233,9 +238,10 @@ def _watch(line: WatchCondition, round_trip: float | None, newest: int | None) -
         state=f"{state} ({STORAGE[stream.membership]})" if stream.membership in STORAGE else state,
         stalled_for=stream.audit.stalled_for,
         threshold=stream.track.objective.threshold,
+        quantile=stream.track.objective.quantile,
         events=line.window.events,
         p50=_figure(line.p50, round_trip),
-        p99=_figure(line.p99, round_trip),
+        judged=_figure(line.judged, round_trip),
         last_event=None if received.last_wall is None else time_of(received.last_wall),
         behind=max(0, (newest or 0) - (received.revision or 0)) if known else None,
         closes=sum(count for (class_, _), count in stream.session.closed.items() if class_ not in ("deadline", "own")),
@@ -254,6 +260,7 @@ def _figure(quantile: QuantileReading | None, round_trip: float | None) -> Figur
         estimate=quantile.estimate,
         upper=quantile.upper,
         resolved=quantile.resolved,
+        rough=quantile.rough,
         round_trip=round_trip,
     )
 

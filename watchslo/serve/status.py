@@ -13,7 +13,7 @@ from pydantic import AliasGenerator, AliasPath, BaseModel, BeforeValidator, Conf
 from pydantic.alias_generators import to_camel
 
 from watchslo.serve.document import Document, pieces_of
-from watchslo.snapshot import ApiserverRole, Cause, Confidence, Hop, Snapshot, StreamReading
+from watchslo.snapshot import ApiserverRole, Cause, Confidence, Hop, Snapshot, StreamReading, WindowVerdict
 from watchslo.timeline.headline import Level
 from watchslo.timeline.timeline import Account
 
@@ -107,7 +107,8 @@ class RequestCount(StatusPart):
 class QuantileStatus(StatusPart):
     """A quantile in seconds; if `resolved` is false, it is below the ticks' round trip and not a measurement.
 
-    `lower` and `upper` are proven bounds of the window's true quantile; `upper` is null if it is infinite.
+    `lower` and `upper` are proven bounds of the window's true quantile; `upper` is null if it is infinite. `estimate`
+    is `rough` if the events do not determine it: it may be more than a quarter, and 10 ms, off.
     """
 
     q: float
@@ -115,6 +116,7 @@ class QuantileStatus(StatusPart):
     estimate: float | None
     upper: float | None
     resolved: bool
+    rough: bool
 
 
 class WindowStatus(StatusPart):
@@ -176,7 +178,7 @@ class ExcessStatus(StatusPart):
 
 
 class DomainStatus(StatusPart):
-    """One revision clock; `interval` is the width of the newest commit interval.
+    """One revision clock; `interval` is the width of the newest commit interval, `reads` and `bursts` are counts.
 
     `resolution` is the median round trip of the fastest apiserver's ticks: shorter latencies cannot be distinguished.
     `medianRoundTrip` is its former name.
@@ -189,13 +191,21 @@ class DomainStatus(StatusPart):
     resets: int
     resolution: float | None
     median_round_trip: float | None = _at("resolution")
+    reads: dict[str, int]
+    bursts: dict[str, int]
+    burst_ticks: int
     tickers: list[TickerStatus]
 
 
 class ObjectiveStatus(StatusPart):
-    """The objective in force; `verdicts` counts events, `windows` windows: by estimates from `minEvents` events on."""
+    """The objective in force; `verdicts` counts events, `windows` windows: by estimates from `minEvents` events on.
+
+    `quantile` and `window`, in seconds, say which figure is compared with `threshold`.
+    """
 
     threshold: float
+    quantile: float
+    window: float
     events_target: float
     minutes_target: float
     min_events: int
@@ -214,13 +224,16 @@ class HopLatency(StatusPart):
 class LatencyStatus(StatusPart):
     """The latency of one watch; `events` counts samples, `unmeasured` counts by reason events that are not samples.
 
-    `hops` has the hops that were measured at least once.
+    `hops` has the hops that were measured at least once. `judged` is the rolling window of the objective's length; it
+    has the objective's quantile, and `verdict` is the verdict on it.
     """
 
     events: int = _at("timespan", "total")
     unresolved: int
     unmeasured: dict[str, int]
     windows: list[WindowStatus]
+    judged: WindowStatus | None
+    verdict: WindowVerdict
     hops: list[HopLatency]
     objective: ObjectiveStatus
 
@@ -269,6 +282,7 @@ class TransportStatus(StatusPart):
 class StreamStatus(StatusPart):
     """One watch; `membership` says how its revisions relate to the clock of its domain.
 
+    `downFor` is for how many seconds the watch has been closed, null unless its other clients' must be closed as well.
     `unseenChanges`, by kind, and `inventoryObjects` are null without an inventory. `lastAudit` is the result of the
     last audit; `stalledFor` is null unless the watch is stalled. `probed` is true while the apiserver's cache is read
     regularly, `cacheBehind` is the highest age of that cache in the last seconds, `cacheRoundTrip` the duration of such
@@ -287,6 +301,7 @@ class StreamStatus(StatusPart):
     domain: str
     membership: str
     up: bool
+    down_for: float | None
     revision: int | None = _at("received", "revision")
     last_received_at: datetime | None = _at("received", "last_wall")
     events: dict[str, int] = _at("received", "events")

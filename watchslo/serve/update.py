@@ -35,11 +35,11 @@ class EventUpdate(StatusPart):
 class DayUpdate(StatusPart):
     """The last day's minutes, the oldest first, one digit each; the last minute began at `until`.
 
-    0: no data, 1: good, 2: bad for at least one watch.
+    0: no data, 1: good, 2: undecided for at least one watch, 3: bad for at least one.
     """
 
     until: datetime
-    minutes: str = Field(min_length=MINUTES, max_length=MINUTES, pattern="^[012]*$")
+    minutes: str = Field(min_length=MINUTES, max_length=MINUTES, pattern="^[0123]*$")
 
 
 class Update(StatusPart):
@@ -68,15 +68,17 @@ class Update(StatusPart):
 class Past(StatusPart):
     """The past figures of one watch: columns of the same length, `at` in Unix seconds, the others in seconds.
 
+    `judged` is the quantile that is compared with the threshold, `lower` and `upper` are its bounds.
     `minutes` is the last day of its objective, as in an update.
     """
 
     watch: str
     apiserver: str
     threshold: float
+    quantile: float
     at: list[float]
     p50: list[float | None]
-    p99: list[float | None]
+    judged: list[float | None]
     lower: list[float | None]
     upper: list[float | None]
     events: list[int | None]
@@ -154,9 +156,10 @@ def _past(timeline: Timeline, line: WatchCondition, since_wall: float) -> Past:
         watch=line.stream.watch,
         apiserver=line.stream.apiserver,
         threshold=line.stream.track.objective.threshold,
+        quantile=line.stream.track.objective.quantile,
         at=[round(at, 1) for at in figures.at_wall.tolist()],
         p50=columns["p50"],
-        p99=columns["p99"],
+        judged=columns["judged"],
         lower=columns["lower"],
         upper=columns["upper"],
         events=[None if count is None else int(count) for count in columns["events"]],

@@ -1,22 +1,23 @@
-"""The condition of one watch now: judged by its last minute and by the state of its connection. Pure."""
+"""The condition of one watch now: judged by the window of its objective and by the state of its connection. Pure."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 from watchslo.model import SERVICE
-from watchslo.snapshot import QuantileReading, StreamReading, WindowReading
+from watchslo.snapshot import QuantileReading, StreamReading, WindowReading, WindowVerdict
 
-LAST_MINUTE = WindowReading("1m", 60.0, 0, ())  # used until a window was evaluated
+NO_WINDOW = WindowReading("1m", 60.0, 0, ())  # used until a window was evaluated
 P50, P99 = 0.5, 0.99
 FORGIVEN_SECONDS = 60.0  # a condition that returns within this time never ended: too few events came in between
 IDLE = "idle"  # the result of an audit of a watch that has nothing to deliver
 
 
-class P99Verdict(StrEnum):
-    """The verdict on the P99 of a window. Bounds prove it with any number of events; an estimate needs many."""
+class WatchVerdict(StrEnum):
+    """The verdict on a watch now. Bounds decide with any number of events; undecided are only windows with enough."""
 
     WITHIN = "within"
     BEYOND = "beyond"
+    UNDECIDED = "undecided"
     FEW_EVENTS = "few events"
     NOT_MEASURED = "not measured"
 
@@ -28,28 +29,33 @@ class Condition(StrEnum):
     LATE = "late"
     CLOSED = "closed"
     NOT_MEASURED = "not measured"
+    UNDECIDED = "undecided"
     FEW_EVENTS = "few events"
     IDLE = "idle"
     WITHIN = "within"
 
 
 _CONDITIONS = {
-    P99Verdict.BEYOND: Condition.LATE,
-    P99Verdict.WITHIN: Condition.WITHIN,
-    P99Verdict.FEW_EVENTS: Condition.FEW_EVENTS,
-    P99Verdict.NOT_MEASURED: Condition.NOT_MEASURED,
+    WatchVerdict.BEYOND: Condition.LATE,
+    WatchVerdict.WITHIN: Condition.WITHIN,
+    WatchVerdict.UNDECIDED: Condition.UNDECIDED,
+    WatchVerdict.FEW_EVENTS: Condition.FEW_EVENTS,
+    WatchVerdict.NOT_MEASURED: Condition.NOT_MEASURED,
 }
 BAD = frozenset({Condition.STALLED, Condition.LATE, Condition.CLOSED})
 
 
 @dataclass(frozen=True, slots=True)
 class WatchCondition:
-    """One watch now: the window of its last minute, P50 and P99 of that window, its condition, and since when."""
+    """One watch now: its condition and since when, the window of its objective, and two quantiles of that window.
+
+    `judged` is the quantile that the objective names.
+    """
 
     stream: StreamReading
     window: WindowReading
     p50: QuantileReading | None
-    p99: QuantileReading | None
+    judged: QuantileReading | None
     condition: Condition
     since_wall: float
 
@@ -68,47 +74,36 @@ def placed(watch: str, apiserver: str) -> str:
     return watch if apiserver == SERVICE else f"{watch} at {apiserver}"
 
 
-def window_of(stream: StreamReading, name: str) -> WindowReading | None:
-    """Return the rolling window of that name, such as `1m`."""
-    return next((window for window in stream.track.windows if window.name == name), None)
-
-
 def quantile_of(window: WindowReading, q: float) -> QuantileReading | None:
     """Return a quantile of the window, or None if the window has none."""
     return next((quantile for quantile in window.quantiles if quantile.q == q), None)
 
 
-def judge(stream: StreamReading, window: WindowReading) -> P99Verdict:
-    """Return the verdict on the P99 of the window, by the objective of the watch."""
-    objective = stream.track.objective
-    p99 = quantile_of(window, P99)
-    return verdict_on(p99, window.events, objective.threshold, stream.audit.stalled_for, objective.min_events)
+_DECIDED = {
+    WindowVerdict.GOOD: WatchVerdict.WITHIN,
+    WindowVerdict.BAD: WatchVerdict.BEYOND,
+    WindowVerdict.UNDECIDED: WatchVerdict.UNDECIDED,
+}
+
+
+def verdict_on_events(window: WindowVerdict, events: int) -> WatchVerdict:
+    """Return the verdict that follows from the verdict on a window, and the number of events in it."""
+    return _DECIDED.get(window, WatchVerdict.FEW_EVENTS if events else WatchVerdict.NOT_MEASURED)
 
 
 def verdict_on(
-    p99: QuantileReading | None, events: int, threshold: float, stalled_for: float | None, min_events: int
-) -> P99Verdict:
-    """Return the verdict on a P99; the estimate is used from `min_events` events.
+    events: WatchVerdict, threshold: float, *, stalled_for: float | None, down_for: float | None
+) -> WatchVerdict:
+    """Return the verdict on a watch, from the verdict on its events; all times are seconds.
 
-    `threshold` and `stalled_for` are seconds. During a stall, earlier events prove nothing about now, unless they were
-    late already.
+    A watch that is down for longer than the threshold is beyond it, whatever it delivered before. During a stall,
+    earlier events prove nothing about now, unless they were late already.
     """
-    verdict = _of_window(p99, events, threshold, min_events)
-    if (stalled_for or 0.0) > threshold and verdict is not P99Verdict.BEYOND:
-        return P99Verdict.NOT_MEASURED
-    return verdict
-
-
-def _of_window(p99: QuantileReading | None, events: int, threshold: float, min_events: int) -> P99Verdict:
-    if p99 is None:
-        return P99Verdict.NOT_MEASURED
-    if p99.upper <= threshold:
-        return P99Verdict.WITHIN
-    if p99.lower > threshold:
-        return P99Verdict.BEYOND
-    if events < min_events:
-        return P99Verdict.FEW_EVENTS
-    return P99Verdict.WITHIN if p99.estimate <= threshold else P99Verdict.BEYOND
+    if (down_for or 0.0) > threshold:
+        return WatchVerdict.BEYOND
+    if (stalled_for or 0.0) > threshold and events is not WatchVerdict.BEYOND:
+        return WatchVerdict.NOT_MEASURED
+    return events
 
 
 class Judge:
@@ -119,7 +114,7 @@ class Judge:
 
     def condition(self, stream: StreamReading, now_wall: float) -> WatchCondition:
         """Return the condition of the watch now. `within` ends every other condition; a short interruption does not."""
-        window = window_of(stream, LAST_MINUTE.name) or LAST_MINUTE
+        window = stream.track.judged or NO_WINDOW
         condition = _condition(stream, window)
         began, seen = self._spans.get(condition, (now_wall, now_wall))
         if now_wall - seen > FORGIVEN_SECONDS:
@@ -127,14 +122,14 @@ class Judge:
         self._spans = {} if condition is Condition.WITHIN else self._spans
         self._spans.pop(Condition.WITHIN, None)
         self._spans[condition] = began, now_wall
-        p50, p99 = quantile_of(window, P50), quantile_of(window, P99)
-        return WatchCondition(stream, window, p50, p99, condition, began)
+        p50, judged = quantile_of(window, P50), quantile_of(window, stream.track.objective.quantile)
+        return WatchCondition(stream, window, p50, judged, condition, began)
 
 
 def _condition(stream: StreamReading, window: WindowReading) -> Condition:
     if stream.audit.stalled_for is not None:
         return Condition.STALLED
-    condition = _CONDITIONS[judge(stream, window)]
+    condition = _CONDITIONS[verdict_on_events(stream.track.verdict, window.events)]
     if condition is Condition.LATE:
         return condition
     if not stream.up:

@@ -1,4 +1,4 @@
-"""The last day of the objective: 1,440 minutes, each good, bad or without data; 1.4 kB a watch."""
+"""The last day of the objective: 1,440 minutes, each good, undecided, bad or without data; 1.4 kB a watch."""
 
 import math
 from collections.abc import Container, Mapping
@@ -20,7 +20,8 @@ class Minute(IntEnum):
 
     NO_DATA = 0
     GOOD = 1
-    BAD = 2
+    UNDECIDED = 2
+    BAD = 3
 
 
 Minutes = NDArray[np.uint8]
@@ -66,7 +67,7 @@ class DayHistory:
         return np.roll(self._minutes[key], -(self._now + 1) % MINUTES)
 
     def overall(self) -> Minutes:
-        """Return the day of all watches: a minute is bad if any watch was bad, else good if any was good."""
+        """Return the day of all watches: of each minute, the worst verdict on any watch."""
         worst = self._former.copy()
         for minutes in self._minutes.values():
             np.maximum(worst, minutes, out=worst)
@@ -102,9 +103,4 @@ class DayHistory:
 
 def _newest(before: Mapping[str, int], now: Mapping[str, int]) -> Minute | None:
     """Return the worst new verdict, or None without one. Counters that fell were reset."""
-    more = {name for name, count in now.items() if count > before.get(name, 0)}
-    if "bad" in more:
-        return Minute.BAD
-    if "good" in more:
-        return Minute.GOOD
-    return Minute.NO_DATA if more else None
+    return max((Minute[name.upper()] for name, count in now.items() if count > before.get(name, 0)), default=None)

@@ -1,7 +1,7 @@
 """Text for people: durations, times, counts and lists of names. Pure."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 ABSENT = "–"  # noqa: RUF001 - typography
@@ -18,6 +18,22 @@ def duration(seconds: float) -> str:
     if seconds < ROUNDED_TO_SECONDS:
         return f"{1000 * seconds:.3g} ms"
     return f"{seconds:.3g} s" if seconds < WHOLE_SECONDS else f"{seconds:.0f} s"
+
+
+def estimated(seconds: float, *, rough: bool) -> str:
+    """Return the duration; with two digits and marked if it is rough: `~12 ms`, `~380 ms`."""
+    return f"~{duration(float(f'{seconds:.2g}'))}" if rough else duration(seconds)
+
+
+def percentile(q: float) -> str:
+    """Return the name of a quantile: `P99`, `P99.9`."""
+    return f"P{100 * q:.6g}"
+
+
+def common_percentile(qs: Iterable[float]) -> str:
+    """Return the name of the only quantile, `Quantile` if there are several, or `P99` without any."""
+    names = {percentile(q) for q in qs} or {"P99"}
+    return names.pop() if len(names) == 1 else "Quantile"
 
 
 def moment(wall: float) -> str:

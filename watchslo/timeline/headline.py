@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from watchslo.snapshot import DomainReading, Snapshot
+from watchslo.snapshot import DomainReading, QuantileReading, Snapshot
 from watchslo.timeline.condition import Condition, WatchCondition
-from watchslo.timeline.format import MINUTE, NAMED, counted, duration, lasting, since, some_of
+from watchslo.timeline.format import MINUTE, NAMED, counted, duration, estimated, lasting, percentile, since, some_of
 
 STOPPED_SECONDS = 5.0  # without a tick: about ten ticks failed
 STOPPED_GAPS = 3.0  # mean gaps without a tick, if ticks are rare
@@ -57,7 +57,9 @@ def _verdict(snapshot: Snapshot, lines: Sequence[WatchCondition]) -> Headline:
     if snapshot.monitor.not_ready:
         return Headline(Level.UNKNOWN, "Cannot tell yet: not every watch has been opened, or a clock does not tick.")
     closed = [line for line in _of(lines, Condition.CLOSED) if snapshot.at_wall - line.since_wall >= CLOSED_SECONDS]
-    return _closed(closed, lines, snapshot.at_wall) if closed else _coarse(snapshot, lines) or _well(lines)
+    if closed:
+        return _closed(closed, lines, snapshot.at_wall)
+    return _undecided(lines) or _coarse(snapshot, lines) or _well(lines)
 
 
 def _of(lines: Sequence[WatchCondition], condition: Condition) -> list[WatchCondition]:
@@ -118,15 +120,23 @@ def _since(some: Sequence[WatchCondition], now_wall: float) -> str:
 
 
 def _estimate(line: WatchCondition) -> float:
-    return line.p99.estimate if line.p99 else 0.0
+    return line.judged.estimate if line.judged else 0.0
 
 
 def _figures(line: WatchCondition) -> str:
-    assert line.p99 is not None
-    p99, events = line.p99, counted(line.window.events, "event")
-    bounds = f"bounds {duration(p99.lower)} to {duration(p99.upper)}"
-    threshold = duration(line.stream.track.objective.threshold)
-    return f"P99 {duration(p99.estimate)} ({bounds}), threshold {threshold}, {events}"
+    assert line.judged is not None
+    judged, events = line.judged, counted(line.window.events, "event")
+    figure = f"{percentile(judged.q)} {estimated(judged.estimate, rough=judged.rough)}"
+    return f"{figure} ({_bounds(judged)}), threshold {_threshold([line])}, {events}"
+
+
+def _bounds(judged: QuantileReading) -> str:
+    return f"bounds {duration(judged.lower)} to {duration(judged.upper)}"
+
+
+def _threshold(lines: Sequence[WatchCondition]) -> str:
+    thresholds = {line.stream.track.objective.threshold for line in lines}
+    return duration(thresholds.pop()) if len(thresholds) == 1 else "their thresholds"
 
 
 def _stalled(stalled: Sequence[WatchCondition], lines: Sequence[WatchCondition], now_wall: float) -> Headline:
@@ -148,20 +158,31 @@ def _coarse(snapshot: Snapshot, lines: Sequence[WatchCondition]) -> Headline | N
     """Return a headline if ticks take so long that figures of watches within their thresholds are below them."""
     within = _of(lines, Condition.WITHIN)
     resolutions = {domain.name: domain.resolution or 0.0 for domain in snapshot.domains}
-    unresolved = [line for line in within if line.p99 and not line.p99.resolved]
+    unresolved = [line for line in within if line.judged and not line.judged.resolved]
     known = [(resolutions.get(line.stream.domain, 0.0), line.stream.track.objective.threshold) for line in unresolved]
     coarse = [resolution for resolution, threshold in known if resolution >= COARSE_SHARE * threshold]
     if not coarse:
         return None
-    proven = all(line.p99 and line.p99.upper <= line.stream.track.objective.threshold for line in within)
     well = _well(lines)
-    text = well.text.removesuffix(".") if proven else "No watch is proven late"
     figures = f"ticks take {duration(max(coarse))}, and latencies below that look alike"
     return Headline(
-        Level.GOOD if proven else Level.UNKNOWN,
-        f"{text}, but short latencies cannot be distinguished.",
+        well.level,
+        f"{well.text.removesuffix('.')}, but short latencies cannot be distinguished.",
         "; ".join(filter(None, (figures, well.figures))),
     )
+
+
+def _undecided(lines: Sequence[WatchCondition]) -> Headline | None:
+    """Return a headline if watches are neither proven late nor in time, with the widest bounds."""
+    undecided = _of(lines, Condition.UNDECIDED)
+    if not undecided:
+        return None
+    name, judged = max(
+        ((line.name, line.judged) for line in undecided if line.judged), key=lambda named: named[1].upper
+    )
+    text = f"No watch is proven late, but {_named(undecided, lines)} cannot be judged."
+    figures = f"{name}: {percentile(judged.q)} {_bounds(judged)}, threshold {_threshold(undecided)}"
+    return Headline(Level.UNKNOWN, text, figures)
 
 
 def _well(lines: Sequence[WatchCondition]) -> Headline:
@@ -169,11 +190,10 @@ def _well(lines: Sequence[WatchCondition]) -> Headline:
     count = Counter(line.condition for line in lines)
     within, idle = count[Condition.WITHIN], count[Condition.IDLE]
     if not within and not (lines and idle == len(lines)):
-        return Headline(Level.UNKNOWN, "Cannot tell: no watch has had enough events in the last minute.")
+        return Headline(Level.UNKNOWN, "Cannot tell: no watch has had enough events lately.")
     if not within:
         return Headline(Level.GOOD, f"All {counted(len(lines), 'watch')} are idle (proven by audits).")
-    thresholds = {line.stream.track.objective.threshold for line in lines}
-    goal = duration(thresholds.pop()) if len(thresholds) == 1 else "their thresholds"
+    goal = _threshold(lines)
     if within == len(lines):
         one = len(lines) == 1
         return Headline(Level.GOOD, f"{lines[0].name} is within {goal}." if one else _all_within(len(lines), goal))

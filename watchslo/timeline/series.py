@@ -11,8 +11,8 @@ from watchslo.model import FloatArray
 from watchslo.timeline.condition import WatchCondition
 
 POINTS = 720  # an hour of evaluations, one every five seconds
-COLUMNS = ("p50", "p99", "lower", "upper", "events")
-"""P50, P99 and the bounds of the P99 in seconds, and the number of events."""
+COLUMNS = ("p50", "judged", "lower", "upper", "events")
+"""P50, the quantile that is judged and its bounds in seconds, and the number of events."""
 
 MOST_ABSENT = 1000
 """Watches that are kept although they are absent, in case they return; of more, those that left last."""
@@ -74,6 +74,6 @@ class Series:
 
 def _point(line: WatchCondition) -> tuple[tuple[float, ...], float]:
     p50 = line.p50.estimate if line.p50 else nan
-    if line.p99 is None:
+    if line.judged is None:
         return (p50, nan, nan, nan), line.window.events
-    return (p50, line.p99.estimate, line.p99.lower, line.p99.upper), line.window.events
+    return (p50, line.judged.estimate, line.judged.lower, line.judged.upper), line.window.events

@@ -117,6 +117,14 @@ class Failure:
     status: int | None = None
     continue_token: str | None = None
 
+    @property
+    def concerns_clients(self) -> bool:
+        """True if other clients with the right to watch the resource would fail as well."""
+        return self.action not in _OF_THIS_CLIENT and self.reason not in _OF_THIS_REQUEST
+
+
+_OF_THIS_CLIENT = (Action.WAIT, Action.REAUTHENTICATE, Action.FALL_BACK, Action.STOP)
+_OF_THIS_REQUEST = (Reason.BAD_REQUEST, Reason.INVALID, Reason.NO_STREAMED_LISTS, Reason.OVERSIZE)
 
 RULES: Mapping[Reason, tuple[CloseClass, Action, str]] = {
     Reason.DEADLINE: (CloseClass.DEADLINE, Action.RESUME, "The watch ran its full time."),

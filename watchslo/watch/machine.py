@@ -43,6 +43,7 @@ from dataclasses import dataclass, field, replace
 
 from watchslo.watch.backoff import Backoff
 from watchslo.watch.decode import Bookmark, Error, Frame, Frames, parse_revision
+from watchslo.watch.down_time import DownTime
 from watchslo.watch.failure import Action, CloseClass, Failure, Phase, Reason, because, classify_stream_error
 from watchslo.watch.inventory import Inventory
 from watchslo.watch.listing import ListPlanner, ListProgress
@@ -172,7 +173,7 @@ class Machine:
 
     `streaming` is shared by all watches of one apiserver; `inventory`, if one is kept, belongs to this watch. Readers
     may look at `state`, at `revision` (the newest that is known), at `failure` (the last thing that kept the watch from
-    opening or closed it) and at the inventory.
+    opening or closed it), at its `down` time and at the inventory.
     """
 
     def __init__(
@@ -189,6 +190,7 @@ class Machine:
         self.state = State.NEW
         self.revision: int | None = None
         self.failure: Failure | None = None
+        self.down = DownTime()
         self._random = random
         self._out = _Outbox()
         self._wake: float | None = None  # when to leave a state that waits
@@ -478,7 +480,7 @@ class Machine:
             else:
                 self._list_in_parallel(now, wait)
             return
-        self._blame(failure)
+        self._blame(failure, now)
         if failure.reason is Reason.NO_STREAMED_LISTS and failed.strategy.first is None:
             self._planner.refused_stream(now)
             self._out.note(FellBack())
@@ -574,7 +576,7 @@ class Machine:
         only_expired = failure.reason is Reason.EXPIRED and not watch.heard and not _is_healthy(lived)
         if lived is not None and not only_expired:
             self._gap_start.since = now
-        self._blame(failure)
+        self._blame(failure, now)
 
     def _end_list(self, ended: ListProgress, failure: Failure) -> None:
         self._out.note(ListFailed(failure))
@@ -582,7 +584,8 @@ class Machine:
         if self.state is State.LISTING:
             self._watch = None
 
-    def _blame(self, failure: Failure) -> None:
+    def _blame(self, failure: Failure, now: float) -> None:
+        self.down.failed(failure, now)
         if failure.closed is not CloseClass.DEADLINE and failure.action is not Action.STOP:
             self.failure = failure
 
@@ -595,11 +598,15 @@ class Machine:
             case State.LISTING:
                 assert self._list is not None
                 self._request_page(self._list, now)
+                self.down.requested(self._out.op)
             case State.OPENING:
                 self._request_watch(self.revision, now)
+                self.down.requested(self._out.op)
             case State.RELISTING | State.REOPENING | State.AWAY:
                 self._wake = now + wait
                 self._set_alarm()
+            case _:  # open, or halted
+                self.down.end()
 
     def _wake_up(self, now: float) -> None:
         """Continue what has waited. An alarm that rings too early, as clocks are rounded, is set again."""
@@ -655,8 +662,10 @@ class Machine:
         listed, watch = self._list, self._watch
         if listed is not None and op == self._op_of(listed):
             listed.sent(now)
+            self.down.sent(op, listed.requested, now)
         if watch is not None and op == watch.op:
             watch.sent = now
+            self.down.sent(op, watch.requested, now)
             self._note_queue(watch, now)
 
     def _note_queue(self, watch: _WatchAttempt, until: float) -> None:

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.e2e.slo_pack.place import FROZEN_RESOURCE, LATE_RESOURCE, Place
-from tests.support.control_plane import EVERYTHING_READABLE
+from tests.support.control_plane import EVERYTHING_READABLE, HOST, Port
+from tests.support.high_availability import announce, withdraw
 
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 STARVED_SECONDS, FED_SECONDS = 0.4, 0.4
@@ -59,7 +60,8 @@ class Fault:
 class Lane:
     """A daemon with these watches, of the real apiserver or of the simulator; `linked` ones go through a proxy.
 
-    `keys` are further keys of its configuration.
+    `twice` means that it watches the apiserver past the proxy too, as if that were another one. `keys` are further keys
+    of its configuration.
     """
 
     cluster: str
@@ -67,6 +69,7 @@ class Lane:
     faults: tuple[Fault, ...]
     real: bool = False
     linked: bool = False
+    twice: bool = False
     keys: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -117,6 +120,22 @@ def rights_taken(place: Place) -> Iterator[None]:
     finally:
         with place.ground.plane.writer() as writer:
             writer.patch(role, {"rules": [EVERYTHING_READABLE]})
+
+
+@contextlib.contextmanager
+def unreachable_witnesses(place: Place) -> Iterator[None]:
+    """Announce two apiservers at which nothing listens."""
+    ports = Port(), Port()
+    urls = [f"https://{HOST}:{port.number}" for port in ports]
+    etcd = place.ground.plane.etcd
+    for url in urls:
+        announce(etcd, url)
+    try:
+        yield
+    finally:
+        for port, url in zip(ports, urls, strict=True):
+            withdraw(etcd, url)
+            port.release()
 
 
 # Faults of the simulator
@@ -244,6 +263,26 @@ LANES = (
         ),
         real=True,
         linked=True,
+    ),
+    Lane(
+        "compared",
+        watching("leases.coordination.k8s.io"),
+        (Fault("one of two addresses answers 700 ms late", slow_link, (Alert("WatchApiserverTicksSlow"),)),),
+        real=True,
+        linked=True,
+        twice=True,
+    ),
+    Lane(
+        "alone",
+        watching("leases.coordination.k8s.io"),
+        (
+            Fault(
+                "the other announced apiservers cannot be reached",
+                unreachable_witnesses,
+                (Alert("WatchsloWitnessesUnreached"),),
+            ),
+        ),
+        real=True,
     ),
     Lane(
         "expired",

@@ -165,11 +165,12 @@ class Stage:
         else:
             kubeconfig = folder / "kubeconfig"
             write_kubeconfig(kubeconfig, {"server": server}, {})
-        config = configured(folder, lane.watches, lane.keys)
+        keys = {**lane.keys, "kubernetes": {"apiservers": [server, url]}} if lane.twice else lane.keys
+        config = configured(folder, lane.watches, keys)
         daemon = Daemon(folder / "daemon", "--config", config, "--kubeconfig", kubeconfig)
         stack.callback(daemon.__exit__)
         daemon.process.start()
-        return Place(lane.cluster, ground, folder, lane.watches, lane.keys, daemon, proxy)
+        return Place(lane.cluster, ground, folder, lane.watches, keys, daemon, proxy)
 
     def _targets(self, demo: Demo) -> Iterator[Target]:
         """Yield one instance for each cluster, and two for the crowd."""

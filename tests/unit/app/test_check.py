@@ -30,8 +30,8 @@ DOCUMENTED = [
     *("watches", "causes", "notReady", "hints"),
 ]
 DOCUMENTED_OF_A_WATCH = [
-    *("watch", "apiserver", "resource", "group", "verdict", "threshold", "events", "p50", "p99"),
-    *("resolution", "state", "stalled", "unproven", "failure"),
+    *("watch", "apiserver", "resource", "group", "verdict", "threshold", "quantile", "events"),
+    *("p50", "p99", "judged", "resolution", "state", "stalled", "down", "unproven", "failure"),
 ]
 
 
@@ -67,16 +67,17 @@ def ask(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, run_jumping: Run, log
 def test_check_refuses_metrics_proven(ask: Check, tmp_path: Path) -> None:
     file = tmp_path / "watchslo.yaml"
     file.write_text("metrics: proven\nclock: {interval: 10s}")
-    with pytest.raises(ConfigError, match="metrics: proven has no P99 to judge; remove it"):
+    with pytest.raises(ConfigError, match="metrics: proven has no quantile to judge; remove it"):
         ask(file=file)
 
 
 def test_prompt_events_exit_with_0(ask: Check, capsys: pytest.CaptureFixture[str]) -> None:
     assert ask() == 0
-    heading, line, said = capsys.readouterr().out.splitlines()
+    heading, line, *doubts, said = capsys.readouterr().out.splitlines()
     assert heading.split() == ["WATCH", "EVENTS", "P50", "P99", "P99", "BOUNDS"]
     assert line.split()[0] == "pods"
     assert line.rstrip().endswith("within")
+    assert [doubt.split(" is ")[0] for doubt in doubts] in ([], ["The P99 of pods"]), "less than the round trip"
     assert said == "Within the objective: 1 watch."
 
 
@@ -89,6 +90,26 @@ def test_too_few_events_exit_with_2(ask: Check, tmp_path: Path) -> None:
     path = tmp_path / "watchslo.yaml"
     path.write_text("objective: {minutes: {minEvents: 1000}}")
     assert ask(replace(OPTIONS, threshold="250ms"), file=path) == 2
+
+
+def test_undecided_watch_exits_with_2(ask: Check, capsys: pytest.CaptureFixture[str]) -> None:
+    """The bounds are as wide as the gap between two ticks, half a second."""
+    assert ask(replace(OPTIONS, threshold="250ms")) == 2
+    said = capsys.readouterr().out
+    assert "Not proven to be beyond the objective: 1 watch; 1 undecided." in said
+    assert "pods cannot be judged, because the threshold lies between the proven bounds" in said
+
+
+def test_watch_is_judged_by_its_quantile_over_the_measured_period(
+    ask: Check, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "watchslo.yaml"
+    path.write_text("objective: {minutes: {quantile: 0.5, window: 10s}}")
+    assert ask(replace(OPTIONS, duration="90s"), "json", path) == 0
+    (pods,) = json.loads(capsys.readouterr().out)["watches"]
+    assert pods["quantile"] == 0.5
+    assert pods["judged"] == pods["p50"]
+    assert pods["events"] >= 850
 
 
 def test_interrupt_prints_the_figures_so_far(
@@ -169,8 +190,9 @@ def test_output_names_unproven_storage_and_closed_watches(
 ) -> None:
     cluster.git_version = "v1.30.0+k3s1"
     cluster.fail(Reason.THROTTLED, "list", "nodes")
-    assert ask(replace(OPTIONS, resources=("pods", "nodes"))) == 0
+    assert ask(replace(OPTIONS, resources=("pods", "nodes"))) == 1
     said = capsys.readouterr().out
+    assert "Beyond the objective: nodes (down for " in said
     assert "Unproven: k3s stores objects in kine" in said
     assert "Not open: nodes. The apiserver is too busy, or its cache is not ready." in said
 

@@ -6,16 +6,16 @@ import pytest
 from tests.unit.serve import readings
 from watchslo.app.hints import hints, problems, unready
 from watchslo.app.view import View, view_of
-from watchslo.snapshot import FailureReading, QuantileReading, StreamReading, WindowReading
+from watchslo.snapshot import FailureReading, QuantileReading, StreamReading
 
 GOOD = QuantileReading(0.99, 0.0, 0.1, 0.6, resolved=True)
 
 
 def stream(p99: QuantileReading | None = GOOD, events: int = 500, tainted: int = 0, **other: Any) -> StreamReading:
-    window = WindowReading("1m", 60.0, events, (p99,) if p99 else ())
     objective = replace(readings.TRACK.objective, min_events=100)
-    track = replace(readings.TRACK, windows=(window,), objective=objective, unmeasured={"tainted": tainted})
-    return readings.changed(readings.TAIL, track=track, **other)
+    track = replace(readings.TRACK, objective=objective, unmeasured={"tainted": tainted})
+    judged = readings.judged(events, *([p99] if p99 else []), track=track)
+    return readings.changed(readings.TAIL, track=judged, **other)
 
 
 def found(*streams: StreamReading, seconds: float = 60.0, **parts: Any) -> list[str]:
@@ -73,7 +73,7 @@ def test_sound_measurement_has_no_hints() -> None:
         ),
         (
             stream(QuantileReading(0.99, 0.0, 0.2, 1.4, resolved=True), 100),
-            "The verdict on pods is an estimate, not a proof",
+            "pods cannot be judged, because the threshold lies between the proven bounds",
         ),
         (
             stream(QuantileReading(0.99, 0.0, 0.001, 0.5, resolved=False)),

@@ -3,10 +3,11 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.serve import readings
-from watchslo.app.table import draw, figures, headline, plain_console, status
+from watchslo.app.table import draw, figures, headings, headline, plain_console, status
 from watchslo.app.view import Line, view_of
-from watchslo.snapshot import QuantileReading, WindowReading
-from watchslo.timeline.condition import P50, P99, P99Verdict
+from watchslo.snapshot import QuantileReading
+from watchslo.timeline.condition import P50, P99, WatchVerdict
+from watchslo.timeline.format import estimated
 
 
 def line(*p99: float, events: int = 100) -> Line:
@@ -16,14 +17,14 @@ def line(*p99: float, events: int = 100) -> Line:
         lower, estimate, upper = p99
         median = QuantileReading(P50, 0.0, 0.002, 0.4, resolved=False)
         quantiles = (median, QuantileReading(P99, lower, estimate, upper, resolved=True))
-    track = replace(readings.TRACK, windows=(WindowReading("1m", 60.0, events, quantiles),))
+    track = readings.judged(events, *quantiles)
     (made,) = view_of(replace(readings.SNAPSHOT, streams=(replace(readings.TAIL, track=track),))).lines
     return made
 
 
 def test_line_without_events_is_not_measured() -> None:
     made = line(events=0)
-    assert made.verdict is P99Verdict.NOT_MEASURED
+    assert made.verdict is WatchVerdict.NOT_MEASURED
     assert figures(made) == ("0", "–", "–", "–")  # noqa: RUF001 - typography
 
 
@@ -31,6 +32,16 @@ def test_unresolved_estimate_is_shown_as_the_resolution() -> None:
     made = line(0.1, 0.2, float("inf"))
     assert figures(replace(made, resolution=0.304)) == ("100", "≲ 304 ms", "200 ms", "100 ms … ∞")
     assert figures(replace(made, resolution=None))[1] == "≲ 2 ms", "the clock of its domain is gone"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(0.01234, "~12 ms"), (0.377, "~380 ms"), (0.996, "~1 s"), (2.944, "~2.9 s"), (128, "~130 s")]
+)
+def test_rough_estimate_is_marked_and_has_two_digits(seconds: float, shown: str) -> None:
+    assert estimated(seconds, rough=True) == shown
+    made = line(0.0, seconds, float("inf"))
+    rough = replace(made, quantiles={P99: replace(made.quantiles[P99], rough=True)})
+    assert figures(rough)[2] == shown
 
 
 def test_status_names_state_of_closed_watch() -> None:
@@ -55,8 +66,18 @@ def drawn(*lines: Line) -> str:
 
 def test_table_fits_into_a_hundred_columns() -> None:
     bad = replace(line(0.1234, 0.1234, 0.1234, events=100_000), watch="endpointslices.discovery.k8s.io")
-    bad = replace(bad, verdict=P99Verdict.NOT_MEASURED, up=False, state="away", failure="This identity may not. " * 9)
+    bad = replace(bad, verdict=WatchVerdict.NOT_MEASURED, up=False, state="away", failure="This identity may not. " * 9)
     assert max(map(len, drawn(bad).splitlines())) <= 100
+
+
+def test_table_names_the_quantile_that_is_judged() -> None:
+    made = line(0.0, 0.1, 0.9)
+    other = replace(made, quantile=0.5, quantiles={P50: QuantileReading(P50, 0.3, 0.4, 0.5, resolved=True)})
+    assert headings([made, made]) == ("WATCH", "EVENTS", "P50", "P99", "P99 BOUNDS")
+    assert headings([replace(made, quantile=0.999)])[3:] == ("P99.9", "P99.9 BOUNDS")
+    assert headings([made, other])[3:] == ("QUANTILE", "QUANTILE BOUNDS")
+    assert figures(other)[2:] == ("400 ms", "300 ms … 500 ms")
+    assert headline([replace(other, verdict=WatchVerdict.BEYOND)]) == "Beyond the objective: pods (P50 400 ms)."
 
 
 def test_table_does_not_interpret_markup() -> None:
@@ -71,7 +92,7 @@ def test_table_without_watches_is_empty(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_headline_names_late_watches_latest_first() -> None:
-    within, none = line(0.0, 0.1, 0.9), replace(line(0.0, 0.1, 0.9), verdict=P99Verdict.NOT_MEASURED)
+    within, none = line(0.0, 0.1, 0.9), replace(line(0.0, 0.1, 0.9), verdict=WatchVerdict.NOT_MEASURED)
     late = [
         replace(line(1.5, late, 9.0), watch=name) for name, late in (("a", 2.0), ("b", 4.0), ("c", 3.0), ("d", 1.6))
     ]
@@ -79,5 +100,12 @@ def test_headline_names_late_watches_latest_first() -> None:
     assert headline([late[0], none, within]) == "Beyond the objective: a (P99 2 s); 1 without a verdict."
     assert headline([within, within, none]) == "Within the objective: 2 watches; 1 without a verdict."
     assert headline([within]) == "Within the objective: 1 watch."
+    undecided = replace(within, verdict=WatchVerdict.UNDECIDED)
+    assert headline([within, undecided, none]) == (
+        "Not proven to be beyond the objective: 3 watches; 1 undecided; 1 without a verdict."
+    )
+    assert headline([late[0], undecided]) == "Beyond the objective: a (P99 2 s); 1 undecided."
+    down = replace(line(events=0), verdict=WatchVerdict.BEYOND, down_for=90.0)
+    assert headline([down, late[0]]) == "Beyond the objective: pods (down for 90 s) and a (P99 2 s)."
     assert headline([none]) == "No verdict on 1 watch."
     assert headline([]) == "No watches yet."

@@ -1,6 +1,8 @@
 import json
 import math
 from dataclasses import replace
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 import pytest
@@ -8,8 +10,8 @@ import pytest
 from tests.unit.serve import readings
 from watchslo.app.view import UnreadableError, View, read, view_of
 from watchslo.serve.status import StatusEncoder
-from watchslo.snapshot import QuantileReading, StreamReading, WindowReading
-from watchslo.timeline.condition import P99, P99Verdict
+from watchslo.snapshot import QuantileReading, StreamReading, WindowReading, WindowVerdict
+from watchslo.timeline.condition import P99, WatchVerdict
 from watchslo.timeline.headline import Headline, Level
 from watchslo.timeline.timeline import Timeline
 
@@ -28,8 +30,8 @@ def view(**changed: Any) -> View:
 
 def measured(p99: QuantileReading | None, events: int = 100, **other: Any) -> StreamReading:
     """A watch with this P99, and that many events in its minute."""
-    window = WindowReading("1m", 60.0, events, (p99,) if p99 else ())
-    return readings.changed(readings.TAIL, track=replace(readings.TRACK, windows=(window,)), **other)
+    track = readings.judged(events, *([p99] if p99 else []))
+    return readings.changed(readings.TAIL, track=track, **other)
 
 
 def test_line_has_the_values_of_the_snapshot() -> None:
@@ -56,25 +58,66 @@ def test_view_without_account_has_no_verdict() -> None:
     assert (seen.verdict, seen.trust) == (None, None)
 
 
-def test_lines_are_sorted_by_name_and_of_the_named_window() -> None:
-    seen = view_of(readings.SNAPSHOT, "5m")
-    assert [line.watch for line in seen.lines] == sorted(stream.watch for stream in readings.SNAPSHOT.streams)
-    (five,) = (window for window in readings.TRACK.windows if window.name == "5m")
-    assert next(line.events for line in seen.lines if line.watch == "pods") == five.events
+def test_lines_are_sorted_by_name() -> None:
+    assert [line.watch for line in view().lines] == sorted(stream.watch for stream in readings.SNAPSHOT.streams)
+
+
+def test_line_is_judged_by_the_quantile_and_the_window_of_the_objective() -> None:
+    quantiles = tuple(QuantileReading(q, 0.0, q, 2.0, resolved=True) for q in (0.5, 0.95))
+    judged = WindowReading("objective", 120.0, 700, quantiles)
+    objective = replace(readings.TRACK.objective, quantile=0.95, window=120.0)
+    track = replace(readings.TRACK, judged=judged, objective=objective, verdict=WindowVerdict.UNDECIDED)
+    (line,) = view(streams=(replace(readings.TAIL, track=track),)).lines
+    assert (line.quantile, line.events, line.verdict) == (0.95, 700, WatchVerdict.UNDECIDED)
+    assert line.judged == quantiles[1]
 
 
 @pytest.mark.parametrize(
     ("bounds", "events", "verdict"),
     [
-        ((0.0, 0.1, 0.9), 1, P99Verdict.WITHIN),
-        ((1.1, 1.2, math.inf), 1, P99Verdict.BEYOND),
-        ((0.0, 0.1, 1.4), 49, P99Verdict.FEW_EVENTS),
-        ((0.0, 0.1, 1.4), 50, P99Verdict.WITHIN),
-        ((0.0, 1.2, 1.4), 50, P99Verdict.BEYOND),
+        ((0.0, 0.1, 0.9), 1, WatchVerdict.WITHIN),
+        ((1.1, 1.2, math.inf), 1, WatchVerdict.BEYOND),
+        ((0.0, 0.1, 1.4), 49, WatchVerdict.FEW_EVENTS),
+        ((0.0, 0.1, 1.4), 50, WatchVerdict.UNDECIDED),
     ],
 )
-def test_verdict_by_estimate_needs_min_events_and_by_bounds_does_not(
-    bounds: tuple[float, float, float], events: int, verdict: P99Verdict
+def test_status_of_an_older_daemon_is_judged_by_the_bounds_of_its_last_minute(
+    bounds: tuple[float, float, float], events: int, verdict: WatchVerdict
+) -> None:
+    made = measured(QuantileReading(P99, *bounds, resolved=True), events)
+    status = json.loads(StatusEncoder().encode(replace(readings.SNAPSHOT, streams=(made,))).body)
+    (stream,) = status["streams"]
+    for older in (("judged",), ("verdict",), ("objective", "quantile"), ("objective", "window")):
+        *path, key = older
+        del reduce(getitem, path, stream["latency"])[key]
+    del stream["downFor"]
+    (line,) = read(json.dumps(status).encode()).lines
+    assert (line.verdict, line.quantile, line.events, line.down_for) == (verdict, 0.99, events, None)
+    stream["latency"]["windows"] = []
+    (line,) = read(json.dumps(status).encode()).lines
+    assert (line.verdict, line.events) == (WatchVerdict.NOT_MEASURED, 0)
+
+
+@pytest.mark.parametrize(("down_for", "verdict"), [(0.9, WatchVerdict.WITHIN), (1.1, WatchVerdict.BEYOND)])
+def test_watch_that_is_down_for_longer_than_the_threshold_is_beyond(down_for: float, verdict: WatchVerdict) -> None:
+    (line,) = view(
+        streams=(replace(measured(QuantileReading(P99, 0.0, 0.1, 0.9, resolved=True)), down_for=down_for),)
+    ).lines
+    assert line.verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("bounds", "events", "verdict"),
+    [
+        ((0.0, 0.1, 0.9), 1, WatchVerdict.WITHIN),
+        ((1.1, 1.2, math.inf), 1, WatchVerdict.BEYOND),
+        ((0.0, 0.1, 1.4), 49, WatchVerdict.FEW_EVENTS),
+        ((0.0, 0.1, 1.4), 50, WatchVerdict.UNDECIDED),
+        ((0.0, 1.2, 1.4), 50, WatchVerdict.UNDECIDED),
+    ],
+)
+def test_verdict_follows_from_the_bounds_and_never_from_the_estimate(
+    bounds: tuple[float, float, float], events: int, verdict: WatchVerdict
 ) -> None:
     (line,) = view(streams=(measured(QuantileReading(P99, *bounds, resolved=True), events),)).lines
     assert line.verdict is verdict
@@ -82,9 +125,9 @@ def test_verdict_by_estimate_needs_min_events_and_by_bounds_does_not(
 
 @pytest.mark.parametrize(
     ("lower", "stalled_for", "verdict"),
-    [(0.0, 0.9, P99Verdict.WITHIN), (0.0, 12.0, P99Verdict.NOT_MEASURED), (1.1, 12.0, P99Verdict.BEYOND)],
+    [(0.0, 0.9, WatchVerdict.WITHIN), (0.0, 12.0, WatchVerdict.NOT_MEASURED), (1.1, 12.0, WatchVerdict.BEYOND)],
 )
-def test_stalled_watch_is_not_measured_unless_beyond(lower: float, stalled_for: float, verdict: P99Verdict) -> None:
+def test_stalled_watch_is_not_measured_unless_beyond(lower: float, stalled_for: float, verdict: WatchVerdict) -> None:
     p99 = QuantileReading(P99, lower, lower, max(lower, 0.9), resolved=True)
     (line,) = view(streams=(measured(p99, audit={"stalled_for": stalled_for}),)).lines
     assert line.verdict is verdict
@@ -99,14 +142,14 @@ def test_name_has_the_apiserver_unless_it_is_the_service() -> None:
 
 def test_infinite_bound_survives_json() -> None:
     (pods,) = (line for line in view().lines if line.watch == "pods")
-    assert pods.p99 is not None
-    assert pods.p99.upper == math.inf
+    assert pods.judged is not None
+    assert pods.judged.upper == math.inf
 
 
 def test_watch_without_window_has_no_events() -> None:
-    young = replace(readings.TAIL, track=replace(readings.TRACK, windows=()))
+    young = replace(readings.TAIL, track=replace(readings.judged(0), judged=None))
     (line,) = view(streams=(young,)).lines
-    assert (line.events, line.verdict) == (0, P99Verdict.NOT_MEASURED)
+    assert (line.events, line.verdict) == (0, WatchVerdict.NOT_MEASURED)
 
 
 def test_causes_unproven_and_not_ready_are_sentences() -> None:

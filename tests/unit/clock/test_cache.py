@@ -163,7 +163,7 @@ class Commits:
     def __call__(self, revisions: IntArray, received: FloatArray) -> Bounds:
         rows = np.array([self._known.get(revision, (-1.0, -1.0)) for revision in revisions.tolist()]).reshape(-1, 2)
         later, earlier = received - rows[:, 1], received - rows[:, 0]
-        return Bounds(later - 0.0, earlier, later, rows[:, 1] >= 0)
+        return Bounds(later - 0.0, earlier, later, earlier, rows[:, 1] >= 0)
 
 
 def behind(clock: CacheClock, commits: dict[int, tuple[float, float]], now: float, *more: int) -> Interval | None:

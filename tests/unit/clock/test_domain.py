@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 
-from watchslo.clock.domain import Domain, Horizon, Membership
+from watchslo.clock.domain import MOST_READS, Domain, Horizon, Membership
 from watchslo.model import SERVICE, Reading
 
 PODS, NODES, LEASES = ((SERVICE, key) for key in ("pods", "nodes", "leases"))
@@ -291,3 +291,49 @@ class TestResets:
         domain = ticking(2)
         assert domain.tick(tick(3, 3.125, 110))
         assert domain.resets == 0
+
+
+class TestReads:
+    def test_read_of_a_member_counts_once_a_later_tick_agrees(self) -> None:
+        domain = member_with_stream()
+        assert domain.observe(probe(3.25, 3.375, 132))
+        assert proven(domain, 132, 6) == 6
+        assert domain.tick(tick(4, 4.125, 140))
+        assert proven(domain, 132, 6) == 3.375
+
+    def test_read_of_a_source_that_is_no_member_is_ignored(self) -> None:
+        domain = member_with_stream()
+        assert not domain.observe(probe(3.25, 3.375, 132, "nodes"))
+        assert domain.tick(tick(4, 4.125, 140))
+        assert proven(domain, 132, 6) == 4.125
+
+    def test_read_that_a_tick_did_not_follow_waits(self) -> None:
+        domain = member_with_stream()
+        assert domain.observe(probe(3.25, 4.25, 132))
+        assert domain.tick(tick(4, 4.125, 140))
+        assert domain.tick(tick(5, 5.5, 150))
+        assert proven(domain, 132, 6) == 4.125
+        assert domain.contradicted == 0
+
+    def test_read_that_contradicts_the_ticks_is_dropped(self) -> None:
+        domain = member_with_stream()
+        for revision in (99, 1000):
+            assert domain.observe(probe(3.25, 3.375, revision))
+        assert domain.tick(tick(4, 4.125, 140))
+        assert domain.contradicted == 2
+        assert domain.membership(PODS) is MEMBER
+        assert domain.resets == 0
+        assert proven(domain, 132, 6) == 4.125
+
+    def test_reads_are_forgotten_when_the_storage_is_restored(self) -> None:
+        domain = member_with_stream()
+        assert domain.observe(probe(3.25, 3.375, 132))
+        assert not domain.tick(tick(4, 4.125, 50))
+        assert domain.tick(tick(5, 5.125, 60))
+        assert domain.contradicted == 0
+
+    def test_waiting_reads_are_limited(self) -> None:
+        domain = member_with_stream()
+        for number in range(10 * MOST_READS):
+            assert domain.observe(probe(3.25 + number, 3.375 + number, 132))
+        assert len(domain._reads) == MOST_READS

@@ -83,8 +83,9 @@ class TestTicks:
         )
         assert one(clock, 115, 14) == (1.75, 1.75, 3)
         assert one(clock, 115, 14, without="leases") == (1.75, 1.75, 3)
-        assert one(clock, 115, 14, without="pods") == (0.75, 0.75, 3)
+        assert one(clock, 115, 14, without="pods") == (0.75, 1.75, 3)
         assert one(clock, 115, 14, without="nodes") == (1.75, 1.75, 4)
+        assert measure(clock, (115, 14), without="nodes").proven_upper[0] == 3
         assert one(clock, 105, 14, without="pods") is None
         assert one(clock, 105, 14) == (2.75, 2.75, 4)
 
@@ -359,6 +360,64 @@ class TestManySightings:
         assert one(clock, 1, 128) == (27, 27, 129)
 
 
+class TestReads:
+    """Reads that are no ticks."""
+
+    def test_read_of_another_resource_cuts(self) -> None:
+        clock = clock_of(tick(10, 10.25, 100), tick(13, 13.25, 130))
+        clock.add_read(tick(11, 11.25, 110, "nodes"))
+        clock.add_read(tick(12, 12.25, 120, "nodes"))
+        assert one(clock, 115, 14, without="pods") == (1.75, 1.75, 3)
+
+    def test_read_through_its_own_cache_bounds_but_does_not_cut(self) -> None:
+        clock = clock_of(tick(10, 10.25, 100), tick(13, 13.25, 130))
+        clock.add_read(tick(11, 11.25, 110, "pods"))
+        clock.add_read(tick(12, 12.25, 120, "pods"))
+        assert one(clock, 115, 14, without="pods") == (0.75, 1.75, 4)
+        assert measure(clock, (115, 14), without="pods").proven_upper[0] == 3
+        assert one(clock, 115, 14) == (1.75, 1.75, 3), "of a resource that is not cached"
+
+    def test_resources_of_one_bucket_share_what_is_left_out(self) -> None:
+        clock = clock_of(tick(10, 10.25, 100), tick(13, 13.25, 130))
+        clock.add_read(tick(11, 11.25, 110, "configmaps"))
+        assert one(clock, 115, 14, without="pods") == (0.75, 0.75, 4)
+        assert one(clock, 115, 14, without="nodes") == (0.75, 0.75, 3)
+
+    def test_read_is_no_evidence_of_an_apiserver_alone(self) -> None:
+        clock = clock_of(tick(10, 10.25, 100), tick(13, 13.25, 130))
+        clock.add_read(tick(11, 11.25, 110, "nodes"))
+        assert one(clock, 115, 14, only=SERVICE) == (0.75, 0.75, 4)
+
+    def test_read_changes_no_round_trip_and_no_latest_tick(self) -> None:
+        clock = clock_of(tick(10, 10.25, 100), tick(13, 13.25, 130))
+        before = clock.median_round_trip, clock.latest, clock.newest, clock.interval, clock.newest_before(20)
+        clock.add_read(tick(14, 14.75, 140, "nodes"))
+        assert (clock.median_round_trip, clock.latest, clock.newest, clock.interval, clock.newest_before(20)) == before
+
+    def test_evidence_that_contradicts_itself_proves_nothing(self) -> None:
+        clock = clock_of(tick(10, 10.25, 100), tick(13, 13.25, 130))
+        clock.add_read(tick(12, 12.25, 110, "pods"))
+        clock.add_read(tick(11, 11.25, 120, "pods"))
+        bounds = measure(clock, (115, 14), without="pods")
+        assert (bounds.proven[0], bounds.proven_upper[0]) == (0.75, 4)
+
+    def test_reads_expire_with_the_ticks(self) -> None:
+        clock = clock_of(tick(10, 10.25, 100))
+        for number in range(100):
+            clock.add_read(tick(20 + number, 20.25 + number, 110 + number, "nodes"))
+        clock.tick(tick(1200, 1200.25, 300))
+        new = clock_of(tick(10, 10.25, 100), tick(1200, 1200.25, 300))
+        new.add_read(tick(20, 20.25, 110, "nodes"))
+        assert len(pickle.dumps(clock)) < len(pickle.dumps(new)) + 200
+
+    def test_latest_tick_of_each_apiserver_is_known_until_it_leaves(self) -> None:
+        late, latest = tick(11, 11.5, 110, apiserver="a"), tick(12, 12.25, 120, apiserver="a")
+        clock = clock_of(latest, late, tick(13, 13.25, 130, apiserver="b"))
+        assert clock.latest_of("a") == latest
+        clock.leave("a")
+        assert clock.latest_of("a") is None
+
+
 class TestHealth:
     def test_empty_clock_has_no_figures(self) -> None:
         clock = RevisionClock()
@@ -397,6 +456,15 @@ class TestHealth:
         assert clock.median_round_trip == 0.5
         clock.tick(tick(330, 330.25, 100))
         assert clock.median_round_trip == 0.25
+
+    def test_recent_round_trip_follows_a_change_after_three_ticks(self) -> None:
+        clock = clock_of(*(tick(t, t + 0.125, 100) for t in range(60)))
+        assert clock.recent_round_trip_of("elsewhere") is None
+        found = []
+        for t in range(60, 64):
+            clock.tick(tick(t, t + 0.5, 100))
+            found.append((clock.recent_round_trip_of(SERVICE), clock.median_round_trip_of(SERVICE)))
+        assert found == [(0.125, 0.125)] * 2 + [(0.5, 0.125)] * 2
 
     def test_newest_before_and_oldest_after_a_moment(self) -> None:
         clock = clock_of(tick(10, 10.5, 100, "pods"), tick(11, 11.5, 110, "nodes"), tick(12, 12.5, 120, "pods"))
@@ -524,8 +592,12 @@ def test_bounds_match_the_definition_for_any_ticks(ticks: list[Reading], events:
             end = min([received, *(reading.answered for reading in used if reading.revision >= revision)])
             assert bounds.lower[k] == received - end
             assert bounds.upper[k] == (received - start if start <= end else INF)
-            assert bounds.proven[k] == bounds.lower[k]
             assert bounds.measurable[k] == (-INF < start <= end)
+            since = max([start, *(reading.sent for reading in ticks if reading.revision < revision)])
+            until = min([end, *(reading.answered for reading in ticks if reading.revision >= revision)])
+            if bounds.measurable[k]:
+                expected = (since, until) if since <= until else (start, end)
+                assert (received - bounds.proven_upper[k], received - bounds.proven[k]) == expected
 
 
 @given(st.lists(readings, max_size=12), st.lists(readings, max_size=12))
@@ -571,3 +643,14 @@ def test_bounds_are_ordered_for_any_input(
     assert np.all(bounds.lower >= 0)
     assert np.all(bounds.lower <= bounds.proven)
     assert np.all(bounds.proven <= bounds.upper)
+
+
+class TestTimes:
+    def test_has_the_ticks_of_the_last_ten_minutes(self) -> None:
+        clock = clock_of(tick(10, 10.5, 100), tick(600, 600.5, 110), tick(612, 612.5, 120))
+        assert clock.times.between(0, 700).sent.tolist() == [600, 612]
+
+    def test_is_empty_after_a_reset(self) -> None:
+        clock = clock_of(tick(10, 10.5, 100))
+        clock.clear()
+        assert not len(clock.times.between(0, 700).sent)

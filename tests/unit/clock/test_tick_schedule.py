@@ -10,18 +10,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from watchslo.clock.burst import Burst, BurstBudget
 from watchslo.clock.tick_schedule import AT_ONCE, MOST_AHEAD, SLOW_SECONDS, TickSchedule
 
 ROUND_TRIP_SECONDS = 0.002
 START = 1000.0
 
 
+def no_burst() -> Burst:
+    return Burst(10.0, BurstBudget(0.0))
+
+
 class Driven:
-    """A schedule whose ticks are sent in time; `answer` says what becomes of the tick of an apiserver, if anything."""
+    """A schedule whose ticks are sent in time; `answer` says what happens to the tick of an apiserver, if anything."""
 
     def __init__(self, gaps: Mapping[str, float], seed: int = 1) -> None:
-        self.schedule = TickSchedule(Random(seed).random)
-        self.schedule.allow(gaps)
+        self.schedule = TickSchedule(Random(seed).random, no_burst())
+        self.schedule.allow(gaps, START)
         self.sent: list[tuple[float, str]] = []
         self.now = START
         self.answer: Callable[[str, float], None] = self.answered
@@ -51,23 +56,23 @@ def most_within(seconds: float, times: list[float]) -> int:
 
 
 def test_no_apiserver_gets_no_tick() -> None:
-    schedule = TickSchedule(Random(1).random)
+    schedule = TickSchedule(Random(1).random, no_burst())
     assert schedule.next() is None
     assert schedule.mean_gap == float("inf")
 
 
 def test_first_tick_is_sent_at_once() -> None:
-    schedule = TickSchedule(Random(1).random)
-    schedule.allow({"a": 0.5})
+    schedule = TickSchedule(Random(1).random, no_burst())
+    schedule.allow({"a": 0.5}, START)
     assert schedule.next() == (-float("inf"), "a")
 
 
-def test_gaps_are_random_by_half_to_either_side() -> None:
+def test_gaps_are_random_by_a_quarter_to_either_side() -> None:
     driven = Driven({"a": 0.5})
     driven.run(600)
     gaps = driven.gaps()
-    assert min(gaps) == pytest.approx(0.25, abs=0.01)
-    assert max(gaps) == pytest.approx(0.75, abs=0.01)
+    assert min(gaps) == pytest.approx(0.375, abs=0.01)
+    assert max(gaps) == pytest.approx(0.625, abs=0.01)
     assert sum(gaps) / len(gaps) == pytest.approx(0.5, rel=0.03)
 
 
@@ -117,7 +122,7 @@ def test_refusal_slows_one_apiserver_only() -> None:
     driven.run(300)
     assert len(driven.times("a")) < 40
     assert len(driven.times("b")) == pytest.approx(600, rel=0.04)
-    assert max(driven.gaps("b")) <= 0.751
+    assert max(driven.gaps("b")) <= 0.626
     assert driven.schedule.mean_gap == 0.5
     driven.answer = driven.answered
     driven.run(60)
@@ -193,7 +198,7 @@ def test_pause_is_not_made_up_for() -> None:
 def test_apiserver_that_left_is_forgotten() -> None:
     driven = Driven({"a": 0.5, "b": 0.5})
     driven.run(5)
-    driven.schedule.allow({"b": 0.5})
+    driven.schedule.allow({"b": 0.5}, driven.now)
     driven.schedule.answered("a", driven.now, driven.now)
     driven.schedule.failed("a", driven.now, 30.0, driven.now)
     driven.sent.clear()
@@ -203,8 +208,56 @@ def test_apiserver_that_left_is_forgotten() -> None:
 
 def test_ticks_that_prove_nothing_are_sent_aside() -> None:
     driven = Driven({})
-    driven.schedule.allow({"a": 0.5, "foreign": 5.0}, aside={"foreign"})
+    driven.schedule.allow({"a": 0.5, "foreign": 5.0}, START, aside={"foreign"})
     driven.run(600)
     assert driven.schedule.mean_gap == 0.5
-    assert max(driven.gaps("a")) <= 0.751
+    assert max(driven.gaps("a")) <= 0.626
     assert len(driven.times("foreign")) == pytest.approx(120, rel=0.05)
+
+
+class TestReads:
+    def reading(self, driven: Driven, seconds: float, reads: float) -> list[float]:
+        """Let random reads happen, so many a second; return the times of all ticks and reads."""
+        random, times, until = Random(7), list[float](), driven.now + seconds
+        while driven.now < until:
+            driven.run(random.expovariate(reads))
+            driven.schedule.read(driven.now)
+            times.append(driven.now)
+        return sorted((*times, *driven.times()))
+
+    @pytest.mark.parametrize(("reads", "upper"), [(0.5, 0.7), (1.33, 0.62), (3.5, 0.53)])
+    def test_train_restarts_at_reads_and_keeps_its_rate(self, reads: float, upper: float) -> None:
+        driven = Driven({"a": 0.5})
+        times = self.reading(driven, 600, reads)
+        assert len(driven.times()) == pytest.approx(1200, rel=0.03)
+        gaps = sorted(after - before for before, after in itertools.pairwise(times))
+        assert gaps[int(0.99 * len(gaps))] < upper
+
+    def test_read_delays_the_next_tick(self) -> None:
+        driven = Driven({"a": 0.5})
+        driven.run(0.01)
+        before = driven.schedule.next()
+        driven.schedule.read(START + 0.2)
+        after = driven.schedule.next()
+        assert before is not None
+        assert after is not None
+        assert after[0] > before[0] - 0.5
+        assert START + 0.2 + 0.2 <= after[0] <= START + 0.75
+
+    def test_frequent_reads_starve_no_tick(self) -> None:
+        driven = Driven({"a": 0.5})
+        for _ in range(6000):
+            driven.run(0.05)
+            driven.schedule.read(driven.now)
+        assert max(driven.gaps()) <= 0.626 + 0.05
+        assert len(driven.times()) <= 650
+
+    def test_older_read_does_not_restart_the_train(self) -> None:
+        driven = Driven({"a": 0.5})
+        driven.run(5)
+        before = driven.schedule.next()
+        driven.schedule.read(driven.times()[-1] - 0.1)
+        after = driven.schedule.next()
+        assert before is not None
+        assert after is not None
+        assert after[0] <= before[0]

@@ -1,7 +1,7 @@
 """Small generated worlds with known commit times: the truth lies inside all bounds, for any schedule."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -93,7 +93,8 @@ def assert_truth_inside(clock: RevisionClock, arrivals: list[Arrival], without: 
     assert np.all(bounds.lower >= 0)
     assert np.all(bounds.lower <= bounds.proven)
     assert np.all(bounds.proven <= truth)
-    assert np.all((truth <= bounds.upper) | ~bounds.measurable)
+    assert np.all((truth <= bounds.proven_upper) | ~bounds.measurable)
+    assert np.all((bounds.proven_upper <= bounds.upper) | ~bounds.measurable)
 
 
 def replay(world: World) -> tuple[RevisionClock, list[Arrival]]:
@@ -124,27 +125,52 @@ def sightings(world: World) -> list[tuple[float, int]]:
     ]
 
 
-def by_definition(world: World, arrival: Arrival, without: str | None) -> tuple[float, float, float] | None:
-    """Return (lower, proven, upper) from all evidence, by definition."""
-    used = [tick for tick in world.readings if tick.resource != without]
-    start = max((tick.sent for tick in used if tick.revision < arrival.revision), default=None)
-    if start is None:
+def by_definition(
+    world: World, arrival: Arrival, without: str | None, seen: Sequence[tuple[float, int]]
+) -> tuple[float, ...] | None:
+    """Return (lower, proven, proven upper, upper) by definition, from all readings and what was seen."""
+
+    def start(readings: Iterable[Reading]) -> float:
+        return max((reading.sent for reading in readings if reading.revision < arrival.revision), default=-INF)
+
+    def end(readings: Iterable[Reading]) -> float:
+        return min((reading.answered for reading in readings if reading.revision >= arrival.revision), default=INF)
+
+    used = [reading for reading in world.readings if reading.resource != without]
+    if start(used) == -INF:
         return None
-    end = min([arrival.received, *(tick.answered for tick in used if tick.revision >= arrival.revision)])
-    seen = min([end, *(received for received, revision in sightings(world) if revision >= arrival.revision)])
-    return arrival.received - end, arrival.received - seen, arrival.received - start
+    until = min([arrival.received, end(world.readings), *(at for at, revision in seen if revision >= arrival.revision)])
+    ends = min(arrival.received, end(used)), until, start(world.readings), start(used)
+    return tuple(arrival.received - end for end in ends)
 
 
 @given(worlds())
 def test_bounds_contain_the_truth_and_match_the_definition(world: World) -> None:
     clock, arrived = replay(world)
+    assert_match(world, clock, arrived, sightings(world))
+
+
+def assert_match(world: World, clock: RevisionClock, arrived: list[Arrival], seen: Sequence[tuple[float, int]]) -> None:
     for without in (None, *RESOURCES):
         bounds = measure(clock, arrived, without)
         for k, arrival in enumerate(arrived):
-            expected = by_definition(world, arrival, without)
+            expected = by_definition(world, arrival, without, seen)
             assert bounds.measurable[k] == (expected is not None)
             if expected is not None:
-                assert (bounds.lower[k], bounds.proven[k], bounds.upper[k]) == expected
+                assert (bounds.lower[k], bounds.proven[k], bounds.proven_upper[k], bounds.upper[k]) == expected
+
+
+@given(worlds())
+def test_reads_that_are_no_ticks_prove_as_much(world: World) -> None:
+    clock = RevisionClock()
+    for reading in world.readings:
+        if reading.resource == "pods":
+            clock.tick(reading)
+        else:
+            clock.add_read(reading)
+    for without in (None, *RESOURCES):
+        assert_truth_inside(clock, [*world.arrivals], without)
+    assert_match(world, clock, [*world.arrivals], [])
 
 
 @given(worlds(), st.randoms(use_true_random=False))
@@ -170,13 +196,15 @@ def test_forgetting_only_widens_the_bounds(world: World) -> None:
     for without in (None, *RESOURCES):
         bounds = measure(clock, arrived, without)
         for k, arrival in enumerate(arrived):
-            expected = by_definition(world, arrival, None)
+            seen = sightings(world)
+            expected = by_definition(world, arrival, None, seen)
             assert bounds.measurable[k] <= (expected is not None)
-            assert bounds.measurable[k] >= (by_definition(world, arrival, without) is not None)
+            assert bounds.measurable[k] >= (by_definition(world, arrival, without, seen) is not None)
             if expected is not None:
                 assert bounds.lower[k] <= expected[0]
                 assert bounds.proven[k] <= expected[1]
-                assert bounds.upper[k] >= expected[2]
+                assert bounds.proven_upper[k] >= expected[2]
+                assert bounds.upper[k] >= expected[3]
 
 
 @given(worlds(), worlds(base=2000), st.booleans())

@@ -732,6 +732,14 @@ class TestSlowTicks:
         assert diagnosed(cluster) == [expected]
         assert cluster.causes[0].evidence.endswith("ticks take 0.3 s (a:1), 1.7 ms (b:1), 1.7 ms (c:1).")
 
+    def test_slow_answers_of_a_single_apiserver_give_low_confidence(self) -> None:
+        """It, or the network to it: the delay is below what its ticks can resolve, so no watch seems late."""
+        cluster = Cluster("a:1")
+        cluster.apiservers["a:1"].ticks(0.304)
+        for watch in cluster.at("a:1"):
+            watch.cache_trip = 0.3
+        assert diagnosed(cluster) == [(Cause.APISERVER_SENDING, "a:1", None, LOW)]
+
     def test_late_watch_hides_slow_ticks(self) -> None:
         cluster = Cluster()
         late_to_cache(cluster, "a:1", 0.3)

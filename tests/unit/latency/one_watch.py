@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
+from watchslo.clock.answered import TickTimes
 from watchslo.clock.domain import Membership
 from watchslo.latency.bins import Bins
-from watchslo.latency.estimate import solve
+from watchslo.latency.estimate import TickSpacing, solve
 from watchslo.latency.hops import CacheAges
 from watchslo.latency.objective import Objective
 from watchslo.latency.own_delay import OwnDelays
@@ -18,6 +19,7 @@ from watchslo.monitor.sealer import Sealer
 from watchslo.snapshot import TrackReading
 
 NUMBER = 7
+GAP = 0.5
 Measure = Callable[[IntArray, FloatArray], Bounds]
 
 
@@ -52,6 +54,7 @@ class OneWatch:
         self.track = Track(bins, objective, start, self.own_delays, creation=creation, quantiles=quantiles)
         self._cache: Any = None
         self._round_trip = 0.0
+        self._times = TickTimes()
         self.sealer = Sealer(cast("Any", self.domain), bins, self.own_delays, lambda _: self._cache)
         self.queue_waits = QueueWaits()
         self.sealer.attach(identity(), self.track, self.queue_waits)
@@ -65,6 +68,7 @@ class OneWatch:
         """Seal by a tick; return False if an event proves to be of another sequence."""
         self.domain.measure_by, self._cache, self._round_trip = measure, cache, round_trip
         tick = Reading("events", sent, sent + round_trip, revision)
+        self._times.add(tick)
         return not any([*self.sealer.seal(tick, several=False, blind=False)])
 
     def drop(self) -> None:
@@ -72,9 +76,10 @@ class OneWatch:
 
     def evaluate(self, now: float, withheld: Sequence[float] = (), **named: Any) -> None:
         deque(self.sealer.collect(), maxlen=0)
-        solve(self.sealer.update(now))
+        solve(self.sealer.update(now, GAP))
         slots = self.sealer.take(NUMBER)
-        solve(self.track.update(now, slots, self.sealer.sealed, self._round_trip, withheld, **named))
+        sealed, ticks = self.sealer.sealed, TickSpacing(self._round_trip, GAP)
+        solve(self.track.update(now, slots, sealed, ticks, self._times.between, withheld, **named))
         self.track.publish()
 
     def reading(self) -> TrackReading:

@@ -13,7 +13,7 @@ def slot(block: float, lower: float, upper: float, n: int = 100) -> Slot:
 
 
 def evaluate(comparison: Comparison, now: float, combined: list[Slot], alone: list[Slot]) -> None:
-    solve(comparison.update(now, combined, alone))
+    solve(comparison.update(now, combined, alone, 0.5))
     comparison.publish()
 
 

@@ -1,6 +1,7 @@
 """Hops: the bounds of each part of an event's path, and their accuracy against the truth."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from watchslo.clock.cache import CacheClock
 from watchslo.clock.offset import Dating
 from watchslo.clock.revision import RevisionClock
 from watchslo.latency.creation import PROVISIONAL_EVENTS, PROVISIONAL_SECONDS
-from watchslo.latency.estimate import solve
+from watchslo.latency.estimate import TickSpacing, solve
 from watchslo.latency.hops import Hops, cache_to_client, creation_to_storage, storage_to_cache
 from watchslo.latency.objective import Objective
 from watchslo.model import Bounds, FloatArray, IntArray, Interval, Reading
@@ -86,15 +87,15 @@ class TestParts:
         assert rows(creation_to_storage(bounds(latency), array(youngest), array(oldest))) == [expected]
 
     def test_are_unmeasurable_without_a_latency(self) -> None:
-        latency = Bounds(array(0.5), array(1.0), array(0.5), np.array([False]))
+        latency = Bounds(array(0.5), array(1.0), array(0.5), array(1.0), np.array([False]))
         assert rows(storage_to_cache(latency, array(RECEIVED), array(99.75), array(99.875))) == [None]
         assert rows(cache_to_client(latency, array(RECEIVED), array(99.75), array(99.875))) == [None]
         assert rows(creation_to_storage(latency, array(1.0), array(2.0))) == [None]
 
 
 def evaluate(hops: Hops, now: float) -> None:
-    solve(hops.update(now))
-    hops.publish(0.0)
+    solve(hops.update(now, TickSpacing(0.0, 0.5)))
+    hops.publish()
 
 
 class TestHops:
@@ -103,7 +104,7 @@ class TestHops:
         return Hops(BINS)
 
     def test_are_absent_without_a_sample(self, hops: Hops) -> None:
-        nothing = Bounds(array(0.1), array(0.2), array(0.1), np.array([False]))
+        nothing = Bounds(array(0.1), array(0.2), array(0.1), array(0.2), np.array([False]))
         hops.count(Hop.CACHE_TO_CLIENT, array(1001.0), nothing, 0.002)
         evaluate(hops, 1005)
         assert hops.reading() == ()
@@ -141,13 +142,12 @@ class TestHops:
 def dated(revisions: IntArray, _: FloatArray) -> Bounds:
     """Measure each event as committed 0.5 to 1 s before it was received."""
     lower, upper = np.full(len(revisions), 0.5), np.full(len(revisions), 1.0)
-    return Bounds(lower, upper, lower, np.ones(len(revisions), dtype=np.bool_))
+    return Bounds(lower, upper, lower, upper, np.ones(len(revisions), dtype=np.bool_))
 
 
 def unknown(revisions: IntArray, received: FloatArray) -> Bounds:
     """Measure no event."""
-    made = dated(revisions, received)
-    return Bounds(made.lower, made.upper, made.proven, np.zeros(len(revisions), dtype=np.bool_))
+    return replace(dated(revisions, received), measurable=np.zeros(len(revisions), dtype=np.bool_))
 
 
 class Cached:

@@ -36,9 +36,9 @@ ends = st.sampled_from([0.0, 0.003, 0.005, 0.02, 0.3, 0.9, 1.0, 1.5, 7.0, 200.0,
 @st.composite
 def tallies(draw: st.DrawFn, least: int = 0) -> Tally:
     events = []
-    for triple in draw(st.lists(st.tuples(ends, ends, ends), min_size=least, max_size=12)):
-        lower, proven, upper = sorted(triple)
-        events.append((lower, upper, proven))
+    for drawn in draw(st.lists(st.tuples(ends, ends, ends, ends), min_size=least, max_size=12)):
+        lower, proven, proven_upper, upper = sorted(drawn)
+        events.append((lower, upper, proven, proven_upper))
     return tallied(*events) if events else merge(BINS, ())
 
 
@@ -61,6 +61,17 @@ class TestTally:
             Interval(0.5, 5.0),
         ]
 
+    def test_bounds_and_verdicts_use_both_proven_ends(self) -> None:
+        counted = tallied((0.0, 5.0, 0.5, 1.0), (0.0, 5.0, 0.25, 2.5))
+        assert cuts(counted) == {(0, 5.0): 2}
+        assert [counted.bounds(q) for q in (0.5, 0.99)] == [Interval(0.25, 1.0), Interval(0.5, 2.5)]
+        assert [counted.within(BINS.edge(edge)) for edge in (0.5, 1.0, 2.5)] == [0, 1, 2]
+        assert [counted.beyond(BINS.edge(edge)) for edge in (0.25, 0.5, 1.0)] == [2, 1, 0]
+
+    def test_proven_upper_end_is_within_the_cut(self) -> None:
+        """An interval of no width would need a bin above its edge."""
+        assert tallied((0.5, 1.0, 1.0, 1.0)).bounds(0.5) == Interval(1.0, 1.0)
+
     def test_accepts_the_widest_cut(self) -> None:
         assert cuts(tallied((0, INF), (200, INF))) == {(0, INF): 1, (128, INF): 1}
 
@@ -79,7 +90,7 @@ class TestTally:
         assert len(bins.edges) == edges
         counted = tallied((0, INF), (INF, INF), bins=bins)
         assert counted.keys.dtype == key_type
-        assert counted.keys[-1] == edges * edges + edges - 2
+        assert counted.keys[-1] == edges * edges + 2 * edges - 1
         assert counted.bounds(0.99).upper == INF
 
     def test_has_larger_keys_with_more_edges(self) -> None:

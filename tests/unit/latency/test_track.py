@@ -36,7 +36,7 @@ class Clock:
         self.asked.append((revisions.tolist(), received.tolist()))
         events = [self.known.get(revision, (-1.0, -1.0)) for revision in revisions.tolist()]
         rows = np.array([(*event, event[0])[:3] for event in events]).reshape(-1, 3)
-        return Bounds(rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 0] >= 0)
+        return Bounds(rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 1], rows[:, 0] >= 0)
 
 
 @pytest.fixture
@@ -69,6 +69,7 @@ class TestWithoutQuantiles:
         track.evaluate(1200.0)
         reading = track.reading()
         assert reading.windows == ()
+        assert reading.judged is None
         assert reading.objective.windows == {}
         assert reading.objective.verdicts == {"within": 2, "beyond": 1, "uncertain": 0}
         assert reading.timespan.total == 3
@@ -89,11 +90,12 @@ class TestReading:
                 minutes_target=0.999,
                 min_events=100,
                 verdicts={"within": 0, "beyond": 0, "uncertain": 0},
-                windows={"good": 0, "bad": 0, "no_data": 0},
+                windows={"good": 0, "bad": 0, "undecided": 0, "no_data": 0},
             ),
             unresolved=0,
             unmeasured=NONE_UNMEASURED,
             creation=None,
+            judged=WindowReading("1m", 60.0, 0, ()),
         )
 
     def test_has_every_unmeasured_reason(self) -> None:
@@ -111,6 +113,23 @@ class TestReading:
         track = OneWatch(BINS, Objective(threshold=2.5, events_target=0.95, minutes_target=0.9), START)
         objective = track.reading().objective
         assert (objective.threshold, objective.events_target, objective.minutes_target) == (2.5, 0.95, 0.9)
+
+    @pytest.mark.parametrize(("q", "window"), [(0.99, 60.0), (0.95, 120.0), (0.5, 300.0)])
+    def test_judged_window_has_the_length_and_the_quantile_of_the_objective(
+        self, clock: Clock, q: float, window: float
+    ) -> None:
+        track = OneWatch(BINS, Objective(quantile=q, window=window), START)
+        for second, revision in ((1001.5, 1), (1100.5, 11)):
+            track.record(second, [revision])
+            track.seal(second + 2, 20, clock, 0.0)
+            track.evaluate(second + 4)
+        reading = track.reading()
+        assert (reading.objective.quantile, reading.objective.window) == (q, window)
+        assert reading.judged is not None
+        assert (reading.judged.length, reading.judged.events) == (window, 1 if window == 60.0 else 2)
+        assert {one.q for one in reading.judged.quantiles} == {0.5, 0.9, 0.99, q}
+        assert [one.name for one in reading.windows] == ["1m", "5m", "15s"]
+        assert (reading.judged in reading.windows) == (window != 120.0)
 
     def test_changes_only_when_evaluated_and_then_all_at_once(self, track: OneWatch, clock: Clock) -> None:
         before = track.reading()
@@ -352,7 +371,7 @@ class TestObjectiveWindows:
             track.record(1000.0 + second, [11 if second < 10 else 1] * 2)
         track.seal(1020, 20, clock, 0.002)
         track.evaluate(1021)
-        assert track.reading().objective.windows == {"good": 1, "bad": 1, "no_data": 0}
+        assert track.reading().objective.windows == {"good": 1, "bad": 1, "undecided": 0, "no_data": 0}
 
     def test_begin_with_the_first_block_after_the_start(self, clock: Clock) -> None:
         track = OneWatch(BINS, Objective(min_events=1, window=10.0), 1000.5)
@@ -361,17 +380,23 @@ class TestObjectiveWindows:
         track.record(1015.0, [11])
         track.seal(1025, 20, clock, 0.002)
         track.evaluate(1025)
-        assert track.reading().objective.windows == {"good": 1, "bad": 1, "no_data": 0}
+        assert track.reading().objective.windows == {"good": 1, "bad": 1, "undecided": 0, "no_data": 0}
 
-    def test_are_estimated_only_if_the_bounds_do_not_decide(self, clock: Clock) -> None:
-        """Of these intervals around the threshold, the estimate puts more than 1% above it."""
+    def test_are_undecided_if_neither_bounds_nor_ticks_decide(self) -> None:
         clock = Clock({1: (0.0, 0.5), 2: (0.5, 1.5)})
         track = OneWatch(BINS, Objective(min_events=1, window=10.0), 1000.0)
         track.record(1001.5, [2] * 10)
         track.record(1011.5, [1] * 997 + [2] * 3)
         track.seal(1025, 20, clock, 0.002)
         track.evaluate(1025)
-        assert track.reading().objective.windows == {"good": 1, "bad": 1, "no_data": 0}
+        assert track.reading().objective.windows == {"good": 1, "bad": 0, "undecided": 1, "no_data": 0}
+
+    def test_are_bad_while_the_watch_is_down(self, track: OneWatch, clock: Clock) -> None:
+        track.evaluate(1070, down_for=6.0)
+        track.seal(1125, 20, clock, 0.002)
+        track.evaluate(1126)
+        assert track.reading().objective.windows == {"good": 0, "bad": 1, "undecided": 0, "no_data": 1}
+        assert events_of(track) == (0, 0)
 
     def test_wait_for_sealing(self, clock: Clock) -> None:
         track = OneWatch(BINS, Objective(min_events=1), 1000.0)
@@ -381,7 +406,7 @@ class TestObjectiveWindows:
         assert sum(track.reading().objective.windows.values()) == 0
         track.seal(1060.1, 20, clock, 0.002)
         track.evaluate(1070)
-        assert track.reading().objective.windows == {"good": 1, "bad": 0, "no_data": 0}
+        assert track.reading().objective.windows == {"good": 1, "bad": 0, "undecided": 0, "no_data": 0}
 
     def test_are_counted_from_the_start_without_events(self, track: OneWatch, clock: Clock) -> None:
         track.seal(1064.9, 20, clock, 0.002)
@@ -389,19 +414,19 @@ class TestObjectiveWindows:
         assert sum(track.reading().objective.windows.values()) == 0
         track.seal(1065.0, 20, clock, 0.002)
         track.evaluate(1066)
-        assert track.reading().objective.windows == {"good": 0, "bad": 0, "no_data": 1}
+        assert track.reading().objective.windows == {"good": 0, "bad": 0, "undecided": 0, "no_data": 1}
 
     def test_have_no_data_with_a_dead_clock(self, track: OneWatch) -> None:
         track.evaluate(1664.9)
         assert sum(track.reading().objective.windows.values()) == 0
         track.evaluate(1665)
-        assert track.reading().objective.windows == {"good": 0, "bad": 0, "no_data": 1}
+        assert track.reading().objective.windows == {"good": 0, "bad": 0, "undecided": 0, "no_data": 1}
 
     def test_are_bad_with_an_event_withheld(self, track: OneWatch, clock: Clock) -> None:
         track.evaluate(1010, [3.0])
         track.seal(1065, 20, clock, 0.002)
         track.evaluate(1066)
-        assert track.reading().objective.windows == {"good": 0, "bad": 1, "no_data": 0}
+        assert track.reading().objective.windows == {"good": 0, "bad": 1, "undecided": 0, "no_data": 0}
 
     def test_have_no_data_during_an_overload(self, clock: Clock) -> None:
         track = OneWatch(BINS, Objective(min_events=1), 1000.0)
@@ -409,7 +434,7 @@ class TestObjectiveWindows:
         track.evaluate(1005, unjudgeable=True)
         track.seal(1061, 20, clock, 0.002)
         track.evaluate(1062)
-        assert track.reading().objective.windows == {"good": 0, "bad": 0, "no_data": 1}
+        assert track.reading().objective.windows == {"good": 0, "bad": 0, "undecided": 0, "no_data": 1}
 
 
 class TestCreation:
@@ -524,14 +549,10 @@ def lived(world: World, seconds: float) -> Iterator[OneWatch]:
     """Yield a track after each evaluation while it records a world and is sealed every 0.5 s with 1.2 s delay."""
     order = np.argsort(world.received, kind="stable")
     received = world.received[order]
-    events = Bounds(
-        world.bounds.lower[order], world.bounds.upper[order], world.bounds.proven[order], world.bounds.measurable
-    )
+    events = world.bounds.at(order)
 
     def measure(revisions: IntArray, _: FloatArray) -> Bounds:
-        return Bounds(
-            events.lower[revisions], events.upper[revisions], events.proven[revisions], events.measurable[revisions]
-        )
+        return events.at(revisions)
 
     track = OneWatch(BINS, Objective(), 0.0)
     arrived = 0
@@ -564,11 +585,11 @@ class TestLife:
                 true = np.sort(world.latency[within])[math.ceil(round(quantile.q * window.events, 6)) - 1]
                 assert quantile.lower <= true <= quantile.upper
                 assert quantile.estimate == pytest.approx(true, abs=0.02)
-        assert reading.objective.windows == {"good": 2, "bad": 0, "no_data": 0}
+        assert reading.objective.windows == {"good": 2, "bad": 0, "undecided": 0, "no_data": 0}
 
     def test_slow_minutes_are_bad(self) -> None:
         track = list(lived(simulate(6, exponential(0.6), 3000, seconds=150), 130))[-1]
-        assert track.reading().objective.windows == {"good": 0, "bad": 2, "no_data": 0}
+        assert track.reading().objective.windows == {"good": 0, "bad": 2, "undecided": 0, "no_data": 0}
 
     @settings(max_examples=25)
     @given(st.data())

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from watchslo.latency.bins import Bins
-from watchslo.latency.estimate import Estimation, solve
+from watchslo.latency.estimate import Estimation, TickSpacing, solve
 from watchslo.latency.tally import Tally, tally
 from watchslo.model import Bounds, FloatArray
 
@@ -17,9 +17,10 @@ Law = Callable[[np.random.Generator, int], FloatArray]
 
 
 def bounds(*events: tuple[float, ...]) -> Bounds:
-    """Return the bounds of events given as (lower, upper) or (lower, upper, proven)."""
-    lower, upper, proven = np.array([(*event, event[0])[:3] for event in events], dtype=np.float64).T
-    return Bounds(lower, upper, proven, np.ones(len(events), dtype=np.bool_))
+    """Return the bounds of events given as (lower, upper), optionally with one or both proven ends."""
+    rows = [(*event, *(event[0], event[1])[len(event) - 2 :]) for event in events]
+    lower, upper, proven, proven_upper = np.array(rows, dtype=np.float64).T
+    return Bounds(lower, upper, proven, proven_upper, np.ones(len(events), dtype=np.bool_))
 
 
 def tallied(*events: tuple[float, ...], bins: Bins = BINS) -> Tally:
@@ -27,14 +28,17 @@ def tallied(*events: tuple[float, ...], bins: Bins = BINS) -> Tally:
 
 
 def tally_of(bounds: Bounds, bins: Bins = BINS) -> Tally:
-    return tally(bins, bounds.lower, bounds.upper, bounds.proven)
+    return tally(bins, bounds.lower, bounds.upper, bounds.proven, bounds.proven_upper)
 
 
-def estimated(counted: Tally, start: FloatArray) -> FloatArray:
-    """Return the estimate of one distribution."""
-    estimation = Estimation((counted,), start)
+TICKS = TickSpacing(0.002, 0.5)  # as `simulate` does by default
+
+
+def solved(counted: Tally, start: FloatArray = BINS.uniform, ticks: TickSpacing = TICKS) -> Estimation:
+    """Return the solved estimation of one distribution."""
+    estimation = Estimation((counted,), start, ticks)
     solve([estimation])
-    return estimation.p
+    return estimation
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,11 @@ def simulate(
     first_seen = np.searchsorted(read, commit)
     lower = received - np.minimum(received, answered[first_seen])
     upper = received - sent[first_seen - 1]
-    return World(latency, received, Bounds(lower, upper, lower, np.ones(len(commit), dtype=np.bool_)))
+    return World(latency, received, Bounds(lower, upper, lower, upper, np.ones(len(commit), dtype=np.bool_)))
+
+
+def constant(delay: float) -> Law:
+    return lambda _, n: np.full(n, delay)
 
 
 def lognormal(median: float, sigma: float) -> Law:

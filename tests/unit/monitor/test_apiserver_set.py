@@ -373,6 +373,18 @@ class TestListed:
             assert stream(run, "10.0.0.9:6443").membership == "member"
             assert run.not_ready() == ()
 
+    async def test_blind_clock_uses_its_own_ticks_while_the_others_are_silent(self, cluster: Cluster) -> None:
+        """Ticks on the watched cache through one apiserver hide its lag, but they are all there is."""
+        cluster.fail(Reason.FORBIDDEN, "tick", "events")
+        async with running(each("pods")) as run:
+            for host in HOSTS[1:]:
+                cluster.kill(host)
+            await asyncio.sleep(30)
+            before = stream(run, ONE).track.timespan.total
+            await keep_writing(cluster, PODS)
+            await asyncio.sleep(10)
+            assert stream(run, ONE).track.timespan.total - before == 600
+
 
 class TestForeign:
     async def test_apiserver_of_another_cluster_is_not_trusted(self, cluster: Cluster) -> None:

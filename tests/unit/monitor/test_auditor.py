@@ -19,6 +19,7 @@ from watchslo.kube.representation import Representation
 from watchslo.model import Reading, Resource
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.auditor import MOST_EVENTS, Auditor
+from watchslo.snapshot import ReadUse
 from watchslo.watch.audit import (
     BUSY_INTERVAL_SECONDS,
     DETECTION_SECONDS,
@@ -47,6 +48,8 @@ class FakeWatch:
 
     def __init__(self, number: int, resource: Resource, revision: int) -> None:
         self.identity = self.session = self.statistics = self.deliveries = self
+        self.reads: list[Reading] = []
+        self.sighted: list[int] = []
         self.number = number
         self.label = f"watch-{number}"
         self.resource = resource
@@ -65,6 +68,12 @@ class FakeWatch:
         self.delivered = Delivered()
         self.delivered.begin(revision)
         self.auditor: Auditor | None = None
+
+    def observe(self, reading: Reading, _: ReadUse) -> None:
+        self.reads.append(reading)
+
+    def sight(self, _: float, revision: int) -> None:
+        self.sighted.append(revision)
 
     @property
     def health(self) -> Health:

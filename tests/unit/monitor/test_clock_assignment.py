@@ -359,7 +359,7 @@ class TestStorages:
             assert domains(run) == ["main", "things0"]
 
     async def test_ticks_of_six_storages_stay_within_the_budget(self, cluster: Cluster) -> None:
-        async with self.of_six_storages(cluster) as run:
+        async with self.of_six_storages(cluster, clock={"burst": {"ticksPerHour": 0}}) as run:
             assert {where(run, key) for key in KEYS} == {(key, "member") for key in KEYS}
             cluster.asked.clear()
             await asyncio.sleep(60)
@@ -377,14 +377,14 @@ class TestStorages:
             assert len(cluster.open_watches()) == 7
             assert all(run.stream(key).up for key in KEYS)
 
-    async def test_windows_are_not_judged_by_ticks_that_are_too_slow(self, cluster: Cluster) -> None:
+    async def test_windows_are_undecided_if_ticks_are_too_slow(self, cluster: Cluster) -> None:
         async with self.of_six_storages(cluster, objective={"minutes": {"minEvents": 10}}) as run:
             before = {key: run.stream(key).track.objective.windows for key in ("configmaps", *KEYS)}
             await asyncio.sleep(180)
             for key in KEYS:
                 track = run.stream(key).track
                 judged = {verdict: count - before[key][verdict] for verdict, count in track.objective.windows.items()}
-                assert judged == {"good": 0, "bad": 0, "no_data": 3}
+                assert judged == {"good": 0, "bad": 0, "undecided": 3, "no_data": 0}
                 assert track.timespan.total > 1500, "events are measured all the same"
             assert run.stream("configmaps").track.objective.windows["good"] >= before["configmaps"]["good"] + 2
 
@@ -415,6 +415,75 @@ class TestBounds:
                 assert {name for name, _ in clock.domain._waiting} <= names
                 assert {name for name, _ in clock.domain.clock._ticks} == names
                 assert set(clock.domain.clock._round_trips) == set(clock.tickers) == names
+
+
+def soon_judged(**more: Any) -> Config:
+    """Return a configuration by which ten events in a minute are enough."""
+    return config("pods", "nodes", objective={"minutes": {"minEvents": 10}}, **more)
+
+
+class TestBursts:
+    async def test_late_watch_without_a_known_cause_gets_more_ticks_for_a_minute(
+        self, cluster: Cluster, log: Log
+    ) -> None:
+        cluster.late = 1.5
+        async with running(soon_judged()) as run, writing(cluster, PODS):
+            await asyncio.sleep(20)
+            (began,) = log.of("burst_began")
+            assert (began["domain"], began["reason"], began["seconds"]) == ("main", "late", 60.0)
+            cluster.asked.clear()
+            await asyncio.sleep(10)
+            assert cluster.count("tick") == pytest.approx(100, abs=5)
+            assert domain(run).bursts == {"late": 1}
+            assert domain(run).burst_ticks > 100
+            cluster.late = 0.0
+            await asyncio.sleep(120)
+            assert len(log.of("burst_ended")) == len(log.of("burst_began"))
+            cluster.asked.clear()
+            await asyncio.sleep(10)
+            assert cluster.count("tick") == pytest.approx(20, abs=2)
+
+    async def test_throttled_tick_ends_a_burst(self, cluster: Cluster, log: Log) -> None:
+        cluster.late = 1.5
+        async with running(soon_judged()) as run, writing(cluster, PODS):
+            await asyncio.sleep(20)
+            assert log.of("burst_began")
+            cluster.fail(Reason.THROTTLED, "tick", retry_after=5)
+            await asyncio.sleep(2)
+            cluster.fail(None, "tick")
+            ticks = domain(run).burst_ticks
+            await asyncio.sleep(30)
+            assert domain(run).burst_ticks == ticks
+
+    async def test_bursts_can_be_turned_off(self, cluster: Cluster, log: Log) -> None:
+        cluster.late = 1.5
+        made = soon_judged(clock={"burst": {"ticksPerHour": 0}})
+        async with running(made), writing(cluster, PODS):
+            await asyncio.sleep(60)
+        assert not log.of("burst_began")
+
+
+class TestReads:
+    async def test_reads_of_members_are_evidence(self, cluster: Cluster) -> None:
+        made = Config.model_validate({"watch": [{"resource": "pods", "list": "paged"}, {"resource": "nodes"}]})
+        async with writing(cluster, PODS), running(made, start=60) as run:
+            for _ in range(2):
+                cluster.send(PODS, line("ERROR", 0).replace(b'"object"', b'"object": {"code": 410}, "was"'))
+                await asyncio.sleep(30)
+            reads = domain(run).reads
+            assert reads["nudge"] > 5, "nodes are quiet"
+            assert reads["list"] > 0
+            assert reads["probe"] > 0
+            assert reads["contradicted"] == 0
+            assert run.snapshot().domains[0].resets == 0
+
+    async def test_reads_of_another_storage_are_ignored(self, cluster: Cluster) -> None:
+        cluster.revisions["nodes"] = 10
+        async with writing(cluster, PODS), running(config("pods", "nodes"), start=120) as run:
+            assert where(run, "nodes")[0] == "nodes"
+            assert domain(run).reads.get("nudge", 0) == 0
+            assert domain(run, "nodes").reads["nudge"] > 5
+            assert domain(run, "nodes").reads["contradicted"] == 0
 
 
 class TestReset:

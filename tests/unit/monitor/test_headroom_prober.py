@@ -51,6 +51,8 @@ class FakeWatch:
 
     def __init__(self, caches: "Caches", resource: Resource) -> None:
         self.identity = self.session = self.statistics = self
+        self.pages: list[Page] = []
+        self.observe_list = self.pages.append
         self.resource = resource
         self.namespace: str | None = None
         self.probed_in = "default"

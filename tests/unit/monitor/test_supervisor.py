@@ -54,7 +54,7 @@ class TestStart:
         assert minute.quantiles[0].upper < 1.0
 
     async def test_each_evaluation_reaches_the_listeners(self) -> None:
-        async with running(config("pods")) as run:
+        async with running(config("pods"), start=21) as run:  # not at the moment of an evaluation
             seen: list[Snapshot] = []
             run.supervisor.on_evaluation(seen.append)
             await asyncio.sleep(16)
@@ -66,8 +66,7 @@ class TestStart:
         async with running(config("pods", "nodes", "configmaps", limits={"auditsPerSecond": 0})):
             cluster.asked.clear()
             await asyncio.sleep(100)
-        assert cluster.count("tick") == 200
-        assert len(cluster.asked) == 200
+        assert cluster.count("tick") == len(cluster.asked) == pytest.approx(200, abs=1)
 
     async def test_idle_watches_cost_two_requests_every_few_seconds(self, cluster: Cluster) -> None:
         async with running(config("pods", "nodes", "configmaps")) as run:

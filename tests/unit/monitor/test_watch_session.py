@@ -12,7 +12,9 @@ from typing import Any, cast
 import pytest
 
 from tests.unit.monitor.cluster import PODS, Cluster, Log, Watch, line, nowhere
+from watchslo.clock.burst import Burst, BurstBudget
 from watchslo.clock.domain import Domain
+from watchslo.clock.tick_schedule import TickSchedule
 from watchslo.config.model import WatchConfig
 from watchslo.kube.client import Page
 from watchslo.kube.limiter import Limiter, RequestClass
@@ -53,8 +55,9 @@ class Parts:
         made = WatchConfig.model_validate({"resource": "pods", "creation": False, **watch})
         self.apiserver = Apiserver("service", nowhere(), Limiter(1000))
         self.lag = Lag(time.monotonic())
+        schedule = TickSchedule(lambda: 0.5, Burst(10.0, BurstBudget(0.0)))
         self.clock = DomainClock(
-            "main", lambda: 0.5, lambda: 0.5, self._new_sealer, lambda *_: None, lambda *_: None, lambda _: None
+            "main", lambda: 0.5, schedule, self._new_sealer, lambda *_: None, lambda *_: None, lambda _: None
         )
         self.clock.join("service", lambda resource: self.apiserver.client.read_nothing(resource, "default", "tick"))
         self.track = Track(Bins(), Objective(), time.monotonic(), self.lag.own_delays, creation=bool(made.creation))
@@ -241,6 +244,36 @@ class TestRun:
             assert reading.session.closed == {("server", "forced"): 1}
             assert reading.durations.lifetimes.total == 1
             assert reading.durations.opens.total == 2
+
+    async def test_minutes_of_a_watch_that_cannot_be_reopened_are_bad(self, cluster: Cluster) -> None:
+        async with open_watch(cluster) as (parts, watch):
+            assert parts.reading().down_for is None
+            cluster.fail(Reason.REFUSED, "watch")
+            watch.send()
+            for _ in range(30):
+                await asyncio.sleep(5)
+                await parts.tick(cluster.revision)
+                parts.evaluate()
+            reading = parts.reading()
+            assert reading.down_for == pytest.approx(150, abs=0.2)
+            assert reading.track.objective.windows["bad"] == 2
+            cluster.fail(None, "watch")
+            await asyncio.sleep(60)
+            assert parts.session.up
+            assert parts.reading().down_for is None
+
+    async def test_minutes_of_a_watch_without_a_right_have_no_data(self, cluster: Cluster) -> None:
+        async with open_watch(cluster) as (parts, watch):
+            cluster.fail(Reason.FORBIDDEN, "watch")
+            watch.send()
+            for _ in range(30):
+                await asyncio.sleep(5)
+                await parts.tick(cluster.revision)
+                parts.evaluate()
+            assert parts.reading().down_for is None
+            assert parts.reading().track.objective.windows["bad"] == 0
+            cluster.fail(None, "watch")
+            await asyncio.sleep(600)
 
     async def test_watch_closed_while_behind_is_a_slow_consumer(self, cluster: Cluster) -> None:
         async with open_watch(cluster) as (parts, watch):

@@ -35,6 +35,7 @@ from watchslo.snapshot import (
     TrackReading,
     TransportReading,
     WindowReading,
+    WindowVerdict,
     WitnessReading,
 )
 
@@ -65,7 +66,7 @@ TRACK = TrackReading(
         minutes_target=0.999,
         min_events=50,
         verdicts={"within": 390, "beyond": 1, "uncertain": 10},
-        windows={"good": 3, "bad": 0, "no_data": 1},
+        windows={"good": 3, "bad": 0, "undecided": 0, "no_data": 1},
     ),
     unresolved=12,
     unmeasured={
@@ -78,7 +79,27 @@ TRACK = TrackReading(
         "unparsable": 0,
     },
     creation=None,
+    judged=window("1m", 60.0, 120),
+    verdict=WindowVerdict.GOOD,
 )
+
+
+def judged(events: int, *quantiles: QuantileReading, track: TrackReading = TRACK) -> TrackReading:
+    """Return a track with this window, judged by the bounds of its last quantile alone."""
+    last = WindowReading("1m", 60.0, events, quantiles)
+    return replace(track, windows=(last,), judged=last, verdict=_verdict(last, track.objective))
+
+
+def _verdict(last: WindowReading, objective: ObjectiveReading) -> WindowVerdict:
+    if not last.quantiles:
+        return WindowVerdict.NO_DATA
+    if last.quantiles[-1].upper <= objective.threshold:
+        return WindowVerdict.GOOD
+    if last.quantiles[-1].lower > objective.threshold:
+        return WindowVerdict.BAD
+    return WindowVerdict.NO_DATA if last.events < objective.min_events else WindowVerdict.UNDECIDED
+
+
 HOPS = tuple(
     HopReading(hop, DURATIONS, (window("15s", 15.0, 30), window("1m", 60.0, events)))
     for hop, events in zip(Hop, (40, 100, 120), strict=True)
@@ -246,6 +267,9 @@ DOMAIN = DomainReading(
     resets=0,
     resolution=0.0017,
     tickers=(TICKER, FAILING),
+    bursts={"late": 1, "straddles": 2},
+    burst_ticks=900,
+    reads={"nudge": 70, "probe": 9, "list": 2, "contradicted": 1},
 )
 BLIND = DomainReading(
     name="jobs.batch",

@@ -287,6 +287,6 @@ async def test_series_has_past_figures_of_the_window(feed: Feed) -> None:
     await observed(feed, at(0), at(1))
     (pods,) = (await feed.ask(lambda timeline: update.series(timeline, "pods", 60.0, 5.0))).watches
     assert pods.at == [1_700_000_001.0, 1_700_000_006.0]
-    assert (pods.p99, pods.upper, pods.events) == ([0.0625, 0.0625], [None, None], [120, 120])
+    assert (pods.judged, pods.upper, pods.events) == ([0.0625, 0.0625], [None, None], [120, 120])
     (pods,) = (await feed.ask(lambda timeline: update.series(timeline, "pods", 3.0, 5.0))).watches
     assert pods.at == [1_700_000_006.0]

@@ -220,6 +220,7 @@ class TestProven:
 
 class TestQuantiles:
     NAME = "watchslo_apiserver_timespan_window_seconds"
+    ROUGH = "watchslo_apiserver_timespan_window_rough"
 
     def test_basic_has_median_and_p99_of_one_minute(self) -> None:
         shown = samples(with_track(), Detail.BASIC, self.NAME)
@@ -239,6 +240,15 @@ class TestQuantiles:
         assert samples(idle, detail, self.NAME) == {}
         assert samples(idle, detail, "watchslo_apiserver_timespan_window_events") == {("1m",): 0}
 
+    @pytest.mark.parametrize("rough", [False, True])
+    def test_rough_says_whether_p99_is_rough(self, *, rough: bool) -> None:
+        window = readings.window("1m", 60.0, 120)
+        p99 = replace(window.quantiles[-1], rough=rough)
+        shown = with_track(windows=(replace(window, quantiles=(*window.quantiles[:-1], p99)),))
+        assert samples(shown, Detail.BASIC, self.ROUGH) == {("1m",): rough}
+        unresolved = replace(window, quantiles=(replace(p99, resolved=False),))
+        assert samples(with_track(windows=(unresolved,)), Detail.BASIC, self.ROUGH) == {}
+
     def test_unresolved_quantile_is_absent(self) -> None:
         shown = samples(with_track(windows=(readings.window("1m", 60.0, 9, resolved=False),)), Detail.BASIC, self.NAME)
         assert {q for q, _, _ in shown} == {"0.99"}
@@ -256,7 +266,7 @@ class TestCounters:
         assert samples(fresh, Detail.BASIC, "watchslo_unmeasured_events") == {(): 0}
         assert len(samples(fresh, Detail.FULL, "watchslo_unmeasured_events")) == 7
         assert len(samples(fresh, Detail.FULL, "watchslo_watches_closed")) == len(RULES)
-        for family in ("gap_revisions", "gap_seconds", "stalls", "lost_events"):
+        for family in ("gap_seconds", "stalls", "lost_events"):
             assert set(samples(replace(fresh, streams=(readings.TAIL,)), Detail.BASIC, f"watchslo_{family}")) == {()}
 
     def test_basic_sums_closed_watches_by_class(self) -> None:
@@ -267,7 +277,6 @@ class TestCounters:
             ("expired",): 0,
             ("network",): 3,
             ("credentials",): 0,
-            ("own",): 0,
         }
 
     def test_full_has_reasons_of_closed_watches(self) -> None:

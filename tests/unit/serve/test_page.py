@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.serve import readings
 from watchslo.serve import page
-from watchslo.snapshot import ApiserverRole, Snapshot, StreamReading
+from watchslo.snapshot import ApiserverRole, Snapshot, StreamReading, WindowVerdict
 from watchslo.timeline.format import ABSENT
 from watchslo.timeline.timeline import Timeline
 
@@ -116,14 +116,21 @@ def test_stalled_watch_shows_duration_and_is_bad() -> None:
 
 
 def test_unresolved_quantile_is_shown_below_the_round_trip() -> None:
-    track = replace(readings.TRACK, windows=(readings.window("1m", 60.0, 9, resolved=False),))
+    track = replace(readings.TRACK, judged=readings.window("1m", 60.0, 9, resolved=False))
     stream = replace(readings.TAIL, track=track)
     assert cells(stream)[4] == "below 1.7 ms"
     assert cells(stream, domains=())[4] == "below resolution"
 
 
+def test_rough_quantile_is_marked_and_has_two_digits() -> None:
+    window = readings.window("1m", 60.0, 9)
+    rough = replace(window, quantiles=tuple(replace(quantile, rough=True) for quantile in window.quantiles))
+    stream = replace(readings.TAIL, track=replace(readings.TRACK, judged=rough))
+    assert cells(stream)[4:7] == ["~12 ms", "~62 ms", "10 ms to ∞"]
+
+
 def test_watches_are_sorted_worst_first() -> None:
-    late = replace(readings.TRACK, objective=replace(readings.TRACK.objective, threshold=0.05))
+    late = replace(readings.TRACK, verdict=WindowVerdict.BAD)
     streams = (readings.TAIL, readings.IDLE, replace(readings.TAIL, watch="nodes", track=late), readings.STALLED)
     found = rows(replace(readings.SNAPSHOT, streams=streams), "watches")
     assert [row[0] for row in found] == ["jobs", "nodes", 'my "deploy\\ments"', "pods"]

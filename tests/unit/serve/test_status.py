@@ -25,7 +25,7 @@ def test_status_matches_golden_file(golden: Callable[[str, str], None]) -> None:
 
 def test_infinite_bound_is_null() -> None:
     p99 = shown(readings.SNAPSHOT)["streams"][0]["latency"]["windows"][0]["quantiles"][-1]
-    assert p99 == {"q": 0.99, "lower": 0.01, "estimate": 0.0625, "upper": None, "resolved": True}
+    assert p99 == {"q": 0.99, "lower": 0.01, "estimate": 0.0625, "upper": None, "resolved": True, "rough": False}
 
 
 def test_not_ready_has_the_reasons() -> None:

@@ -2,7 +2,7 @@ import math
 from dataclasses import replace
 
 from tests.unit.serve import readings
-from watchslo.snapshot import QuantileReading, StreamReading, WindowReading
+from watchslo.snapshot import QuantileReading, StreamReading
 from watchslo.timeline.condition import FORGIVEN_SECONDS, P99, Condition, Judge, WatchCondition, name_of
 from watchslo.timeline.format import counted, duration, lasting, since, some_of
 
@@ -11,13 +11,13 @@ NOW = 1_700_000_000.0
 
 def stream(lower: float, estimate: float, upper: float, events: int = 100) -> StreamReading:
     quantiles = (QuantileReading(P99, lower, estimate, upper, resolved=True),) if events else ()
-    track = replace(readings.TRACK, windows=(WindowReading("1m", 60.0, events, quantiles),))
-    return replace(readings.TAIL, track=track)
+    return replace(readings.TAIL, track=readings.judged(events, *quantiles))
 
 
 WITHIN = stream(0.0, 0.1, 0.9)
 LATE = stream(1.5, 2.3, 3.0)
 FEW = stream(0.0, 0.1, 1.4, events=9)
+UNDECIDED = stream(0.2, 0.3, 1.4)
 SILENT = stream(0.0, 0.0, 0.0, events=0)
 
 
@@ -32,10 +32,11 @@ def condition(one: StreamReading) -> Condition:
 
 
 class TestCondition:
-    def test_condition_comes_from_the_last_minute(self) -> None:
-        assert [condition(one) for one in (WITHIN, LATE, FEW)] == [
+    def test_condition_comes_from_the_window_of_the_objective(self) -> None:
+        assert [condition(one) for one in (WITHIN, LATE, UNDECIDED, FEW)] == [
             Condition.WITHIN,
             Condition.LATE,
+            Condition.UNDECIDED,
             Condition.FEW_EVENTS,
         ]
 
@@ -52,7 +53,7 @@ class TestCondition:
         assert condition(replace(LATE, up=False)) is Condition.LATE
 
     def test_condition_before_first_evaluation_is_not_measured(self) -> None:
-        nothing = replace(readings.TAIL, track=replace(readings.TRACK, windows=()))
+        nothing = replace(readings.TAIL, track=replace(readings.judged(0), judged=None))
         assert condition(nothing) is Condition.NOT_MEASURED
 
 

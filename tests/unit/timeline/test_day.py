@@ -20,7 +20,7 @@ class Judged:
 
     def __init__(self, first: float = NOON) -> None:
         self.day = DayHistory()
-        self.counts = {"good": 0, "bad": 0, "no_data": 0}
+        self.counts = {"good": 0, "bad": 0, "undecided": 0, "no_data": 0}
         self.now = first
         self.day.add(self.now, {PODS: dict(self.counts)})
 
@@ -40,8 +40,8 @@ class Judged:
 
 def test_verdict_marks_its_minute() -> None:
     judged = Judged()
-    judged.judge("good", "good", "bad", "no_data", "good")
-    assert judged.seen() == "11201"
+    judged.judge("good", "undecided", "bad", "no_data", "good")
+    assert judged.seen() == "12301"
     assert judged.day.overall().tolist() == judged.day.of(PODS).tolist()
 
 
@@ -70,14 +70,14 @@ def test_every_minute_is_marked_exactly_once(jitters: Iterable[float], first: fl
 def test_long_window_marks_all_its_minutes() -> None:
     judged = Judged()
     judged.judge("good", "bad", length=300.0)
-    assert judged.seen() == "1" * 5 + "2" * 5
+    assert judged.seen() == "1" * 5 + "3" * 5
 
 
 def test_worst_of_several_verdicts_marks_the_minute() -> None:
     judged = Judged()
-    judged.counts = {"good": 1, "bad": 1, "no_data": 1}
+    judged.counts = {"good": 1, "bad": 1, "undecided": 1, "no_data": 1}
     judged.day.add(NOON + 60, {PODS: judged.counts})
-    assert judged.seen() == "2"
+    assert judged.seen() == "3"
 
 
 def test_minutes_and_watches_expire_after_a_day() -> None:
@@ -98,7 +98,7 @@ def test_time_in_which_the_machine_was_suspended_has_no_verdict() -> None:
     judged.now += 5 * 3600.0
     judged.day.add(judged.now, {PODS: dict(judged.counts)})
     judged.judge("bad")
-    assert judged.seen() == "11" + "0" * 300 + "2"
+    assert judged.seen() == "11" + "0" * 300 + "3"
 
 
 def test_time_in_which_a_watch_was_absent_has_no_verdict() -> None:
@@ -107,11 +107,11 @@ def test_time_in_which_a_watch_was_absent_has_no_verdict() -> None:
     for _ in range(30):
         judged.now += 60
         judged.day.add(judged.now, {})
-    judged.counts = {"good": 0, "bad": 0, "no_data": 0}
+    judged.counts = {"good": 0, "bad": 0, "undecided": 0, "no_data": 0}
     judged.now += 60
     judged.day.add(judged.now, {PODS: dict(judged.counts)})
     judged.judge("bad")
-    assert judged.seen() == "1" + "0" * 31 + "2"
+    assert judged.seen() == "1" + "0" * 31 + "3"
 
 
 def test_days_of_watches_that_left_are_kept_in_a_bounded_number(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,26 +124,27 @@ def test_days_of_watches_that_left_are_kept_in_a_bounded_number(monkeypatch: pyt
         day.add(now, {PODS: {}, key: {"bad" if number == 0 else "good": 1}})
         assert len(day._minutes) == len(day._judged) <= 102
         assert {*day._counts} == {PODS, key}
-    assert "".join(map(str, day.overall())).strip("0") == "2" + "1" * 299, "also of those that are not kept"
+    assert "".join(map(str, day.overall())).strip("0") == "3" + "1" * 299, "also of those that are not kept"
     day.add(now + 86_400, {PODS: {}})
     assert [*day._minutes] == [*day._judged] == [PODS]
     assert not day.overall().any()
 
 
-def test_overall_minute_is_bad_if_one_watch_was_bad() -> None:
+def test_overall_minute_has_the_worst_verdict_of_any_watch() -> None:
     day = DayHistory()
     day.add(NOON, {PODS: {}, NODES: {}})
     day.add(NOON + 60, {PODS: {"good": 1}, NODES: {"bad": 1}})
     day.add(NOON + 120, {PODS: {"good": 2}, NODES: {"bad": 1, "no_data": 1}})
-    assert "".join(map(str, day.overall())).strip("0") == "21"
+    day.add(NOON + 180, {PODS: {"good": 3}, NODES: {"undecided": 1, "bad": 1, "no_data": 1}})
+    assert "".join(map(str, day.overall())).strip("0") == "312"
 
 
 def test_counter_reset_is_not_a_verdict() -> None:
     judged = Judged()
     judged.judge("bad", "bad")
-    judged.counts = {"good": 0, "bad": 0, "no_data": 0}
+    judged.counts = {"good": 0, "bad": 0, "undecided": 0, "no_data": 0}
     judged.day.add(judged.now + 60, {PODS: judged.counts})
-    assert judged.seen() == "22"
+    assert judged.seen() == "33"
 
 
 def test_wall_clock_set_back_clears_nothing() -> None:

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.serve import readings
-from watchslo.snapshot import Snapshot, TimeTravelReading
+from watchslo.snapshot import Snapshot, TimeTravelReading, WindowVerdict
 from watchslo.timeline.events import EventKind, compare
 from watchslo.timeline.timeline import MOST_EVENTS, Timeline
 
@@ -130,9 +130,9 @@ class TestChronicle:
     def test_timeline_lateness_begins_and_ends_once(self) -> None:
         chronicle = Timeline()
         found: list[str] = []
-        late = readings.TRACK.objective
-        for number, threshold in enumerate((1.0, 0.05, 0.05, 1.0, 1.0)):
-            track = replace(readings.TRACK, objective=replace(late, threshold=threshold))
+        good, bad = WindowVerdict.GOOD, WindowVerdict.BAD
+        for number, verdict in enumerate((good, bad, bad, good, good)):
+            track = replace(readings.TRACK, verdict=verdict)
             stream = replace(readings.TAIL, track=track)
             account = chronicle.observe(replace(BEFORE, at_wall=BEFORE.at_wall + 5 * number, streams=(stream,)))
             assert account.number == number + 1

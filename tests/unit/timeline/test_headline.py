@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.serve import readings
-from tests.unit.timeline.test_condition import FEW, LATE, SILENT, WITHIN
+from tests.unit.timeline.test_condition import FEW, LATE, SILENT, UNDECIDED, WITHIN, stream
 from watchslo.snapshot import DomainReading, Snapshot, StreamReading
 from watchslo.timeline.condition import Judge
 from watchslo.timeline.headline import Headline, Level, headline
@@ -17,19 +17,18 @@ CLOSED = replace(WITHIN, up=False)
 
 def below(upper: float) -> StreamReading:
     """Return a watch whose estimate is below the round trip of the ticks, with this upper bound."""
-    (window,) = WITHIN.track.windows
-    quantiles = tuple(replace(one, upper=upper, resolved=False) for one in window.quantiles)
-    return replace(WITHIN, track=replace(WITHIN.track, windows=(replace(window, quantiles=quantiles),)))
+    quantiles = [replace(one, upper=upper, resolved=False) for one in WITHIN.track.windows[0].quantiles]
+    return replace(WITHIN, track=readings.judged(100, *quantiles))
 
 
 def say(*streams: StreamReading, after: float = 0.0, **changes: object) -> Headline:
     """What is said of these watches, each by another name, `after` seconds in which they were so."""
-    named = tuple(replace(stream, watch=f"w{number}") for number, stream in enumerate(streams, 1))
+    named = tuple(replace(one, watch=f"w{number}") for number, one in enumerate(streams, 1))
     made: Snapshot = replace(readings.SNAPSHOT, streams=named, at_wall=NOW + after, **changes)  # type: ignore[arg-type]
     judges = [Judge() for _ in named]
-    for judge, stream in zip(judges, named, strict=True):
-        judge.condition(stream, NOW)
-    return headline(made, [judge.condition(stream, NOW + after) for judge, stream in zip(judges, named, strict=True)])
+    for judge, one in zip(judges, named, strict=True):
+        judge.condition(one, NOW)
+    return headline(made, [judge.condition(one, NOW + after) for judge, one in zip(judges, named, strict=True)])
 
 
 def silent(ago: float | None, failure: str | None) -> tuple[DomainReading, ...]:
@@ -44,9 +43,15 @@ def silent(ago: float | None, failure: str | None) -> tuple[DomainReading, ...]:
         ([WITHIN, WITHIN], Level.GOOD, "All 2 watches are within 1 s.", ""),
         ([WITHIN, IDLE, FEW, SILENT], Level.GOOD, "No watch is late.",
          "1 within 1 s, 1 idle, 2 not judged"),
+        ([WITHIN, UNDECIDED], Level.UNKNOWN, "No watch is proven late, but w2 cannot be judged.",
+         "w2: P99 bounds 200 ms to 1.4 s, threshold 1 s"),
+        ([UNDECIDED], Level.UNKNOWN, "No watch is proven late, but w1 cannot be judged.",
+         "w1: P99 bounds 200 ms to 1.4 s, threshold 1 s"),
+        ([LATE, UNDECIDED], Level.BAD, "w1: late since 22:13 UTC",
+         "P99 2.3 s (bounds 1.5 s to 3 s), threshold 1 s, 100 events"),
         ([IDLE, IDLE], Level.GOOD, "All 2 watches are idle (proven by audits).", ""),
-        ([IDLE, FEW], Level.UNKNOWN, "Cannot tell: no watch has had enough events in the last minute.", ""),
-        ([], Level.UNKNOWN, "Cannot tell: no watch has had enough events in the last minute.", ""),
+        ([IDLE, FEW], Level.UNKNOWN, "Cannot tell: no watch has had enough events lately.", ""),
+        ([], Level.UNKNOWN, "Cannot tell: no watch has had enough events lately.", ""),
         ([WITHIN, LATE], Level.BAD, "w2: late since 22:13 UTC",
          "P99 2.3 s (bounds 1.5 s to 3 s), threshold 1 s, 100 events"),
         ([LATE, LATE, WITHIN], Level.BAD, "w1 and w2: late since 22:13 UTC",
@@ -86,10 +91,7 @@ def test_headline_since_belongs_to_the_named_watch() -> None:
 
 
 def test_headline_figures_are_those_of_the_worst() -> None:
-    worst = replace(
-        LATE, track=replace(LATE.track, windows=(replace(LATE.track.windows[0], quantiles=(
-            replace(LATE.track.windows[0].quantiles[0], estimate=2.9),)),))
-    )  # fmt: skip
+    worst = stream(1.5, 2.9, 3.0)
     assert say(LATE, LATE, LATE, worst).figures.startswith("w4: P99 2.9 s")
 
 
@@ -121,10 +123,9 @@ class TestSlowTicks:
             "All 2 watches are within 1 s, but short latencies cannot be distinguished."
         )
 
-    def test_headline_is_unknown_unless_the_bounds_prove_it(self) -> None:
+    def test_headline_is_unknown_if_another_watch_is_undecided(self) -> None:
         said = self.say(below(0.9), below(1.4))
-        assert said.text == "No watch is proven late, but short latencies cannot be distinguished."
-        assert said.figures == "ticks take 304 ms, and latencies below that look alike"
+        assert said.text == "No watch is proven late, but w2 cannot be judged."
         assert said.level is Level.UNKNOWN
 
     @pytest.mark.parametrize("resolution", [None, 0.149])

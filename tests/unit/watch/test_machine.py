@@ -986,3 +986,54 @@ def test_documentation_explains_each_reason(reason: Reason) -> None:
     closed, action, message = RULES[reason]
     row = f"| `{closed}` | `{reason}` | {message.format(verb='watch')} | {action.replace('_', ' ')} |"
     assert row in DOCS.read_text().splitlines()
+
+
+def test_watch_is_down_from_its_end_until_it_is_open_again() -> None:
+    run = watching()
+    assert run.machine.down.seconds(run.now) is None
+    run.close(SERVER_ERROR)
+    assert run.machine.down.seconds(run.now + 1) == 1
+    run.wake(after=5)
+    assert run.machine.state is State.OPENING
+    assert run.machine.down.seconds(run.now) is None, "the request waits in this process"
+    run.feed(Sent(run.op))
+    assert run.machine.down.seconds(run.now) == 5
+    run.feed(Opened(run.op), after=1)
+    assert run.machine.down.seconds(run.now) is None
+
+
+def test_watch_that_was_never_open_is_down_from_the_first_failure_on() -> None:
+    run = listing()
+    assert run.machine.down.seconds(run.now + 5) is None
+    run.close(REFUSED, after=5)
+    assert run.machine.down.seconds(run.now + 1) == 1
+    run.wake(after=10)
+    run.feed(Sent(run.op))
+    run.page()
+    run.feed(Sent(run.op))
+    assert run.machine.down.seconds(run.now) == 10
+
+
+def test_watch_is_down_until_a_streamed_list_is_complete() -> None:
+    run = listing(STREAM)
+    run.close(REFUSED)
+    run.wake(after=5)
+    run.feed(Sent(run.op))
+    run.feed(Opened(run.op))
+    assert run.machine.down.seconds(run.now) == 5
+    run.bring(bookmark(REVISION, end="true"))
+    assert run.machine.down.seconds(run.now) is None
+
+
+@pytest.mark.parametrize("reason", [Reason.ROTATED, Reason.SUSPENDED])
+def test_watch_that_we_reopen_is_not_down(reason: Reason) -> None:
+    run = watching()
+    run.feed(Reopen(reason))
+    assert run.machine.down.seconds(run.now + 5) is None
+
+
+def test_halt_ends_the_down_time() -> None:
+    run = reopening()
+    assert run.machine.down.seconds(run.now) == 0
+    run.feed(Halt())
+    assert run.machine.down.seconds(run.now) is None

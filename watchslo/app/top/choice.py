@@ -5,16 +5,17 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from watchslo.app.view import Line, View
-from watchslo.timeline.condition import P99Verdict
+from watchslo.timeline.condition import WatchVerdict
 from watchslo.timeline.format import counted
 
 GRAVITY = {
-    P99Verdict.BEYOND: 4.0,
-    P99Verdict.FEW_EVENTS: 2.0,
-    P99Verdict.WITHIN: 1.0,
-    P99Verdict.NOT_MEASURED: 0.0,
+    WatchVerdict.BEYOND: 4.0,
+    WatchVerdict.UNDECIDED: 2.5,
+    WatchVerdict.FEW_EVENTS: 2.0,
+    WatchVerdict.WITHIN: 1.0,
+    WatchVerdict.NOT_MEASURED: 0.0,
 }
-BROKEN = 3.0  # a stalled or closed watch is worse than one with few events
+BROKEN = 3.0  # a stalled or closed watch is worse than one without a verdict
 
 
 def _p50(line: Line) -> float | None:
@@ -26,21 +27,21 @@ def _gravity(line: Line) -> float:
     return max(GRAVITY[line.verdict], BROKEN if broken else 0.0)
 
 
-def _p99(line: Line) -> float | None:
-    return line.p99.estimate if line.p99 else None
+def _judged(line: Line) -> float | None:
+    return line.judged.estimate if line.judged else None
 
 
 def _bounds(line: Line) -> tuple[float, float] | None:
-    return (line.p99.upper, line.p99.lower) if line.p99 else None
+    return (line.judged.upper, line.judged.lower) if line.judged else None
 
 
 KEYS: tuple[Callable[[Line], object], ...] = (
     lambda line: line.name,
     lambda line: line.events,
     _p50,
-    _p99,
+    _judged,
     _bounds,
-    lambda line: (_gravity(line), _p99(line) or 0.0),
+    lambda line: (_gravity(line), _judged(line) or 0.0),
 )
 """The sort key of each column; None for a watch without that figure."""
 BY_NAME, BY_VERDICT = 0, len(KEYS) - 1

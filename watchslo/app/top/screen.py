@@ -13,7 +13,7 @@ from textual.coordinate import Coordinate
 from textual.widgets import DataTable, Input, Static
 
 from watchslo.app.hints import problems, unready
-from watchslo.app.table import HEADINGS, STYLES, figures, headline, status
+from watchslo.app.table import STYLES, figures, headings, headline, status
 from watchslo.app.top.choice import Choice, Link, clock
 from watchslo.app.top.sources import Source
 from watchslo.app.view import Line, View
@@ -21,11 +21,11 @@ from watchslo.errors import ConnectError
 
 LOOK_SECONDS = 1.0
 MOST_NOTES = 5  # more would leave no room for the table
-COLUMNS = (*HEADINGS[:-1], "VERDICT")
-NAME_COLUMN, VERDICT_COLUMN = 0, len(COLUMNS) - 1
+COLUMNS = len(headings(())) + 1
+NAME_COLUMN, VERDICT_COLUMN = 0, COLUMNS - 1
 FIGURES_WIDTH = 64  # characters of all columns except names, with the space between them
 LEAST_NAME = 20  # characters; on narrower terminals, the user scrolls to the figures
-KEYS_HELP = f"q quit   / filter   ↑↓ scroll   1-{len(COLUMNS)} sort by that column, again to reverse"
+KEYS_HELP = f"q quit   / filter   ↑↓ scroll   1-{COLUMNS} sort by that column, again to reverse"
 
 
 def first_of(notes: Sequence[str]) -> list[str]:
@@ -71,7 +71,7 @@ class Top(App[None]):
     Input { dock: bottom; height: 1; border: none; padding: 0; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        *(Binding(str(number), f"sort({number - 1})", show=False) for number in range(1, len(COLUMNS) + 1)),
+        *(Binding(str(number), f"sort({number - 1})", show=False) for number in range(1, COLUMNS + 1)),
         Binding("slash", "filter", show=False, priority=True),  # before the next key is handled
         Binding("escape", "clear_filter", show=False),
         Binding("q", "quit", show=False),
@@ -86,6 +86,7 @@ class Top(App[None]):
         self._link = Link()
         self._view: View | None = None
         self._name_width = 0  # characters
+        self._headings = headings(())
 
     def compose(self) -> ComposeResult:
         yield Static(id="place", markup=False)
@@ -165,7 +166,7 @@ class Top(App[None]):
     def _draw_headings(self) -> None:
         """Rebuild the columns, with a mark at the heading that sorts."""
         self._table.clear(columns=True)
-        for number, heading in enumerate(COLUMNS):
+        for number, heading in enumerate((*self._headings, "VERDICT")):
             mark = ("▼" if self._choice.descending else "▲") if number == self._choice.column else " "
             left = number in (NAME_COLUMN, VERDICT_COLUMN)
             self._table.add_column(Text(f"{heading}{mark}", justify="left" if left else "right"))
@@ -195,11 +196,12 @@ class Top(App[None]):
     def _fill(self, lines: list[Line]) -> None:
         """Update the rows in place, so that the scroll position stays."""
         table, width = self._table, max(LEAST_NAME, self.size.width - FIGURES_WIDTH)
-        if width != self._name_width:
-            self._name_width = width
+        shown = width, headings(lines)
+        if shown != (self._name_width, self._headings):
+            self._name_width, self._headings = shown
             self._draw_headings()  # with columns that may be narrower
         for number in range(table.row_count, len(lines)):
-            table.add_row(*(Text() for _ in COLUMNS), key=str(number))
+            table.add_row(*(Text() for _ in range(COLUMNS)), key=str(number))
         for number in range(len(lines), table.row_count):
             table.remove_row(str(number))
         for row, line in enumerate(lines):

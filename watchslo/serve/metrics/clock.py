@@ -1,7 +1,7 @@
 """The revision clocks and their ticks."""
 
 from watchslo.serve.metrics.family import counter, gauge, histogram
-from watchslo.serve.metrics.labels import TICK_RESULT
+from watchslo.serve.metrics.labels import BURST_REASON, READ_USE, TICK_RESULT
 from watchslo.serve.metrics.views import each, per_domain, per_ticker
 
 CLOCK = (
@@ -15,6 +15,21 @@ CLOCK = (
         "Total number of ticks of the revision clock.",
         basic=per_ticker(lambda t: each(TICK_RESULT, t.ticks), TICK_RESULT),
         proven=True,
+    ),
+    counter(
+        "clock_reads_total",
+        "Total number of consistent reads, without ticks, that date revisions.",
+        full=per_domain(lambda d: each(READ_USE, d.reads), READ_USE),
+    ),
+    counter(
+        "clock_bursts_total",
+        "Total number of times ticks were sent more often for a while.",
+        basic=per_domain(lambda d: each(BURST_REASON, d.bursts), BURST_REASON),
+    ),
+    counter(
+        "clock_burst_ticks_total",
+        "Total number of ticks that were sent in bursts.",
+        basic=per_domain(lambda d: d.burst_ticks),
     ),
     histogram(
         "clock_tick_seconds",

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 
 from watchslo.latency import track
-from watchslo.snapshot import Cause, Hop
+from watchslo.snapshot import BurstReason, Cause, Hop, ReadUse
 from watchslo.watch import audit
 from watchslo.watch.failure import CloseClass, Phase, Reason
 from watchslo.watch.messages import RelistReason, Unseen
@@ -48,14 +48,18 @@ CAUSE_WATCH = Label("watch", "the configured name of the watch at fault; empty i
 EVENT_VERDICT = Label(
     "verdict", "the proven bounds of an event compared with the threshold", ("within", "beyond", "uncertain")
 )
-WINDOW_VERDICT = Label("verdict", "the estimate of a window compared with the threshold", ("good", "bad", "no_data"))
+WINDOW_VERDICT = Label(
+    "verdict",
+    "the events of a window compared with the threshold, by their proven bounds or with 95% confidence",
+    ("good", "bad", "undecided", "no_data"),
+)
 ANSWERS = Label("state", "all that are announced, or those that answer", ("announced", "reached"))
 TARGET = Label("kind", "share of events, or of windows", ("events", "minutes"))
 EVENT_TYPE = Label(
     "type", "type of the watch event; `error` with `full` only", ("added", "modified", "deleted", "error")
 )
 UNMEASURED = Label("reason", "why an event is not a sample", track.UNMEASURED)
-CLASS = Label("class", "which party ended the watch", tuple(CloseClass))
+CLASS = Label("class", "which party ended the watch; `own` with `full` only", tuple(CloseClass))
 CLOSED = Label("reason", "why the watch ended", tuple(Reason))
 RELIST = Label(
     "reason",
@@ -67,6 +71,8 @@ STRATEGY = Label("strategy", "how a watch obtains the revision to begin from", t
 UNSEEN = Label("kind", "what happened to an object in a gap", tuple(field.name for field in fields(Unseen)))
 AUDIT = Label("result", "the result of an audit", tuple(audit.AuditResult))
 TICK_RESULT = Label("result", "how a tick ended", ("ok", "slow", "failed"))
+READ_USE = Label("use", "what the read was for; `contradicted` if the ticks contradict it", tuple(ReadUse))
+BURST_REASON = Label("reason", "why ticks were sent more often", tuple(BurstReason))
 KIND = Label("kind", "the purpose of a request")
 CODE = Label("code", "HTTP status code of the answer, or the kind of failure if there was none")
 BUILD = (

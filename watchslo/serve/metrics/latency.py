@@ -35,6 +35,17 @@ def _quantiles(stream: StreamReading, windows: frozenset[str], qs: frozenset[flo
     }
 
 
+def _rough(stream: StreamReading, windows: frozenset[str]) -> Mapping[str, Value]:
+    """Whether the P99 of each window is rough, where it is resolved."""
+    return {
+        window.name: quantile.rough
+        for window in stream.track.windows
+        if window.name in windows and window.events
+        for quantile in window.quantiles
+        if quantile.resolved and quantile.q == 0.99  # noqa: PLR2004 - P99
+    }
+
+
 def _events(stream: StreamReading, windows: frozenset[str]) -> Mapping[str, Value]:
     return {window.name: window.events for window in stream.track.windows if window.name in windows}
 
@@ -61,6 +72,13 @@ LATENCY = (
         full=per_watch(lambda s: _quantiles(s, WINDOWS, QUANTILES), QUANTILE, WINDOW, BOUND),
     ),
     gauge(
+        "apiserver_timespan_window_rough",
+        "1 if the events of the rolling window do not determine its P99: it may be more than a quarter off; absent "
+        "without a P99.",
+        basic=per_watch(lambda s: _rough(s, BASIC_WINDOWS), WINDOW),
+        full=per_watch(lambda s: _rough(s, WINDOWS), WINDOW),
+    ),
+    gauge(
         "apiserver_timespan_window_events",
         "Number of samples in the rolling window.",
         basic=per_watch(lambda s: _events(s, BASIC_WINDOWS), WINDOW),
@@ -79,7 +97,7 @@ LATENCY = (
     ),
     counter(
         "slo_windows_total",
-        "Total number of windows, which do not overlap, by their estimated quantile compared with the threshold.",
+        "Total number of windows, which do not overlap, by verdict.",
         basic=per_watch(lambda s: each(WINDOW_VERDICT, s.track.objective.windows), WINDOW_VERDICT),
     ),
     gauge(

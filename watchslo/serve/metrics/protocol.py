@@ -17,7 +17,7 @@ from watchslo.serve.metrics.views import (
     per_watch,
 )
 from watchslo.snapshot import StreamReading
-from watchslo.watch.failure import RULES
+from watchslo.watch.failure import RULES, CloseClass
 from watchslo.watch.messages import RelistReason
 
 NO_CLOSES: Mapping[tuple[str, str], int] = {(class_, reason): 0 for reason, (class_, _, _) in RULES.items()}
@@ -35,7 +35,7 @@ def _closed_by_class(stream: StreamReading) -> Mapping[str, Value]:
     classes: dict[str, int] = defaultdict(int)
     for (class_, _), count in stream.session.closed.items():
         classes[class_] += count
-    return each(CLASS, classes)
+    return {class_: count for class_, count in each(CLASS, classes).items() if class_ != CloseClass.OWN}
 
 
 def _restarts(stream: StreamReading) -> Mapping[str, Value]:
@@ -240,8 +240,7 @@ MISSED = (
     counter(
         "gap_revisions_total",
         "Total number of revisions skipped where a watch started over; changes in them were never delivered.",
-        basic=per_watch(lambda s: s.gaps.revisions),
-        proven=True,
+        full=per_watch(lambda s: s.gaps.revisions),
     ),
     counter(
         "gap_seconds_total",

@@ -89,9 +89,9 @@ def _excesses(snapshot: Snapshot) -> Sequence[tuple[tuple[str, ...], ExcessReadi
     return [*found.items()]
 
 
-def per_domain(read: Callable[[DomainReading], Found]) -> MetricView:
-    """View with a point for each domain."""
-    return MetricView((DOMAIN,), lambda snapshot: snapshot.domains, lambda domain: (domain.name,), read)
+def per_domain(read: Callable[[DomainReading], Found], *labels: Label) -> MetricView:
+    """View with a point for each domain, or several that differ in `labels`."""
+    return MetricView((DOMAIN, *labels), lambda snapshot: snapshot.domains, lambda domain: (domain.name,), read)
 
 
 def per_ticker(read: Callable[[TickerReading], Found], *labels: Label) -> MetricView:

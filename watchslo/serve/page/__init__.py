@@ -18,7 +18,7 @@ from watchslo.serve.rendering import Renderer
 from watchslo.serve.route import Route
 from watchslo.serve.rows import ApiserverLine, WatchLine
 from watchslo.snapshot import CauseReading, MonitorReading, Snapshot
-from watchslo.timeline.format import counted, moment
+from watchslo.timeline.format import common_percentile, counted, moment
 from watchslo.timeline.headline import Headline, Level
 from watchslo.timeline.self_checks import SelfCheck
 from watchslo.timeline.timeline import Account, Timeline
@@ -52,6 +52,7 @@ def encode(account: Account) -> Document:
             for check in account.checks
         ),
         watches="\n".join(map(_watch_row, watches)),
+        quantile=common_percentile(line.quantile for line in watches),
         count=counted(len(watches), "watch"),
         apiservers="\n".join(map(_apiserver_row, rows.apiservers(snapshot))),
         version=escape(snapshot.monitor.build.version),

@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.app.top.fake_source import VIEW
 from watchslo.app.top.choice import BY_NAME, BY_VERDICT, Choice, Link, clock
-from watchslo.timeline.condition import P99Verdict
+from watchslo.timeline.condition import WatchVerdict
 
 EVENTS, P50, P99, BOUNDS = 1, 2, 3, 4
 
@@ -14,10 +14,10 @@ def names(choice: Choice) -> list[str]:
         replace(line, watch=watch, verdict=verdict, events=events, quantiles=quantiles if late else {})
         for line in VIEW.lines[:1]
         for watch, verdict, events, late in (
-            ("a", P99Verdict.WITHIN, 20, 0.2),
-            ("b", P99Verdict.BEYOND, 30, 2.0),
-            ("c", P99Verdict.NOT_MEASURED, 0, None),
-            ("d", P99Verdict.BEYOND, 10, 3.0),
+            ("a", WatchVerdict.WITHIN, 20, 0.2),
+            ("b", WatchVerdict.BEYOND, 30, 2.0),
+            ("c", WatchVerdict.NOT_MEASURED, 0, None),
+            ("d", WatchVerdict.BEYOND, 10, 3.0),
         )
         for quantiles in [{q: replace(one, estimate=late or 0.0) for q, one in line.quantiles.items()}]
     )
@@ -27,13 +27,16 @@ def names(choice: Choice) -> list[str]:
 def test_default_order_shows_closed_and_stalled_before_healthy() -> None:
     line = replace(VIEW.lines[0], up=True, stalled_for=None)
     lines = [
-        replace(line, watch="healthy", verdict=P99Verdict.WITHIN),
-        replace(line, watch="closed", verdict=P99Verdict.NOT_MEASURED, up=False),
-        replace(line, watch="stalled", verdict=P99Verdict.WITHIN, stalled_for=40.0),
-        replace(line, watch="late", verdict=P99Verdict.BEYOND),
+        replace(line, watch="healthy", verdict=WatchVerdict.WITHIN),
+        replace(line, watch="closed", verdict=WatchVerdict.NOT_MEASURED, up=False),
+        replace(line, watch="stalled", verdict=WatchVerdict.WITHIN, stalled_for=40.0),
+        replace(line, watch="late", verdict=WatchVerdict.BEYOND),
+        replace(line, watch="few", verdict=WatchVerdict.FEW_EVENTS),
+        replace(line, watch="undecided", verdict=WatchVerdict.UNDECIDED),
     ]
     shown = [one.watch for one in Choice().of(lines)]
-    assert (shown[0], shown[-1], set(shown[1:3])) == ("late", "healthy", {"closed", "stalled"})
+    assert (shown[0], set(shown[1:3])) == ("late", {"closed", "stalled"})
+    assert shown[3:] == ["undecided", "few", "healthy"]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from watchslo.app.table import STYLES
 from watchslo.app.top import screen
 from watchslo.app.top.screen import Top
 from watchslo.errors import ConfigError, ConnectError
-from watchslo.timeline.condition import P99Verdict
+from watchslo.timeline.condition import WatchVerdict
 
 
 @pytest.fixture
@@ -104,9 +104,19 @@ async def test_row_of_late_watch_changes_style(shown: Pilot[None], source: FakeS
         table = shown.app.query_one(DataTable)
         return {str(cell.style) for cell in table.get_row_at(rows(shown).index("pods"))}
 
-    assert colours() == {STYLES[P99Verdict.WITHIN]}
-    source.now = replace(VIEW, lines=tuple(replace(line, verdict=P99Verdict.BEYOND) for line in VIEW.lines))
-    await until(shown, lambda: colours() == {STYLES[P99Verdict.BEYOND]})
+    assert colours() == {STYLES[WatchVerdict.WITHIN]}
+    source.now = replace(VIEW, lines=tuple(replace(line, verdict=WatchVerdict.BEYOND) for line in VIEW.lines))
+    await until(shown, lambda: colours() == {STYLES[WatchVerdict.BEYOND]})
+
+
+async def test_headings_name_the_quantile_that_is_judged(shown: Pilot[None], source: FakeSource) -> None:
+    def headings() -> list[str]:
+        return [str(column.label).strip() for column in shown.app.query_one(DataTable).ordered_columns]
+
+    assert headings()[3:5] == ["P99", "P99 BOUNDS"]
+    source.now = replace(VIEW, lines=tuple(replace(line, quantile=0.95) for line in VIEW.lines))
+    await until(shown, lambda: headings()[3:5] == ["P95", "P95 BOUNDS"])
+    assert rows(shown)
 
 
 async def test_notes_are_limited(shown: Pilot[None], source: FakeSource) -> None:

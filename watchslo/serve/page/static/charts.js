@@ -18,7 +18,7 @@ class Chart {
     this.now = element("span");
     this.plot = element("div", { className: "plot", ariaHidden: "true" });
     this.figure = element("figure", {}, element("figcaption", {}, this.title, this.now), this.plot);
-    this.data = [[], [], [], []]; // at, upper, lower, P99
+    this.data = [[], [], [], []]; // at, upper, lower, estimate
     this.threshold = watch.threshold;
     this.label(watch);
   }
@@ -29,15 +29,16 @@ class Chart {
     setText(this.now, watch.caption);
   }
 
-  load({ at, upper, lower, p99 }) {
-    // An upper bound of null is infinite if there is a P99.
-    this.data = [at, upper.map((s, i) => (s === null && p99[i] !== null ? MOST : clamp(s))), lower.map(clamp), p99.map(clamp)];
+  load({ at, upper, lower, judged }) {
+    // An upper bound of null is infinite if there is an estimate.
+    const above = upper.map((s, i) => (s === null && judged[i] !== null ? MOST : clamp(s)));
+    this.data = [at, above, lower.map(clamp), judged.map(clamp)];
     this.draw();
   }
 
   push(at, watch) {
     this.label(watch);
-    const figure = watch.p99;
+    const figure = watch.judged;
     const point = figure ? [clamp(figure.upper ?? MOST), clamp(figure.lower), clamp(figure.estimate ?? MOST)] : [null, null, null];
     if (at <= this.data[0].at(-1)) return;
     [at, ...point].forEach((value, column) => this.data[column].push(value));
@@ -135,7 +136,7 @@ export class Charts {
     const all = [...this.watches.values()];
     const bad = all.filter((watch) => watch.bad).sort((one, other) => (one.since < other.since ? -1 : 1));
     const wanted = new Set([...this.chosen.filter((key) => this.watches.has(key)), ...bad.map((watch) => watch.key)]);
-    all.filter((watch) => watch.p99).forEach((watch) => wanted.add(watch.key));
+    all.filter((watch) => watch.judged).forEach((watch) => wanted.add(watch.key));
     all.forEach((watch) => wanted.add(watch.key));
     const keys = [...wanted].slice(0, Math.max(SHOWN, this.chosen.length));
     const missing = keys.filter((key) => !this.charts.has(key));

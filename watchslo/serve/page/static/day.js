@@ -4,7 +4,8 @@ import { count, minute, setText } from "./text.js";
 
 const NO_DATA = "0";
 const GOOD = "1";
-const BAD = "2";
+const UNDECIDED = "2";
+const BAD = "3";
 const MINUTE = 60000;
 
 export class Day {
@@ -19,11 +20,11 @@ export class Day {
   update(day) {
     this.day = day;
     this.draw();
-    const bad = [...day.minutes].filter((digit) => digit === BAD).length;
-    const none = [...day.minutes].filter((digit) => digit === NO_DATA).length;
-    const last = bad ? `; last bad minute ${this.timeOf(day.minutes.lastIndexOf(BAD))} UTC` : "";
-    const good = day.minutes.length - bad - none;
-    setText(this.text, `${count(good)} minutes good, ${count(bad)} bad, ${count(none)} without data${last}.`);
+    const [none, good, undecided, bad] = [NO_DATA, GOOD, UNDECIDED, BAD].map(
+      (verdict) => count([...day.minutes].filter((digit) => digit === verdict).length),
+    );
+    const last = day.minutes.includes(BAD) ? `; last bad minute ${this.timeOf(day.minutes.lastIndexOf(BAD))} UTC` : "";
+    setText(this.text, `${good} minutes good, ${bad} bad, ${undecided} undecided, ${none} without data${last}.`);
   }
 
   timeOf(place) {
@@ -40,8 +41,9 @@ export class Day {
     canvas.height = Math.round(canvas.clientHeight * devicePixelRatio);
     const { width, height } = canvas;
     const style = getComputedStyle(document.documentElement);
-    const [good, bad] = ["--good", "--bad"].map((name) => style.getPropertyValue(name));
-    for (const [wanted, high, colour] of [[GOOD, height / 3, good], [BAD, height, bad]]) {
+    const [good, unsure, bad] = ["--good", "--unsure", "--bad"].map((name) => style.getPropertyValue(name));
+    const bars = [[GOOD, height / 3, good], [UNDECIDED, height / 2, unsure], [BAD, height, bad]];
+    for (const [wanted, high, colour] of bars) {
       context.fillStyle = colour;
       [...minutes].forEach((digit, place) => {
         if (digit !== wanted) return;

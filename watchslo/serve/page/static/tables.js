@@ -68,7 +68,7 @@ function dress({ row, cells: [name] }, watch, isNew) {
   if (isNew) name.replaceChildren(element("button", { type: "button", title: "Show chart", textContent: watch.watch }));
 }
 
-// The value that a column is sorted by: its heading names it in `data-sort`, as `events` or `p99.upper`. In a figure,
+// The value that a column is sorted by: its heading names it in `data-sort`, as `events` or `judged.upper`. In a figure,
 // null is infinite; elsewhere it is unknown.
 function valueOf(watch, path) {
   const [name, part] = path.split(".");

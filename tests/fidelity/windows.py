@@ -1,0 +1,92 @@
+"""The estimator alone: windows of a minute with known latencies, without a daemon, and the table of its errors."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from tests.fidelity.goals import aligned
+from tests.unit.latency.truth import BINS, Law, constant, lognormal, mostly, normal, simulate, tally_of
+from watchslo.latency.estimate import Estimation, TickSpacing, solve
+from watchslo.model import BoolArray, FloatArray
+
+LAWS: dict[str, Law] = {
+    "lognormal 5 ms": lognormal(0.005, 0.5),
+    "lognormal 20 ms": lognormal(0.02, 0.5),
+    "always 20 ms": constant(0.02),
+    "always 300 ms": constant(0.3),
+    "always 1 s": constant(1.0),
+    "normal 500 ± 100 ms": normal(0.5, 0.1),
+    "2% at 80 ms, else 5 ms": mostly(lognormal(0.005, 0.5), constant(0.08), 0.02),
+    "0.5% at 3 s, else 20 ms": mostly(lognormal(0.02, 0.5), constant(3.0), 0.005),
+}
+EVENTS = (300, 1200, 6000)
+GAPS = (0.5, 0.25, 0.1)  # mean seconds between two ticks: one apiserver; with other reads; a burst of ticks
+WINDOWS = 96  # of each kind: the standard error of a share is up to 5 points
+ROUND_TRIP = 0.002  # seconds, as `simulate` does
+
+TYPICAL, LEAST = 0.1, 0.01  # share of the true P99, or seconds, by which the median may be wrong
+WIDE, WITHIN_WIDE = 0.25, 0.8  # share of the true P99 by which so many windows may be wrong at most
+MOSTLY = 0.5  # share of rough windows from which the typical error has no goal
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The windows of one law, number of events and clock: their true and their estimated P99 in seconds."""
+
+    name: str
+    true: FloatArray
+    found: FloatArray
+    rough: BoolArray
+
+    @property
+    def _near(self) -> BoolArray:
+        near: BoolArray = np.abs(self.found - self.true) <= np.maximum(WIDE * self.true, LEAST)
+        return near
+
+    def text(self) -> str:
+        """Return the typical ratio to the truth, how many windows are near it, and how many are rough."""
+        ratio = np.median(self.found / self.true)
+        return f"{ratio:.2f} / {self._near.mean():.0%} / {self.rough.mean():.0%}{'' if self._is_reached else ' ✗'}"
+
+    @property
+    def _is_reached(self) -> bool:
+        error = abs(float(np.median(self.found - self.true)))
+        return error <= max(TYPICAL * float(np.median(self.true)), LEAST) and self._near.mean() >= WITHIN_WIDE
+
+    def missed(self) -> Iterator[str]:
+        """Yield a sentence if the goal is missed and the figures are not marked as rough."""
+        if not self._is_reached and self.rough.mean() < MOSTLY:
+            yield f"{self.name}: the P99 is {self.text()}"
+        if (wrong := np.mean(~self._near & ~self.rough)) > 1 - WITHIN_WIDE:
+            yield f"{self.name}: {wrong:.0%} of the figures are wrong and not marked"
+
+
+def measured(seed: int, windows: int = WINDOWS) -> list[Cell]:
+    """Simulate and estimate all windows."""
+    return [
+        _cell(name, law, events, gap, range(seed, seed + windows))
+        for (name, law), events, gap in product(LAWS.items(), EVENTS, GAPS)
+    ]
+
+
+def _cell(name: str, law: Law, events: int, gap: float, seeds: Sequence[int]) -> Cell:
+    worlds = [simulate(seed, law, events, gaps=(gap / 2, 1.5 * gap)) for seed in seeds]
+    ticks = TickSpacing(ROUND_TRIP, gap)
+    estimations = [Estimation((tally_of(world.bounds),), BINS.uniform, ticks) for world in worlds]
+    solve(estimations)
+    return Cell(
+        f"{name}, {events:,} events, ticks {gap:g} s apart",
+        np.array([world.quantile(0.99) for world in worlds]),
+        np.array([one.figures[2][1] for one in estimations]),
+        np.array([one.rough[2] for one in estimations]),
+    )
+
+
+def table(cells: Sequence[Cell]) -> str:
+    """Return the table: a row for each law and number of events, and a column for each clock."""
+    width = len(GAPS)
+    names = [(name, f"{events:,}") for name, events in product(LAWS, EVENTS)]
+    rows = [(*name, *(cell.text() for cell in cells[width * k : width * (k + 1)])) for k, name in enumerate(names)]
+    return aligned([("latencies", "events", *(f"ticks {gap:g} s apart" for gap in GAPS)), *rows])

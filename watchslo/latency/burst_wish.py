@@ -1,0 +1,51 @@
+"""Decides whether more ticks would decide something: whether a watch meets its objective, or why it is late."""
+
+from collections.abc import Iterable
+
+from watchslo.snapshot import (
+    BurstReason,
+    BurstWish,
+    Cause,
+    CauseReading,
+    Confidence,
+    QuantileReading,
+    StreamReading,
+)
+
+LONGEST_SECONDS = 120.0  # of a burst: longer windows are decided by their newest part, or not at all
+RESOLVED_GAPS = 2.0  # distance of the estimate from the threshold, in gaps of a burst, at which its bounds decide
+
+
+def burst_wish(streams: Iterable[StreamReading], causes: Iterable[CauseReading], gap: float) -> BurstWish | None:
+    """Return what the watches of one clock wish, first for one that is late; None if a burst would decide nothing.
+
+    `gap` is the mean seconds between two ticks of a burst.
+    """
+    known = [cause for cause in causes if cause.cause is not Cause.UNKNOWN and cause.confidence is not Confidence.LOW]
+    found: BurstWish | None = None
+    for stream in streams:
+        reason = _reason(stream, gap, is_explained=any(_is_about(cause, stream) for cause in known))
+        if reason and (found is None or found.reason is not BurstReason.LATE):
+            found = BurstWish(reason, min(stream.track.objective.window, LONGEST_SECONDS))
+    return found
+
+
+def _reason(stream: StreamReading, gap: float, *, is_explained: bool) -> BurstReason | None:
+    """Return why a burst would help to judge a watch, whose lateness may be explained already; None if it would not."""
+    objective, judged = stream.track.objective, stream.track.judged
+    if judged is None or judged.events < max(1, objective.min_events):
+        return None
+    figure = next(one for one in judged.quantiles if one.q == objective.quantile)
+    if figure.estimate > objective.threshold and not is_explained:
+        return BurstReason.LATE
+    return BurstReason.STRADDLES if _is_decidable(figure, objective.threshold, gap) else None
+
+
+def _is_decidable(figure: QuantileReading, threshold: float, gap: float) -> bool:
+    """Return True if the bounds straddle the threshold, and those of a burst probably would not."""
+    straddles = figure.lower <= threshold < figure.upper
+    return straddles and abs(figure.estimate - threshold) >= RESOLVED_GAPS * gap
+
+
+def _is_about(cause: CauseReading, stream: StreamReading) -> bool:
+    return cause.apiserver in (None, stream.apiserver) and cause.watch in (None, stream.watch)
