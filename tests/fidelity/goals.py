@@ -177,7 +177,9 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
 
 
 def ms(seconds: float) -> str:
-    """Return milliseconds as text, with one decimal below 100 ms; ∞ if there is no bound."""
+    """Return milliseconds as text, with one decimal below 100 ms; ∞ if there is no bound, `none` for NaN."""
+    if np.isnan(seconds):
+        return "none"
     if seconds == float("inf"):
         return "∞"
     milliseconds = 1e3 * seconds

@@ -156,8 +156,8 @@ class ApiserverSet:
     # Versions
 
     async def look(self) -> None:
-        """Ask each apiserver for its version, all at once; time out so that a slow one cannot block the others."""
-        await asyncio.gather(*(self._look_at(apiserver) for apiserver in self.all))
+        """Ask each member and the service for the version, all at once; one that is slow does not block the others."""
+        await asyncio.gather(*(self._look_at(apiserver) for apiserver in self._asked))
 
     async def _look_at(self, apiserver: Apiserver) -> Failure | None:
         version = await with_time_limit(apiserver.client.version(), VERSION_SECONDS)

@@ -15,7 +15,7 @@ from watchslo.kube.credentials import CredentialSource
 from watchslo.model import SERVICE
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.failure_log import FailureLog
-from watchslo.snapshot import WitnessReading
+from watchslo.snapshot import FailureReading, WitnessReading
 from watchslo.watch.failure import Failure
 
 MOST_WITNESSES = 8  # more than control planes have
@@ -44,20 +44,25 @@ class WitnessSet:
         self._wanted = wanted
         self._announced: int | None = None  # None while no witnesses are wanted
         self._log = structlog.get_logger()
-        self._failures = FailureLog(self._log)
+        self._unknown = FailureLog(self._log)
+        self._unreachable = FailureLog(self._log)
 
     @property
     def reading(self) -> WitnessReading | None:
         """How many are announced and how many answer; None if none are wanted."""
         if self._announced is None:
             return None
-        failure = self._failures.now
+        failure = self._failure
         return WitnessReading(self._announced, len(self.all), failure.message if failure else None)
 
     @property
     def incomplete(self) -> bool:
         """Whether an announced apiserver does not answer, or the addresses cannot be read."""
-        return self._failures.now is not None
+        return self._failure is not None
+
+    @property
+    def _failure(self) -> FailureReading | None:
+        return self._unreachable.now or self._unknown.now
 
     async def find(self, announced: tuple[str, ...] | Failure, members: Iterable[str]) -> None:
         """Find the witnesses among the `announced` URLs; `members` are the names of the watched apiservers."""
@@ -65,8 +70,9 @@ class WitnessSet:
             self.all, self._announced = {}, None
         elif isinstance(announced, Failure):
             self._announced = self._announced or 0
-            self._failures.record("apiservers_unknown", announced)
+            self._unknown.record("apiservers_unknown", announced)
         else:
+            self._unknown.resolve()
             await self._find(_unwatched(announced, members))
 
     async def _find(self, urls: list[str]) -> None:
@@ -75,9 +81,9 @@ class WitnessSet:
         failures = {url: answer for url, answer in answers.items() if isinstance(answer, Failure)}
         if failures:
             first, *_ = failures.values()
-            self._failures.record("witnesses_unreachable", first, addresses=[*failures])
+            self._unreachable.record("witnesses_unreachable", first, addresses=[*failures])
         else:
-            self._failures.resolve()
+            self._unreachable.resolve()
         if found.keys() != self.all.keys():
             self._log.info("witnesses", ticking=[*found])
         self.all, self._announced = found, len(urls)

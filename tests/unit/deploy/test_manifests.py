@@ -54,6 +54,13 @@ def test_rules_select_the_instances_of_their_profile(profile: str) -> None:
     assert document("base/pod-monitor.yaml")["spec"]["jobLabel"] == "app.kubernetes.io/instance"
 
 
+def test_network_policy_permits_ticks_through_every_apiserver() -> None:
+    """Their addresses are not known beforehand, so the default has no `to`."""
+    egress = document("base/network-policy.yaml")["spec"]["egress"]
+    ports = {port["port"] for rule in egress if "to" not in rule for port in rule["ports"]}
+    assert {443, 6443} <= ports
+
+
 def test_each_dashboard_has_its_own_config_map() -> None:
     generators = document("chart/dashboards/kustomization.yaml")["configMapGenerator"]
     taken = [path for generator in generators for path in generator["files"]]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.kube.conftest import CHUNKED, Server, answer, chunk, hang_up, then
 from watchslo.kube import apiservers
-from watchslo.kube.apiservers import LEASES, SLICES, await_change, count_apiservers, read_addresses
+from watchslo.kube.apiservers import LEASES, SLICES, await_change, count_apiservers, read_addresses, socket_of
 from watchslo.kube.client import Client
 from watchslo.watch.failure import Failure, Reason
 
@@ -61,6 +61,18 @@ async def test_addresses(server: Server, client: Client, parts: Sequence[Any], u
     server.script = [slices(*parts)]
     assert await read_addresses(client) == urls
     assert f"GET {SLICES} " in server.requests[0]
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("https://10.0.0.1:6443", "10.0.0.1:6443"),
+        ("https://[fd00::1]:6443", "[FD00:0:0::1]:6443"),
+        ("https://Node-1.example:6443", "node-1.example:6443"),
+    ],
+)
+def test_forms_of_one_address_are_equal(url: str, name: str) -> None:
+    assert socket_of(url) == socket_of(f"//{name}")
 
 
 @pytest.mark.parametrize(

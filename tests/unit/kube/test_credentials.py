@@ -337,6 +337,28 @@ class TestTls:
             tls_context(str(authority.ca), str(one.certificate), str(other.key))
 
 
+class TestVerification:
+    """Credentials go to announced addresses only if the server's certificate is verified."""
+
+    @staticmethod
+    async def are_verified(tls: ssl.SSLContext | None) -> bool:
+        async def load() -> Credentials:
+            return Credentials(Access("https://apiserver", tls=tls), {})
+
+        return await CredentialSource(load).are_verified()
+
+    async def test_verified_certificates_are_recognised(self) -> None:
+        assert await self.are_verified(tls_context(None))
+
+    async def test_skipped_verification_and_plain_http_are_recognised(self) -> None:
+        assert not await self.are_verified(tls_context(None, verify=False))
+        assert not await self.are_verified(None)
+
+    async def test_missing_credentials_are_not_verified(self, source: Source) -> None:
+        source.error = ConnectError("no credentials")
+        assert not await source.connection.are_verified()
+
+
 class TestTlsMaker:
     @pytest.fixture
     def pair(self, authority: Authority) -> Pair:
