@@ -90,14 +90,20 @@ class _RoundTrips:
     def __init__(self, first: Reading) -> None:
         self._ticks: deque[Reading] = deque()
         self.latest = first
-        self.median = 0.0
+        self._median: float | None = None
+
+    @property
+    def median(self) -> float:
+        if self._median is None:  # it is read less often than ticks arrive
+            self._median = median_low(tick.round_trip for tick in self._ticks)
+        return self._median
 
     def add(self, tick: Reading) -> None:
         self.latest = max(self.latest, tick, key=lambda one: one.sent)
         self._ticks.append(tick)
         while len(self._ticks) > ROUND_TRIPS and self._ticks[0].answered < tick.answered - ROUND_TRIP_SECONDS:
             self._ticks.popleft()
-        self.median = median_low(one.round_trip for one in self._ticks)
+        self._median = None
 
     @property
     def recent(self) -> float:
@@ -337,14 +343,11 @@ class RevisionClock:
             reads += [(bucket, ticks) for bucket, ticks in enumerate(self._reads) if ticks]
         for read, ticks in reads:
             used = origins.uses(read, alone=alone) if origins else None
-            if used is None:
-                first = np.minimum(first, ticks.first)
-                start = np.maximum(start, ticks.starts.at(revisions))
-                end = np.minimum(end, ticks.ends.at(revisions))
-            elif used.any():
-                first = np.where(used, np.minimum(first, ticks.first), first)
-                start = np.where(used, np.maximum(start, ticks.starts.at(revisions)), start)
-                end = np.where(used, np.minimum(end, ticks.ends.at(revisions)), end)
+            chosen = True if used is None else used
+            if used is None or used.any():
+                np.minimum(first, ticks.first, out=first, where=chosen)
+                np.maximum(start, ticks.starts.at(revisions), out=start, where=chosen)
+                np.minimum(end, ticks.ends.at(revisions), out=end, where=chosen)
         consistent = start <= end
         start = np.where(consistent, start, -np.inf)
         since, until = (start, end) if alone else self._proven(revisions, start, end)

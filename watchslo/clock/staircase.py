@@ -25,9 +25,10 @@ class Staircase:
 
     def prune(self, before: float) -> None:
         """Drop the points before that time, except the newest of them, which still bounds later revisions."""
-        expired = slice(1, int(self._times.searchsorted(before, side="right")) - 1)
-        self._revisions = np.delete(self._revisions, expired)
-        self._times = np.delete(self._times, expired)
+        kept = int(self._times.searchsorted(before, side="right")) - 1
+        if kept > 1:
+            self._revisions = np.concatenate((self._revisions[:1], self._revisions[kept:]))
+            self._times = np.concatenate((self._times[:1], self._times[kept:]))
 
     def _with(self, other: Self) -> tuple[IntArray, FloatArray]:
         """Return the points of both, ascending in revision; of equal revisions, the latest time comes first."""
