@@ -67,6 +67,8 @@ EXPECTED: Mapping[str, str] = {
     "history_unknown": "an apiserver was away just when it was asked how far back it remembers",
     "cause_began": "something of all this has a name",
     "cause_ended": "the same",
+    "burst_began": "something was late without a known cause, so the clock ticks more often for a while",
+    "burst_ended": "the same",
 }
 CLOSED_FOR = {"reset", "early_eof", "timeout", "refused", "unreachable", "stalled", "tls"} | {
     *("apiserver_shutdown", "forced", "slow_consumer", "expired", "throttled", "server_error", "forbidden"),

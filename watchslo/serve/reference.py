@@ -23,7 +23,7 @@ generated from the code (`make golden`). The [glossary](glossary.md) explains th
 - *Stable* names, types and labels are a contract: a rename keeps the old name for one minor version. *Beta* ones may
   change.
 - Counters start at 0, except for combinations of labels that depend on the cluster. An unknown value is absent,
-  never 0: a quantile without events, or a quantile below the round trip of the ticks, has no series.
+  never 0: a quantile without events, or an estimate below the round trip of the ticks, has no series.
 - Metrics of watches are those of the last evaluation, at most five seconds old; all others are at most a second old.
 - One process has one set of `le`, and every configured threshold is among those of
   `watchslo_apiserver_timespan_seconds`: with a threshold of 1 s the SLI is `_bucket{le="1.0"}` over `_count`.

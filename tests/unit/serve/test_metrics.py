@@ -249,9 +249,12 @@ class TestQuantiles:
         unresolved = replace(window, quantiles=(replace(p99, resolved=False),))
         assert samples(with_track(windows=(unresolved,)), Detail.BASIC, self.ROUGH) == {}
 
-    def test_unresolved_quantile_is_absent(self) -> None:
-        shown = samples(with_track(windows=(readings.window("1m", 60.0, 9, resolved=False),)), Detail.BASIC, self.NAME)
-        assert {q for q, _, _ in shown} == {"0.99"}
+    def test_unresolved_estimate_is_absent_and_its_proven_bounds_are_not(self) -> None:
+        window = readings.window("1m", 60.0, 9)
+        unresolved = replace(window, quantiles=tuple(replace(one, resolved=False) for one in window.quantiles))
+        shown = samples(with_track(windows=(unresolved,)), Detail.BASIC, self.NAME)
+        p99 = window.quantiles[-1]
+        assert shown == {("0.99", "1m", "lower"): p99.lower, ("0.99", "1m", "upper"): p99.upper}
 
 
 class TestCounters:

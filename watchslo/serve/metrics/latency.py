@@ -24,13 +24,13 @@ BASIC_HOPS = frozenset({Hop.STORAGE_TO_CACHE, Hop.CACHE_TO_CLIENT})
 
 
 def _quantiles(stream: StreamReading, windows: frozenset[str], qs: frozenset[float]) -> Mapping[tuple[str, ...], Value]:
-    """The resolved quantiles of windows with events: an unresolved quantile would look measured."""
+    """The quantiles of windows with events; without unresolved estimates, which would look measured."""
     return {
         (str(quantile.q), window.name, bound): value
         for window in stream.track.windows
         if window.name in windows and window.events
         for quantile in window.quantiles
-        if quantile.resolved and quantile.q in qs
+        if quantile.q in qs
         for bound, value in bounds(quantile).items()
     }
 
@@ -66,8 +66,8 @@ LATENCY = (
     ),
     gauge(
         "apiserver_timespan_window_seconds",
-        "P50, P90 and P99 of the latency of watch events in the rolling window, with bounds, in seconds; absent "
-        "without events and below the round trip of the ticks.",
+        "P50, P90 and P99 of the latency of watch events in the rolling window, with proven bounds, in seconds; absent "
+        "without events. An estimate below the round trip of the ticks is absent.",
         basic=per_watch(lambda s: _quantiles(s, BASIC_WINDOWS, BASIC_QUANTILES), QUANTILE, WINDOW, BOUND),
         full=per_watch(lambda s: _quantiles(s, WINDOWS, QUANTILES), QUANTILE, WINDOW, BOUND),
     ),

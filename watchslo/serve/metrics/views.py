@@ -133,7 +133,8 @@ def ends(interval: Interval | None) -> Mapping[str, Value]:
 
 
 def bounds(quantile: QuantileReading) -> Mapping[str, float]:
-    """The estimate and both bounds of a quantile; of the median the estimate only: its bounds are too wide to use."""
+    """The estimate of a quantile, where it is resolved, and both bounds; not those of the median, which are wide."""
+    estimate = {"estimate": quantile.estimate} if quantile.resolved else {}
     if quantile.q == 0.5:  # noqa: PLR2004 - the median
-        return {"estimate": quantile.estimate}
-    return {"lower": quantile.lower, "estimate": quantile.estimate, "upper": quantile.upper}
+        return estimate
+    return {"lower": quantile.lower, **estimate, "upper": quantile.upper}
