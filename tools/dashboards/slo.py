@@ -67,7 +67,7 @@ NOW = Section(
         _number(
             "P99",
             "P99 of ApiserverTimeSpan in the last minute, for the worst selected watch: from the commit of a change to "
-            "the arrival of its event. The default threshold is 1 s.",
+            "the arrival of its event. No data: no events, or all faster than a tick. The default threshold is 1 s.",
             Unit.SECONDS,
             _p99("estimate"),
             LATE,
