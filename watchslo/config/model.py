@@ -296,8 +296,9 @@ class BurstConfig(_Section):
 class ClockConfig(_Section):
     """How often ticks are sent, and to which namespace; `storage` states whether the storage is etcd.
 
-    `interval` is the mean time between two ticks of the main clock through one apiserver. The clocks of all other
-    storages together tick as often as it does: with n of them, each has a tick every n intervals.
+    `interval` is the mean time between two ticks of the main clock through one apiserver, by all instances that share
+    its ticks. The clocks of all other storages together tick as often as it does: with n of them, each has a tick every
+    n intervals.
     """
 
     interval: Annotated[Duration, between("200ms", "1m")] = _USUAL_INTERVAL_SECONDS

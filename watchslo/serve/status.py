@@ -198,7 +198,7 @@ class DomainStatus(StatusPart):
 
 
 class ObjectiveStatus(StatusPart):
-    """The objective in force; `verdicts` counts events, `windows` windows: by estimates from `minEvents` events on.
+    """The objective in force; `verdicts` counts events, and `windows` counts windows.
 
     `quantile` and `window`, in seconds, say which figure is compared with `threshold`.
     """
