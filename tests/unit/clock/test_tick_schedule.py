@@ -18,7 +18,7 @@ START = 1000.0
 
 
 def no_burst() -> Burst:
-    return Burst(10.0, BurstBudget(0.0))
+    return Burst(BurstBudget(10.0, 0.0))
 
 
 class Driven:

@@ -196,7 +196,7 @@ def test_periodic_writer_is_estimated_as_a_random_one(gap: float, period: float)
 
 def written(seed: int, gap: float, period: float | None) -> tuple[Estimation, float]:
     """Return an estimation of 600 latencies of about 20 ms, written at once in each period, and the true median."""
-    rng, schedule = np.random.default_rng(seed), TickSchedule(Random(seed).random, Burst(10.0, BurstBudget(0.0)))
+    rng, schedule = np.random.default_rng(seed), TickSchedule(Random(seed).random, Burst(BurstBudget(10.0, 0.0)))
     schedule.allow({"a": gap}, 0.0)
     sent = [0.0]
     while sent[-1] < 65:

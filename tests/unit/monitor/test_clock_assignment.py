@@ -443,6 +443,17 @@ class TestBursts:
             await asyncio.sleep(10)
             assert cluster.count("tick") == pytest.approx(20, abs=2)
 
+    async def test_reload_of_the_request_rate_slows_down_a_burst(self, cluster: Cluster, log: Log) -> None:
+        cluster.late = 1.5
+        async with running(soon_judged()) as run, writing(cluster, PODS):
+            await asyncio.sleep(20)
+            assert log.of("burst_began")
+            run.supervisor.configure(soon_judged(limits={"requestsPerSecond": 8}))
+            await asyncio.sleep(1)
+            cluster.asked.clear()
+            await asyncio.sleep(10)
+            assert cluster.count("tick") == pytest.approx(40, abs=4), "half of all requests"
+
     async def test_throttled_tick_ends_a_burst(self, cluster: Cluster, log: Log) -> None:
         cluster.late = 1.5
         async with running(soon_judged()) as run, writing(cluster, PODS):
