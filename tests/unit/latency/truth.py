@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from watchslo.clock.tick_schedule import JITTER
 from watchslo.latency.bins import Bins
 from watchslo.latency.estimate import Estimation, TickSpacing, solve
 from watchslo.latency.tally import Tally, tally
@@ -54,15 +55,13 @@ class World:
         return float(np.sort(self.latency)[int(np.ceil(round(q * len(self.latency), 6))) - 1])
 
 
-def simulate(
-    seed: int, law: Law, events: int, seconds: float = 60.0, gaps: tuple[float, float] = (0.25, 0.75)
-) -> World:
-    """Simulate Poisson commits, `events` of them on average, and ticks of about 2 ms with random gaps.
+def simulate(seed: int, law: Law, events: int, seconds: float = 60.0, gap: float = 0.5) -> World:
+    """Simulate Poisson commits, `events` of them on average, and ticks of about 2 ms with the gaps of a `TickSchedule`.
 
     No event proves the commit of another one here, so the proven intervals equal the cut ones.
     """
     rng = np.random.default_rng(seed)
-    sent = np.cumsum(rng.uniform(*gaps, size=int((seconds + 100) / gaps[0]))) - 2.0
+    sent = np.cumsum(gap * rng.uniform(1 - JITTER, 1 + JITTER, int((seconds + 100) / gap))) - 2.0
     round_trip = 0.001 + rng.exponential(0.001, len(sent))
     answered, read = sent + round_trip, sent + round_trip * rng.uniform(size=len(sent))
     commit = np.sort(rng.uniform(0, seconds, rng.poisson(events)))
