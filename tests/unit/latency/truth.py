@@ -9,7 +9,7 @@ from watchslo.clock.tick_schedule import JITTER
 from watchslo.latency.bins import Bins
 from watchslo.latency.estimate import Estimation, TickSpacing, solve
 from watchslo.latency.tally import Tally, tally
-from watchslo.model import Bounds, FloatArray
+from watchslo.model import Bounds, FloatArray, Interval
 
 BINS = Bins()
 
@@ -35,11 +35,17 @@ def tally_of(bounds: Bounds, bins: Bins = BINS) -> Tally:
 TICKS = TickSpacing(0.002, 0.5)  # as `simulate` does by default
 
 
-def solved(counted: Tally, start: FloatArray = BINS.uniform, ticks: TickSpacing = TICKS) -> Estimation:
+def solved(counted: Tally, start: FloatArray = BINS.uniform, ticks: TickSpacing = TICKS, q: float = 0.99) -> Estimation:
     """Return the solved estimation of one distribution."""
-    estimation = Estimation((counted,), start, ticks)
+    estimation = Estimation((counted,), start, ticks, q)
     solve([estimation])
     return estimation
+
+
+def bounds_of(counted: Tally, q: float = 0.99) -> Interval:
+    """Return the certain bounds of the q-quantile."""
+    lower, _, upper = solved(counted, counted.bins.uniform, q=q).figures[-1]
+    return Interval(lower, upper)
 
 
 @dataclass(frozen=True, slots=True)
