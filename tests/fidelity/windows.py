@@ -72,7 +72,7 @@ def measured(seed: int, windows: int = WINDOWS) -> list[Cell]:
 
 
 def _cell(name: str, law: Law, events: int, gap: float, seeds: Sequence[int]) -> Cell:
-    worlds = [simulate(seed, law, events, gaps=(gap / 2, 1.5 * gap)) for seed in seeds]
+    worlds = [simulate(seed, law, events, gap=gap) for seed in seeds]
     ticks = TickSpacing(ROUND_TRIP, gap)
     estimations = [Estimation((tally_of(world.bounds),), BINS.uniform, ticks) for world in worlds]
     solve(estimations)

@@ -15,14 +15,19 @@ STRADDLES_SHARE = 0.5  # of the budget; the other half is kept for what is late
 
 
 class BurstBudget:
-    """The ticks that all bursts of this process may send in any hour.
+    """The ticks that all bursts of this process may send in any hour, and the ticks a second of each burst.
 
     Bounds: one entry for each burst of the last hour.
     """
 
-    def __init__(self, ticks_per_hour: float) -> None:
+    def __init__(self, rate: float, ticks_per_hour: float) -> None:
+        self.rate = rate
         self._ticks_per_hour = ticks_per_hour
         self._reserved: deque[tuple[float, float]] = deque()  # when each burst ends at the latest, and its ticks
+
+    def limit(self, rate: float) -> None:
+        """Permit so many ticks a second in each burst from now on, also in an active one."""
+        self.rate = rate
 
     def reserve(self, wish: BurstWish, ticks: float, now: float) -> bool:
         """Reserve the ticks of a burst that begins now; return False if the budget does not cover all of them."""
@@ -35,19 +40,23 @@ class BurstBudget:
 
 
 class Burst:
-    """The bursts of one clock, of up to `rate` ticks a second through all its apiservers together.
+    """The bursts of one clock, through all its apiservers together.
 
     `begun` counts them by reason, and `ticks` the ticks that were sent in them.
     """
 
-    def __init__(self, rate: float, budget: BurstBudget) -> None:
+    def __init__(self, budget: BurstBudget) -> None:
         self.begun = Counter[str]()
         self.ticks = 0
-        self.rate = rate
         self._budget = budget
         self._until = -inf
         self._left = 0.0  # ticks of the present one
         self._held_until = -inf
+
+    @property
+    def rate(self) -> float:
+        """The ticks a second in a burst, at most."""
+        return self._budget.rate
 
     def is_active(self, now: float) -> bool:
         """Return True if ticks are to be sent more often at that time."""

@@ -222,8 +222,8 @@ class RevisionClock:
 
     Bounds: one pair of staircases for each source that was ticked on in the last ten minutes and whose apiserver has
     not left, one pair for all former sources, one for the reads of each bucket, and one for everything; each has at
-    most the reads of ten minutes. Those of a minute
-    are kept for each apiserver until it leaves, and at most `SIGHTINGS` sightings.
+    most the reads of ten minutes. The ticks of a minute are kept for each apiserver until it leaves, and at most
+    `SIGHTINGS` sightings.
     """
 
     def __init__(self) -> None:

@@ -4,7 +4,7 @@ from math import ceil
 
 
 def sharing_instances(ticked: int, watched: int, shards: int) -> int:
-    """Return how many instances each apiserver's ticks are shared by, if known to one of them.
+    """Return how many instances share the ticks of each apiserver, if this is known to one of them.
 
     An instance ticks through `ticked` apiservers. If it watches only some of them, other instances are assumed to watch
     the others and to tick as well. Each of the `shards` of a configuration ticks too. The ticks of one instance are

@@ -47,7 +47,7 @@ SLOW_FACTOR = 4.0  # times the best round trip of that apiserver
 ERRATIC_FACTOR = 5.0  # above the ratio of two neighbouring edges of the histogram: one value alone cannot reach it
 ERRATIC_SECONDS = 0.1  # shorter ticks are prompt, however much they differ
 SILENT_SECONDS = 6.0  # with up to four apiservers, each is ticked more often than that, even if ticks fail
-SILENT_GAPS = 2.5  # for rare ticks: the longest gap between two ticks is 1.5 times the mean gap
+SILENT_GAPS = 2.5  # for rare ticks: unless one fails, two ticks through an apiserver are at most 1.4 mean gaps apart
 DENIALS = ("401", "403")
 
 MOST_SHARE = 0.5  # of a delay: the hop that takes so much of it is where the time is lost

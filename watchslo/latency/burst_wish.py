@@ -8,8 +8,8 @@ from watchslo.snapshot import (
     Cause,
     CauseReading,
     Confidence,
-    QuantileReading,
     StreamReading,
+    WindowVerdict,
 )
 
 LONGEST_SECONDS = 120.0  # of a burst: longer windows are decided by their newest part, or not at all
@@ -35,16 +35,11 @@ def _reason(stream: StreamReading, gap: float, *, is_explained: bool) -> BurstRe
     objective, judged = stream.track.objective, stream.track.judged
     if judged is None or judged.events < max(1, objective.min_events):
         return None
-    figure = next(one for one in judged.quantiles if one.q == objective.quantile)
-    if figure.estimate > objective.threshold and not is_explained:
+    estimate = next(one.estimate for one in judged.quantiles if one.q == objective.quantile)
+    if estimate > objective.threshold and not is_explained:
         return BurstReason.LATE
-    return BurstReason.STRADDLES if _is_decidable(figure, objective.threshold, gap) else None
-
-
-def _is_decidable(figure: QuantileReading, threshold: float, gap: float) -> bool:
-    """Return True if the bounds straddle the threshold, and those of a burst probably would not."""
-    straddles = figure.lower <= threshold < figure.upper
-    return straddles and abs(figure.estimate - threshold) >= RESOLVED_GAPS * gap
+    is_decidable = abs(estimate - objective.threshold) >= RESOLVED_GAPS * gap
+    return BurstReason.STRADDLES if is_decidable and stream.track.verdict is WindowVerdict.UNDECIDED else None
 
 
 def _is_about(cause: CauseReading, stream: StreamReading) -> bool:

@@ -66,7 +66,7 @@ def _gather(estimations: Sequence["Estimation"]) -> Cuts:
     is_lower = ~(is_cut | is_upper)
     i, j = np.divmod(keys[is_cut], size)
     cut_rows, cut_counts = rows[is_cut], counts[is_cut]
-    ranks = np.ceil(np.round([one.n * np.array(one.qs) for one in estimations], 6))
+    ranks = np.ceil(np.round([one.n * np.array(one.qs) for one in estimations], 6))  # 0.07 * 100 is above 7
     lower = _ranked(bins, ranks, rows[is_lower], keys[is_lower] - size * size, counts[is_lower])
     upper = _ranked(bins, ranks, rows[is_upper], keys[is_upper] - size * (size + 1), counts[is_upper])
     tops = np.maximum.reduceat(np.maximum(i + 1, np.where(j == bins.count, 0, j)), cut_rows.searchsorted(range(len(n))))
@@ -84,7 +84,10 @@ def _gather(estimations: Sequence["Estimation"]) -> Cuts:
 def _ranked(
     bins: Bins, ranks: FloatArray, rows: NDArray[np.integer], edges: NDArray[np.integer], counts: NDArray[np.integer]
 ) -> FloatArray:
-    """Return the ends, in seconds, that have some ranks in each row, both of shape (W, Q); see `Tally.bounds`."""
+    """Return the ends, in seconds, that have some ranks in each row, both of shape (W, Q).
+
+    The latency of a rank is at least the same rank of the lower ends, and at most that of the upper ends.
+    """
     size = len(bins.edges)
     below = np.bincount(rows * size + edges, counts, len(ranks) * size).reshape(len(ranks), size).cumsum(axis=1)
     ends: FloatArray = bins.edges[(below[:, None] < ranks[:, :, None]).sum(axis=2)]

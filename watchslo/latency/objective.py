@@ -57,7 +57,7 @@ def judge_window(window: Sequence[KeyCounts], objective: Objective, ticks: Answe
     n = sum(part.n for part in window)
     if not n:
         return WindowVerdict.NO_DATA
-    allowed = n - ceil(round(objective.quantile * n, 6))  # the rank of the quantile, as in Tally.bounds
+    allowed = n - ceil(round(objective.quantile * n, 6))  # 0.07 * 100 is 7.000000000000001, but rank 7 is meant
     late = late_events(window, objective.threshold)
     if late.upper <= allowed:
         return WindowVerdict.GOOD

@@ -3,13 +3,13 @@
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import ceil, floor
+from math import floor
 
 import numpy as np
 from numpy.typing import NDArray
 
 from watchslo.latency.bins import Bins
-from watchslo.model import FloatArray, IntArray, Interval
+from watchslo.model import FloatArray, IntArray
 
 BLOCK_SECONDS = 5.0
 """Events are counted by blocks of this length, which begin at multiples of it: the step of all windows."""
@@ -55,37 +55,6 @@ class Tally(KeyCounts):
         last = int(self.keys.searchsorted(size * size))
         i, j = np.divmod(self.keys[:last].astype(np.int64), size)
         return i, j, self.counts[:last].astype(np.float64)
-
-    def bounds(self, q: float) -> Interval:
-        """Return the certain bounds of the q-quantile of the n true latencies.
-
-        The quantile is the ceil(q * n)-th smallest latency (0 < q < 1 <= n). It is at least the same rank of the lower
-        ends, and at most that of the upper ends.
-        """
-        rank = ceil(round(q * self.n, 6))  # 0.07 * 100 is 7.000000000000001, but rank 7 is meant and not 8
-        lower, upper = self._lower_ends(), self._upper_ends()
-        edges = self.bins.edges
-        return Interval(
-            float(edges[np.searchsorted(np.cumsum(lower), rank)]), float(edges[np.searchsorted(np.cumsum(upper), rank)])
-        )
-
-    @property
-    def _uppers(self) -> int:
-        """The position of the first proven upper end."""
-        return int(self.keys.searchsorted(_first_upper(self.bins)))
-
-    def _lower_ends(self) -> IntArray:
-        """Return the number of proven lower ends at each edge."""
-        first = int(self.keys.searchsorted(len(self.bins.edges) ** 2))
-        return self._ends(slice(first, self._uppers), len(self.bins.edges) ** 2)
-
-    def _upper_ends(self) -> IntArray:
-        """Return the number of proven upper ends at each edge."""
-        return self._ends(slice(self._uppers, None), _first_upper(self.bins))
-
-    def _ends(self, of: slice, first: int) -> IntArray:
-        at = self.keys[of].astype(np.int64) - first
-        return np.bincount(at, self.counts[of], len(self.bins.edges)).astype(np.int64)
 
 
 def _first_upper(bins: Bins) -> int:

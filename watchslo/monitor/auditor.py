@@ -18,9 +18,9 @@ from watchslo.snapshot import ReadUse
 from watchslo.watch.audit import (
     BUSY_INTERVAL_SECONDS,
     CONFIRM_SECONDS,
+    OTHERS_SECONDS,
     QUIET_INTERVAL_SECONDS,
     QUIET_SECONDS,
-    WITNESS_SECONDS,
     AuditEvidence,
     AuditResult,
     Findings,
@@ -225,7 +225,7 @@ class Auditor:
         began = time.monotonic()
         async with asyncio.TaskGroup() as group:
             nudge = group.create_task(self._read(audit.watch))
-            await asyncio.wait({nudge}, timeout=WITNESS_SECONDS)
+            await asyncio.wait({nudge}, timeout=OTHERS_SECONDS)
             all_is_well = not nudge.done() and await self._others_answer(audit.identity.resource, began)
         nudged = judge_nudge(nudge.result())
         if nudged is Nudged.SLOW and all_is_well:

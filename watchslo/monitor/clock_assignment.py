@@ -90,7 +90,7 @@ class ClockAssignment:
         self._random = random
         self._new_sealer = new_sealer
         self._on_reset = on_reset
-        self._burst_budget = BurstBudget(config.burst.ticks_per_hour)
+        self._burst_budget = BurstBudget(config.burst.rate, config.burst.ticks_per_hour)
         self.witnesses: dict[str, Apiserver] = {}
         self._log = structlog.get_logger()
         self._apiservers: dict[str, Apiserver] = {}
@@ -120,6 +120,10 @@ class ClockAssignment:
             if self.main.ticking
             else "What to tick on is being chosen."
         )
+
+    def limit_bursts(self, rate: float) -> None:
+        """Send at most so many ticks a second in the bursts of each clock from now on."""
+        self._burst_budget.limit(rate)
 
     # Apiservers and watches
 
@@ -196,7 +200,7 @@ class ClockAssignment:
     def _new_clock(
         self, name: str, gap: Callable[[], float], refused: Callable[[DomainClock, str], None]
     ) -> DomainClock:
-        schedule = TickSchedule(self._random, Burst(self._config.burst.rate, self._burst_budget))
+        schedule = TickSchedule(self._random, Burst(self._burst_budget))
         return DomainClock(name, gap, schedule, self._new_sealer, refused, self._on_foreign, self._on_domain_reset)
 
     def _on_plan(self, plan: TickPlan) -> None:

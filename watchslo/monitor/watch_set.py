@@ -87,6 +87,8 @@ class WatchSet:
     def configure(self, config: Config) -> None:
         """Use other limits from now on."""
         self._config = config
+        if self.assignment:
+            self.assignment.limit_bursts(config.clock_in_force.burst.rate)
 
     @property
     def all(self) -> list[MonitoredWatch]:

@@ -23,7 +23,7 @@ JITTER = 0.2  # share of an interval by which it varies in both directions
 SHORTEST_SLOT_SECONDS = 0.05  # whatever the budget: looking for due audits costs something too
 
 SLOW_SECONDS = 3.0  # how long a list waits for its cache (kube-apiserver, storage/cacher, `blockTimeout`)
-WITNESS_SECONDS = 2.5  # into a nudge, other reads are checked: after the nudge, everything may have recovered
+OTHERS_SECONDS = 2.5  # into a nudge, reads of others are checked: after the nudge, everything may have recovered
 CONFIRM_SECONDS = 1.0  # until a slow nudge is repeated: a short overload is over by then
 NUDGE_SECONDS = 5.0  # the longest that one nudge takes
 PROMPT_SECONDS = 1.0  # a slower read does not prove that the apiserver is healthy

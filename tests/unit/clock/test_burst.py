@@ -10,7 +10,7 @@ LATE, STRADDLES = BurstWish(BurstReason.LATE, 60.0), BurstWish(BurstReason.STRAD
 
 
 def burst(ticks_per_hour: float = 3600.0) -> Burst:
-    return Burst(10.0, BurstBudget(ticks_per_hour))
+    return Burst(BurstBudget(10.0, ticks_per_hour))
 
 
 def test_gaps_are_shorter_for_as_long_as_wished() -> None:
@@ -50,9 +50,19 @@ def test_no_budget_turns_bursts_off() -> None:
 
 
 def test_clocks_share_the_budget() -> None:
-    budget = BurstBudget(1000.0)
-    assert Burst(10.0, budget).begin(LATE, 0.0)
-    assert not Burst(10.0, budget).begin(LATE, 0.0)
+    budget = BurstBudget(10.0, 1000.0)
+    assert Burst(budget).begin(LATE, 0.0)
+    assert not Burst(budget).begin(LATE, 0.0)
+
+
+def test_lower_rate_slows_down_an_active_burst_and_costs_less_of_the_budget() -> None:
+    budget = BurstBudget(10.0, 900.0)
+    made, other = Burst(budget), Burst(budget)
+    assert made.begin(LATE, 0.0)
+    assert not other.begin(LATE, 0.0)
+    budget.limit(4.0)
+    assert made.shortening(2.0, 0.0) == 0.5
+    assert other.begin(LATE, 0.0)
 
 
 def test_failed_tick_ends_it_and_delays_the_next_one() -> None:

@@ -18,7 +18,7 @@ START = 1000.0
 
 
 def no_burst() -> Burst:
-    return Burst(10.0, BurstBudget(0.0))
+    return Burst(BurstBudget(10.0, 0.0))
 
 
 class Driven:
@@ -251,6 +251,12 @@ class TestReads:
             driven.schedule.read(driven.now)
         assert max(driven.gaps()) <= 0.626 + 0.05
         assert len(driven.times()) <= 650
+
+    @pytest.mark.parametrize("reads", [0.1, 10.0])
+    def test_ticks_through_each_apiserver_are_never_far_apart(self, reads: float) -> None:
+        driven = Driven({"a": 0.5, "b": 0.5, "c": 0.5})
+        self.reading(driven, 100, reads)
+        assert max(max(driven.gaps(name)) for name in "abc") <= 1.4 * 0.5
 
     def test_older_read_does_not_restart_the_train(self) -> None:
         driven = Driven({"a": 0.5})

@@ -1,6 +1,6 @@
 """The accuracy of the estimate against simulated truth, and that certain bounds hold.
 
-Ticks come in random gaps of 0.25 to 0.75 s and take 2 ms. Run with `-s` to print the figures.
+Ticks come in random gaps of 0.375 to 0.625 s and take 2 ms. Run with `-s` to print the figures.
 """
 
 from random import Random
@@ -13,6 +13,7 @@ from tests.unit.latency.truth import (
     TICKS,
     Law,
     World,
+    bounds_of,
     constant,
     exponential,
     lognormal,
@@ -100,19 +101,22 @@ def test_p99_is_not_biased(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("law", "events"),
+    ("law", "events", "windows"),
     [
-        (constant(0.02), 300),
-        (constant(0.3), 300),
-        (constant(1.0), 1200),
-        (lognormal(0.02, 0.5), 1200),
-        (mostly(lognormal(0.02, 0.5), constant(3.0), 0.005), 1200),
+        (constant(0.02), 300, 60),
+        (constant(0.3), 300, 60),
+        (constant(1.0), 1200, 60),
+        (lognormal(0.02, 0.5), 1200, 60),
+        (mostly(lognormal(0.02, 0.5), constant(3.0), 0.005), 1200, 240),
     ],
     ids=["always 20 ms", "always 300 ms", "always 1 s", "lognormal 20 ms", "0.5% at 3 s"],
 )
-def test_p99_reaches_its_goal(law: Law, events: int) -> None:
-    """The typical error is within 10%, and four of five windows are within 25%; 10 ms are always permitted."""
-    worlds = [simulate(seed, law, events) for seed in range(60)]
+def test_p99_reaches_its_goal(law: Law, events: int, windows: int) -> None:
+    """The typical error is within 10%, and four of five windows are within 25%; 10 ms are always permitted.
+
+    In 60 windows, a share of four of five has a standard error of 5 points; the last law is nearer to the goal.
+    """
+    worlds = [simulate(seed, law, events) for seed in range(windows)]
     estimations = [Estimation((tally_of(world.bounds),), BINS.uniform, TICKS) for world in worlds]
     solve(estimations)
     true = np.array([world.quantile(0.99) for world in worlds])
@@ -141,7 +145,7 @@ def test_healthy_watch_is_certainly_within_a_second() -> None:
     for seed in SEEDS:
         world = simulate(seed, LAWS["lognormal 25 ms"], 1000)
         assert (world.bounds.upper <= 1.0).all()
-        assert tally_of(world.bounds).bounds(0.99).upper <= 1.0
+        assert bounds_of(tally_of(world.bounds)).upper <= 1.0
 
 
 class TestReads:
@@ -196,7 +200,7 @@ def test_periodic_writer_is_estimated_as_a_random_one(gap: float, period: float)
 
 def written(seed: int, gap: float, period: float | None) -> tuple[Estimation, float]:
     """Return an estimation of 600 latencies of about 20 ms, written at once in each period, and the true median."""
-    rng, schedule = np.random.default_rng(seed), TickSchedule(Random(seed).random, Burst(10.0, BurstBudget(0.0)))
+    rng, schedule = np.random.default_rng(seed), TickSchedule(Random(seed).random, Burst(BurstBudget(10.0, 0.0)))
     schedule.allow({"a": gap}, 0.0)
     sent = [0.0]
     while sent[-1] < 65:

@@ -1,6 +1,7 @@
 """Which watches wish for more ticks."""
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 
@@ -15,20 +16,28 @@ from watchslo.snapshot import (
     QuantileReading,
     StreamReading,
     WindowReading,
+    WindowVerdict,
 )
 
 LATE, STRADDLES = BurstWish(BurstReason.LATE, 60.0), BurstWish(BurstReason.STRADDLES, 60.0)
 
 
-def stream(lower: float, estimate: float, upper: float, *, events: int = 100, window: float = 60.0) -> StreamReading:
-    """Return a watch with these bounds of its P99; its threshold is 1 s."""
+def stream(
+    estimate: float,
+    verdict: WindowVerdict = WindowVerdict.UNDECIDED,
+    *,
+    events: int = 100,
+    window: float = 60.0,
+) -> StreamReading:
+    """Return a watch with this estimate of its P99; its threshold is 1 s."""
     found = readings.SNAPSHOT.streams[0]
     objective = replace(found.track.objective, threshold=1.0, min_events=100, quantile=0.99, window=window)
     figures = (
-        QuantileReading(0.5, 0.0, 0.001, 0.5, resolved=True),
-        QuantileReading(0.99, lower, estimate, upper, resolved=True),
+        QuantileReading(0.5, 0.0, 0.001, inf, resolved=True),
+        QuantileReading(0.99, 0.0, estimate, inf, resolved=True),
     )
-    track = replace(found.track, objective=objective, judged=WindowReading("judged", window, events, figures))
+    judged = WindowReading("judged", window, events, figures)
+    track = replace(found.track, objective=objective, judged=judged, verdict=verdict)
     return replace(found, track=track)
 
 
@@ -39,44 +48,45 @@ def cause(
 
 
 @pytest.mark.parametrize(
-    ("bounds", "wish"),
+    ("estimate", "verdict", "wish"),
     [
-        ((0.0, 0.4, 1.2), STRADDLES),
-        ((0.0, 0.4, 1.0), None),
-        ((0.0, 0.9, 1.2), None),
-        ((0.9, 1.3, 1.5), LATE),
-        ((1.0, 1.0, 1.2), None),
+        (0.4, WindowVerdict.UNDECIDED, STRADDLES),
+        (0.4, WindowVerdict.GOOD, None),
+        (0.9, WindowVerdict.UNDECIDED, None),
+        (1.0, WindowVerdict.BAD, None),
+        (1.3, WindowVerdict.UNDECIDED, LATE),
+        (1.3, WindowVerdict.BAD, LATE),
     ],
 )
-def test_wish_needs_bounds_that_a_burst_can_decide(bounds: tuple[float, float, float], wish: BurstWish | None) -> None:
-    assert burst_wish([stream(*bounds)], [], 0.1) == wish
+def test_wish_needs_a_late_watch_or_a_verdict_that_a_burst_can_decide(
+    estimate: float, verdict: WindowVerdict, wish: BurstWish | None
+) -> None:
+    assert burst_wish([stream(estimate, verdict)], [], 0.1) == wish
 
 
 def test_late_watch_with_a_known_cause_wishes_only_for_a_verdict() -> None:
-    late, certain = stream(1.1, 2.0, 3.0), stream(0.9, 2.0, 3.0)
+    late, undecided = stream(2.0, WindowVerdict.BAD), stream(2.0)
     assert burst_wish([late], [cause(late)], 0.1) is None
-    assert burst_wish([certain], [cause(certain)], 0.1) == STRADDLES
+    assert burst_wish([undecided], [cause(undecided)], 0.1) == STRADDLES
     for unknown in (cause(late, Confidence.LOW), cause(late, kind=Cause.UNKNOWN), replace(cause(late), watch="other")):
         assert burst_wish([late], [unknown], 0.1) == LATE
     assert burst_wish([late], [replace(cause(late), watch=None, apiserver=None)], 0.1) is None
 
 
 def test_wish_for_what_is_late_comes_first() -> None:
-    late, straddles = stream(1.1, 2.0, 3.0), stream(0.0, 0.4, 1.2)
+    late, straddles = stream(2.0), stream(0.4)
     assert burst_wish([straddles, late, straddles], [], 0.1) == LATE
 
 
 def test_few_events_wish_for_nothing() -> None:
-    assert burst_wish([stream(0.0, 0.4, 1.2, events=99)], [], 0.1) is None
+    assert burst_wish([stream(2.0, events=99)], [], 0.1) is None
 
 
 def test_watch_without_quantiles_wishes_for_nothing() -> None:
-    made = stream(0.0, 0.4, 1.2)
+    made = stream(0.4)
     assert burst_wish([replace(made, track=replace(made.track, judged=None))], [], 0.1) is None
 
 
 def test_burst_is_as_long_as_the_window_but_not_for_ever() -> None:
-    assert burst_wish([stream(0.0, 0.4, 1.2, window=30.0)], [], 0.1) == BurstWish(BurstReason.STRADDLES, 30.0)
-    assert burst_wish([stream(0.0, 0.4, 1.2, window=600.0)], [], 0.1) == BurstWish(
-        BurstReason.STRADDLES, LONGEST_SECONDS
-    )
+    assert burst_wish([stream(0.4, window=30.0)], [], 0.1) == BurstWish(BurstReason.STRADDLES, 30.0)
+    assert burst_wish([stream(0.4, window=600.0)], [], 0.1) == BurstWish(BurstReason.STRADDLES, LONGEST_SECONDS)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.latency.truth import BINS, TICKS, exponential, lognormal, simulate, solved, tallied, tally_of
+from tests.unit.latency.truth import BINS, TICKS, bounds_of, exponential, lognormal, simulate, solved, tallied, tally_of
 from watchslo.latency import estimate as module
 from watchslo.latency.bins import Bins
 from watchslo.latency.cuts import Cuts, cumulative
@@ -22,7 +22,7 @@ from watchslo.latency.estimate import (
     solve,
 )
 from watchslo.latency.tally import Tally, later_than, merge
-from watchslo.model import FloatArray, IntArray
+from watchslo.model import FloatArray, IntArray, Interval
 from watchslo.snapshot import WindowReading
 
 INF = math.inf
@@ -318,9 +318,39 @@ class TestTogether:
             assert one.qs == (0.5, 0.9, 0.99, 0.95)
             twice = merge(BINS, (counted, counted))
             assert [(lower, upper) for lower, _, upper in one.figures] == [
-                (bounds.lower, bounds.upper) for bounds in map(twice.bounds, one.qs)
+                (bounds.lower, bounds.upper) for bounds in (bounds_of(twice, q) for q in one.qs)
             ]
             assert all(lower <= estimate <= upper for lower, estimate, upper in one.figures)
+
+
+class TestQuantileBounds:
+    def test_are_quantiles_of_the_ordered_ends(self) -> None:
+        counted = tallied(*[(0.0, 1.0, 0.0)] * 98, (0.5, 2.5, 0.5), (0.5, 30.0, 1.0))
+        assert bounds_of(counted, 0.98) == Interval(0, 1)
+        assert bounds_of(counted, 0.981) == Interval(0.5, 2.5)
+        assert bounds_of(counted, 0.99) == Interval(0.5, 2.5)
+        assert bounds_of(counted, 0.991) == Interval(1, 30)
+
+    def test_are_not_one_rank_too_high_by_rounding(self) -> None:
+        counted = tallied(*[(0.0, 0.5)] * 7, *[(1.0, 2.5)] * 93)
+        assert 0.07 * 100 > 7
+        assert bounds_of(counted, 0.07) == Interval(0, 0.5)
+
+    def test_are_infinite_without_an_upper_end(self) -> None:
+        assert bounds_of(tallied((0.0, 1.0), (0.5, INF)), 0.99) == Interval(0.5, INF)
+
+    @given(
+        st.lists(
+            st.tuples(st.floats(0, 200), st.floats(0, 1), st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=40
+        ),
+        st.floats(0.001, 0.999),
+    )
+    def test_hold_the_true_sample_quantile(self, events: list[tuple[float, float, float, float]], q: float) -> None:
+        """This holds for any latencies and any intervals around them."""
+        counted = tallied(*[(max(0, x - a - b), x + c, max(0, x - a)) for x, a, b, c in events])
+        true = sorted(x for x, *_ in events)[math.ceil(round(q * len(events), 6)) - 1]
+        held = bounds_of(counted, q)
+        assert held.lower <= true <= held.upper
 
 
 def evaluate(rolling: RollingEstimate, tallies: tuple[Tally, ...], round_trip: float) -> None:

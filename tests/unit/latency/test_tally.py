@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.latency.truth import BINS, bounds, exponential, simulate, tallied, tally_of
+from tests.unit.latency.truth import BINS, bounds, bounds_of, exponential, simulate, tallied, tally_of
 from watchslo.latency.bins import Bins
 from watchslo.latency.tally import MOST_PARTS, Blocks, KeyCounts, Periods, Tally, later_than, merge
 from watchslo.model import Interval
@@ -55,7 +55,7 @@ class TestTally:
     def test_counts_proven_ends_separately(self) -> None:
         counted = tallied((0.0, 1.0, 0.5), (0.0, 2.5, 0.25), (0.0, 5.0, 0.1))
         assert cuts(counted) == {(0, 1.0): 1, (0, 2.5): 1, (0, 5.0): 1}
-        assert [counted.bounds(q) for q in (0.1, 0.5, 0.9)] == [
+        assert [bounds_of(counted, q) for q in (0.1, 0.5, 0.9)] == [
             Interval(0.1, 1.0),
             Interval(0.25, 2.5),
             Interval(0.5, 5.0),
@@ -64,13 +64,13 @@ class TestTally:
     def test_bounds_and_verdicts_use_both_proven_ends(self) -> None:
         counted = tallied((0.0, 5.0, 0.5, 1.0), (0.0, 5.0, 0.25, 2.5))
         assert cuts(counted) == {(0, 5.0): 2}
-        assert [counted.bounds(q) for q in (0.5, 0.99)] == [Interval(0.25, 1.0), Interval(0.5, 2.5)]
+        assert [bounds_of(counted, q) for q in (0.5, 0.99)] == [Interval(0.25, 1.0), Interval(0.5, 2.5)]
         assert [counted.within(BINS.edge(edge)) for edge in (0.5, 1.0, 2.5)] == [0, 1, 2]
         assert [counted.beyond(BINS.edge(edge)) for edge in (0.25, 0.5, 1.0)] == [2, 1, 0]
 
     def test_proven_upper_end_is_within_the_cut(self) -> None:
         """An interval of no width would need a bin above its edge."""
-        assert tallied((0.5, 1.0, 1.0, 1.0)).bounds(0.5) == Interval(1.0, 1.0)
+        assert bounds_of(tallied((0.5, 1.0, 1.0, 1.0)), 0.5) == Interval(1.0, 1.0)
 
     def test_accepts_the_widest_cut(self) -> None:
         assert cuts(tallied((0, INF), (200, INF))) == {(0, INF): 1, (128, INF): 1}
@@ -91,14 +91,14 @@ class TestTally:
         counted = tallied((0, INF), (INF, INF), bins=bins)
         assert counted.keys.dtype == key_type
         assert counted.keys[-1] == edges * edges + 2 * edges - 1
-        assert counted.bounds(0.99).upper == INF
+        assert bounds_of(counted, 0.99).upper == INF
 
     def test_has_larger_keys_with_more_edges(self) -> None:
         many = Bins(np.geomspace(0.001, 100, 300).tolist())
         counted = tallied((0, INF), (200, INF), bins=many)
         assert counted.keys.dtype == np.uint32
         assert cuts(counted) == {(0, INF): 1, (128, INF): 1}
-        assert counted.bounds(0.99) == Interval(128, INF)
+        assert bounds_of(counted, 0.99) == Interval(128, INF)
 
     def test_does_not_grow_with_the_rate(self) -> None:
         slow, fast = (tally_of(simulate(1, exponential(0.3), events, seconds=5).bounds) for events in (5_000, 50_000))
@@ -106,41 +106,11 @@ class TestTally:
         assert fast.keys.nbytes + fast.counts.nbytes < 4096
 
 
-class TestQuantileBounds:
-    def test_are_quantiles_of_the_ordered_ends(self) -> None:
-        counted = tallied(*[(0.0, 1.0, 0.0)] * 98, (0.5, 2.5, 0.5), (0.5, 30.0, 1.0))
-        assert counted.bounds(0.98) == Interval(0, 1)
-        assert counted.bounds(0.981) == Interval(0.5, 2.5)
-        assert counted.bounds(0.99) == Interval(0.5, 2.5)
-        assert counted.bounds(0.991) == Interval(1, 30)
-
-    def test_are_not_one_rank_too_high_by_rounding(self) -> None:
-        counted = tallied(*[(0.0, 0.5)] * 7, *[(1.0, 2.5)] * 93)
-        assert 0.07 * 100 > 7
-        assert counted.bounds(0.07) == Interval(0, 0.5)
-
-    def test_are_infinite_without_an_upper_end(self) -> None:
-        assert tallied((0.0, 1.0), (0.5, INF)).bounds(0.99) == Interval(0.5, INF)
-
-    @given(
-        st.lists(
-            st.tuples(st.floats(0, 200), st.floats(0, 1), st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=40
-        ),
-        st.floats(0.001, 0.999),
-    )
-    def test_hold_the_true_sample_quantile(self, events: list[tuple[float, float, float, float]], q: float) -> None:
-        """This holds for any latencies and any intervals around them."""
-        counted = tallied(*[(max(0, x - a - b), x + c, max(0, x - a)) for x, a, b, c in events])
-        true = sorted(x for x, *_ in events)[math.ceil(round(q * len(events), 6)) - 1]
-        held = counted.bounds(q)
-        assert held.lower <= true <= held.upper
-
-
 class TestLaterThan:
     def test_is_open_to_the_right(self) -> None:
         counted = later_than(BINS, [0.7, 3.0, 3.0])
         assert cuts(counted) == {(2 ** (-5 / 8), INF): 1, (2 ** (12 / 8), INF): 2}
-        assert counted.bounds(0.99) == Interval(2 ** (12 / 8), INF)
+        assert bounds_of(counted, 0.99) == Interval(2 ** (12 / 8), INF)
         assert counted.n == 3
 
 

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from watchslo.clock.tick_schedule import JITTER
 from watchslo.latency.bins import Bins
 from watchslo.latency.estimate import Estimation, TickSpacing, solve
 from watchslo.latency.tally import Tally, tally
-from watchslo.model import Bounds, FloatArray
+from watchslo.model import Bounds, FloatArray, Interval
 
 BINS = Bins()
 
@@ -34,11 +35,17 @@ def tally_of(bounds: Bounds, bins: Bins = BINS) -> Tally:
 TICKS = TickSpacing(0.002, 0.5)  # as `simulate` does by default
 
 
-def solved(counted: Tally, start: FloatArray = BINS.uniform, ticks: TickSpacing = TICKS) -> Estimation:
+def solved(counted: Tally, start: FloatArray = BINS.uniform, ticks: TickSpacing = TICKS, q: float = 0.99) -> Estimation:
     """Return the solved estimation of one distribution."""
-    estimation = Estimation((counted,), start, ticks)
+    estimation = Estimation((counted,), start, ticks, q)
     solve([estimation])
     return estimation
+
+
+def bounds_of(counted: Tally, q: float = 0.99) -> Interval:
+    """Return the certain bounds of the q-quantile."""
+    lower, _, upper = solved(counted, counted.bins.uniform, q=q).figures[-1]
+    return Interval(lower, upper)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +61,13 @@ class World:
         return float(np.sort(self.latency)[int(np.ceil(round(q * len(self.latency), 6))) - 1])
 
 
-def simulate(
-    seed: int, law: Law, events: int, seconds: float = 60.0, gaps: tuple[float, float] = (0.25, 0.75)
-) -> World:
-    """Simulate Poisson commits, `events` of them on average, and ticks of about 2 ms with random gaps.
+def simulate(seed: int, law: Law, events: int, seconds: float = 60.0, gap: float = 0.5) -> World:
+    """Simulate Poisson commits, `events` of them on average, and ticks of about 2 ms with the gaps of a `TickSchedule`.
 
     No event proves the commit of another one here, so the proven intervals equal the cut ones.
     """
     rng = np.random.default_rng(seed)
-    sent = np.cumsum(rng.uniform(*gaps, size=int((seconds + 100) / gaps[0]))) - 2.0
+    sent = np.cumsum(gap * rng.uniform(1 - JITTER, 1 + JITTER, int((seconds + 100) / gap))) - 2.0
     round_trip = 0.001 + rng.exponential(0.001, len(sent))
     answered, read = sent + round_trip, sent + round_trip * rng.uniform(size=len(sent))
     commit = np.sort(rng.uniform(0, seconds, rng.poisson(events)))

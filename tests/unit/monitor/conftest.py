@@ -44,6 +44,13 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 
 @pytest.fixture
+def refresh(monkeypatch: pytest.MonkeyPatch) -> float:
+    """Return after how many seconds a supervisor that is created from now on refreshes: less than usual."""
+    monkeypatch.setattr("watchslo.monitor.supervisor.REFRESH_SECONDS", 40.0)
+    return 40.0
+
+
+@pytest.fixture
 def log() -> Log:
     """Return the log from now on."""
     logger = CapturingLogger()

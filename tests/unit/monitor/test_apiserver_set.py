@@ -11,7 +11,6 @@ from tests.unit.monitor.inside import Running, config, keep_writing, running
 from watchslo.config.model import Config
 from watchslo.kube.apiservers import LEASES, SLICES
 from watchslo.monitor.apiserver_follower import FOLLOW_SECONDS
-from watchslo.monitor.supervisor import REFRESH_SECONDS
 from watchslo.snapshot import ApiserverReading, StreamReading
 from watchslo.watch.failure import Phase, Reason
 
@@ -101,14 +100,14 @@ class TestEach:
             await asyncio.sleep(30)
             assert {name for name in NAMES if cluster.asked_at[name, "probe_cache"]} == probed
 
-    async def test_paused_daemon_asks_no_apiserver(self, cluster: Cluster) -> None:
+    async def test_paused_daemon_asks_no_apiserver(self, cluster: Cluster, refresh: float) -> None:
         async with running(each("pods")) as run:
             run.supervisor.configure(each("pods", paused=True))
             await asyncio.sleep(1)
             assert not cluster.open_watches()
             assert not cluster.address_watches
             cluster.asked.clear()
-            await asyncio.sleep(2 * REFRESH_SECONDS)
+            await asyncio.sleep(2 * refresh)
             assert not cluster.asked
             run.supervisor.configure(each("pods"))
             await asyncio.sleep(20)
@@ -275,30 +274,36 @@ class TestComeAndGo:
 
 
 class TestNotToBeHad:
-    async def test_forbidden_addresses_leave_the_service_watched(self, cluster: Cluster, log: Log) -> None:
+    async def test_forbidden_addresses_leave_the_service_watched(
+        self, cluster: Cluster, log: Log, refresh: float
+    ) -> None:
         cluster.fail(Reason.FORBIDDEN, "discovery", SLICES)
         async with running(each("pods")) as run:
-            await asyncio.sleep(3 * REFRESH_SECONDS)
+            await asyncio.sleep(3 * refresh)
             assert watched(run) == [("service", "pods")]
             assert run.not_ready() == ()
         assert len(log.of("apiservers_unknown")) == 1
 
-    async def test_unreachable_addresses_leave_the_service_watched(self, cluster: Cluster, log: Log) -> None:
+    async def test_unreachable_addresses_leave_the_service_watched(
+        self, cluster: Cluster, log: Log, refresh: float
+    ) -> None:
         cluster.dead.update(HOSTS)
         async with running(each("pods"), start=40) as run:
             assert watched(run) == [("service", "pods")]
             assert run.not_ready() == ()
-            await asyncio.sleep(2 * REFRESH_SECONDS)
+            await asyncio.sleep(2 * refresh)
             assert len(log.of("apiservers_unreachable")) == 1
             cluster.dead.clear()
-            await asyncio.sleep(2 * REFRESH_SECONDS)
+            await asyncio.sleep(2 * refresh)
             assert watched(run) == [(name, "pods") for name in NAMES]
 
-    async def test_address_that_hides_several_apiservers_is_reported(self, cluster: Cluster, log: Log) -> None:
+    async def test_address_that_hides_several_apiservers_is_reported(
+        self, cluster: Cluster, log: Log, refresh: float
+    ) -> None:
         cluster.leases = 5
         cluster.date_skew = 0.0
         async with running(each("pods")) as run:
-            await asyncio.sleep(3 * REFRESH_SECONDS)
+            await asyncio.sleep(3 * refresh)
             assert apiserver(run, ONE).peers is None
             assert apiserver(run, "service").peers == 5
         assert [(entry["addresses"], entry["apiservers"]) for entry in log.of("apiservers_hidden")] == [(3, 5)]
@@ -329,10 +334,10 @@ class TestNotToBeHad:
             assert apiserver(run, "service").peers is None
             assert apiserver(run, "service").offset is not None
 
-    async def test_forbidden_leases_are_reported_once(self, cluster: Cluster, log: Log) -> None:
+    async def test_forbidden_leases_are_reported_once(self, cluster: Cluster, log: Log, refresh: float) -> None:
         cluster.fail(Reason.FORBIDDEN, "discovery", LEASES)
         async with running(each("pods")) as run:
-            await asyncio.sleep(3 * REFRESH_SECONDS)
+            await asyncio.sleep(3 * refresh)
             assert apiserver(run, ONE).peers == 1
             assert watched(run) == [(name, "pods") for name in NAMES]
         assert len(log.of("apiservers_uncounted")) == 1
@@ -356,13 +361,13 @@ class TestListed:
 
     @pytest.mark.parametrize("announced", [HOSTS, ("10.0.0.9",)])
     async def test_possible_load_balancer_is_reported_as_hiding_others(
-        self, cluster: Cluster, log: Log, announced: tuple[str, ...]
+        self, cluster: Cluster, log: Log, refresh: float, announced: tuple[str, ...]
     ) -> None:
         cluster.announce(*announced)
         cluster.leases = 3
         urls = ["https://10.0.0.9:6443"]
         async with running(each("pods", kubernetes={"apiservers": urls})) as run:
-            await asyncio.sleep(3 * REFRESH_SECONDS)
+            await asyncio.sleep(3 * refresh)
             assert apiserver(run, "10.0.0.9:6443").peers is None
         assert [(entry["addresses"], entry["apiservers"]) for entry in log.of("apiservers_hidden")] == [(1, 3)]
 

@@ -15,8 +15,9 @@ from watchslo.watch.failure import Reason
 
 HOSTS = ("10.0.0.1", "10.0.0.2")
 ROUNDS = 20
-ROUND_SECONDS = 20
+ROUND_SECONDS = 12
 SETTLED_SECONDS = 330  # until windows of five minutes are full again, and what is refused is tried again
+WRITE_SECONDS = 0.4  # between two events of a resource: enough of them in a minute for all quantiles
 SLACK = 5  # entries, such as a request that only the churn has made: much less than one for each round
 
 
@@ -92,7 +93,7 @@ async def test_nothing_is_kept_of_watches_and_apiservers_that_have_gone(cluster:
     cluster.announce(*HOSTS)
     async with running(shards("a", "b")) as run, asyncio.TaskGroup() as writing:
         total = 2 * SETTLED_SECONDS + ROUNDS * ROUND_SECONDS
-        writing.create_task(keep_writing(cluster, NODES, CONFIGMAPS, seconds=total))
+        writing.create_task(keep_writing(cluster, NODES, CONFIGMAPS, seconds=total, gap=WRITE_SECONDS))
         run.supervisor.configure(shards("a", "b"))  # a watch that stays keeps its first configuration
         await asyncio.sleep(SETTLED_SECONDS)
         before = sizes(run.supervisor)

@@ -380,13 +380,13 @@ class TestStorages:
     async def test_windows_are_undecided_if_ticks_are_too_slow(self, cluster: Cluster) -> None:
         async with self.of_six_storages(cluster, objective={"minutes": {"minEvents": 10}}) as run:
             before = {key: run.stream(key).track.objective.windows for key in ("configmaps", *KEYS)}
-            await asyncio.sleep(180)
+            await asyncio.sleep(120)
             for key in KEYS:
                 track = run.stream(key).track
                 judged = {verdict: count - before[key][verdict] for verdict, count in track.objective.windows.items()}
-                assert judged == {"good": 0, "bad": 0, "undecided": 3, "no_data": 0}
-                assert track.timespan.total > 1500, "events are measured all the same"
-            assert run.stream("configmaps").track.objective.windows["good"] >= before["configmaps"]["good"] + 2
+                assert judged == {"good": 0, "bad": 0, "undecided": 2, "no_data": 0}
+                assert track.timespan.total > 1000, "events are measured all the same"
+            assert run.stream("configmaps").track.objective.windows["good"] >= before["configmaps"]["good"] + 1
 
     async def test_apiserver_of_another_cluster_needs_one_clock(self, cluster: Cluster) -> None:
         cluster.announce("10.0.0.1", "10.0.0.2")
@@ -404,13 +404,13 @@ class TestBounds:
         cluster.revisions["pods"] = 10
         made = config("pods", "configmaps", kubernetes={"apiservers": "each"})
         async with writing(cluster, PODS, CONFIGMAPS), running(made) as run:
-            for number in range(2, 12):
+            for number in range(2, 6):
                 cluster.announce("10.0.0.1", f"10.0.0.{number}")
                 await asyncio.sleep(30)
             assert domains(run) == ["main", "pods"]
             assert run.supervisor._watches.assignment
             for clock in run.supervisor._watches.assignment.clocks:
-                names = {"10.0.0.1:6443", "10.0.0.11:6443"}
+                names = {"10.0.0.1:6443", "10.0.0.5:6443"}
                 assert {name for name, _ in clock.domain._standings} <= names
                 assert {name for name, _ in clock.domain._waiting} <= names
                 assert {name for name, _ in clock.domain.clock._ticks} == names
@@ -442,6 +442,17 @@ class TestBursts:
             cluster.asked.clear()
             await asyncio.sleep(10)
             assert cluster.count("tick") == pytest.approx(20, abs=2)
+
+    async def test_reload_of_the_request_rate_slows_down_a_burst(self, cluster: Cluster, log: Log) -> None:
+        cluster.late = 1.5
+        async with running(soon_judged()) as run, writing(cluster, PODS):
+            await asyncio.sleep(20)
+            assert log.of("burst_began")
+            run.supervisor.configure(soon_judged(limits={"requestsPerSecond": 8}))
+            await asyncio.sleep(1)
+            cluster.asked.clear()
+            await asyncio.sleep(10)
+            assert cluster.count("tick") == pytest.approx(40, abs=4), "half of all requests"
 
     async def test_throttled_tick_ends_a_burst(self, cluster: Cluster, log: Log) -> None:
         cluster.late = 1.5

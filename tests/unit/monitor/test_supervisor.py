@@ -21,7 +21,7 @@ from watchslo.config.model import Config
 from watchslo.errors import ConfigError
 from watchslo.kube.reviews import Review
 from watchslo.model import Resource
-from watchslo.monitor.supervisor import REFRESH_SECONDS, Supervisor
+from watchslo.monitor.supervisor import Supervisor
 from watchslo.snapshot import ShardReading, Snapshot
 from watchslo.watch.failure import Failure, Reason
 
@@ -234,42 +234,48 @@ class TestMissing:
             await run.supervisor.run(run.stop)
         assert not cluster.is_open
 
-    async def test_missing_resource_is_logged_once_if_a_group_does_not_answer(self, cluster: Cluster, log: Log) -> None:
+    async def test_missing_resource_is_logged_once_if_a_group_does_not_answer(
+        self, cluster: Cluster, log: Log, refresh: float
+    ) -> None:
         cluster.stale.add("widgets.example.com")
-        async with running(config("pods", "widgets.widgets.example.com"), start=2 * REFRESH_SECONDS) as run:
+        async with running(config("pods", "widgets.widgets.example.com"), start=2 * refresh) as run:
             assert run.labels == ["pods"]
         assert len(log.of("resource_missing")) == 1
 
-    async def test_missing_resource_is_logged_once_after_the_start(self, cluster: Cluster, log: Log) -> None:
+    async def test_missing_resource_is_logged_once_after_the_start(
+        self, cluster: Cluster, log: Log, refresh: float
+    ) -> None:
         async with running(config("pods")) as run:
             run.supervisor.configure(config("pods", "widgets"))
-            await asyncio.sleep(3 * REFRESH_SECONDS)
+            await asyncio.sleep(3 * refresh)
             assert len(log.of("resource_missing")) == 1
             cluster.served.append(WIDGETS)
-            await asyncio.sleep(1.2 * REFRESH_SECONDS)
+            await asyncio.sleep(1.2 * refresh)
             assert run.labels == ["pods", "widgets"]
             cluster.served.remove(WIDGETS)
-            await asyncio.sleep(1.2 * REFRESH_SECONDS)
+            await asyncio.sleep(1.2 * refresh)
             assert run.labels == ["pods"]
             assert len(log.of("resource_missing")) == 2
 
 
 class TestEverything:
-    async def test_wildcard_follows_the_cluster(self, cluster: Cluster) -> None:
+    async def test_wildcard_follows_the_cluster(self, cluster: Cluster, refresh: float) -> None:
         async with running(config("*", exclude=["nodes"])) as run:
             assert run.labels == ["pods", "configmaps", "events"]
             cluster.served.append(WIDGETS)
-            await asyncio.sleep(1.2 * REFRESH_SECONDS)
+            await asyncio.sleep(1.2 * refresh)
             assert run.labels[-1] == "widgets"
             cluster.fail(Reason.REFUSED, "discovery")
-            await asyncio.sleep(1.2 * REFRESH_SECONDS)
+            await asyncio.sleep(1.2 * refresh)
             assert run.labels[-1] == "widgets"
 
-    async def test_wildcard_keeps_to_the_limit_and_logs_it_once(self, cluster: Cluster, log: Log) -> None:
+    async def test_wildcard_keeps_to_the_limit_and_logs_it_once(
+        self, cluster: Cluster, log: Log, refresh: float
+    ) -> None:
         made = Config.model_validate(
             {"watch": [{"resource": "*"}, {"resource": "nodes", "name": "mine"}], "limits": {"watches": 2}}
         )
-        async with running(made, start=2 * REFRESH_SECONDS) as run:
+        async with running(made, start=2 * refresh) as run:
             assert run.labels == ["mine", "pods"]
             assert len(cluster.open_watches()) == 2
             assert [entry["left_out"] for entry in log.of("watches_limited")] == [3]
@@ -337,10 +343,10 @@ class TestReload:
             await asyncio.sleep(1)
             assert run.labels == ["pods", "widgets"]
 
-    async def test_does_not_wait_for_a_hanging_apiserver(self, cluster: Cluster) -> None:
+    async def test_does_not_wait_for_a_hanging_apiserver(self, cluster: Cluster, refresh: float) -> None:
         async with running(config("pods", "nodes")) as run:
             cluster.hanging.add("discovery")
-            await asyncio.sleep(1.2 * REFRESH_SECONDS)
+            await asyncio.sleep(1.2 * refresh)
             run.supervisor.configure(config("nodes"))
             await asyncio.sleep(0.1)
             assert run.labels == ["nodes"]
@@ -358,10 +364,12 @@ class TestReload:
 
 class TestPaused:
     @pytest.mark.parametrize("hanging", [(), ("discovery",), ("list", "watch", "tick", "probe")])
-    async def test_pause_closes_everything_at_once(self, cluster: Cluster, hanging: tuple[str, ...]) -> None:
+    async def test_pause_closes_everything_at_once(
+        self, cluster: Cluster, hanging: tuple[str, ...], refresh: float
+    ) -> None:
         async with running(config("pods", "nodes")) as run:
             cluster.hanging.update(hanging)
-            await asyncio.sleep(1.2 * REFRESH_SECONDS)
+            await asyncio.sleep(1.2 * refresh)
             run.supervisor.configure(config("pods", "nodes", paused=True))
             await asyncio.sleep(0.1)
             assert not cluster.open_watches()
@@ -449,19 +457,19 @@ class TestReview:
 
 
 class TestStorage:
-    async def test_storage_other_than_etcd_is_logged_once(self, cluster: Cluster, log: Log) -> None:
+    async def test_storage_other_than_etcd_is_logged_once(self, cluster: Cluster, log: Log, refresh: float) -> None:
         cluster.git_version = "v1.30.0+k3s1"
-        async with running(config("pods"), start=2 * REFRESH_SECONDS) as run:
+        async with running(config("pods"), start=2 * refresh) as run:
             (apiserver,) = run.snapshot().apiservers
             assert apiserver.unproven
             assert apiserver.unproven.startswith("k3s stores objects in kine")
         assert len(log.of("storage_unproven")) == 1
 
-    async def test_storage_is_remembered_if_the_version_is_unknown(self, cluster: Cluster) -> None:
+    async def test_storage_is_remembered_if_the_version_is_unknown(self, cluster: Cluster, refresh: float) -> None:
         cluster.git_version = "v1.30.0+k3s1"
         async with running(config("pods")) as run:
             cluster.failures["version", ""] = because_of(Reason.TIMEOUT)
-            await asyncio.sleep(1.2 * REFRESH_SECONDS)
+            await asyncio.sleep(1.2 * refresh)
             assert run.snapshot().apiservers[0].unproven
 
 

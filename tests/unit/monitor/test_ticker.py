@@ -69,7 +69,7 @@ class Ticking:
 
         self.tickers = {str(number): server.ticker for number, server in enumerate(servers)}
         self.refused: list[str] = []
-        self.schedule = TickSchedule(random, Burst(10.0, BurstBudget(3600.0)))
+        self.schedule = TickSchedule(random, Burst(BurstBudget(10.0, 3600.0)))
         self.loop = TickLoop(self.schedule, self.tickers, lambda _: 0.5, lambda _: True, arrive, self.refused.append)
 
     async def run(self, seconds: float) -> None:

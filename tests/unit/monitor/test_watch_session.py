@@ -55,7 +55,7 @@ class Parts:
         made = WatchConfig.model_validate({"resource": "pods", "creation": False, **watch})
         self.apiserver = Apiserver("service", nowhere(), Limiter(1000))
         self.lag = Lag(time.monotonic())
-        schedule = TickSchedule(lambda: 0.5, Burst(10.0, BurstBudget(0.0)))
+        schedule = TickSchedule(lambda: 0.5, Burst(BurstBudget(10.0, 0.0)))
         self.clock = DomainClock(
             "main", lambda: 0.5, schedule, self._new_sealer, lambda *_: None, lambda *_: None, lambda _: None
         )

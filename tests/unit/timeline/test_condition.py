@@ -3,8 +3,17 @@ from dataclasses import replace
 
 from tests.unit.serve import readings
 from watchslo.snapshot import QuantileReading, StreamReading
-from watchslo.timeline.condition import FORGIVEN_SECONDS, P99, Condition, Judge, WatchCondition, name_of
-from watchslo.timeline.format import counted, duration, lasting, since, some_of
+from watchslo.timeline.condition import (
+    FORGIVEN_SECONDS,
+    P99,
+    Condition,
+    Judge,
+    WatchCondition,
+    WatchVerdict,
+    name_of,
+    verdict_on,
+)
+from watchslo.timeline.format import common_percentile, counted, duration, lasting, since, some_of
 
 NOW = 1_700_000_000.0
 
@@ -101,3 +110,21 @@ class TestWords:
         assert some_of(["a", "b", "c"]) == "a, b and c"
         assert some_of(["a"]) == "a"
         assert some_of(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
+
+
+def test_down_watch_is_beyond_and_stalled_one_is_not_measured() -> None:
+    within, beyond, unmeasured = WatchVerdict.WITHIN, WatchVerdict.BEYOND, WatchVerdict.NOT_MEASURED
+    for before, stalled_for, down_for, verdict in (
+        (within, None, None, within),
+        (within, 1.0, 1.0, within),
+        (within, None, 1.1, beyond),
+        (within, 1.1, None, unmeasured),
+        (beyond, 1.1, None, beyond),
+    ):
+        assert verdict_on(before, 1.0, stalled_for=stalled_for, down_for=down_for) is verdict
+
+
+def test_common_percentile_names_the_only_quantile() -> None:
+    assert common_percentile([0.999, 0.999]) == "P99.9"
+    assert common_percentile([0.999, 0.99]) == "Quantile"
+    assert common_percentile([]) == "P99"

@@ -5,6 +5,7 @@ import pytest
 from tests.unit.serve import readings
 from watchslo.snapshot import Snapshot, TimeTravelReading, WindowVerdict
 from watchslo.timeline.events import EventKind, compare
+from watchslo.timeline.self_checks import summary
 from watchslo.timeline.timeline import MOST_EVENTS, Timeline
 
 BEFORE = replace(readings.SNAPSHOT, causes=(), streams=(readings.TAIL,))
@@ -126,6 +127,10 @@ class TestChronicle:
     def test_timeline_first_event_is_the_start(self) -> None:
         (started,) = Timeline().observe(BEFORE).happened
         assert (started.kind, started.at_wall) == (EventKind.STARTED, readings.MONITOR.started_wall)
+
+    def test_account_has_all_self_checks_in_one(self) -> None:
+        account = Timeline().observe(BEFORE)
+        assert account.trust == summary(account.checks)
 
     def test_timeline_lateness_begins_and_ends_once(self) -> None:
         chronicle = Timeline()

@@ -9,6 +9,7 @@ from watchslo.watch.decode import (
     Error,
     EventObject,
     Frame,
+    FrameReader,
     Frames,
     Mark,
     MarkMetadata,
@@ -208,3 +209,11 @@ def test_decode_status_of_other_json_is_an_empty_status() -> None:
 )
 def test_parse_revision_accepts_only_int64_numbers(text: str | None, revision: int | None) -> None:
     assert parse_revision(text) == revision
+
+
+def test_reader_decodes_the_lines_that_a_chunk_completes() -> None:
+    reader = FrameReader()
+    assert reader.feed(TABLE[:10]) is None
+    assert reader.is_cut
+    assert reader.feed(TABLE[10:]) == decode(TABLE)
+    assert not reader.is_cut
