@@ -42,6 +42,22 @@ class Arrivals:
         """Return some of the events, chosen by a mask."""
         return Arrivals(self.watches[chosen], self.received[chosen], self.revisions[chosen])
 
+    @staticmethod
+    def of_each(parts: Sequence["Arrivals"]) -> Iterator[tuple[int, "Arrivals"]]:
+        """Return the numbers of the watches in these parts, which follow in time, with the events of each."""
+        if not parts:
+            return
+        watches = np.concatenate([part.watches for part in parts])
+        order = np.argsort(watches, kind="stable")
+        received = np.concatenate([part.received for part in parts])[order]
+        revisions = np.concatenate([part.revisions for part in parts])[order]
+        numbers, firsts = np.unique(watches[order], return_index=True)
+        for number, first, end in zip(
+            numbers.tolist(), firsts.tolist(), [*firsts[1:].tolist(), len(order)], strict=True
+        ):
+            of = slice(first, end)
+            yield number, Arrivals(watches[order[of]], received[of], revisions[of])
+
 
 class PendingEvents:
     """The events that no tick has sealed yet, at most `PENDING_EVENTS`."""

@@ -86,7 +86,7 @@ class Evaluator:
             await asyncio.sleep(BLOCK_SECONDS - reached % BLOCK_SECONDS + EARLY_SECONDS)
             await self.evaluate()
             await asyncio.sleep(0)
-            heap.trim_if_grown()
+            heap.trim_if_grown(time.monotonic())
 
     async def evaluate(self) -> None:
         """Evaluate all watches; then diagnose and publish."""
@@ -97,10 +97,10 @@ class Evaluator:
         for apiserver in self._apiservers.all:
             apiserver.closes.settle(time.monotonic())
         slices = WorkSlices()
-        await self._watches.compare_peers(slices)
         unjudgeable = self._take_disturbance()
         for clock in self._watches.clocks:
             await slices.run(clock.sealer.collect())
+        await self._watches.compare_peers(slices)
         watches = self._watches.all
         await slices.run(rounds(await self._update(watches, slices, unjudgeable=unjudgeable)))
         for watch in watches:  # each frees its own estimations, because nothing else refers to them now

@@ -17,7 +17,7 @@ event becomes:
 Samples are counted by watch, block and bins; the next evaluation takes these counts.
 """
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import floor
 
@@ -39,6 +39,7 @@ from watchslo.model import BoolArray, Bounds, FloatArray, IntArray, Reading, Sou
 from watchslo.monitor.watch_identity import WatchIdentity
 
 SLICE_EVENTS, SLICE_WATCHES = 4096, 128  # measured at a time, in 1 to 2 ms
+MOST_SAMPLES = 262_144  # that wait for the evaluation to be compared between apiservers: 6 MiB
 UNSEALED_SECONDS = 600.0  # the clock keeps its evidence as long
 
 
@@ -75,7 +76,8 @@ class Sealer:
         self._pending = PendingEvents()
         self._samples = SampleCounts(bins)
         self._slots: dict[int, list[Slot]] = {}
-        self._collected: Iterator[tuple[int, Slot]] = iter(())
+        self._arrived: list[Arrivals] = []  # samples to compare between apiservers, since the last evaluation
+        self._collected: Iterator[None] = iter(())
         self._compared = SampleCounts(bins), SampleCounts(bins)  # by all ticks, and by those of the own apiserver
 
     @property
@@ -161,7 +163,9 @@ class Sealer:
             alone = clock.measure(arrivals.revisions, received, others, alone=True).less(own_delays)
             self._compare(received, index, watches, latency, alone, good & alone.measurable)
         if len(self.comparisons) > 1:
-            _note_arrivals(arrivals.at(good), index[good], watches)
+            self._arrived.append(arrivals.at(good))
+            if sum(map(len, self._arrived)) > MOST_SAMPLES:
+                self._collect()
         own_delays[queued] = np.inf
         usable = replace(bounds, measurable=good)
         for at, watch in enumerate(watches):
@@ -244,33 +248,30 @@ class Sealer:
         return self._slots.pop(number, [])
 
     def collect(self) -> Generator[None, None, None]:
-        """Collect what was sealed since the last evaluation for `take`, and pause after each watch."""
+        """Collect what was sealed since the last evaluation for `take` and `arrivals`, and pause after each watch."""
         self._finish_collection()
-        self._collected, self.sealed = self._samples.take_each(), self._sealed
-        for number, slot in self._collected:  # `take` may finish it during a pause
-            self._keep(number, slot)
+        self._collected, self.sealed = self._collection(self._samples.take_each(), self._arrived), self._sealed
+        self._arrived = []
+        yield from self._collected  # `take` may finish it during a pause
+
+    def _collection(self, samples: Iterator[tuple[int, Slot]], arrived: Sequence[Arrivals]) -> Iterator[None]:
+        """Hand slots and arrivals to their watches, if these are still attached."""
+        for number, slot in samples:
+            if number in self._watches:
+                self._slots.setdefault(number, []).append(slot)
+            yield
+        for number, arrivals in Arrivals.of_each(arrived):
+            if number in self._watches:
+                self._watches[number].arrivals.add(arrivals.revisions, arrivals.received)
             yield
 
     def _finish_collection(self) -> None:
-        for number, slot in self._collected:
-            self._keep(number, slot)
-
-    def _keep(self, number: int, slot: Slot) -> None:
-        if number in self._watches:
-            self._slots.setdefault(number, []).append(slot)
+        for _ in self._collected:
+            pass
 
     def _collect(self) -> None:
         for _ in self.collect():
             pass
-
-
-def _note_arrivals(samples: Arrivals, index: IntArray, watches: list[_SealedWatch]) -> None:
-    """Keep the arrivals of each watch, to compare them with those of other apiservers."""
-    order = np.argsort(index, kind="stable")
-    ends = np.bincount(index, minlength=len(watches)).cumsum()
-    for watch, own in zip(watches, np.split(order, ends[:-1]), strict=True):
-        if len(own):
-            watch.arrivals.add(samples.revisions[own], samples.received[own])
 
 
 def _of_another_sequence(arrivals: Arrivals, index: IntArray, tick: Reading) -> BoolArray:

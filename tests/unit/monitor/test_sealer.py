@@ -203,9 +203,43 @@ class TestArrivals:
         for number in (1, 2):
             watches.deliver(number, at + 0.1, 0.01 * number, at + 0.1)
         watches.ticks(3)
+        watches.readings()
         arrivals = [watches.sealer.arrivals(number) for number in (1, 2)]
         assert [len(one.revisions) for one in arrivals] == [kept, kept]
         assert [len(one.received) for one in arrivals] == [kept, kept]
+
+    @pytest.fixture
+    def sealed(self) -> Watches:
+        """Two watches that have had an event in each of two seconds, which are sealed."""
+        watches = Watches(identity(1), identity(2, apiserver="two"), several=True)
+        for name in ("one", "two"):
+            watches.tick(0.1, apiserver=name)
+        for _ in range(2):
+            for number in (1, 2):
+                watches.deliver(number, watches.now + 0.1, 0.01 * number)
+            watches.ticks(3)
+        return watches
+
+    def test_are_of_the_watch_in_the_order_of_time(self, sealed: Watches) -> None:
+        sealed.readings()
+        one, two = (sealed.sealer.arrivals(number) for number in (1, 2))
+        assert one.revisions.tolist() == two.revisions.tolist() == sorted(one.revisions)
+        assert (two.received - one.received).tolist() == pytest.approx([0.01, 0.01])
+
+    def test_wait_for_the_evaluation_up_to_a_bound(self, sealed: Watches, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert not len(sealed.sealer.arrivals(1).revisions)
+        monkeypatch.setattr(module, "MOST_SAMPLES", 5)
+        for number in (1, 2):
+            sealed.deliver(number, sealed.now + 0.1, 0.01)
+        sealed.ticks(3)
+        assert [len(sealed.sealer.arrivals(number).revisions) for number in (1, 2)] == [3, 3]
+
+    def test_of_a_watch_that_leaves_during_a_pause_are_forgotten(self, sealed: Watches) -> None:
+        collection = sealed.sealer.collect()
+        next(collection)
+        sealed.sealer.detach(1)
+        assert [*collection] == []
+        assert [len(sealed.sealer.arrivals(number).revisions) for number in (1, 2)] == [0, 2]
 
     def test_of_a_watch_that_left_are_none(self, watches: Watches) -> None:
         assert not len(watches.sealer.arrivals(99).revisions)
