@@ -31,7 +31,7 @@ class Evaluator:
     """Evaluates all watches, diagnoses why they are late, and keeps the newest snapshot.
 
     It owns the newest causes that the `Diagnosis` found, the cached snapshots and the listeners. It changes watches
-    only through `update_watch` and `publish`. All work is done in slices of one or two milliseconds, so that arrivals
+    only through `update_watch` and `publish`. All work is done in slices of a millisecond or less, so that arrivals
     are read in time.
     """
 

@@ -38,7 +38,7 @@ from watchslo.latency.track import BEFORE_CLOCK, DOMAIN, OWN_QUEUE, TAINTED, UNS
 from watchslo.model import BoolArray, Bounds, FloatArray, IntArray, Reading, Source
 from watchslo.monitor.watch_identity import WatchIdentity
 
-SLICE_EVENTS, SLICE_WATCHES = 4096, 128  # measured at a time, in 1 to 2 ms
+SLICE_EVENTS, SLICE_WATCHES = 4096, 64  # measured at a time, in a millisecond or less
 MOST_SAMPLES = 262_144  # that wait for the evaluation to be compared between apiservers: 6 MiB
 UNSEALED_SECONDS = 600.0  # the clock keeps its evidence as long
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 Result = TypeVar("Result")
 
-SLICE_SECONDS = 0.001  # one turn of the event loop may run a slice of each of several works, and read many sockets
+SLICE_SECONDS = 0.0005  # one turn of the event loop may run a slice of each of several works, and read many sockets
 
 
 class WorkSlices:
