@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.unit.latency.truth import BINS, bounds, tally_of
 from watchslo.latency import pending as module
-from watchslo.latency.pending import PendingEvents, SampleCounts
+from watchslo.latency.pending import Arrivals, PendingEvents, SampleCounts
 from watchslo.latency.tally import Tally, merge, sum_by_key
 
 
@@ -129,3 +129,17 @@ class TestSampleCounts:
         for _ in range(500):
             counts.add(np.array([1]), np.array([7.0]), bounds((0.1, 0.2)))
             assert counts._size <= 22
+
+
+class TestArrivals:
+    def test_of_each_watch_are_in_the_order_of_time(self) -> None:
+        parts = [
+            Arrivals(np.array([7, 5, 7]), np.array([1.0, 1.1, 1.2]), np.array([10, 11, 12])),
+            Arrivals(np.array([5]), np.array([2.0]), np.array([13])),
+        ]
+        found = {watch: (one.revisions.tolist(), one.received.tolist()) for watch, one in Arrivals.of_each(parts)}
+        assert found == {5: ([11, 13], [1.1, 2.0]), 7: ([10, 12], [1.0, 1.2])}
+        assert all(set(one.watches.tolist()) == {watch} for watch, one in Arrivals.of_each(parts))
+
+    def test_without_parts_there_are_none(self) -> None:
+        assert [*Arrivals.of_each([])] == []
