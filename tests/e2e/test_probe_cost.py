@@ -18,7 +18,7 @@ from watchslo.monitor.watch_set import NEEDED_SHARE
 SECONDS = 45.0
 WARM_SECONDS = 45.0  # for the first lists, memberships and headroom probes
 NEEDED_SECONDS = 20.0  # until the late watches are known
-STEADY_READS, MOST_READS = 2.5, 10.0  # a second, to each apiserver
+STEADY_READS, MOST_READS = 2.5, 7.0  # a second, to each apiserver; all ticks of a burst are ten a second
 MOST_AUDITS = 4.0  # two audits a second, each of two requests, are permitted by default
 WATCHING = ("watch", "discovery")
 """Requests that are no reads: the watches, and discovery once in minutes."""

@@ -18,9 +18,9 @@ class HeapTrimmer:
         self._trimmed = -TRIM_SECONDS
 
     def trim_if_grown(self, now: float) -> None:
-        """Return freed memory to the system if this process has grown by 8 MiB since the last time, a minute ago.
+        """Return freed memory to the system if this process has grown by 8 MiB since the last time.
 
-        `now` is in monotonic seconds.
+        It is done at most once in `TRIM_SECONDS`. `now` is in monotonic seconds.
         """
         if _TRIM is None:
             return
