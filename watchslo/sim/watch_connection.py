@@ -19,6 +19,9 @@ BOOKMARK_INTERVAL_SECONDS = 60.0
 BOOKMARK_LEAD_SECONDS = 2.0
 """How long before the deadline the last bookmark is sent. Both values are those of kube-apiserver's cacher."""
 
+BOOKMARK_AFTER_LIST_SECONDS = 1.0
+"""From a streamed list to the next bookmark: the cacher sends due bookmarks about once a second; this one is due."""
+
 _TIMER_TOLERANCE_SECONDS = 0.01
 """A timer may fire early: a bookmark due this soon is the one just sent."""
 
@@ -154,7 +157,8 @@ class WatchConnection:
         self._body = body
         self._channel.set_hold(_NOT_STARTED, held=False)
         if self._parameters.bookmarks:
-            self._schedule_bookmark()
+            is_streamed = self._start.end is not None
+            self._schedule_bookmark(BOOKMARK_AFTER_LIST_SECONDS if is_streamed else BOOKMARK_INTERVAL_SECONDS)
 
     def offer(self, change: StoredChange, encoded: EncodedEvents) -> None:
         """Queue a new change if this watch selects it; `encoded` caches its bytes for other watches."""
@@ -228,9 +232,9 @@ class WatchConnection:
         if body.backlog() > self._environment.backlog:
             self.close()
 
-    def _schedule_bookmark(self) -> None:
+    def _schedule_bookmark(self, wait: float) -> None:
         now = time.monotonic()
-        due = min(now + BOOKMARK_INTERVAL_SECONDS, self._parameters.deadline - BOOKMARK_LEAD_SECONDS)
+        due = min(now + wait, self._parameters.deadline - BOOKMARK_LEAD_SECONDS)
         if due > now + _TIMER_TOLERANCE_SECONDS:
             self._timer = asyncio.get_running_loop().call_later(due - now, self._send_bookmark)
 
@@ -240,7 +244,7 @@ class WatchConnection:
             head = self._take_head()
             line = self._parameters.encoder.bookmark(revision, self._environment.wall(), head=head)
             self._channel.push((0, line))
-        self._schedule_bookmark()
+        self._schedule_bookmark(BOOKMARK_INTERVAL_SECONDS)
 
 
 def _object_shown(kind: str, change: StoredChange) -> Object:

@@ -199,6 +199,26 @@ async def test_bookmarks_are_sent_at_intervals_and_before_the_deadline(
     assert await uncached.rest() == []
 
 
+async def test_streamed_list_is_soon_followed_by_a_bookmark(
+    simulate: Simulate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch_connection, "BOOKMARK_AFTER_LIST_SECONDS", 0.5)
+    api = await simulate()
+    query = "watch=1&allowWatchBookmarks=true&timeoutSeconds=60&resourceVersionMatch=NotOlderThan&sendInitialEvents="
+    streamed, idle = [await api.watch(f"/api/v1/{one}?{query}true") for one in ("configmaps", "secrets")]
+    without = await api.watch(f"{CONFIGMAPS}?{query}false")
+    _, end = await streamed.event()
+    newest = await api.configmap("a")
+    assert (await streamed.event())[0] == "ADDED"
+    kind, obj = await streamed.event()
+    assert (kind, obj["metadata"]["resourceVersion"]) == ("BOOKMARK", str(newest))
+    assert "annotations" in end["metadata"]
+    assert "annotations" not in obj["metadata"]
+    await api.control("restart", {})
+    assert await without.rest() == ["ADDED"]
+    assert await idle.rest() == ["BOOKMARK"]
+
+
 async def test_a_consistent_read_lets_an_idle_resource_send_bookmarks(
     simulate: Simulate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
