@@ -1,18 +1,20 @@
 """410: when a revision is too old, and how a watch continues."""
 
+import itertools
 import re
+from collections.abc import Iterator, Sequence
 
 import pytest
 
-from tests.contract.backend import only
+from tests.contract.backend import Backend, only
 from tests.contract.cluster import CONFIGMAPS, EVENTS, Author, Cluster, SimulatedCluster
 from tests.contract.watch import Event, Watch, frames, now, opened, revision_of, up_to, watching
 from tests.support.writer import Writer
 from watchslo.kube.client import Client
 from watchslo.watch.decode import Error
 from watchslo.watch.failure import Phase, Reason, classify_stream_error
-from watchslo.watch.messages import Expired, Relisted, RelistReason
-from watchslo.watch.strategy import STRATEGIES
+from watchslo.watch.messages import BookmarkSeen, Expired, Fact, Relisted, RelistReason, WatchClosed
+from watchslo.watch.strategy import STRATEGIES, STREAM
 from watchslo.watch.transitions import State
 
 pytestmark = pytest.mark.patient
@@ -98,9 +100,12 @@ async def test_open_watches_survive_a_compaction(
 
 
 async def test_restart_of_the_apiserver_closes_watches_cleanly_and_empties_caches(
-    client: Client, cluster: Cluster, author: Author, event_author: Author, writer: Writer
+    client: Client, cluster: Cluster, author: Author, event_author: Author, writer: Writer, backend: Backend
 ) -> None:
-    cached = [Watch(client, CONFIGMAPS, author.namespace, strategy=strategy) for strategy in STRATEGIES.values()]
+    by_strategy = {
+        strategy: Watch(client, CONFIGMAPS, author.namespace, strategy=strategy) for strategy in STRATEGIES.values()
+    }
+    cached = [*by_strategy.values()]
     uncached = Watch(client, EVENTS, event_author.namespace)
     async with watching(*cached, uncached):
         before = await author.create("object")
@@ -108,6 +113,9 @@ async def test_restart_of_the_apiserver_closes_watches_cleanly_and_empties_cache
             await watch.until_seen(before)
         revisions = [await event_author.create("object")]  # newer than what the first watches have seen
         await uncached.until_seen(revisions[0])
+        if backend.watch_list:  # else it might arrive during the restart
+            await by_strategy[STREAM].until_said(BookmarkSeen)  # about a second after the streamed list
+        known = {watch: len(watch.facts) for watch in cached}
         await cluster.restart()
         await cluster.until_ready()
         writer.close()  # its connection is to the old process
@@ -122,12 +130,18 @@ async def test_restart_of_the_apiserver_closes_watches_cleanly_and_empties_cache
         await uncached.until_seen(revisions[-1])
     for watch in cached:
         assert watch.closed()[0] is Reason.FORCED
+        assert not any(isinstance(fact, BookmarkSeen) for fact in until_closed(watch.facts[known[watch] :]))
         assert watch.said(Expired) == [Expired(Phase.STREAM)]
         assert watch.events == [Event("ADDED", before), Event("MODIFIED", after)]
     assert uncached.closed()[0] is Reason.FORCED
     assert [event.revision for event in uncached.events] == revisions
     assert not uncached.said(Expired)
     await expect_oldest_to_be_named(client, author, before)
+
+
+def until_closed(facts: Sequence[Fact]) -> Iterator[Fact]:
+    """Return the facts up to the end of a watch."""
+    return itertools.takewhile(lambda fact: not isinstance(fact, WatchClosed), facts)
 
 
 async def expect_oldest_to_be_named(client: Client, author: Author, old: int) -> None:
