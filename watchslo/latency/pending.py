@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -38,8 +39,8 @@ class Arrivals:
     def __len__(self) -> int:
         return len(self.received)
 
-    def at(self, chosen: BoolArray) -> "Arrivals":
-        """Return some of the events, chosen by a mask."""
+    def at(self, chosen: BoolArray | IntArray | slice) -> "Arrivals":
+        """Return some of the events, chosen by a mask, by their positions or by a slice."""
         return Arrivals(self.watches[chosen], self.received[chosen], self.revisions[chosen])
 
     @staticmethod
@@ -48,15 +49,13 @@ class Arrivals:
         if not parts:
             return
         watches = np.concatenate([part.watches for part in parts])
-        order = np.argsort(watches, kind="stable")
-        received = np.concatenate([part.received for part in parts])[order]
-        revisions = np.concatenate([part.revisions for part in parts])[order]
-        numbers, firsts = np.unique(watches[order], return_index=True)
-        for number, first, end in zip(
-            numbers.tolist(), firsts.tolist(), [*firsts[1:].tolist(), len(order)], strict=True
-        ):
-            of = slice(first, end)
-            yield number, Arrivals(watches[order[of]], received[of], revisions[of])
+        received = np.concatenate([part.received for part in parts])
+        revisions = np.concatenate([part.revisions for part in parts])
+        ordered = Arrivals(watches, received, revisions).at(np.argsort(watches, kind="stable"))
+        numbers, firsts = np.unique(ordered.watches, return_index=True)
+        spans = pairwise([*firsts.tolist(), len(ordered)])
+        for number, (first, end) in zip(numbers.tolist(), spans, strict=True):
+            yield number, ordered.at(slice(first, end))
 
 
 class PendingEvents:
