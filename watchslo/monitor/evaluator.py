@@ -67,12 +67,12 @@ class Evaluator:
     async def evaluated(self) -> Snapshot:
         """Return the watches as of the last evaluation; all other readings are at most a second old.
 
-        However often it is called, the watches are not read again.
+        However often it is called, the watches are not read again. The first watches are shown before an evaluation.
         """
-        now = time.monotonic()
-        if self._evaluated.snapshot is None:
+        now, kept = time.monotonic(), self._evaluated.snapshot
+        if kept is None or not kept.streams:
             return await self.snapshot()
-        return self._evaluated.at(now) or self._evaluated.keep(self._snapshots.refresh(self._evaluated.snapshot), now)
+        return self._evaluated.at(now) or self._evaluated.keep(self._snapshots.refresh(kept), now)
 
     async def take(self) -> Snapshot:
         """Return a snapshot of this moment."""

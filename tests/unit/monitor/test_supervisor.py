@@ -514,6 +514,10 @@ class TestSnapshot:
         async with running(config("pods"), start=1.0) as run:
             assert await run.supervisor.evaluated() is run.snapshot()
 
+    async def test_first_watches_are_shown_before_they_are_evaluated(self) -> None:
+        async with running(config("pods"), start=30.5, delay=30) as run:
+            assert [stream.watch for stream in (await run.supervisor.evaluated()).streams] == ["pods"]
+
     async def test_snapshot_is_not_affected_by_wall_clock_steps(self, monkeypatch: pytest.MonkeyPatch) -> None:
         async with running(config("pods"), start=21) as run:
             first = run.snapshot()
