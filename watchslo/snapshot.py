@@ -76,6 +76,23 @@ class ObjectiveReading:
     window: float = 60.0
 
 
+class OverallVerdict(StrEnum):
+    """The verdict on all watches; `timeline/verdict.py` has the table that leads to it."""
+
+    GOOD = "good"
+    LATE = "late"
+    STALLED = "stalled"
+    DOWN = "down"
+    UNRESPONSIVE = "unresponsive"
+    CAUSE = "cause"
+    UNDECIDED = "undecided"
+    NO_DATA = "no_data"
+    CLOCK_STOPPED = "clock_stopped"
+    MONITOR_PROBLEM = "monitor_problem"
+    STARTING = "starting"
+    PAUSED = "paused"
+
+
 class Hop(StrEnum):
     """The parts of an event's way: to its commit, then into the apiserver's cache, then to watchslo."""
 
@@ -99,8 +116,8 @@ class TrackReading:
 
     `unresolved` counts samples below the round trip of the ticks, `unmeasured` events that are no samples, by reason.
     `hops` has the hops that were measured at least once. `judged` is the rolling window of the objective's length, with
-    the objective's quantile, and `verdict` is the verdict on it. Without quantiles, because ticks are too slow for
-    them, `windows` is empty and `judged` None.
+    the objective's quantile, and `verdict` is the verdict on it. `proven_only` means without quantiles, because ticks
+    are too slow for them: `windows` is then empty and `judged` None.
     """
 
     timespan: HistogramReading
@@ -112,6 +129,7 @@ class TrackReading:
     hops: tuple[HopReading, ...] = ()
     judged: WindowReading | None = None
     verdict: WindowVerdict = WindowVerdict.NO_DATA
+    proven_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,8 +302,9 @@ class StreamReading:
 
     `membership` relates its revisions to the clock of `domain`: `pending` (not known yet), `member`, `foreign` (needs a
     clock of its own) or `unparsable` (the revisions are not numbers). `headroom` is None until it was measured, and
-    `behind_fastest` unless enough events also arrived from another apiserver. `down_for` is for how many seconds the
-    watch has been closed, None unless its other clients' must be closed as well.
+    `behind_fastest` unless enough events also arrived from another apiserver. `unresponsive` is true while the
+    apiserver answers nothing; the watch is then not `up`, though its connection may be open. `down_for` is for how many
+    seconds it has been unresponsive, or the watch closed; None unless its other clients' must be closed as well.
     """
 
     watch: str
@@ -305,6 +324,7 @@ class StreamReading:
     headroom: HeadroomReading | None
     track: TrackReading
     down_for: float | None = None
+    unresponsive: bool = False
     behind_fastest: ExcessReading | None = None
 
 
@@ -395,7 +415,8 @@ class ApiserverReading:
 
     `unproven` says why its revisions cannot be trusted to be etcd's; None if they can. `peers` is how many apiservers
     its address stands for, None if unknown. `offset` is its wall clock minus ours, `offset_steps` how often that
-    jumped. `combined` is the last minute of all its watches measured by the ticks of all apiservers, `alone` by its own
+    jumped. `unresponsive_for` is for how many seconds it has sent nothing although it was asked, None while it answers.
+    `combined` is the last minute of all its watches measured by the ticks of all apiservers, `alone` by its own
     ticks only; both are None unless several apiservers tick.
     """
 
@@ -412,6 +433,7 @@ class ApiserverReading:
     requests: Mapping[tuple[str, str], int]
     audits: Mapping[str, int]
     durations: DurationReading
+    unresponsive_for: float | None = None
 
     @property
     def watched(self) -> bool:
@@ -520,6 +542,7 @@ class CauseReading:
 class Snapshot:
     """All readings of one moment; `causes` has the active causes, the most certain first.
 
+    `overall` is the verdict of the newest account of the timeline; None before the first.
     A snapshot that is served has the watches of the last evaluation, which was at `at_wall`, and newer readings of the
     daemon, the apiservers and the domains.
     """
@@ -530,3 +553,4 @@ class Snapshot:
     domains: tuple[DomainReading, ...]
     streams: tuple[StreamReading, ...]
     causes: tuple[CauseReading, ...] = ()
+    overall: OverallVerdict | None = None

@@ -41,6 +41,7 @@ from watchslo.watch.failure import (
 )
 from watchslo.watch.lines import DEFAULT_LIMIT_BYTES, LineTooLong
 from watchslo.watch.messages import ListedObjects, ListRequest, WatchRequest
+from watchslo.watch.responsiveness import Responsiveness
 
 OnSent = Callable[[], object]
 """Called when a request has waited for its turn in this process, and is sent."""
@@ -490,7 +491,8 @@ class Client:
 
     Without `address`, it uses the address of the credentials. Each watch has its own connection; all other requests
     share connections. `requests` counts by (kind, code); the code of a request without an answer is the reason of its
-    failure. A code of HTTP has three digits, so there are at most a thousand of each kind.
+    failure. A code of HTTP has three digits, so there are at most a thousand of each kind. `responsiveness` knows which
+    requests had an answer.
     """
 
     def __init__(
@@ -504,6 +506,7 @@ class Client:
     ) -> None:
         self.name = name
         self.requests: Counter[tuple[str, str]] = Counter()
+        self.responsiveness = Responsiveness()
         self._credentials = credentials
         self._limiter = limiter
         self._observe_date = observe_date
@@ -696,6 +699,7 @@ class Client:
             url = address.url
             await self._limiter.acquire(call.request_class)
             sent = time.monotonic()
+            self.responsiveness.asked(sent)
             if call.on_sent is not None:
                 call.on_sent()
             connect_timeout = min(CONNECT_SECONDS, CONNECT_SHARE * call.patience)
@@ -729,6 +733,7 @@ class Client:
 
     def _observe(self, response: aiohttp.ClientResponse, sent: float) -> None:
         answered = time.monotonic()
+        self.responsiveness.heard(answered)
         with contextlib.suppress(KeyError, ValueError):
             date = parsedate_to_datetime(response.headers["Date"]).timestamp()
             self._observe_date(date, sent, answered)

@@ -173,6 +173,7 @@ class Track:
             windows=rolling[: len(ROLLING_WINDOWS)],
             judged=next((one for one in rolling if one.length == self._objective.window), None),
             verdict=self._verdict if self._quantiles else WindowVerdict.NO_DATA,
+            proven_only=not self._quantiles,
             objective=objective,
             unresolved=self._unresolved,
             unmeasured=dict(self._unmeasured),

@@ -66,6 +66,10 @@ class Apiserver:
     def _observe_date(self, date: float, sent: float, answered: float) -> None:
         self._offset.observe(date, sent, answered, answered)
 
+    def unresponsive_for(self, now: float) -> float | None:
+        """Return for how many seconds it has sent nothing although it was asked; None if it answers."""
+        return self.client.responsiveness.unresponsive_for(now)
+
     @property
     def offset_steps(self) -> int:
         """How often its wall clock was set."""

@@ -52,10 +52,10 @@ class Evaluator:
         self._tainted = self._suspended = 0.0
         self._newest = _CachedSnapshot()
         self._evaluated = _CachedSnapshot()
-        self._listeners: list[Callable[[Snapshot], None]] = []
+        self._listeners: list[Callable[[Snapshot], object]] = []
         self._log = structlog.get_logger()
 
-    def on_evaluation(self, listen: Callable[[Snapshot], None]) -> None:
+    def on_evaluation(self, listen: Callable[[Snapshot], object]) -> None:
         """Pass the snapshot of each evaluation to `listen`, which must not block the loop."""
         self._listeners.append(listen)
 
@@ -183,9 +183,7 @@ def update_watch(watch: MonitoredWatch, health: Health, now: float, *, unjudgeab
     withheld = health.withheld(now, revision)
     is_frozen = not withheld and health.stalled_for(now, revision) is not None
     watch.session.resolve_failures(now)
-    return watch.statistics.update(
-        now, withheld, down_for=watch.session.down_for(now), unjudgeable=unjudgeable or is_frozen
-    )
+    return watch.statistics.update(now, withheld, down_for=watch.down_for(now), unjudgeable=unjudgeable or is_frozen)
 
 
 class _CauseSubject(NamedTuple):

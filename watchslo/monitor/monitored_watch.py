@@ -20,3 +20,12 @@ class MonitoredWatch:
     desired: DesiredWatch
     session: WatchSession
     statistics: WatchStatistics
+
+    def down_for(self, now: float) -> float | None:
+        """Return for how many seconds clients can receive nothing on such a watch; None if they can.
+
+        It is down while other clients cannot open it either, and while its apiserver answers nothing.
+        """
+        silent_for = self.identity.apiserver.unresponsive_for(now)
+        known = [seconds for seconds in (self.session.down_for(now), silent_for) if seconds is not None]
+        return max(known, default=None)

@@ -125,6 +125,7 @@ def read_watch(watch: MonitoredWatch, watches: WatchSet) -> StreamReading:
     identity, session, statistics = watch.identity, watch.session, watch.statistics
     health, cache_clock = watches.health(watch), watches.cache_prober.clock_of(identity.source)
     now = time.monotonic()
+    is_unresponsive = identity.apiserver.unresponsive_for(now) is not None
     return StreamReading(
         watch=identity.label,
         group=identity.resource.group,
@@ -132,7 +133,7 @@ def read_watch(watch: MonitoredWatch, watches: WatchSet) -> StreamReading:
         apiserver=identity.apiserver.name,
         domain=statistics.clock.name,
         membership="unparsable" if session.is_unparsable else statistics.membership,
-        up=session.up,
+        up=session.up and not is_unresponsive,
         session=SessionReading(
             state=session.state,
             strategy=STRATEGIES[identity.config.strategy].name,
@@ -159,7 +160,8 @@ def read_watch(watch: MonitoredWatch, watches: WatchSet) -> StreamReading:
         durations=session.durations.reading(),
         headroom=watches.headroom(watch),
         track=statistics.track.reading(),
-        down_for=session.down_for(now),
+        down_for=watch.down_for(now),
+        unresponsive=is_unresponsive,
         behind_fastest=watches.peers.behind_fastest(identity.number),
     )
 
@@ -195,6 +197,7 @@ def read_apiserver(apiserver: Apiserver, role: ApiserverRole, comparison: Compar
         version=apiserver.version,
         peers=apiserver.peers,
         unproven=apiserver.unproven,
+        unresponsive_for=apiserver.unresponsive_for(time.monotonic()),
         offset=apiserver.offset,
         offset_steps=apiserver.offset_steps,
         time_travel=apiserver.time_travel,

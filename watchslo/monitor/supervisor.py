@@ -22,6 +22,7 @@ from watchslo.monitor.lag import Lag, keep_beating
 from watchslo.monitor.readiness import Readiness
 from watchslo.monitor.readings import SnapshotBuilder
 from watchslo.monitor.reconciler import Reconciler
+from watchslo.monitor.responsiveness_loop import ResponsivenessLoop
 from watchslo.monitor.slices import WorkSlices
 from watchslo.monitor.task_supervisor import TaskSupervisor
 from watchslo.monitor.watch_set import WatchSet
@@ -81,6 +82,7 @@ class Supervisor:
             lambda: self.reload_succeeded,
         )
         self._evaluator = Evaluator(self._apiservers, self._watches, self.lag, snapshots)
+        self._responsiveness = ResponsivenessLoop(lambda: self._apiservers.all, lambda: self._watches.all, self.lag)
         self._log = structlog.get_logger()
 
     async def run(self, stop: asyncio.Event) -> Snapshot:
@@ -97,8 +99,11 @@ class Supervisor:
             tasks.start("configuration", self._reconciler.run)
             tasks.start("credentials", self._keep_reopening)
             tasks.start("suspends", self._keep_reconnecting)
+            tasks.start("responsiveness", self._responsiveness.run)
             await stop.wait()
-            await tasks.stop("configuration", "credentials", "suspends", *self._reconciler.asking_tasks)
+            await tasks.stop(
+                "configuration", "credentials", "suspends", "responsiveness", *self._reconciler.asking_tasks
+            )
             for apiserver in self._apiservers.all:
                 apiserver.closes.give_up()
             await self._evaluator.evaluate()
@@ -160,7 +165,7 @@ class Supervisor:
 
     # Readings
 
-    def on_evaluation(self, listen: Callable[[Snapshot], None]) -> None:
+    def on_evaluation(self, listen: Callable[[Snapshot], object]) -> None:
         """Pass the snapshot of each evaluation to `listen`, which must not block the loop."""
         self._evaluator.on_evaluation(listen)
 

@@ -25,6 +25,7 @@ from watchslo.model import SERVICE, Reading, Resource
 from watchslo.watch.failure import ENDED, Failure, Phase, Reason, because
 from watchslo.watch.lines import DEFAULT_LIMIT_BYTES
 from watchslo.watch.messages import ListedObjects, ListRequest, WatchRequest
+from watchslo.watch.responsiveness import Responsiveness
 
 PODS = Resource("", "v1", "pods", namespaced=True)
 NODES = Resource("", "v1", "nodes", namespaced=False)
@@ -106,6 +107,7 @@ class Door:
         self.name = name
         self._observe = observe
         self.requests = cluster.requests
+        self.responsiveness = Responsiveness()
 
     async def __aenter__(self) -> Self:
         self.cluster.doors.add(self)
@@ -236,6 +238,7 @@ class Door:
         cluster = self.cluster
         sent = time.monotonic()
         cluster.asked.append((sent, kind, key))
+        self.responsiveness.asked(sent)
         cluster.asked_at[self.name, kind] += 1
         of_etcd = cluster.link_late.get(_host(self.name), 0.0) if kind in CONSISTENT else 0.0
         await asyncio.sleep(ANSWER_SECONDS + cluster.slow_at.get(_host(self.name), 0.0) + of_etcd)
@@ -243,6 +246,7 @@ class Door:
             return because_of(Reason.UNREACHABLE)
         if kind in cluster.hanging or _host(self.name) in cluster.mute:
             await asyncio.get_running_loop().create_future()
+        self.responsiveness.heard(time.monotonic())
         if cluster.date_skew is not None:
             date = float(int(cluster.wall() + cluster.skew_at.get(_host(self.name), 0.0)))
             self._observe(date, sent, time.monotonic())
@@ -364,7 +368,7 @@ class Cluster(Door):
             event = _ahead(said, self.elsewhere[host]) if isinstance(said, bytes) and host in self.elsewhere else said
             if delay := self.slow_at.get(host, 0.0) + self.link_late.get(host, 0.0):
                 asyncio.get_running_loop().call_later(delay, watch.send, event)
-            elif host not in self.dead:
+            elif host not in self.dead | self.mute:
                 watch.send(event)
 
     def announce(self, *addresses: str) -> None:

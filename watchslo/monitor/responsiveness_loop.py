@@ -1,0 +1,76 @@
+"""Notices apiservers that answer nothing any more."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+
+import structlog
+
+from watchslo.monitor.apiserver import Apiserver
+from watchslo.monitor.lag import Lag
+from watchslo.monitor.monitored_watch import MonitoredWatch
+from watchslo.monitor.time_limit import with_time_limit
+from watchslo.watch.responsiveness import SUSPECT_SECONDS
+
+LOOK_SECONDS = 1.0
+ASK_SECONDS = 5.0  # for the version, which needs no storage
+
+
+class ResponsivenessLoop:
+    """Looks at all apiservers each second, and asks a silent one for its version, which needs no storage.
+
+    It decides for each apiserver whether it is unresponsive, and logs when that begins and ends.
+    """
+
+    def __init__(
+        self,
+        apiservers: Callable[[], Iterable[Apiserver]],
+        watches: Callable[[], Iterable[MonitoredWatch]],
+        lag: Lag,
+    ) -> None:
+        self._apiservers = apiservers
+        self._watches = watches
+        self._lag = lag
+        self._asking: dict[Apiserver, asyncio.Task[None]] = {}
+        self._unresponsive: set[Apiserver] = set()
+        self._log = structlog.get_logger()
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        looked, tainted = time.monotonic(), self._lag.tainted_seconds
+        async with asyncio.TaskGroup() as requests:
+            while True:
+                await asyncio.sleep(LOOK_SECONDS)
+                now = time.monotonic()
+                late = max(self._lag.tainted_seconds - tainted, now - looked - LOOK_SECONDS)
+                looked, tainted = now, self._lag.tainted_seconds
+                apiservers = [*self._apiservers()]
+                self._unresponsive &= {*apiservers}
+                for apiserver in apiservers:
+                    self._look(apiserver, now, late, requests)
+
+    def _look(self, apiserver: Apiserver, now: float, late: float, requests: asyncio.TaskGroup) -> None:
+        responsiveness = apiserver.client.responsiveness
+        if responsiveness.silence(now) >= SUSPECT_SECONDS:
+            for watch in self._watches():
+                if watch.identity.apiserver is apiserver and watch.session.received is not None:
+                    responsiveness.heard(watch.session.received)
+        responsiveness.look(now, late)
+        if responsiveness.silence(now) >= SUSPECT_SECONDS and apiserver not in self._asking:
+            asking = self._asking[apiserver] = requests.create_task(self._ask(apiserver))
+            asking.add_done_callback(lambda _: self._asking.pop(apiserver))
+        self._log_change(apiserver, now)
+
+    async def _ask(self, apiserver: Apiserver) -> None:
+        """Ask for the version; that an answer came is noted by the client."""
+        await with_time_limit(apiserver.client.version(), ASK_SECONDS)
+        await asyncio.sleep(LOOK_SECONDS)  # a refusal comes at once
+
+    def _log_change(self, apiserver: Apiserver, now: float) -> None:
+        silent_for = apiserver.unresponsive_for(now)
+        if silent_for is not None and apiserver not in self._unresponsive:
+            self._unresponsive.add(apiserver)
+            self._log.warning("apiserver_unresponsive", apiserver=apiserver.name, silent_s=round(silent_for, 1))
+        elif silent_for is None and apiserver in self._unresponsive:
+            self._unresponsive.discard(apiserver)
+            self._log.info("apiserver_responsive", apiserver=apiserver.name)
