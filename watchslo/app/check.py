@@ -16,7 +16,7 @@ from rich.table import Column
 from watchslo.app import logs
 from watchslo.app.hints import hints, unready
 from watchslo.app.session import run_on_loop, stop_signals, supervise
-from watchslo.app.table import draw, headline, plain_console
+from watchslo.app.table import draw, plain_console
 from watchslo.app.view import Line, View, view_of
 from watchslo.config.loading import load, narrow
 from watchslo.config.values import parse_duration
@@ -24,8 +24,10 @@ from watchslo.errors import ConfigError
 from watchslo.monitor.supervisor import Supervisor
 from watchslo.monitor.task_supervisor import TaskSupervisor
 from watchslo.snapshot import CauseReading, QuantileReading, Snapshot
-from watchslo.timeline.condition import WatchVerdict
 from watchslo.timeline.format import counted
+from watchslo.timeline.headline import Headline
+from watchslo.timeline.timeline import Account, Timeline
+from watchslo.timeline.verdict import Level
 
 WINDOWS = (60.0, 300.0)
 SHORTEST_SECONDS = 5.0
@@ -33,14 +35,8 @@ START_SECONDS = 30.0  # to wait until the clock ticks and every watch is open; t
 SEAL_SECONDS = 2.5  # until the last second is sealed: it must end, and a tick must follow
 LOOK_SECONDS = 0.2
 BAR_CHARACTERS = 20
-EXIT_CODES = {
-    WatchVerdict.BEYOND: 1,
-    WatchVerdict.UNDECIDED: 2,
-    WatchVerdict.WITHIN: 0,
-    WatchVerdict.FEW_EVENTS: 2,
-    WatchVerdict.NOT_MEASURED: 2,
-}
-HEADLINE_STYLES = {0: "green", 1: "bold red", 2: "yellow"}
+EXIT_CODES = {Level.GOOD: 0, Level.BAD: 1, Level.UNKNOWN: 2}
+HEADLINE_STYLES = {Level.GOOD: "green", Level.BAD: "bold red", Level.UNKNOWN: "yellow"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,25 +63,18 @@ class MeasurementPeriod:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The measurement, its duration, the requested duration, and whether a signal interrupted it."""
+    """The measurement with its verdict, its duration, the requested duration, and whether a signal interrupted it."""
 
     snapshot: Snapshot
+    headline: Headline
     view: View
     seconds: float
     asked_seconds: float
     interrupted: bool
 
     @property
-    def verdict(self) -> WatchVerdict:
-        """Return the first verdict of `EXIT_CODES` that any watch has; none if no watch was ever open."""
-        if not self.seconds:
-            return WatchVerdict.NOT_MEASURED
-        verdicts = {line.verdict for line in self.view.lines}
-        return next((verdict for verdict in EXIT_CODES if verdict in verdicts), WatchVerdict.NOT_MEASURED)
-
-    @property
     def exit_code(self) -> int:
-        return EXIT_CODES[self.verdict]
+        return EXIT_CODES[self.headline.level]
 
 
 def check(
@@ -103,11 +92,12 @@ def check(
     if not config.judges_quantiles:
         raise ConfigError(f"{file}: metrics: proven has no quantile to judge; remove it, or use another file")
     try:
-        snapshot, seconds = run_on_loop(_measure(supervise(config, kubeconfig, context), period))
+        account, seconds = run_on_loop(_measure(supervise(config, kubeconfig, context), period))
     except ConfigError as error:
         origin = "--resource" if options.resources else f"{file}: watch"
         raise ConfigError(f"{origin}: {error}") from None
-    result = CheckResult(snapshot, view_of(snapshot), seconds, period.seconds, not period.complete)
+    view = view_of(account.snapshot, account)
+    result = CheckResult(account.snapshot, account.headline, view, seconds, period.seconds, not period.complete)
     if output == "json":
         print(json.dumps(_document(result), indent=2))  # noqa: T201 - the output of the command
     else:
@@ -129,14 +119,15 @@ def _seconds(text: str) -> float:
 # Measuring
 
 
-async def _measure(supervisor: Supervisor, period: MeasurementPeriod) -> tuple[Snapshot, float]:
-    """Measure once all watches are open, and show the progress; return the last snapshot and the seconds measured."""
-    stop = asyncio.Event()
+async def _measure(supervisor: Supervisor, period: MeasurementPeriod) -> tuple[Account, float]:
+    """Measure once all watches are open, and show the progress; return the last account and the seconds measured."""
+    stop, timeline = asyncio.Event(), Timeline()
+    supervisor.on_evaluation(timeline.observe)
     with stop_signals(stop), _progress() as progress:
         async with TaskSupervisor(stop) as tasks:
             tasks.start("patience", partial(_wait, supervisor, period, progress, stop))
             snapshot = await supervisor.run(stop)
-            return snapshot, period.measured(time.monotonic())
+            return timeline.observe(snapshot), period.measured(time.monotonic())
 
 
 async def _wait(supervisor: Supervisor, period: MeasurementPeriod, progress: Progress, stop: asyncio.Event) -> None:
@@ -200,7 +191,7 @@ def _print(result: CheckResult) -> None:
         console.print(sentence, style="yellow")
     if result.interrupted:
         console.print(f"Interrupted: these are the figures of {result.seconds:.0f} s.", style="yellow")
-    console.print(headline(view.lines), style=HEADLINE_STYLES[result.exit_code])
+    console.print(view.verdict, style=HEADLINE_STYLES[result.headline.level])
 
 
 def _document(result: CheckResult) -> dict[str, object]:
@@ -210,7 +201,8 @@ def _document(result: CheckResult) -> dict[str, object]:
     return {
         "apiVersion": "v1",
         "at": datetime.fromtimestamp(snapshot.at_wall, UTC).isoformat(),
-        "verdict": result.verdict,
+        "verdict": result.headline.verdict,
+        "level": result.headline.level,
         "exitCode": result.exit_code,
         "asked": result.asked_seconds,
         "measured": round(result.seconds, 3),

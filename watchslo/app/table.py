@@ -7,7 +7,7 @@ from rich.table import Table
 
 from watchslo.app.view import Line
 from watchslo.timeline.condition import P50, WatchVerdict
-from watchslo.timeline.format import ABSENT, common_percentile, counted, duration, estimated, percentile, some_of
+from watchslo.timeline.format import ABSENT, common_percentile, duration, estimated
 
 UNLIMITED_COLUMNS = 10_000  # the width of files and pipes
 
@@ -63,36 +63,6 @@ def status(line: Line) -> str:
     if not line.up and line.failure is not None:
         parts.append(line.state)
     return "; ".join(parts)
-
-
-def headline(lines: Sequence[Line]) -> str:
-    """Summarise all watches in one sentence."""
-    beyond = [line for line in lines if line.verdict is WatchVerdict.BEYOND]
-    within, undecided = (
-        sum(line.verdict is verdict for line in lines) for verdict in (WatchVerdict.WITHIN, WatchVerdict.UNDECIDED)
-    )
-    unjudged = len(lines) - len(beyond) - within - undecided
-    remainder = f"; {undecided} undecided" if undecided else ""
-    remainder += f"; {unjudged} without a verdict" if unjudged else ""
-    if beyond:
-        worst = sorted(beyond, key=_lateness, reverse=True)
-        named = some_of([f"{line.name} ({_lateness_of(line)})" for line in worst])
-        return f"Beyond the objective: {named}{remainder}."
-    if undecided:
-        return f"Not proven to be beyond the objective: {counted(len(lines), 'watch')}{remainder}."
-    if within:
-        return f"Within the objective: {counted(within, 'watch')}{remainder}."
-    return f"No verdict on {counted(unjudged, 'watch')}." if unjudged else "No watches yet."
-
-
-def _lateness(line: Line) -> float:
-    return line.judged.estimate if line.judged else line.down_for or 0.0
-
-
-def _lateness_of(line: Line) -> str:
-    if line.judged is None:
-        return f"down for {duration(line.down_for or 0.0)}"
-    return f"{percentile(line.quantile)} {_estimate(line, line.quantile)}"
 
 
 def _estimate(line: Line, q: float) -> str:

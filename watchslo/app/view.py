@@ -12,6 +12,8 @@ from watchslo.snapshot import QuantileReading, Snapshot, StreamReading, WindowVe
 from watchslo.timeline.condition import NO_WINDOW, P99, WatchVerdict, placed, verdict_on, verdict_on_events
 from watchslo.timeline.timeline import Account
 
+NOT_YET = "Cannot tell yet: the first evaluation takes five seconds."
+
 T = TypeVar("T", "Line", "View")
 
 

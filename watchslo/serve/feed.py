@@ -10,7 +10,7 @@ import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
@@ -24,6 +24,7 @@ from watchslo.serve.auth import Authorize, bearer_token, may_continue
 from watchslo.serve.route import Route
 from watchslo.snapshot import Snapshot
 from watchslo.timeline.timeline import Account, Timeline
+from watchslo.timeline.verdict import Level
 
 KEPT = 12  # deltas, a minute of them: a reader that was away for longer gets a full update
 KEPT_BYTES = 2 * 2**20  # of them: with hundreds of busy watches, a full update is smaller than a few deltas
@@ -95,6 +96,7 @@ class Feed:
     def _observe(self, snapshot: Snapshot) -> None:
         sent = self._timeline.day.last_minute_wall
         account = self._timeline.observe(snapshot)
+        _log_verdict(self.account, account)
         watches = rows.watches(account)
         before, self._digests = self._digests, {key: hash(watch) for key, watch in watches.items()}
         changed = [watch for key, watch in watches.items() if before.get(key) != self._digests[key]]
@@ -119,6 +121,11 @@ class Feed:
         self._wake()
 
     # Reading
+
+    def judged(self, snapshot: Snapshot) -> Snapshot:
+        """Return the snapshot with the newest verdict."""
+        account = self.account
+        return replace(snapshot, overall=account.headline.verdict) if account else snapshot
 
     @property
     def is_full(self) -> bool:
@@ -185,6 +192,16 @@ async def _within(seconds: float, changed: asyncio.Event) -> bool:
     except TimeoutError:
         return False
     return True
+
+
+def _log_verdict(before: Account | None, now: Account) -> None:
+    """Log a verdict that differs from the previous one."""
+    said = now.headline
+    if before and before.headline.verdict is said.verdict:
+        return
+    log = structlog.get_logger()
+    write = log.warning if said.level is Level.BAD else log.info
+    write("verdict", verdict=said.verdict.value, level=said.level.value, text=said.text)
 
 
 def _log_failure(done: Future[None]) -> None:

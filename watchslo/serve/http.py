@@ -83,7 +83,9 @@ def _readings(latest: Latest, metrics: MetricsEncoder, feed: Feed) -> list[Route
 
     async def scrape(request: Request) -> Response:
         form = negotiate(_header(request, "accept"), _header(request, "accept-encoding"))
-        document = await renderer.render(await latest(), form, lambda snapshot: metrics.encode(snapshot, form))
+        document = await renderer.render(
+            await latest(), form, lambda snapshot: metrics.encode(feed.judged(snapshot), form)
+        )
         return DocumentResponse(document)
 
     async def read_status() -> Response:

@@ -13,9 +13,18 @@ from pydantic import AliasGenerator, AliasPath, BaseModel, BeforeValidator, Conf
 from pydantic.alias_generators import to_camel
 
 from watchslo.serve.document import Document, pieces_of
-from watchslo.snapshot import ApiserverRole, Cause, Confidence, Hop, Snapshot, StreamReading, WindowVerdict
-from watchslo.timeline.headline import Level
+from watchslo.snapshot import (
+    ApiserverRole,
+    Cause,
+    Confidence,
+    Hop,
+    OverallVerdict,
+    Snapshot,
+    StreamReading,
+    WindowVerdict,
+)
 from watchslo.timeline.timeline import Account
+from watchslo.timeline.verdict import Level
 
 END = b"]}"  # of the watches and of the document
 
@@ -135,7 +144,8 @@ class ApiserverStatus(StatusPart):
     if each apiserver behind it is watched by itself; `peers` is how many apiservers its address stands for. `audits`
     counts by result. `combined` is the last minute of all its watches by the ticks of all apiservers, `alone` by its
     own ticks only; both are null unless several apiservers tick. `timeTravel` counts answers older than an earlier
-    answer; `timeTravelRevisions` and `timeTravelSeconds` are how far back in total.
+    answer; `timeTravelRevisions` and `timeTravelSeconds` are how far back in total. `unresponsiveFor` is for how many
+    seconds it has sent nothing although it was asked; null while it answers.
     """
 
     name: str
@@ -153,6 +163,7 @@ class ApiserverStatus(StatusPart):
     alone: WindowStatus | None
     requests: Annotated[list[RequestCount], _rows("kind", "code")]
     audits: dict[str, int]
+    unresponsive_for: float | None
 
 
 class TickerStatus(StatusPart):
@@ -354,6 +365,7 @@ class Diagnosed(StatusPart):
 class VerdictStatus(StatusPart):
     """The verdict on all watches; `text` stays while nothing changes, `figures` are the current ones, or empty."""
 
+    verdict: OverallVerdict
     level: Level
     text: str
     figures: str

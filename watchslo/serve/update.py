@@ -16,9 +16,9 @@ from watchslo.serve.status import Diagnosed, SelfCheckStatus, StatusPart, Verdic
 from watchslo.timeline.condition import WatchCondition
 from watchslo.timeline.day import MINUTES, Minutes
 from watchslo.timeline.events import EventKind
-from watchslo.timeline.headline import Level
 from watchslo.timeline.series import COLUMNS, Key
 from watchslo.timeline.timeline import Account, Timeline
+from watchslo.timeline.verdict import Level
 
 DIGITS = 4  # significant digits of the figures of charts
 

@@ -1,5 +1,6 @@
 """The condition of one watch now: judged by the window of its objective and by the state of its connection. Pure."""
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -8,6 +9,9 @@ from watchslo.snapshot import QuantileReading, StreamReading, WindowReading, Win
 
 NO_WINDOW = WindowReading("1m", 60.0, 0, ())  # used until a window was evaluated
 P50, P99 = 0.5, 0.99
+CLOSED_SECONDS = 10.0  # a healthy watch reopens within this time
+RECOVERY_SECONDS = 30.0  # after which a watch without events has been audited again
+PROVEN_SECONDS = 60.0  # for which a proven late event makes a watch late, if there are no quantiles
 FORGIVEN_SECONDS = 60.0  # a condition that returns within this time never ended: too few events came in between
 IDLE = "idle"  # the result of an audit of a watch that has nothing to deliver
 
@@ -23,8 +27,12 @@ class WatchVerdict(StrEnum):
 
 
 class Condition(StrEnum):
-    """The condition of a watch; the worst comes first."""
+    """The condition of a watch; the worst comes first.
 
+    A watch is `connected` if it is measured without quantiles, and nothing is wrong; `no answer` is its apiserver's.
+    """
+
+    UNRESPONSIVE = "no answer"
     STALLED = "stalled"
     LATE = "late"
     CLOSED = "closed"
@@ -32,6 +40,7 @@ class Condition(StrEnum):
     UNDECIDED = "undecided"
     FEW_EVENTS = "few events"
     IDLE = "idle"
+    CONNECTED = "connected"
     WITHIN = "within"
 
 
@@ -42,7 +51,8 @@ _CONDITIONS = {
     WatchVerdict.FEW_EVENTS: Condition.FEW_EVENTS,
     WatchVerdict.NOT_MEASURED: Condition.NOT_MEASURED,
 }
-BAD = frozenset({Condition.STALLED, Condition.LATE, Condition.CLOSED})
+BAD = frozenset({Condition.UNRESPONSIVE, Condition.STALLED, Condition.LATE, Condition.CLOSED})
+WELL = frozenset({Condition.WITHIN, Condition.IDLE, Condition.CONNECTED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,27 +121,78 @@ class Judge:
 
     def __init__(self) -> None:
         self._spans: dict[Condition, tuple[float, float]] = {}  # when each condition began, and when it was last seen
+        self._proven = _ProvenEvents()
+        self._recovery = _Recovery()
 
     def condition(self, stream: StreamReading, now_wall: float) -> WatchCondition:
         """Return the condition of the watch now. `within` ends every other condition; a short interruption does not."""
         window = stream.track.judged or NO_WINDOW
-        condition = _condition(stream, window)
+        condition = _condition(stream, window, is_late=self._proven.is_late(stream, now_wall))
+        if not self._recovery.is_proven(condition, stream, now_wall):
+            condition = Condition.NOT_MEASURED
         began, seen = self._spans.get(condition, (now_wall, now_wall))
         if now_wall - seen > FORGIVEN_SECONDS:
             began = now_wall
         self._spans = {} if condition is Condition.WITHIN else self._spans
         self._spans.pop(Condition.WITHIN, None)
         self._spans[condition] = began, now_wall
+        self._recovery.note(condition, began, stream, now_wall)
         p50, judged = quantile_of(window, P50), quantile_of(window, stream.track.objective.quantile)
         return WatchCondition(stream, window, p50, judged, condition, began)
 
 
-def _condition(stream: StreamReading, window: WindowReading) -> Condition:
+class _ProvenEvents:
+    """Remembers when an event was proven late, for watches without quantiles."""
+
+    def __init__(self) -> None:
+        self._beyond: int | None = None
+        self._late_wall = -math.inf
+
+    def is_late(self, stream: StreamReading, now_wall: float) -> bool:
+        """Return True if an event of the last minute is proven late and there are no quantiles."""
+        beyond, before = stream.track.objective.verdicts.get("beyond", 0), self._beyond
+        self._beyond = beyond
+        if before is not None and beyond > before:
+            self._late_wall = now_wall
+        return stream.track.proven_only and now_wall - self._late_wall < PROVEN_SECONDS
+
+
+class _Recovery:
+    """Remembers what was bad, until something shows that it is over: a newer sample, or the time for an audit.
+
+    Figures of a window may look good as soon as the late events have left it, though nothing has come since.
+    """
+
+    def __init__(self) -> None:
+        self._samples: int | None = None  # at the last evaluation that was bad; None if nothing was
+        self._bad_wall = 0.0
+
+    def is_proven(self, condition: Condition, stream: StreamReading, now_wall: float) -> bool:
+        """Return False for a condition that is well, while nothing shows that the bad one is over."""
+        if condition not in WELL or self._samples is None:
+            return True
+        if stream.track.timespan.total > self._samples:
+            return True
+        return condition is not Condition.WITHIN and now_wall - self._bad_wall >= RECOVERY_SECONDS
+
+    def note(self, condition: Condition, began_wall: float, stream: StreamReading, now_wall: float) -> None:
+        """Take in the condition of an evaluation; a watch that only reopens was not bad."""
+        if condition in BAD and (condition is not Condition.CLOSED or now_wall - began_wall >= CLOSED_SECONDS):
+            self._samples, self._bad_wall = stream.track.timespan.total, now_wall
+        elif condition in WELL:
+            self._samples = None
+
+
+def _condition(stream: StreamReading, window: WindowReading, *, is_late: bool) -> Condition:
+    if stream.unresponsive:
+        return Condition.UNRESPONSIVE
     if stream.audit.stalled_for is not None:
         return Condition.STALLED
     condition = _CONDITIONS[verdict_on_events(stream.track.verdict, window.events)]
-    if condition is Condition.LATE:
-        return condition
+    if is_late or condition is Condition.LATE:
+        return Condition.LATE
     if not stream.up:
         return Condition.CLOSED
+    if stream.track.proven_only:
+        return Condition.CONNECTED
     return Condition.IDLE if not window.events and stream.audit.result == IDLE else condition

@@ -10,7 +10,7 @@ from typing import TypeVar
 from watchslo.snapshot import ApiserverReading, CauseReading, MonitorReading, Snapshot, StreamReading
 from watchslo.timeline.condition import name_of
 from watchslo.timeline.format import counted, duration, some_of
-from watchslo.timeline.headline import Level
+from watchslo.timeline.verdict import Level
 
 OWN_LAG_SECONDS = 0.5  # of our own lag between two evaluations: more than this judges no window
 ROUTINE = frozenset({"deadline", "own", "expired"})
@@ -36,6 +36,8 @@ class EventKind(StrEnum):
     TIME_TRAVEL = "time_travel"
     APISERVER_CAME = "apiserver_came"
     APISERVER_WENT = "apiserver_went"
+    UNRESPONSIVE = "unresponsive"
+    ANSWERS = "answers"
     UPGRADED = "upgraded"
     RELOADED = "reloaded"
     RELOAD_FAILED = "reload_failed"
@@ -113,6 +115,10 @@ def _of_apiserver(before: ApiserverReading, now: ApiserverReading) -> Iterator[_
         yield EventKind.WALL_CLOCK_SET, Level.UNKNOWN, f"the wall clock of {now.name}, or ours, was set"
     if now.time_travel.count > before.time_travel.count:
         yield EventKind.TIME_TRAVEL, Level.BAD, f"{now.name} answered with an older revision"
+    if before.unresponsive_for is None and now.unresponsive_for is not None:
+        yield EventKind.UNRESPONSIVE, Level.BAD, f"{now.name} answers nothing"
+    if before.unresponsive_for is not None and now.unresponsive_for is None:
+        yield EventKind.ANSWERS, Level.UNKNOWN, f"{now.name} answers again"
 
 
 def _of_streams(before: Snapshot, now: Snapshot) -> Iterator[_Change]:

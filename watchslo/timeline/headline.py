@@ -1,70 +1,111 @@
 """The headline: which watches are late, since when and how sure that is, or why it cannot be known. Pure."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 
-from watchslo.snapshot import DomainReading, QuantileReading, Snapshot
-from watchslo.timeline.condition import Condition, WatchCondition
+from watchslo.model import SERVICE
+from watchslo.snapshot import ApiserverReading, Cause, DomainReading, OverallVerdict, QuantileReading, Snapshot
+from watchslo.timeline.condition import CLOSED_SECONDS, Condition, WatchCondition
 from watchslo.timeline.format import MINUTE, NAMED, counted, duration, estimated, lasting, percentile, since, some_of
+from watchslo.timeline.proven_hour import NOTHING_PROVEN, ProvenHour
+from watchslo.timeline.verdict import Facts, Level, decide
 
 STOPPED_SECONDS = 5.0  # without a tick: about ten ticks failed
 STOPPED_GAPS = 3.0  # mean gaps without a tick, if ticks are rare
-CLOSED_SECONDS = 10.0  # a healthy watch reopens within this time
 COARSE_SHARE = 0.15  # of the threshold: a median of this size counts as late, so a resolution must be below it
 
 
-class Level(StrEnum):
-    """The level of a statement, for colours and signs."""
+Sentence = tuple[str, str, float | None]
+"""A text, its figures, and since when it holds if that is known."""
 
-    GOOD = "good"
-    BAD = "bad"
-    UNKNOWN = "unknown"
+BadSentence = tuple[str, str, float]
+"""The same of something that is bad, whose beginning is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """The first sentence of the page. `text` stays while nothing changes; `figures` are current, or empty."""
+    """The first sentence of the page, about `verdict`. `text` stays while nothing changes; `figures` are current."""
 
+    verdict: OverallVerdict
     level: Level
     text: str
     figures: str = ""
     since_wall: float | None = None
 
 
-def headline(snapshot: Snapshot, lines: Sequence[WatchCondition]) -> Headline:
-    """Return the headline for all watches, and how long it has lasted."""
-    found = _verdict(snapshot, lines)
-    if found.since_wall is None or snapshot.at_wall - found.since_wall < MINUTE:
-        return found
-    lasts = f"for {lasting(snapshot.at_wall - found.since_wall)}"
-    return replace(found, figures="; ".join(filter(None, (lasts, found.figures))))
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """What the headline is about. `overloaded` says that this process could not keep up in the last minute."""
 
+    snapshot: Snapshot
+    lines: Sequence[WatchCondition]
+    overloaded: bool = False
+    hour: ProvenHour = NOTHING_PROVEN
 
-def _verdict(snapshot: Snapshot, lines: Sequence[WatchCondition]) -> Headline:
-    """Return the most important statement: first what prevents measuring, then what is late."""
-    if snapshot.monitor.paused:
-        return Headline(Level.UNKNOWN, "Cannot tell: paused by the configuration.")
-    if stopped := _stopped(snapshot):
-        return stopped
-    late = _of(lines, Condition.LATE)
-    stalled = _of(lines, Condition.STALLED)
-    if late or stalled:
-        return _joined(
-            [describe(some, lines, snapshot.at_wall) for describe, some in ((_late, late), (_stalled, stalled)) if some]
+    @property
+    def now_wall(self) -> float:
+        return self.snapshot.at_wall
+
+    def of(self, condition: Condition) -> list[WatchCondition]:
+        """Return the watches in that condition, the longest first."""
+        return sorted((line for line in self.lines if line.condition is condition), key=lambda line: line.since_wall)
+
+    @property
+    def closed(self) -> list[WatchCondition]:
+        """The watches that are closed for longer than a healthy one needs to reopen."""
+        closed = self.of(Condition.CLOSED)
+        return [line for line in closed if self.now_wall - line.since_wall >= CLOSED_SECONDS or _is_down(line)]
+
+    @property
+    def silent(self) -> list[ApiserverReading]:
+        """The watched apiservers that answer nothing, the longest first."""
+        silent = [one for one in self.snapshot.apiservers if one.watched and one.unresponsive_for is not None]
+        return sorted(silent, key=lambda one: one.unresponsive_for or 0.0, reverse=True)
+
+    @property
+    def clocks(self) -> list[DomainReading]:
+        """The clocks that date watches; all of them if there are no watches yet."""
+        used = {line.stream.domain for line in self.lines}
+        return [domain for domain in self.snapshot.domains if domain.name in used or not used]
+
+    @property
+    def stopped(self) -> dict[str, float]:
+        """Those of `clocks` that do not tick, by name, and for how many seconds."""
+        ages = {domain.name: stopped_for(domain) for domain in self.clocks}
+        return {name: age for name, age in ages.items() if age is not None}
+
+    @property
+    def facts(self) -> Facts:
+        """What decides the verdict."""
+        found = Counter(line.condition for line in self.lines)
+        well = found[Condition.WITHIN] + found[Condition.CONNECTED]
+        return Facts(
+            paused=self.snapshot.monitor.paused,
+            unresponsive=bool(self.silent),
+            overloaded=self.overloaded or any(one.cause is Cause.MONITOR_OVERLOADED for one in self.snapshot.causes),
+            clocks_stopped=bool(self.stopped) and len(self.stopped) == len(self.clocks),
+            a_clock_stopped=bool(self.lines and self.stopped),
+            stalled=found[Condition.STALLED] > 0,
+            late=found[Condition.LATE] > 0,
+            starting=bool(self.snapshot.monitor.not_ready),
+            down=any(map(_is_down, self.closed)),
+            closed=bool(self.closed),
+            caused=bool(self.snapshot.causes),
+            undecided=found[Condition.UNDECIDED] > 0,
+            well=well > 0 or 0 < len(self.lines) == found[Condition.IDLE],
         )
-    if snapshot.monitor.not_ready:
-        return Headline(Level.UNKNOWN, "Cannot tell yet: not every watch has been opened, or a clock does not tick.")
-    closed = [line for line in _of(lines, Condition.CLOSED) if snapshot.at_wall - line.since_wall >= CLOSED_SECONDS]
-    if closed:
-        return _closed(closed, lines, snapshot.at_wall)
-    return _undecided(lines) or _coarse(snapshot, lines) or _well(lines)
 
 
-def _of(lines: Sequence[WatchCondition], condition: Condition) -> list[WatchCondition]:
-    """Return the watches in that condition, the longest first."""
-    return sorted((line for line in lines if line.condition is condition), key=lambda line: line.since_wall)
+def headline(assessment: Assessment) -> Headline:
+    """Return the headline for all watches, and how long it has lasted."""
+    verdict, level = decide(assessment.facts)
+    text, figures, since_wall = _SENTENCES[verdict](assessment)
+    if since_wall is not None and assessment.now_wall - since_wall >= MINUTE:
+        lasts = f"for {lasting(assessment.now_wall - since_wall)}"
+        figures = _both(lasts, figures)
+    return Headline(verdict, level, text, figures, since_wall)
 
 
 def stopped_for(domain: DomainReading) -> float | None:
@@ -74,36 +115,177 @@ def stopped_for(domain: DomainReading) -> float | None:
     return age if age > max(STOPPED_SECONDS, STOPPED_GAPS * gap) else None
 
 
-def _stopped(snapshot: Snapshot) -> Headline | None:
-    """Return a headline if no clock ticks at all: with one of several, the watches of the others are measured."""
-    ages = [stopped_for(domain) for domain in snapshot.domains]
-    if not ages or None in ages:
-        return None
-    age = min(age for age in ages if age is not None)
-    why = next((t.failure for domain in snapshot.domains for t in domain.tickers if t.failure), None) or ""
+# --- one function for each verdict ------------------------------------------------------------------------------------
+
+
+def _paused(_: Assessment) -> Sentence:
+    return "Cannot tell: paused by the configuration.", "", None
+
+
+def _bad(of: Assessment) -> Sentence:
+    """Say everything that is bad, the worst first; since the first of it."""
+    texts, figures, began = zip(*chain(_unresponsive(of), _late(of), _stalled(of)), strict=True)
+    return "; ".join(texts), _both(*figures), min(began)
+
+
+def _unresponsive(of: Assessment) -> Iterator[BadSentence]:
+    """Say which apiservers answer nothing, and how many of their watches that concerns."""
+    if not (silent := of.silent):
+        return
+    watched = sum(one.watched for one in of.snapshot.apiservers)
+    began = of.now_wall - (silent[0].unresponsive_for or 0.0)
+    if len(silent) == watched > 1:
+        text = f"None of the {watched} apiservers answers"
+    else:
+        text = f"{some_of([_placed(one) for one in silent])} {'answers' if len(silent) == 1 else 'answer'} nothing"
+    names = {one.name for one in silent}
+    watches = counted(sum(line.stream.apiserver in names for line in of.lines), "watch")
+    others = len(of.snapshot.apiservers) - len(silent)
+    rest = "" if others else "; nothing else answers either, so the network from here may be cut"
+    yield f"{text} {since(began, of.now_wall)}", f"no event of {watches} can arrive{rest}", began
+
+
+def _placed(apiserver: ApiserverReading) -> str:
+    return "The apiserver" if apiserver.name == SERVICE else apiserver.name
+
+
+def _late(of: Assessment) -> Iterator[BadSentence]:
+    """Say which watches are late and since when, with the figures of the worst."""
+    if late := of.of(Condition.LATE):
+        worst = sorted(late, key=_estimate, reverse=True)[:NAMED]
+        figures = [_figures(late[0])] if len(late) == 1 else [f"{line.name}: {_figures(line)}" for line in worst]
+        text = f"{_named(late, of.lines)}: late{_since(late, of.now_wall)}"
+        yield text, "; ".join(figures), late[0].since_wall
+
+
+def _stalled(of: Assessment) -> Iterator[BadSentence]:
+    if stalled := of.of(Condition.STALLED):
+        longest = max(line.stream.audit.stalled_for or 0.0 for line in stalled)
+        text = f"{_named(stalled, of.lines)}: no events delivered{_since(stalled, of.now_wall)}"
+        yield text, f"oldest undelivered event: {duration(longest)} ago", stalled[0].since_wall
+
+
+def _overloaded(_: Assessment) -> Sentence:
+    return "Cannot tell: watchslo itself could not keep up in the last minute.", "see Own lag", None
+
+
+def _clock_stopped(of: Assessment) -> Sentence:
+    """Say since when no clock ticks, or which clock of several does not."""
+    snapshot, stopped = of.snapshot, of.stopped
+    failures = (one.failure for domain in snapshot.domains if domain.name in stopped for one in domain.tickers)
+    why = next(filter(None, failures), "")
     if any(why in reason for reason in snapshot.monitor.not_ready):
         why = ""  # it is shown next to the headline already
+    age, every = min(stopped.values()), len(stopped) == len(of.clocks)
+    unmeasured = sum(line.stream.domain in stopped for line in of.lines)
+    subject = "the clock" if every else f"the clock of {counted(unmeasured, 'watch')}"
     if age == float("inf"):
-        return Headline(Level.UNKNOWN, "Cannot tell: the clock has not ticked yet.", why)
-    wall = snapshot.at_wall - age
-    return Headline(Level.UNKNOWN, f"Cannot tell: the clock has not ticked {since(wall, snapshot.at_wall)}.", why, wall)
+        return f"Cannot tell: {subject} has not ticked yet.", why, None
+    began = of.now_wall - age
+    return f"Cannot tell: {subject} has not ticked {since(began, of.now_wall)}.", why, began
 
 
-def _joined(headlines: Sequence[Headline]) -> Headline:
-    if len(headlines) == 1:
-        return headlines[0]
-    text, figures = ("; ".join(parts) for parts in zip(*((one.text, one.figures) for one in headlines), strict=True))
-    began = [one.since_wall for one in headlines if one.since_wall is not None]
-    return Headline(Level.BAD, text, figures, min(began, default=None))
+def _starting(_: Assessment) -> Sentence:
+    return "Cannot tell yet: not every watch has been opened, or a clock does not tick.", "", None
 
 
-def _late(late: Sequence[WatchCondition], lines: Sequence[WatchCondition], now_wall: float) -> Headline:
-    """Return which watches are late and since when, with the figures of the worst."""
-    began = late[0].since_wall
-    worst = sorted(late, key=_estimate, reverse=True)[:NAMED]
-    figures = [_figures(late[0])] if len(late) == 1 else [f"{line.name}: {_figures(line)}" for line in worst]
-    text = f"{_named(late, lines)}: late{_since(late, now_wall)}"
-    return Headline(Level.BAD, text, "; ".join(figures), began)
+def _is_down(line: WatchCondition) -> bool:
+    """Return True if the other clients of a closed watch have waited for longer than a healthy one needs to reopen."""
+    return (line.stream.down_for or 0.0) >= CLOSED_SECONDS
+
+
+def _down(of: Assessment) -> Sentence:
+    closed, began = of.closed, of.closed[0].since_wall
+    text = f"{len(closed)} of {counted(len(of.lines), 'watch')} cannot be kept open{_since(closed, of.now_wall)}"
+    failure = closed[0].stream.session.last_failure
+    names = some_of([line.name for line in closed])
+    return text, f"{names}. {failure.message if failure else ''}".rstrip(), began
+
+
+def _caused(of: Assessment) -> Sentence:
+    """Name the first active cause; no watch is late, or not yet."""
+    first, *others = of.snapshot.causes
+    more = f", and {counted(len(others), 'more cause')}" if others else ""
+    text = f"No watch is proven late, but a cause of lateness is active: {first.cause.value}{more}."
+    return text, first.evidence.rstrip("."), min(cause.since_wall for cause in of.snapshot.causes)
+
+
+def _undecided(of: Assessment) -> Sentence:
+    """Say which watches are neither proven late nor in time, with the widest bounds."""
+    undecided = of.of(Condition.UNDECIDED)
+    text = f"No watch is proven late, but {_named(undecided, of.lines)} cannot be judged."
+    widest = max(undecided, key=lambda line: line.judged.upper if line.judged else 0.0)
+    assert widest.judged is not None
+    bounds = f"{percentile(widest.judged.q)} {_bounds(widest.judged)}"
+    return text, f"{widest.name}: {bounds}, threshold {_threshold(undecided)}", None
+
+
+def _good(of: Assessment) -> Sentence:
+    """Say how many watches the verdict is based on, and up to where latencies look alike."""
+    text, figures = _connected(of) if of.of(Condition.CONNECTED) else _well(of.lines)
+    if not (coarse := _coarse(of)):
+        return text, figures, None
+    ticks = f"ticks take {duration(coarse)}, and latencies below that look alike"
+    return f"{text.removesuffix('.')}, but short latencies cannot be distinguished.", _both(ticks, figures), None
+
+
+def _connected(of: Assessment) -> tuple[str, str]:
+    """Return what is known without quantiles: which watches are connected, and what was proven in the last hour."""
+    connected, hour = len(of.of(Condition.CONNECTED)), of.hour
+    text = f"{connected:,} of {counted(len(of.lines), 'watch')} connected, "
+    found = [f"{counted(hour.late, 'event')} proven late"] if hour.late else []
+    found += [f"{counted(hour.lost, 'event')} lost"] if hour.lost else []
+    return f"{text}{' and '.join(found) or 'nothing proven late or lost'} in the last {hour.span}.", ""
+
+
+def _well(lines: Sequence[WatchCondition]) -> tuple[str, str]:
+    count = Counter(line.condition for line in lines)
+    within, idle = count[Condition.WITHIN], count[Condition.IDLE]
+    if not within:
+        return f"All {counted(len(lines), 'watch')} are idle (proven by audits).", ""
+    goal = _threshold(lines)
+    if within == len(lines):
+        one = len(lines) == 1
+        return f"{lines[0].name} is within {goal}." if one else f"All {counted(within, 'watch')} are within {goal}.", ""
+    rest = [f"{idle:,} idle"] if idle else []
+    unknown = len(lines) - within - idle
+    rest += [f"{unknown:,} not judged"] if unknown else []
+    return "No watch is late.", f"{within:,} within {goal}, {', '.join(rest)}"
+
+
+def _coarse(of: Assessment) -> float | None:
+    """Return how long ticks take if figures of watches within their thresholds are below that, and it matters."""
+    resolutions = {domain.name: domain.resolution or 0.0 for domain in of.snapshot.domains}
+    within = [line for line in of.of(Condition.WITHIN) if line.judged and not line.judged.resolved]
+    known = [(resolutions.get(line.stream.domain, 0.0), line.stream.track.objective.threshold) for line in within]
+    coarse = [resolution for resolution, threshold in known if resolution >= COARSE_SHARE * threshold]
+    return max(coarse, default=None)
+
+
+def _no_data(_: Assessment) -> Sentence:
+    return "Cannot tell: no watch has had enough events lately.", "", None
+
+
+_SENTENCES: Mapping[OverallVerdict, Callable[[Assessment], Sentence]] = {
+    OverallVerdict.PAUSED: _paused,
+    OverallVerdict.UNRESPONSIVE: _bad,
+    OverallVerdict.MONITOR_PROBLEM: _overloaded,
+    OverallVerdict.CLOCK_STOPPED: _clock_stopped,
+    OverallVerdict.STALLED: _bad,
+    OverallVerdict.LATE: _bad,
+    OverallVerdict.STARTING: _starting,
+    OverallVerdict.DOWN: _down,
+    OverallVerdict.CAUSE: _caused,
+    OverallVerdict.UNDECIDED: _undecided,
+    OverallVerdict.GOOD: _good,
+    OverallVerdict.NO_DATA: _no_data,
+}
+
+# --- parts of sentences -----------------------------------------------------------------------------------------------
+
+
+def _both(*parts: str) -> str:
+    return "; ".join(filter(None, parts))
 
 
 def _named(some: Sequence[WatchCondition], lines: Sequence[WatchCondition]) -> str:
@@ -124,8 +306,9 @@ def _estimate(line: WatchCondition) -> float:
 
 
 def _figures(line: WatchCondition) -> str:
-    assert line.judged is not None
     judged, events = line.judged, counted(line.window.events, "event")
+    if judged is None:
+        return f"{counted(line.stream.track.objective.verdicts.get('beyond', 0), 'event')} proven late since the start"
     figure = f"{percentile(judged.q)} {estimated(judged.estimate, rough=judged.rough)}"
     return f"{figure} ({_bounds(judged)}), threshold {_threshold([line])}, {events}"
 
@@ -137,71 +320,3 @@ def _bounds(judged: QuantileReading) -> str:
 def _threshold(lines: Sequence[WatchCondition]) -> str:
     thresholds = {line.stream.track.objective.threshold for line in lines}
     return duration(thresholds.pop()) if len(thresholds) == 1 else "their thresholds"
-
-
-def _stalled(stalled: Sequence[WatchCondition], lines: Sequence[WatchCondition], now_wall: float) -> Headline:
-    began = stalled[0].since_wall
-    longest = max(line.stream.audit.stalled_for or 0.0 for line in stalled)
-    text = f"{_named(stalled, lines)}: no events delivered{_since(stalled, now_wall)}"
-    return Headline(Level.BAD, text, f"oldest undelivered event: {duration(longest)} ago", began)
-
-
-def _closed(closed: Sequence[WatchCondition], lines: Sequence[WatchCondition], now_wall: float) -> Headline:
-    names = some_of([line.name for line in closed])
-    began = closed[0].since_wall
-    text = f"{len(closed)} of {counted(len(lines), 'watch')} cannot be kept open{_since(closed, now_wall)}"
-    failure = closed[0].stream.session.last_failure
-    return Headline(Level.BAD, text, f"{names}. {failure.message if failure else ''}".rstrip(), began)
-
-
-def _coarse(snapshot: Snapshot, lines: Sequence[WatchCondition]) -> Headline | None:
-    """Return a headline if ticks take so long that figures of watches within their thresholds are below them."""
-    within = _of(lines, Condition.WITHIN)
-    resolutions = {domain.name: domain.resolution or 0.0 for domain in snapshot.domains}
-    unresolved = [line for line in within if line.judged and not line.judged.resolved]
-    known = [(resolutions.get(line.stream.domain, 0.0), line.stream.track.objective.threshold) for line in unresolved]
-    coarse = [resolution for resolution, threshold in known if resolution >= COARSE_SHARE * threshold]
-    if not coarse:
-        return None
-    well = _well(lines)
-    figures = f"ticks take {duration(max(coarse))}, and latencies below that look alike"
-    return Headline(
-        well.level,
-        f"{well.text.removesuffix('.')}, but short latencies cannot be distinguished.",
-        "; ".join(filter(None, (figures, well.figures))),
-    )
-
-
-def _undecided(lines: Sequence[WatchCondition]) -> Headline | None:
-    """Return a headline if watches are neither proven late nor in time, with the widest bounds."""
-    undecided = _of(lines, Condition.UNDECIDED)
-    if not undecided:
-        return None
-    name, judged = max(
-        ((line.name, line.judged) for line in undecided if line.judged), key=lambda named: named[1].upper
-    )
-    text = f"No watch is proven late, but {_named(undecided, lines)} cannot be judged."
-    figures = f"{name}: {percentile(judged.q)} {_bounds(judged)}, threshold {_threshold(undecided)}"
-    return Headline(Level.UNKNOWN, text, figures)
-
-
-def _well(lines: Sequence[WatchCondition]) -> Headline:
-    """Return the headline without late watches, and how many watches it is based on."""
-    count = Counter(line.condition for line in lines)
-    within, idle = count[Condition.WITHIN], count[Condition.IDLE]
-    if not within and not (lines and idle == len(lines)):
-        return Headline(Level.UNKNOWN, "Cannot tell: no watch has had enough events lately.")
-    if not within:
-        return Headline(Level.GOOD, f"All {counted(len(lines), 'watch')} are idle (proven by audits).")
-    goal = _threshold(lines)
-    if within == len(lines):
-        one = len(lines) == 1
-        return Headline(Level.GOOD, f"{lines[0].name} is within {goal}." if one else _all_within(len(lines), goal))
-    rest = [f"{idle:,} idle"] if idle else []
-    unknown = len(lines) - within - idle
-    rest += [f"{unknown:,} not judged"] if unknown else []
-    return Headline(Level.GOOD, "No watch is late.", f"{within:,} within {goal}, {', '.join(rest)}")
-
-
-def _all_within(count: int, goal: str) -> str:
-    return f"All {counted(count, 'watch')} are within {goal}."

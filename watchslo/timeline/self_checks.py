@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from watchslo.snapshot import DomainReading, MonitorReading, Snapshot, TrackReading, WitnessReading
 from watchslo.timeline.format import counted, duration, moment, since
-from watchslo.timeline.headline import COARSE_SHARE, Level, stopped_for
+from watchslo.timeline.headline import COARSE_SHARE, stopped_for
 from watchslo.timeline.series import Key
+from watchslo.timeline.verdict import Level
 
 QUESTION = "Can I trust this?"
 MINUTE_POINTS = 12  # evaluations, one every five seconds
@@ -57,6 +58,11 @@ class SelfChecks:
     def __init__(self) -> None:
         self._sums: deque[_Sums] = deque(maxlen=MINUTE_POINTS + 1)
 
+    @property
+    def overloaded(self) -> bool:
+        """True if this process could not keep up in the last minute, as of the last checks."""
+        return self._sums[-1].tainted - self._sums[0].tainted > TAINTED_SECONDS
+
     def checks(self, snapshot: Snapshot) -> tuple[SelfCheck, ...]:
         """Return all checks, always in the same order."""
         known = self._sums[-1].watches if self._sums else ()
@@ -96,12 +102,18 @@ def _clocks(snapshot: Snapshot) -> Iterator[SelfCheck]:
     alone = len(snapshot.domains) == 1
     for domain in snapshot.domains:
         name = "Clock" if alone else f"Clock of {domain.name}"
-        yield _clock(name, domain, snapshot.at_wall, COARSE_SHARE * snapshot.monitor.threshold)
+        yield _clock(name, domain, snapshot, COARSE_SHARE * snapshot.monitor.threshold)
 
 
-def _clock(name: str, domain: DomainReading, now_wall: float, coarse: float) -> SelfCheck:
-    """Check that a clock ticks through all its apiservers, and that its resolution is below `coarse` seconds."""
-    stopped = stopped_for(domain)
+def _clock(name: str, domain: DomainReading, snapshot: Snapshot, coarse: float) -> SelfCheck:
+    """Check that a clock ticks through all its apiservers, and that its resolution is below `coarse` seconds.
+
+    If none of them answers anything, that is no problem of this process.
+    """
+    stopped, now_wall = stopped_for(domain), snapshot.at_wall
+    silent = {one.name for one in snapshot.apiservers if one.unresponsive_for is not None}
+    if stopped is not None and silent and silent.issuperset(ticker.apiserver for ticker in domain.tickers):
+        return SelfCheck(name, Level.UNKNOWN, "It does not tick, because none of its apiservers answers.")
     if stopped is not None:
         why = next((f" {ticker.failure}" for ticker in domain.tickers if ticker.failure), "")
         began = (

@@ -9,9 +9,11 @@ from watchslo.timeline.condition import Condition, Judge, WatchCondition
 from watchslo.timeline.day import DayHistory
 from watchslo.timeline.events import EventKind, TimelineEvent, compare
 from watchslo.timeline.format import some_of
-from watchslo.timeline.headline import Headline, Level, headline
+from watchslo.timeline.headline import Assessment, Headline, headline
+from watchslo.timeline.proven_hour import ProvenHistory
 from watchslo.timeline.self_checks import SelfCheck, SelfChecks, summary
 from watchslo.timeline.series import Key, Series
+from watchslo.timeline.verdict import Level
 
 MOST_EVENTS = 500  # kept: a day of trouble, or a minute of chaos; one event stands for many watches
 
@@ -44,6 +46,7 @@ class Timeline:
         self.day = DayHistory()
         self._happened: deque[TimelineEvent] = deque(maxlen=MOST_EVENTS)
         self._judges: dict[Key, Judge] = {}
+        self._proven = ProvenHistory()
         self._trust = SelfChecks()
         self._late: set[Key] = set()
         self.account: Account | None = None
@@ -62,12 +65,16 @@ class Timeline:
         self.day.add(snapshot.at_wall, {key: stream.track.objective.windows for key, stream in streams.items()})
         happened = tuple(self._new_events(snapshot, lines))
         self._happened.extend(happened)
+        checks = self._trust.checks(snapshot)
+        late = sum(stream.track.objective.verdicts.get("beyond", 0) for stream in snapshot.streams)
+        lost = sum(stream.audit.lost for stream in snapshot.streams)
+        hour = self._proven.observe(snapshot.at_wall, late, lost)
         self.account = Account(
             number=self.account.number + 1 if self.account else 1,
             snapshot=snapshot,
-            headline=headline(snapshot, tuple(lines.values())),
+            headline=headline(Assessment(snapshot, tuple(lines.values()), self._trust.overloaded, hour)),
             lines=tuple(lines.values()),
-            checks=self._trust.checks(snapshot),
+            checks=checks,
             happened=happened,
         )
         return self.account

@@ -26,7 +26,7 @@ from watchslo.watch.failure import Reason
 OPTIONS = CheckOptions(duration="20s", threshold=None, resources=("pods",))
 Check = Callable[..., int]
 DOCUMENTED = [
-    *("apiVersion", "at", "verdict", "exitCode", "asked", "measured", "interrupted"),
+    *("apiVersion", "at", "verdict", "level", "exitCode", "asked", "measured", "interrupted"),
     *("watches", "causes", "notReady", "hints"),
 ]
 DOCUMENTED_OF_A_WATCH = [
@@ -78,7 +78,7 @@ def test_prompt_events_exit_with_0(ask: Check, capsys: pytest.CaptureFixture[str
     assert line.split()[0] == "pods"
     assert line.rstrip().endswith("within")
     assert [doubt.split(" is ")[0] for doubt in doubts] in ([], ["The P99 of pods"]), "less than the round trip"
-    assert said == "Within the objective: 1 watch."
+    assert said == "pods is within 1 s."
 
 
 def test_late_events_exit_with_1(ask: Check, cluster: Cluster) -> None:
@@ -96,7 +96,7 @@ def test_undecided_watch_exits_with_2(ask: Check, capsys: pytest.CaptureFixture[
     """The bounds are as wide as the gap between two ticks, half a second."""
     assert ask(replace(OPTIONS, threshold="250ms")) == 2
     said = capsys.readouterr().out
-    assert "Not proven to be beyond the objective: 1 watch; 1 undecided." in said
+    assert "No watch is proven late, but pods cannot be judged; pods: P99 bounds 0 ms to 500 ms" in said
     assert "pods cannot be judged, because the threshold lies between the proven bounds" in said
 
 
@@ -134,13 +134,13 @@ def test_json_contains_causes(ask: Check, capsys: pytest.CaptureFixture[str], cl
     cluster.late = 2.0
     assert ask(replace(OPTIONS, duration="40s"), "json") == 1
     answer = json.loads(capsys.readouterr().out)
-    assert answer["verdict"] == "beyond"
+    assert (answer["verdict"], answer["level"]) == ("late", "bad")
     assert [set(cause) for cause in answer["causes"]] == [
         {"cause", "apiserver", "watch", "confidence", "evidence", "next"}
     ]
 
 
-def test_stalled_watch_is_not_measured(
+def test_stalled_watch_exits_with_1(
     ask: Check, capsys: pytest.CaptureFixture[str], cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write = cluster.write
@@ -153,22 +153,22 @@ def test_stalled_watch_is_not_measured(
         return write(resource)
 
     monkeypatch.setattr(cluster, "write", freeze)
-    assert ask(replace(OPTIONS, resources=("pods", "nodes")), "json") == 2
+    assert ask(replace(OPTIONS, resources=("pods", "nodes")), "json") == 1
     answer = json.loads(capsys.readouterr().out)
     nodes, pods = answer["watches"]
     assert nodes["stalled"] is None
     assert pods["stalled"] > 1.0
-    assert pods["verdict"] == answer["verdict"] == "not measured"
+    assert (pods["verdict"], answer["verdict"]) == ("not measured", "stalled")
     assert any(hint.startswith("pods has withheld events for") for hint in answer["hints"])
 
 
 def test_json_document_has_documented_keys(ask: Check, capsys: pytest.CaptureFixture[str], cluster: Cluster) -> None:
     cluster.git_version = "v1.30.0+k3s1"
     cluster.fail(Reason.FORBIDDEN, "list", "nodes")
-    assert ask(replace(OPTIONS, resources=("pods", "nodes"), threshold="500ms"), "json") == 0
+    assert ask(replace(OPTIONS, resources=("pods", "nodes"), threshold="500ms"), "json") == 2
     answer = json.loads(capsys.readouterr().out)
     assert list(answer) == DOCUMENTED
-    assert (answer["apiVersion"], answer["verdict"], answer["exitCode"]) == ("v1", "within", 0)
+    assert (answer["apiVersion"], answer["verdict"], answer["exitCode"]) == ("v1", "down", 2)
     assert (answer["asked"], answer["measured"], answer["interrupted"]) == (20.0, 20.0, False)
     assert answer["at"].endswith("+00:00")
     assert any("may not list and watch nodes" in hint for hint in answer["hints"])
@@ -192,7 +192,7 @@ def test_output_names_unproven_storage_and_closed_watches(
     cluster.fail(Reason.THROTTLED, "list", "nodes")
     assert ask(replace(OPTIONS, resources=("pods", "nodes"))) == 1
     said = capsys.readouterr().out
-    assert "Beyond the objective: nodes (down for " in said
+    assert "1 of 2 watches cannot be kept open since " in said
     assert "Unproven: k3s stores objects in kine" in said
     assert "Not open: nodes. The apiserver is too busy, or its cache is not ready." in said
 

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.serve import readings
-from watchslo.app.table import draw, figures, headings, headline, plain_console, status
+from watchslo.app.table import draw, figures, headings, plain_console, status
 from watchslo.app.view import Line, view_of
 from watchslo.snapshot import QuantileReading
 from watchslo.timeline.condition import P50, P99, WatchVerdict
@@ -77,7 +77,6 @@ def test_table_names_the_quantile_that_is_judged() -> None:
     assert headings([replace(made, quantile=0.999)])[3:] == ("P99.9", "P99.9 BOUNDS")
     assert headings([made, other])[3:] == ("QUANTILE", "QUANTILE BOUNDS")
     assert figures(other)[2:] == ("400 ms", "300 ms … 500 ms")
-    assert headline([replace(other, verdict=WatchVerdict.BEYOND)]) == "Beyond the objective: pods (P50 400 ms)."
 
 
 def test_table_does_not_interpret_markup() -> None:
@@ -89,23 +88,3 @@ def test_table_does_not_interpret_markup() -> None:
 def test_table_without_watches_is_empty(capsys: pytest.CaptureFixture[str]) -> None:
     plain_console().print(draw([]))
     assert capsys.readouterr().out == ""
-
-
-def test_headline_names_late_watches_latest_first() -> None:
-    within, none = line(0.0, 0.1, 0.9), replace(line(0.0, 0.1, 0.9), verdict=WatchVerdict.NOT_MEASURED)
-    late = [
-        replace(line(1.5, late, 9.0), watch=name) for name, late in (("a", 2.0), ("b", 4.0), ("c", 3.0), ("d", 1.6))
-    ]
-    assert headline(late) == "Beyond the objective: b (P99 4 s), c (P99 3 s), a (P99 2 s) and 1 more."
-    assert headline([late[0], none, within]) == "Beyond the objective: a (P99 2 s); 1 without a verdict."
-    assert headline([within, within, none]) == "Within the objective: 2 watches; 1 without a verdict."
-    assert headline([within]) == "Within the objective: 1 watch."
-    undecided = replace(within, verdict=WatchVerdict.UNDECIDED)
-    assert headline([within, undecided, none]) == (
-        "Not proven to be beyond the objective: 3 watches; 1 undecided; 1 without a verdict."
-    )
-    assert headline([late[0], undecided]) == "Beyond the objective: a (P99 2 s); 1 undecided."
-    down = replace(line(events=0), verdict=WatchVerdict.BEYOND, down_for=90.0)
-    assert headline([down, late[0]]) == "Beyond the objective: pods (down for 90 s) and a (P99 2 s)."
-    assert headline([none]) == "No verdict on 1 watch."
-    assert headline([]) == "No watches yet."

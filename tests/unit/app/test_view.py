@@ -10,10 +10,11 @@ import pytest
 from tests.unit.serve import readings
 from watchslo.app.view import UnreadableError, View, read, view_of
 from watchslo.serve.status import StatusEncoder
-from watchslo.snapshot import QuantileReading, StreamReading, WindowReading, WindowVerdict
+from watchslo.snapshot import OverallVerdict, QuantileReading, StreamReading, WindowReading, WindowVerdict
 from watchslo.timeline.condition import P99, WatchVerdict
-from watchslo.timeline.headline import Headline, Level
+from watchslo.timeline.headline import Headline
 from watchslo.timeline.timeline import Timeline
+from watchslo.timeline.verdict import Level
 
 
 def status(**changed: Any) -> Any:
@@ -45,11 +46,12 @@ def test_line_has_the_values_of_the_snapshot() -> None:
 
 def test_view_has_the_verdict_and_the_self_check_in_a_sentence() -> None:
     account = Timeline().observe(readings.SNAPSHOT)
-    changed = replace(account, headline=Headline(Level.BAD, "pods: late since 14:02 UTC", "for 4 min; P99 2.3 s"))
+    said = Headline(OverallVerdict.LATE, Level.BAD, "pods: late since 14:02 UTC", "for 4 min; P99 2.3 s")
+    changed = replace(account, headline=said)
     seen = view_of(readings.SNAPSHOT, account=changed)
     assert seen.verdict == "pods: late since 14:02 UTC; for 4 min; P99 2.3 s."
     assert seen.trust == f"Can I trust this? {account.trust.text}"
-    whole = replace(account, headline=Headline(Level.GOOD, "All 3 watches are within 1 s."))
+    whole = replace(account, headline=Headline(OverallVerdict.GOOD, Level.GOOD, "All 3 watches are within 1 s."))
     assert view_of(readings.SNAPSHOT, account=whole).verdict == "All 3 watches are within 1 s."
 
 

@@ -25,6 +25,7 @@ from watchslo.snapshot import (
     ListReading,
     MonitorReading,
     ObjectiveReading,
+    OverallVerdict,
     QuantileReading,
     ReceivedReading,
     SessionReading,
@@ -321,6 +322,7 @@ SNAPSHOT = Snapshot(
     domains=(DOMAIN, BLIND),
     streams=(TAIL, IDLE, STALLED),
     causes=(BEHIND, STUCK),
+    overall=OverallVerdict.STALLED,
 )
 EMPTY = Snapshot(
     at_wall=1_700_000_001.0,

@@ -18,7 +18,7 @@ from watchslo.serve import feed as feeding
 from watchslo.serve import update
 from watchslo.serve.auth_cache import AccessDecision
 from watchslo.serve.feed import KEPT, EventStream, Feed
-from watchslo.snapshot import Snapshot
+from watchslo.snapshot import OverallVerdict, Snapshot
 
 RETRY = b"retry: 2000\n\n"
 
@@ -166,8 +166,21 @@ async def test_failed_observation_is_logged_and_skipped(feed: Feed, monkeypatch:
     log = CapturingLogger()
     monkeypatch.setattr(structlog, "get_logger", lambda: log)
     await observed(feed, replace(readings.SNAPSHOT, streams=None), at(0))  # type: ignore[arg-type]
-    assert [call.args for call in log.calls] == [("history_failed",)]
+    assert [call.args for call in log.calls] == [("history_failed",), ("verdict",)]
     assert feed.account is not None
+
+
+async def test_verdict_is_logged_when_it_changes_and_given_to_metrics(
+    feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = CapturingLogger()
+    monkeypatch.setattr(structlog, "get_logger", lambda: log)
+    paused = replace(at(10), monitor=replace(readings.MONITOR, paused=True))
+    assert feed.judged(replace(at(0), overall=None)).overall is None
+    await observed(feed, at(0), at(5), paused)
+    first, last = (call.kwargs for call in log.calls if call.args == ("verdict",))
+    assert (first["verdict"], last["verdict"], last["level"]) == ("stalled", "paused", "unknown")
+    assert feed.judged(paused).overall is OverallVerdict.PAUSED
 
 
 async def test_feed_encodes_once_for_all_readers(feed: Feed) -> None:

@@ -4,8 +4,10 @@ from dataclasses import replace
 from tests.unit.serve import readings
 from watchslo.snapshot import QuantileReading, StreamReading
 from watchslo.timeline.condition import (
+    CLOSED_SECONDS,
     FORGIVEN_SECONDS,
     P99,
+    RECOVERY_SECONDS,
     Condition,
     Judge,
     WatchCondition,
@@ -34,6 +36,13 @@ def lines(*watches: tuple[float, StreamReading]) -> list[WatchCondition]:
     """Return what one judge says of each reading, so many seconds after NOW."""
     judge = Judge()
     return [judge.condition(one, NOW + after) for after, one in watches]
+
+
+def grown(one: StreamReading, samples: int = 1) -> StreamReading:
+    """Return the reading with more samples since the start."""
+    track, more = one.track, one.track.timespan
+    counts = tuple(count + samples for count in more.counts)
+    return replace(one, track=replace(track, timespan=replace(more, counts=counts)))
 
 
 def condition(one: StreamReading) -> Condition:
@@ -66,6 +75,72 @@ class TestCondition:
         assert condition(nothing) is Condition.NOT_MEASURED
 
 
+class TestUnresponsive:
+    def test_silence_of_the_apiserver_overrides_all(self) -> None:
+        silent = replace(readings.changed(LATE, audit={"stalled_for": 3.0}), unresponsive=True, up=False)
+        assert condition(silent) is Condition.UNRESPONSIVE
+
+
+class TestRecovery:
+    """What was bad ends with an event, or with the time for an audit, never because late events grow old."""
+
+    def conditions(self, *watches: tuple[float, StreamReading]) -> list[Condition]:
+        return [line.condition for line in lines(*watches)]
+
+    def test_late_watch_is_not_within_before_a_newer_sample(self) -> None:
+        late, unknown, within = Condition.LATE, Condition.NOT_MEASURED, Condition.WITHIN
+        assert self.conditions((0, LATE), (5, WITHIN), (10, WITHIN), (15, grown(WITHIN)), (20, grown(WITHIN))) == [
+            late, unknown, unknown, within, within,
+        ]  # fmt: skip
+
+    def test_watch_is_not_within_before_a_sample_after_silence(self) -> None:
+        silent = replace(WITHIN, unresponsive=True, up=False)
+        assert self.conditions((0, silent), (5, WITHIN), (10, grown(WITHIN)))[1:] == [
+            Condition.NOT_MEASURED,
+            Condition.WITHIN,
+        ]
+
+    def test_watch_is_idle_again_once_it_was_audited(self) -> None:
+        idle = readings.changed(SILENT, audit={"result": "idle"})
+        silent = replace(idle, unresponsive=True, up=False)
+        assert self.conditions((0, silent), (5, idle), (RECOVERY_SECONDS, idle), (40, idle))[1:] == [
+            Condition.NOT_MEASURED,
+            Condition.IDLE,
+            Condition.IDLE,
+        ]
+
+    def test_watch_that_only_reopened_was_not_bad(self) -> None:
+        closed = replace(WITHIN, up=False)
+        assert self.conditions((0, closed), (5, WITHIN))[1] is Condition.WITHIN
+        assert self.conditions((0, closed), (CLOSED_SECONDS, closed), (15, WITHIN))[2] is Condition.NOT_MEASURED
+
+
+class TestProvenOnly:
+    """Without quantiles, a watch is late for a minute after each event that was proven late."""
+
+    def proven(self, beyond: int, **changes: object) -> StreamReading:
+        track = replace(readings.judged(0), judged=None, windows=(), proven_only=True)
+        objective = replace(track.objective, verdicts={"within": 30, "beyond": beyond, "uncertain": 900})
+        return replace(SILENT, track=replace(track, objective=objective), **changes)  # type: ignore[arg-type]
+
+    def test_open_watch_is_connected_until_an_event_is_proven_late(self) -> None:
+        found = lines(
+            (0, self.proven(7)), (5, self.proven(8)), (60, self.proven(8)), (65, self.proven(8)), (96, self.proven(8))
+        )
+        late, connected = Condition.LATE, Condition.CONNECTED
+        assert [line.condition for line in found] == [connected, late, late, Condition.NOT_MEASURED, connected]
+
+    def test_closed_watch_is_closed(self) -> None:
+        assert condition(self.proven(0, up=False)) is Condition.CLOSED
+
+    def test_with_quantiles_single_late_events_do_not_matter(self) -> None:
+        def counted_late(beyond: int) -> StreamReading:
+            objective = replace(WITHIN.track.objective, verdicts={"beyond": beyond})
+            return replace(WITHIN, track=replace(WITHIN.track, objective=objective))
+
+        assert [line.condition for line in lines((0, counted_late(0)), (5, counted_late(3)))] == [Condition.WITHIN] * 2
+
+
 class TestSince:
     def test_since_is_when_the_condition_began(self) -> None:
         assert [line.since_wall - NOW for line in lines((0, WITHIN), (5, LATE), (10, LATE), (15, LATE))] == [0, 5, 5, 5]
@@ -74,7 +149,7 @@ class TestSince:
         assert [line.since_wall - NOW for line in lines((0, LATE), (5, FEW), (10, LATE))] == [0, 5, 0]
 
     def test_since_starts_again_after_within(self) -> None:
-        assert [line.since_wall - NOW for line in lines((0, LATE), (5, WITHIN), (10, LATE))] == [0, 5, 10]
+        assert [line.since_wall - NOW for line in lines((0, LATE), (5, grown(WITHIN)), (10, LATE))] == [0, 5, 10]
 
     def test_since_starts_again_after_a_long_time_without_data(self) -> None:
         later = FORGIVEN_SECONDS + 6

@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.serve import readings
+from tests.unit.timeline.test_condition import grown
 from watchslo.snapshot import Snapshot, TimeTravelReading, WindowVerdict
 from watchslo.timeline.events import EventKind, compare
 from watchslo.timeline.self_checks import summary
@@ -136,14 +137,14 @@ class TestChronicle:
         chronicle = Timeline()
         found: list[str] = []
         good, bad = WindowVerdict.GOOD, WindowVerdict.BAD
-        for number, verdict in enumerate((good, bad, bad, good, good)):
-            track = replace(readings.TRACK, verdict=verdict)
-            stream = replace(readings.TAIL, track=track)
+        for number, (verdict, samples) in enumerate(((good, 0), (bad, 1), (bad, 2), (good, 2), (good, 3), (good, 4))):
+            stream = grown(replace(readings.TAIL, track=replace(readings.TRACK, verdict=verdict)), samples)
             account = chronicle.observe(replace(BEFORE, at_wall=BEFORE.at_wall + 5 * number, streams=(stream,)))
             assert account.number == number + 1
             found += [one.text for one in account.happened]
         assert found == ["watchslo started", "pods: late", "pods: in time again"]
         assert [one.text for one in chronicle.happened] == found
+        assert chronicle.happened[-1].at_wall == BEFORE.at_wall + 20, "only once an event has come"
 
     def test_timeline_keeps_a_bounded_number_of_events(self) -> None:
         chronicle = Timeline()

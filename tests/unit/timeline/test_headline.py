@@ -5,9 +5,20 @@ import pytest
 
 from tests.unit.serve import readings
 from tests.unit.timeline.test_condition import FEW, LATE, SILENT, UNDECIDED, WITHIN, stream
-from watchslo.snapshot import DomainReading, Snapshot, StreamReading
+from watchslo.snapshot import (
+    ApiserverRole,
+    Cause,
+    CauseReading,
+    DomainReading,
+    OverallVerdict,
+    Snapshot,
+    StreamReading,
+    WindowVerdict,
+)
 from watchslo.timeline.condition import Judge
-from watchslo.timeline.headline import Headline, Level, headline
+from watchslo.timeline.headline import Assessment, Headline, headline
+from watchslo.timeline.proven_hour import ProvenHour
+from watchslo.timeline.verdict import Level
 
 NOW = readings.SNAPSHOT.at_wall
 IDLE = readings.changed(SILENT, audit={"result": "idle"})
@@ -21,14 +32,17 @@ def below(upper: float) -> StreamReading:
     return replace(WITHIN, track=readings.judged(100, *quantiles))
 
 
-def say(*streams: StreamReading, after: float = 0.0, **changes: object) -> Headline:
+def say(
+    *streams: StreamReading, after: float = 0.0, causes: tuple[CauseReading, ...] = (), **changes: object
+) -> Headline:
     """What is said of these watches, each by another name, `after` seconds in which they were so."""
     named = tuple(replace(one, watch=f"w{number}") for number, one in enumerate(streams, 1))
-    made: Snapshot = replace(readings.SNAPSHOT, streams=named, at_wall=NOW + after, **changes)  # type: ignore[arg-type]
+    made: Snapshot = replace(readings.SNAPSHOT, streams=named, causes=causes, at_wall=NOW + after, **changes)  # type: ignore[arg-type]
     judges = [Judge() for _ in named]
     for judge, one in zip(judges, named, strict=True):
         judge.condition(one, NOW)
-    return headline(made, [judge.condition(one, NOW + after) for judge, one in zip(judges, named, strict=True)])
+    lines = [judge.condition(one, NOW + after) for judge, one in zip(judges, named, strict=True)]
+    return headline(Assessment(made, lines))
 
 
 def silent(ago: float | None, failure: str | None) -> tuple[DomainReading, ...]:
@@ -84,8 +98,10 @@ def test_headline_since_belongs_to_the_named_watch() -> None:
     first, second = Judge(), Judge()
     first.condition(LATE, NOW)
     said = headline(
-        replace(readings.SNAPSHOT, streams=(LATE, LATE), at_wall=NOW + 300),
-        [first.condition(LATE, NOW + 59), replace(second.condition(LATE, NOW + 300), since_wall=NOW + 240)],
+        Assessment(
+            replace(readings.SNAPSHOT, streams=(LATE, LATE), causes=(), at_wall=NOW + 300),
+            [first.condition(LATE, NOW + 59), replace(second.condition(LATE, NOW + 300), since_wall=NOW + 240)],
+        )
     )
     assert said.text == "pods and pods: late, the first since 22:13 UTC"
 
@@ -103,9 +119,19 @@ def test_headline_omits_differing_thresholds() -> None:
 def test_headline_ignores_a_watch_that_reopens() -> None:
     assert say(CLOSED, WITHIN, after=5).level is Level.GOOD
     said = say(CLOSED, WITHIN, after=15)
+    assert (said.verdict, said.level) == (OverallVerdict.DOWN, Level.UNKNOWN), "of its other clients nothing is known"
     assert said.text == "1 of 2 watches cannot be kept open since 22:13 UTC"
     assert said.figures == "w1. the connection was reset"
     assert say(readings.changed(CLOSED, session={"last_failure": None}), after=15).figures == "w1."
+
+
+def test_headline_of_a_watch_that_no_client_can_open_is_bad() -> None:
+    down = replace(CLOSED, down_for=12.0)
+    monitor = replace(readings.MONITOR, not_ready=("w1 has not been opened yet",))
+    for ready in (readings.MONITOR, monitor):
+        said = say(down, WITHIN, monitor=ready)
+        assert (said.verdict, said.level) == (OverallVerdict.DOWN, Level.BAD)
+    assert say(replace(down, down_for=9.0), WITHIN).level is Level.GOOD
 
 
 class TestSlowTicks:
@@ -173,3 +199,107 @@ class TestWhatCannotBeTold:
 
     def test_headline_one_of_two_clocks_stopped_is_ignored(self) -> None:
         assert say(LATE, domains=(*silent(120.0, "no"), readings.DOMAIN)).level is Level.BAD
+
+
+class TestUnresponsive:
+    def say(self, *silent_for: float | None, apiservers: int = 3, **changes: object) -> Headline:
+        """Return the headline with watches at so many apiservers, of which the first ones are silent."""
+        names = [f"10.0.0.{number}:6443" for number in range(1, apiservers + 1)]
+        ages = [*silent_for, *(None for _ in names)]
+        made = tuple(
+            replace(readings.SERVICE, name=name, role=ApiserverRole.MEMBER, unresponsive_for=age)
+            for name, age in zip(names, ages, strict=False)
+        )
+        streams = [replace(WITHIN, apiserver=one.name, unresponsive=one.unresponsive_for is not None) for one in made]
+        return say(*streams, apiservers=made, **changes)  # type: ignore[arg-type]
+
+    def test_headline_names_the_apiserver_that_answers_nothing(self) -> None:
+        said = self.say(12.0)
+        assert (said.verdict, said.level) == (OverallVerdict.UNRESPONSIVE, Level.BAD)
+        assert said.text == "10.0.0.1:6443 answers nothing since 22:13 UTC"
+        assert said.figures == "no event of 1 watch can arrive"
+        assert said.since_wall == NOW - 12.0
+
+    def test_headline_names_two_apiservers(self) -> None:
+        assert self.say(12.0, 75.0).text == "10.0.0.2:6443 and 10.0.0.1:6443 answer nothing since 22:12 UTC"
+
+    def test_headline_says_that_the_network_may_be_cut_if_nothing_answers(self) -> None:
+        said = self.say(12.0, 12.0, 12.0)
+        assert said.text == "None of the 3 apiservers answers since 22:13 UTC"
+        assert said.figures == (
+            "no event of 3 watches can arrive; nothing else answers either, so the network from here may be cut"
+        )
+
+    def test_headline_of_a_single_service(self) -> None:
+        service = replace(readings.SERVICE, unresponsive_for=12.0)
+        said = say(replace(WITHIN, unresponsive=True), apiservers=(service,))
+        assert said.text == "The apiserver answers nothing since 22:13 UTC"
+
+    def test_headline_is_about_watched_apiservers_only(self) -> None:
+        witness = replace(readings.SERVICE, name="10.0.0.9:6443", role=ApiserverRole.WITNESS, unresponsive_for=12.0)
+        assert say(WITHIN, apiservers=(readings.SERVICE, witness)).level is Level.GOOD
+
+    def test_headline_joins_what_else_is_late(self) -> None:
+        service = replace(readings.SERVICE, unresponsive_for=12.0)
+        said = say(LATE, apiservers=(service,))
+        assert said.text == "The apiserver answers nothing since 22:13 UTC; w1: late since 22:13 UTC"
+
+    def test_headline_ignores_stopped_clocks_then(self) -> None:
+        assert self.say(12.0, domains=silent(120.0, None)).verdict is OverallVerdict.UNRESPONSIVE
+
+
+class TestCauses:
+    CAUSE = readings.SNAPSHOT.causes[0]
+
+    def test_headline_with_an_active_cause_is_never_green(self) -> None:
+        said = say(WITHIN, causes=(self.CAUSE,))
+        assert (said.verdict, said.level) == (OverallVerdict.CAUSE, Level.UNKNOWN)
+        assert said.text == f"No watch is proven late, but a cause of lateness is active: {self.CAUSE.cause}."
+        assert said.figures.endswith(self.CAUSE.evidence.rstrip("."))
+
+    def test_headline_counts_more_causes(self) -> None:
+        assert say(WITHIN, causes=(self.CAUSE, self.CAUSE)).text.endswith(", and 1 more cause.")
+
+    def test_headline_of_our_own_overload_says_so(self) -> None:
+        overload = replace(self.CAUSE, cause=Cause.MONITOR_OVERLOADED)
+        said = say(WITHIN, causes=(overload,))
+        assert said.verdict is OverallVerdict.MONITOR_PROBLEM
+        assert said.text == "Cannot tell: watchslo itself could not keep up in the last minute."
+
+
+class TestProvenOnly:
+    """The headline of an instance without quantiles, which says what it is for."""
+
+    def say(self, hour: ProvenHour, *streams: StreamReading) -> str:
+        made = replace(readings.SNAPSHOT, streams=streams, causes=(), at_wall=NOW)
+        return headline(Assessment(made, [Judge().condition(one, NOW) for one in streams], hour=hour)).text
+
+    def test_headline_says_what_was_proven(self) -> None:
+        open_ = replace(WITHIN, track=replace(WITHIN.track, judged=None, windows=(), proven_only=True))
+        open_ = replace(open_, track=replace(open_.track, verdict=WindowVerdict.NO_DATA))
+        hour = ProvenHour(seconds=7200.0)
+        assert self.say(hour, open_, open_, open_) == (
+            "3 of 3 watches connected, nothing proven late or lost in the last hour."
+        )
+        assert self.say(replace(hour, late=4, lost=1, seconds=725.0), open_, replace(open_, up=False)) == (
+            "1 of 2 watches connected, 4 events proven late and 1 event lost in the last 12 min."
+        )
+
+    def test_headline_of_late_events_counts_them(self) -> None:
+        judge = Judge()
+        track = replace(WITHIN.track, judged=None, windows=(), proven_only=True, verdict=WindowVerdict.NO_DATA)
+        for beyond in (2, 5):
+            objective = replace(track.objective, verdicts={"beyond": beyond})
+            line = judge.condition(replace(WITHIN, track=replace(track, objective=objective)), NOW)
+        made = replace(readings.SNAPSHOT, streams=(line.stream,), causes=(), at_wall=NOW)
+        said = headline(Assessment(made, [line]))
+        assert (said.text, said.figures) == ("pods: late since 22:13 UTC", "5 events proven late since the start")
+
+
+class TestOneOfSeveralClocks:
+    def test_headline_is_not_green_while_some_watches_have_no_clock(self) -> None:
+        (stopped,) = silent(120.0, "No answer.")
+        domains = (readings.DOMAIN, replace(stopped, name="events"))
+        said = say(WITHIN, replace(WITHIN, domain="events"), domains=domains)
+        assert said.text == "Cannot tell: the clock of 1 watch has not ticked since 22:11 UTC."
+        assert (said.verdict, said.figures) == (OverallVerdict.CLOCK_STOPPED, "for 2 min; No answer.")

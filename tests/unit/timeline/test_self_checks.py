@@ -4,8 +4,8 @@ import pytest
 
 from tests.unit.serve import readings
 from watchslo.snapshot import HistogramReading, Snapshot, WitnessReading
-from watchslo.timeline.headline import Level
 from watchslo.timeline.self_checks import MINUTE_POINTS, QUESTION, SelfCheck, SelfChecks, summary
+from watchslo.timeline.verdict import Level
 
 EDGES = (0.005, 0.025, 0.15)
 SNAPSHOT = replace(readings.SNAPSHOT, domains=(readings.DOMAIN,), streams=(readings.TAIL,))
@@ -57,6 +57,16 @@ class TestClock:
         ticker = replace(readings.TICKER, answered_ago=60.0, failure="No answer came.")
         found = checked(replace(SNAPSHOT, domains=(replace(readings.DOMAIN, tickers=(ticker,)),)))["Clock"]
         assert found == SelfCheck("Clock", Level.BAD, "It has not ticked since 22:12 UTC. No answer came.")
+
+    def test_clock_check_does_not_blame_this_process_if_no_apiserver_answers(self) -> None:
+        ticker = replace(readings.TICKER, answered_ago=120.0, failure="No answer.")
+        silent = replace(readings.SERVICE, name=ticker.apiserver, unresponsive_for=120.0)
+        domains = (replace(readings.DOMAIN, tickers=(ticker,)),)
+        assert checked(replace(SNAPSHOT, domains=domains, apiservers=(silent,)))["Clock"] == SelfCheck(
+            "Clock", Level.UNKNOWN, "It does not tick, because none of its apiservers answers."
+        )
+        answering = replace(silent, unresponsive_for=None)
+        assert checked(replace(SNAPSHOT, domains=domains, apiservers=(answering,)))["Clock"].level is Level.BAD
 
     def test_clock_check_has_the_domain_in_its_name_if_there_are_two(self) -> None:
         found = checked(replace(SNAPSHOT, domains=(readings.DOMAIN, readings.BLIND)))

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from watchslo.app import logs
 from watchslo.app.hints import hints, unready
-from watchslo.app.table import draw, headline, plain_console
+from watchslo.app.table import draw, plain_console
 from watchslo.app.top.choice import Choice
 from watchslo.app.top.sources import Daemon, DaemonCredentials, Measurement, Source
-from watchslo.app.view import View
+from watchslo.app.view import NOT_YET, View
 from watchslo.errors import ConfigError, ConnectError
 
 START_SECONDS = 30.0  # to wait until all watches of a local measurement are open
@@ -83,4 +83,4 @@ def _print(view: View) -> None:
         console.print(sentence)
     if view.trust:
         console.print(view.trust)
-    console.print(view.verdict or headline(lines))
+    console.print(view.verdict or NOT_YET)

@@ -13,10 +13,10 @@ from textual.coordinate import Coordinate
 from textual.widgets import DataTable, Input, Static
 
 from watchslo.app.hints import problems, unready
-from watchslo.app.table import STYLES, figures, headings, headline, status
+from watchslo.app.table import STYLES, figures, headings, status
 from watchslo.app.top.choice import Choice, Link, clock
 from watchslo.app.top.sources import Source
-from watchslo.app.view import Line, View
+from watchslo.app.view import NOT_YET, Line, View
 from watchslo.errors import ConnectError
 
 LOOK_SECONDS = 1.0
@@ -176,7 +176,7 @@ class Top(App[None]):
         lines = self._choice.of(view.lines) if view else []
         self._show_text("place", [f"watchslo top: {self._place(view)}"])
         self._show_text("link", [self._link.status(view, now)])
-        self._show_text("headline", [view.verdict or headline(view.lines)] if view else [])
+        self._show_text("headline", [view.verdict or NOT_YET] if view else [])
         self._show_text("trust", [view.trust] if view and view.trust else [])
         self._show_text("notes", first_of((*view.causes, *unready(view), *problems(view))) if view else [])
         self._fill(lines)

@@ -181,14 +181,10 @@ class Measurement:
     async def _measure(self) -> None:
         """Measure in the other thread until `_over` is set; the threads share only frozen snapshots."""
         supervisor, stop = self._supervise(), asyncio.Event()
-        supervisor.on_evaluation(self._remember)
+        supervisor.on_evaluation(self._timeline.observe)  # cheap on the measuring thread: there are few watches here
         async with TaskSupervisor(stop) as tasks:
             tasks.start("snapshots", partial(self._keep_showing, supervisor, stop))
             await supervisor.run(stop)
-
-    def _remember(self, snapshot: Snapshot) -> None:
-        """Update the timeline on the measuring thread: cheap, because there are few watches here."""
-        self._timeline.observe(snapshot)
 
     async def _keep_showing(self, supervisor: Supervisor, stop: asyncio.Event) -> None:
         self._latest = await supervisor.snapshot()

@@ -32,6 +32,13 @@ def _witnesses(monitor: MonitorReading) -> Found:
 
 APISERVERS = (
     gauge(
+        "apiserver_up",
+        "1 if the apiserver answers, 0 if it has sent nothing for 10 s although it was asked.",
+        basic=per_apiserver(lambda a: a.unresponsive_for is None),
+        proven=True,
+        beta=True,
+    ),
+    gauge(
         "apiserver_timespan_by_ticks_seconds",
         "Quantile in seconds of the last minute of all its watches, by all ticks and by its own; only with several.",
         basic=per_apiserver(_by_ticks, CENTRE, TICKS),

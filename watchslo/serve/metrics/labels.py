@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 
 from watchslo.latency import track
-from watchslo.snapshot import BurstReason, Cause, Hop, ReadUse
+from watchslo.snapshot import BurstReason, Cause, Hop, OverallVerdict, ReadUse
 from watchslo.watch import audit
 from watchslo.watch.failure import CloseClass, Phase, Reason
 from watchslo.watch.messages import RelistReason, Unseen
@@ -52,6 +52,11 @@ WINDOW_VERDICT = Label(
     "verdict",
     "the events of a window compared with the threshold, by their proven bounds or with 95% confidence",
     ("good", "bad", "undecided", "no_data"),
+)
+OVERALL_VERDICT = Label(
+    "verdict",
+    "the verdict on all watches, as the page shows it; with `proven` the present one only",
+    tuple(OverallVerdict),
 )
 ANSWERS = Label("state", "all that are announced, or those that answer", ("announced", "reached"))
 TARGET = Label("kind", "share of events, or of windows", ("events", "minutes"))

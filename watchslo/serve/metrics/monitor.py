@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from watchslo.serve.metrics.family import counter, gauge, histogram
-from watchslo.serve.metrics.labels import BUILD, CAUSE, CAUSE_APISERVER, CAUSE_WATCH, CODE, KIND
+from watchslo.serve.metrics.labels import BUILD, CAUSE, CAUSE_APISERVER, CAUSE_WATCH, CODE, KIND, OVERALL_VERDICT
 from watchslo.serve.metrics.views import Value, once, once_of_snapshot, per_apiserver
-from watchslo.snapshot import ApiserverReading, Cause, HistogramReading, Snapshot
+from watchslo.snapshot import ApiserverReading, Cause, HistogramReading, OverallVerdict, Snapshot
 
 LATE_BEAT_SECONDS = 0.15  # by then the events read before it are tainted
 
@@ -15,6 +15,16 @@ def _causes(snapshot: Snapshot) -> Mapping[tuple[str, str, str], Value]:
     """Each cause has a series from the start, without apiserver and watch; active causes add theirs."""
     active = {(c.cause.value, c.apiserver or "", c.watch or ""): 1 for c in snapshot.causes}
     return {(cause.value, "", ""): 0 for cause in Cause} | active
+
+
+def _verdicts(snapshot: Snapshot) -> Mapping[str, Value] | None:
+    """Return 1 for the present verdict, and 0 for all others; None before the first evaluation."""
+    now = snapshot.overall
+    return {verdict.value: verdict is now for verdict in OverallVerdict} if now else None
+
+
+def _verdict(snapshot: Snapshot) -> Mapping[str, Value] | None:
+    return {snapshot.overall.value: 1} if snapshot.overall else None
 
 
 def _by_code(apiserver: ApiserverReading) -> Mapping[str, Value]:
@@ -40,6 +50,13 @@ CAUSES = (
 )
 
 MONITOR = (
+    gauge(
+        "verdict",
+        "1 for the present verdict on all watches, which page, terminal and status show as well; else 0.",
+        basic=once_of_snapshot(_verdicts, OVERALL_VERDICT),
+        proven=once_of_snapshot(_verdict, OVERALL_VERDICT),
+        beta=True,
+    ),
     counter(
         "api_requests_total",
         "Total number of requests to the apiserver: the load that watchslo adds.",

@@ -19,9 +19,10 @@ from watchslo.serve.route import Route
 from watchslo.serve.rows import ApiserverLine, WatchLine
 from watchslo.snapshot import CauseReading, MonitorReading, Snapshot
 from watchslo.timeline.format import common_percentile, counted, moment
-from watchslo.timeline.headline import Headline, Level
+from watchslo.timeline.headline import Headline
 from watchslo.timeline.self_checks import SelfCheck
 from watchslo.timeline.timeline import Account, Timeline
+from watchslo.timeline.verdict import Level
 
 _INDEX = Template(files(__package__).joinpath("index.html").read_text())
 HEADERS = {
