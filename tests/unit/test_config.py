@@ -285,6 +285,12 @@ def test_burst_keeps_within_the_guaranteed_share_of_ticks(tmp_path: Path) -> Non
     assert loaded(tmp_path, "metrics: proven").clock_in_force.burst.ticks_per_hour == 0
 
 
+def test_shortest_threshold_is_that_of_all_watches(tmp_path: Path) -> None:
+    assert loaded(tmp_path, "{}").shortest_threshold == 1.0
+    watches = "watch: [{resource: pods}, {resource: nodes, objective: {threshold: 500ms}}]"
+    assert loaded(tmp_path, watches).shortest_threshold == 0.5
+
+
 def test_probes_need_no_share_of_the_request_rate(tmp_path: Path) -> None:
     assert loaded(tmp_path, "limits: {probesPerSecond: 100}").limits.requests_per_second == 20
     assert loaded(tmp_path, "limits: {probesPerSecond: 0}").limits.probes_per_second == 0

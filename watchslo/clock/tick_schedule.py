@@ -21,7 +21,7 @@ reads: then own ticks are as frequent as without them, and fall where no read wa
 the widest gap without reads ends, because only ticks seal events.
 
 In any W seconds at most `MOST_AHEAD` + 1 + W / gap ticks go through one apiserver. In a *burst* all gaps are shorter by
-the same factor; a failed tick ends it.
+the same factor; a failed tick ends it. With a *reserve*, the train follows events: see `watchslo.clock.reserve`.
 """
 
 from collections import deque
@@ -30,6 +30,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from watchslo.clock.burst import Burst
+from watchslo.clock.reserve import TickReserve
 
 SLOW_SECONDS = 1.0  # after this long without an answer the next tick is sent, on another connection
 SLOWEST_SECONDS = 10.0
@@ -70,7 +71,7 @@ class _Turns:
 
     gap: float
     proves: bool
-    shortening: float = 1.0  # of the gap, in a burst
+    factor: float = 1.0  # of the gap, by a burst or a reserve
     slowdown: Slowdown = field(default_factory=Slowdown)
     last: float = -inf
     jitter: float = 1.0  # of the gap after the last tick
@@ -81,7 +82,7 @@ class _Turns:
     @property
     def pace(self) -> float:
         """The mean seconds between two ticks at present."""
-        return max(self.gap * self.shortening * self.slowdown.factor, min(self.answer, SLOW_SECONDS))
+        return max(self.gap * self.factor * self.slowdown.factor, min(self.answer, SLOW_SECONDS))
 
     @property
     def due(self) -> float:
@@ -120,8 +121,9 @@ class _Turns:
 class TickSchedule:
     """The times of the ticks of one clock; see the theory of operation. All times are monotonic seconds."""
 
-    def __init__(self, random: Callable[[], float], burst: Burst) -> None:
+    def __init__(self, random: Callable[[], float], burst: Burst, reserve: TickReserve | None = None) -> None:
         self.burst = burst
+        self._reserve = reserve
         self.random = random
         self._turns: dict[str, _Turns] = {}
         self._last = -inf  # when the last tick of the train was sent
@@ -139,13 +141,17 @@ class TickSchedule:
             turns = self._turns[name] = former.get(name) or _Turns(gap, proves=True)
             turns.gap, turns.proves = gap, name not in aside
         train = self._train
-        shortening = self.burst.shortening(sum(1.0 / turns.gap for turns in train.values()), now)
+        rate = sum(1.0 / turns.gap for turns in train.values())
+        factor = self.burst.shortening(rate, now) * (self._reserve.factor(rate, now) if self._reserve else 1.0)
         for name, turns in self._turns.items():
-            turns.shortening = shortening if name in train else 1.0
+            turns.factor = factor if name in train else 1.0
 
     @property
     def mean_gap(self) -> float:
-        """The mean seconds between two ticks of the train, or of all if each is sent aside; without bursts."""
+        """The mean seconds between two ticks of the train, or of all if each is sent aside.
+
+        It is that without bursts, and over so long that a reserve spends what it saves.
+        """
         rate = sum(1.0 / turns.gap for turns in self._train.values() or self._turns.values())
         return 1.0 / rate if rate else inf
 
@@ -188,12 +194,18 @@ class TickSchedule:
         if sent > max(self._last, self._read):
             self._read, self._jitter = sent, self._draw()
 
+    def follow(self, received: float) -> bool:
+        """Note events that were received; return True if a tick is to follow them, after the next call of `allow`."""
+        return self._reserve is not None and self._reserve.follow(received)
+
     def sent(self, apiserver: str, now: float) -> None:
         """Note that a tick is being sent."""
         turns, jitter = self._turns[apiserver], self._draw()
         if turns.in_train:
             self._last, self._jitter = now, jitter
             self.burst.sent(now)
+        if self._reserve:
+            self._reserve.sent(now)
         turns.sent(now, jitter)
 
     def answered(self, apiserver: str, sent: float, now: float) -> None:
@@ -208,6 +220,8 @@ class TickSchedule:
             turns.ended(sent, now)
             turns.slowdown.failed(turns.gap, retry_after, now)
             self.burst.failed(retry_after, now)
+            if self._reserve:
+                self._reserve.failed(retry_after, now)
 
     def _draw(self) -> float:
         return 1.0 - JITTER + 2.0 * JITTER * self.random()

@@ -297,8 +297,8 @@ class ClockConfig(_Section):
     """How often ticks are sent, and to which namespace; `storage` states whether the storage is etcd.
 
     `interval` is the mean time between two ticks of the main clock through one apiserver, by all instances that share
-    its ticks. The clocks of all other storages together tick as often as it does: with n of them, each has a tick every
-    n intervals.
+    its ticks; with `metrics: proven`, some ticks are saved and follow events. The clocks of all other storages together
+    tick as often as it does: with n of them, each has a tick every n intervals.
     """
 
     interval: Annotated[Duration, between("200ms", "1m")] = _USUAL_INTERVAL_SECONDS
@@ -441,7 +441,7 @@ class Config(_Section):
         """Refuse slow ticks: if they come every 10 s, 20 ms looks like a P99 above 1 s in most minutes."""
         if not self.judges_quantiles:
             return
-        threshold = min(self.objective_of(watch).threshold for watch in self.watch)
+        threshold = self.shortest_threshold
         slowest = slowest_interval(threshold)
         if self.clock.interval > slowest:
             raise ValueError(
@@ -485,6 +485,11 @@ class Config(_Section):
     def judges_quantiles(self) -> bool:
         """Return True if quantiles are estimated; otherwise requests that only estimates need are not sent."""
         return self.metrics != "proven"
+
+    @property
+    def shortest_threshold(self) -> float:
+        """The shortest threshold of all watches, in seconds."""
+        return min(self.objective_of(watch).threshold for watch in self.watch)
 
     @property
     def wants_witnesses(self) -> bool:

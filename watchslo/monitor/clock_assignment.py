@@ -49,6 +49,7 @@ import structlog
 
 from watchslo.clock.burst import Burst, BurstBudget
 from watchslo.clock.domain import PROBE_SPACING_SECONDS, Domain, Membership, TickPlan
+from watchslo.clock.reserve import TickReserve
 from watchslo.clock.tick_schedule import TickSchedule
 from watchslo.clock.tick_share import sharing_instances
 from watchslo.config.model import ClockConfig
@@ -71,8 +72,9 @@ class ClockAssignment:
     """Keeps all clocks ticking and every watch on the clock of its domain; see the theory of operation above.
 
     `witnesses` are the apiservers, by name, through which the main clock ticks although they have no watches. `shards`
-    returns the number of instances that share the watches. `new_sealer` returns the sealer of a new domain. `on_reset`
-    is called for each watch whose storage was restored, before the watch starts over.
+    returns the number of instances that share the watches. `new_sealer` returns the sealer of a new domain, and
+    `new_reserve` the reserve of a new clock, if any. `on_reset` is called for each watch whose storage was
+    restored, before the watch starts over.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class ClockAssignment:
         shards: Callable[[], int],
         random: Callable[[], float],
         new_sealer: Callable[[Domain], Sealer],
+        new_reserve: Callable[[], TickReserve | None],
         on_reset: Callable[[MonitoredWatch], None],
     ) -> None:
         self._tasks = tasks
@@ -89,6 +92,7 @@ class ClockAssignment:
         self._shards = shards
         self._random = random
         self._new_sealer = new_sealer
+        self._new_reserve = new_reserve
         self._on_reset = on_reset
         self._burst_budget = BurstBudget(config.burst.rate, config.burst.ticks_per_hour)
         self.witnesses: dict[str, Apiserver] = {}
@@ -200,7 +204,7 @@ class ClockAssignment:
     def _new_clock(
         self, name: str, gap: Callable[[], float], refused: Callable[[DomainClock, str], None]
     ) -> DomainClock:
-        schedule = TickSchedule(self._random, Burst(self._burst_budget))
+        schedule = TickSchedule(self._random, Burst(self._burst_budget), self._new_reserve())
         return DomainClock(name, gap, schedule, self._new_sealer, refused, self._on_foreign, self._on_domain_reset)
 
     def _on_plan(self, plan: TickPlan) -> None:

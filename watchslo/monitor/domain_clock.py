@@ -216,6 +216,11 @@ class DomainClock:
             self.ticks.wake()
         self._bursts = burst.is_active(now)
 
+    def follow(self, received: float) -> None:
+        """Let a tick follow events that were just received, if the clock has a reserve for that."""
+        if self.ticks.schedule.follow(received):
+            self.ticks.wake()
+
     def observe(self, reading: Reading, use: ReadUse) -> None:
         """Take in a consistent read that is no tick; ignored unless its source is a member.
 

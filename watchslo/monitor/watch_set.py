@@ -9,6 +9,7 @@ from functools import partial
 import structlog
 
 from watchslo.clock.domain import Domain
+from watchslo.clock.reserve import TickReserve
 from watchslo.config.model import Config
 from watchslo.latency.bins import Bins
 from watchslo.latency.track import Track
@@ -154,6 +155,7 @@ class WatchSet:
                 lambda: self._config.shard.count,
                 self._random,
                 self._new_sealer,
+                self._new_reserve,
                 self._forget_revisions,
             )
         await self._serve(members)
@@ -263,6 +265,10 @@ class WatchSet:
 
     def _new_sealer(self, domain: Domain) -> Sealer:
         return Sealer(domain, self._bins, self._lag.own_delays, self.cache_prober.clock_of)
+
+    def _new_reserve(self) -> TickReserve | None:
+        """Return the reserve of a new clock; None if estimates need ticks at times that no event decides."""
+        return None if self._config.judges_quantiles else TickReserve(self._config.shortest_threshold)
 
     def _new_track(self, desired: DesiredWatch) -> Track:
         creation = desired.watch.measures_creation(desired.resource)

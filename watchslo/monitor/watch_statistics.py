@@ -106,6 +106,7 @@ class WatchStatistics:
             self._note_creations(batch)
         if is_member:
             self.clock.sealer.record(self._identity.number, batch.received, batch.revisions)
+            self.clock.follow(batch.received)
         else:
             self.track.unmeasured(DOMAIN, len(batch.revisions))
 

@@ -134,6 +134,26 @@ class TestProven:
             assert (track.windows, track.objective.windows) == ((), {})
             assert run.snapshot().causes == ()
 
+    async def test_tick_follows_an_event_and_proves_the_next_one(self, cluster: Cluster) -> None:
+        made = config("pods", "nodes", metrics="proven", clock={"interval": "30s"}, limits={"auditsPerSecond": 0})
+        async with running(made, start=600) as run:
+            cluster.asked.clear()
+            cluster.write(PODS)
+            await asyncio.sleep(0.2)
+            assert cluster.count("tick") == 1
+            cluster.write(PODS)
+            await asyncio.sleep(5)
+            assert cluster.count("tick") == 2, "one follows the second event, and none follows no event"
+            await asyncio.sleep(90)
+            assert run.stream("pods").track.objective.verdicts == {"within": 1, "beyond": 0, "uncertain": 1}
+
+    async def test_no_tick_follows_an_event_where_quantiles_are_estimated(self, cluster: Cluster) -> None:
+        slow = config("pods", "nodes", clock={"interval": "5s"}, objective={"threshold": "10s"})
+        async with running(slow, start=100):
+            cluster.asked.clear()
+            await keep_writing(cluster, PODS, seconds=60, gap=2)
+            assert cluster.count("tick") == pytest.approx(12, abs=1)
+
     async def test_probes_wait_for_the_next_tick(self, cluster: Cluster) -> None:
         async with running(self.MADE, start=200) as run:
             assert [stream.membership for stream in run.snapshot().streams] == ["member", "member"]
