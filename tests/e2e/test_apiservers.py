@@ -222,14 +222,15 @@ def _p50s(windows: Sequence[Any]) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """A fault of one apiserver, and the causes that may be named for it."""
+    """A fault of one apiserver, the causes that may be named for it, and whether it answers nothing meanwhile."""
 
     strike: Callable[[Member], contextlib.AbstractContextManager[None]]
     causes: frozenset[str]
+    silent: bool = False
 
 
 INCIDENTS = {
-    "paused": Incident(Member.paused, frozenset({"apiserver_sending"})),
+    "paused": Incident(Member.paused, frozenset({"apiserver_sending"}), silent=True),
     "cut off from etcd": Incident(lambda member: member.storage.fault("frozen-link"), frozenset({"cache_behind"})),
     "throttled": Incident(lambda member: member.client.fault("thin-link", 3000), frozenset({"bandwidth"})),
 }
@@ -246,6 +247,8 @@ def test_failing_apiserver_is_named_and_the_others_are_not(
         began = time.monotonic()
         with incident.strike(hurt):
             watcher.look_for(INCIDENT_SECONDS)
+            if incident.silent:
+                verify_silence(watcher, hurt)
         verify(watcher, writing, hurt, incident.causes, began)
         assert watcher.counted() == before
 
@@ -287,6 +290,25 @@ def watching(lab: HighAvailability, folder: Path, healthy: Sequence[Member]) -> 
         watcher.named.clear()
         watcher.worst = 0.0
         yield watcher
+
+
+def verify_silence(watcher: Watcher, hurt: Member) -> None:
+    """Check that everything says that this apiserver, and no other, answers nothing, and that its watches are down."""
+
+    def said() -> bool:
+        watcher.look()
+        return bool(watcher.daemon.status()["verdict"]["verdict"] == "unresponsive")
+
+    watcher.until(said, NAMED_SECONDS, "the headline says it")
+    watcher.look_for(INCIDENT_SECONDS)
+    status, scrape = watcher.daemon.status(), watcher.daemon.scrape()
+    assert status["verdict"]["level"] == "bad"
+    assert status["verdict"]["text"].startswith(f"{hurt.name} answers nothing since ")
+    assert scrape.value("watchslo_verdict", verdict="unresponsive") == 1
+    assert {one["name"] for one in status["apiservers"] if one["unresponsiveFor"] is not None} == {hurt.name}
+    assert scrape.value("watchslo_apiserver_up", apiserver=hurt.name) == 0
+    assert [stream["up"] for stream in status["streams"] if stream["apiserver"] == hurt.name] == [False] * len(WATCHES)
+    assert not [check for check in status["trust"]["text"].split() if check == "No:"], "it is not our problem"
 
 
 def verify(watcher: Watcher, writing: Writing, hurt: Member, causes: frozenset[str], began: float) -> None:

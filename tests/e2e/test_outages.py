@@ -133,7 +133,12 @@ def test_frozen_apiserver_is_reported_and_loses_no_event(killable_plane: Control
         # The kernel still accepts connections, but the apiserver answers no TLS handshake and no request.
         silent = (f"No {what} {apiserver.url} in time" for what in ("answer from", "connection to"))
         watched.daemon.until_not_ready(*(f"The revision clock does not tick: {sentence}" for sentence in silent))
-        assert watched.scrape().total("watchslo_watch_up") == len(WATCHES), "no connection was closed"
+        watched.until(lambda scrape: scrape.total("watchslo_watch_up") == 0, SOON_SECONDS, "its watches are down")
+        scrape = watched.scrape()
+        assert scrape.value("watchslo_apiserver_up", apiserver="service") == 0
+        assert scrape.value("watchslo_verdict", verdict="unresponsive") == 1
+        closed = "watchslo_watches_closed_total"
+        assert scrape.total(closed) == before.total(closed), "no connection was closed"
     finally:
         apiserver.process.signal(signal.SIGCONT)
     watched.daemon.until_ready(THAWED_SECONDS)
