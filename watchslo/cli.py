@@ -180,7 +180,7 @@ def top(
     cluster of the current kubeconfig itself until you quit.
     """
     from watchslo.app.top import TopOptions, top  # noqa: PLC0415 - each command imports only its own parts
-    from watchslo.app.top.sources import DaemonCredentials  # noqa: PLC0415 - the same
+    from watchslo.app.http_endpoint import DaemonCredentials  # noqa: PLC0415 - the same
 
     top(TopOptions(url, DaemonCredentials(token_file, ca_file, insecure), kubeconfig, context, once))
 

@@ -9,12 +9,12 @@ import pytest
 
 from watchslo import __version__
 from watchslo.app.check import CheckOptions
+from watchslo.app.http_endpoint import DaemonCredentials
 from watchslo.app.rbac import RbacOptions
 from watchslo.app.rehearse import RehearseOptions as Rehearsed
 from watchslo.app.rules import RulesOptions
 from watchslo.app.run import Overrides
 from watchslo.app.top import TopOptions as Looked
-from watchslo.app.top.sources import DaemonCredentials
 from watchslo.cli import STRATEGIES as OFFERED
 from watchslo.cli import commands, kubectl, kubectl_complete, main
 from watchslo.errors import ServeError
