@@ -2,8 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,6 +12,7 @@ from rich.table import Table
 
 from watchslo import __version__
 from watchslo.app import logs
+from watchslo.app.doctor.addresses import Reach, dropped, tcp_reach
 from watchslo.app.doctor.alertmanager import UNSEEN, check_inhibitions
 from watchslo.app.doctor.cluster import ClusterChecks, limited
 from watchslo.app.doctor.findings import (
@@ -144,17 +146,16 @@ def _prometheus_check(config: Config, options: DoctorOptions) -> DeploymentCheck
     settings = options.rule_settings
     queries = _queries(options.dashboards, settings)
 
-    async def check() -> list[DeploymentFinding]:
-        async with server as endpoint:
-            prometheus = Prometheus(endpoint)
-            return [
-                *await limited("scrapes", check_scrapes(prometheus, settings.job_selector, __version__)),
-                *await limited("rules", check_rules(prometheus, rule_groups(config, settings))),
-                *await limited("alerts", check_alertmanagers(prometheus)),
-                *await limited("dashboards", check_panels(prometheus, queries, Detail(config.metrics)), PANELS_SECONDS),
-            ]
+    async def check(endpoint: HttpEndpoint) -> list[DeploymentFinding]:
+        prometheus, detail = Prometheus(endpoint), Detail(config.metrics)
+        return [
+            *await limited("scrapes", check_scrapes(prometheus, settings.job_selector, __version__)),
+            *await limited("rules", check_rules(prometheus, rule_groups(config, settings))),
+            *await limited("alerts", check_alertmanagers(prometheus)),
+            *await limited("dashboards", check_panels(prometheus, queries, detail), PANELS_SECONDS),
+        ]
 
-    return check
+    return partial(_ask, "Prometheus", server, check)
 
 
 def _alertmanager_check(options: DoctorOptions) -> DeploymentCheck:
@@ -163,11 +164,23 @@ def _alertmanager_check(options: DoctorOptions) -> DeploymentCheck:
     server = _endpoint("--alertmanager", options.alertmanager, options.monitoring_credentials, "an Alertmanager")
     ours = inhibitions(options.rule_settings)
 
-    async def check() -> list[DeploymentFinding]:
-        async with server as endpoint:
-            return await limited("inhibitions", check_inhibitions(endpoint, ours))
+    async def check(endpoint: HttpEndpoint) -> list[DeploymentFinding]:
+        return await limited("inhibitions", check_inhibitions(endpoint, ours))
 
-    return check
+    return partial(_ask, "inhibitions", server, check)
+
+
+async def _ask(
+    subject: str, server: HttpEndpoint, check: Callable[[HttpEndpoint], Awaitable[list[DeploymentFinding]]]
+) -> list[DeploymentFinding]:
+    """Return the findings of a check, or that packets to its server are dropped, as by the NetworkPolicy of a pod."""
+    if await tcp_reach(server.place) is Reach.DROPPED:
+        where = server.place
+        return [
+            unchecked(subject, f"{where}: {dropped(where)}", "Run this where it can be reached, by a port-forward.")
+        ]
+    async with server as endpoint:
+        return await check(endpoint)
 
 
 def _queries(folder: Path | None, settings: RuleSettings) -> list[PanelQuery]:

@@ -108,8 +108,8 @@ def peer_findings(
     elif servers > addresses:
         yield warning(
             subject,
-            f"{counted(servers, 'apiserver')} renew leases, but {addresses} can be distinguished by addresses: the others "
-            "are behind a load balancer, or one has left within the last minute.",
+            f"{counted(servers, 'apiserver')} renew leases, but {addresses} can be distinguished by addresses: the "
+            "others are behind a load balancer, or one has left within the last minute.",
             "Name their own addresses in `kubernetes.apiservers`; hops are not measured through a load balancer.",
         )
     elif wanted == "service" and servers > 1:

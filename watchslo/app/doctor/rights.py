@@ -11,6 +11,7 @@ from watchslo.kube.reviews import ReviewedAccess, may
 from watchslo.rbac.permissions import (
     APISERVER_COUNT,
     HIDDEN_APISERVERS,
+    TICKS,
     WITNESSES,
     Feature,
     Permission,
@@ -26,8 +27,8 @@ REMEDY = (
     "Apply the output of `watchslo rbac --config FILE`, and run `watchslo doctor` as the identity of the daemon "
     "(kubectl exec in its pod)."
 )
-OPTIONAL = frozenset({APISERVER_COUNT, HIDDEN_APISERVERS, WITNESSES})
-"""Features without which watches are still measured."""
+OPTIONAL = frozenset({APISERVER_COUNT, HIDDEN_APISERVERS, TICKS, WITNESSES})
+"""Features without which watches are still measured: without the tick's own right, ticks read watched resources."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from tests.unit.app.conftest import Run
 from tests.unit.monitor.cluster import PODS, Cluster, Log, nowhere
 from tests.unit.monitor.conftest import WALL_SECONDS
 from watchslo.app.doctor import DoctorOptions, doctor
+from watchslo.app.doctor.addresses import Reach
 from watchslo.app.doctor.cluster import limited
 from watchslo.app.doctor.findings import FindingLevel
 from watchslo.app.http_endpoint import DaemonCredentials
@@ -191,6 +192,22 @@ class TestApiservers:
         answer = ask(config, secure)
         assert answer["exitCode"] == 0
         assert levels(answer, "addresses") == ["warning", "good"]
+
+
+@pytest.mark.parametrize("option", ["prometheus", "alertmanager"])
+def test_server_behind_a_network_policy_is_not_checked(
+    option: str, ask: Doctor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def dropped(_: str) -> Reach:
+        return Reach.DROPPED
+
+    ask()
+    monkeypatch.setattr("watchslo.app.doctor.tcp_reach", dropped)
+    options = DoctorOptions(**{option: "http://10.0.0.9:9090"})  # type: ignore[arg-type]
+    assert doctor(tmp_path / "watchslo.yaml", None, None, options, "table") == 0
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if "10.0.0.9" in line)
+    assert line.startswith("not checked")
+    assert "a connection to port 9090 is neither accepted nor refused" in line
 
 
 def test_bad_credentials_are_a_problem(ask: Doctor) -> None:
