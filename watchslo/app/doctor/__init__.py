@@ -12,7 +12,7 @@ from rich.table import Table
 
 from watchslo import __version__
 from watchslo.app import logs
-from watchslo.app.doctor.addresses import Reach, dropped, tcp_reach
+from watchslo.app.doctor.addresses import Reach, tcp_reach, unreached
 from watchslo.app.doctor.alertmanager import UNSEEN, check_inhibitions
 from watchslo.app.doctor.cluster import ClusterChecks, limited
 from watchslo.app.doctor.findings import (
@@ -20,6 +20,7 @@ from watchslo.app.doctor.findings import (
     FindingLevel,
     document,
     exit_code,
+    problem,
     summary,
     unchecked,
     worst_first,
@@ -173,12 +174,11 @@ def _alertmanager_check(options: DoctorOptions) -> DeploymentCheck:
 async def _ask(
     subject: str, server: HttpEndpoint, check: Callable[[HttpEndpoint], Awaitable[list[DeploymentFinding]]]
 ) -> list[DeploymentFinding]:
-    """Return the findings of a check, or that packets to its server are dropped, as by the NetworkPolicy of a pod."""
-    if await tcp_reach(server.place) is Reach.DROPPED:
-        where = server.place
-        return [
-            unchecked(subject, f"{where}: {dropped(where)}", "Run this where it can be reached, by a port-forward.")
-        ]
+    """Return the findings of a check, or one that says why its server cannot be reached."""
+    reach = await tcp_reach(server.place)
+    if reach is not Reach.OPEN:
+        why = f"{server.place}: {unreached(server.place, reach)}"
+        return [problem(subject, why, "Correct its URL, or run this where it can be reached (port-forward).")]
     async with server as endpoint:
         return await check(endpoint)
 

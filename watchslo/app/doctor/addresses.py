@@ -69,6 +69,18 @@ def _unanswered(report: AddressReport) -> DeploymentFinding:
     return found(SUBJECT, f"{report.name}: {report.answer.message}", remedy)
 
 
+_UNREACHED = {
+    Reach.REFUSED: "the connection is refused.",
+    Reach.NO_ROUTE: "there is no route to it.",
+    Reach.UNRESOLVED: "its name does not resolve.",
+}
+
+
+def unreached(url: str, reach: Reach) -> str:
+    """Return the sentence about an address that TCP does not reach."""
+    return _UNREACHED.get(reach) or dropped(url)
+
+
 def dropped(url: str) -> str:
     """Return the sentence about an address that does not answer to TCP."""
     return (

@@ -194,20 +194,35 @@ class TestApiservers:
         assert levels(answer, "addresses") == ["warning", "good"]
 
 
-@pytest.mark.parametrize("option", ["prometheus", "alertmanager"])
-def test_server_behind_a_network_policy_is_not_checked(
-    option: str, ask: Doctor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("option", "reach", "why"),
+    [
+        ("prometheus", Reach.DROPPED, "a connection to port 9090 is neither accepted nor refused"),
+        ("alertmanager", Reach.DROPPED, "a connection to port 9090 is neither accepted nor refused"),
+        ("prometheus", Reach.REFUSED, "the connection is refused."),
+        ("prometheus", Reach.UNRESOLVED, "its name does not resolve."),
+        ("prometheus", Reach.NO_ROUTE, "there is no route to it."),
+    ],
+)
+def test_named_server_that_cannot_be_reached_is_one_problem(
+    option: str,
+    reach: Reach,
+    why: str,
+    ask: Doctor,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    async def dropped(_: str) -> Reach:
-        return Reach.DROPPED
+    async def reached(_: str) -> Reach:
+        return reach
 
     ask()
-    monkeypatch.setattr("watchslo.app.doctor.tcp_reach", dropped)
+    monkeypatch.setattr("watchslo.app.doctor.tcp_reach", reached)
     options = DoctorOptions(**{option: "http://10.0.0.9:9090"})  # type: ignore[arg-type]
-    assert doctor(tmp_path / "watchslo.yaml", None, None, options, "table") == 0
+    assert doctor(tmp_path / "watchslo.yaml", None, None, options, "table") == 1
     (line,) = (line for line in capsys.readouterr().out.splitlines() if "10.0.0.9" in line)
-    assert line.startswith("not checked")
-    assert "a connection to port 9090 is neither accepted nor refused" in line
+    assert line.startswith("problem")
+    assert f"http://10.0.0.9:9090: {why}" in line
 
 
 def test_bad_credentials_are_a_problem(ask: Doctor) -> None:
