@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 import click
 from click.shell_completion import ShellComplete, get_completion_class
@@ -179,8 +179,8 @@ def top(
     With the URL of a daemon (watchslo run or demo), it shows the figures of that daemon. Without a URL, it measures the
     cluster of the current kubeconfig itself until you quit.
     """
+    from watchslo.app.http_endpoint import DaemonCredentials  # noqa: PLC0415 - the same
     from watchslo.app.top import TopOptions, top  # noqa: PLC0415 - each command imports only its own parts
-    from watchslo.app.top.sources import DaemonCredentials  # noqa: PLC0415 - the same
 
     top(TopOptions(url, DaemonCredentials(token_file, ca_file, insecure), kubeconfig, context, once))
 
@@ -241,6 +241,57 @@ def rehearse(
 
     options = RehearseOptions(resources, namespace, strategies, repeat, max_objects)
     sys.exit(rehearse(kubeconfig, context, options, output))
+
+
+@commands.command(
+    epilog="Example:  watchslo doctor --config watchslo.yaml --prometheus http://prometheus.monitoring:9090"
+)
+@config_option
+@kubeconfig_option
+@context_option
+@click.option("-n", "--namespace", default="watchslo", show_default=True, help="Namespace that watchslo runs in.")
+@click.option("--instance", metavar="URL", help="A running instance to ask.")
+@click.option("--prometheus", metavar="URL", help="The Prometheus that scrapes watchslo.")
+@click.option("--alertmanager", metavar="URL", help="The Alertmanager that gets the alerts.")
+@click.option("--job-selector", metavar="S", help='Matchers of the targets; default: job="watchslo".')
+@click.option("--cluster-label", metavar="L", help="Label that names the cluster, as for `watchslo rules`.")
+@click.option(
+    "--dashboards",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Dashboards to try; default: those of the checkout, or else all metrics.",
+)
+@click.option("--token-file", type=click.Path(path_type=Path), help="File with a token for the instance.")
+@click.option(
+    "--prometheus-token-file",
+    type=click.Path(path_type=Path),
+    help="File with a token for Prometheus and Alertmanager.",
+)
+@click.option(
+    "--ca-file", type=click.Path(path_type=Path), help="CA of these servers' certificates; default: the system's CAs."
+)
+@click.option("--insecure", is_flag=True, help="Do not verify these servers' certificates.")
+@output_option
+def doctor(
+    config: Path | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    output: Literal["table", "json"],
+    **options: Any,
+) -> None:
+    """Find out whether a deployment is right, and how to fix it.
+
+    Checks the rights, the addresses of the apiservers, the clocks, and the monitors of the Prometheus operator; with
+    their URLs also a running instance, Prometheus (scrapes, rules, data of the dashboards) and Alertmanager. Run it
+    with the configuration and the identity of the daemon, such as in its pod. It only reads, and takes up to a minute.
+
+    Exits with 0 if no problem was found, 1 if there is one, 2 if it could not start.
+    """
+    from watchslo.app.doctor import DoctorOptions, doctor  # noqa: PLC0415 - each command imports only its own parts
+    from watchslo.app.http_endpoint import DaemonCredentials  # noqa: PLC0415 - the same
+
+    credentials = DaemonCredentials(options.pop("token_file"), options.pop("ca_file"), options.pop("insecure"))
+    sys.exit(doctor(config, kubeconfig, context, DoctorOptions(**options, credentials=credentials), output))
 
 
 @commands.command(

@@ -222,7 +222,7 @@ def _p50s(windows: Sequence[Any]) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """A fault of one apiserver, the causes that may be named for it, and whether it answers nothing meanwhile."""
+    """A fault of one apiserver, the causes that may be named for it, and whether it answers nothing in that time."""
 
     strike: Callable[[Member], contextlib.AbstractContextManager[None]]
     causes: frozenset[str]

@@ -9,12 +9,13 @@ import pytest
 
 from watchslo import __version__
 from watchslo.app.check import CheckOptions
+from watchslo.app.doctor import DoctorOptions
+from watchslo.app.http_endpoint import DaemonCredentials
 from watchslo.app.rbac import RbacOptions
 from watchslo.app.rehearse import RehearseOptions as Rehearsed
 from watchslo.app.rules import RulesOptions
 from watchslo.app.run import Overrides
 from watchslo.app.top import TopOptions as Looked
-from watchslo.app.top.sources import DaemonCredentials
 from watchslo.cli import STRATEGIES as OFFERED
 from watchslo.cli import commands, kubectl, kubectl_complete, main
 from watchslo.errors import ServeError
@@ -45,7 +46,8 @@ def called(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         calls.append(arguments)
         return 1
 
-    for name in ("run.run", "demo.demo", "check.check", "rehearse.rehearse", "rules.rules", "rbac.rbac", "top.top"):
+    names = ("run.run", "demo.demo", "check.check", "doctor.doctor", "rehearse.rehearse")
+    for name in (*names, "rules.rules", "rbac.rbac", "top.top"):
         monkeypatch.setattr(f"watchslo.app.{name}", note)
     return calls
 
@@ -120,6 +122,16 @@ def test_check_exits_with_its_code(watchslo: Watchslo, called: list[tuple[Any, .
     resources = ("--resource", "pods", "--resource", "nodes")
     assert watchslo("check", "--duration", "10s", "--threshold", "2s", *resources, "-o", "json") == 1
     assert called == [(None, None, None, CheckOptions("10s", "2s", ("pods", "nodes")), "json")]
+
+
+def test_doctor_exits_with_its_code(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
+    line = "doctor --config f --kubeconfig k --context c -n n --instance i --prometheus p --alertmanager a -o json"
+    line += " --job-selector s --cluster-label l --dashboards d --token-file t --prometheus-token-file pt --ca-file ca"
+    assert watchslo(*line.split(), "--insecure") == 1
+    assert watchslo("doctor") == 1
+    credentials = DaemonCredentials(Path("t"), Path("ca"), insecure=True)
+    options = DoctorOptions("n", "i", "p", "a", "s", "l", Path("d"), credentials, Path("pt"))
+    assert called == [(Path("f"), Path("k"), "c", options, "json"), (None, None, None, DoctorOptions(), "table")]
 
 
 def test_rehearse_exits_with_its_code(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:

@@ -1,11 +1,12 @@
-"""Ask an apiserver which user a bearer token belongs to, and whether that user may read a path.
+"""Ask an apiserver what a user may do: the user of a bearer token, or this identity itself.
 
-This sends a TokenReview and a SubjectAccessReview, as every server does that delegates authorization to Kubernetes. It
-needs the permission to `create` both, which the ClusterRole `system:auth-delegator` grants.
+`review` sends a TokenReview and a SubjectAccessReview, as every server does that delegates authorization to Kubernetes.
+It needs the permission to `create` both, which the ClusterRole `system:auth-delegator` grants. `may` sends a
+SelfSubjectAccessReview, which every user may create. None of them is stored.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import msgspec
@@ -15,6 +16,7 @@ from watchslo.watch.failure import Failure, Reason, because
 
 TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path
 ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+SELF_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 NEEDED = (
     "This identity may not create tokenreviews and subjectaccessreviews, which server.authorization: kubernetes needs; "
     "bind the ClusterRole system:auth-delegator to it."
@@ -27,6 +29,17 @@ class Review(Enum):
     ALLOWED = "allowed"
     UNKNOWN = "unknown"
     FORBIDDEN = "forbidden"
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewedAccess:
+    """A verb on resources of a group, in one namespace or in all, of one name or of all."""
+
+    verb: str
+    group: str
+    resource: str
+    namespace: str | None = None
+    name: str | None = None
 
 
 class _User(msgspec.Struct):
@@ -61,6 +74,25 @@ async def review(client: Client, token: str, path: str) -> Review | Failure:
     return await _authorized(client, user, path)
 
 
+async def may(client: Client, access: ReviewedAccess) -> bool | Failure:
+    """Return whether the identity of the client has an access."""
+    attributes = {
+        "verb": access.verb,
+        "group": access.group,
+        "resource": access.resource,
+        "namespace": access.namespace or "",
+        "name": access.name or "",
+    }
+    review_request = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    answer = await client.create("access_review", SELF_REVIEWS, msgspec.json.encode(review_request))
+    decision = answer if isinstance(answer, Failure) else _decision(answer)
+    return decision if isinstance(decision, Failure) else decision.allowed
+
+
 async def _authenticated(client: Client, token: str) -> _User | Failure | None:
     """Return the user of a token, or None if the token is not valid.
 
@@ -90,13 +122,17 @@ async def _authorized(client: Client, user: _User, path: str) -> Review | Failur
         },
     }
     answer = await _create_review(client, "access_review", ACCESS_REVIEWS, review_request)
-    if isinstance(answer, Failure):
-        return answer
+    decision = answer if isinstance(answer, Failure) else _decision(answer)
+    if isinstance(decision, Failure):
+        return decision
+    return Review.ALLOWED if decision.allowed else Review.FORBIDDEN
+
+
+def _decision(answer: bytes) -> _AccessStatus | Failure:
     try:
-        status = msgspec.json.decode(answer, type=_AccessReview).status
+        return msgspec.json.decode(answer, type=_AccessReview).status
     except msgspec.DecodeError:
         return because(Reason.GARBAGE)
-    return Review.ALLOWED if status.allowed else Review.FORBIDDEN
 
 
 async def _create_review(client: Client, kind: str, path: str, review_request: Mapping[str, object]) -> bytes | Failure:

@@ -73,7 +73,7 @@ class WitnessSet:
             self._unknown.record("apiservers_unknown", announced)
         else:
             self._unknown.resolve()
-            await self._find(_unwatched(announced, members))
+            await self._find(unwatched(announced, members))
 
     async def _find(self, urls: list[str]) -> None:
         answers = dict(zip(urls, await asyncio.gather(*(self._reach(url) for url in urls)), strict=True))
@@ -104,7 +104,7 @@ class WitnessSet:
                 await made.close()
 
 
-def _unwatched(announced: tuple[str, ...], members: Iterable[str]) -> list[str]:
+def unwatched(announced: tuple[str, ...], members: Iterable[str]) -> list[str]:
     """Return the URLs of the apiservers that are not members; the service leads to a single announced one."""
     if SERVICE in members and len(announced) == 1:
         return []

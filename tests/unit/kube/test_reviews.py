@@ -8,7 +8,7 @@ import pytest
 from tests.unit.kube.conftest import Known, Server, answer, connection_to
 from watchslo.kube.client import Client
 from watchslo.kube.limiter import Limiter
-from watchslo.kube.reviews import NEEDED, Review, review
+from watchslo.kube.reviews import NEEDED, Review, ReviewedAccess, may, review
 from watchslo.watch.failure import Failure, Reason
 
 USER = {"username": "prometheus", "uid": "u-1", "groups": ["g"], "extra": {"k": ["v"]}}
@@ -117,3 +117,44 @@ async def test_unreachable_apiserver_is_a_failure(server: Server, known: Known) 
         assert isinstance(failure, Failure)
         assert failure.reason is Reason.REFUSED
         assert client.requests == {("token_review", "refused"): 1}
+
+
+ONE_NAME = ReviewedAccess("list", "apps", "deployments", "default", "x")
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_may_asks_for_this_identity(server: Server, client: Client, *, allowed: bool) -> None:
+    server.script = [review_answer({"status": {"allowed": allowed, "denied": True}})]
+    assert await may(client, ONE_NAME) is allowed
+    assert server.requests[0].startswith("POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews ")
+    assert msgspec.json.decode(server.bodies[0]) == {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {
+            "resourceAttributes": {
+                "verb": "list",
+                "group": "apps",
+                "resource": "deployments",
+                "namespace": "default",
+                "name": "x",
+            }
+        },
+    }
+
+
+async def test_may_of_all_names_in_all_namespaces_leaves_both_empty(server: Server, client: Client) -> None:
+    server.script = [review_answer({"status": {"allowed": True}})]
+    await may(client, ReviewedAccess("watch", "", "pods"))
+    attributes = msgspec.json.decode(server.bodies[0])["spec"]["resourceAttributes"]
+    assert (attributes["namespace"], attributes["name"]) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [(answer(b"{}", "403 Forbidden"), Reason.FORBIDDEN), (review_answer({"status": {}}), Reason.GARBAGE)],
+)
+async def test_may_returns_failures(server: Server, client: Client, document: bytes, reason: Reason) -> None:
+    server.script = [document]
+    failure = await may(client, ONE_NAME)
+    assert isinstance(failure, Failure)
+    assert failure.reason is reason

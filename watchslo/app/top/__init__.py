@@ -7,9 +7,10 @@ from pathlib import Path
 
 from watchslo.app import logs
 from watchslo.app.hints import hints, unready
+from watchslo.app.http_endpoint import DaemonCredentials
 from watchslo.app.table import draw, plain_console
 from watchslo.app.top.choice import Choice
-from watchslo.app.top.sources import Daemon, DaemonCredentials, Measurement, Source
+from watchslo.app.top.sources import Daemon, Measurement, Source
 from watchslo.app.view import NOT_YET, View
 from watchslo.errors import ConfigError, ConnectError
 

@@ -1,0 +1,168 @@
+"""Checks the addresses of the apiservers: that each answers, and how many apiservers they lead to."""
+
+import asyncio
+import errno
+import socket
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from urllib.parse import urlsplit
+
+from watchslo.app.doctor.findings import DeploymentFinding, good, problem, unchecked, warning
+from watchslo.kube.discovery import unproven_storage
+from watchslo.snapshot import ApiserverRole
+from watchslo.timeline.format import counted, some_of
+from watchslo.watch.failure import Failure, Reason
+
+SUBJECT = "addresses"
+CONNECT_SECONDS = 3.0  # a SYN that is lost by chance is repeated after one second
+ANSWERING = frozenset({Reason.FORBIDDEN, Reason.NOT_FOUND})  # an apiserver that hides its version answers all the same
+
+
+class Reach(Enum):
+    """The result of opening a TCP connection."""
+
+    OPEN = "open"
+    REFUSED = "refused"
+    DROPPED = "dropped"
+    NO_ROUTE = "no route"
+    UNRESOLVED = "unresolved"
+
+
+@dataclass(frozen=True, slots=True)
+class AddressReport:
+    """One apiserver: its version or why it gave none, and how TCP reaches it, which is None if that was not tried."""
+
+    name: str
+    url: str
+    role: ApiserverRole
+    answer: str | Failure
+    reach: Reach | None = None
+
+    @property
+    def answers(self) -> bool:
+        return isinstance(self.answer, str) or self.answer.reason in ANSWERING
+
+
+def address_findings(reports: Sequence[AddressReport]) -> Iterator[DeploymentFinding]:
+    """Yield a finding for each address that does not answer, and one for all that do."""
+    for report in reports:
+        if not report.answers:
+            yield _unanswered(report)
+    answering = [report for report in reports if report.answers]
+    if answering:
+        versions = sorted({report.answer for report in answering if isinstance(report.answer, str)})
+        named = f" ({some_of(versions)})" if versions else ""
+        names = some_of([report.name for report in answering])
+        yield good(SUBJECT, f"{counted(len(answering), 'apiserver')} can be asked: {names}{named}.")
+
+
+def _unanswered(report: AddressReport) -> DeploymentFinding:
+    assert isinstance(report.answer, Failure)
+    found = warning if report.role is ApiserverRole.WITNESS else problem
+    if report.reach is Reach.DROPPED:
+        return found(SUBJECT, f"{report.name}: {dropped(report.url)}", allow(report.url, "Egress"))
+    if report.role is ApiserverRole.WITNESS:
+        remedy = "The runbook of WatchsloWitnessesUnreached says what is missing without this witness."
+    else:
+        remedy = "Correct `kubernetes` in the configuration, or the kubeconfig."
+    return found(SUBJECT, f"{report.name}: {report.answer.message}", remedy)
+
+
+_UNREACHED = {
+    Reach.REFUSED: "the connection is refused.",
+    Reach.NO_ROUTE: "there is no route to it.",
+    Reach.UNRESOLVED: "its name does not resolve.",
+}
+
+
+def unreached(url: str, reach: Reach) -> str:
+    """Return the sentence about an address that TCP does not reach."""
+    return _UNREACHED.get(reach) or dropped(url)
+
+
+def dropped(url: str) -> str:
+    """Return the sentence about an address that does not answer to TCP."""
+    return (
+        f"a connection to port {port_of(url)} is neither accepted nor refused: a NetworkPolicy or a firewall drops it."
+    )
+
+
+def allow(url: str, direction: str) -> str:
+    """Return the remedy for dropped packets; `direction` is Egress or Ingress."""
+    side = "from the pods of watchslo" if direction == "Egress" else "to the pods of watchslo"
+    return f"Allow TCP port {port_of(url)} {side} ({direction} of the NetworkPolicy), and in firewalls."
+
+
+def port_of(url: str) -> int:
+    """Return the port of a URL."""
+    parts = urlsplit(url)
+    return parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def peer_findings(
+    wanted: str | tuple[str, ...], announced: tuple[str, ...] | Failure, leases: int | Failure | None
+) -> Iterator[DeploymentFinding]:
+    """Yield whether the apiservers are several, and whether the configuration distinguishes them.
+
+    `wanted` is `kubernetes.apiservers`; `leases` is how many apiservers renew theirs, None without leases.
+    """
+    subject = "apiservers"
+    if isinstance(announced, Failure):
+        yield unchecked(subject, f"The addresses of the apiservers cannot be read. {announced.message}")
+        return
+    addresses = len(announced)
+    servers = max(addresses, leases if isinstance(leases, int) else 0)
+    if isinstance(leases, Failure):
+        yield unchecked(subject, f"The leases of the apiservers cannot be counted. {leases.message}")
+    if not servers:
+        yield unchecked(subject, "The service `kubernetes` announces no address, so their number is unknown.")
+    elif servers > addresses:
+        yield warning(
+            subject,
+            f"{counted(servers, 'apiserver')} renew leases, but {addresses} can be distinguished by addresses: the "
+            "others are behind a load balancer, or one has left within the last minute.",
+            "Name their own addresses in `kubernetes.apiservers`; hops are not measured through a load balancer.",
+        )
+    elif wanted == "service" and servers > 1:
+        yield warning(
+            subject,
+            f"One address leads to any of {counted(servers, 'apiserver')}, so a late one is not found by name, and "
+            "hops are not measured.",
+            "Write `kubernetes: {apiservers: each}` if their addresses can be reached from here.",
+        )
+    else:
+        yield good(subject, f"{counted(servers, 'apiserver')} can be distinguished.")
+
+
+def storage_findings(reports: Iterable[AddressReport], storage: str) -> Iterator[DeploymentFinding]:
+    """Yield a warning if the revisions may not be those of etcd; `storage` is as configured."""
+    reasons = {unproven_storage(report.answer, storage) for report in reports if isinstance(report.answer, str)}
+    for reason in sorted(reason for reason in reasons if reason):
+        yield warning("storage", f"Bounds are not proven: {reason}.", "See `clock.storage` in the configuration.")
+
+
+async def tcp_reach(url: str, seconds: float = CONNECT_SECONDS) -> Reach:
+    """Open and close a connection to the address of a URL."""
+    host = urlsplit(url).hostname or ""
+    try:
+        async with asyncio.timeout(seconds):
+            _, writer = await asyncio.open_connection(host, port_of(url))
+    except TimeoutError:
+        return Reach.DROPPED
+    except socket.gaierror:
+        return Reach.UNRESOLVED
+    except OSError as error:
+        return _reach_of(error)
+    writer.transport.abort()
+    return Reach.OPEN
+
+
+def _reach_of(error: OSError) -> Reach:
+    match error.errno:
+        case errno.ECONNREFUSED:
+            return Reach.REFUSED
+        case errno.ETIMEDOUT:
+            return Reach.DROPPED
+        case _:
+            return Reach.NO_ROUTE

@@ -1,0 +1,185 @@
+"""Checks the clocks: whether ticks work, how long they take, and whether one sequence numbers all resources."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median_low
+
+from watchslo.app.doctor.findings import DeploymentFinding, good, problem, unchecked, warning
+from watchslo.model import Interval, Reading, Resource, Source
+from watchslo.monitor.apiserver import Apiserver
+from watchslo.monitor.tick_planner import EVENTS
+from watchslo.rules.alerts import COARSE_SHARE
+from watchslo.timeline.format import counted, duration, some_of
+from watchslo.watch.failure import Action, Failure, Reason
+
+TICKS = 8
+TICK_GAP_SECONDS = 0.17  # at other fractions of a second each time, which narrows the offset of the wall clock
+PROBES_AT_ONCE = 4
+MOST_PROBES = 64  # of one apiserver; a storage of its own is for whole API groups
+OFFSET_SECONDS = 1.0  # of a wall clock; less does not matter to certificates and to people
+
+
+@dataclass(frozen=True, slots=True)
+class ClockReport:
+    """The ticks through one apiserver, or why one failed, and how far its wall clock is ahead of ours in seconds."""
+
+    name: str
+    ticks: Sequence[Reading]
+    failure: Failure | None
+    offset: Interval | None
+
+
+def clock_findings(reports: Sequence[ClockReport], threshold: float) -> Iterator[DeploymentFinding]:
+    """Yield findings about ticks and wall clocks; `threshold` is the least of all objectives, in seconds."""
+    trips = {report.name: median_low(tick.round_trip for tick in report.ticks) for report in reports if report.ticks}
+    for report in reports:
+        if report.failure:
+            yield problem(
+                "ticks",
+                f"Ticks through {report.name} fail. {report.failure.message}",
+                "Grant `list` on the name that no object has (`watchslo rbac` writes it), or name a "
+                "`clock.namespace` that may be read.",
+            )
+    for name, trip in trips.items():
+        if trip > COARSE_SHARE * threshold:
+            found = problem if trip >= threshold else warning
+            yield found(
+                "ticks",
+                f"A tick through {name} takes {duration(trip)}, and the threshold is {duration(threshold)}: shorter "
+                "latencies cannot be distinguished.",
+                "Measure from nearer to the apiservers, or raise `objective.threshold`.",
+            )
+    fine = [trip for trip in trips.values() if trip <= COARSE_SHARE * threshold]
+    if fine:
+        yield good("ticks", f"Ticks through {counted(len(fine), 'apiserver')} take up to {duration(max(fine))}.")
+    yield from _offset_findings(reports)
+
+
+def _offset_findings(reports: Iterable[ClockReport]) -> Iterator[DeploymentFinding]:
+    known = {report.name: report.offset for report in reports if report.offset}
+    wrong = {name: offset for name, offset in known.items() if _least(offset) > OFFSET_SECONDS}
+    for name, offset in wrong.items():
+        direction = "ahead of" if offset.lower > 0 else "behind"
+        yield warning(
+            "wall clocks",
+            f"The wall clock of {name} is at least {duration(_least(offset))} {direction} ours. No latency depends on "
+            "it, but times of logs do not match, and certificates may seem invalid.",
+            "Synchronise both machines by NTP.",
+        )
+    if known and not wrong:
+        yield good("wall clocks", f"{counted(len(known), 'wall clock')} may agree with ours.")
+
+
+def _least(offset: Interval) -> float:
+    """Return the least distance from zero that an offset may have."""
+    return max(offset.lower, -offset.upper, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class OrderReport:
+    """Reads of many resources between two ticks: `foreign` contradict the ticks, `members` do not; by apiserver.
+
+    `unparsable` are resources without numbers as revisions; `unread` are those that failed otherwise.
+    """
+
+    members: Mapping[str, Sequence[str]]
+    foreign: Mapping[str, Sequence[str]]
+    unparsable: Sequence[str] = ()
+    unread: Sequence[str] = ()
+
+
+def order_findings(report: OrderReport) -> Iterator[DeploymentFinding]:
+    """Yield whether one sequence of revisions numbers the changes of all resources, at each apiserver."""
+    subject = "revisions"
+    for apiserver, resources in report.foreign.items():
+        if not report.members.get(apiserver) and len(resources) > 1:
+            yield problem(
+                subject,
+                f"{apiserver} answers with revisions of another storage: it may belong to another cluster.",
+                "Correct `kubernetes.apiservers`.",
+            )
+        else:
+            yield warning(
+                subject,
+                f"{some_of(resources)} at {apiserver} is numbered by another storage than the ticks: it gets a clock "
+                "of its own, which has no witnesses.",
+                "Nothing must be done if these resources are kept in another etcd or by an aggregated API.",
+            )
+    if report.unparsable:
+        yield warning(
+            subject,
+            f"The revisions of {some_of(report.unparsable)} are not numbers, so these resources cannot be measured.",
+            "Remove them from `watch`, or add them to `exclude`.",
+        )
+    if report.unread:
+        yield unchecked(subject, f"The revisions of {counted(len(report.unread), 'resource')} could not be read.")
+    count = len({resource for resources in report.members.values() for resource in resources})
+    if count:
+        yield good(subject, f"The revisions of {counted(count, 'resource')} fit between the ticks.")
+
+
+async def watch_ticks(apiservers: Sequence[Apiserver], resource: Resource, namespace: str) -> list[ClockReport]:
+    """Send some ticks through each apiserver, all apiservers at once; one that fails gets no further tick."""
+
+    async def ticks_of(apiserver: Apiserver) -> ClockReport:
+        ticks: list[Reading] = []
+        failure: Failure | None = None
+        while len(ticks) < TICKS and failure is None:
+            match await apiserver.client.read_nothing(resource, namespace, "tick"):
+                case Reading() as tick:
+                    ticks.append(tick)
+                    await asyncio.sleep(TICK_GAP_SECONDS)
+                case failed:
+                    failure = failed
+        return ClockReport(apiserver.name, ticks, failure, apiserver.offset)
+
+    return list(await asyncio.gather(*map(ticks_of, apiservers)))
+
+
+async def choose_tick_resource(apiserver: Apiserver, watched: Iterable[Resource], namespace: str) -> Resource:
+    """Return what can be ticked on: events, or else the first watched resource that may be read there."""
+    for resource in (EVENTS, *watched):
+        answer = await apiserver.client.read_nothing(resource, namespace, "tick")
+        if isinstance(answer, Reading) or answer.action is not Action.WAIT:
+            return resource
+    return EVENTS
+
+
+async def compare_revisions(
+    apiservers: Sequence[Apiserver], on: Resource, watched: Sequence[tuple[Resource, str | None]], namespace: str
+) -> OrderReport:
+    """Read each watched resource, in its own namespace or in `namespace`, between two ticks of the first apiserver."""
+    ticking = apiservers[0].client
+    before = await ticking.read_nothing(on, namespace, "tick")
+    turns = asyncio.Semaphore(PROBES_AT_ONCE)
+
+    async def probe(apiserver: Apiserver, resource: Resource, within: str) -> Reading | Failure:
+        async with turns:
+            return await apiserver.client.read_nothing(resource, within, "probe")
+
+    asked = [(apiserver, *one) for apiserver in apiservers for one in watched[:MOST_PROBES]]
+    answers = await asyncio.gather(*(probe(apiserver, one, own or namespace) for apiserver, one, own in asked))
+    after = await ticking.read_nothing(on, namespace, "tick")
+    sources = [(apiserver.name, resource.key) for apiserver, resource, _ in asked]
+    return order_of(before, dict(zip(sources, answers, strict=True)), after)
+
+
+def order_of(
+    before: Reading | Failure, probes: Mapping[Source, Reading | Failure], after: Reading | Failure
+) -> OrderReport:
+    """Compare the revisions of probes with those of a tick before all of them, and of one after."""
+    members: defaultdict[str, list[str]] = defaultdict(list)
+    foreign: defaultdict[str, list[str]] = defaultdict(list)
+    unparsable: dict[str, None] = {}
+    unread: dict[str, None] = {}
+    for (apiserver, key), answer in probes.items():
+        if isinstance(answer, Failure):
+            (unparsable if answer.reason is Reason.UNPARSABLE else unread)[key] = None
+        elif isinstance(before, Failure) or isinstance(after, Failure):
+            unread[key] = None
+        else:
+            fits = before.revision <= answer.revision <= after.revision
+            (members if fits else foreign)[apiserver].append(key)
+    return OrderReport(members, foreign, [*unparsable], [*unread])
