@@ -67,21 +67,22 @@ def status(line: Line) -> str:
 
 def headline(lines: Sequence[Line]) -> str:
     """Summarise all watches in one sentence."""
-    beyond = [line for line in lines if line.verdict is WatchVerdict.BEYOND]
-    within, undecided = (
-        sum(line.verdict is verdict for line in lines) for verdict in (WatchVerdict.WITHIN, WatchVerdict.UNDECIDED)
+    beyond, undecided, within = (
+        [line for line in lines if line.verdict is verdict]
+        for verdict in (WatchVerdict.BEYOND, WatchVerdict.UNDECIDED, WatchVerdict.WITHIN)
     )
-    unjudged = len(lines) - len(beyond) - within - undecided
-    remainder = f"; {undecided} undecided" if undecided else ""
-    remainder += f"; {unjudged} without a verdict" if unjudged else ""
+    unjudged = len(lines) - len(beyond) - len(undecided) - len(within)
+    remainder = f"; {unjudged} without a verdict" if unjudged else ""
     if beyond:
         worst = sorted(beyond, key=_lateness, reverse=True)
         named = some_of([f"{line.name} ({_lateness_of(line)})" for line in worst])
-        return f"Beyond the objective: {named}{remainder}."
+        more = f"; {len(undecided)} undecided" if undecided else ""
+        return f"Beyond the objective: {named}{more}{remainder}."
     if undecided:
-        return f"Not proven to be beyond the objective: {counted(len(lines), 'watch')}{remainder}."
+        more = f"; {counted(len(within), 'watch')} within the objective" if within else ""
+        return f"Undecided: {some_of([line.name for line in undecided])}{more}{remainder}."
     if within:
-        return f"Within the objective: {counted(within, 'watch')}{remainder}."
+        return f"Within the objective: {counted(len(within), 'watch')}{remainder}."
     return f"No verdict on {counted(unjudged, 'watch')}." if unjudged else "No watches yet."
 
 

@@ -101,8 +101,9 @@ def test_headline_names_late_watches_latest_first() -> None:
     assert headline([within, within, none]) == "Within the objective: 2 watches; 1 without a verdict."
     assert headline([within]) == "Within the objective: 1 watch."
     undecided = replace(within, verdict=WatchVerdict.UNDECIDED)
+    assert headline([undecided]) == "Undecided: pods."
     assert headline([within, undecided, none]) == (
-        "Not proven to be beyond the objective: 3 watches; 1 undecided; 1 without a verdict."
+        "Undecided: pods; 1 watch within the objective; 1 without a verdict."
     )
     assert headline([late[0], undecided]) == "Beyond the objective: a (P99 2 s); 1 undecided."
     down = replace(line(events=0), verdict=WatchVerdict.BEYOND, down_for=90.0)
