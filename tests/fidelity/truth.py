@@ -130,7 +130,7 @@ class Look:
         latency = stream["latency"]
         total, unmeasured = latency["events"], latency["unmeasured"]
         windows = tuple(_window(window, total) for window in latency["windows"])
-        dropped = unmeasured["domain"] + unmeasured["unsealed"]
+        dropped = unmeasured["pending"] + unmeasured["domain"] + unmeasured["unsealed"]
         verdicts = latency["objective"]["verdicts"]
         return cls(total, unmeasured["before_clock"], dropped, unmeasured["tainted"], windows, verdicts)
 

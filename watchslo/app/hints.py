@@ -86,7 +86,7 @@ def quiet(view: View) -> Iterator[str]:
     """Resources without changes have no latency."""
     names = _named(line for line in view.lines if line.up and not line.events and line.stalled_for is None)
     if names and any(line.events for line in view.lines):
-        yield f"No events for {names}; only events are measured."
+        yield f"No events for {names}: how late they would be is unknown."
     elif names:
         yield f"No events for {names}: watch a resource that changes, such as {ALWAYS_BUSY}."
 
@@ -98,15 +98,16 @@ def few_events(view: View) -> Iterator[str]:
         fewest = max(line.min_events for line in few)
         longer = view.seconds < LONGEST_SECONDS
         remedy = "measure for longer, up to 5 minutes with check --duration 5m" if longer else "watch busier resources"
-        yield f"Fewer than {fewest} events for {_named(few)} are too few for a verdict: {remedy}."
+        yield f"Too few events of {_named(few)} for a verdict, which needs {fewest}: {remedy}."
 
 
 def undecided(view: View) -> Iterator[str]:
     """The threshold lies between the proven bounds, and the times of the ticks do not decide either."""
     if names := _named(line for line in view.lines if line.verdict is WatchVerdict.UNDECIDED):
         yield (
-            f"{names} cannot be judged, because the threshold lies between the proven bounds: ticks were too rare for "
-            "it or were refused; a shorter clock.interval narrows the bounds."
+            f"{names} cannot be judged, because the threshold lies between the proven bounds: ticks were too rare "
+            "or too slow for it, or were refused. A shorter clock.interval, or a shorter round trip to the apiserver, "
+            "narrows the bounds."
         )
 
 

@@ -290,6 +290,33 @@ def _is_flat(watch: Watch) -> bool:
     return min(sizes) >= FLAT_BYTES and max(sizes) <= FLAT_SHARE * min(sizes)
 
 
+def _slow_path(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
+    """Everything that one apiserver sends is late alike, and no faster apiserver excludes the network between."""
+    late: dict[str, list[Watch]] = defaultdict(list)
+    for scope in scopes(evidence, unexplained):
+        if scope.apiserver is not None and scope.place is Place.CLIENT:
+            late[scope.apiserver] += scope.watches
+    for one in evidence.apiservers.values():
+        watches = late[one.name]
+        is_slow_only = one.slow and not evidence.several_ticked and _is_prompt(one, unexplained)
+        if _is_far(evidence, one) and (watches or is_slow_only):
+            sentence = (
+                f"The network to {one.name} is slow, or {one.name} itself: all that it sends is late by about the same "
+                f"time{f'; {worst_of(watches)}' if watches else ''}; {ticks_of(_ticked(evidence))}."
+            )
+            keys = frozenset(watch.key for watch in watches)
+            yield Finding(Cause.BANDWIDTH, one.name, None, Confidence.LOW, sentence, keys)
+
+
+def _is_far(evidence: Evidence, apiserver: ApiserverEvidence) -> bool:
+    """Return whether ticks take as long as slow reads of caches, steadily, and no other apiserver answers sooner."""
+    tick, read = apiserver.tick, apiserver.cache_trip
+    if tick is None or read is None or not apiserver.cache_slow or apiserver.erratic:
+        return False
+    others = [one.tick for one in _ticked(evidence) if one is not apiserver and one.tick is not None]
+    return tick >= MOST_SHARE * read and all(other >= MOST_SHARE * tick for other in others)
+
+
 def _slow_ticks(cause: Cause, confidence: Confidence, *, cache_slow: bool | None, caches: str) -> Rule:
     """Return a rule for an apiserver whose ticks are slow, while no watch is late: a client that reads waits there.
 
@@ -299,6 +326,8 @@ def _slow_ticks(cause: Cause, confidence: Confidence, *, cache_slow: bool | None
     def rule(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
         for one in evidence.apiservers.values():
             is_alone = not evidence.several_ticked or _others_are_prompt(evidence, one)
+            if _is_far(evidence, one):
+                continue  # see _slow_path
             if not (one.slow and one.cache_slow is cache_slow and is_alone and _is_prompt(one, unexplained)):
                 continue
             sentence = f"Consistent reads are slow through {one.name}, {caches}; {ticks_of(_ticked(evidence))}."
@@ -377,7 +406,10 @@ def _of_one_resource(cause: Cause, place: Place, hop: str) -> Rule:
             of_one = scope.watch is not None and (scope.apiserver is None or not evidence.several_watched)
             if not of_one or scope.place is not place:
                 continue
-            alone = all(any(w.healthy for w in evidence.apiservers[one.apiserver].watches) for one in scope.watches)
+            others = [_any_healthy(evidence.apiservers[one.apiserver]) for one in scope.watches]
+            if not any(others):
+                continue  # see _not_compared
+            alone = all(others)
             prompt = not any(one.troubled for one in _ticked(evidence))
             confidence = Confidence.HIGH if evidence.several_watched and alone and prompt else Confidence.MEDIUM
             where = "all apiservers" if evidence.several_watched else "the apiserver"
@@ -386,6 +418,24 @@ def _of_one_resource(cause: Cause, place: Place, hop: str) -> Rule:
             yield Finding(cause, scope.apiserver, scope.watch, confidence, sentence, scope.keys)
 
     return rule
+
+
+def _any_healthy(apiserver: ApiserverEvidence) -> bool:
+    return any(watch.healthy for watch in apiserver.watches)
+
+
+def _not_compared(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
+    """One resource is late on a known hop, and no other one shows whether that is the fault of this resource."""
+    for scope in scopes(evidence, unexplained):
+        if scope.watch is None or scope.place is None:
+            continue
+        hop = "before the watch cache" if scope.place is Place.STORAGE else "after the watch cache"
+        where = "all apiservers" if evidence.several_watched else "the apiserver"
+        sentence = (
+            f"{worst_of(scope.watches)} at {where}, {hop}; no other watched resource shows whether only "
+            f"{scope.watch} is late; {ticks_of(_ticked(evidence))}."
+        )
+        yield Finding(Cause.UNKNOWN, scope.apiserver, scope.watch, Confidence.LOW, sentence, scope.keys)
 
 
 def _stalled_stream(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
@@ -542,6 +592,12 @@ TABLE = (
         "rest_client metrics and apiserver_watch_events_sizes_sum. Many clients may share one connection.",
     ),
     CauseRule(
+        Cause.BANDWIDTH,
+        _slow_path,
+        "Measure the round trip to {apiserver}, and check proxies, load balancers and VPNs on the way. If these are "
+        "fast, check the CPU of the apiserver: process_cpu_seconds_total.",
+    ),
+    CauseRule(
         Cause.CACHE_BEHIND,
         _slow_ticks(Cause.CACHE_BEHIND, Confidence.MEDIUM, cache_slow=False, caches="while its caches are prompt"),
         CHECK_LINK,
@@ -600,6 +656,12 @@ TABLE = (
         _write_path,
         "Check validating admission and the writes to storage: "
         "apiserver_admission_webhook_admission_duration_seconds, etcd_request_duration_seconds.",
+    ),
+    CauseRule(
+        Cause.UNKNOWN,
+        _not_compared,
+        "Watch other resources that change often, such as leases.coordination.k8s.io. If they are late too, check "
+        "{apiserver} and the network to it; if not, check what is special about {watch}.",
     ),
     CauseRule(
         Cause.UNKNOWN,

@@ -1,7 +1,8 @@
 """The events of many watches between their arrival and their evaluation, as columns.
 
-An event is *pending* until a tick seals the second in which it arrived. Then it is measured, and only counts of bins
-remain of it. So the memory of pending events is bounded by their number, and that of samples by the number of bins.
+An event is *held* while it is not known whether the clock can date its watch. Then it is *pending* until a tick seals
+the second in which it arrived. Then it is measured, and only counts of bins remain of it. So the memory of held and
+pending events is bounded by their number, and that of samples by the number of bins.
 """
 
 from array import array
@@ -20,6 +21,7 @@ from watchslo.latency.tally import BLOCK_SECONDS, Slot, Tally, small, sum_by_key
 from watchslo.model import BoolArray, Bounds, FloatArray, IntArray
 
 PENDING_EVENTS = 1_048_576  # of a domain, in 24 MiB
+HELD_EVENTS = 262_144  # of a domain, in 4 MiB
 COUNTED_KEYS = 262_144  # above this number, counts of the same key are added up before the next evaluation
 
 # One sort key of 63 bits: the row, the block and the key of a tally.
@@ -44,18 +46,29 @@ class Arrivals:
         return Arrivals(self.watches[chosen], self.received[chosen], self.revisions[chosen])
 
     @staticmethod
+    def by_time(parts: Sequence["Arrivals"]) -> "Arrivals":
+        """Return the events of at least one part in the order of their arrival."""
+        joined = _joined(parts)
+        return joined.at(np.argsort(joined.received, kind="stable"))
+
+    @staticmethod
     def of_each(parts: Sequence["Arrivals"]) -> Iterator[tuple[int, "Arrivals"]]:
         """Return the numbers of the watches in these parts, which follow in time, with the events of each."""
         if not parts:
             return
-        watches = np.concatenate([part.watches for part in parts])
-        received = np.concatenate([part.received for part in parts])
-        revisions = np.concatenate([part.revisions for part in parts])
-        ordered = Arrivals(watches, received, revisions).at(np.argsort(watches, kind="stable"))
+        joined = _joined(parts)
+        ordered = joined.at(np.argsort(joined.watches, kind="stable"))
         numbers, firsts = np.unique(ordered.watches, return_index=True)
         spans = pairwise([*firsts.tolist(), len(ordered)])
         for number, (first, end) in zip(numbers.tolist(), spans, strict=True):
             yield number, ordered.at(slice(first, end))
+
+
+def _joined(parts: Sequence[Arrivals]) -> Arrivals:
+    watches = np.concatenate([part.watches for part in parts])
+    received = np.concatenate([part.received for part in parts])
+    revisions = np.concatenate([part.revisions for part in parts])
+    return Arrivals(watches, received, revisions)
 
 
 class PendingEvents:
@@ -100,6 +113,73 @@ class PendingEvents:
             self._watches = array("q", np.frombuffer(self._watches, np.int64)[kept].tobytes())
             self._received = array("d", np.frombuffer(self._received)[kept].tobytes())
             self._revisions = array("q", np.frombuffer(self._revisions, np.int64)[kept].tobytes())
+        return dropped
+
+
+class _HeldWatch:
+    """The held events of one watch, in the order of their arrival."""
+
+    def __init__(self) -> None:
+        self.received = array("d")
+        self.revisions = array("q")
+
+    def take(self, watch: int, count: int) -> Arrivals:
+        """Remove and return the first events."""
+        received, revisions = np.array(self.received[:count]), np.array(self.revisions[:count])
+        del self.received[:count], self.revisions[:count]
+        return Arrivals(np.full(len(received), watch), received, revisions)
+
+
+class HeldEvents:
+    """The events of watches of which it is not known yet whether the clock can date them, at most `HELD_EVENTS`."""
+
+    def __init__(self) -> None:
+        self._of: dict[int, _HeldWatch] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def watches(self) -> tuple[int, ...]:
+        """The numbers of the watches that have held events."""
+        return tuple(self._of)
+
+    def add(self, watch: int, received: float, revisions: Sequence[int]) -> bool:
+        """Add events of a watch that arrived together, in the order of time; return False if there is no room."""
+        count = len(revisions)
+        if self._count + count > HELD_EVENTS:
+            return False
+        held = self._of.setdefault(watch, _HeldWatch())
+        held.revisions.extend(array("q", revisions))
+        held.received.extend((received,) * count)
+        self._count += count
+        return True
+
+    def oldest(self) -> dict[int, float]:
+        """Return when the oldest event of each watch arrived."""
+        return {watch: held.received[0] for watch, held in self._of.items()}
+
+    def newest_before(self, watch: int, time: float) -> int | None:
+        """Return the revision of the last event of a watch that arrived before `time`; None without one."""
+        held = self._of[watch]
+        count = bisect_left(held.received, time)
+        return held.revisions[count - 1] if count else None
+
+    def take_before(self, watch: int, time: float, limit: int = HELD_EVENTS) -> Arrivals:
+        """Remove and return the first events of a watch that arrived before `time`, at most `limit`."""
+        held = self._of[watch]
+        taken = held.take(watch, min(limit, bisect_left(held.received, time)))
+        self._count -= len(taken)
+        if not held.received:
+            del self._of[watch]
+        return taken
+
+    def drop(self, watch: int) -> int:
+        """Remove all events of a watch; return their number."""
+        held = self._of.pop(watch, None)
+        dropped = len(held.received) if held else 0
+        self._count -= dropped
         return dropped
 
 

@@ -18,12 +18,13 @@ from watchslo.snapshot import Hop, ObjectiveReading, TrackReading, WindowVerdict
 
 INITIAL = "initial"  # not live: part of a list
 BEFORE_CLOCK = "before_clock"  # committed before the first tick
-DOMAIN = "domain"  # its revision belongs to another sequence, or is not known to belong to this one
+PENDING = "pending"  # not known in time whether its revision belongs to the sequence of the clock
+DOMAIN = "domain"  # its revision belongs to another sequence
 TAINTED = "tainted"  # this process was late to read it
 OWN_QUEUE = "own_queue"  # committed while the request to resume the watch waited in this process
 UNSEALED = "unsealed"  # no tick came in time to seal it
 UNPARSABLE = "unparsable"  # its revision is not a number
-UNMEASURED = (INITIAL, BEFORE_CLOCK, DOMAIN, TAINTED, OWN_QUEUE, UNSEALED, UNPARSABLE)
+UNMEASURED = (INITIAL, BEFORE_CLOCK, PENDING, DOMAIN, TAINTED, OWN_QUEUE, UNSEALED, UNPARSABLE)
 """The reasons why an event is not a sample."""
 
 ROLLING_WINDOWS = (("1m", 60.0), ("5m", 300.0), ("15s", 15.0))  # the last one is for diagnosis

@@ -13,10 +13,10 @@ then come the *foreign* clocks in the order of their start.
 
 The life of a watch:
 
-1. `admit`: the watch is attached to the main clock as *pending*. Its events are counted, but not measured.
+1. `admit`: the watch is attached to the main clock as *pending*. Its events are held, within limits.
 2. When its watch opens, it is *probed*: a consistent read of its resource is compared with the ticks before and after.
    While a membership is pending, the probe is repeated about twice a second. Three consistent probes make its source a
-   member; from then on its events are measured.
+   member; then its events are measured, also those that were held.
 3. If a probe or an event contradicts the ticks, the source is foreign to that clock. Then the same probes are compared
    with the ticks of all other clocks, and the watch moves to the first of which its source becomes a member. Until
    then it stays where it is, unmeasured.
@@ -241,9 +241,9 @@ class ClockAssignment:
         self._log.warning("domain_reset", domain=clock.name, streams=len(clock.numbers))
         for number in clock.numbers:
             watch = self._watches[number]
-            watch.statistics.drop_unsealed()
             self._on_reset(watch)
             watch.session.start_over()
+            watch.statistics.drop_unsealed()  # also what the old watch had received and not delivered yet
         if clock is self.main:
             self._plan_again()
         else:

@@ -3,11 +3,13 @@
 Theory of operation
 ===================
 
-`record` appends the events of a watch to the pending events of the domain. A tick seals the whole seconds before it was
-sent: `seal` measures their events, in slices, with a few numpy passes over the events of all watches together. What an
-event becomes:
+`record` appends the events of a watch to the pending events of the domain. While the membership of its source is
+pending, `hold` keeps them apart; the first tick after it is known seals them before all others. A tick seals the whole
+seconds before it was sent: `seal` measures their events, in slices, with a few numpy passes over the events of all
+watches together. What an event becomes:
 
 1. `domain` if it is newer than the tick, and so are all events of its watch and second: the watch belongs elsewhere.
+   `pending` if it was held for `UNSEALED_SECONDS`, or there was no room for it.
 2. `before_clock` if the ticks cannot date it.
 3. `tainted` if this process may have read it more than `LATE_SECONDS` late, or the machine was suspended in between.
 4. `own_queue` if it may have been committed while a request to open its watch waited that long in this process.
@@ -31,10 +33,10 @@ from watchslo.latency.compared import Comparison
 from watchslo.latency.estimate import Estimation
 from watchslo.latency.excess import RecentArrivals
 from watchslo.latency.own_delay import LATE_SECONDS, OwnDelays
-from watchslo.latency.pending import Arrivals, PendingEvents, SampleCounts
+from watchslo.latency.pending import Arrivals, HeldEvents, PendingEvents, SampleCounts
 from watchslo.latency.queue_waits import QueueWaits, queue_delays
 from watchslo.latency.tally import Slot
-from watchslo.latency.track import BEFORE_CLOCK, DOMAIN, OWN_QUEUE, TAINTED, UNSEALED, Track
+from watchslo.latency.track import BEFORE_CLOCK, DOMAIN, OWN_QUEUE, PENDING, TAINTED, UNSEALED, Track
 from watchslo.model import BoolArray, Bounds, FloatArray, IntArray, Reading, Source
 from watchslo.monitor.watch_identity import WatchIdentity
 
@@ -59,14 +61,12 @@ class _SealedWatch:
 class Sealer:
     """The events of the watches of one domain between their arrival and the next evaluation.
 
-    All events received before `sealed` (monotonic seconds) are sealed, and `take` returns their samples. `cache_clock`
-    returns the clock of a source's watch cache while that cache is probed.
+    `cache_clock` returns the clock of a source's watch cache while that cache is probed.
     """
 
     def __init__(
         self, domain: Domain, bins: Bins, own_delays: OwnDelays, cache_clock: Callable[[Source], CacheClock | None]
     ) -> None:
-        self.sealed = self._sealed = -np.inf
         self.comparisons: dict[str, Comparison] = {}  # of apiservers with attached watches
         self._domain = domain
         self._bins = bins
@@ -74,6 +74,9 @@ class Sealer:
         self._cache_clock = cache_clock
         self._watches: dict[int, _SealedWatch] = {}
         self._pending = PendingEvents()
+        self._held = HeldEvents()
+        self._sealed = self._collected_until = -np.inf
+        self._held_since: dict[int, float] = {}  # at the last collection
         self._samples = SampleCounts(bins)
         self._slots: dict[int, list[Slot]] = {}
         self._arrived: list[Arrivals] = []  # samples to compare between apiservers, since the last evaluation
@@ -104,9 +107,14 @@ class Sealer:
         if not self._pending.add(number, received, revisions):
             self._watches[number].track.unmeasured(UNSEALED, len(revisions))
 
+    def hold(self, number: int, received: float, revisions: list[int]) -> None:
+        """Add such events of a watch of which it is not known yet whether the clock can date it."""
+        if not self._held.add(number, received, revisions):
+            self._watches[number].track.unmeasured(PENDING, len(revisions))
+
     def drop(self, number: int) -> None:
         """Give up what is not sealed of a watch: it belongs to another sequence."""
-        self._watches[number].track.unmeasured(DOMAIN, self._pending.drop(number))
+        self._watches[number].track.unmeasured(DOMAIN, self._pending.drop(number) + self._held.drop(number))
 
     def forget_apiserver(self, name: str) -> None:
         """Forget the comparison of an apiserver, and what was sealed for all comparisons since the last evaluation."""
@@ -124,9 +132,30 @@ class Sealer:
         through several apiservers: then events are also compared with the ticks of their own apiserver.
         """
         second = floor(min(tick.sent, self._own_delays.known_until))
-        while len(arrivals := self._pending.take_before(second, SLICE_EVENTS, SLICE_WATCHES)):
+        self._expel_held(second, tick)
+        while len(arrivals := self._next_slice(second)):
             yield self._seal_slice(arrivals, tick, several=several, blind=blind)
         self._sealed = max(self._sealed, second)
+
+    def _expel_held(self, second: float, tick: Reading) -> None:
+        """Expel the sources of held events that are newer than a tick sent later; they are then reported as sealed."""
+        for number in self._held.watches:
+            revision = self._held.newest_before(number, second)
+            if revision is not None and revision > tick.revision:
+                self._domain.expel(self._watches[number].identity.source)
+
+    def _next_slice(self, second: float) -> Arrivals:
+        """Return events to seal: first the held ones of watches that are not pending any more."""
+        parts: list[Arrivals] = []
+        room = SLICE_EVENTS
+        for number in self._held.watches:
+            if not room or len(parts) == SLICE_WATCHES:
+                break
+            if self._domain.membership(self._watches[number].identity.source) is not Membership.PENDING:
+                if len(part := self._held.take_before(number, second, room)):
+                    parts.append(part)
+                room -= len(part)
+        return Arrivals.by_time(parts) if parts else self._pending.take_before(second, SLICE_EVENTS, SLICE_WATCHES)
 
     def _seal_slice(self, arrivals: Arrivals, tick: Reading, *, several: bool, blind: bool) -> tuple[int, ...]:
         numbers, index = np.unique(arrivals.watches, return_inverse=True)
@@ -230,6 +259,9 @@ class Sealer:
         overdue = self._pending.take_before(now - UNSEALED_SECONDS)
         for number, count in zip(*np.unique(overdue.watches, return_counts=True), strict=True):
             self._watches[int(number)].track.unmeasured(UNSEALED, int(count))
+        for number in self._held.watches:
+            count = len(self._held.take_before(number, now - UNSEALED_SECONDS))
+            self._watches[number].track.unmeasured(PENDING, count)
         combined, alone = (counts.take() for counts in self._compared)
         return [
             due
@@ -242,6 +274,10 @@ class Sealer:
         for comparison in self.comparisons.values():
             comparison.publish()
 
+    def sealed(self, number: int) -> float:
+        """Return until when (monotonic seconds) all events of a watch were sealed; `take` returns their samples."""
+        return min(self._collected_until, self._held_since.get(number, np.inf))
+
     def take(self, number: int) -> list[Slot]:
         """Remove and return the samples of a watch that were collected."""
         self._finish_collection()
@@ -250,7 +286,8 @@ class Sealer:
     def collect(self) -> Generator[None, None, None]:
         """Collect what was sealed since the last evaluation for `take` and `arrivals`, and pause after each watch."""
         self._finish_collection()
-        self._collected, self.sealed = self._collection(self._samples.take_each(), self._arrived), self._sealed
+        self._collected = self._collection(self._samples.take_each(), self._arrived)
+        self._collected_until, self._held_since = self._sealed, self._held.oldest()
         self._arrived = []
         yield from self._collected  # `take` may finish it during a pause
 

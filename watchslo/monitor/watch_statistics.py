@@ -107,6 +107,8 @@ class WatchStatistics:
         if is_member:
             self.clock.sealer.record(self._identity.number, batch.received, batch.revisions)
             self.clock.follow(batch.received)
+        elif self.membership is Membership.PENDING:
+            self.clock.sealer.hold(self._identity.number, batch.received, batch.revisions)
         else:
             self.track.unmeasured(DOMAIN, len(batch.revisions))
 
@@ -168,7 +170,7 @@ class WatchStatistics:
         return self.track.update(
             now,
             slots,
-            self.clock.sealer.sealed,
+            self.clock.sealer.sealed(self._identity.number),
             TickSpacing(self.clock.domain.clock.median_round_trip or 0.0, self.clock.interval),
             self.clock.domain.clock.times.between,
             withheld,

@@ -325,7 +325,7 @@ def _clock(config: Config, builder: AlertBuilder) -> Iterator[Alert]:
         by("count", apiserver, stopped),
         3 * MINUTE,
         f"{builder.apiserver} answers no ticks of the revision clock.",
-        "{{ $value }} clocks have stopped. Without ticks the lateness of events is unknown: the objective and its "
+        "Stopped clocks: {{ $value }}. Without ticks the lateness of events is unknown: the objective and its "
         "alerts have no data for this apiserver.",
     )
     if config.judges_quantiles:

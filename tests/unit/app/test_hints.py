@@ -69,7 +69,7 @@ def test_sound_measurement_has_no_hints() -> None:
         (stream(None, 0), "No events for pods: watch a resource that changes, such as leases.coordination.k8s.io"),
         (
             stream(QuantileReading(0.99, 0.0, 0.2, 1.4, resolved=True), 99),
-            "Fewer than 100 events for pods are too few for a verdict: measure for longer",
+            "Too few events of pods for a verdict, which needs 100: measure for longer",
         ),
         (
             stream(QuantileReading(0.99, 0.0, 0.2, 1.4, resolved=True), 100),
@@ -114,14 +114,14 @@ def test_problems_leave_out_doubts() -> None:
 
 def test_few_events_in_five_minutes_need_busier_resources() -> None:
     few = stream(QuantileReading(0.99, 0.0, 0.2, 1.4, resolved=True), 9)
-    assert found(few, seconds=300.0)[0].endswith("too few for a verdict: watch busier resources.")
+    assert found(few, seconds=300.0)[0].endswith("for a verdict, which needs 100: watch busier resources.")
 
 
 def test_quiet_watches_among_busy_ones_are_named() -> None:
     quiet = [stream(None, 0, watch=name) for name in ("d", "b")]
-    assert found(stream(), *quiet) == ["No events for b and d; only events are measured."]
+    assert found(stream(), *quiet) == ["No events for b and d: how late they would be is unknown."]
 
 
 def test_hint_names_only_some_of_many_watches() -> None:
     quiet = [stream(None, 0, watch=name) for name in "abcdef"]
-    assert found(stream(), *quiet)[0].startswith("No events for a, b, c and 3 more;")
+    assert found(stream(), *quiet)[0].startswith("No events for a, b, c and 3 more:")

@@ -334,10 +334,23 @@ class TestApiserverSending:
         assert diagnosed(cluster) == []
 
     def test_single_apiserver_gives_medium_confidence(self) -> None:
+        """Its answers are prompt, which excludes the network."""
+        cluster = Cluster("service")
+        for watch in cluster.watches.values():
+            watch.late = watch.client = 0.4
+            watch.storage = watch.cache_trip = 0.001
+        assert diagnosed(cluster) == [(Cause.APISERVER_SENDING, "service", None, MEDIUM)]
+
+    def test_prompt_ticks_exclude_the_network(self) -> None:
         cluster = Cluster("service")
         late_to_client(cluster, "service", 0.4)
-        for watch in cluster.watches.values():
-            watch.behind = None
+        cluster.apiservers["service"].ticks(TICK_SECONDS)
+        assert diagnosed(cluster) == [(Cause.APISERVER_SENDING, "service", None, MEDIUM)]
+
+    def test_erratic_ticks_exclude_the_network(self) -> None:
+        cluster = Cluster("service")
+        late_to_client(cluster, "service", 0.4)
+        cluster.apiservers["service"].trips = (0.02, 0.25, 0.4, 0.9)
         assert diagnosed(cluster) == [(Cause.APISERVER_SENDING, "service", None, MEDIUM)]
 
     def test_late_client_hop_of_one_watch_names_that_watch(self) -> None:
@@ -346,6 +359,67 @@ class TestApiserverSending:
         watch.late = watch.client = 0.4
         watch.storage = 0.001
         assert diagnosed(cluster) == [(Cause.APISERVER_SENDING, "a:1", "pods", MEDIUM)]
+
+
+class TestSlowPath:
+    """All that an apiserver sends is late alike: the network does that, so the apiserver is blamed only if compared."""
+
+    @pytest.mark.parametrize("seconds", STRENGTHS)
+    @pytest.mark.parametrize("watches", [("pods",), ("pods", "leases", "nodes")])
+    def test_is_named_at_a_single_apiserver(self, seconds: float, watches: tuple[str, ...]) -> None:
+        """The delay is there from the start, as for `check`: no tick was ever faster."""
+        cluster = Cluster("service", watches=watches)
+        cluster.apiservers["service"].ticked, cluster.diagnosis = [], Diagnosis()
+        late_to_client(cluster, "service", seconds)
+        assert diagnosed(cluster) == [(Cause.BANDWIDTH, "service", None, LOW)]
+        assert cluster.causes[0].evidence == (
+            f"The network to service is slow, or service itself: all that it sends is late by about the same time; "
+            f"pods {seconds:g} s late (P50); ticks take {seconds:g} s (service)."
+        )
+
+    def test_is_named_if_witnesses_are_as_slow(self) -> None:
+        cluster = daemonset()
+        for name in cluster.apiservers:
+            late_to_client(cluster, name, 0.4)
+        assert diagnosed(cluster) == [(Cause.BANDWIDTH, "a:1", None, LOW)]
+
+    def test_is_certain_if_the_round_trip_shows_it(self) -> None:
+        cluster = Cluster("service")
+        late_to_client(cluster, "service", 0.4)
+        for watch in cluster.watches.values():
+            watch.transport = TransportReading(0.39, 0, 0.1)
+        assert diagnosed(cluster) == [(Cause.BANDWIDTH, "service", None, MEDIUM)]
+
+
+class TestOnlyResource:
+    """Without another resource in time, nothing shows that one is special."""
+
+    @pytest.mark.parametrize(
+        ("hops", "where"), [({"storage": 0.4}, "before"), ({"storage": 0.001, "client": 0.4}, "after")]
+    )
+    @pytest.mark.parametrize(("names", "at"), [(("service",), "the apiserver"), (("a:1", "b:1"), "all apiservers")])
+    def test_is_not_blamed(self, hops: dict[str, float], where: str, names: tuple[str, ...], at: str) -> None:
+        cluster = Cluster(*names, watches=("pods",))
+        for watch in cluster.watches.values():
+            watch.late = 0.4
+            for hop, seconds in hops.items():
+                setattr(watch, hop, seconds)
+        subject = names[0] if len(names) == 1 else None
+        assert diagnosed(cluster) == [(Cause.UNKNOWN, subject, "pods", LOW)]
+        assert cluster.causes[0].evidence.startswith(
+            f"pods 0.4 s late (P50) at {at}, {where} the watch cache; no other watched resource shows whether only "
+            "pods is late; ticks take "
+        )
+
+    def test_is_blamed_as_soon_as_another_one_is_in_time(self) -> None:
+        cluster = Cluster("service")
+        watch = cluster["service", "pods"]
+        watch.late, watch.storage, watch.client = 0.4, 0.001, 0.4
+        for name in ("leases", "nodes"):
+            cluster["service", name].events = 0
+        assert diagnosed(cluster, 8) == [(Cause.UNKNOWN, "service", "pods", LOW)]
+        cluster["service", "nodes"].events = 100
+        assert diagnosed(cluster, 8) == [(Cause.RESOURCE_FANOUT, "service", "pods", MEDIUM)]
 
 
 ONE_RESOURCE: list[tuple[Cause, Callable[[float], dict[str, float]]]] = [
@@ -365,11 +439,15 @@ class TestOneResource:
             watch.late, watch.storage, watch.client = seconds, hops(seconds)["storage"], hops(seconds)["client"]
         assert diagnosed(cluster) == [(cause, None, "pods", HIGH)]
 
-    def test_no_other_resource_lowers_confidence(self, cause: Cause, hops: Callable[[float], dict[str, float]]) -> None:
-        cluster = Cluster(watches=("pods",))
-        for watch in cluster.watches.values():
+    def test_no_other_resource_at_some_apiservers_lowers_confidence(
+        self, cause: Cause, hops: Callable[[float], dict[str, float]]
+    ) -> None:
+        cluster = Cluster()
+        for watch in cluster.of("pods"):
             watch.late, watch.storage, watch.client = 0.4, hops(0.4)["storage"], hops(0.4)["client"]
-        assert diagnosed(cluster) == [(cause, None, "pods", MEDIUM)]
+        for name in ("leases", "nodes"):
+            cluster["a:1", name].events = 0
+        assert diagnosed(cluster, 8) == [(cause, None, "pods", MEDIUM)]
 
     def test_unresolved_latency_of_other_resources_counts_as_healthy(
         self, cause: Cause, hops: Callable[[float], dict[str, float]]
@@ -732,13 +810,13 @@ class TestSlowTicks:
         assert diagnosed(cluster) == [expected]
         assert cluster.causes[0].evidence.endswith("ticks take 0.3 s (a:1), 1.7 ms (b:1), 1.7 ms (c:1).")
 
-    def test_slow_answers_of_a_single_apiserver_give_low_confidence(self) -> None:
+    def test_slow_answers_of_a_single_apiserver_are_not_blamed_on_it(self) -> None:
         """It, or the network to it: the delay is below what its ticks can resolve, so no watch seems late."""
         cluster = Cluster("a:1")
         cluster.apiservers["a:1"].ticks(0.304)
         for watch in cluster.at("a:1"):
             watch.cache_trip = 0.3
-        assert diagnosed(cluster) == [(Cause.APISERVER_SENDING, "a:1", None, LOW)]
+        assert diagnosed(cluster) == [(Cause.BANDWIDTH, "a:1", None, LOW)]
 
     def test_late_watch_hides_slow_ticks(self) -> None:
         cluster = Cluster()

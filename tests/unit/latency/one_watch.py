@@ -78,7 +78,7 @@ class OneWatch:
         deque(self.sealer.collect(), maxlen=0)
         solve(self.sealer.update(now, GAP))
         slots = self.sealer.take(NUMBER)
-        sealed, ticks = self.sealer.sealed, TickSpacing(self._round_trip, GAP)
+        sealed, ticks = self.sealer.sealed(NUMBER), TickSpacing(self._round_trip, GAP)
         solve(self.track.update(now, slots, sealed, ticks, self._times.between, withheld, **named))
         self.track.publish()
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.unit.latency.truth import BINS, bounds, tally_of
 from watchslo.latency import pending as module
-from watchslo.latency.pending import Arrivals, PendingEvents, SampleCounts
+from watchslo.latency.pending import Arrivals, HeldEvents, PendingEvents, SampleCounts
 from watchslo.latency.tally import Tally, merge, sum_by_key
 
 
@@ -60,6 +60,54 @@ class TestPendingEvents:
             events.add(3, 12.0, [9, 2**63])
         assert events.add(3, 12.0, [2**63 - 1])
         assert taken(events, 13.0)[-1] == (3, 12.0, 2**63 - 1)
+
+
+class TestHeldEvents:
+    @pytest.fixture
+    def held(self) -> HeldEvents:
+        made = HeldEvents()
+        made.add(1, 10.0, [5, 6])
+        made.add(2, 10.5, [7])
+        made.add(1, 11.0, [8])
+        return made
+
+    def taken(self, held: HeldEvents, watch: int, time: float, limit: int = 100) -> list[tuple[int, float, int]]:
+        found = held.take_before(watch, time, limit)
+        return [*zip(found.watches.tolist(), found.received.tolist(), found.revisions.tolist(), strict=True)]
+
+    def test_are_taken_by_watch_in_the_order_of_their_arrival(self, held: HeldEvents) -> None:
+        assert self.taken(held, 1, 11.0) == [(1, 10.0, 5), (1, 10.0, 6)]
+        assert self.taken(held, 1, 11.0) == []
+        assert self.taken(held, 1, 12.0) == [(1, 11.0, 8)]
+        assert (held.watches, len(held)) == ((2,), 1)
+
+    def test_are_taken_in_slices(self, held: HeldEvents) -> None:
+        assert [self.taken(held, 1, 12.0, 2), self.taken(held, 1, 12.0, 2)] == [
+            [(1, 10.0, 5), (1, 10.0, 6)],
+            [(1, 11.0, 8)],
+        ]
+
+    def test_have_an_oldest_and_a_newest(self, held: HeldEvents) -> None:
+        assert held.oldest() == {1: 10.0, 2: 10.5}
+        assert [held.newest_before(1, time) for time in (10.0, 10.1, 11.1)] == [None, 6, 8]
+
+    def test_of_a_watch_can_be_dropped(self, held: HeldEvents) -> None:
+        assert [held.drop(1), held.drop(1), len(held)] == [3, 0, 1]
+
+    def test_have_a_bound(self, held: HeldEvents, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "HELD_EVENTS", 5)
+        assert not held.add(3, 12.0, [9, 10])
+        assert held.watches == (1, 2)
+        assert held.add(3, 12.0, [9])
+        assert not held.add(3, 12.0, [10])
+        held.take_before(1, 11.0)
+        assert held.add(3, 12.0, [10, 11])
+
+    def test_with_a_revision_beyond_64_bits_are_refused_as_a_whole(self, held: HeldEvents) -> None:
+        with pytest.raises(OverflowError):
+            held.add(1, 12.0, [9, 2**63])
+        assert len(held) == 4
+        assert self.taken(held, 1, 13.0)[-1] == (1, 11.0, 8)
 
 
 def counted(tallies: list[tuple[float, Tally]]) -> dict[float, tuple[list[int], list[int]]]:
@@ -132,6 +180,14 @@ class TestSampleCounts:
 
 
 class TestArrivals:
+    def test_of_several_parts_are_ordered_by_time(self) -> None:
+        parts = [
+            Arrivals(np.array([watch] * 2), np.array(times), np.array(revisions))
+            for watch, times, revisions in ((1, [5.0, 5.0], [2, 1]), (2, [4.0, 6.0], [3, 4]))
+        ]
+        found = Arrivals.by_time(parts)
+        assert (found.watches.tolist(), found.revisions.tolist()) == ([2, 1, 1, 2], [3, 2, 1, 4])
+
     def test_of_each_watch_are_in_the_order_of_time(self) -> None:
         parts = [
             Arrivals(np.array([7, 5, 7]), np.array([1.0, 1.1, 1.2]), np.array([10, 11, 12])),

@@ -102,6 +102,7 @@ class TestReading:
         assert UNMEASURED == (
             "initial",
             "before_clock",
+            "pending",
             "domain",
             "tainted",
             "own_queue",
@@ -194,7 +195,7 @@ class TestSealing:
         assert track.seal(1009, 10, clock, 0.002)
         assert clock.asked == [([1], [1008.0])]
         track.evaluate(1015)
-        assert track.sealer.sealed == 1010
+        assert track.sealer.sealed(7) == 1010
 
     def test_drops_a_second_with_an_impossible_revision(self, track: OneWatch, clock: Clock) -> None:
         track.record(1001.5, [1])

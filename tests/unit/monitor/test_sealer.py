@@ -49,6 +49,10 @@ class Watches:
         self.waits[watch.number] = QueueWaits()
         self.sealer.attach(watch, self.tracks[watch.number], self.waits[watch.number])
         self.domain.attach(watch.number, watch.source)
+        self.prove(watch)
+
+    def prove(self, watch: Any) -> None:
+        """Let the source of a watch become a member, without sealing."""
         for _ in range(PROBES_NEEDED + 1):
             self.domain.probe(
                 Reading(watch.source[1], self.now, self.now + 0.001, int(100 * self.now), watch.source[0])
@@ -80,7 +84,7 @@ class Watches:
         self.sealer.publish()
         for number, track in self.tracks.items():
             slots, times = self.sealer.take(number), self.domain.clock.times.between
-            solve(track.update(self.now, slots, self.sealer.sealed, TickSpacing(ROUND_TRIP, GAP), times))
+            solve(track.update(self.now, slots, self.sealer.sealed(number), TickSpacing(ROUND_TRIP, GAP), times))
             track.publish()
         return {number: track.reading() for number, track in self.tracks.items()}
 
@@ -110,14 +114,14 @@ class TestCollection:
 
     def test_leaves_what_is_sealed_later_to_the_next_one(self, sealed: Watches) -> None:
         deque(sealed.sealer.collect(), maxlen=0)
-        before = sealed.sealer.sealed
+        before = sealed.sealer.sealed(1)
         sealed.deliver(1, sealed.now + 0.3, 0.01)
         sealed.ticks(5)
         assert [part.n for _, part in sealed.sealer.take(1)] == [1]
-        assert sealed.sealer.sealed == before
+        assert sealed.sealer.sealed(1) == before
         deque(sealed.sealer.collect(), maxlen=0)
         assert [part.n for _, part in sealed.sealer.take(1)] == [1]
-        assert sealed.sealer.sealed > before
+        assert sealed.sealer.sealed(1) > before
 
     def test_is_finished_if_a_watch_is_taken_during_a_pause(self, sealed: Watches) -> None:
         collection = sealed.sealer.collect()
@@ -260,6 +264,100 @@ class TestAnotherSequence:
         watches.deliver(2, watches.now + 0.1, 0.01)
         assert watches.seal(watches.tick(2.0)) == []
         assert watches.outcome(2) == {"domain": 2}
+
+
+class TestHeld:
+    """Events of a watch whose membership becomes known only after a while."""
+
+    PODS = identity(1)
+
+    @pytest.fixture
+    def watches(self) -> Watches:
+        watches = Watches(identity(2, resource="nodes"))
+        watches.add(self.PODS)
+        watches.domain.retain({("one", "nodes")})
+        return watches
+
+    def hold(self, watches: Watches, committed: float, latency: float = 0.01) -> None:
+        watches.sealer.hold(1, committed + latency, [math.ceil(100 * committed)])
+
+    def test_are_measured_as_soon_as_the_membership_is_known(self, watches: Watches) -> None:
+        at = watches.now
+        self.hold(watches, at + 0.3, 2.4)
+        self.hold(watches, at + 2.8)
+        watches.deliver(2, at + 2.5, 0.01)
+        watches.ticks(5)
+        assert [watches.outcome(number) for number in (1, 2)] == [{}, {"sample": 1}]
+        watches.prove(self.PODS)
+        watches.deliver(1, watches.now + 0.3, 0.01)
+        watches.ticks(2)
+        assert watches.outcome(1) == {"sample": 3}
+        assert watches.tracks[1].reading().objective.verdicts == {"within": 2, "beyond": 1, "uncertain": 0}
+
+    def test_delay_the_verdict_on_their_watch_only(self, watches: Watches) -> None:
+        self.hold(watches, watches.now + 0.3)
+        received = watches.now + 0.3 + 0.01
+        watches.ticks(5)
+        watches.readings()
+        assert watches.sealer.sealed(1) == received
+        assert watches.sealer.sealed(2) == math.floor(watches.now)
+        watches.prove(self.PODS)
+        watches.ticks(1)
+        assert watches.sealer.sealed(1) == received, "their samples are not collected yet"
+        watches.readings()
+        assert watches.sealer.sealed(1) == math.floor(watches.now)
+
+    def test_are_of_another_sequence_if_one_is_newer_than_a_later_tick(self, watches: Watches) -> None:
+        watches.tick(math.ceil(watches.now) - watches.now)
+        watches.sealer.hold(1, watches.now + 0.2, [10**9])
+        assert watches.seal(watches.tick(0.5)) == [], "its second is not over"
+        assert watches.domain.membership(self.PODS.source) is Membership.PENDING
+        watches.sealer.hold(1, watches.now + 0.2, [10**9 + 1])
+        assert watches.seal(watches.tick(2.0)) == [1]
+        assert watches.domain.membership(self.PODS.source) is Membership.FOREIGN
+        assert watches.outcome(1) == {"domain": 2}
+
+    def test_are_of_another_sequence_if_their_source_proves_to_be(self, watches: Watches) -> None:
+        self.hold(watches, watches.now + 0.3)
+        watches.domain.expel(self.PODS.source)
+        assert watches.seal(watches.tick(2.0)) == []
+        assert watches.outcome(1) == {"domain": 1}
+
+    def test_are_dropped_with_their_watch(self, watches: Watches) -> None:
+        self.hold(watches, watches.now)
+        watches.sealer.drop(1)
+        assert watches.outcome(1) == {"domain": 1}
+
+    def test_are_given_up_after_ten_minutes(self, watches: Watches) -> None:
+        self.hold(watches, watches.now, 0.0)
+        watches.now += 600.0
+        assert watches.outcome(1) == {}
+        watches.now += 1.0
+        assert watches.outcome(1) == {"pending": 1}
+
+    def test_have_a_bound(self, watches: Watches, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("watchslo.latency.pending.HELD_EVENTS", 2)
+        for _ in range(3):
+            self.hold(watches, watches.now)
+        assert watches.outcome(1) == {"pending": 1}
+        watches.prove(self.PODS)
+        watches.ticks(2)
+        assert watches.outcome(1) == {"sample": 2, "pending": 1}
+
+    @pytest.mark.parametrize(("limit", "slices"), [("SLICE_EVENTS", 3), ("SLICE_WATCHES", 2)])
+    def test_are_measured_in_slices(
+        self, watches: Watches, limit: str, slices: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(module, limit, 2)
+        others = [identity(number) for number in (3, 4)]
+        for other in others:
+            watches.sealer.attach(other, watches.tracks[1], QueueWaits())
+            watches.domain.attach(other.number, other.source)
+        for number in (1, 3, 4, 3, 1):
+            watches.sealer.hold(number, watches.now + 0.1, [math.ceil(100 * watches.now)])
+        watches.prove(self.PODS)
+        assert len([*watches.sealer.seal(watches.tick(2.0), several=False, blind=False)]) == slices
+        assert len(watches.sealer._held) == 0
 
 
 class TestOwnDelay:

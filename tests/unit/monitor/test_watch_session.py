@@ -341,9 +341,22 @@ class TestEvents:
         assert reading.received.last_wall is not None
         assert reading.received.bytes > 100
 
-    async def test_events_are_unmeasured_until_the_domain_is_known(self, cluster: Cluster) -> None:
+    async def test_events_wait_until_the_domain_is_known(self, cluster: Cluster) -> None:
         async with open_watch(cluster) as (parts, _):
             assert parts.reading().membership == "pending"
+            await parts.tick(cluster.revision)
+            cluster.write(PODS)
+            await asyncio.sleep(0.1)
+            assert parts.unmeasured() == {}
+            assert parts.reading().track.timespan.total == 0
+            await parts.join(cluster)
+            await parts.tick(cluster.revision)
+            assert parts.unmeasured() == {}
+            assert parts.reading().track.timespan.total == 1
+
+    async def test_events_of_another_domain_are_unmeasured(self, cluster: Cluster) -> None:
+        async with open_watch(cluster) as (parts, _):
+            parts.clock.domain.expel(("service", "pods"))
             cluster.write(PODS)
             await asyncio.sleep(0.1)
             assert parts.unmeasured() == {"domain": 1}
@@ -569,7 +582,7 @@ class TestCreation:
             cluster.write(PODS, "ADDED", created)
             await asyncio.sleep(0.1)
             assert watch.open
-            assert parts.unmeasured() == {"domain": 1}
+            assert parts.unmeasured() == {}
 
 
 def _stamp(wall: float) -> str:

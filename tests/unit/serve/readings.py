@@ -73,6 +73,7 @@ TRACK = TrackReading(
     unmeasured={
         "initial": 0,
         "before_clock": 3,
+        "pending": 0,
         "domain": 0,
         "tainted": 4,
         "own_queue": 0,

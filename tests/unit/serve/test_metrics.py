@@ -267,7 +267,7 @@ class TestCounters:
             [("within",), ("beyond",), ("uncertain",)], 0
         )
         assert samples(fresh, Detail.BASIC, "watchslo_unmeasured_events") == {(): 0}
-        assert len(samples(fresh, Detail.FULL, "watchslo_unmeasured_events")) == 7
+        assert len(samples(fresh, Detail.FULL, "watchslo_unmeasured_events")) == 8
         assert len(samples(fresh, Detail.FULL, "watchslo_watches_closed")) == len(RULES)
         for family in ("gap_seconds", "stalls", "lost_events"):
             assert set(samples(replace(fresh, streams=(readings.TAIL,)), Detail.BASIC, f"watchslo_{family}")) == {()}
