@@ -1,6 +1,7 @@
 """The rules of a configuration, as text; tests/e2e/test_rules.py runs them in promtool."""
 
 import re
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from watchslo.rules.windows import RATE_SECONDS, SELDOM_RECORDED_EVERY
 from watchslo.serve.metrics import FAMILIES, Detail
 
 Golden = Callable[[str, str], None]
+ROOT = Path(__file__).parents[3]
 SEVERAL = """
 watch:
   - resource: pods
@@ -216,6 +218,15 @@ class TestAlerts:
                 assert {"severity", "slo"} <= rule.labels.keys()
                 assert rule.annotations.keys() == {"summary", "description", "runbook_url"}
                 assert rule.annotations["runbook_url"] == f"https://example.org/{rule.name}.md"
+
+    def test_runbooks_are_pages_of_the_documentation_by_default(self) -> None:
+        urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
+        documentation, _, page = urls["Documentation"].partition("/docs/")
+        assert (ROOT / "docs" / page).exists()
+        links = {rule.annotations["runbook_url"] for rule in rules() if rule.labels}
+        for link in links:
+            assert link.startswith(f"{documentation}/docs/runbooks/")
+            assert (ROOT / link.removeprefix(f"{documentation}/")).exists()
 
     def test_alerts_and_recording_rules_are_unique(self) -> None:
         for text in ("{}", SEVERAL):
