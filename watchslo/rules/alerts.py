@@ -135,6 +135,7 @@ def _burning(config: Config, builder: AlertBuilder, pair: WindowPair, group: Wat
     burning = (
         f"{select(names.burn_rate(pair.long), group.matcher)} > {number(factor)}",
         f"{select(names.burn_rate(pair.short), group.matcher)} > {number(factor)}",
+        *_history(builder, pair, group),
     )
     if not config.judges_quantiles:  # proven events need no second instance, and each node has few events
         return joined("and", (*burning, f"{events_late} >= {FEWEST_LATE_EVENTS}"))
@@ -151,6 +152,16 @@ def _burning(config: Config, builder: AlertBuilder, pair: WindowPair, group: Wat
 def _seconds_per_rate(builder: AlertBuilder) -> str:
     """Return the seconds between recorded rates: a sum of rates times this is a number of events."""
     return number(builder.settings.interval(RECORDED_EVERY))
+
+
+def _history(builder: AlertBuilder, pair: WindowPair, group: WatchGroup) -> Iterator[str]:
+    """Yield the condition that the long window holds enough recorded rates, if the pair needs history.
+
+    It counts rates of all instances together, so neither a gap nor a new name of an instance begins a new history.
+    """
+    if pair.history:
+        recorded = builder.over("count_over_time", select(names.EVENTS, group.matcher), LENGTHS[pair.long])
+        yield f"{recorded} * {_seconds_per_rate(builder)} >= {number(pair.history / builder.settings.shrink)}"
 
 
 def _late_instances(builder: AlertBuilder, pair: WindowPair, group: WatchGroup) -> str:

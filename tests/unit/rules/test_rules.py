@@ -149,6 +149,20 @@ class TestBurnRates:
     def test_pairs_that_need_more_than_all_events_are_left_out(self) -> None:
         assert burns("objective: {events: {target: 0.9}}") == {"6h": "6", "1d": "3", "3d": "1"}
 
+    def test_long_windows_need_more_history_than_the_next_shorter_one(self) -> None:
+        """In minutes, one rate each; the alert of an hour also fires in a cluster that is minutes old."""
+        found = {
+            rule.labels["long"]: re.findall(r"count_over_time\(\S+?\[(\w+)\]\) \* (\d+) >= (\d+)", rule.expression)
+            for rule in rules()
+            if rule.name == "WatchLatencyBudgetBurn"
+        }
+        assert found == {
+            "1h": [],
+            "6h": [("6h", "60", "3600")],
+            "1d": [("1d", "60", "21600")],
+            "3d": [("3d", "60", "86400")],
+        }
+
     @pytest.mark.parametrize(("period", "name"), [("30d", "30d"), ("7d", "7d"), ("90m", "90m"), ("3d", "3d")])
     def test_remaining_budget_uses_the_ratio_of_the_period(self, period: str, name: str) -> None:
         (remaining,) = expressions(
