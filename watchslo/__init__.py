@@ -1,5 +1,11 @@
 """watchslo: how late are the watch events of a Kubernetes cluster?"""
 
-from importlib.metadata import version
+from importlib.metadata import metadata
 
-__version__ = version("watchslo")
+_METADATA = metadata("watchslo")
+_URLS = {name: url for entry in _METADATA.get_all("Project-URL", []) for name, _, url in [entry.partition(", ")]}
+
+__version__ = _METADATA["Version"]
+
+DOCUMENTATION = _URLS["Documentation"].removesuffix("/README.md")
+"""The address of the folder `docs`, from `[project.urls]` of pyproject.toml."""

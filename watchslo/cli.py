@@ -7,7 +7,7 @@ from typing import Any, Literal, NoReturn
 import click
 from click.shell_completion import ShellComplete, get_completion_class
 
-from watchslo import __version__
+from watchslo import DOCUMENTATION, __version__
 from watchslo.errors import WatchsloError, error_location
 
 STRATEGIES = ("tail", "paged", "parallel", "stream", "cache")
@@ -309,7 +309,7 @@ def doctor(
 @click.option("--cluster-label", metavar="L", help="Label that names the cluster, if Prometheus scrapes several.")
 @click.option("--job-selector", metavar="S", help='Matchers of the targets; default: job="watchslo".')
 @click.option("--rule-labels", metavar="K=V", multiple=True, help="Label of the PrometheusRule; can be repeated.")
-@click.option("--runbooks", metavar="URL", help="Base URL of the runbooks; default: docs/runbooks.")
+@click.option("--runbooks", metavar="URL", help=f"Base URL of the runbooks; default: {DOCUMENTATION}/runbooks.")
 @click.option(
     "--shrink",
     type=click.IntRange(min=1),

@@ -317,6 +317,14 @@ class TestChart:
         (pod,) = pods(charted("profile=managed", f"image.digest={digest}"))
         assert pod["spec"]["containers"][0]["image"] == f"watchslo@{digest}"
 
+    def test_runbooks_can_be_at_another_address(self) -> None:
+        made = by_identity(charted("profile=managed", "runbooks=https://example.org/runbooks/"))
+        groups = made["PrometheusRule", "watchslo", "watchslo-managed"]["spec"]["groups"]
+        alerts = [rule for group in groups for rule in group["rules"] if "alert" in rule]
+        assert alerts
+        for rule in alerts:
+            assert rule["annotations"]["runbook_url"] == f"https://example.org/runbooks/{rule['alert']}.md"
+
     def test_flow_schema_selects_only_our_accounts(self) -> None:
         """A release may share a namespace with Prometheus, which must not use the share of watchslo."""
         done = helm("template", "--namespace", "monitoring", "--set", "flowSchema=true")
@@ -326,10 +334,15 @@ class TestChart:
         assert accounts == [{"namespace": "monitoring", "name": f"watchslo-{profile}"} for profile in PROFILES]
 
     def test_values_can_be_removed_with_null(self) -> None:
-        names = ("imagePullSecrets", "labels", "podAnnotations", "priorityClassName", "egress")
+        names = ("imagePullSecrets", "labels", "podAnnotations", "profiles.managed.priorityClassName", "egress")
         made = by_identity(charted("profile=managed", *(f"{name}=null" for name in names)))
         pod = made["Deployment", "watchslo", "watchslo-managed"]["spec"]["template"]["spec"]
         assert "priorityClassName" not in pod
+
+    def test_another_priority_class_replaces_ours(self) -> None:
+        made = by_identity(charted("profile=control-plane", "priorityClassName=system-cluster-critical"))
+        (pod,) = pods([*made.values()])
+        assert pod["spec"]["priorityClassName"] == "system-cluster-critical"
         assert "PriorityClass" not in {kind for kind, *_ in made}
 
     def test_second_release_shares_no_object_with_the_first(self) -> None:
@@ -340,7 +353,15 @@ class TestChart:
         assert "authorization" in second["PodMonitor", "watchslo", "watchslo-node"]["spec"]["podMetricsEndpoints"][0]
 
     @pytest.mark.parametrize(
-        "value", ["profile=nodes", "imge.tag=1", "replicas=0", "scraper.monitor=Probe", "image.digest=latest"]
+        "value",
+        [
+            "profile=nodes",
+            "imge.tag=1",
+            "replicas=0",
+            "scraper.monitor=Probe",
+            "image.digest=latest",
+            "runbooks=docs/runbooks",
+        ],
     )
     def test_refuses_invalid_values(self, value: str) -> None:
         done = helm("template", "--set", value)

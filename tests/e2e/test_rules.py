@@ -19,7 +19,7 @@ from watchslo.config.model import Config
 from watchslo.rules import names
 from watchslo.rules.pack import plain, rule_groups
 from watchslo.rules.settings import RuleSettings
-from watchslo.rules.windows import LENGTHS
+from watchslo.rules.windows import LENGTHS, error_budget
 
 pytestmark = pytest.mark.patient
 
@@ -84,9 +84,7 @@ MONITOR: dict[str, Any] = {"worst": "a:9477", "about": {}, "by_one": True}
 
 CASES = (
     Case("WatchLatencyBudgetBurn", late(0.5), 10, "50", labels={"long": "1h", "short": "5m"}),
-    Case("WatchLatencyBudgetBurn", late(0.1), 40, "10", labels={"long": "6h", "short": "30m"}),
-    Case("WatchLatencyBudgetBurn", late(0.05), 90, "5", labels={"long": "1d", "short": "2h"}),
-    Case("WatchLatencyBudgetBurn", late(0.025), 210, "2.5", labels={"long": "3d", "short": "6h"}),
+    Case("WatchLatencyBudgetBurn", late(0.1), 80, "10", labels={"long": "6h", "short": "30m"}),
     Case("WatchLatencyBadMinutes", bad(), 20, "1"),
     Case("WatchStalled", gauge("watchslo_watch_stalled", 1.0), 15, "1"),
     Case("WatchStalled", counted("watchslo_stalls_total", 5, 10, 15), 20, "1"),
@@ -230,6 +228,51 @@ class TestAlerts:
         burn = {"WatchLatencyBudgetBurn"}
         expected: Expected = {29: set(), 49: burn, 85: set()}
         assert complaints(tmp_path, World(85, faults={"a:9477": late_for_a_while}), expected) == ""
+
+
+class TestHistory:
+    """Burn rates of long windows, from recorded series: to record those of a day takes promtool minutes.
+
+    The `for` of an alert begins when its long window has enough history.
+    """
+
+    @pytest.mark.parametrize(
+        ("late_share", "minute", "windows", "value"),
+        [(0.05, 425, {"long": "1d", "short": "2h"}, "5"), (0.025, 1630, {"long": "3d", "short": "6h"}, "2.5")],
+    )
+    def test_fires_with_labels_and_annotations(
+        self, late_share: float, minute: int, windows: Mapping[str, str], value: str, tmp_path: Path
+    ) -> None:
+        (rule,) = (rule for rule in ALERTS if windows.items() <= rule.labels.items())
+        about = {"apiserver": APISERVER}
+        said = {key: rendered(text, about, value, "pods") for key, text in rule.annotations.items()}
+        expected = {
+            "eval_time": f"{minute}m",
+            "alertname": rule.name,
+            "exp_alerts": [{"exp_labels": {**rule.labels, **about}, "exp_annotations": said}],
+        }
+        test = {"input_series": recorded(minute, late_share), "alert_rule_test": [expected]}
+        assert promtool_test(tmp_path, BURN_ALERTS, test) == ""
+
+    def test_long_windows_wait_for_more_history_than_the_next_shorter_one_has(self, tmp_path: Path) -> None:
+        """The budget burns ten times too fast from the first minute on."""
+        expected = {58: (), 62: ("6h",), 356: ("6h",), 364: ("1d", "6h"), 1436: ("1d", "6h"), 1444: ("1d", "3d", "6h")}
+        queries = [active(minute, *windows) for minute, windows in expected.items()]
+        test = {"input_series": recorded(1444, 0.1), "promql_expr_test": queries}
+        assert promtool_test(tmp_path, BURN_ALERTS, test) == ""
+
+    def test_gap_in_history_delays_an_alert_only_by_its_length(self, tmp_path: Path) -> None:
+        test = {
+            "input_series": recorded(90, 0.1, gap=(30, 20)),
+            "promql_expr_test": [active(78), active(82, "6h")],
+        }
+        assert promtool_test(tmp_path, BURN_ALERTS, test) == ""
+
+    def test_instance_with_a_new_name_continues_the_history(self, tmp_path: Path) -> None:
+        lives = {"old:9477": Lives(ends=40), "new:9477": Lives(begins=43)}
+        world = World(68, ("old:9477", "new:9477"), dict.fromkeys(lives, late(0.1)), lives)
+        test = {"input_series": world.series(), "promql_expr_test": [active(58), active(68, "6h")]}
+        assert promtool_test(tmp_path, RULES, test) == ""
 
 
 class TestProven:
@@ -430,6 +473,9 @@ def test_rules_can_be_evaluated_for_a_large_installation(tmp_path: Path) -> None
 RECEIVED = tuple(f"watchslo_watch_events_total{{type={type_}}}" for type_ in ("added", "modified", "deleted"))
 NO_EVENTS = {f"{BUCKET}{{le={le}}}": 0.0 for le in LES} | {COUNT: 0.0, **dict.fromkeys(RECEIVED, 0.0)}
 RULES = plain(CONFIG, RuleSettings())
+BURN_ALERTS = {
+    "groups": [one for one in RULES["groups"] if one["name"] in {"watchslo-latency", "watchslo-latency-days"}]
+}
 ALERTS = [rule for group in rule_groups(CONFIG, RuleSettings()) for rule in group.rules if rule.labels]
 
 
@@ -457,3 +503,28 @@ def complaints(
 def pages(folder: Path, world: World, every: int) -> str:
     """Return the complaints of promtool unless no alert fires; check every `every` minutes."""
     return complaints(folder, world, {minute: set() for minute in range(0, world.minutes + 1, every)})
+
+
+def recorded(minutes: int, late_share: float, gap: tuple[int, int] = (0, 0)) -> list[dict[str, str]]:
+    """Return the recorded rates of one late instance since minute 0; they are missing in `gap` (begin, length)."""
+    labels = f'{{apiserver="{APISERVER}",group="",resource="pods",watch="pods"}}'
+    rates = {
+        names.EVENTS: EVENTS / 60,
+        names.LATE_EVENTS: late_share * EVENTS / 60,
+        names.INSTANCES: 1.0,
+        names.LATE_INSTANCES: 1.0,
+        **{names.burn_rate(window): late_share / error_budget(CONFIG.objective) for window in LENGTHS},
+    }
+    begin, length = gap
+    missing = f"{{0}}x{begin - 1} _x{length} " if length else ""
+    shape = f"{missing}{{0}}x{minutes - begin - length}"
+    return [{"series": f"{name}{labels}", "values": shape.format(rate)} for name, rate in rates.items()]
+
+
+def active(minute: int, *windows: str) -> dict[str, Any]:
+    """Expect burn alerts of these long windows, pending or firing, and no others."""
+    return {
+        "eval_time": f"{minute}m",
+        "expr": 'group by (long) (ALERTS{alertname="WatchLatencyBudgetBurn"})',
+        "exp_samples": [{"labels": f'{{long="{window}"}}', "value": 1} for window in windows],
+    }

@@ -55,8 +55,22 @@ def test_index_links_each_cause_to_a_page(cause: Cause) -> None:
     assert re.search(r"\]\(\w+\.md\)", rows[0])
 
 
+def impacts() -> dict[str, str]:
+    """Return what users feel, by alert: the beginning of its summary."""
+    alerts = (rule for rule in written.rules() if "alert" in rule)
+    return {rule["alert"]: rule["annotations"]["summary"].partition(":")[0] for rule in alerts}
+
+
+def test_index_says_what_users_feel() -> None:
+    said = dict(re.findall(r"^\| \[(\w+)\]\(\w+\.md\) \|[^|]*\| ([^:|]+):", INDEX, re.MULTILINE))
+    assert said == impacts()
+
+
 @pytest.mark.parametrize("path", RUNBOOKS, ids=lambda path: path.stem)
 class TestRunbook:
+    def test_runbook_begins_with_what_users_feel(self, path: Path) -> None:
+        assert path.read_text().split("\n\n")[1] == f"{impacts()[path.stem]}."
+
     def test_runbook_has_all_sections(self, path: Path) -> None:
         text = path.read_text()
         assert text.startswith(f"# {path.stem}\n")

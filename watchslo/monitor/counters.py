@@ -1,7 +1,6 @@
 """Totals of watches: the facts that their machines report, added up."""
 
 from collections import Counter
-from collections.abc import Iterable
 
 from watchslo.latency.histogram import DurationHistogram
 from watchslo.snapshot import DurationReading, ListReading
@@ -22,7 +21,7 @@ from watchslo.watch.messages import (
     WatchClosed,
     WatchOpened,
 )
-from watchslo.watch.strategy import STRATEGIES, Strategy
+from watchslo.watch.strategy import Strategy
 
 REQUEST_EDGES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 LIFETIME_EDGES = (1.0, 10.0, 30.0, 60.0, 120.0, 300.0, 450.0, 600.0, 900.0)
@@ -101,10 +100,16 @@ class Counters:
 class Durations:
     """Histograms, in seconds: lists by strategy, the opening of watches, and how long watches stayed open."""
 
-    def __init__(self, strategies: Iterable[str] = STRATEGIES) -> None:
-        self.lists = {strategy: DurationHistogram(REQUEST_EDGES) for strategy in strategies}
+    def __init__(self) -> None:
+        self.lists: dict[str, DurationHistogram] = {}
         self.opens = DurationHistogram(REQUEST_EDGES)
         self.lives = DurationHistogram(LIFETIME_EDGES)
+
+    def expect(self, strategy: Strategy) -> None:
+        """Begin at 0 for lists of this strategy and its fallback: a rate would miss a series that begins at 1."""
+        for expected in (strategy, strategy.fallback):
+            if expected and expected.name not in self.lists:
+                self.lists[expected.name] = DurationHistogram(REQUEST_EDGES)
 
     def reading(self) -> DurationReading:
         """Return all histograms, lists by strategy."""

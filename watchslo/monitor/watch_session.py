@@ -40,7 +40,7 @@ from watchslo.watch.messages import (
     WatchOpened,
     WatchQueued,
 )
-from watchslo.watch.strategy import STRATEGIES, TAIL, Strategy
+from watchslo.watch.strategy import STRATEGIES, TAIL
 from watchslo.watch.transitions import State
 
 BEHIND_SECONDS = 1.0  # an event later than this came from a backlog
@@ -61,8 +61,11 @@ class WatchSession:
         random: Callable[[], float],
         on_open: Callable[[], object],
     ) -> None:
-        self.counters = Counters(STRATEGIES[identity.config.strategy])
-        self.durations = Durations(_strategy_names(STRATEGIES[identity.config.strategy]))
+        strategy = STRATEGIES[identity.config.strategy]
+        self.counters = Counters(strategy)
+        self.durations = Durations()
+        for durations in (self.durations, identity.apiserver.durations):
+            durations.expect(strategy)
         self.deliveries = Deliveries()
         self.received: float | None = None
         self.bookmark_seen: float | None = None
@@ -309,7 +312,3 @@ class WatchSession:
                 self._log.info("no_streamed_lists")
             case OutOfOrder(count) if self.counters.order_violations == count:
                 self._log.warning("out_of_order", events=count)  # only the first; the others are counted
-
-
-def _strategy_names(strategy: Strategy) -> list[str]:
-    return [made.name for made in (strategy, strategy.fallback) if made]

@@ -31,6 +31,8 @@ from watchslo.rules.windows import (
 )
 
 CRITICAL, WARNING = "critical", "warning"
+LATE, UNNOTICED = "Pods may start late and endpoints go stale", "Late events may not be noticed"
+WATCHES, INSTANCES = "Affected watches: {{ $value }}", "Affected instances: {{ $value }}"
 EVENTS, MINUTES, DELIVERY, MONITOR = "watch-latency-events", "watch-latency-minutes", "watch-delivery", "watchslo"
 
 LAST_WINDOWS = 15  # how many windows an alert on windows reads
@@ -52,13 +54,17 @@ BEHIND_SHARE = 0.1  # of the threshold: a tick through one apiserver may take so
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """An alert before `shrink` is applied: `wait` is its `for` in seconds, `labels` are added to severity and slo."""
+    """An alert before `shrink` is applied: `wait` is its `for` in seconds, `labels` are added to severity and slo.
+
+    `impact` says what users of the cluster feel, or what they no longer learn; its runbook begins with it.
+    """
 
     name: str
     severity: str
     slo: str
     expression: str
     wait: float
+    impact: str
     summary: str
     description: str
     labels: dict[str, str] = field(default_factory=dict)
@@ -70,7 +76,7 @@ class Alert:
             settings.wait(self.wait) if self.wait else "",
             {"severity": self.severity, "slo": self.slo, **self.labels},
             {
-                "summary": self.summary,
+                "summary": f"{self.impact}: {self.summary}",
                 "description": self.description,
                 "runbook_url": f"{settings.runbooks.rstrip('/')}/{self.name}.md",
             },
@@ -119,10 +125,11 @@ def _budget_burn(config: Config, builder: AlertBuilder, pair: WindowPair) -> Ale
         EVENTS,
         by("max", builder.kept.apiserver, burning),
         pair.wait,
-        f"Watch events of {builder.apiserver} are late: burn rate {{{{ $value | humanize }}}} over {pair.long}.",
+        LATE,
+        f"watch events of {builder.apiserver} are late, with burn rate {{{{ $value | humanize }}}} over {pair.long}.",
         f"Over the last {pair.long}, and over the last {pair.short} as well, {worst} spent its error budget "
         "{{ $value | humanize }} times as fast as its objective allows. Controllers that depend on this watch act "
-        "late: pods start late, endpoints go stale.",
+        "late.",
         {"long": pair.long, "short": pair.short},
     )
 
@@ -135,6 +142,7 @@ def _burning(config: Config, builder: AlertBuilder, pair: WindowPair, group: Wat
     burning = (
         f"{select(names.burn_rate(pair.long), group.matcher)} > {number(factor)}",
         f"{select(names.burn_rate(pair.short), group.matcher)} > {number(factor)}",
+        *_history(builder, pair, group),
     )
     if not config.judges_quantiles:  # proven events need no second instance, and each node has few events
         return joined("and", (*burning, f"{events_late} >= {FEWEST_LATE_EVENTS}"))
@@ -151,6 +159,16 @@ def _burning(config: Config, builder: AlertBuilder, pair: WindowPair, group: Wat
 def _seconds_per_rate(builder: AlertBuilder) -> str:
     """Return the seconds between recorded rates: a sum of rates times this is a number of events."""
     return number(builder.settings.interval(RECORDED_EVERY))
+
+
+def _history(builder: AlertBuilder, pair: WindowPair, group: WatchGroup) -> Iterator[str]:
+    """Yield the condition that the long window holds enough recorded rates, if the pair needs history.
+
+    It counts rates of all instances together, so neither a gap nor a new name of an instance begins a new history.
+    """
+    if pair.history:
+        recorded = builder.over("count_over_time", select(names.EVENTS, group.matcher), LENGTHS[pair.long])
+        yield f"{recorded} * {_seconds_per_rate(builder)} >= {number(pair.history / builder.settings.shrink)}"
 
 
 def _late_instances(builder: AlertBuilder, pair: WindowPair, group: WatchGroup) -> str:
@@ -184,10 +202,10 @@ def _bad_minutes(config: Config, builder: AlertBuilder) -> Alert:
         MINUTES,
         builder.watches_by_apiserver(union_of_groups(config, _window, bad)),
         0.0,
-        f"Watch events of {builder.apiserver} are late in most minutes.",
-        f"{{{{ $value }}}} watches were over the threshold, or down, in at least {BAD_WINDOWS} of the last "
-        f"{LAST_WINDOWS} minutes; the worst watch is {worst}. Controllers that depend on them act late: pods start "
-        "late, endpoints go stale.",
+        LATE,
+        f"watch events of {builder.apiserver} are late in most minutes.",
+        f"{WATCHES}; the worst is {worst}. At least {BAD_WINDOWS} of the last {LAST_WINDOWS} minutes were over the "
+        "threshold, or the watch was down. Controllers that depend on these watches act late.",
     )
 
 
@@ -203,7 +221,8 @@ def _delivery(config: Config, builder: AlertBuilder) -> Iterator[Alert]:
         'watchslo_relists_total{reason!~"start|inventory"}',
         RELISTS,
         RELISTS_SECONDS,
-        f"Watches of {builder.apiserver} relist repeatedly.",
+        "Controllers miss changes for a while, and requests may be slow",
+        f"watches of {builder.apiserver} relist repeatedly.",
         "Each relist reads all objects again, which loads the apiserver, and hides the changes in between.",
     )
     yield _repeated(
@@ -212,7 +231,8 @@ def _delivery(config: Config, builder: AlertBuilder) -> Iterator[Alert]:
         "watchslo_expired_total",
         EXPIRIES,
         EXPIRIES_SECONDS,
-        f"Watches of {builder.apiserver} get 410 Expired repeatedly.",
+        "Controllers that start or reconnect may never catch up",
+        f"watches of {builder.apiserver} get 410 Expired repeatedly.",
         "Clients need longer to list than the apiserver keeps changes: they list, get a 410, and list again.",
     )
     yield _lost(builder)
@@ -229,9 +249,10 @@ def _headroom(builder: AlertBuilder) -> Alert:
         DELIVERY,
         builder.watches_by_apiserver(builder.majority(f"{fits} == 0")),
         10 * MINUTE,
-        f"A full list at {builder.apiserver} takes longer than the headroom (how far back a watch may begin).",
-        f"{{{{ $value }}}} watches are affected, such as {worst}. "
-        "A client that lists and then watches from the revision of its list gets a 410 and lists again, without end.",
+        "Controllers that start or reconnect would list without end",
+        f"a full list at {builder.apiserver} takes longer than the headroom (how far back a watch may begin).",
+        f"{WATCHES}, such as {worst}. "
+        "A client that lists and then watches from the revision of its list gets a 410 and lists again.",
     )
 
 
@@ -246,9 +267,10 @@ def _stalled(builder: AlertBuilder) -> Alert:
         DELIVERY,
         builder.watches_by_apiserver(joined("or", (builder.majority(f"{stalled} == 1"), builder.majority(often)))),
         MINUTE,
-        f"Watches of {builder.apiserver} are open but do not deliver events.",
-        f"{{{{ $value }}}} watches withhold events, now or repeatedly; the worst is {builder.worst_watch(worst)}. The "
-        "connection is dead, or the cache of the apiserver is frozen. Clients believe that nothing changes.",
+        "Controllers may believe that nothing changes, and not act",
+        f"watches of {builder.apiserver} are open but do not deliver events.",
+        f"{WATCHES}, now or repeatedly; the worst is {builder.worst_watch(worst)}. The connection is dead, or the "
+        "cache of the apiserver is frozen.",
     )
 
 
@@ -261,14 +283,14 @@ def _down(builder: AlertBuilder) -> Alert:
         DELIVERY,
         builder.watches_by_apiserver(builder.majority(f"{up} == 0")),
         10 * MINUTE,
-        f"Watches of {builder.apiserver} cannot be opened.",
-        f"{{{{ $value }}}} watches, such as {worst}, have been closed for ten minutes, and every attempt to open them "
-        "failed. Controllers that need them receive no events.",
+        "Controllers may receive no changes, and not act",
+        f"watches of {builder.apiserver} cannot be opened.",
+        f"{WATCHES}, such as {worst}. They have been closed for ten minutes, and every attempt to open them failed.",
     )
 
 
 def _repeated(
-    builder: AlertBuilder, name: str, counter: str, times: int, seconds: float, summary: str, meaning: str
+    builder: AlertBuilder, name: str, counter: str, times: int, seconds: float, impact: str, summary: str, meaning: str
 ) -> Alert:
     """Return an alert on a counter that rises too often; the counter may have a matcher."""
     metric, _, matcher = counter.removesuffix("}").partition("{")
@@ -281,9 +303,10 @@ def _repeated(
         DELIVERY,
         builder.watches_by_apiserver(builder.majority(f"{rises} >= {times}")),
         0.0,
+        impact,
         summary,
-        f"This happened at least {times} times in {format_duration(seconds)} to {{{{ $value }}}} watches, most often "
-        f"to {builder.worst_watch(worst)}. {meaning}",
+        f"{WATCHES}, each at least {times} times in {format_duration(seconds)}, most often "
+        f"{builder.worst_watch(worst)}. {meaning}",
     )
 
 
@@ -302,6 +325,7 @@ def _lost(builder: AlertBuilder) -> Alert:
         DELIVERY,
         lost,
         0.0,
+        "Controllers may act on a wrong state",
         f"{builder.apiserver} lost watch events, or served an older state than before.",
         "In the last 15 minutes, watches skipped events permanently or the apiserver answered with an older state "
         f"than before, about {{{{ $value | humanize }}}} times; the worst watch is {worst}. Clients may hold a wrong "
@@ -324,6 +348,7 @@ def _clock(config: Config, builder: AlertBuilder) -> Iterator[Alert]:
         MONITOR,
         by("count", apiserver, stopped),
         3 * MINUTE,
+        "Writes and consistent reads may hang",
         f"{builder.apiserver} answers no ticks of the revision clock.",
         "Stopped clocks: {{ $value }}. Without ticks the lateness of events is unknown: the objective and its "
         "alerts have no data for this apiserver.",
@@ -345,7 +370,8 @@ def _slow(config: Config, builder: AlertBuilder) -> Alert:
         MONITOR,
         f"{by('max', builder.kept.cluster, resolution)} > {number(COARSE_SHARE * _shortest_threshold(config))}",
         10 * MINUTE,
-        f"A revision clock{builder.in_cluster} is too slow to judge the objective.",
+        "Writes and consistent reads may be slow for all clients",
+        f"a revision clock{builder.in_cluster} is too slow to judge the objective.",
         "Latencies below {{ $value | humanizeDuration }} cannot be distinguished, because ticks take that long through "
         f"every apiserver that {builder.worst_instance('watchslo_clock_resolution_seconds{PLACE}')} reaches. That is "
         f"more than {COARSE_SHARE:.0%} of the threshold.",
@@ -365,10 +391,10 @@ def _slow_through_one(config: Config, builder: AlertBuilder) -> Alert:
         DELIVERY,
         by("max", builder.kept.apiserver, slow),
         10 * MINUTE,
-        f"Consistent reads through {builder.apiserver} are slower than through other apiservers.",
-        f"{{{{ $value }}}} instances measure that their median through this apiserver is more than {least} s above "
-        "that of the fastest one. Clients of this apiserver wait as long for reads and writes, and its watch caches "
-        "may be behind.",
+        "Clients of one apiserver wait longer for reads and writes",
+        f"consistent reads through {builder.apiserver} are slower than through other apiservers.",
+        f"{INSTANCES}. Their median through this apiserver is more than {least} s above that of the "
+        "fastest one. Its watch caches may be behind as well.",
     )
 
 
@@ -391,10 +417,10 @@ def _unwitnessed(builder: AlertBuilder) -> Alert:
         MONITOR,
         by("count", builder.kept.cluster, f"{reached} == 0\nand {on} ({others})"),
         30 * MINUTE,
-        f"Instances of watchslo{builder.in_cluster} reach none of the other announced apiservers.",
-        f"{{{{ $value }}}} instances, such as {builder.worst_instance(unreached)}, tick only through the apiserver "
-        "that they watch. Its ticks share a delay between it and etcd and hide it, and creation timestamps are not "
-        "measured.",
+        "A slow link between an apiserver and etcd would not be noticed",
+        f"instances of watchslo{builder.in_cluster} reach none of the other announced apiservers.",
+        f"{INSTANCES}, such as {builder.worst_instance(unreached)}. They tick only through the apiserver that they "
+        "watch. Its ticks share a delay between it and etcd and hide it, and creation timestamps are not measured.",
     )
 
 
@@ -433,10 +459,11 @@ def _coverage(config: Config, builder: AlertBuilder) -> Alert:
         MONITOR,
         builder.watches_by_apiserver(union_of_groups(config, _window_and_events, blind)),
         15 * MINUTE,
-        f"Coverage of busy watches of {builder.apiserver} is below {MIN_COVERAGE:.0%}.",
-        f"{{{{ $value }}}} watches always had enough events, such as {worst}, but fewer than a tenth of their last "
-        "minutes could be judged. The others had no data, or their proven bounds straddle the threshold. The ratio of "
-        "good minutes says nothing about them.",
+        UNNOTICED,
+        f"coverage of busy watches of {builder.apiserver} is below {MIN_COVERAGE:.0%}.",
+        f"{WATCHES}, such as {worst}. They always had enough events, but fewer than a tenth of their last minutes "
+        "could be judged. The others had no data, or their proven bounds straddle the threshold. The ratio of good "
+        "minutes says nothing about them.",
     )
 
 
@@ -460,9 +487,9 @@ def _unmeasurable(builder: AlertBuilder) -> Alert:
         MONITOR,
         builder.watches_by_apiserver(builder.majority(condition)),
         30 * MINUTE,
-        f"More than {UNMEASURED_SHARE:.0%} of the events of {builder.apiserver} are not measured.",
-        f"{{{{ $value }}}} watches are affected; the worst is {worst}. Their latency figures describe only the events "
-        "that were measured.",
+        UNNOTICED,
+        f"more than {UNMEASURED_SHARE:.0%} of the events of {builder.apiserver} are not measured.",
+        f"{WATCHES}; the worst is {worst}. Their latency figures describe only the events that were measured.",
     )
 
 
@@ -477,9 +504,10 @@ def _monitor(config: Config, builder: AlertBuilder) -> Iterator[Alert]:
         MONITOR,
         _missing(config, builder),
         10 * MINUTE,
-        f"Prometheus cannot scrape {{{{ $value }}}} instances of watchslo{builder.in_cluster}.",
-        f"One of them is {builder.worst_instance(down)}. Watches that only these instances open are not monitored; "
-        "other watches have fewer observers.",
+        UNNOTICED,
+        f"Prometheus cannot scrape all instances of watchslo{builder.in_cluster}.",
+        f"{INSTANCES}, such as {builder.worst_instance(down)}. Watches that only these instances open are not "
+        "monitored; other watches have fewer observers.",
     )
     yield _absent(builder)
     reloaded = builder.exposed("watchslo_config_last_reload_successful")
@@ -490,9 +518,10 @@ def _monitor(config: Config, builder: AlertBuilder) -> Iterator[Alert]:
         MONITOR,
         by("count", cluster, f"{reloaded} == 0"),
         5 * MINUTE,
+        "Changed watches and objectives are not in force",
         f"watchslo{builder.in_cluster} refused its new configuration.",
-        f"{{{{ $value }}}} instances, such as {builder.worst_instance(failed)}, keep their previous configuration, so "
-        "changed watches and objectives are not in force. The log of these instances names the error.",
+        f"{INSTANCES}, such as {builder.worst_instance(failed)}. They keep their previous configuration, and their "
+        "log names the error.",
     )
 
 
@@ -513,6 +542,7 @@ def _forbidden(builder: AlertBuilder) -> Alert:
         MONITOR,
         f"{by('max', builder.kept.apiserver, by('sum', at_instance, refusals))} >= {REFUSALS}",
         5 * MINUTE,
+        UNNOTICED,
         f"watchslo lacks permissions at {builder.apiserver}.",
         "{{ $value | humanize }} lists and watches of the last ten minutes were answered with 403 Forbidden. Resources "
         "that watchslo may not watch are not measured.",
@@ -533,9 +563,10 @@ def _overloaded(builder: AlertBuilder) -> Iterator[Alert]:
             MONITOR,
             f"{busy} {compared}",
             10 * MINUTE,
-            f"{{{{ $value }}}} instances of watchslo{builder.in_cluster} are overloaded and late themselves.",
-            f"For more than {TAINTED_SHARE:.0%} of the time they lacked CPU or their loop was blocked; the worst is "
-            f"{worst}. Events that arrive in that time are tainted and not measured.",
+            UNNOTICED,
+            f"{share} instances of watchslo{builder.in_cluster} are overloaded and late themselves.",
+            f"{INSTANCES}; the worst is {worst}. For more than {TAINTED_SHARE:.0%} of the time they lacked CPU or "
+            "their loop was blocked. Events that arrive in that time are tainted and not measured.",
             {"instances": share},
         )
 
@@ -552,6 +583,7 @@ def _absent(builder: AlertBuilder) -> Alert:
         MONITOR,
         absent,
         10 * MINUTE,
+        "Late events are not noticed",
         f"Prometheus scrapes no instance of watchslo{builder.in_cluster}.",
         "No watch is monitored, and no other alert of watchslo can fire.",
     )

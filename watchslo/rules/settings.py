@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from watchslo import DOCUMENTATION
 from watchslo.config.values import format_duration
 from watchslo.errors import ConfigError
 
@@ -30,7 +31,7 @@ class RuleSettings:
 
     cluster_label: str | None = None
     job_selector: str = 'job="watchslo"'
-    runbooks: str = "docs/runbooks"
+    runbooks: str = f"{DOCUMENTATION}/runbooks"
     shrink: int = 1
 
     def __post_init__(self) -> None:

@@ -22,6 +22,9 @@ class WindowPair:
 
     The alert fires if the long window spends more than the share `spent` of the period's error budget, and the short
     one burns at the same rate, for `wait` seconds.
+
+    The long window must also hold `history` seconds of recorded rates: with less than the next shorter window, it would
+    only repeat the burn rate of that one, against a lower limit. The alert that fires first needs no history.
     """
 
     long: str
@@ -29,6 +32,7 @@ class WindowPair:
     spent: float
     wait: float
     severity: str
+    history: float
 
     def factor(self, objective: ObjectiveConfig) -> float | None:
         """Return the burn rate that fires, at least 1: 14.4 for 2% in 1h of 30d. None if the pair cannot fire.
@@ -41,10 +45,10 @@ class WindowPair:
 
 
 PAIRS = (
-    WindowPair("1h", "5m", 0.02, 2 * MINUTE, "critical"),
-    WindowPair("6h", "30m", 0.05, 15 * MINUTE, "critical"),
-    WindowPair("1d", "2h", 0.10, HOUR, "warning"),
-    WindowPair("3d", "6h", 0.10, 3 * HOUR, "warning"),
+    WindowPair("1h", "5m", 0.02, 2 * MINUTE, "critical", 0.0),
+    WindowPair("6h", "30m", 0.05, 15 * MINUTE, "critical", HOUR),
+    WindowPair("1d", "2h", 0.10, HOUR, "warning", 6 * HOUR),
+    WindowPair("3d", "6h", 0.10, 3 * HOUR, "warning", DAY),
 )
 FEWEST_LATE_EVENTS = 10  # in the long window, per instance: fewer are not a trend
 

@@ -24,6 +24,8 @@ generated from the code (`make golden`). The [glossary](glossary.md) explains th
   change.
 - Counters start at 0, except for combinations of labels that depend on the cluster. An unknown value is absent,
   never 0: a quantile without events, or an estimate below the round trip of the ticks, has no series.
+- `watchslo_list_duration_seconds` starts at 0 for the strategies of an apiserver's watches, and their fallbacks, so
+  that `rate()` sees the first list. Other strategies have no series, and neither has an apiserver without watches.
 - Metrics of watches are those of the last evaluation, at most five seconds old; all others are at most a second old.
 - One process has one set of `le`, and every configured threshold is among those of
   `watchslo_apiserver_timespan_seconds`: with a threshold of 1 s the SLI is `_bucket{le="1.0"}` over `_count`.

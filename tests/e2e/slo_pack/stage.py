@@ -31,7 +31,7 @@ from tests.support.daemon import WATCHSLO, Daemon, Proxy, Simulator, config_file
 from tests.support.process import Process
 from tests.support.prometheus import Prometheus
 
-HOURS_SHRINK, DAYS_SHRINK = 30, 180
+HOURS_SHRINK, DAYS_SHRINK = 30, 360  # the alert of three days needs a day of history: 4 minutes
 DEMO, REAL = "demo", "late"  # clusters: the demo, and the real one whose apiserver Prometheus scrapes, too
 START_SECONDS = 180.0
 SCRAPED_SECONDS = 180.0

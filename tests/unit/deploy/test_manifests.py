@@ -97,6 +97,22 @@ def test_control_plane_nodes_are_selected_by_label_with_any_value() -> None:
     assert required == {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
 
 
+def test_control_plane_pods_tolerate_the_taints_of_kubeadm_rke2_and_k3s() -> None:
+    """With any effect: `CriticalAddonsOnly` and `etcd` are NoExecute, which evicts pods that run already."""
+    pod = document("overlays/control-plane/instance/workload.yaml")["spec"]["template"]["spec"]
+    keys = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/etcd", "CriticalAddonsOnly")
+    assert pod["tolerations"] == [{"key": key, "operator": "Exists"} for key in keys]
+
+
+def test_only_pods_on_control_plane_nodes_may_preempt_others() -> None:
+    """A full control-plane node has no other place for the pod; elsewhere a monitor must not evict what it watches."""
+    classes = yaml.safe_load_all((DEPLOY / "shared/priority-class.yaml").read_text())
+    policies = {one["metadata"]["name"]: one["preemptionPolicy"] for one in classes}
+    values = document("chart/values.yaml")["profiles"]
+    used = {profile: policies[values[profile]["priorityClassName"]] for profile in PROFILES}
+    assert used == dict.fromkeys(PROFILES, "Never") | {"control-plane": "PreemptLowerPriority"}
+
+
 def test_sharded_profile_has_one_pod_per_shard() -> None:
     shard = config("sharded").shard
     assert shard is not None
@@ -108,6 +124,14 @@ def test_chart_has_the_version_of_the_project() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     chart = document("chart/Chart.yaml")
     assert chart["version"] == chart["appVersion"] == project["version"]
+    assert document("chart/values.yaml")["image"]["tag"] == "", "the chart then takes its appVersion"
+
+
+@each_profile
+def test_images_have_the_version_of_the_project(profile: str) -> None:
+    """The pods of a moving tag can run different versions, and no manifest says which."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert document(f"overlays/{profile}/kustomization.yaml")["images"] == [{"name": "watchslo", "newTag": version}]
 
 
 def test_audit_policy_leaves_out_only_reads() -> None:

@@ -309,6 +309,15 @@ class TestRun:
         assert reading.durations.lists["paged"].total == 1
         assert read_apiserver(parts.apiserver, ApiserverRole.MEMBER, None).durations.lists["paged"].total == 1
 
+    async def test_list_durations_begin_at_0_for_the_strategies_of_the_watches(self) -> None:
+        """A rate does not see the first list of a series that begins with it; no other strategy has series."""
+        parts = Parts(list="stream")
+        apiserver = read_apiserver(parts.apiserver, ApiserverRole.MEMBER, None)
+        for durations in (apiserver.durations, parts.reading().durations):
+            assert {name: lists.total for name, lists in durations.lists.items()} == {"stream": 0, "paged": 0}
+        witness = Apiserver("10.0.0.2:6443", nowhere(), Limiter(1000))
+        assert not read_apiserver(witness, ApiserverRole.WITNESS, None).durations.lists
+
     async def test_representation_falls_back_to_what_the_server_supports(self, cluster: Cluster) -> None:
         cluster.fail(Reason.NOT_ACCEPTABLE, "watch")
         parts = Parts()

@@ -1,6 +1,7 @@
 """The rules of a configuration, as text; tests/e2e/test_rules.py runs them in promtool."""
 
 import re
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from watchslo.rules.windows import RATE_SECONDS, SELDOM_RECORDED_EVERY
 from watchslo.serve.metrics import FAMILIES, Detail
 
 Golden = Callable[[str, str], None]
+ROOT = Path(__file__).parents[3]
 SEVERAL = """
 watch:
   - resource: pods
@@ -147,6 +149,20 @@ class TestBurnRates:
     def test_pairs_that_need_more_than_all_events_are_left_out(self) -> None:
         assert burns("objective: {events: {target: 0.9}}") == {"6h": "6", "1d": "3", "3d": "1"}
 
+    def test_long_windows_need_more_history_than_the_next_shorter_one(self) -> None:
+        """In minutes, one rate each; the alert of an hour also fires in a cluster that is minutes old."""
+        found = {
+            rule.labels["long"]: re.findall(r"count_over_time\(\S+?\[(\w+)\]\) \* (\d+) >= (\d+)", rule.expression)
+            for rule in rules()
+            if rule.name == "WatchLatencyBudgetBurn"
+        }
+        assert found == {
+            "1h": [],
+            "6h": [("6h", "60", "3600")],
+            "1d": [("1d", "60", "21600")],
+            "3d": [("3d", "60", "86400")],
+        }
+
     @pytest.mark.parametrize(("period", "name"), [("30d", "30d"), ("7d", "7d"), ("90m", "90m"), ("3d", "3d")])
     def test_remaining_budget_uses_the_ratio_of_the_period(self, period: str, name: str) -> None:
         (remaining,) = expressions(
@@ -216,6 +232,15 @@ class TestAlerts:
                 assert {"severity", "slo"} <= rule.labels.keys()
                 assert rule.annotations.keys() == {"summary", "description", "runbook_url"}
                 assert rule.annotations["runbook_url"] == f"https://example.org/{rule.name}.md"
+
+    def test_runbooks_are_pages_of_the_documentation_by_default(self) -> None:
+        urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
+        documentation, _, page = urls["Documentation"].partition("/docs/")
+        assert (ROOT / "docs" / page).exists()
+        links = {rule.annotations["runbook_url"] for rule in rules() if rule.labels}
+        for link in links:
+            assert link.startswith(f"{documentation}/docs/runbooks/")
+            assert (ROOT / link.removeprefix(f"{documentation}/")).exists()
 
     def test_alerts_and_recording_rules_are_unique(self) -> None:
         for text in ("{}", SEVERAL):
