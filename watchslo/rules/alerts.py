@@ -43,6 +43,7 @@ STALLS, STALLS_SECONDS = 3, 30 * MINUTE
 RELISTS, RELISTS_SECONDS = 6, HOUR
 EXPIRIES, EXPIRIES_SECONDS = 4, 30 * MINUTE
 PROOF_SECONDS = 15 * MINUTE  # how long a proven event keeps an alert firing
+OFTEN = 15.0  # seconds between two evaluations of an alert that must fire within two minutes of an outage
 REFUSALS, REFUSALS_SECONDS = 3, 10 * MINUTE
 UNMEASURED_SHARE, UNMEASURED_EVENTS = 0.25, 30  # in five minutes: a share of fewer events is noise
 SOME_INSTANCES = 0.01  # share of instances: of thousands of nodes, some are always down or short of CPU
@@ -92,6 +93,7 @@ def alert_groups(config: Config, settings: RuleSettings) -> tuple[RuleGroup, ...
     groups = (
         ("watchslo-latency", RECORDED_EVERY, (*hours, *_minutes(config, builder))),
         ("watchslo-latency-days", SLOWLY_RECORDED_EVERY, days),
+        ("watchslo-apiserver", OFTEN, (_unresponsive(builder),)),
         ("watchslo-delivery", RECORDED_EVERY, _delivery(config, builder)),
         ("watchslo-clock", RECORDED_EVERY, _clock(config, builder)),
         ("watchslo-monitor", RECORDED_EVERY, _monitor(config, builder)),
@@ -253,6 +255,22 @@ def _headroom(builder: AlertBuilder) -> Alert:
         f"a full list at {builder.apiserver} takes longer than the headroom (how far back a watch may begin).",
         f"{WATCHES}, such as {worst}. "
         "A client that lists and then watches from the revision of its list gets a 410 and lists again.",
+    )
+
+
+def _unresponsive(builder: AlertBuilder) -> Alert:
+    """Return an alert on an apiserver that most of its instances get no answer from."""
+    up, apiserver = builder.exposed("watchslo_apiserver_up"), builder.kept.apiserver
+    return Alert(
+        "WatchApiserverUnresponsive",
+        CRITICAL,
+        DELIVERY,
+        f"{by('count', apiserver, f'{up} == 0')} > 0.5 * {by('count', apiserver, up)}",
+        MINUTE,
+        "Controllers, schedulers and kubelets act on old state",
+        f"{builder.apiserver} answers nothing.",
+        "It has sent no answer and no event to {{ $value }} of our instances for more than a minute although it was "
+        "asked. Clients that are connected to it receive no changes.",
     )
 
 

@@ -14,6 +14,20 @@ def inhibitions(settings: RuleSettings) -> list[dict[str, Any]]:
     return [
         # If most instances are overloaded, lateness may be their own. A few cannot fire alerts that need a majority.
         _inhibition(('alertname="WatchsloOverloaded"', 'instances="most"'), _named(*LATENCY), kept.cluster),
+        # An apiserver that answers nothing neither ticks nor delivers.
+        _inhibition(
+            ('alertname="WatchApiserverUnresponsive"',),
+            _named(
+                *("WatchDown", "WatchStalled", "WatchLatencyBadMinutes", "WatchApiserverTicksSlow"),
+                *("WatchsloClockStopped", "WatchsloCoverageLow", "WatchsloUnmeasurable"),
+            ),
+            kept.apiserver,
+        ),
+        _inhibition(
+            ('alertname="WatchApiserverUnresponsive"',),
+            _named("WatchsloClockSlow", "WatchsloWitnessesUnreached"),
+            kept.cluster,
+        ),
         _inhibition(
             ('alertname="WatchsloClockStopped"',),
             _named(*LATENCY, "WatchsloCoverageLow", "WatchsloUnmeasurable"),

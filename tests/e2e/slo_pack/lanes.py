@@ -258,7 +258,11 @@ LANES = (
         "linked",
         watching("leases.coordination.k8s.io"),
         (
-            Fault("every connection is reset", unreachable, (Alert("WatchDown"), Alert("WatchsloClockStopped"))),
+            Fault(
+                "every connection is reset",
+                unreachable,
+                (Alert("WatchApiserverUnresponsive"), Alert("WatchDown"), Alert("WatchsloClockStopped")),
+            ),
             Fault("everything from the apiserver is 700 ms late", slow_link, (Alert("WatchsloClockSlow"),)),
         ),
         real=True,
