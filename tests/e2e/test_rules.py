@@ -230,6 +230,7 @@ class TestAlerts:
         assert complaints(tmp_path, World(85, faults={"a:9477": late_for_a_while}), expected) == ""
 
 
+@pytest.mark.timeout(600)  # at idle priority, the minutes of a day take promtool long
 class TestHistory:
     """Burn rates of long windows, from recorded series: to record those of a day takes promtool minutes.
 
