@@ -71,7 +71,7 @@ class SelfChecks:
         return (
             *_clocks(snapshot),
             _lag(before, now),
-            _measured_share(before, now),
+            _measured_share(next((sums for sums in self._sums if sums.watches), before), now),
             _stalls(snapshot.monitor),
             *_witnesses(snapshot.monitor.witnesses),
             _configuration(snapshot),
@@ -147,10 +147,10 @@ def _lag(before: _Sums, now: _Sums) -> SelfCheck:
 
 
 def _measured_share(before: _Sums, now: _Sums) -> SelfCheck:
-    """Check watches that existed a minute ago only: a new watch waits for its domain."""
+    """Check watches that existed at the beginning only: a new watch waits for its domain."""
     name = "Measured events"
     rows = {key: row for row, key in enumerate(before.watches)}
-    both = [(rows[key], row) for row, key in enumerate(now.watches) if key in rows]
+    both = [(rows[key], row) for row, key in enumerate(now.watches) if key in rows and before is not now]
     measured = sum(now.measured[new] - before.measured[old] for old, new in both)
     left_out = sum(now.left_out[new] - before.left_out[old] for old, new in both)
     if not both or measured + left_out <= 0:

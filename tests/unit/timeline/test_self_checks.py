@@ -137,6 +137,8 @@ class TestMeasuredEvents:
     def test_coverage_check_ignores_watches_without_domain(self) -> None:
         pending = replace(SNAPSHOT, streams=(replace(readings.TAIL, membership="pending"),))
         assert checked(pending, unmeasured(0, 900))["Measured events"].text == "Not known yet."
+        soon = checked(pending, unmeasured(0, 900), unmeasured(50, 900))["Measured events"]
+        assert soon.text == "100.0% of 50 events of the last minute were measured.", "not only a minute after the start"
         assert checked(pending, *[unmeasured(0, 900)] * MINUTE_POINTS, unmeasured(100, 900))[
             "Measured events"
         ].text == ("100.0% of 100 events of the last minute were measured.")
