@@ -210,6 +210,8 @@ def _document(result: CheckResult) -> dict[str, object]:
     return {
         "apiVersion": "v1",
         "at": datetime.fromtimestamp(snapshot.at_wall, UTC).isoformat(),
+        "cluster": view.cluster,
+        "part": view.part,
         "verdict": result.verdict,
         "exitCode": result.exit_code,
         "asked": result.asked_seconds,

@@ -64,7 +64,8 @@ class View:
     """A measurement at `at_wall`, after `seconds` of measuring.
 
     `verdict` says whether watches are late and since when, `trust` whether watchslo itself may be late; None before the
-    first evaluation. `lines` are sorted by name. `causes` (the most certain first), `unproven` (apiservers whose
+    first evaluation. `part` is what is measured if other instances measure the rest, and `elsewhere` the number of
+    watches on other shards. `lines` are sorted by name. `causes` (the most certain first), `unproven` (apiservers whose
     revisions cannot be trusted) and `not_ready` are sentences. watchslo was late itself for `tainted_seconds` in total.
     """
 
@@ -73,6 +74,8 @@ class View:
     trust: str | None
     seconds: float
     cluster: str | None
+    part: str | None
+    elsewhere: int
     lines: tuple[Line, ...]
     causes: tuple[str, ...]
     unproven: tuple[str, ...]
@@ -98,7 +101,9 @@ def view_of(snapshot: Snapshot, account: Account | None = None) -> View:
             verdict=_sentence(account.headline.text, account.headline.figures) if account else None,
             trust=f"{account.trust.name} {account.trust.text}" if account else None,
             seconds=max(0.0, snapshot.at_wall - monitor.started_wall),  # the wall clock may be set back
-            cluster=monitor.cluster,
+            cluster=monitor.instance.cluster,
+            part=monitor.instance.part,
+            elsewhere=monitor.shard.elsewhere,
             lines=_sorted(_line_of(stream, resolutions.get(stream.domain)) for stream in snapshot.streams),
             causes=tuple(_cause(one.evidence, one.cause, one.confidence, one.next) for one in snapshot.causes),
             unproven=tuple(f"Unproven: {one.unproven}." for one in snapshot.apiservers if one.unproven),
@@ -139,11 +144,11 @@ def _line_of(stream: StreamReading, resolution: float | None) -> Line:
 # --- a daemon's status: the part of /api/v1/status that is shown ------------------------------------------------------
 
 
-class _RemotePart(msgspec.Struct, rename="camel"):
+class _RemotePart(msgspec.Struct, rename="camel", frozen=True):
     """Decoded from camelCase; unknown fields are ignored."""
 
 
-class _RemoteQuantile(_RemotePart):
+class _RemoteQuantile(_RemotePart, frozen=True):
     q: float
     lower: float
     estimate: float | None
@@ -152,19 +157,19 @@ class _RemoteQuantile(_RemotePart):
     rough: bool = False
 
 
-class _RemoteWindow(_RemotePart):
+class _RemoteWindow(_RemotePart, frozen=True):
     name: str
     events: int
     quantiles: list[_RemoteQuantile]
 
 
-class _RemoteObjective(_RemotePart):
+class _RemoteObjective(_RemotePart, frozen=True):
     threshold: float
     min_events: int
     quantile: float = P99
 
 
-class _RemoteLatency(_RemotePart):
+class _RemoteLatency(_RemotePart, frozen=True):
     """`judged` and `verdict` are missing in the status of older daemons, which judge P99 of the last minute."""
 
     unmeasured: dict[str, int]
@@ -174,12 +179,12 @@ class _RemoteLatency(_RemotePart):
     verdict: WindowVerdict | None = None
 
 
-class _RemoteFailure(_RemotePart):
+class _RemoteFailure(_RemotePart, frozen=True):
     reason: str
     message: str
 
 
-class _RemoteStream(_RemotePart):
+class _RemoteStream(_RemotePart, frozen=True):
     watch: str
     apiserver: str
     resource: str
@@ -196,40 +201,53 @@ class _RemoteStream(_RemotePart):
     down_for: float | None = None
 
 
-class _RemoteCause(_RemotePart):
+class _RemoteCause(_RemotePart, frozen=True):
     cause: str
     confidence: str
     evidence: str
     next: str
 
 
-class _RemoteApiserver(_RemotePart):
+class _RemoteApiserver(_RemotePart, frozen=True):
     unproven: str | None
 
 
-class _RemoteDomain(_RemotePart):
+class _RemoteDomain(_RemotePart, frozen=True):
     name: str
     median_round_trip: float | None
 
 
-class _RemoteVerdict(_RemotePart):
+class _RemoteVerdict(_RemotePart, frozen=True):
     text: str
     figures: str
 
 
-class _RemoteCheck(_RemotePart):
+class _RemoteCheck(_RemotePart, frozen=True):
     name: str
     text: str
 
 
-class _RemoteMonitor(_RemotePart):
+class _RemoteInstance(_RemotePart, frozen=True):
+    """Missing in the status of older daemons."""
+
+    cluster: str | None = None
+    part: str | None = None
+
+
+class _RemoteShard(_RemotePart, frozen=True):
+    elsewhere: int = 0
+
+
+class _RemoteMonitor(_RemotePart, frozen=True):
     cluster: str | None
     started_at: datetime
     tainted_seconds: float
     not_ready: list[str]
+    shard: _RemoteShard = _RemoteShard()
+    instance: _RemoteInstance = _RemoteInstance()
 
 
-class _RemoteStatus(_RemotePart):
+class _RemoteStatus(_RemotePart, frozen=True):
     at: datetime
     monitor: _RemoteMonitor
     causes: list[_RemoteCause]
@@ -253,7 +271,9 @@ def read(body: bytes) -> View:
             verdict=_sentence(status.verdict.text, status.verdict.figures) if status.verdict else None,
             trust=f"{status.trust.name} {status.trust.text}" if status.trust else None,
             seconds=max(0.0, (status.at - status.monitor.started_at).total_seconds()),
-            cluster=status.monitor.cluster,
+            cluster=status.monitor.instance.cluster or status.monitor.cluster,
+            part=status.monitor.instance.part,
+            elsewhere=status.monitor.shard.elsewhere,
             lines=_sorted(_line_in(stream, resolutions.get(stream.domain)) for stream in status.streams),
             causes=tuple(_cause(one.evidence, one.cause, one.confidence, one.next) for one in status.causes),
             unproven=tuple(f"Unproven: {one.unproven}." for one in status.apiservers if one.unproven),

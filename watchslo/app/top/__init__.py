@@ -12,6 +12,7 @@ from watchslo.app.top.choice import Choice
 from watchslo.app.top.sources import Daemon, DaemonCredentials, Measurement, Source
 from watchslo.app.view import View
 from watchslo.errors import ConfigError, ConnectError
+from watchslo.timeline.format import part_note
 
 START_SECONDS = 30.0  # to wait until all watches of a local measurement are open
 ONCE_SECONDS = 10.0  # of measurement before the single table of --once
@@ -81,6 +82,6 @@ def _print(view: View) -> None:
     console.print(draw(lines))
     for sentence in (*unready(view), *view.causes, *hints(view)):
         console.print(sentence)
-    if view.trust:
-        console.print(view.trust)
+    for doubt in filter(None, (view.trust, part_note(view.part, view.elsewhere))):
+        console.print(doubt)
     console.print(view.verdict or headline(lines))
