@@ -358,11 +358,12 @@ def _printable(value: T) -> T:
     for field in fields(value):
         text = getattr(value, field.name)
         if type(text) is str:
-            texts[field.name] = _clean(text)
+            texts[field.name] = printable(text)
         elif isinstance(text, tuple):
-            texts[field.name] = tuple(_clean(one) if isinstance(one, str) else one for one in text)
+            texts[field.name] = tuple(printable(one) if isinstance(one, str) else one for one in text)
     return replace(value, **texts)
 
 
-def _clean(text: str) -> str:
+def printable(text: str) -> str:
+    """Return the text without control characters."""
     return "".join(character if character.isprintable() else "?" for character in text)

@@ -337,8 +337,8 @@ RULES: tuple[OverviewRule, ...] = (
 # --- texts ------------------------------------------------------------------------------------------------------------
 
 
-def _doubt(whom: str, why: str) -> OverviewFinding:
-    return OverviewFinding(f"Cannot tell for {whom}: {why.rstrip('.')}.", doubt=True)
+def _doubt(about: str, why: str) -> OverviewFinding:
+    return OverviewFinding(f"Cannot tell for {about}: {why.rstrip('.')}.", doubt=True)
 
 
 def _limited(found: Sequence[str]) -> Iterator[OverviewFinding]:

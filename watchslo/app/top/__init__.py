@@ -7,9 +7,10 @@ from pathlib import Path
 
 from watchslo.app import logs
 from watchslo.app.hints import hints, unready
+from watchslo.app.status_client import NO_CREDENTIALS, DaemonCredentials
 from watchslo.app.table import draw, headline, plain_console
 from watchslo.app.top.choice import Choice
-from watchslo.app.top.sources import Daemon, DaemonCredentials, Measurement, Source
+from watchslo.app.top.sources import Daemon, Measurement, Source
 from watchslo.app.view import View
 from watchslo.errors import ConfigError, ConnectError
 from watchslo.timeline.format import part_note
@@ -17,7 +18,6 @@ from watchslo.timeline.format import part_note
 START_SECONDS = 30.0  # to wait until all watches of a local measurement are open
 ONCE_SECONDS = 10.0  # of measurement before the single table of --once
 LOOK_SECONDS = 0.5
-NO_CREDENTIALS = DaemonCredentials()
 
 
 @dataclass(frozen=True, slots=True)

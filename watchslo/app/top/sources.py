@@ -1,33 +1,22 @@
 """Sources of the view of `watchslo top`: a daemon over HTTP, or a local measurement in another thread."""
 
 import asyncio
-import errno
-import os
-import ssl
 import threading
-from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
-from http import HTTPStatus
 from pathlib import Path
 from typing import Protocol, Self
-from urllib.parse import urlsplit
-
-import aiohttp
 
 from watchslo.app.session import run_on_loop, supervise
+from watchslo.app.status_client import UNREADABLE, DaemonAddress, DaemonCredentials, StatusClient, address_of
 from watchslo.app.view import UnreadableError, View, read, view_of
 from watchslo.config.model import Config
-from watchslo.errors import ConfigError, ConnectError
-from watchslo.kube.credentials import clean_token, read_text, tls_context
+from watchslo.errors import ConnectError
 from watchslo.monitor.supervisor import Supervisor
 from watchslo.monitor.task_supervisor import TaskSupervisor
 from watchslo.snapshot import Snapshot
 from watchslo.timeline.timeline import Timeline
 
-PATH = "/api/v1/status"
-ANSWER_SECONDS = 5.0
 LOOK_SECONDS = 0.2
 
 
@@ -46,101 +35,26 @@ class Source(Protocol):
         """Return the newest view; raise ConnectError if there is none now but may be later."""
 
 
-@dataclass(frozen=True, slots=True)
-class DaemonCredentials:
-    """The token for a daemon, and the CA that its certificate must be signed by."""
-
-    token_file: Path | None = None
-    ca_file: Path | None = None
-    insecure: bool = False
-
-
 class Daemon:
     """A `watchslo run` or `demo` that serves its status at a URL."""
 
     def __init__(self, url: str, credentials: DaemonCredentials) -> None:
         """Read the credentials; raise WatchsloError if the URL or the credentials cannot be used."""
-        self.place = _address(url)
-        self._credentials = credentials
-        ca_file = str(credentials.ca_file) if credentials.ca_file else None
-        self._context = tls_context(ca_file, verify=not credentials.insecure)
-        self._token = ""
-        self._refresh_token()
+        self.place = address_of(url)
+        self._client = StatusClient(credentials)
 
     async def __aenter__(self) -> Self:
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=self._context), timeout=aiohttp.ClientTimeout(total=ANSWER_SECONDS)
-        )
+        await self._client.__aenter__()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._session.close()
+        await self._client.__aexit__()
 
     async def view(self) -> View:
-        self._refresh_token()
-        headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
         try:
-            async with self._session.get(self.place + PATH, headers=headers, allow_redirects=False) as answer:
-                body = await answer.read()
-                if answer.status != HTTPStatus.OK:
-                    raise ConnectError(_REFUSALS.get(answer.status, f"it answers {answer.status}"))
-                return read(body)
+            return read((await self._client.read(DaemonAddress(self.place))).body)
         except UnreadableError:
-            raise ConnectError("the answer is not from a known version of watchslo; check the URL") from None
-        except (aiohttp.ClientError, OSError) as error:  # timeouts are OSErrors too
-            raise ConnectError(_failure(error)) from None
-
-    def _refresh_token(self) -> None:
-        """Read the token again, because tokens are rotated. A pipe can be read only once: its token is kept."""
-        if file := self._credentials.token_file:
-            text = read_text(str(file))
-            if text.strip() or not self._token:
-                self._token = clean_token(text, str(file))
-
-
-def _address(url: str) -> str:
-    """Return scheme, host and path of a URL; `127.0.0.1:9477` means http."""
-    whole = url if "://" in url else f"http://{url}"
-    try:
-        parts = urlsplit(whole)
-        known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        known = False
-    if not known:
-        raise ConfigError(f"{url} is not the URL of a daemon; write for example http://127.0.0.1:9477")
-    if parts.username is not None or parts.query or parts.fragment:
-        raise ConfigError("the URL contains more than an address; write for example http://127.0.0.1:9477")
-    return f"{parts.scheme}://{parts.netloc}{parts.path}".rstrip("/")
-
-
-_REFUSALS: Mapping[int, str] = {
-    HTTPStatus.UNAUTHORIZED: "it requires a valid token; pass one with --token-file",
-    HTTPStatus.FORBIDDEN: "this identity may not read the status; grant it the verb get on the path /",
-    HTTPStatus.NOT_FOUND: "the server is not a watchslo daemon; check the URL",
-}
-
-
-def _failure(error: Exception) -> str:
-    match error:
-        case TimeoutError():
-            return f"no answer within {ANSWER_SECONDS:g} s"
-        case aiohttp.ClientSSLError():
-            return _untrusted(error)
-        case aiohttp.ClientConnectorDNSError():
-            return "its name does not resolve; check the URL"
-        case aiohttp.ClientConnectorError() if error.os_error.errno == errno.ECONNREFUSED:
-            return "the connection is refused; check that the daemon runs"
-        case OSError(errno=int(number)):
-            return f"the connection fails: {os.strerror(number).lower()}"
-        case _:
-            return "the connection was cut, or the server does not speak HTTP"
-
-
-def _untrusted(error: aiohttp.ClientSSLError) -> str:
-    cause = getattr(error, "certificate_error", None)
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        return f"its certificate is not accepted ({cause.verify_message}); pass its CA with --ca-file"
-    return "it does not speak TLS; write http:// instead of https://"
+            raise ConnectError(UNREADABLE) from None
 
 
 class Measurement:

@@ -14,8 +14,10 @@ from aiohttp.test_utils import TestServer
 from tests.support.certs import Authority
 from tests.unit.monitor.inside import BUILD
 from tests.unit.serve import readings
+from watchslo.app import status_client
+from watchslo.app.status_client import PATH, DaemonCredentials
 from watchslo.app.top import sources
-from watchslo.app.top.sources import PATH, Daemon, DaemonCredentials, Measurement
+from watchslo.app.top.sources import Daemon, Measurement
 from watchslo.errors import ConfigError, ConnectError, WatchsloError
 from watchslo.kube.credentials import Credentials, CredentialSource
 from watchslo.monitor.supervisor import Supervisor
@@ -107,7 +109,7 @@ async def test_refused_connection_is_explained() -> None:
 
 def test_other_connection_errors_name_their_reason() -> None:
     unreachable = OSError(errno.EHOSTUNREACH, "Connect call failed ('10.0.0.1', 1)")
-    assert sources._failure(unreachable) == "the connection fails: no route to host"
+    assert status_client._failure(unreachable) == "the connection fails: no route to host"
 
 
 async def error_of(
@@ -163,7 +165,7 @@ async def test_missing_answer_times_out(monkeypatch: pytest.MonkeyPatch) -> None
     async def wait(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
         await reader.read()
 
-    monkeypatch.setattr(sources, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(status_client, "ANSWER_SECONDS", 0.05)
     assert await error_of(wait) == "no answer within 0.05 s"
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from tests.unit.app.top.fake_source import VIEW, FakeSource
 from watchslo.app import top as command
+from watchslo.app.status_client import DaemonCredentials
 from watchslo.app.top import TopOptions, top
-from watchslo.app.top.sources import DaemonCredentials
 from watchslo.app.view import View
 from watchslo.errors import ConfigError, ConnectError
 
