@@ -67,6 +67,11 @@ class Overview:
     findings: tuple[OverviewFinding, ...]
     rows: tuple[InstanceRow, ...]
 
+    @property
+    def more_findings(self) -> tuple[OverviewFinding, ...]:
+        """The findings that the text of the verdict does not have yet."""
+        return tuple(one for one in self.findings if one.text not in self.text)
+
 
 class Fleet:
     """The reports of all instances, and how sentences name them."""

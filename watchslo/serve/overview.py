@@ -115,7 +115,7 @@ def encode(overview: Overview) -> Document:
         level=overview.level,
         verdict=escape(overview.text),
         findings="".join(
-            f'<li class="{Level.UNKNOWN if one.doubt else "note"}">{escape(one.text)}' for one in overview.findings
+            f'<li class="{Level.UNKNOWN if one.doubt else "note"}">{escape(one.text)}' for one in overview.more_findings
         ),
         count=counted(len(overview.rows), "instance"),
         instances="\n".join(map(_row, overview.rows)),
@@ -137,7 +137,7 @@ def cells(row: InstanceRow) -> tuple[str, ...]:
         ABSENT if row.age is None else lasting(row.age),
         row.version or ABSENT,
         ABSENT if row.watches is None else f"{row.watches:,}",
-        "; ".join(filter(None, (row.text, row.figures))),
+        f"{row.text.rstrip('.')}; {row.figures}" if row.figures else row.text,
     )
 
 

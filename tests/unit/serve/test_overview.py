@@ -44,7 +44,8 @@ def test_page_has_the_verdict_in_title_and_headline() -> None:
     text = html(ALL)
     assert "<title>✗ watchslo: prod-eu, all instances</title>" in text
     assert '<p id="headline" class="bad"><span aria-hidden="true">✗</span> <span>shard 2 of 3: pods: late' in text
-    assert '<li class="unknown">Cannot tell for shard 3 of 3 (https://h2:9477): the connection is refused.' in text
+    assert "Cannot tell for shard 3 of 3 (https://h2:9477): the connection is refused.</span>" in text
+    assert "<li class" not in text, "the headline has it already"
     assert "Updated 2023-11-14 22:13:20 UTC." in text
 
 
@@ -63,6 +64,12 @@ def test_page_has_a_row_for_each_instance_with_a_link_to_its_page() -> None:
 def test_notes_are_no_doubts() -> None:
     twins = (report(0, 2), report(1, 2, version="9"))
     assert '<li class="note">The versions differ' in html(merge(twins, (), AT))
+    doubts = [f"Cannot tell for {name}." for name in "abcd"]
+    assert "</ul>" in html(merge(twins, doubts, AT)).partition('<li class="unknown">Cannot tell for d.')[2]
+
+
+def test_figures_follow_the_text() -> None:
+    assert "All 2 watches are within 1 s; 2 within 1 s" in html(ALL)
 
 
 def test_page_loads_nothing_from_elsewhere_and_has_no_script() -> None:

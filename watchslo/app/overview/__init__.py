@@ -100,9 +100,8 @@ def _print(overview: Overview) -> None:
     for row in overview.rows:
         table.add_row(*map(printable, cells(row)), style=STYLES[row.level])
     console.print(table)
-    for finding in overview.findings:
-        if finding.text != overview.text:  # else it would be there twice
-            console.print(printable(finding.text))
+    for finding in overview.more_findings:
+        console.print(printable(finding.text))
     cluster = f"{overview.cluster}: " if overview.cluster else ""
     console.print(printable(f"{cluster}{overview.text}"), style=STYLES[overview.level])
 
