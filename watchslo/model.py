@@ -73,6 +73,36 @@ class Resource:
         return f"{root}{scope}/{self.plural}"
 
 
+def shard_name(index: int, count: int) -> str:
+    """Return how readers see a shard: they count from 1, the configuration counts from 0."""
+    return f"shard {index + 1} of {count}"
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceName:
+    """What tells readers which instance this is.
+
+    `cluster` is the configured name of the cluster or its default, `host` the pod or the machine. `part` is what this
+    instance measures if others measure the rest; `node` is set if that is one node. `view` is the URL of the page of
+    all instances.
+    """
+
+    cluster: str | None = None
+    part: str | None = None
+    node: str | None = None
+    host: str = ""
+    view: str | None = None
+
+    @property
+    def title(self) -> str:
+        """The title of pages: `watchslo: prod, shard 1 of 3`."""
+        named = ", ".join(filter(None, (self.cluster, self.part)))
+        return f"watchslo: {named}" if named else "watchslo"
+
+
+UNNAMED = InstanceName()
+
+
 @dataclass(frozen=True, slots=True)
 class Interval:
     """A quantity known to lie in [lower, upper]; `upper` may be infinite."""

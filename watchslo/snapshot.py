@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from watchslo.model import Interval
+from watchslo.model import UNNAMED, InstanceName, Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -495,6 +495,7 @@ class MonitorReading:
     not_ready: tuple[str, ...]
     shard: ShardReading = ShardReading(index=0, count=1, elsewhere=0)
     witnesses: WitnessReading | None = None
+    instance: InstanceName = UNNAMED
 
 
 class Cause(StrEnum):

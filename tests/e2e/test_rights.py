@@ -126,6 +126,7 @@ def test_daemon_without_any_right_names_the_reason(daemons: dict[str, Daemon]) -
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 AUDITED_WATCHES = ("configmaps", "pods", "deployments.apps")
 CONFIGURED: dict[str, Any] = {
+    "cluster": "audited",
     "watch": [{"resource": resource} for resource in AUDITED_WATCHES],
     "kubernetes": {"apiservers": "each"},
     "metrics": "full",

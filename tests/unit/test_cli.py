@@ -11,6 +11,7 @@ from watchslo import __version__
 from watchslo.app.check import CheckOptions
 from watchslo.app.doctor import DoctorOptions
 from watchslo.app.http_endpoint import DaemonCredentials
+from watchslo.app.overview import Protection, ViewOptions
 from watchslo.app.rbac import RbacOptions
 from watchslo.app.rehearse import RehearseOptions as Rehearsed
 from watchslo.app.rules import RulesOptions
@@ -47,7 +48,7 @@ def called(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         return 1
 
     names = ("run.run", "demo.demo", "check.check", "doctor.doctor", "rehearse.rehearse")
-    for name in (*names, "rules.rules", "rbac.rbac", "top.top"):
+    for name in (*names, "rules.rules", "rbac.rbac", "top.top", "overview.view"):
         monkeypatch.setattr(f"watchslo.app.{name}", note)
     return calls
 
@@ -116,6 +117,20 @@ def test_demo_fault_help_lists_faults(
     said = capsys.readouterr().out.splitlines()
     assert "  slow-watch      events leave the watch cache late" in said
     assert called == []
+
+
+def test_view(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
+    line = "view a b --service s --token-file t --ca-file a --insecure --listen :0"
+    line += " --authorization kubernetes --cert-dir d --kubeconfig k --context c"
+    credentials = DaemonCredentials(Path("t"), Path("a"), insecure=True)
+    assert watchslo(*line.split()) == 1
+    assert watchslo("view", "--once") == 1
+    assert watchslo("view", "--once", "--json") == 1
+    assert called == [
+        (ViewOptions(("a", "b"), ("s",), credentials, ":0"), Protection("kubernetes", Path("d"), Path("k"), "c")),
+        (ViewOptions(output="table"), Protection()),
+        (ViewOptions(output="json"), Protection()),
+    ]
 
 
 def test_check_exits_with_its_code(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:

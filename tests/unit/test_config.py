@@ -4,12 +4,13 @@ import os
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from watchslo.config.loading import load
 from watchslo.config.model import BurstConfig, Config, ShardConfig, WatchConfig
-from watchslo.config.values import Listen, format_duration, parse_duration, parse_listen
+from watchslo.config.values import Listen, format_duration, parse_duration, parse_listen, parse_page
 from watchslo.errors import ConfigError
 from watchslo.latency.objective import Objective
 from watchslo.model import Resource
@@ -143,6 +144,7 @@ def test_every_key_can_be_set(tmp_path: Path) -> None:
           tls: {certFile: /tls/tls.crt, keyFile: /tls/tls.key}
           authorization: kubernetes
           limits: {connections: 64, maxHeader: 8Ki, requestTimeout: 5s, idleTimeout: 2m}
+          view: https://view.test/watchslo
         log: {format: console, level: debug}
         """,
         NODE_NAME="node-1",
@@ -171,6 +173,7 @@ def test_every_key_can_be_set(tmp_path: Path) -> None:
     assert (config.limits.max_line, config.limits.audits_per_second) == (8 * 2**20, 0.5)
     assert (config.clock.interval, config.clock.storage) == (0.25, "etcd")
     assert config.server.listen == Listen("::1", 0)
+    assert config.server.view == "https://view.test/watchslo"
     assert (config.paused, config.metrics) == (True, "full")
 
 
@@ -252,6 +255,35 @@ def owners(count: int) -> list[int]:
     found = [[shard.index for shard in shards if shard.has(label)] for label in LABELS]
     assert all(len(mine) == 1 for mine in found)
     return [mine[0] for mine in found]
+
+
+@pytest.mark.parametrize(
+    ("keys", "part", "node"),
+    [
+        ({}, None, None),
+        ({"kubernetes": {"apiservers": "each"}}, None, None),
+        ({"kubernetes": {"apiservers": ["https://10.0.0.7:6443"]}}, "apiserver 10.0.0.7:6443", None),
+        ({"kubernetes": {"apiservers": ["https://a:1", "https://b:1"]}}, None, None),
+        ({"shard": {"index": 2, "count": 3}}, "shard 3 of 3", None),
+        ({"watch": [{"resource": "pods", "fieldSelector": "spec.nodeName=n1"}]}, "node n1", "n1"),
+        ({"watch": [{"resource": "pods", "fieldSelector": "a=b,spec.nodeName==n1,c=d"}]}, "node n1", "n1"),
+        ({"watch": [{"resource": "pods", "fieldSelector": "spec.nodeName!=n1"}]}, None, None),
+        (
+            {"watch": [{"resource": "pods", "name": n, "fieldSelector": f"spec.nodeName={n}"} for n in ("n1", "n2")]},
+            None,
+            None,
+        ),
+    ],
+)
+def test_part_is_what_other_instances_do_not_measure(keys: dict[str, Any], part: str | None, node: str | None) -> None:
+    config = Config.model_validate(keys)
+    assert (config.part, config.node) == (part, node)
+
+
+@pytest.mark.parametrize("url", ["ftp://view.test", "http://", "http://a:0/", "http://[a", "http://a/\n"])
+def test_view_that_is_no_page_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match=r"is not the URL of a page; write for example https://"):
+        parse_page(url)
 
 
 def test_each_watch_has_one_shard_and_shards_have_similar_sizes() -> None:

@@ -32,6 +32,7 @@ KINDS = {  # by the name of the parsing function
     "namespace": "a namespace",
     "selector_key": "the key of a label, or the path of a field",
     "selector_value": "a value of the label or field",
+    "page": "the URL of a page",
     "shard_selector": "`shardRange(…)`, as in KEP-5866",
 }
 EXAMPLES = {"a duration": ", such as `1m30s`", "a size": ", such as `64Mi`", "a share below 1": ", such as `0.999`"}

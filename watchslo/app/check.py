@@ -201,6 +201,8 @@ def _document(result: CheckResult) -> dict[str, object]:
     return {
         "apiVersion": "v1",
         "at": datetime.fromtimestamp(snapshot.at_wall, UTC).isoformat(),
+        "cluster": view.cluster,
+        "part": view.part,
         "verdict": result.headline.verdict,
         "level": result.headline.level,
         "exitCode": result.exit_code,

@@ -1,10 +1,12 @@
 """Reads documents of an HTTP server that is no apiserver: a daemon, a Prometheus or an Alertmanager."""
 
+import contextlib
 import errno
 import os
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
@@ -15,6 +17,8 @@ from watchslo.errors import ConfigError, ConnectError
 from watchslo.kube.credentials import clean_token, read_text, tls_context
 
 ANSWER_SECONDS = 5.0
+LONGEST_BODY_BYTES = 64 * 2**20  # the status of 900 watches has 8 MB
+PIECE_BYTES = 2**16
 _EXAMPLES = {  # of URLs, by the kind of server
     "a daemon": "http://127.0.0.1:9477",
     "a Prometheus": "http://127.0.0.1:9090",
@@ -31,14 +35,24 @@ class DaemonCredentials:
     insecure: bool = False
 
 
-class HttpEndpoint:
-    """The server of a `kind` at a URL; open it as a context."""
+NO_CREDENTIALS = DaemonCredentials()
 
-    def __init__(self, url: str, credentials: DaemonCredentials, kind: str = "a daemon") -> None:
-        """Read the credentials; raise WatchsloError if the URL or the credentials cannot be used."""
-        self.place = _address(url, kind)
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """An answer as it was received, and the server's time when it sent it, in Unix seconds; None if it does not say."""
+
+    status: int
+    body: bytes
+    sent_wall: float | None
+
+
+class HttpReader:
+    """Reads documents of any server, with the same credentials for all of them; open it as a context."""
+
+    def __init__(self, credentials: DaemonCredentials) -> None:
+        """Read the credentials; raise WatchsloError if they cannot be used."""
         self._credentials = credentials
-        self._program = kind.partition(" ")[2]
         ca_file = str(credentials.ca_file) if credentials.ca_file else None
         self._context = tls_context(ca_file, verify=not credentials.insecure)
         self._token = ""
@@ -53,17 +67,24 @@ class HttpEndpoint:
     async def __aexit__(self, *_: object) -> None:
         await self._session.close()
 
-    async def get(self, path: str, query: Mapping[str, str] | None = None) -> tuple[int, bytes]:
-        """Return the status and the body of an answer; raise ConnectError if there is none. No redirect is followed."""
+    async def get(
+        self, url: str, query: Mapping[str, str] | None = None, *, host: str | None = None, program: str = "daemon"
+    ) -> HttpAnswer:
+        """Return an answer; raise ConnectError if there is none. No redirect is followed.
+
+        `host` is the name in the server's certificate if the URL has another one, `program` what is expected to run.
+        """
         self._refresh_token()
         headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        if host:
+            headers["Host"] = host
         try:
             async with self._session.get(
-                self.place + path, params=query, headers=headers, allow_redirects=False
+                url, params=query, headers=headers, allow_redirects=False, server_hostname=host
             ) as answer:
-                return answer.status, await answer.read()
+                return HttpAnswer(answer.status, await _body(answer), _date(answer))
         except (aiohttp.ClientError, OSError) as error:  # timeouts are OSErrors too
-            raise ConnectError(explain(error, self._program)) from None
+            raise ConnectError(explain(error, program)) from None
 
     def _refresh_token(self) -> None:
         """Read the token again, because tokens are rotated. A pipe can be read only once: its token is kept."""
@@ -73,7 +94,46 @@ class HttpEndpoint:
                 self._token = clean_token(text, str(file))
 
 
-def _address(url: str, kind: str) -> str:
+class HttpEndpoint:
+    """The server of a `kind` at a URL; open it as a context."""
+
+    def __init__(self, url: str, credentials: DaemonCredentials, kind: str = "a daemon") -> None:
+        """Read the credentials; raise WatchsloError if the URL or the credentials cannot be used."""
+        self.place = address_of(url, kind)
+        self._program = kind.partition(" ")[2]
+        self._reader = HttpReader(credentials)
+
+    async def __aenter__(self) -> Self:
+        await self._reader.__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._reader.__aexit__()
+
+    async def get(self, path: str, query: Mapping[str, str] | None = None) -> tuple[int, bytes]:
+        """Return the status and the body of an answer; raise ConnectError if there is none. No redirect is followed."""
+        answer = await self._reader.get(self.place + path, query, program=self._program)
+        return answer.status, answer.body
+
+
+async def _body(answer: aiohttp.ClientResponse) -> bytes:
+    """Return the body; raise ConnectError if it is too long."""
+    pieces, size = [], 0
+    async for piece in answer.content.iter_chunked(PIECE_BYTES):
+        pieces.append(piece)
+        size += len(piece)
+        if size > LONGEST_BODY_BYTES:
+            raise ConnectError(f"its answer is longer than {LONGEST_BODY_BYTES // 2**20} MiB; check the URL")
+    return b"".join(pieces)
+
+
+def _date(answer: aiohttp.ClientResponse) -> float | None:
+    with contextlib.suppress(ValueError):
+        return parsedate_to_datetime(answer.headers.get("Date", "")).timestamp()
+    return None
+
+
+def address_of(url: str, kind: str = "a daemon") -> str:
     """Return scheme, host and path of a URL; `127.0.0.1:9477` means http."""
     whole = url if "://" in url else f"http://{url}"
     try:

@@ -66,7 +66,8 @@ class View:
     """A measurement at `at_wall`, after `seconds` of measuring.
 
     `verdict` says whether watches are late and since when, `trust` whether watchslo itself may be late; None before the
-    first evaluation. `lines` are sorted by name. `causes` (the most certain first), `unproven` (apiservers whose
+    first evaluation. `part` is what is measured if other instances measure the rest, and `elsewhere` the number of
+    watches on other shards. `lines` are sorted by name. `causes` (the most certain first), `unproven` (apiservers whose
     revisions cannot be trusted) and `not_ready` are sentences. watchslo was late itself for `tainted_seconds` in total.
     """
 
@@ -75,6 +76,8 @@ class View:
     trust: str | None
     seconds: float
     cluster: str | None
+    part: str | None
+    elsewhere: int
     lines: tuple[Line, ...]
     causes: tuple[str, ...]
     unproven: tuple[str, ...]
@@ -100,7 +103,9 @@ def view_of(snapshot: Snapshot, account: Account | None = None) -> View:
             verdict=_sentence(account.headline.text, account.headline.figures) if account else None,
             trust=f"{account.trust.name} {account.trust.text}" if account else None,
             seconds=max(0.0, snapshot.at_wall - monitor.started_wall),  # the wall clock may be set back
-            cluster=monitor.cluster,
+            cluster=monitor.instance.cluster,
+            part=monitor.instance.part,
+            elsewhere=monitor.shard.elsewhere,
             lines=_sorted(_line_of(stream, resolutions.get(stream.domain)) for stream in snapshot.streams),
             causes=tuple(_cause(one.evidence, one.cause, one.confidence, one.next) for one in snapshot.causes),
             unproven=tuple(f"Unproven: {one.unproven}." for one in snapshot.apiservers if one.unproven),
@@ -141,11 +146,11 @@ def _line_of(stream: StreamReading, resolution: float | None) -> Line:
 # --- a daemon's status: the part of /api/v1/status that is shown ------------------------------------------------------
 
 
-class _RemotePart(msgspec.Struct, rename="camel"):
+class _RemotePart(msgspec.Struct, rename="camel", frozen=True):
     """Decoded from camelCase; unknown fields are ignored."""
 
 
-class _RemoteQuantile(_RemotePart):
+class _RemoteQuantile(_RemotePart, frozen=True):
     q: float
     lower: float
     estimate: float | None
@@ -154,19 +159,19 @@ class _RemoteQuantile(_RemotePart):
     rough: bool = False
 
 
-class _RemoteWindow(_RemotePart):
+class _RemoteWindow(_RemotePart, frozen=True):
     name: str
     events: int
     quantiles: list[_RemoteQuantile]
 
 
-class _RemoteObjective(_RemotePart):
+class _RemoteObjective(_RemotePart, frozen=True):
     threshold: float
     min_events: int
     quantile: float = P99
 
 
-class _RemoteLatency(_RemotePart):
+class _RemoteLatency(_RemotePart, frozen=True):
     """`judged` and `verdict` are missing in the status of older daemons, which judge P99 of the last minute."""
 
     unmeasured: dict[str, int]
@@ -176,12 +181,12 @@ class _RemoteLatency(_RemotePart):
     verdict: WindowVerdict | None = None
 
 
-class _RemoteFailure(_RemotePart):
+class _RemoteFailure(_RemotePart, frozen=True):
     reason: str
     message: str
 
 
-class _RemoteStream(_RemotePart):
+class _RemoteStream(_RemotePart, frozen=True):
     watch: str
     apiserver: str
     resource: str
@@ -198,40 +203,53 @@ class _RemoteStream(_RemotePart):
     down_for: float | None = None
 
 
-class _RemoteCause(_RemotePart):
+class _RemoteCause(_RemotePart, frozen=True):
     cause: str
     confidence: str
     evidence: str
     next: str
 
 
-class _RemoteApiserver(_RemotePart):
+class _RemoteApiserver(_RemotePart, frozen=True):
     unproven: str | None
 
 
-class _RemoteDomain(_RemotePart):
+class _RemoteDomain(_RemotePart, frozen=True):
     name: str
     median_round_trip: float | None
 
 
-class _RemoteVerdict(_RemotePart):
+class _RemoteVerdict(_RemotePart, frozen=True):
     text: str
     figures: str
 
 
-class _RemoteCheck(_RemotePart):
+class _RemoteCheck(_RemotePart, frozen=True):
     name: str
     text: str
 
 
-class _RemoteMonitor(_RemotePart):
+class _RemoteInstance(_RemotePart, frozen=True):
+    """Missing in the status of older daemons."""
+
+    cluster: str | None = None
+    part: str | None = None
+
+
+class _RemoteShard(_RemotePart, frozen=True):
+    elsewhere: int = 0
+
+
+class _RemoteMonitor(_RemotePart, frozen=True):
     cluster: str | None
     started_at: datetime
     tainted_seconds: float
     not_ready: list[str]
+    shard: _RemoteShard = _RemoteShard()
+    instance: _RemoteInstance = _RemoteInstance()
 
 
-class _RemoteStatus(_RemotePart):
+class _RemoteStatus(_RemotePart, frozen=True):
     at: datetime
     monitor: _RemoteMonitor
     causes: list[_RemoteCause]
@@ -255,7 +273,9 @@ def read(body: bytes) -> View:
             verdict=_sentence(status.verdict.text, status.verdict.figures) if status.verdict else None,
             trust=f"{status.trust.name} {status.trust.text}" if status.trust else None,
             seconds=max(0.0, (status.at - status.monitor.started_at).total_seconds()),
-            cluster=status.monitor.cluster,
+            cluster=status.monitor.instance.cluster or status.monitor.cluster,
+            part=status.monitor.instance.part,
+            elsewhere=status.monitor.shard.elsewhere,
             lines=_sorted(_line_in(stream, resolutions.get(stream.domain)) for stream in status.streams),
             causes=tuple(_cause(one.evidence, one.cause, one.confidence, one.next) for one in status.causes),
             unproven=tuple(f"Unproven: {one.unproven}." for one in status.apiservers if one.unproven),
@@ -340,12 +360,12 @@ def _printable(value: T) -> T:
     for field in fields(value):
         text = getattr(value, field.name)
         if type(text) is str:
-            texts[field.name] = clean(text)
+            texts[field.name] = printable(text)
         elif isinstance(text, tuple):
-            texts[field.name] = tuple(clean(one) if isinstance(one, str) else one for one in text)
+            texts[field.name] = tuple(printable(one) if isinstance(one, str) else one for one in text)
     return replace(value, **texts)
 
 
-def clean(text: str) -> str:
-    """Replace control characters, which a terminal would obey."""
+def printable(text: str) -> str:
+    """Return the text without control characters."""
     return "".join(character if character.isprintable() else "?" for character in text)

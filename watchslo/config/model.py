@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from itertools import chain
 from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 from pydantic.alias_generators import to_camel
@@ -22,6 +23,7 @@ from watchslo.config.values import (
     MultipleOf,
     Namespace,
     Ordinal,
+    PageUrl,
     ResourceName,
     SelectorKey,
     SelectorValue,
@@ -37,7 +39,7 @@ from watchslo.config.values import (
     parse_listen,
 )
 from watchslo.latency.objective import Objective
-from watchslo.model import Resource
+from watchslo.model import Resource, shard_name
 from watchslo.watch.strategy import PAGE_SIZE
 
 _MOST_PARTS = 1_000  # of one watch: each is a connection
@@ -48,6 +50,7 @@ _DIVISIONS = {  # the other keys of each division
     "field": "key: spec.nodeName, values: [node-1, node-2]",
     "shardSelector": "parts: 4",
 }
+_NODE = re.compile(r"(?:^|,)spec\.nodeName==?([^,]+)")
 _FIXED_FIELDS = re.compile(r"(metadata\.(name|namespace)!?==?[^,]*(,|$))+")  # an object never changes these
 _MOST_SHARDS = 1_000  # each shard computes a hash for every watch and every shard
 _LARGEST_PAGE = 10_000  # objects; larger pages only cost the apiserver memory
@@ -379,12 +382,16 @@ class ServerLimitsConfig(_Section):
 
 
 class ServerConfig(_Section):
-    """Where metrics and status are served, and which clients are authorized."""
+    """Where metrics and status are served, and which clients are authorized.
+
+    `view` is the URL at which `watchslo view` shows all instances; the page links to it.
+    """
 
     listen: Annotated[Listen, from_text(parse_listen)] = Listen("", 9477)
     tls: TlsConfig | None = None
     authorization: Literal["none", "kubernetes"] = "none"
     limits: ServerLimitsConfig = ServerLimitsConfig()
+    view: PageUrl | None = None
 
 
 class LogConfig(_Section):
@@ -490,6 +497,25 @@ class Config(_Section):
     def shortest_threshold(self) -> float:
         """The shortest threshold of all watches, in seconds."""
         return min(self.objective_of(watch).threshold for watch in self.watch)
+
+    @property
+    def node(self) -> str | None:
+        """The node whose pods are watched; None unless a watch selects the pods of one."""
+        nodes = {node for watch in self.watch for node in _NODE.findall(watch.field_selector or "")}
+        return nodes.pop() if len(nodes) == 1 else None
+
+    @property
+    def part(self) -> str | None:
+        """What this instance measures if others measure the rest, for readers; None if it measures everything."""
+        if self.shard.count > 1:
+            return shard_name(self.shard.index, self.shard.count)
+        if self.node:
+            return f"node {self.node}"
+        match self.kubernetes.apiservers:
+            case (url,):
+                return f"apiserver {urlsplit(url).netloc}"
+            case _:
+                return None
 
     @property
     def wants_witnesses(self) -> bool:

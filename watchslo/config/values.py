@@ -170,6 +170,20 @@ def parse_apiservers(value: object) -> object:
             raise ValueError(f"{describe(value)} is not possible; write service, each, or a list of URLs")
 
 
+def parse_page(value: str) -> str:
+    """Return the URL of a page that browsers open."""
+    try:
+        parts = urlsplit(value)
+        usable = parts.scheme in _DEFAULT_PORTS and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or not value.isprintable():
+        raise ValueError(f"{value} is not the URL of a page; write for example https://watchslo.example.com/")
+    if parts.username is not None:
+        raise ValueError("the URL has a user, which every reader of the page would see; remove the user")
+    return value
+
+
 def _urls(values: list[object]) -> list[str]:
     if not values:
         raise ValueError("empty; list URLs, or write service or each")
@@ -257,6 +271,7 @@ Namespace = Annotated[str, AfterValidator(parse_namespace)]
 SelectorKey = Annotated[str, AfterValidator(parse_selector_key)]
 SelectorValue = Annotated[str, AfterValidator(parse_selector_value)]
 ShardSelector = Annotated[str, AfterValidator(parse_shard_selector)]
+PageUrl = Annotated[str, AfterValidator(parse_page)]
 Text = Annotated[str, Field(min_length=1)]
 
 

@@ -66,16 +66,19 @@ class CredentialSource:
     rejected them. Callers wait only if no usable credentials are cached. Credentials that cannot be loaded again stay
     in use until they are rejected, because a kubeconfig is not always written in one step.
 
-    Changes are detected by calls of `access`, which ticks make twice per second.
+    Changes are detected by calls of `access`, which ticks make twice per second. `context` is the name of the
+    kubeconfig's context; None in a pod.
     """
 
     def __init__(
         self,
         load: Callable[[], Awaitable[Credentials]],
         *,
+        context: str | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
+        self.context = context
         self._load = load
         self._clock = clock
         self._wall = wall

@@ -65,7 +65,7 @@ def connect_by_kubeconfig(paths: list[str], context: str | None, environ: Mappin
     Raises ConnectError for errors that a retry cannot fix.
     """
     choice = _choose(paths, context)
-    return CredentialSource(partial(_load, TlsMaker(), paths, choice.context, environ))
+    return CredentialSource(partial(_load, TlsMaker(), paths, choice.context, environ), context=choice.context)
 
 
 async def _load(tls: TlsMaker, paths: list[str], context: str, environ: Mapping[str, str]) -> Credentials:

@@ -54,6 +54,7 @@ class ApiserverFollower:
             if await self._apiservers.witness_at(found):
                 self._count.count_soon()
             await self._count.count_if_due(() if isinstance(found, Failure) else found, jitter)
+            await self._apiservers.cluster_name.find(client)
             if self._config.apiservers != "each" or (isinstance(found, Failure) and found.action is Action.WAIT):
                 await asyncio.sleep(jitter * self._spacing)
             elif isinstance(found, Failure):

@@ -16,6 +16,7 @@ from watchslo.kube.credentials import Address, CredentialSource
 from watchslo.kube.limiter import Limiters
 from watchslo.model import SERVICE
 from watchslo.monitor.apiserver import Apiserver
+from watchslo.monitor.cluster_name import ClusterName
 from watchslo.monitor.time_limit import with_time_limit
 from watchslo.monitor.witnesses import WitnessSet
 from watchslo.snapshot import ApiserverRole
@@ -29,8 +30,9 @@ class ApiserverSet:
 
     `members` are the apiservers whose resources are watched, by name; there is always one. `service` is whatever
     answers at the address of the credentials, member or not. `witnesses` are only ticked on. `servers` is the number of
-    apiservers of the cluster, if known. `is_open` says whether they can be asked now. `changed` is called when the
-    members or the witnesses change; an apiserver that has left stays open until `close_left`.
+    apiservers of the cluster, if known, and `cluster_name` its name. `is_open` says whether they can be asked now.
+    `changed` is called when the members or the witnesses change; an apiserver that has left stays open until
+    `close_left`.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class ApiserverSet:
         self.left_at = -math.inf  # when a member left last, in monotonic seconds
         self.witnesses = WitnessSet(credentials, self.new_apiserver, self._look_at, wanted=config.wants_witnesses)
         self._config = config.kubernetes
+        self.cluster_name = ClusterName(config.cluster, credentials.context)
         self._storage = config.clock.storage
         self._credentials = credentials
         self._limiters = limiters

@@ -1,10 +1,13 @@
 """Builds the readings of a snapshot from the state of the parts; it changes none of them."""
 
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import replace
 
+from watchslo.config.model import Config
 from watchslo.latency.compared import Comparison
+from watchslo.model import InstanceName
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.apiserver_set import ApiserverSet
 from watchslo.monitor.domain_clock import DomainClock
@@ -59,6 +62,7 @@ class SnapshotBuilder:
         self._lag = lag
         self._reload_succeeded = reload_succeeded
         self._started_wall = time.time()
+        self._host = socket.gethostname()
 
     async def take(self, causes: tuple[CauseReading, ...]) -> Snapshot:
         """Return all readings of this moment, with these causes; watches are read in slices."""
@@ -111,7 +115,12 @@ class SnapshotBuilder:
             not_ready=tuple(self._readiness.not_ready()),
             shard=ShardReading(config.shard.index, config.shard.count, self._reconciler.desired.elsewhere),
             witnesses=self._apiservers.witnesses.reading,
+            instance=self._read_name(config),
         )
+
+    def _read_name(self, config: Config) -> InstanceName:
+        cluster, server = self._apiservers.cluster_name.shown, config.server
+        return InstanceName(cluster, config.part, config.node, self._host, server.view)
 
     def _read_apiserver(self, apiserver: Apiserver) -> ApiserverReading:
         assignment, comparison = self._watches.assignment, None

@@ -55,6 +55,7 @@ EACH_APISERVER = Feature("apiservers: each", "to discover and follow the address
 APISERVER_COUNT = Feature("creation timestamps", "measured only while the number of apiservers is known")
 WITNESSES = Feature("witnesses", "to tick through all apiservers, which creation timestamps need too")
 HIDDEN_APISERVERS = Feature("hidden apiservers", "to count apiservers that share one address")
+CLUSTER_NAME = Feature("cluster name", "optional: to name the cluster by a uid, because `cluster` is not set")
 REVIEWS = Feature("server.authorization: kubernetes", "to check the token and the permissions of a reader")
 
 
@@ -69,6 +70,8 @@ def required_permissions(config: Config, watched: Iterable[Permission]) -> Itera
     else:
         yield Permission(slices, list_only, WITNESSES if config.wants_witnesses else APISERVER_COUNT)
     yield Permission(PermissionScope("coordination.k8s.io", "leases", LEASES_NAMESPACE), list_only, HIDDEN_APISERVERS)
+    if config.cluster is None and config.kubernetes.kubeconfig is None and config.kubernetes.context is None:
+        yield Permission(PermissionScope("", "namespaces", name="kube-system"), frozenset({"get"}), CLUSTER_NAME)
     if config.server.authorization == "kubernetes":
         for group, resource in (
             ("authentication.k8s.io", "tokenreviews"),

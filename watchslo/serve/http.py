@@ -1,6 +1,6 @@
 """The application: metrics, health, status and the page, all from the newest snapshot."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
@@ -35,7 +35,6 @@ def create_app(
     `latest` returns the newest snapshot, `heartbeat` the seconds since the measuring loop's last heartbeat; `feed` has
     the changes and the past. Without `authorize`, every client may read everything.
     """
-    app = FastAPI(title="watchslo", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
     routes = [
         *_probes(latest, heartbeat),
         *_readings(latest, metrics, feed),
@@ -43,6 +42,12 @@ def create_app(
         *api.routes(feed),
         *feeding.routes(feed, authorize),
     ]
+    return application(routes, authorize)
+
+
+def application(routes: Sequence[Route], authorize: Authorize | None) -> FastAPI:
+    """Return an application with these routes and the access check in front of them."""
+    app = FastAPI(title="watchslo", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
     for route in routes:  # HEAD is not documented; the server leaves out the body
         app.add_api_route(route.path, route.endpoint, methods=["GET"], **route.documented)
         app.add_api_route(route.path, route.endpoint, methods=["HEAD"], include_in_schema=False)

@@ -1,6 +1,7 @@
 """`/api/v1/status`: a snapshot as JSON for programs, with camelCase keys as in Kubernetes and times as RFC 3339.
 
-Durations are seconds. An unknown value, and an infinite bound, is null. No object's name is in it. The models read the
+Durations are seconds. An unknown value, and an infinite bound, is null. No object's name is in it, except those of the
+pod, the node and the apiservers that identify this instance. The models read the
 attributes of the readings; they are separate so that readings may change while v1 stays the same.
 """
 
@@ -85,6 +86,20 @@ class WitnessStatus(StatusPart):
     why: str | None
 
 
+class InstanceStatus(StatusPart):
+    """Which instance this is: `host` is its pod or machine, `cluster` the configured name of the cluster or a default.
+
+    `part` is what it measures if other instances measure the rest, `node` is set if that is one node, and `view` is the
+    configured URL of the page of all instances.
+    """
+
+    cluster: str | None
+    part: str | None
+    node: str | None
+    host: str
+    view: str | None
+
+
 class MonitorStatus(StatusPart):
     """The daemon itself. It is ready if `notReady` is empty.
 
@@ -103,6 +118,7 @@ class MonitorStatus(StatusPart):
     reloaded_at: datetime = Field(validation_alias="reloaded_wall")
     shard: Shard
     witnesses: WitnessStatus | None
+    instance: InstanceStatus
 
 
 class RequestCount(StatusPart):

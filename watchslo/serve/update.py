@@ -16,6 +16,7 @@ from watchslo.serve.status import Diagnosed, SelfCheckStatus, StatusPart, Verdic
 from watchslo.timeline.condition import WatchCondition
 from watchslo.timeline.day import MINUTES, Minutes
 from watchslo.timeline.events import EventKind
+from watchslo.timeline.format import part_note
 from watchslo.timeline.series import COLUMNS, Key
 from watchslo.timeline.timeline import Account, Timeline
 from watchslo.timeline.verdict import Level
@@ -46,12 +47,15 @@ class Update(StatusPart):
     """The state after one evaluation. A `full` update has all watches, a `delta` only those that changed.
 
     `gone` are the keys of removed watches, `happened` the new events of the timeline, the oldest first; `day` is null
-    if it has not changed.
+    if it has not changed. `title` names the cluster and the part that this instance measures; `part` is a sentence
+    about the rest, empty if there is none.
     """
 
     api_version: Literal["v1"] = "v1"
     at: datetime
     cluster: str | None
+    title: str
+    part: str
     version: str
     verdict: VerdictStatus
     not_ready: list[str]
@@ -115,6 +119,8 @@ def _encode(
     update = Update(
         at=time_of(snapshot.at_wall),
         cluster=snapshot.monitor.cluster,
+        title=snapshot.monitor.instance.title,
+        part=part_note(snapshot.monitor.instance.part, snapshot.monitor.shard.elsewhere),
         version=snapshot.monitor.build.version,
         verdict=VerdictStatus.model_validate(account.headline),
         not_ready=list(snapshot.monitor.not_ready),

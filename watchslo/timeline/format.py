@@ -68,3 +68,12 @@ def some_of(names: Sequence[str]) -> str:
     more = len(names) - NAMED
     *first, last = names if more <= 0 else (*names[:NAMED], f"{more:,} more")
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def part_note(part: str | None, elsewhere: int) -> str:
+    """Return a sentence for an instance that measures only a part; `elsewhere` counts the watches of other shards."""
+    if part is None:
+        return ""
+    verb = "runs" if elsewhere == 1 else "run"
+    others = f"; {counted(elsewhere, 'watch')} {verb} on other shards" if elsewhere else ""
+    return f"Only {part} is shown here{others}."

@@ -26,7 +26,7 @@ from watchslo.watch.failure import Reason
 OPTIONS = CheckOptions(duration="20s", threshold=None, resources=("pods",))
 Check = Callable[..., int]
 DOCUMENTED = [
-    *("apiVersion", "at", "verdict", "level", "exitCode", "asked", "measured", "interrupted"),
+    *("apiVersion", "at", "cluster", "part", "verdict", "level", "exitCode", "asked", "measured", "interrupted"),
     *("watches", "causes", "notReady", "hints"),
 ]
 DOCUMENTED_OF_A_WATCH = [

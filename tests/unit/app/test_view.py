@@ -9,8 +9,16 @@ import pytest
 
 from tests.unit.serve import readings
 from watchslo.app.view import UnreadableError, View, read, view_of
+from watchslo.model import InstanceName
 from watchslo.serve.status import StatusEncoder
-from watchslo.snapshot import OverallVerdict, QuantileReading, StreamReading, WindowReading, WindowVerdict
+from watchslo.snapshot import (
+    OverallVerdict,
+    QuantileReading,
+    ShardReading,
+    StreamReading,
+    WindowReading,
+    WindowVerdict,
+)
 from watchslo.timeline.condition import P99, WatchVerdict
 from watchslo.timeline.headline import Headline
 from watchslo.timeline.timeline import Timeline
@@ -184,3 +192,18 @@ def test_unknown_fields_of_a_newer_daemon_are_ignored() -> None:
 def test_other_answers_are_unreadable(body: bytes) -> None:
     with pytest.raises(UnreadableError):
         read(body)
+
+
+def test_view_names_cluster_and_part() -> None:
+    instance = InstanceName("3f2a9c1e", "shard 2 of 3")
+    shard = ShardReading(index=1, count=3, elsewhere=24)
+    seen = view(monitor=replace(readings.MONITOR, cluster=None, instance=instance, shard=shard))
+    assert (seen.cluster, seen.part, seen.elsewhere) == ("3f2a9c1e", "shard 2 of 3", 24)
+
+
+def test_status_of_an_older_daemon_has_the_configured_cluster() -> None:
+    older = status()
+    for key in ("instance", "shard"):
+        del older["monitor"][key]
+    seen = read(json.dumps(older).encode())
+    assert (seen.cluster, seen.part, seen.elsewhere) == ("prod-eu", None, 0)

@@ -62,7 +62,7 @@ APISERVER_COUNT = {"default list endpointslices.discovery.k8s.io", "kube-system 
 
 
 def watching(*resources: str, **more: Any) -> dict[str, Any]:
-    return {"watch": [{"resource": name, **more} for name in resources]}
+    return {"cluster": "prod", "watch": [{"resource": name, **more} for name in resources]}
 
 
 class TestGoldenFiles:
@@ -112,6 +112,14 @@ class TestRequiredPermissions:
             "* create tokenreviews.authentication.k8s.io",
             "* create subjectaccessreviews.authorization.k8s.io",
         }
+
+    @pytest.mark.parametrize("kubernetes", [{}, {"kubeconfig": "k"}, {"context": "c"}])
+    def test_cluster_without_a_name_needs_the_uid_of_kube_system(self, kubernetes: dict[str, str]) -> None:
+        """A context of a kubeconfig is a name."""
+        named = watching("pods") | {"kubernetes": kubernetes}
+        unnamed = {key: value for key, value in named.items() if key != "cluster"}
+        added = permissions(**unnamed) - permissions(**named)
+        assert added == (set() if kubernetes else {"* get namespaces./kube-system"})
 
     def test_namespaces_match_the_paths_that_are_read(self) -> None:
         assert f"/namespaces/{required.SLICES_NAMESPACE}/endpointslices" in SLICES

@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 
-from watchslo.model import Interval
+from watchslo.model import InstanceName, Interval
 from watchslo.snapshot import (
     ApiserverReading,
     ApiserverRole,
@@ -315,6 +315,7 @@ MONITOR = MonitorReading(
     minutes_target=0.999,
     not_ready=(),
     witnesses=WitnessReading(announced=2, reached=1, why="The apiserver cannot be reached."),
+    instance=InstanceName(cluster="prod-eu", host="watchslo-0"),
 )
 SNAPSHOT = Snapshot(
     at_wall=1_700_000_001.0,
@@ -327,7 +328,12 @@ SNAPSHOT = Snapshot(
 )
 EMPTY = Snapshot(
     at_wall=1_700_000_001.0,
-    monitor=replace(MONITOR, cluster=None, not_ready=("the clock has not ticked yet", "no stream has started")),
+    monitor=replace(
+        MONITOR,
+        cluster=None,
+        instance=InstanceName(),
+        not_ready=("the clock has not ticked yet", "no stream has started"),
+    ),
     apiservers=(),
     domains=(),
     streams=(),

@@ -8,8 +8,9 @@ from html.parser import HTMLParser
 import pytest
 
 from tests.unit.serve import readings
+from watchslo.model import InstanceName
 from watchslo.serve import page
-from watchslo.snapshot import ApiserverRole, Snapshot, StreamReading, WindowVerdict
+from watchslo.snapshot import ApiserverRole, ShardReading, Snapshot, StreamReading, WindowVerdict
 from watchslo.timeline.format import ABSENT
 from watchslo.timeline.timeline import Timeline
 
@@ -221,3 +222,30 @@ def test_self_checks_name_unproven_revisions() -> None:
 def test_title_has_the_cluster() -> None:
     assert "<title>watchslo: prod-eu</title>" in html(readings.SNAPSHOT)
     assert "<title>watchslo</title>" in html(readings.EMPTY)
+
+
+PART = InstanceName("prod-eu", "shard 2 of 3", host="watchslo-1")
+
+
+def sharded(instance: InstanceName) -> Snapshot:
+    shard = ShardReading(index=1, count=3, elsewhere=24)
+    return replace(readings.SNAPSHOT, monitor=replace(readings.MONITOR, instance=instance, shard=shard))
+
+
+def test_page_of_a_shard_says_so_and_names_the_command_that_shows_all() -> None:
+    text = html(sharded(PART))
+    assert "<title>watchslo: prod-eu, shard 2 of 3</title>" in text
+    assert '<h1 id="title">watchslo: prod-eu, shard 2 of 3</h1>' in text
+    verdict = text.partition('<section id="verdict"')[2].partition("</section>")[0]
+    note = "Only shard 2 of 3 is shown here; 24 watches run on other shards."
+    assert f'<p id="part"><span>{note}</span> <code>watchslo view</code> shows all instances.</p>' in verdict
+
+
+def test_page_links_to_the_configured_view() -> None:
+    text = html(sharded(replace(PART, view='https://view.test/?a="b"')))
+    assert '<a href="https://view.test/?a=&quot;b&quot;">All instances</a>' in text
+    assert "watchslo view" not in text
+
+
+def test_page_of_the_whole_cluster_says_nothing_of_parts() -> None:
+    assert '<p id="part"><span></span> </p>' in html(readings.SNAPSHOT)

@@ -30,10 +30,10 @@ from watchslo.app.doctor.loaded_rules import check_rules
 from watchslo.app.doctor.monitors import NAMESPACE
 from watchslo.app.doctor.panels import CHECKOUT, PanelQuery, catalogue_queries, check_panels, dashboard_queries
 from watchslo.app.doctor.prometheus import Prometheus, check_alertmanagers, check_scrapes
-from watchslo.app.http_endpoint import DaemonCredentials, HttpEndpoint
+from watchslo.app.http_endpoint import NO_CREDENTIALS, DaemonCredentials, HttpEndpoint
 from watchslo.app.session import run_on_loop
 from watchslo.app.table import plain_console
-from watchslo.app.view import clean
+from watchslo.app.view import printable
 from watchslo.config.loading import load
 from watchslo.config.model import Config
 from watchslo.errors import ConfigError
@@ -43,7 +43,6 @@ from watchslo.rules.pack import rule_groups
 from watchslo.rules.settings import RuleSettings
 from watchslo.serve.metrics import Detail
 
-NO_CREDENTIALS = DaemonCredentials()
 PANELS_SECONDS = 30.0  # for all queries of the dashboards
 STYLES = {
     FindingLevel.PROBLEM: "bold red",
@@ -204,7 +203,7 @@ def _print(findings: list[DeploymentFinding]) -> None:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for finding in findings:
-        text = clean(f"{finding.text} {finding.remedy}".rstrip())
+        text = printable(f"{finding.text} {finding.remedy}".rstrip())
         table.add_row(finding.level.value, finding.subject, text, style=STYLES[finding.level])
     console.print(table)
     console.print(summary(findings), style=STYLES[findings[0].level])

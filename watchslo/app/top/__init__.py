@@ -7,17 +7,17 @@ from pathlib import Path
 
 from watchslo.app import logs
 from watchslo.app.hints import hints, unready
-from watchslo.app.http_endpoint import DaemonCredentials
+from watchslo.app.http_endpoint import NO_CREDENTIALS, DaemonCredentials
 from watchslo.app.table import draw, plain_console
 from watchslo.app.top.choice import Choice
 from watchslo.app.top.sources import Daemon, Measurement, Source
 from watchslo.app.view import NOT_YET, View
 from watchslo.errors import ConfigError, ConnectError
+from watchslo.timeline.format import part_note
 
 START_SECONDS = 30.0  # to wait until all watches of a local measurement are open
 ONCE_SECONDS = 10.0  # of measurement before the single table of --once
 LOOK_SECONDS = 0.5
-NO_CREDENTIALS = DaemonCredentials()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,6 @@ def _print(view: View) -> None:
     console.print(draw(lines))
     for sentence in (*unready(view), *view.causes, *hints(view)):
         console.print(sentence)
-    if view.trust:
-        console.print(view.trust)
+    for doubt in filter(None, (view.trust, part_note(view.part, view.elsewhere))):
+        console.print(doubt)
     console.print(view.verdict or NOT_YET)

@@ -18,6 +18,7 @@ from watchslo.app.top.choice import Choice, Link, clock
 from watchslo.app.top.sources import Source
 from watchslo.app.view import NOT_YET, Line, View
 from watchslo.errors import ConnectError
+from watchslo.timeline.format import part_note
 
 LOOK_SECONDS = 1.0
 MOST_NOTES = 5  # more would leave no room for the table
@@ -92,6 +93,7 @@ class Top(App[None]):
         yield Static(id="place", markup=False)
         yield Static(id="link", markup=False)
         yield Static(id="headline", markup=False)
+        yield Static(id="part", markup=False)
         yield Static(id="trust", markup=False)
         yield Static(id="notes", markup=False)
         yield DataTable[Text](id="watches", show_cursor=False, zebra_stripes=False)
@@ -177,6 +179,7 @@ class Top(App[None]):
         self._show_text("place", [f"watchslo top: {self._place(view)}"])
         self._show_text("link", [self._link.status(view, now)])
         self._show_text("headline", [view.verdict or NOT_YET] if view else [])
+        self._show_text("part", [part_note(view.part, view.elsewhere)] if view else [])
         self._show_text("trust", [view.trust] if view and view.trust else [])
         self._show_text("notes", first_of((*view.causes, *unready(view), *problems(view))) if view else [])
         self._fill(lines)
@@ -184,7 +187,7 @@ class Top(App[None]):
     def _place(self, view: View | None) -> str:
         if view is None:
             return self._source.place
-        return "   ".join(filter(None, (view.cluster, self._source.place, clock(view.at_wall))))
+        return "   ".join(filter(None, (view.cluster, view.part, self._source.place, clock(view.at_wall))))
 
     def _show_text(self, name: str, sentences: Iterable[str]) -> None:
         """Show one sentence per line in the named widget; hide it without sentences."""

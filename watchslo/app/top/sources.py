@@ -2,15 +2,14 @@
 
 import asyncio
 import threading
-from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from http import HTTPStatus
 from pathlib import Path
 from typing import Protocol, Self
 
-from watchslo.app.http_endpoint import DaemonCredentials, HttpEndpoint
+from watchslo.app.http_endpoint import DaemonCredentials, address_of
 from watchslo.app.session import run_on_loop, supervise
+from watchslo.app.status_client import UNREADABLE, DaemonAddress, StatusClient
 from watchslo.app.view import UnreadableError, View, read, view_of
 from watchslo.config.model import Config
 from watchslo.errors import ConnectError
@@ -19,7 +18,6 @@ from watchslo.monitor.task_supervisor import TaskSupervisor
 from watchslo.snapshot import Snapshot
 from watchslo.timeline.timeline import Timeline
 
-PATH = "/api/v1/status"
 LOOK_SECONDS = 0.2
 
 
@@ -43,31 +41,21 @@ class Daemon:
 
     def __init__(self, url: str, credentials: DaemonCredentials) -> None:
         """Read the credentials; raise WatchsloError if the URL or the credentials cannot be used."""
-        self._endpoint = HttpEndpoint(url, credentials)
-        self.place = self._endpoint.place
+        self.place = address_of(url)
+        self._client = StatusClient(credentials)
 
     async def __aenter__(self) -> Self:
-        await self._endpoint.__aenter__()
+        await self._client.__aenter__()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._endpoint.__aexit__()
+        await self._client.__aexit__()
 
     async def view(self) -> View:
-        status, body = await self._endpoint.get(PATH)
-        if status != HTTPStatus.OK:
-            raise ConnectError(REFUSALS.get(status, f"it answers {status}"))
         try:
-            return read(body)
+            return read((await self._client.read(DaemonAddress(self.place))).body)
         except UnreadableError:
-            raise ConnectError("the answer is not from a known version of watchslo; check the URL") from None
-
-
-REFUSALS: Mapping[int, str] = {
-    HTTPStatus.UNAUTHORIZED: "it requires a valid token; pass one with --token-file",
-    HTTPStatus.FORBIDDEN: "this identity may not read the status; grant it the verb get on the path /",
-    HTTPStatus.NOT_FOUND: "the server is not a watchslo daemon; check the URL",
-}
+            raise ConnectError(UNREADABLE) from None
 
 
 class Measurement:

@@ -18,7 +18,7 @@ from watchslo.serve.rendering import Renderer
 from watchslo.serve.route import Route
 from watchslo.serve.rows import ApiserverLine, WatchLine
 from watchslo.snapshot import CauseReading, MonitorReading, Snapshot
-from watchslo.timeline.format import common_percentile, counted, moment
+from watchslo.timeline.format import common_percentile, counted, moment, part_note
 from watchslo.timeline.headline import Headline
 from watchslo.timeline.self_checks import SelfCheck
 from watchslo.timeline.timeline import Account, Timeline
@@ -39,11 +39,11 @@ SIGNS = {Level.GOOD: "✓", Level.BAD: "✗", Level.UNKNOWN: "?"}  # a colour al
 def encode(account: Account) -> Document:
     """Return the page of an account."""
     snapshot = account.snapshot
-    cluster = snapshot.monitor.cluster
     watches = sorted(rows.watches(account).values(), key=lambda line: (line.severity, line.key))
     html = _INDEX.substitute(
-        title=escape(f"watchslo: {cluster}" if cluster else "watchslo"),
+        title=escape(snapshot.monitor.instance.title),
         verdict=_verdict(account.headline),
+        part=_part(snapshot.monitor),
         trust=_trust(account.trust),
         causes="".join(f"<li>{_cause(cause)}" for cause in snapshot.causes),
         readiness=_readiness(snapshot.monitor),
@@ -68,6 +68,15 @@ def _verdict(headline: Headline) -> str:
         f'<span aria-hidden="true">{SIGNS[headline.level]}</span> <span>{escape(headline.text)}</span></p>'
         f'<p id="figures">{escape(headline.figures)}</p>'
     )
+
+
+def _part(monitor: MonitorReading) -> str:
+    """Return what is not on this page, and where the whole is."""
+    instance = monitor.instance
+    whole = "" if instance.part is None else "<code>watchslo view</code> shows all instances."
+    if instance.view:
+        whole = f'<a href="{escape(instance.view)}">All instances</a>'
+    return f'<p id="part"><span>{escape(part_note(instance.part, monitor.shard.elsewhere))}</span> {whole}</p>'
 
 
 def _trust(check: SelfCheck) -> str:

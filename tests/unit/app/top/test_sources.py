@@ -3,6 +3,7 @@ import errno
 import socket
 import ssl
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ from tests.unit.monitor.inside import BUILD
 from tests.unit.serve import readings
 from watchslo.app import http_endpoint
 from watchslo.app.http_endpoint import DaemonCredentials, explain
+from watchslo.app.status_client import PATH, DaemonAddress, StatusClient
 from watchslo.app.top import sources
-from watchslo.app.top.sources import PATH, Daemon, Measurement
+from watchslo.app.top.sources import Daemon, Measurement
 from watchslo.errors import ConfigError, ConnectError, WatchsloError
 from watchslo.kube.credentials import Credentials, CredentialSource
 from watchslo.monitor.supervisor import Supervisor
@@ -159,6 +161,47 @@ async def test_certificate_needs_its_ca_or_insecure(tmp_path: Path, answers: Ans
             ):
                 await daemon.view()
     assert len(answers.asked) == 2
+
+
+async def test_instance_of_a_service_has_the_certificate_and_the_host_of_the_service(
+    tmp_path: Path, answers: Answers
+) -> None:
+    authority = Authority(tmp_path / "certs")
+    pair = authority.server("service", ("watchslo.svc",), "192.0.2.1")
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(pair.certificate, pair.key)
+    hosts: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        hosts.append(request.host)
+        return web.Response(body=answers.body)
+
+    app = web.Application()
+    app.router.add_get(PATH, answer)
+    server = TestServer(app, scheme="https", host="127.0.0.1")
+    await server.start_server(ssl=tls)
+    async with server, StatusClient(DaemonCredentials(ca_file=authority.ca)) as client:
+        url = f"https://127.0.0.1:{server.port}"
+        assert (await client.read(DaemonAddress(url, "watchslo.svc"))).body == STATUS
+        for host in (None, "other.svc"):
+            with pytest.raises(ConnectError, match=r"^its certificate is not accepted"):
+                await client.read(DaemonAddress(url, host))
+    assert hosts == ["watchslo.svc"]
+
+
+async def test_answer_that_is_too_long_is_refused(url: str, answers: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_endpoint, "LONGEST_BODY_BYTES", 2**20)
+    answers.body = bytes(2**20 + 1)
+    async with Daemon(url, DaemonCredentials()) as daemon:
+        with pytest.raises(ConnectError, match=r"^its answer is longer than 1 MiB; check the URL$"):
+            await daemon.view()
+
+
+async def test_status_has_the_time_of_the_daemon(url: str) -> None:
+    async with StatusClient(DaemonCredentials()) as client:
+        answer = await client.read(DaemonAddress(url))
+    assert answer.sent_wall is not None
+    assert abs(answer.sent_wall - time.time()) < 60.0
 
 
 async def test_missing_answer_times_out(monkeypatch: pytest.MonkeyPatch) -> None:

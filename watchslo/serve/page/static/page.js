@@ -8,7 +8,6 @@ import { SIGNS, clock, element, moment, setText } from "./text.js";
 
 const TIMELINE_ROWS = 100;
 
-const title = document.title;
 const at = (id) => document.getElementById(id);
 const watches = new Map();
 let newest = null;
@@ -19,8 +18,13 @@ const table = new Watches(at("watches"), at("filter"), at("count"), (key) => cha
 const apiservers = new Rows(at("apiservers"));
 const day = new Day(at("day"), at("day-text"));
 
+function showName({ title, part, verdict }) {
+  document.title = `${SIGNS[verdict.level]} ${title}`;
+  setText(at("title"), title);
+  setText(at("part").firstElementChild, part);
+}
+
 function showVerdict({ level, text, figures }) {
-  document.title = `${SIGNS[level]} ${title}`;
   const headline = at("headline");
   if (headline.className !== level) headline.className = level;
   const [sign, words] = headline.children;
@@ -77,6 +81,7 @@ function show(update, whole) {
   }
   update.gone.forEach((key) => watches.delete(key));
   update.watches.forEach((watch) => watches.set(watch.key, watch));
+  showName(update);
   showVerdict(update.verdict);
   showTrust(update.trust);
   showList("readiness", update.notReady, (reason) => element("li", {}, reason));

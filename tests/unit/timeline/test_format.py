@@ -1,0 +1,34 @@
+import pytest
+
+from watchslo.model import InstanceName, shard_name
+from watchslo.timeline.format import part_note
+
+
+@pytest.mark.parametrize(
+    ("part", "elsewhere", "note"),
+    [
+        (None, 0, ""),
+        ("node worker-1", 0, "Only node worker-1 is shown here."),
+        ("shard 2 of 3", 1, "Only shard 2 of 3 is shown here; 1 watch runs on other shards."),
+        ("shard 2 of 3", 24, "Only shard 2 of 3 is shown here; 24 watches run on other shards."),
+    ],
+)
+def test_part_note_says_what_is_not_shown(part: str | None, elsewhere: int, note: str) -> None:
+    assert part_note(part, elsewhere) == note
+
+
+def test_shards_are_shown_from_one() -> None:
+    assert shard_name(0, 3) == "shard 1 of 3"
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        (InstanceName(), "watchslo"),
+        (InstanceName(cluster="prod"), "watchslo: prod"),
+        (InstanceName(part="shard 1 of 3"), "watchslo: shard 1 of 3"),
+        (InstanceName(cluster="prod", part="shard 1 of 3", host="watchslo-0"), "watchslo: prod, shard 1 of 3"),
+    ],
+)
+def test_title_names_cluster_and_part(name: InstanceName, title: str) -> None:
+    assert name.title == title

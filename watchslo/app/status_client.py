@@ -1,0 +1,47 @@
+"""Reads the status of daemons over HTTP, and says why one does not answer."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Self
+
+from watchslo.app.http_endpoint import DaemonCredentials, HttpAnswer, HttpReader
+from watchslo.errors import ConnectError
+
+PATH = "/api/v1/status"
+UNREADABLE = "the answer is not from a known version of watchslo; check the URL"
+REFUSALS: Mapping[int, str] = {
+    HTTPStatus.UNAUTHORIZED: "it requires a valid token; pass one with --token-file",
+    HTTPStatus.FORBIDDEN: "this identity may not read the status; grant it the verb get on the path /",
+    HTTPStatus.NOT_FOUND: "the server is not a watchslo daemon; check the URL",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonAddress:
+    """The URL of a daemon, without a slash at its end; `host` is the name in its certificate if that is another one."""
+
+    url: str
+    host: str | None = None
+
+
+class StatusClient:
+    """Reads the status of daemons, with the same credentials for all of them; open it as a context."""
+
+    def __init__(self, credentials: DaemonCredentials) -> None:
+        """Read the credentials; raise WatchsloError if they cannot be used."""
+        self._reader = HttpReader(credentials)
+
+    async def __aenter__(self) -> Self:
+        await self._reader.__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._reader.__aexit__()
+
+    async def read(self, address: DaemonAddress) -> HttpAnswer:
+        """Return the status; raise ConnectError if there is none now but may be later."""
+        answer = await self._reader.get(address.url + PATH, host=address.host)
+        if answer.status != HTTPStatus.OK:
+            raise ConnectError(REFUSALS.get(answer.status, f"it answers {answer.status}"))
+        return answer

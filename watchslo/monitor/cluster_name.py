@@ -1,0 +1,52 @@
+"""The name of the cluster where none is configured, so that pages of different clusters differ."""
+
+import msgspec
+import structlog
+
+from watchslo.kube.client import Client
+from watchslo.kube.representation import Representation
+from watchslo.monitor.time_limit import with_time_limit
+from watchslo.watch.failure import Action, Failure
+
+KUBE_SYSTEM = "/api/v1/namespaces/kube-system"  # every cluster has it, and its uid never changes
+SHOWN_DIGITS = 8
+
+
+class _Metadata(msgspec.Struct):
+    uid: str
+
+
+class _Namespace(msgspec.Struct):
+    metadata: _Metadata
+
+
+class ClusterName:
+    """Owns the name: the configured one, else the context of the kubeconfig, else the first digits of a uid.
+
+    `shown` is None until the uid is known, and without the right to read it. No failure of this is a problem.
+    """
+
+    def __init__(self, configured: str | None, context: str | None) -> None:
+        self.shown = configured or context
+        self._given_up = False
+
+    async def find(self, client: Client) -> None:
+        """Read the uid if it is needed; after a refusal, never again."""
+        if self.shown or self._given_up:
+            return
+        answer = await with_time_limit(client.document(KUBE_SYSTEM, Representation.METADATA.accept_watch))
+        if not isinstance(answer, Failure):
+            self.shown = _uid_in(answer)[:SHOWN_DIGITS] or None
+            self._given_up = self.shown is None
+        elif answer.action is Action.WAIT:
+            structlog.get_logger().debug("cluster_unnamed", reason=answer.reason.value)
+            self._given_up = True
+
+
+def _uid_in(body: bytes) -> str:
+    """Return the uid, or nothing if the answer has none that can be shown."""
+    try:
+        uid = msgspec.json.decode(body, type=_Namespace).metadata.uid
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
+    return uid if uid.isascii() and uid.isprintable() else ""

@@ -1,0 +1,149 @@
+"""The page and the API of all instances, `/` and `/api/v1/overview`, from the newest overview; without scripts."""
+
+from collections.abc import Callable
+from datetime import datetime
+from html import escape
+from importlib.resources import files
+from string import Template
+from typing import Literal
+
+from fastapi import FastAPI, Response
+from fastapi.responses import PlainTextResponse
+from pydantic import Field
+
+from watchslo.overview.merge import InstanceRow, Overview
+from watchslo.serve import page
+from watchslo.serve.auth import Authorize
+from watchslo.serve.document import Document, DocumentResponse
+from watchslo.serve.http import application
+from watchslo.serve.page import HEADERS, SIGNS
+from watchslo.serve.route import Route
+from watchslo.serve.status import StatusPart
+from watchslo.timeline.format import ABSENT, counted, lasting, moment
+from watchslo.timeline.verdict import Level
+
+_PAGE = Template(files(page).joinpath("overview.html").read_text())
+STYLE = "style.css"
+
+
+class OverviewVerdict(StatusPart):
+    """The verdict on the cluster: the worst of all instances, and never good if one of them cannot be asked."""
+
+    level: Level
+    text: str
+
+
+class FindingStatus(StatusPart):
+    """What only shows when instances are compared; while a `doubt` lasts, no verdict is good."""
+
+    text: str
+    doubt: bool
+
+
+class InstanceRowStatus(StatusPart):
+    """What one instance says. `age` is that of its figures in seconds; null if it has never answered."""
+
+    name: str
+    address: str
+    part: str | None
+    level: Level
+    text: str
+    figures: str
+    answers: bool
+    age: float | None
+    version: str | None
+    watches: int | None
+
+
+class OverviewDocument(StatusPart):
+    """All instances as one. Fields may be added; none changes its meaning within `v1`."""
+
+    api_version: Literal["v1"] = "v1"
+    at: datetime = Field(validation_alias="at_wall")
+    cluster: str | None
+    verdict: OverviewVerdict
+    findings: list[FindingStatus]
+    instances: list[InstanceRowStatus]
+
+
+def document_of(overview: Overview) -> OverviewDocument:
+    """Return the overview in the form of the API."""
+    return OverviewDocument(
+        at_wall=overview.at_wall,
+        cluster=overview.cluster,
+        verdict=OverviewVerdict(level=overview.level, text=overview.text),
+        findings=[FindingStatus.model_validate(one) for one in overview.findings],
+        instances=[InstanceRowStatus.model_validate(row) for row in overview.rows],
+    )
+
+
+def create_overview_app(latest: Callable[[], Overview], authorize: Authorize | None = None) -> FastAPI:
+    """Return the application that shows the overview that `latest` returns."""
+    stylesheet = page.static()[STYLE]
+
+    async def index() -> Response:
+        return DocumentResponse(encode(latest()))
+
+    async def read_overview() -> Response:
+        """The verdict on the cluster, what each instance says, and what does not fit together."""
+        return Response(document_of(latest()).model_dump_json(by_alias=True), media_type="application/json")
+
+    async def style() -> Response:
+        return DocumentResponse(stylesheet)
+
+    async def healthz() -> PlainTextResponse:
+        """200 while the server answers."""
+        return PlainTextResponse("ok\n")
+
+    hidden = {"include_in_schema": False}
+    return application(
+        [
+            Route("/", index, documented=hidden),
+            Route("/api/v1/overview", read_overview, documented={"response_model": OverviewDocument}),
+            Route(f"/page/{STYLE}", style, documented=hidden),
+            Route("/healthz", healthz, open=True, documented={"response_class": PlainTextResponse}),
+        ],
+        authorize,
+    )
+
+
+def encode(overview: Overview) -> Document:
+    """Return the page of an overview."""
+    html = _PAGE.substitute(
+        sign=SIGNS[overview.level],
+        title=escape(title_of(overview)),
+        level=overview.level,
+        verdict=escape(overview.text),
+        findings="".join(
+            f'<li class="{Level.UNKNOWN if one.doubt else "note"}">{escape(one.text)}' for one in overview.more_findings
+        ),
+        count=counted(len(overview.rows), "instance"),
+        instances="\n".join(map(_row, overview.rows)),
+        at=moment(overview.at_wall),
+    )
+    return Document((html.encode(),), "text/html; charset=utf-8", HEADERS)
+
+
+def title_of(overview: Overview) -> str:
+    """Return the title: `watchslo: prod, all instances`."""
+    return f"watchslo: {', '.join(filter(None, (overview.cluster, 'all instances')))}"
+
+
+def cells(row: InstanceRow) -> tuple[str, ...]:
+    """Return the texts of a row: the part, the instance, its age, version and watches, and what it says."""
+    return (
+        row.part or ABSENT,
+        row.name,
+        ABSENT if row.age is None else lasting(row.age),
+        row.version or ABSENT,
+        ABSENT if row.watches is None else f"{row.watches:,}",
+        f"{row.text.rstrip('.')}; {row.figures}" if row.figures else row.text,
+    )
+
+
+def _row(row: InstanceRow) -> str:
+    part, name, *others, said = map(escape, cells(row))
+    linked = f'<td><a href="{escape(row.address)}/">{name}</a>'
+    figures = "".join(f"<td>{text}" for text in others)
+    verdict = f'<td class="{row.level}"><span aria-hidden="true">{SIGNS[row.level]}</span> {said}'
+    return f'<tr><th scope="row">{part}</th>{linked}{figures}{verdict}</tr>'
