@@ -379,9 +379,13 @@ class ServerLimitsConfig(_Section):
 
 
 class ServerConfig(_Section):
-    """Where metrics and status are served, and which clients are authorized."""
+    """Where metrics and status are served, and which clients are authorized.
+
+    Without `page` there are only metrics and probes: no page, no API, no past figures.
+    """
 
     listen: Annotated[Listen, from_text(parse_listen)] = Listen("", 9477)
+    page: bool = True
     tls: TlsConfig | None = None
     authorization: Literal["none", "kubernetes"] = "none"
     limits: ServerLimitsConfig = ServerLimitsConfig()
