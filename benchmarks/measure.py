@@ -78,14 +78,21 @@ def with_kubeconfig(kubeconfig: Path, watches: Watches) -> Iterator[Daemon]:
 @contextmanager
 def in_pod(server: Server, watches: Watches) -> Iterator[Daemon]:
     """Do the same as `with_kubeconfig`, with only the credentials of a pod."""
-    address = urlsplit(server.url)
-    env = outside(KUBERNETES_SERVICE_HOST=str(address.hostname), KUBERNETES_SERVICE_PORT=str(address.port))
-    env["PYTHONPATH"] = str(Path.cwd())
     with TemporaryDirectory() as name:
         config = config_file(Path(name), watch=list(watches), limits=STARTS)
         wrapper = [sys.executable, "-m", "benchmarks.pod", str(server.service_account)]
-        with Daemon(Path(name), "--config", config, env=env, wrapper=wrapper) as daemon:
+        with Daemon(Path(name), "--config", config, env=pod_environment(server), wrapper=wrapper) as daemon:
             yield _measuring(daemon, watches)
+
+
+def pod_environment(server: Server) -> dict[str, str]:
+    """Return the environment of a pod in the server's cluster, for `benchmarks.pod`."""
+    address = urlsplit(server.url)
+    return outside(
+        KUBERNETES_SERVICE_HOST=str(address.hostname),
+        KUBERNETES_SERVICE_PORT=str(address.port),
+        PYTHONPATH=str(Path.cwd()),
+    )
 
 
 def _measuring(daemon: Daemon, watches: Watches) -> Daemon:

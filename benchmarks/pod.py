@@ -5,8 +5,11 @@ from functools import partial
 from pathlib import Path
 
 from watchslo import cli
-from watchslo.app import session
-from watchslo.kube.connect import connect
+from watchslo.app.imports import hidden
+
+with hidden("rich"):  # as `run` does
+    from watchslo.app import session
+    from watchslo.kube.connect import connect
 
 if __name__ == "__main__":
     folder, *sys.argv = sys.argv[1:]

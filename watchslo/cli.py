@@ -96,7 +96,10 @@ def run(
     cert_dir: Path | None,
 ) -> None:
     """Run the daemon: measure a cluster and serve the figures."""
-    from watchslo.app.run import Overrides, run  # noqa: PLC0415 - each command imports only its own parts
+    from watchslo.app.imports import hidden  # noqa: PLC0415 - each command imports only its own parts
+
+    with hidden("rich"):  # structlog would import it for tracebacks in colour, which we never log: 3 MiB
+        from watchslo.app.run import Overrides, run  # noqa: PLC0415
 
     run(
         config,

@@ -15,8 +15,8 @@ from tests.support.promql import Matcher, NotPromqlError, read
 from tests.support.written import rules
 from watchslo.serve.metrics import FAMILIES, Detail, Type
 
-ATTACHED = frozenset({"job", "instance", "namespace", "pod", "container", "endpoint", "service", "cluster"})
-"""What Prometheus and its operator attach to every series; `cluster` stands for a label that the user names."""
+ATTACHED = frozenset({"job", "instance", "namespace", "pod", "container", "endpoint", "service", "node", "cluster"})
+"""What Prometheus, its operator and our PodMonitor attach; `cluster` stands for a label that the user names."""
 
 LEVELS: Mapping[str, frozenset[str]] = {
     "instance_apiserver_domain": frozenset({"apiserver", "domain"}) | ATTACHED,

@@ -5,6 +5,7 @@ The metrics are those of Kubernetes 1.36, from the package `storage/cacher/metri
 
 from tools.dashboards.panels import (
     CLUSTER,
+    NEEDS_BASIC,
     NONE_IS_GOOD,
     OF_APISERVERS,
     OF_INSTANCES,
@@ -273,7 +274,7 @@ LOAD = Section(
 BOARD = Board(
     "watchslo-apiserver",
     "Apiserver side",
-    "Metrics of the apiserver compared with those of watchslo. Prometheus must scrape both.",
+    f"Metrics of the apiserver compared with those of watchslo. Prometheus must scrape both. {NEEDS_BASIC}",
     (*VARIABLES, RESOURCE),
     (EVENTS, ENDS, LOAD),
 )

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator
 
 from grafana_foundation_sdk.builders import common as common_builders
 from grafana_foundation_sdk.builders import dashboard as builders
-from grafana_foundation_sdk.builders import heatmap, prometheus, stat, table, timeseries
+from grafana_foundation_sdk.builders import heatmap, prometheus, stat, table, text, timeseries
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import common, dashboard
 from grafana_foundation_sdk.models import heatmap as heatmap_models
+from grafana_foundation_sdk.models import text as text_models
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 from tools.dashboards.panels import Board, Look, Panel, Section, Step, Target, Variable
@@ -19,14 +20,15 @@ TAG = "watchslo"
 SOURCE = common.DataSourceRef(type_val="prometheus", uid="${datasource}")
 GRAPH_FILL = 10  # percent
 STACK_FILL = 50
+NOTE_HEIGHT = 3
 
 Graph = timeseries.Panel | stat.Panel | heatmap.Panel | table.Panel
 
 
 def encode(board: Board) -> str:
     """Return the JSON file of a dashboard; the same dashboard gives the same text."""
-    text: str = JSONEncoder(sort_keys=True, indent=2).encode(_dashboard(board))
-    return text + "\n"
+    encoded: str = JSONEncoder(sort_keys=True, indent=2).encode(_dashboard(board))
+    return encoded + "\n"
 
 
 def _dashboard(board: Board) -> dashboard.Dashboard:
@@ -46,6 +48,10 @@ def _dashboard(board: Board) -> dashboard.Dashboard:
         made = made.with_variable(_variable(variable))
     ids = itertools.count(1)
     row = 0
+    if board.note:
+        note = text.Panel().content(board.note).mode(text_models.TextMode.MARKDOWN)
+        made = made.with_panel(note.id(next(ids)).grid_pos(_position(0, row, COLUMNS, NOTE_HEIGHT)))
+        row += NOTE_HEIGHT
     for section in board.sections:
         made = made.with_row(builders.Row(section.title).id(next(ids)).grid_pos(_position(0, row, COLUMNS, 1)))
         row += 1
@@ -61,8 +67,11 @@ def _link_to_other_dashboards() -> builders.DashboardLink:
 
 
 def _variable(variable: Variable) -> builders.QueryVariable:
-    """Build a variable with All selected; `.*` also matches series without the label, such as `cluster`."""
+    """Build a variable; the value of All, `.*`, also matches series without the label, such as `cluster`."""
     every = dashboard.VariableOption(text="All", value="$__all", selected=True)
+    one = variable.selected and dashboard.VariableOption(
+        text=[variable.selected], value=[variable.selected], selected=True
+    )
     return (
         builders.QueryVariable(variable.name)
         .label(variable.label)
@@ -74,7 +83,7 @@ def _variable(variable: Variable) -> builders.QueryVariable:
         .multi(True)  # noqa: FBT003 - the signature of the SDK
         .include_all(True)  # noqa: FBT003
         .all_value(".*")
-        .current(every)
+        .current(one or every)
     )
 
 

@@ -93,12 +93,16 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A selection at the top of the dashboard: the values of the label `name` on the series of `metric{matchers}`."""
+    """A selection at the top of the dashboard: the values of the label `name` on the series of `metric{matchers}`.
+
+    At first the value `selected` is selected, or all.
+    """
 
     name: str
     label: str
     metric: str
     matchers: str = ""
+    selected: str | None = None
 
     @property
     def query(self) -> str:
@@ -108,14 +112,20 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """A dashboard; its uid is also its file name and must not change."""
+    """A dashboard; its uid is also its file name and must not change. `note` is a text of Markdown at its top."""
 
     uid: str
     title: str
     description: str
     variables: tuple[Variable, ...]
     sections: tuple[Section, ...]
+    note: str = ""
 
+
+NEEDS_BASIC = (
+    "Requires `metrics: basic`; panels that require `metrics: full` say so. For `metrics: proven`, as in the profile "
+    "`node`, there is the dashboard Nodes."
+)
 
 # --- shared parts of queries ------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from tools.dashboards.panels import (
     ALL_OR_NOTHING,
     APISERVER_LABELS,
     APISERVER_LEGEND,
+    NEEDS_BASIC,
     NONE_IS_GOOD,
     OF_APISERVERS,
     OF_WATCHES,
@@ -337,7 +338,7 @@ TRAFFIC = Section(
 BOARD = Board(
     "watchslo-protocol",
     "Watch protocol",
-    "Opens, closes, relists and gaps of watches.",
+    f"Opens, closes, relists and gaps of watches. {NEEDS_BASIC}",
     VARIABLES,
     (NOW, RELISTS, WATCHES, TRAFFIC),
 )

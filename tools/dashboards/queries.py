@@ -34,7 +34,7 @@ def variables(dashboard: Json) -> list[tuple[str, str]]:
 
 def panels(dashboard: Json) -> Iterator[dict[str, Any]]:
     """Yield the panels that have queries, in their order."""
-    return (panel for panel in dashboard["panels"] if panel["type"] != "row")
+    return (panel for panel in dashboard["panels"] if panel["type"] not in ("row", "text"))
 
 
 def all_values(dashboard: Json) -> dict[str, str]:

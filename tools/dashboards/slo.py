@@ -3,6 +3,7 @@
 from tools.dashboards.panels import (
     LATE,
     LATE_SHARE,
+    NEEDS_BASIC,
     NONE_IS_GOOD,
     OF_INSTANCES,
     OF_WATCHES,
@@ -310,7 +311,8 @@ OBJECTIVE = Section(
 BOARD = Board(
     "watchslo-slo",
     "Watch SLO",
-    "Lateness of watch events against the objective. Budget, burn rate and good minutes require the recording rules.",
+    "Lateness of watch events against the objective. Budget, burn rate and good minutes require the recording rules. "
+    + NEEDS_BASIC,
     VARIABLES,
     (NOW, LATENCY, OBJECTIVE),
 )

@@ -5,6 +5,7 @@ from tools.dashboards.panels import (
     APISERVER_LABELS,
     APISERVER_LEGEND,
     INSTANCE_LEGEND,
+    NEEDS_BASIC,
     NONE_IS_GOOD,
     OF_APISERVERS,
     OF_INSTANCES,
@@ -359,7 +360,7 @@ MONITOR = Section(
 BOARD = Board(
     "watchslo-trust",
     "Can I trust this?",
-    "State of the revision clock, resolution of the measurements, and load of watchslo.",
+    f"State of the revision clock, resolution of the measurements, and load of watchslo. {NEEDS_BASIC}",
     VARIABLES,
     (NOW, CLOCK, SAMPLES, MONITOR),
 )

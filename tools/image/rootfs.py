@@ -16,6 +16,7 @@ import sysconfig
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from py_compile import PycInvalidationMode
+from typing import Any
 
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 LOADER_CACHE = Path("/etc/ld.so.cache")  # locations of libraries outside of the default folders of the loader
@@ -31,6 +32,7 @@ UNUSED = shutil.ignore_patterns(
     *("__pycache__", "config-*", "dist-packages", "ensurepip", "idlelib", "lib2to3", "pydoc_data"),
     *("site-packages", "sitecustomize.py", "test", "tests", "tkinter", "turtledemo"),
 )
+NOT_IN_PODS = re.compile("/kubernetes_asyncio/")  # 900 modules: it reads kubeconfigs
 UNTESTED = shutil.ignore_patterns("__pycache__", "tests")
 
 
@@ -48,14 +50,20 @@ def main(root: Path) -> None:
     _copy(root, [interpreter, CERTIFICATES, LOADER_CACHE, *libraries])
     if shutil.which("dpkg-query"):
         _record_packages(root, [interpreter.resolve(), *libraries])
-    # Unchecked hashes: the files of an image do not change, but their times may.
+    _compile(root)
+    _compile(root, optimize=2, rx=NOT_IN_PODS)  # pods of the profile `node` run without docstrings (PYTHONOPTIMIZE=2)
+
+
+def _compile(root: Path, **options: Any) -> None:
     compileall.compile_dir(
         root,
         maxlevels=100,
         stripdir=str(root),
         quiet=1,
         workers=0,
+        # Unchecked hashes: the files of an image do not change, but their times may.
         invalidation_mode=PycInvalidationMode.UNCHECKED_HASH,
+        **options,
     )
 
 

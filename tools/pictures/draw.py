@@ -5,6 +5,7 @@ Only the panel types of the watchslo dashboards are supported.
 
 import math
 import re
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -37,6 +38,7 @@ PALETTE = (
 )
 LEGEND = re.compile(r"\{\{(\w+)\}\}")
 LEGEND_CHARACTERS_AN_INCH = 15
+TEXT_CHARACTERS_AN_INCH = 17
 LEGEND_LINES = 3
 TABLE_LINES = 9
 LABEL_WIDTH = 1.6  # relative to a column of values
@@ -107,6 +109,10 @@ def _panel(figure: Figure, box: Box, panel: Json, view: View) -> None:
     canvas = _axes(figure, box)
     canvas.add_patch(Rectangle((0, 0), 1, 1, facecolor=CANVAS, edgecolor=GRID, transform=canvas.transAxes))
     canvas.set_axis_off()
+    if panel["type"] == "text":
+        lines = textwrap.wrap(panel["options"]["content"].replace("*", ""), int(box.width * TEXT_CHARACTERS_AN_INCH))
+        _write(figure, box.inner(0.1, 0.07, 0, 0), "\n".join(lines), fontsize=SMALL)
+        return
     _write(figure, box.inner(0.1, 0.07, 0, 0), panel["title"], fontsize=NORMAL)
     shown = _query(panel, view)
     if shown:

@@ -8,9 +8,11 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import TypeVar
+
+from starlette.types import ASGIApp
 
 from watchslo.app.authorization import Authorizer
 from watchslo.app.garbage import GarbageCollection
@@ -20,10 +22,10 @@ from watchslo.errors import ConfigError
 from watchslo.event_loop import TimedEventLoop
 from watchslo.kube.connect import connect
 from watchslo.monitor.supervisor import Supervisor
+from watchslo.serve import essentials
 from watchslo.serve.build import this_build
 from watchslo.serve.exposition import MetricsEncoder
-from watchslo.serve.feed import Feed
-from watchslo.serve.http import create_app
+from watchslo.serve.history import History
 from watchslo.serve.metrics import Detail
 from watchslo.serve.server import StatusServer, listen, url
 from watchslo.serve.snapshot_source import SnapshotSource
@@ -101,21 +103,35 @@ async def serving(supervisor: Supervisor, config: Config, listener: socket.socke
     Raises:
         ServeError: if the certificate cannot be used.
     """
-    loop = asyncio.get_running_loop()
     certificate = Certificate(config.server.tls) if config.server.tls else None
-    feed = Feed()
-    supervisor.on_evaluation(feed.observe)
-    app = create_app(
-        SnapshotSource(supervisor.evaluated, loop),
-        lambda: time.monotonic() - supervisor.lag.last_beat,
-        MetricsEncoder(Detail(config.metrics)),
-        feed,
-        Authorizer(supervisor.review, loop) if config.server.authorization == "kubernetes" else None,
-    )
+    app, close = _application(supervisor, config)
     server = StatusServer(app, listener, config.server.limits, certificate)
     server.start()
     try:
         yield url(listener, "https" if certificate else "http")
     finally:
-        feed.close()  # first: open feeds would delay the end of the server
+        close()  # first: open feeds would delay the end of the server
         await server.stop()
+
+
+def _application(supervisor: Supervisor, config: Config) -> tuple[ASGIApp, Callable[[], None]]:
+    """Return the application, and a function that ends what outlives an answer."""
+    loop = asyncio.get_running_loop()
+    latest = SnapshotSource(supervisor.evaluated, loop)
+    metrics = MetricsEncoder(Detail(config.metrics))
+    authorize = Authorizer(supervisor.review, loop) if config.server.authorization == "kubernetes" else None
+
+    def heartbeat() -> float:
+        return time.monotonic() - supervisor.lag.last_beat
+
+    if not config.server.page:
+        history = History()
+        supervisor.on_evaluation(history.observe)
+        return essentials.create_app(latest, heartbeat, metrics, history, authorize), history.close
+    # Imported only here: FastAPI and the page take 9 MiB.
+    from watchslo.serve.feed import Feed  # noqa: PLC0415
+    from watchslo.serve.http import create_app  # noqa: PLC0415
+
+    feed = Feed()
+    supervisor.on_evaluation(feed.observe)
+    return create_app(latest, heartbeat, metrics, feed, authorize), feed.close

@@ -13,7 +13,7 @@ UNREADABLE = "the answer is not from a known version of watchslo; check the URL"
 REFUSALS: Mapping[int, str] = {
     HTTPStatus.UNAUTHORIZED: "it requires a valid token; pass one with --token-file",
     HTTPStatus.FORBIDDEN: "this identity may not read the status; grant it the verb get on the path /",
-    HTTPStatus.NOT_FOUND: "the server is not a watchslo daemon; check the URL",
+    HTTPStatus.NOT_FOUND: "the server is not a watchslo daemon, or has `server.page: false`; check the URL",
 }
 
 

@@ -385,9 +385,11 @@ class ServerConfig(_Section):
     """Where metrics and status are served, and which clients are authorized.
 
     `view` is the URL at which `watchslo view` shows all instances; the page links to it.
+    Without `page` there are only metrics and probes: no page, no API, no past figures.
     """
 
     listen: Annotated[Listen, from_text(parse_listen)] = Listen("", 9477)
+    page: bool = True
     tls: TlsConfig | None = None
     authorization: Literal["none", "kubernetes"] = "none"
     limits: ServerLimitsConfig = ServerLimitsConfig()

@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 
-from fastapi.responses import JSONResponse
 from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from watchslo.errors import UnavailableError

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from fastapi import Response
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 PIECE_SIZE = 2**16  # characters or bytes; joining as many takes less than 0.1 ms

@@ -1,4 +1,4 @@
-"""The feed: updates as server-sent events for many readers, and the timeline, in the thread that encodes.
+"""The feed: updates of the history as server-sent events for many readers.
 
 `Feed` takes snapshots from any thread and encodes each update once for all readers. It keeps no state for a reader: one
 that reads too slowly is disconnected and may reconnect for a full update.
@@ -8,23 +8,19 @@ import asyncio
 import secrets
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
 
-import structlog
 from fastapi import Request, Response
 from starlette.types import Receive, Scope, Send
 
-from watchslo.errors import error_location
 from watchslo.serve import rows, update
 from watchslo.serve.auth import Authorize, bearer_token, may_continue
+from watchslo.serve.history import History
 from watchslo.serve.route import Route
 from watchslo.snapshot import Snapshot
 from watchslo.timeline.timeline import Account, Timeline
-from watchslo.timeline.verdict import Level
 
 KEPT = 12  # deltas, a minute of them: a reader that was away for longer gets a full update
 KEPT_BYTES = 2 * 2**20  # of them: with hundreds of busy watches, a full update is smaller than a few deltas
@@ -34,8 +30,6 @@ SEND_SECONDS = 30.0  # a reader that does not accept an event within this is dis
 READERS = 200
 RETRY_MILLISECONDS = 2000
 MEDIA_TYPE = "text/event-stream"
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,46 +59,31 @@ class _Reader:
         self.loop.call_soon_threadsafe(self.changed.set)
 
 
-class Feed:
-    """Observes snapshots and streams updates. Only its `thread` touches the timeline.
-
-    All other encoding uses the same thread: each thread that computes delays the thread that measures. `account` is the
-    newest one; None before the first evaluation.
-    """
+class Feed(History):
+    """Streams each change of the history to its readers."""
 
     def __init__(self) -> None:
-        self.thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="encode")
-        self._observing: Future[None] | None = None
-        self._timeline = Timeline()
+        super().__init__()
         self._digests: dict[str, int] = {}  # of the watches' lines, which are larger
         self._full: tuple[int, bytes] = (0, b"")
         self._run = secrets.token_hex(4)  # numbers of frames start again in each process
         self._frames: tuple[Frame, ...] = ()
         self._readers: set[_Reader] = set()
         self._lock = threading.Lock()  # protects the set of readers
-        self._closed = False
-        self.account: Account | None = None
 
     # Observing
 
-    def observe(self, snapshot: Snapshot) -> None:
-        """Process the snapshot of an evaluation in the feed's thread; skipped while the previous one is processed."""
-        if not self._closed and (self._observing is None or self._observing.done()):
-            self._observing = self.thread.submit(self._observe, snapshot)
-            self._observing.add_done_callback(_log_failure)
-
-    def _observe(self, snapshot: Snapshot) -> None:
+    def _observe(self, snapshot: Snapshot) -> Account:
         sent = self._timeline.day.last_minute_wall
-        account = self._timeline.observe(snapshot)
-        _log_verdict(self.account, account)
+        account = super()._observe(snapshot)
         watches = rows.watches(account)
         before, self._digests = self._digests, {key: hash(watch) for key, watch in watches.items()}
         changed = [watch for key, watch in watches.items() if before.get(key) != self._digests[key]]
         gone = sorted(before.keys() - watches.keys())
         body = update.delta(self._timeline, account, changed, gone, sent)
         self._frames = _kept((*self._frames, Frame(account.number, self._event("delta", account, body))))
-        self.account = account
         self._wake()
+        return account
 
     def _wake(self) -> None:
         with self._lock:
@@ -117,24 +96,15 @@ class Feed:
 
     def close(self) -> None:
         """Disconnect all readers and stop observing."""
-        self._closed = True
+        super().close()
         self._wake()
 
     # Reading
-
-    def judged(self, snapshot: Snapshot) -> Snapshot:
-        """Return the snapshot with the newest verdict."""
-        account = self.account
-        return replace(snapshot, overall=account.headline.verdict) if account else snapshot
 
     @property
     def is_full(self) -> bool:
         """True if the maximum number of readers is connected."""
         return len(self._readers) >= READERS
-
-    async def ask(self, query: Callable[[Timeline], T]) -> T:
-        """Return the result of a query of the timeline, which runs in the feed's thread."""
-        return await asyncio.get_running_loop().run_in_executor(self.thread, query, self._timeline)
 
     async def follow(self, last_id: str, allowed: Callable[[], Awaitable[bool]]) -> AsyncGenerator[bytes, None]:
         """Yield the events after `last_id`, or a full update first if that id is unknown or too old.
@@ -192,22 +162,6 @@ async def _within(seconds: float, changed: asyncio.Event) -> bool:
     except TimeoutError:
         return False
     return True
-
-
-def _log_verdict(before: Account | None, now: Account) -> None:
-    """Log a verdict that differs from the previous one."""
-    said = now.headline
-    if before and before.headline.verdict is said.verdict:
-        return
-    log = structlog.get_logger()
-    write = log.warning if said.level is Level.BAD else log.info
-    write("verdict", verdict=said.verdict.value, level=said.level.value, text=said.text)
-
-
-def _log_failure(done: Future[None]) -> None:
-    """Log a failed observation; the timeline then lacks one evaluation."""
-    if not done.cancelled() and (error := done.exception()):
-        structlog.get_logger().error("history_failed", error=error_location(error))
 
 
 class EventStream(Response):

@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 import uvicorn
 import uvloop
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from watchslo.config.model import ServerLimitsConfig
 from watchslo.config.values import Listen
@@ -70,7 +70,7 @@ class StatusServer:
 
     def __init__(
         self,
-        app: FastAPI,
+        app: ASGIApp,
         listener: socket.socket,
         limits: ServerLimitsConfig,
         certificate: Certificate | None = None,

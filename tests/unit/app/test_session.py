@@ -3,10 +3,11 @@ import resource
 import sys
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from tests.unit.monitor.inside import at_once
-from watchslo.app.session import MOST_FILES, SWITCH_SECONDS, run_on_loop, supervise
+from watchslo.app.session import MOST_FILES, SWITCH_SECONDS, open_listener, run_on_loop, serving, supervise
 from watchslo.config.model import Config
 from watchslo.errors import ConnectError
 
@@ -70,3 +71,21 @@ def test_kubeconfig_and_context_come_from_configuration(kubeconfig: Path) -> Non
     made = Config.model_validate({"kubernetes": {"kubeconfig": str(kubeconfig), "context": "two"}})
     with pytest.raises(ConnectError, match="two"):
         supervise(made)
+
+
+@pytest.mark.parametrize(("page", "status"), [(True, 200), (False, 404)])
+def test_page_is_served_unless_configured_otherwise(kubeconfig: Path, *, page: bool, status: int) -> None:
+    config = Config.model_validate({"server": {"page": page}})
+
+    async def status_of(client: aiohttp.ClientSession, path: str) -> int:
+        async with client.get(path) as answer:
+            await answer.read()
+            return answer.status
+
+    async def ask() -> list[int]:
+        with open_listener("127.0.0.1:0", config.server.listen) as listener:
+            served = serving(supervise(config, kubeconfig), config, listener)
+            async with served as address, aiohttp.ClientSession(address) as client:
+                return [await status_of(client, path) for path in ("/openapi.json", "/page/page.js", "/healthz")]
+
+    assert run_on_loop(ask()) == [status, status, 200]

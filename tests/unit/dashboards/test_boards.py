@@ -13,10 +13,12 @@ from tests.support.prometheus import program
 from tools.dashboards.files import BOARDS, files
 from tools.dashboards.panels import Board, Look, Panel
 from tools.dashboards.queries import panels, queries, variables
+from watchslo.serve.metrics import FAMILIES, Detail
 
 FOLDER = Path(__file__).parents[3] / "dashboards"
 SHIPPED = {name: json.loads(text) for name, text in files().items()}
 EVERYWHERE = {"cluster", "apiserver", "watch", "instance"}
+OURS = re.compile(r"\bwatchslo_\w+")
 WINDOW = re.compile(r"\[([^]]+)\]")
 
 
@@ -30,8 +32,30 @@ def test_files_match_the_code() -> None:
 
 
 def test_files_are_named_by_uid() -> None:
-    assert set(SHIPPED) == {f"watchslo-{name}.json" for name in ("slo", "protocol", "trust", "apiserver")}
+    assert set(SHIPPED) == {f"watchslo-{name}.json" for name in ("slo", "protocol", "trust", "apiserver", "node")}
     assert all(name == f"{dashboard['uid']}.json" for name, dashboard in SHIPPED.items())
+
+
+def test_dashboard_of_nodes_queries_only_what_proven_instances_export() -> None:
+    proven = {family.name for family in FAMILIES if family.view(Detail.PROVEN)}
+    asked = {name for _, query in queries(SHIPPED["watchslo-node.json"]) for name in OURS.findall(query)}
+    assert asked
+    assert asked <= proven
+
+
+def test_dashboard_of_nodes_says_first_what_is_proven_and_selects_the_job_of_the_profile() -> None:
+    shipped = SHIPPED["watchslo-node.json"]
+    note = shipped["panels"][0]
+    assert (note["type"], note["options"]["mode"]) == ("text", "markdown")
+    assert "**Proven**" in note["options"]["content"]
+    assert "**Not measured**" in note["options"]["content"]
+    (job,) = (variable for variable in shipped["templating"]["list"] if variable["name"] == "job")
+    assert job["current"]["value"] == ["watchslo-node"]
+
+
+def test_other_dashboards_name_the_level_of_metrics_that_they_require() -> None:
+    for name, shipped in SHIPPED.items():
+        assert ("Requires `metrics: basic`" in shipped["description"]) is (name != "watchslo-node.json")
 
 
 @pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.uid)

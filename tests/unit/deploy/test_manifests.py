@@ -85,6 +85,18 @@ def test_node_profile_sends_few_requests() -> None:
     assert watch.field_selector == "spec.nodeName=node"
 
 
+def test_node_profile_takes_little_memory() -> None:
+    assert not config("node").server.page
+    chart = document("chart/values.yaml")["profiles"]["node"]
+    overlay = document("overlays/node/instance/kustomization.yaml")["patches"][0]["patch"]
+    patches = {patch["path"].split("/containers/0/")[1]: patch["value"] for patch in yaml.safe_load(overlay)}
+    assert patches == {
+        "resources": chart["resources"],
+        "env/-": {"name": "PYTHONOPTIMIZE", "value": "2"},
+    }
+    assert chart["env"] == {"PYTHONOPTIMIZE": "2"}
+
+
 def test_pods_select_linux_nodes() -> None:
     """A DaemonSet that tolerates every taint would otherwise create pods on Windows nodes that never start."""
     assert document("base/pod.yaml")["spec"]["template"]["spec"]["nodeSelector"] == {"kubernetes.io/os": "linux"}

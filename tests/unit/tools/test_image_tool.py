@@ -101,3 +101,17 @@ def test_dockerignore_admits_exactly_the_copied_files() -> None:
     copied = re.findall(r"^COPY (?!--from)(.+) \S+$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
     assert {f"!{path}" for line in copied for path in line.split()} == {line for line in ignored if line[0] == "!"}
     assert all((ROOT / line[1:]).exists() for line in ignored if line[0] == "!")
+
+
+def test_modules_are_compiled_with_docstrings_and_without(tmp_path: Path) -> None:
+    for folder in ("aiohttp", "kubernetes_asyncio"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "module.py").write_text('"""A docstring."""\n')
+    rootfs._compile(tmp_path)
+    rootfs._compile(tmp_path, optimize=2, rx=rootfs.NOT_IN_PODS)
+    tag = sys.implementation.cache_tag
+    assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.pyc")} == {
+        f"aiohttp/__pycache__/module.{tag}.pyc",
+        f"aiohttp/__pycache__/module.{tag}.opt-2.pyc",
+        f"kubernetes_asyncio/__pycache__/module.{tag}.pyc",
+    }

@@ -77,7 +77,7 @@ async def test_token_is_read_again_and_kept_if_the_file_is_empty(url: str, answe
     [
         (401, b"secret", "it requires a valid token; pass one with --token-file"),
         (403, b"secret", "this identity may not read the status; grant it the verb get on the path /"),
-        (404, b"secret", "the server is not a watchslo daemon; check the URL"),
+        (404, b"secret", "the server is not a watchslo daemon, or has `server.page: false`; check the URL"),
         (302, b"secret", "it answers 302"),
         (503, b"secret", "it answers 503"),
         (200, b"<html>secret", "the answer is not from a known version of watchslo; check the URL"),
