@@ -65,7 +65,7 @@ class _Reader:
 
 
 class Feed:
-    """Observes snapshots and streams updates. Only its `thread` touches the timeline.
+    """Observes snapshots and streams updates. Only its `thread` touches the `timeline`.
 
     All other encoding uses the same thread: each thread that computes delays the thread that measures. `account` is the
     newest one; None before the first evaluation.
@@ -74,7 +74,7 @@ class Feed:
     def __init__(self) -> None:
         self.thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="encode")
         self._observing: Future[None] | None = None
-        self._timeline = Timeline()
+        self.timeline = Timeline()
         self._digests: dict[str, int] = {}  # of the watches' lines, which are larger
         self._full: tuple[int, bytes] = (0, b"")
         self._run = secrets.token_hex(4)  # numbers of frames start again in each process
@@ -93,13 +93,13 @@ class Feed:
             self._observing.add_done_callback(_log_failure)
 
     def _observe(self, snapshot: Snapshot) -> None:
-        sent = self._timeline.day.last_minute_wall
-        account = self._timeline.observe(snapshot)
+        sent = self.timeline.day.last_minute_wall
+        account = self.timeline.observe(snapshot)
         watches = rows.watches(account)
         before, self._digests = self._digests, {key: hash(watch) for key, watch in watches.items()}
         changed = [watch for key, watch in watches.items() if before.get(key) != self._digests[key]]
         gone = sorted(before.keys() - watches.keys())
-        body = update.delta(self._timeline, account, changed, gone, sent)
+        body = update.delta(self.timeline, account, changed, gone, sent)
         self._frames = _kept((*self._frames, Frame(account.number, self._event("delta", account, body))))
         self.account = account
         self._wake()
@@ -127,7 +127,7 @@ class Feed:
 
     async def ask(self, query: Callable[[Timeline], T]) -> T:
         """Return the result of a query of the timeline, which runs in the feed's thread."""
-        return await asyncio.get_running_loop().run_in_executor(self.thread, query, self._timeline)
+        return await asyncio.get_running_loop().run_in_executor(self.thread, query, self.timeline)
 
     async def follow(self, last_id: str, allowed: Callable[[], Awaitable[bool]]) -> AsyncGenerator[bytes, None]:
         """Yield the events after `last_id`, or a full update first if that id is unknown or too old.

@@ -7,7 +7,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 
 from watchslo import __version__
 from watchslo.errors import UnavailableError
-from watchslo.serve import api, page
+from watchslo.serve import api, detail, page
 from watchslo.serve import feed as feeding
 from watchslo.serve.auth import AccessControl, Authorize, unavailable
 from watchslo.serve.document import DocumentResponse
@@ -41,6 +41,7 @@ def create_app(
         *_readings(latest, metrics, feed),
         *page.routes(latest, feed),
         *api.routes(feed),
+        *detail.routes(feed),
         *feeding.routes(feed, authorize),
     ]
     for route in routes:  # HEAD is not documented; the server leaves out the body

@@ -7,13 +7,23 @@ attributes of the readings; they are separate so that readings may change while 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AliasGenerator, AliasPath, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AliasGenerator,
+    AliasPath,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 
 from watchslo.serve.document import Document, pieces_of
 from watchslo.snapshot import ApiserverRole, Cause, Confidence, Hop, Snapshot, StreamReading, WindowVerdict
+from watchslo.timeline.condition import Condition, Judge
 from watchslo.timeline.headline import Level
 from watchslo.timeline.timeline import Account
 
@@ -282,6 +292,7 @@ class TransportStatus(StatusPart):
 class StreamStatus(StatusPart):
     """One watch; `membership` says how its revisions relate to the clock of its domain.
 
+    `condition` is what the page and `top` call its state now: `late`, `within`, `idle` and others.
     `downFor` is for how many seconds the watch has been closed, null unless its other clients' must be closed as well.
     `unseenChanges`, by kind, and `inventoryObjects` are null without an inventory. `lastAudit` is the result of the
     last audit; `stalledFor` is null unless the watch is stalled. `probed` is true while the apiserver's cache is read
@@ -295,6 +306,7 @@ class StreamStatus(StatusPart):
     group: str
     resource: str
     apiserver: str
+    condition: Condition = Condition.NOT_MEASURED
     state: str = _at("session", "state")
     strategy: str = _at("session", "strategy")
     representation: str = _at("session", "representation")
@@ -334,6 +346,17 @@ class StreamStatus(StatusPart):
     transport: TransportStatus | None = _at("session", "transport")
     last_failure: FailureStatus | None = _at("session", "last_failure")
     latency: LatencyStatus = Field(validation_alias="track")
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _judged(cls, stream: StreamReading, read: ModelWrapValidatorHandler[Self]) -> Self:
+        """Add the condition, which follows from several readings."""
+        return read(stream).model_copy(update={"condition": condition_of(stream)})
+
+
+def condition_of(stream: StreamReading) -> Condition:
+    """Return the condition of a watch now."""
+    return Judge().condition(stream, 0.0).condition
 
 
 class Diagnosed(StatusPart):
