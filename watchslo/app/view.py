@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from watchslo.serve.status import condition_of
 from watchslo.snapshot import QuantileReading, Snapshot, StreamReading, WindowVerdict
 from watchslo.timeline.condition import NO_WINDOW, P99, WatchVerdict, placed, verdict_on, verdict_on_events
 from watchslo.timeline.timeline import Account
@@ -23,6 +24,7 @@ class UnreadableError(Exception):
 class Line:
     """One watch: the quantiles of its window by q, the verdict on one `quantile`, and what prevents a verdict.
 
+    `condition` is what the page calls its state; a newer daemon may have conditions that are unknown here.
     `failure` is the last failure in a sentence and `reason` in one word; `tainted` is the share of tainted events.
     Latencies shorter than `resolution` cannot be distinguished; None until the clock of the watch has ticked.
     """
@@ -47,6 +49,7 @@ class Line:
     events: int
     quantiles: Mapping[float, QuantileReading]
     verdict: WatchVerdict
+    condition: str
 
     @property
     def name(self) -> str:
@@ -133,6 +136,7 @@ def _line_of(stream: StreamReading, resolution: float | None) -> Line:
         events=window.events,
         quantiles={one.q: one for one in window.quantiles},
         verdict=verdict_on(verdict, objective.threshold, stalled_for=stalled_for, down_for=down_for),
+        condition=condition_of(stream).value,
     )
 
 
@@ -194,6 +198,7 @@ class _RemoteStream(_RemotePart):
     last_failure: _RemoteFailure | None
     latency: _RemoteLatency
     down_for: float | None = None
+    condition: str | None = None
 
 
 class _RemoteCause(_RemotePart):
@@ -270,6 +275,7 @@ def _line_in(stream: _RemoteStream, resolution: float | None) -> Line:
     quantiles = {one.q: _quantile(one) for one in window.quantiles}
     decided = latency.verdict or _bounds_verdict(quantiles.get(objective.quantile), window.events, objective)
     verdict, stalled_for = verdict_on_events(decided, window.events), stream.stalled_for
+    verdict = verdict_on(verdict, objective.threshold, stalled_for=stalled_for, down_for=stream.down_for)
     return Line(
         watch=stream.watch,
         apiserver=stream.apiserver,
@@ -290,7 +296,8 @@ def _line_in(stream: _RemoteStream, resolution: float | None) -> Line:
         resolution=resolution,
         events=window.events,
         quantiles=quantiles,
-        verdict=verdict_on(verdict, objective.threshold, stalled_for=stalled_for, down_for=stream.down_for),
+        verdict=verdict,
+        condition=stream.condition or verdict.value,
     )
 
 
@@ -338,11 +345,12 @@ def _printable(value: T) -> T:
     for field in fields(value):
         text = getattr(value, field.name)
         if type(text) is str:
-            texts[field.name] = _clean(text)
+            texts[field.name] = cleaned(text)
         elif isinstance(text, tuple):
-            texts[field.name] = tuple(_clean(one) if isinstance(one, str) else one for one in text)
+            texts[field.name] = tuple(cleaned(one) if isinstance(one, str) else one for one in text)
     return replace(value, **texts)
 
 
-def _clean(text: str) -> str:
+def cleaned(text: str) -> str:
+    """Return the text with `?` instead of control characters."""
     return "".join(character if character.isprintable() else "?" for character in text)

@@ -6,7 +6,7 @@ from tests.unit.serve import readings
 from watchslo.app.table import draw, figures, headings, headline, plain_console, status
 from watchslo.app.view import Line, view_of
 from watchslo.snapshot import QuantileReading
-from watchslo.timeline.condition import P50, P99, WatchVerdict
+from watchslo.timeline.condition import P50, P99, Condition, WatchVerdict
 from watchslo.timeline.format import estimated
 
 
@@ -48,13 +48,17 @@ def test_status_names_state_of_closed_watch() -> None:
     made = line(0.0, 0.1, 0.9)
     assert status(made) == "within"
     down = replace(made, up=False, state="reopening")
-    assert status(down) == "within; reopening"
+    assert status(replace(down, condition=Condition.CLOSED)) == "closed (reopening)"
 
 
 def test_status_names_stall() -> None:
     made = line(0.0, 0.1, 0.9)
-    stalled = replace(made, stalled_for=12.0)
-    assert status(stalled) == "within; stalled"
+    stalled = replace(made, stalled_for=12.0, condition=Condition.STALLED)
+    assert status(stalled) == "stalled for 12 s"
+
+
+def test_status_marks_a_watch_that_is_not_proven_to_be_within() -> None:
+    assert status(replace(line(0.003, 0.012, 1.19), condition=Condition.WITHIN)) == "within (95%)"
 
 
 def drawn(*lines: Line) -> str:
@@ -66,7 +70,7 @@ def drawn(*lines: Line) -> str:
 
 def test_table_fits_into_a_hundred_columns() -> None:
     bad = replace(line(0.1234, 0.1234, 0.1234, events=100_000), watch="endpointslices.discovery.k8s.io")
-    bad = replace(bad, verdict=WatchVerdict.NOT_MEASURED, up=False, state="away", failure="This identity may not. " * 9)
+    bad = replace(bad, condition=Condition.CLOSED, up=False, state="reopening", failure="This identity may not. " * 9)
     assert max(map(len, drawn(bad).splitlines())) <= 100
 
 
@@ -97,15 +101,18 @@ def test_headline_names_late_watches_latest_first() -> None:
         replace(line(1.5, late, 9.0), watch=name) for name, late in (("a", 2.0), ("b", 4.0), ("c", 3.0), ("d", 1.6))
     ]
     assert headline(late) == "Beyond the objective: b (P99 4 s), c (P99 3 s), a (P99 2 s) and 1 more."
-    assert headline([late[0], none, within]) == "Beyond the objective: a (P99 2 s); 1 without a verdict."
-    assert headline([within, within, none]) == "Within the objective: 2 watches; 1 without a verdict."
+    assert headline([late[0], none, within]) == "Beyond the objective: a (P99 2 s); 1 not judged."
+    assert headline([within, within, none]) == "Within the objective: 2 watches; 1 not judged."
     assert headline([within]) == "Within the objective: 1 watch."
     undecided = replace(within, verdict=WatchVerdict.UNDECIDED)
     assert headline([within, undecided, none]) == (
-        "Not proven to be beyond the objective: 3 watches; 1 undecided; 1 without a verdict."
+        "Not proven to be beyond the objective: 3 watches; 1 undecided; 1 not judged."
     )
     assert headline([late[0], undecided]) == "Beyond the objective: a (P99 2 s); 1 undecided."
     down = replace(line(events=0), verdict=WatchVerdict.BEYOND, down_for=90.0)
     assert headline([down, late[0]]) == "Beyond the objective: pods (down for 90 s) and a (P99 2 s)."
+    idle = replace(none, condition=Condition.IDLE)
     assert headline([none]) == "No verdict on 1 watch."
+    assert headline([none, idle]) == "No verdict on 2 watches; 1 idle."
+    assert headline([none, idle, within]) == "Within the objective: 1 watch; 1 idle; 1 not judged."
     assert headline([]) == "No watches yet."

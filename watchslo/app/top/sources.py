@@ -5,7 +5,7 @@ import errno
 import os
 import ssl
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
+from watchslo.app.details import ShownWatch, own_details, read_details
 from watchslo.app.session import run_on_loop, supervise
 from watchslo.app.view import UnreadableError, View, read, view_of
 from watchslo.config.model import Config
@@ -26,7 +27,7 @@ from watchslo.monitor.task_supervisor import TaskSupervisor
 from watchslo.snapshot import Snapshot
 from watchslo.timeline.timeline import Timeline
 
-PATH = "/api/v1/status"
+STATUS_PATH, DETAILS_PATH = "/api/v1/status", "/api/v1/watches"
 ANSWER_SECONDS = 5.0
 LOOK_SECONDS = 0.2
 
@@ -44,6 +45,9 @@ class Source(Protocol):
 
     async def view(self) -> View:
         """Return the newest view; raise ConnectError if there is none now but may be later."""
+
+    async def details(self, name: str) -> Sequence[ShownWatch]:
+        """Return all about the watches with this name or key; raise ConnectError as `view` does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +81,30 @@ class Daemon:
         await self._session.close()
 
     async def view(self) -> View:
+        try:
+            return read(await self._read(STATUS_PATH))
+        except UnreadableError:
+            raise ConnectError(_UNREADABLE) from None
+
+    async def details(self, name: str) -> Sequence[ShownWatch]:
+        try:
+            return read_details(await self._read(DETAILS_PATH, watch=name))
+        except _NotFoundError:
+            return ()
+        except UnreadableError:
+            raise ConnectError(_UNREADABLE) from None
+
+    async def _read(self, path: str, **query: str) -> bytes:
+        """Return the body of an answer; raise ConnectError, and for a 404 `_NotFoundError`."""
         self._refresh_token()
         headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        url = self.place + path
         try:
-            async with self._session.get(self.place + PATH, headers=headers, allow_redirects=False) as answer:
-                body = await answer.read()
+            async with self._session.get(url, params=query, headers=headers, allow_redirects=False) as answer:
                 if answer.status != HTTPStatus.OK:
-                    raise ConnectError(_REFUSALS.get(answer.status, f"it answers {answer.status}"))
-                return read(body)
-        except UnreadableError:
-            raise ConnectError("the answer is not from a known version of watchslo; check the URL") from None
+                    error = _NotFoundError if answer.status == HTTPStatus.NOT_FOUND else ConnectError
+                    raise error(_REFUSALS.get(answer.status, f"it answers {answer.status}"))
+                return await answer.read()
         except (aiohttp.ClientError, OSError) as error:  # timeouts are OSErrors too
             raise ConnectError(_failure(error)) from None
 
@@ -113,6 +131,11 @@ def _address(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}{parts.path}".rstrip("/")
 
 
+class _NotFoundError(ConnectError):
+    """The server has no such path, or no such watch."""
+
+
+_UNREADABLE = "the answer is not from a known version of watchslo; check the URL"
 _REFUSALS: Mapping[int, str] = {
     HTTPStatus.UNAUTHORIZED: "it requires a valid token; pass one with --token-file",
     HTTPStatus.FORBIDDEN: "this identity may not read the status; grant it the verb get on the path /",
@@ -154,6 +177,7 @@ class Measurement:
         self._first = Future[None]()
         self._timeline = Timeline()
         self._latest: Snapshot
+        self._loop: asyncio.AbstractEventLoop
         self._done: asyncio.Future[None]
 
     async def __aenter__(self) -> Self:
@@ -174,13 +198,22 @@ class Measurement:
         self._raise_what_ended_it()
         return view_of(self._latest, account=self._timeline.account)
 
+    async def details(self, name: str) -> Sequence[ShownWatch]:
+        """Return the details as of the newest evaluation, from the measuring thread, which owns the timeline."""
+        self._raise_what_ended_it()
+        reading = asyncio.run_coroutine_threadsafe(self._details(name), self._loop)
+        return await asyncio.wrap_future(reading)
+
+    async def _details(self, name: str) -> Sequence[ShownWatch]:
+        return own_details(self._timeline, name)
+
     def _raise_what_ended_it(self) -> None:
         if self._done.done():
             self._done.result()
 
     async def _measure(self) -> None:
         """Measure in the other thread until `_over` is set; the threads share only frozen snapshots."""
-        supervisor, stop = self._supervise(), asyncio.Event()
+        supervisor, stop, self._loop = self._supervise(), asyncio.Event(), asyncio.get_running_loop()
         supervisor.on_evaluation(self._remember)
         async with TaskSupervisor(stop) as tasks:
             tasks.start("snapshots", partial(self._keep_showing, supervisor, stop))
