@@ -65,8 +65,8 @@ export class Rows {
 // The name of a watch links to its details; its text never changes.
 function dress({ row, cells: [name] }, watch, isNew) {
   row.classList.toggle("bad", watch.bad);
-  if (!isNew) return;
-  const parts = watch.watch.split(/(?<=\.)/).flatMap((part) => [element("wbr"), part]); // long names wrap at dots
+  if (!isNew) return; // long names wrap at their dots
+  const parts = watch.watch.split(/(?<=\.)/).flatMap((part, place) => (place ? [element("wbr"), part] : [part]));
   name.replaceChildren(element("a", { href: addressOf(watch.key) }, ...parts));
 }
 
