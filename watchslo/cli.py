@@ -168,6 +168,7 @@ def check(
 )
 @click.option("--insecure", is_flag=True, help="Do not verify the daemon's certificate.")
 @click.option("--once", is_flag=True, help="Print one table and exit; without a URL, after measuring for 10 s.")
+@click.option("--watch", metavar="NAME", help="With --once: print everything about this watch instead of the table.")
 def top(
     url: str | None,
     kubeconfig: Path | None,
@@ -176,6 +177,7 @@ def top(
     ca_file: Path | None,
     insecure: bool,  # noqa: FBT001 - a flag of the command line
     once: bool,  # noqa: FBT001 - the same
+    watch: str | None,
 ) -> None:
     """Show live figures of a daemon or a cluster in a terminal.
 
@@ -185,7 +187,7 @@ def top(
     from watchslo.app.http_endpoint import DaemonCredentials  # noqa: PLC0415 - the same
     from watchslo.app.top import TopOptions, top  # noqa: PLC0415 - each command imports only its own parts
 
-    top(TopOptions(url, DaemonCredentials(token_file, ca_file, insecure), kubeconfig, context, once))
+    top(TopOptions(url, DaemonCredentials(token_file, ca_file, insecure), kubeconfig, context, once, watch))
 
 
 @commands.command(epilog="Example:  watchslo view --once --service watchslo-sharded.watchslo.svc:9477")

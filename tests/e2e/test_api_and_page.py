@@ -9,6 +9,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from tests.unit.serve import readings
 from watchslo.serve import page as served
 from watchslo.serve import rows, update
 from watchslo.serve.document import Document
+from watchslo.snapshot import QuantileReading, Snapshot
 from watchslo.timeline.day import MINUTES
 from watchslo.timeline.timeline import Timeline
 
@@ -229,7 +231,7 @@ def test_page_shows_an_incident_from_start_to_end(
         picture(looking, "light", request, tmp_path)
         simulator.control({"name": "slow-watch", "resource": "pods", "on": False}, "/faults")
         sorts_and_filters(looking)
-        chooses_a_chart(looking)
+        opens_the_details(looking)
         assert looking.barriers() == []
         is_accessible_at_all_sizes(chromium, running, request, tmp_path)
         looking.until_headline("All 5 watches are within 1 s.", GONE_SECONDS)
@@ -278,10 +280,24 @@ def sorts_and_filters(looking: Onlooker) -> None:
     assert set(names(looking)) == set(RESOURCES)
 
 
-def chooses_a_chart(looking: Onlooker) -> None:
-    looking.page.locator("#watches tbody").get_by_role("button", name="nodes").click()
-    assert looking.page.locator("#charts figure strong").first.inner_text() == "nodes"
-    looking.until("document.querySelectorAll('#charts canvas').length === 5", SEEN_SECONDS)
+def opens_the_details(looking: Onlooker) -> None:
+    """Open a watch with the keyboard, read it in another tab by its address, and close it."""
+    page = looking.page
+    page.locator("#watches tbody").get_by_role("link", name="pods").focus()
+    page.keyboard.press("Enter")
+    looking.until("document.querySelectorAll('#detail dd').length > 20", SEEN_SECONDS)
+    looking.until("document.querySelectorAll('#detail canvas').length === 1", SEEN_SECONDS)
+    assert looking.text("#detail-title").startswith("pods: late since ")
+    assert "this is proven" in looking.text("#detail-text")
+    looking.until("document.querySelectorAll('#detail-causes li').length > 0", SEEN_SECONDS)
+    assert "pods" in looking.text("#detail-causes")
+    assert "pods: late" in looking.text("#detail-happened")
+    assert page.url.endswith("/#watch=pods%40service")
+    assert looking.barriers() == []
+    page.reload()
+    looking.until("document.getElementById('detail').open", SEEN_SECONDS)
+    page.keyboard.press("Escape")
+    looking.until("!document.getElementById('detail').open && !location.hash", SEEN_SECONDS)
 
 
 def is_accessible_at_all_sizes(
@@ -418,10 +434,10 @@ RED_GROUPS = """async (source) => {
 }"""
 
 
-def first_update() -> dict[str, Any]:
+def first_update(snapshot: Snapshot = readings.SNAPSHOT) -> dict[str, Any]:
     """Return the first update of a feed."""
     timeline = Timeline()
-    account = timeline.observe(readings.SNAPSHOT)
+    account = timeline.observe(snapshot)
     whole: dict[str, Any] = json.loads(update.full(timeline, account, [*rows.watches(account).values()]))
     return whole
 
@@ -451,8 +467,8 @@ def opened(chromium: Browser, width: int = 1280) -> Iterator[Page]:
         yield page
 
 
-def tell(page: Page, name: str, **changes: object) -> None:
-    page.evaluate("([name, text]) => tell(name, text)", [name, json.dumps(first_update() | changes)])
+def tell(page: Page, name: str, update: dict[str, Any] | None = None, **changes: object) -> None:
+    page.evaluate("([name, text]) => tell(name, text)", [name, json.dumps((update or first_update()) | changes)])
 
 
 def link(page: Page) -> str:
@@ -485,6 +501,48 @@ def test_page_in_a_hidden_tab_is_disconnected_until_the_next_update(chromium: Br
         page.evaluate(HIDDEN, arg=False)
         page.clock.run_for(SHOWN_MS)
         assert link(page).startswith("Disconnected since")
+
+
+def incident() -> Snapshot:
+    """Long names at three apiservers, with large numbers in all columns."""
+    names = (
+        "pods",
+        "endpointslices.discovery.k8s.io",
+        "validatingadmissionpolicybindings.admissionregistration.k8s.io",
+    )
+    worn = readings.changed(
+        readings.TAIL,
+        session={"closed": {("network", "reset"): 1203}},
+        lists={"relists": {"expired": 1117}, "expired": {"stream": 1117}},
+        received={"bookmark_age": 123.4},
+    )
+    p50 = QuantileReading(0.5, 0.0, 1.23, 2.34, resolved=True, rough=True)
+    p99 = QuantileReading(0.99, 1.23, 12.3, 12.4, resolved=True, rough=True)
+    late = replace(worn, track=readings.judged(1_234_567, p50, p99))
+    stalled = readings.changed(worn, audit={"stalled_for": 1234.5})
+    watches = [replace(one, watch=name) for name in names for one in (late, replace(worn, up=False), stalled)]
+    places = ("10.128.130.101:6443", "10.128.130.102:6443", "10.128.130.103:6443")
+    streams = tuple(replace(one, apiserver=places[number % 3]) for number, one in enumerate(watches))
+    apiservers = tuple(replace(readings.SERVICE, name=place, peers=3) for place in places)
+    return replace(readings.SNAPSHOT, streams=streams, apiservers=apiservers)
+
+
+def test_tables_fit_into_1280_pixels_in_an_incident(chromium: Browser) -> None:
+    sizes = "[...document.querySelectorAll('.wide')].map((table) => [table.scrollWidth, table.clientWidth])"
+    last = "document.querySelector('#watches tbody tr td:last-child').getBoundingClientRect().right"
+    with opened(chromium) as page:
+        tell(page, "full", first_update(incident()))
+        assert page.locator("#watches tbody tr").count() == 9
+        assert all(whole <= shown for whole, shown in page.evaluate(sizes)), page.evaluate(sizes)
+        assert page.evaluate(last) <= 1280
+        seen = page.locator("#watches thead th:visible").all_inner_texts()
+        assert [text for text in seen if text in ("410s", "Bookmark age", "Last failure")] == [
+            "410s", "Bookmark age", "Last failure",
+        ]  # fmt: skip
+    with opened(chromium, width=1920) as page:
+        tell(page, "full", first_update(incident()))
+        assert all(whole <= shown for whole, shown in page.evaluate(sizes)), page.evaluate(sizes)
+        assert page.get_by_role("button", name="Revision lag").is_visible(), "a wider window shows more"
 
 
 def test_page_on_a_phone_shows_each_bad_minute(chromium: Browser) -> None:

@@ -85,13 +85,21 @@ def test_keys_sort_and_filter_the_demo(home: Path) -> None:
         terminal.until(lambda: bool(late.search(terminal.screen)), SEEN_SECONDS, "the verdict is there")
         terminal.until_shown("Can I trust this? ", SEEN_SECONDS)
         # A screen may be half drawn.
-        gravest = re.compile(r"^ +WATCH .*\n(?: *\n)* \S+ .* beyond", re.MULTILINE)
+        gravest = re.compile(r"^ +WATCH .*\n(?: *\n)* \S+ .* (late|stalled|closed)", re.MULTILINE)
         terminal.until(lambda: bool(gravest.search(terminal.screen)), SEEN_SECONDS, "the gravest stands above")
 
         terminal.press("1")
         terminal.until(lambda: watches(terminal) == WATCHES, SEEN_SECONDS, "sorted by name")
         terminal.press("1")
         terminal.until(lambda: watches(terminal) == WATCHES[::-1], SEEN_SECONDS, "and turned round")
+
+        terminal.press("1")
+        terminal.until(lambda: watches(terminal) == WATCHES, SEEN_SECONDS, "sorted by name again")
+        terminal.press("Home", *["Down"] * WATCHES.index("pods"), "Enter")
+        terminal.until_shown("Events within 1 s", SEEN_SECONDS)
+        assert any(line.lstrip().startswith("pods: ") for line in terminal.lines)
+        terminal.press("Escape")
+        terminal.until(lambda: watches(terminal) == WATCHES, SEEN_SECONDS, "back at all watches")
 
         terminal.type("/node")
         terminal.until(lambda: watches(terminal) == ["nodes"], SEEN_SECONDS, "filtered")
@@ -116,13 +124,17 @@ def test_top_reconnects_to_a_restarted_daemon(control_plane: ControlPlane, home:
         daemon.until_samples("configmaps", 100)
         verdict = "No watch is late; 1 within 1 s, 1 "  # idle, or with too few events for a verdict
         terminal.until_shown(verdict, SEEN_SECONDS)
-        shown = re.compile(r"^ configmaps .* within$", re.MULTILINE)
+        shown = re.compile(r"^ configmaps .* within( \(95%\))?$", re.MULTILINE)
         terminal.until(lambda: bool(shown.search(terminal.screen)), SEEN_SECONDS, "configmaps are within")
 
         once = watchslo("top", "--once", address)
         (printed,) = (row for row in once.stdout.splitlines() if row.startswith("configmaps"))
-        assert re.fullmatch(r"configmaps +[\d,]+ +[≲\d].* … .* within *", printed)
+        assert re.fullmatch(r"configmaps +[\d,]+ +[≲~\d].* … .* within( \(95%\))? *", printed)
         assert once.stdout.splitlines()[-1].startswith(verdict)
+
+        details = watchslo("top", "--once", "--watch", "configmaps", address).stdout
+        assert details.startswith("configmaps: within")
+        assert re.search(r"^  Measured +[\d.]+% of [\d,]+ events$", details, re.MULTILINE), details
 
         daemon.stop()
         terminal.until_shown("Disconnected since ")
@@ -155,6 +167,6 @@ def test_top_without_a_url_measures_the_cluster(control_plane: ControlPlane, hom
         terminal.until_shown("local measurement")
         terminal.until(lambda: bool(re.search(r" configmaps +\d+.* within", terminal.screen)), SEEN_SECONDS, "measured")
         assert (once.wait(SEEN_SECONDS), once.err) == (0, "")
-        assert re.search(r"^configmaps +[\d,]+ .* within *$", once.out, re.MULTILINE), once.out
+        assert re.search(r"^configmaps +[\d,]+ .* within( \(95%\))? *$", once.out, re.MULTILINE), once.out
         os.kill(child_of(int(terminal.asks("#{pane_pid}"))), signal.SIGTERM)
         left(terminal, home)

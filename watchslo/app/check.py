@@ -223,6 +223,7 @@ def _watch(line: Line, unproven: str | None) -> dict[str, object]:
         "resource": line.resource,
         "group": line.group,
         "verdict": line.verdict,
+        "condition": line.condition,
         "threshold": line.threshold,
         "quantile": line.quantile,
         "events": line.events,

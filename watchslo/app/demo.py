@@ -39,8 +39,11 @@ ANYWHERE = Listen("127.0.0.1", 0)
 QUIET_SECONDS = 8.0  # before each fault
 FAULT_SECONDS = 12.0
 LOOK_SECONDS = 1.0
-PLAIN_LOOK_SECONDS = 5.0  # without a terminal: the interval of evaluations
 FIGURES_SECONDS = 60.0 + BLOCK_SECONDS  # for which a fault affects the figures: their window, and one evaluation
+NO_FIGURES = (
+    f"No figures yet: watches are evaluated every {BLOCK_SECONDS:g} s, so the first ones come within "
+    f"{2 * BLOCK_SECONDS:g} s after the watches have opened."
+)
 MIN_EVENTS = 50  # for a verdict on a minute: the demo is short, and some of its resources are quiet
 
 WORKLOAD: list[dict[str, Any]] = [
@@ -154,16 +157,19 @@ async def _demo(listener: socket.socket, seconds: float | None, schedule: FaultS
     watches = tuple(WatchConfig(resource=name, **LISTED.get(name, {})) for name in names)
     objective = ObjectiveConfig.model_validate({"minutes": {"minEvents": MIN_EVENTS}})
     config = Config(cluster="simulated", watch=watches, objective=objective, metrics="full")
-    state, stop = DemoState(), asyncio.Event()
+    state, stop, console = DemoState(), asyncio.Event(), plain_console()
     with stop_signals(stop):
         async with _simulated_cluster(on_link=schedule.on_link) as cluster:
             supervisor = Supervisor(config, _credentials(cluster.address), this_build())
             async with serving(supervisor, config, listener) as url, TaskSupervisor(stop) as tasks:
+                if not console.is_terminal:
+                    console.print(f"The page: {url}   metrics: {url}metrics", soft_wrap=True)
                 tasks.start("faults", partial(_inject, cluster.faults_url, schedule.faults, state))
-                tasks.start("table", partial(_show, supervisor, state, url))
+                tasks.start("table", partial(_show, supervisor, state, url, console, stop))
                 if seconds is not None:
                     tasks.start("end", partial(_end_after, seconds, stop))
-                await supervisor.run(stop)
+                last = await supervisor.run(stop)
+            _show_last(state, url, view_of(last), console)
 
 
 async def _end_after(seconds: float, stop: asyncio.Event) -> None:
@@ -226,25 +232,45 @@ async def _inject(url: str, faults: Sequence[InjectedFault], state: DemoState) -
             state.ended[fault.words] = time.monotonic()
 
 
-async def _show(supervisor: Supervisor, state: DemoState, page: str) -> None:
-    """Draw a table every second; without a terminal, print lines every five seconds."""
-    console = plain_console()
+async def _show(supervisor: Supervisor, state: DemoState, page: str, console: Console, stop: asyncio.Event) -> None:
+    """Draw a table every second; without a terminal, print lines after each evaluation."""
     if not console.is_terminal:
-        console.print(f"The page: {page}   metrics: {page}metrics", soft_wrap=True)
+        evaluated = asyncio.Event()
+        supervisor.on_evaluation(lambda _: evaluated.set())
         while True:
-            await asyncio.sleep(PLAIN_LOOK_SECONDS)
+            await evaluated.wait()
+            evaluated.clear()
+            if stop.is_set():
+                return  # `_show_last` prints the last evaluation
             _print(console, state, view_of(await supervisor.snapshot()))
-    with Live(console=console, auto_refresh=False) as live:
+    with Live(console=console, auto_refresh=False, transient=True) as live:
         while True:
-            heading = Text.assemble(
-                ("watchslo ", "bold"), "measures a simulated cluster. Its page: ", (page, "underline"), "\n"
-            )
-            view, over = view_of(await supervisor.snapshot()), state.seen_in_figures(time.monotonic())
-            injected = [Text(f"\nInjected fault: {state.words}.")]
-            injected += [Text(f"Over, but still in the figures of the last minute: {over}.")] if over else []
-            causes = (Text(f"Cause found: {sentence}", "bold") for sentence in view.causes)
-            live.update(Group(heading, draw(view.lines), *injected, *causes), refresh=True)
+            live.update(_picture(state, page, view_of(await supervisor.snapshot())), refresh=True)
             await asyncio.sleep(LOOK_SECONDS)
+
+
+def _show_last(state: DemoState, page: str, view: View, console: Console) -> None:
+    """Show the figures of the end, which has an evaluation of its own: a short demo may have had no other."""
+    if console.is_terminal:
+        console.print(_picture(state, page, view))
+    else:
+        _print(console, state, view)
+
+
+def _picture(state: DemoState, page: str, view: View) -> Group:
+    heading = Text.assemble(
+        ("watchslo ", "bold"), "measures a simulated cluster. Its page: ", (page, "underline"), "\n"
+    )
+    over = state.seen_in_figures(time.monotonic())
+    injected = [Text(f"\nInjected fault: {state.words}.")]
+    injected += [Text(f"Over, but still in the figures of the last minute: {over}.")] if over else []
+    causes = (Text(f"Cause found: {sentence}", "bold") for sentence in view.causes)
+    return Group(heading, draw(view.lines), *map(Text, _missing(view)), *injected, *causes)
+
+
+def _missing(view: View) -> list[str]:
+    """Return a sentence that says why there are no figures, if there are none."""
+    return [] if any(line.events for line in view.lines) else [NO_FIGURES]
 
 
 def _print(console: Console, state: DemoState, view: View) -> None:
@@ -253,6 +279,9 @@ def _print(console: Console, state: DemoState, view: View) -> None:
         console.print(f"    over, but still in the figures of the last minute: {over}", soft_wrap=True)
     for sentence in view.causes:
         console.print(f"    cause found: {sentence}", soft_wrap=True)
+    for sentence in _missing(view):
+        console.print(f"    {sentence}", soft_wrap=True)
+        return
     for line in view.lines:
         events, p50, p99, bounds = figures(line)
         text = f"{line.name:32} events {events:>6}  P50 {p50:>9}  P99 {p99:>9} bounds {bounds:>18}  {status(line)}"

@@ -8,13 +8,17 @@ from typing import Self
 from watchslo.app.http_endpoint import DaemonCredentials, HttpAnswer, HttpReader
 from watchslo.errors import ConnectError
 
-PATH = "/api/v1/status"
+STATUS_PATH, DETAILS_PATH = "/api/v1/status", "/api/v1/watches"
 UNREADABLE = "the answer is not from a known version of watchslo; check the URL"
 REFUSALS: Mapping[int, str] = {
     HTTPStatus.UNAUTHORIZED: "it requires a valid token; pass one with --token-file",
     HTTPStatus.FORBIDDEN: "this identity may not read the status; grant it the verb get on the path /",
     HTTPStatus.NOT_FOUND: "the server is not a watchslo daemon, or has `server.page: false`; check the URL",
 }
+
+
+class NotFoundError(ConnectError):
+    """The server has no such path, or no such watch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +43,15 @@ class StatusClient:
     async def __aexit__(self, *_: object) -> None:
         await self._reader.__aexit__()
 
-    async def read(self, address: DaemonAddress) -> HttpAnswer:
-        """Return the status; raise ConnectError if there is none now but may be later."""
-        answer = await self._reader.get(address.url + PATH, host=address.host)
+    async def read(
+        self, address: DaemonAddress, path: str = STATUS_PATH, query: Mapping[str, str] | None = None
+    ) -> HttpAnswer:
+        """Return the status, or another document; raise ConnectError if there is none now but may be later.
+
+        A 404 raises NotFoundError.
+        """
+        answer = await self._reader.get(address.url + path, query, host=address.host)
         if answer.status != HTTPStatus.OK:
-            raise ConnectError(REFUSALS.get(answer.status, f"it answers {answer.status}"))
+            error = NotFoundError if answer.status == HTTPStatus.NOT_FOUND else ConnectError
+            raise error(REFUSALS.get(answer.status, f"it answers {answer.status}"))
         return answer

@@ -1,23 +1,30 @@
 """Watches as a table and as a one-line summary, for a terminal."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
 
 from watchslo.app.view import Line
-from watchslo.timeline.condition import P50, WatchVerdict
+from watchslo.timeline.condition import P50, Condition
+from watchslo.timeline.explanation import labelled
 from watchslo.timeline.format import ABSENT, common_percentile, duration, estimated
 
 UNLIMITED_COLUMNS = 10_000  # the width of files and pipes
 
-STYLES = {
-    WatchVerdict.WITHIN: "green",
-    WatchVerdict.BEYOND: "bold red",
-    WatchVerdict.UNDECIDED: "yellow",
-    WatchVerdict.FEW_EVENTS: "yellow",
-    WatchVerdict.NOT_MEASURED: "dim",
+STYLES: Mapping[str, str] = {
+    Condition.STALLED: "bold red",
+    Condition.LATE: "bold red",
+    Condition.CLOSED: "bold red",
+    Condition.UNDECIDED: "yellow",
+    Condition.FEW_EVENTS: "yellow",
+    Condition.WITHIN: "green",
 }
+
+
+def style(line: Line) -> str:
+    """Return the style of the row of a watch."""
+    return STYLES.get(line.condition, "dim")
 
 
 def plain_console(*, stderr: bool = False) -> Console:
@@ -29,7 +36,7 @@ def plain_console(*, stderr: bool = False) -> Console:
 
 
 def headings(lines: Iterable[Line]) -> tuple[str, ...]:
-    """Return the headings of the table, without that of the verdict; they name the quantile that is judged."""
+    """Return the headings of the table, without that of the condition; they name the quantile that is judged."""
     name = common_percentile(line.quantile for line in lines).upper()
     return "WATCH", "EVENTS", "P50", name, f"{name} BOUNDS"
 
@@ -44,7 +51,7 @@ def draw(lines: Sequence[Line]) -> Table:
     table.add_column("")
     for line in lines:
         cells = (line.name, *figures(line), status(line))
-        table.add_row(*cells, style=STYLES[line.verdict])
+        table.add_row(*cells, style=style(line))
     return table
 
 
@@ -56,13 +63,12 @@ def figures(line: Line) -> tuple[str, str, str, str]:
 
 
 def status(line: Line) -> str:
-    """Return the verdict, and `stalled` or the state of a closed watch; reasons would make the table too wide."""
-    parts = [str(line.verdict)]
+    """Return the condition, for how long a stall lasts, and the state of a closed watch; reasons would be too wide."""
     if line.stalled_for is not None:
-        parts.append("stalled")
-    if not line.up and line.failure is not None:
-        parts.append(line.state)
-    return "; ".join(parts)
+        return f"{line.condition} for {duration(line.stalled_for)}"
+    if line.condition == Condition.CLOSED:
+        return f"{line.condition} ({line.state})"
+    return labelled(line.condition, line.judged.upper if line.judged else None, line.threshold)
 
 
 def _estimate(line: Line, q: float) -> str:

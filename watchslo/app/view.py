@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from watchslo.serve.status import condition_of, conditions_in
 from watchslo.snapshot import QuantileReading, Snapshot, StreamReading, WindowVerdict
-from watchslo.timeline.condition import NO_WINDOW, P99, WatchVerdict, placed, verdict_on, verdict_on_events
+from watchslo.timeline.condition import NO_WINDOW, P99, Condition, WatchVerdict, placed, verdict_on, verdict_on_events
 from watchslo.timeline.timeline import Account
 
 NOT_YET = "Cannot tell yet: the first evaluation takes five seconds."
@@ -25,6 +26,7 @@ class UnreadableError(Exception):
 class Line:
     """One watch: the quantiles of its window by q, the verdict on one `quantile`, and what prevents a verdict.
 
+    `condition` is what the page calls its state; a newer daemon may have conditions that are unknown here.
     `failure` is the last failure in a sentence and `reason` in one word; `tainted` is the share of tainted events.
     Latencies shorter than `resolution` cannot be distinguished; None until the clock of the watch has ticked.
     """
@@ -49,6 +51,7 @@ class Line:
     events: int
     quantiles: Mapping[float, QuantileReading]
     verdict: WatchVerdict
+    condition: str
 
     @property
     def name(self) -> str:
@@ -97,6 +100,7 @@ def view_of(snapshot: Snapshot, account: Account | None = None) -> View:
     """Return the view of our own measurement."""
     monitor = snapshot.monitor
     resolutions = {domain.name: domain.resolution for domain in snapshot.domains}
+    conditions = conditions_in(account)
     return _printable(
         View(
             at_wall=snapshot.at_wall,
@@ -106,7 +110,14 @@ def view_of(snapshot: Snapshot, account: Account | None = None) -> View:
             cluster=monitor.instance.cluster,
             part=monitor.instance.part,
             elsewhere=monitor.shard.elsewhere,
-            lines=_sorted(_line_of(stream, resolutions.get(stream.domain)) for stream in snapshot.streams),
+            lines=_sorted(
+                _line_of(
+                    stream,
+                    resolutions.get(stream.domain),
+                    conditions.get((stream.apiserver, stream.watch)) or condition_of(stream),
+                )
+                for stream in snapshot.streams
+            ),
             causes=tuple(_cause(one.evidence, one.cause, one.confidence, one.next) for one in snapshot.causes),
             unproven=tuple(f"Unproven: {one.unproven}." for one in snapshot.apiservers if one.unproven),
             not_ready=monitor.not_ready,
@@ -115,7 +126,7 @@ def view_of(snapshot: Snapshot, account: Account | None = None) -> View:
     )
 
 
-def _line_of(stream: StreamReading, resolution: float | None) -> Line:
+def _line_of(stream: StreamReading, resolution: float | None, condition: Condition) -> Line:
     window, objective, failure = stream.track.judged or NO_WINDOW, stream.track.objective, stream.session.last_failure
     stalled_for, down_for = stream.audit.stalled_for, stream.down_for
     verdict = verdict_on_events(stream.track.verdict, window.events)
@@ -140,6 +151,7 @@ def _line_of(stream: StreamReading, resolution: float | None) -> Line:
         events=window.events,
         quantiles={one.q: one for one in window.quantiles},
         verdict=verdict_on(verdict, objective.threshold, stalled_for=stalled_for, down_for=down_for),
+        condition=condition.value,
     )
 
 
@@ -201,6 +213,7 @@ class _RemoteStream(_RemotePart, frozen=True):
     last_failure: _RemoteFailure | None
     latency: _RemoteLatency
     down_for: float | None = None
+    condition: str | None = None
 
 
 class _RemoteCause(_RemotePart, frozen=True):
@@ -292,6 +305,7 @@ def _line_in(stream: _RemoteStream, resolution: float | None) -> Line:
     quantiles = {one.q: _quantile(one) for one in window.quantiles}
     decided = latency.verdict or _bounds_verdict(quantiles.get(objective.quantile), window.events, objective)
     verdict, stalled_for = verdict_on_events(decided, window.events), stream.stalled_for
+    verdict = verdict_on(verdict, objective.threshold, stalled_for=stalled_for, down_for=stream.down_for)
     return Line(
         watch=stream.watch,
         apiserver=stream.apiserver,
@@ -312,7 +326,8 @@ def _line_in(stream: _RemoteStream, resolution: float | None) -> Line:
         resolution=resolution,
         events=window.events,
         quantiles=quantiles,
-        verdict=verdict_on(verdict, objective.threshold, stalled_for=stalled_for, down_for=stream.down_for),
+        verdict=verdict,
+        condition=stream.condition or verdict.value,
     )
 
 

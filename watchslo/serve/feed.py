@@ -74,13 +74,13 @@ class Feed(History):
     # Observing
 
     def _observe(self, snapshot: Snapshot) -> Account:
-        sent = self._timeline.day.last_minute_wall
+        sent = self.timeline.day.last_minute_wall
         account = super()._observe(snapshot)
         watches = rows.watches(account)
         before, self._digests = self._digests, {key: hash(watch) for key, watch in watches.items()}
         changed = [watch for key, watch in watches.items() if before.get(key) != self._digests[key]]
         gone = sorted(before.keys() - watches.keys())
-        body = update.delta(self._timeline, account, changed, gone, sent)
+        body = update.delta(self.timeline, account, changed, gone, sent)
         self._frames = _kept((*self._frames, Frame(account.number, self._event("delta", account, body))))
         self._wake()
         return account

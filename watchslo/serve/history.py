@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class History:
-    """Observes snapshots. Only its `thread` touches the timeline.
+    """Observes snapshots. Only its `thread` touches the `timeline`.
 
     All encoding uses the same thread: each thread that computes delays the thread that measures. `account` is the
     newest one; None before the first evaluation.
@@ -26,7 +26,7 @@ class History:
     def __init__(self) -> None:
         self.thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="encode")
         self.account: Account | None = None
-        self._timeline = Timeline()
+        self.timeline = Timeline()
         self._observing: Future[Account] | None = None
         self._closed = False
 
@@ -37,7 +37,7 @@ class History:
             self._observing.add_done_callback(_log_failure)
 
     def _observe(self, snapshot: Snapshot) -> Account:
-        account = self._timeline.observe(snapshot)
+        account = self.timeline.observe(snapshot)
         _log_verdict(self.account, account)
         self.account = account
         return account
@@ -49,7 +49,7 @@ class History:
 
     async def ask(self, query: Callable[[Timeline], T]) -> T:
         """Return the result of a query of the timeline, which runs in the thread."""
-        return await asyncio.get_running_loop().run_in_executor(self.thread, query, self._timeline)
+        return await asyncio.get_running_loop().run_in_executor(self.thread, query, self.timeline)
 
     def close(self) -> None:
         """Stop observing."""

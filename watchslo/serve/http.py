@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from fastapi import FastAPI, Response
 
 from watchslo import __version__
-from watchslo.serve import api, page
+from watchslo.serve import api, detail, page
 from watchslo.serve import feed as feeding
 from watchslo.serve.auth import Authorize
 from watchslo.serve.document import DocumentResponse
@@ -35,6 +35,7 @@ def create_app(
         _status(latest, feed),
         *page.routes(latest, feed),
         *api.routes(feed),
+        *detail.routes(feed),
         *feeding.routes(feed, authorize),
     ]
     return application(routes, authorize)

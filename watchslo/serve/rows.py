@@ -13,6 +13,7 @@ from watchslo.serve.status import StatusPart
 from watchslo.snapshot import (
     ApiserverReading,
     ApiserverRole,
+    DomainReading,
     QuantileReading,
     Snapshot,
     StreamReading,
@@ -21,6 +22,7 @@ from watchslo.snapshot import (
 )
 from watchslo.timeline import condition
 from watchslo.timeline.condition import BAD, Condition, WatchCondition
+from watchslo.timeline.explanation import labelled
 from watchslo.timeline.format import ABSENT, duration, estimated
 from watchslo.timeline.timeline import Account
 
@@ -57,8 +59,8 @@ class WatchLine(StatusPart):
 
     `behind` is the number of revisions between the storage's newest one and the newest one that this watch has seen: it
     grows by itself while the resource is quiet. `closes` leaves out deadlines and our own closes, `relists` the first
-    list. `cells` are the texts of the table's row, `severity` sorts conditions with the worst first, and `caption` is
-    the text above its chart.
+    list. `failedAt` is when the last `failure` was. `cells` are the texts of the table's row, `severity` sorts
+    conditions with the worst first, and `caption` is the text above its chart.
     """
 
     key: str
@@ -81,6 +83,7 @@ class WatchLine(StatusPart):
     relists: int
     expired: int
     bookmark_age: float | None
+    failed_at: datetime | None
     failure: str | None
 
     @computed_field  # type: ignore[prop-decorator]
@@ -96,7 +99,14 @@ class WatchLine(StatusPart):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def caption(self) -> str:
-        return f"{_estimate(self.judged)} ({_bounds(self.judged)})" if self.judged else str(self.condition)
+        if self.judged is None:
+            return self.marked_condition
+        return f"{estimate_text(self.judged)}, proven {bounds_text(self.judged)}: {self.marked_condition}"
+
+    @property
+    def marked_condition(self) -> str:
+        """The condition, marked if it is not proven."""
+        return labelled(self.condition, self.judged.upper if self.judged else None, self.threshold)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -104,26 +114,28 @@ class WatchLine(StatusPart):
         return (
             self.watch,
             self.apiserver,
-            self._condition(),
-            self.state,
-            _estimate(self.p50),
-            _estimate(self.judged),
-            _bounds(self.judged),
-            duration(self.threshold),
+            self.shown_condition,
+            estimate_text(self.p50),
+            estimate_text(self.judged),
+            bounds_text(self.judged),
             f"{self.events:,}",
             f"{self.last_event:%H:%M:%S}" if self.last_event else ABSENT,
-            ABSENT if self.behind is None else f"{self.behind:,}",
             f"{self.closes:,}",
             f"{self.relists:,}",
             f"{self.expired:,}",
-            _duration(self.bookmark_age),
-            self.failure or ABSENT,
+            duration_text(self.bookmark_age),
+            self.state,
+            duration(self.threshold),
+            ABSENT if self.behind is None else f"{self.behind:,}",
+            f"{self.failed_at:%H:%M} {self.failure}" if self.failed_at else ABSENT,
         )
 
-    def _condition(self) -> str:
+    @property
+    def shown_condition(self) -> str:
+        """The condition, and since when or for how long it is bad."""
         if self.stalled_for is not None:
             return f"{self.condition} for {duration(self.stalled_for)}"
-        return f"{self.condition} since {self.since:%H:%M}" if self.bad else str(self.condition)
+        return f"{self.condition} since {self.since:%H:%M}" if self.bad else self.marked_condition
 
 
 class ApiserverLine(StatusPart):
@@ -163,11 +175,11 @@ class ApiserverLine(StatusPart):
             self.name,
             f"{self.version or ABSENT}{behind}",
             UNWATCHED.get(self.role, f"{self.open} of {self.watches}"),
-            self.failure or _duration(self.tick),
-            _estimate(self.p50),
-            _estimate(self.p99),
-            _estimate(self.own_p99),
-            _duration(self.behind_peers),
+            self.failure or duration_text(self.tick),
+            estimate_text(self.p50),
+            estimate_text(self.p99),
+            estimate_text(self.own_p99),
+            duration_text(self.behind_peers),
             " / ".join(map(duration, self.behind_fastest)) if self.behind_fastest else ABSENT,
             ABSENT if self.remembers is None else f"{duration(self.remembers)} ({self.remembers_of}{short})",
             ", ".join(self.causes) or ABSENT,
@@ -177,11 +189,13 @@ class ApiserverLine(StatusPart):
 # --- texts ------------------------------------------------------------------------------------------------------------
 
 
-def _duration(seconds: float | None) -> str:
+def duration_text(seconds: float | None) -> str:
+    """Return a duration, or a dash if it is unknown."""
     return ABSENT if seconds is None else duration(seconds)
 
 
-def _estimate(figure: FigureUpdate | None) -> str:
+def estimate_text(figure: FigureUpdate | None) -> str:
+    """Return the estimate, or what it is below if it is not a measurement; a dash without a figure."""
     if figure is None:
         return ABSENT
     if figure.resolved:
@@ -189,8 +203,9 @@ def _estimate(figure: FigureUpdate | None) -> str:
     return f"below {duration(figure.round_trip)}" if figure.round_trip else "below resolution"
 
 
-def _bounds(figure: FigureUpdate | None) -> str:
-    return f"{duration(figure.lower)} to {_duration(figure.upper)}" if figure else ABSENT
+def bounds_text(figure: FigureUpdate | None) -> str:
+    """Return the proven bounds of a figure."""
+    return f"{duration(figure.lower)} to {duration_text(figure.upper)}" if figure else ABSENT
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
@@ -214,19 +229,16 @@ def time_of(wall: float) -> datetime:
 def watches(account: Account) -> dict[str, WatchLine]:
     """Return the rows of all watches by their keys."""
     domains = {domain.name: domain for domain in account.snapshot.domains}
-    found = {}
-    for line in account.lines:
-        domain = domains.get(line.stream.domain)
-        trip, revision = (domain.resolution, domain.revision) if domain else (None, None)
-        made = _watch(line, trip, revision)
-        found[made.key] = made
-    return found
+    made = (watch_line(line, domains.get(line.stream.domain)) for line in account.lines)
+    return {line.key: line for line in made}
 
 
-def _watch(line: WatchCondition, round_trip: float | None, newest: int | None) -> WatchLine:
+def watch_line(line: WatchCondition, domain: DomainReading | None) -> WatchLine:
+    """Return the row of one watch, whose clock is None if it is gone."""
+    round_trip, newest = (domain.resolution, domain.revision) if domain else (None, None)
     stream, received = line.stream, line.stream.received
     known = newest is not None and received.revision is not None and stream.membership == "member"
-    state = stream.session.state
+    state, failure = stream.session.state, stream.session.last_failure
     return WatchLine(
         key=key_of(stream.watch, stream.apiserver),
         watch=stream.watch,
@@ -248,7 +260,8 @@ def _watch(line: WatchCondition, round_trip: float | None, newest: int | None) -
         relists=sum(count for reason, count in stream.lists.relists.items() if reason != "start"),
         expired=sum(stream.lists.expired.values()),
         bookmark_age=received.bookmark_age,
-        failure=stream.session.last_failure.message if stream.session.last_failure else None,
+        failed_at=time_of(failure.at_wall) if failure else None,
+        failure=failure.message if failure else None,
     )
 
 

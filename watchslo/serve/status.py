@@ -8,9 +8,18 @@ attributes of the readings; they are separate so that readings may change while 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AliasGenerator, AliasPath, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AliasGenerator,
+    AliasPath,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 
 from watchslo.serve.document import Document, pieces_of
@@ -24,6 +33,8 @@ from watchslo.snapshot import (
     StreamReading,
     WindowVerdict,
 )
+from watchslo.timeline.condition import Condition, Judge
+from watchslo.timeline.series import Key
 from watchslo.timeline.timeline import Account
 from watchslo.timeline.verdict import Level
 
@@ -309,6 +320,7 @@ class TransportStatus(StatusPart):
 class StreamStatus(StatusPart):
     """One watch; `membership` says how its revisions relate to the clock of its domain.
 
+    `condition` is what the page and `top` call its state now: `late`, `within`, `idle` and others.
     `downFor` is for how many seconds the watch has been closed, null unless its other clients' must be closed as well.
     `unseenChanges`, by kind, and `inventoryObjects` are null without an inventory. `lastAudit` is the result of the
     last audit; `stalledFor` is null unless the watch is stalled. `probed` is true while the apiserver's cache is read
@@ -322,6 +334,7 @@ class StreamStatus(StatusPart):
     group: str
     resource: str
     apiserver: str
+    condition: Condition = Condition.NOT_MEASURED
     state: str = _at("session", "state")
     strategy: str = _at("session", "strategy")
     representation: str = _at("session", "representation")
@@ -361,6 +374,23 @@ class StreamStatus(StatusPart):
     transport: TransportStatus | None = _at("session", "transport")
     last_failure: FailureStatus | None = _at("session", "last_failure")
     latency: LatencyStatus = Field(validation_alias="track")
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _judged(cls, stream: StreamReading, read: ModelWrapValidatorHandler[Self]) -> Self:
+        """Add the condition, which follows from several readings."""
+        return read(stream).model_copy(update={"condition": condition_of(stream)})
+
+
+def conditions_in(account: Account | None) -> Mapping[Key, Condition]:
+    """Return the condition of each watch as page and verdict have it; empty before the first account."""
+    lines = account.lines if account else ()
+    return {(line.stream.apiserver, line.stream.watch): line.condition for line in lines}
+
+
+def condition_of(stream: StreamReading) -> Condition:
+    """Return the condition of a watch of which nothing earlier is known."""
+    return Judge().condition(stream, 0.0).condition
 
 
 class Diagnosed(StatusPart):
@@ -428,7 +458,7 @@ class StatusEncoder:
     def encode(self, snapshot: Snapshot, account: Account | None = None) -> Document:
         """Return the snapshot as JSON, with the verdict and self-checks of the newest account."""
         if snapshot.streams is not self._streams:
-            self._pieces = tuple(pieces_of(_stream_texts(snapshot.streams)))
+            self._pieces = tuple(pieces_of(_stream_texts(snapshot.streams, conditions_in(account))))
             self._streams = snapshot.streams
         beginning = _without_streams(snapshot, account).removesuffix(END)
         return Document((beginning, *self._pieces, END), "application/json")
@@ -445,8 +475,11 @@ def _without_streams(snapshot: Snapshot, account: Account | None) -> bytes:
     return status.model_dump_json(by_alias=True).encode()
 
 
-def _stream_texts(streams: Iterable[StreamReading]) -> Iterator[str]:
+def _stream_texts(streams: Iterable[StreamReading], conditions: Mapping[Key, Condition]) -> Iterator[str]:
     separator = ""
     for stream in streams:
-        yield separator + StreamStatus.model_validate(stream).model_dump_json(by_alias=True)
+        status = StreamStatus.model_validate(stream)
+        if known := conditions.get((stream.apiserver, stream.watch)):
+            status = status.model_copy(update={"condition": known})
+        yield separator + status.model_dump_json(by_alias=True)
         separator = ","

@@ -1,15 +1,17 @@
 """The events of the timeline: what changed between two snapshots, one sentence for all watches with the same change."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from itertools import chain
 from typing import TypeVar
 
 from watchslo.snapshot import ApiserverReading, CauseReading, MonitorReading, Snapshot, StreamReading
 from watchslo.timeline.condition import name_of
 from watchslo.timeline.format import counted, duration, some_of
+from watchslo.timeline.series import Key
 from watchslo.timeline.verdict import Level
 
 OWN_LAG_SECONDS = 0.5  # of our own lag between two evaluations: more than this judges no window
@@ -49,16 +51,29 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TimelineEvent:
-    """One event, with the time of the evaluation that found it, at most five seconds later. `text` names no object."""
+    """One event, with the time of the evaluation that found it, at most five seconds later. `text` names no object.
+
+    `watches` are all watches that the event is about; none if it is about the daemon, a clock or an apiserver.
+    """
 
     at_wall: float
     kind: EventKind
     level: Level
     text: str
+    watches: tuple[Key, ...] = ()
 
 
-_Change = tuple[EventKind, Level, str]
-"""An event before it has a time. The text of a watch's event follows the name of the watch."""
+_Change = tuple[EventKind, Level, str] | tuple[EventKind, Level, str, tuple[Key, ...]]
+"""An event before it has a time."""
+
+_StreamChange = tuple[EventKind, Level, str]
+"""A change of one watch; the text of its event begins with the names of all watches with the same change."""
+
+
+@lru_cache(maxsize=4096)
+def key_of(apiserver: str, watch: str) -> Key:
+    """Return the key of a watch: the same object each time, because hundreds of kept events name hundreds of them."""
+    return apiserver, watch
 
 
 def compare(before: Snapshot, now: Snapshot) -> Iterator[TimelineEvent]:
@@ -124,16 +139,21 @@ def _of_apiserver(before: ApiserverReading, now: ApiserverReading) -> Iterator[_
 def _of_streams(before: Snapshot, now: Snapshot) -> Iterator[_Change]:
     """Yield one event for all watches with the same change."""
     then = {(stream.apiserver, stream.watch): stream for stream in before.streams}
-    names = defaultdict(list)
+    found = defaultdict(list)
     for stream in now.streams:
         if last := then.get((stream.apiserver, stream.watch)):
             for change in _of_stream(last, stream):
-                names[change].append(name_of(stream))
-    for (kind, level, text), watches in names.items():
-        yield kind, level, f"{some_of(watches)}: {text}"
+                found[change].append(stream)
+    for (kind, level, text), streams in found.items():
+        yield kind, level, f"{some_of([name_of(stream) for stream in streams])}: {text}", keys_of(streams)
 
 
-def _of_stream(before: StreamReading, now: StreamReading) -> Iterator[_Change]:
+def keys_of(streams: Iterable[StreamReading]) -> tuple[Key, ...]:
+    """Return the keys of these watches."""
+    return tuple(key_of(stream.apiserver, stream.watch) for stream in streams)
+
+
+def _of_stream(before: StreamReading, now: StreamReading) -> Iterator[_StreamChange]:
     for (class_, reason), count in _more(before.session.closed, now.session.closed):
         if class_ not in ROUTINE:
             yield EventKind.CLOSED, Level.UNKNOWN, f"closed by {class_} ({reason}){_times(count)}"
@@ -158,11 +178,20 @@ def _of_stream(before: StreamReading, now: StreamReading) -> Iterator[_Change]:
 def _of_causes(before: Snapshot, now: Snapshot) -> Iterator[_Change]:
     then, there = ({_subject(cause): cause for cause in one.causes} for one in (before, now))
     for subject in there.keys() - then.keys():
-        yield EventKind.CAUSE_BEGAN, Level.BAD, f"cause: {there[subject].evidence}"
+        yield EventKind.CAUSE_BEGAN, Level.BAD, f"cause: {there[subject].evidence}", _affected(there[subject], now)
     for subject in then.keys() - there.keys():
         place = " at ".join(name for name in (then[subject].watch, then[subject].apiserver) if name)
         ended = f"{then[subject].cause} ended"
-        yield EventKind.CAUSE_ENDED, Level.GOOD, f"{ended}: {place}" if place else ended
+        yield EventKind.CAUSE_ENDED, Level.GOOD, f"{ended}: {place}" if place else ended, _affected(then[subject], now)
+
+
+def affects(cause: CauseReading, apiserver: str, watch: str) -> bool:
+    """Return True if the cause is about this watch, or about all watches of its apiserver."""
+    return cause.apiserver in (None, apiserver) and cause.watch in (None, watch)
+
+
+def _affected(cause: CauseReading, now: Snapshot) -> tuple[Key, ...]:
+    return keys_of(stream for stream in now.streams if affects(cause, stream.apiserver, stream.watch))
 
 
 def _subject(cause: CauseReading) -> tuple[str, str | None, str | None]:

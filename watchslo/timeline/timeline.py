@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from watchslo.snapshot import Snapshot
 from watchslo.timeline.condition import Condition, Judge, WatchCondition
 from watchslo.timeline.day import DayHistory
-from watchslo.timeline.events import EventKind, TimelineEvent, compare
+from watchslo.timeline.events import EventKind, TimelineEvent, compare, keys_of
 from watchslo.timeline.format import some_of
 from watchslo.timeline.headline import Assessment, Headline, headline
 from watchslo.timeline.proven_hour import ProvenHistory
@@ -91,6 +91,7 @@ class Timeline:
             (late - was_late, EventKind.LATE, Level.BAD, "late"),
             (was_late & within, EventKind.IN_TIME, Level.GOOD, "in time again"),
         ):
-            if names := [line.name for key, line in lines.items() if key in turned]:
-                yield TimelineEvent(snapshot.at_wall, kind, level, f"{some_of(names)}: {words}")
+            if some := [line for key, line in lines.items() if key in turned]:
+                text = f"{some_of([line.name for line in some])}: {words}"
+                yield TimelineEvent(snapshot.at_wall, kind, level, text, keys_of(line.stream for line in some))
         self._late = (was_late - within) | late

@@ -30,7 +30,7 @@ DOCUMENTED = [
     *("watches", "causes", "notReady", "hints"),
 ]
 DOCUMENTED_OF_A_WATCH = [
-    *("watch", "apiserver", "resource", "group", "verdict", "threshold", "quantile", "events"),
+    *("watch", "apiserver", "resource", "group", "verdict", "condition", "threshold", "quantile", "events"),
     *("p50", "p99", "judged", "resolution", "state", "stalled", "down", "unproven", "failure"),
 ]
 

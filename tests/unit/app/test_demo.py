@@ -1,5 +1,6 @@
 import asyncio
 import json
+import re
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -77,7 +78,8 @@ class TestDemo:
         app.demo(32.0, None)
         first, *lines = capsys.readouterr().out.splitlines()
         assert first.startswith("The page: http://127.0.0.1:")
-        assert len([line for line in lines if line.startswith("---")]) == 6
+        assert len([line for line in lines if line.startswith("---")]) in (7, 8), "one for each evaluation"
+        assert lines[1] == f"    {app.NO_FIGURES}", "instead of rows of dashes"
         assert f"--- injected fault: pods: {FAULTS['slow-watch'].words}" in lines
         assert f"    over, but still in the figures of the last minute: pods: {FAULTS['slow-watch'].words}" in lines
         assert [line.split()[2] for line in lines if line.startswith("pods ")][-1] != "0"
@@ -98,6 +100,13 @@ class TestDemo:
         assert control.posts == [on, (path, {**switch, "on": False}), on]
         assert f"--- injected fault: {schedule_of(fault).faults[0].words}" in capsys.readouterr().out.splitlines()
         assert not simulated.is_open
+
+    @pytest.mark.usefixtures("simulated")
+    def test_short_demo_ends_with_figures(self, capsys: pytest.CaptureFixture[str]) -> None:
+        app.demo(9.0, None)
+        lines = capsys.readouterr().out.splitlines()
+        (pods,) = [line for line in lines[-len(WORKLOAD) :] if line.startswith("pods ")]
+        assert re.search(r"P99 +(~|≲ )?[\d.]+ m?s ", pods), pods
 
     def test_terminal_gets_a_table(
         self, simulated: Cluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -6,7 +6,7 @@ from tests.unit.serve import readings
 from watchslo.app.table import draw, figures, headings, plain_console, status
 from watchslo.app.view import Line, view_of
 from watchslo.snapshot import QuantileReading
-from watchslo.timeline.condition import P50, P99, WatchVerdict
+from watchslo.timeline.condition import P50, P99, Condition, WatchVerdict
 from watchslo.timeline.format import estimated
 
 
@@ -48,13 +48,17 @@ def test_status_names_state_of_closed_watch() -> None:
     made = line(0.0, 0.1, 0.9)
     assert status(made) == "within"
     down = replace(made, up=False, state="reopening")
-    assert status(down) == "within; reopening"
+    assert status(replace(down, condition=Condition.CLOSED)) == "closed (reopening)"
 
 
 def test_status_names_stall() -> None:
     made = line(0.0, 0.1, 0.9)
-    stalled = replace(made, stalled_for=12.0)
-    assert status(stalled) == "within; stalled"
+    stalled = replace(made, stalled_for=12.0, condition=Condition.STALLED)
+    assert status(stalled) == "stalled for 12 s"
+
+
+def test_status_marks_a_watch_that_is_not_proven_to_be_within() -> None:
+    assert status(replace(line(0.003, 0.012, 1.19), condition=Condition.WITHIN)) == "within (95%)"
 
 
 def drawn(*lines: Line) -> str:
@@ -66,7 +70,7 @@ def drawn(*lines: Line) -> str:
 
 def test_table_fits_into_a_hundred_columns() -> None:
     bad = replace(line(0.1234, 0.1234, 0.1234, events=100_000), watch="endpointslices.discovery.k8s.io")
-    bad = replace(bad, verdict=WatchVerdict.NOT_MEASURED, up=False, state="away", failure="This identity may not. " * 9)
+    bad = replace(bad, condition=Condition.CLOSED, up=False, state="reopening", failure="This identity may not. " * 9)
     assert max(map(len, drawn(bad).splitlines())) <= 100
 
 

@@ -100,9 +100,10 @@ def test_status_of_an_older_daemon_is_judged_by_the_bounds_of_its_last_minute(
     for older in (("judged",), ("verdict",), ("objective", "quantile"), ("objective", "window")):
         *path, key = older
         del reduce(getitem, path, stream["latency"])[key]
-    del stream["downFor"]
+    del stream["downFor"], stream["condition"]
     (line,) = read(json.dumps(status).encode()).lines
     assert (line.verdict, line.quantile, line.events, line.down_for) == (verdict, 0.99, events, None)
+    assert line.condition == verdict
     stream["latency"]["windows"] = []
     (line,) = read(json.dumps(status).encode()).lines
     assert (line.verdict, line.events) == (WatchVerdict.NOT_MEASURED, 0)
@@ -148,6 +149,14 @@ def test_name_has_the_apiserver_unless_it_is_the_service() -> None:
     elsewhere = [replace(made, apiserver=name) for name in ("10.0.0.2:6443", "10.0.0.1:6443")]
     names = [line.name for line in view(streams=(*elsewhere, made)).lines]
     assert names == [f"{made.watch} at 10.0.0.1:6443", f"{made.watch} at 10.0.0.2:6443", made.watch]
+
+
+def test_condition_is_that_of_the_page() -> None:
+    account = Timeline().observe(readings.SNAPSHOT)
+    expected = {line.stream.watch: line.condition.value for line in account.lines}
+    assert {line.watch: line.condition for line in view().lines} == expected
+    quiet = readings.changed(measured(None, 0), audit={"result": "idle"})
+    assert [line.condition for line in view(streams=(quiet,)).lines] == ["idle"]
 
 
 def test_infinite_bound_survives_json() -> None:

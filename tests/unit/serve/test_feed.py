@@ -71,8 +71,12 @@ async def test_feed_sends_full_then_delta(feed: Feed) -> None:
         "jobs@service",
     }
     (pods,) = then["data"]["watches"]
-    assert (pods["key"], pods["caption"], pods["bad"]) == ("pods@service", "62.5 ms (10 ms to ∞)", False)
-    assert (pods["cells"][0], pods["cells"][14]) == ("pods", "1 s")
+    assert (pods["key"], pods["caption"], pods["bad"]) == (
+        "pods@service",
+        "62.5 ms, proven 10 ms to ∞: within (95%)",
+        False,
+    )
+    assert (pods["cells"][0], pods["cells"][11]) == ("pods", "1 s")
     assert then["data"]["gone"] == ['my "deploy\\ments"@10.0.0.1:6443']
     assert whole["data"]["day"]["minutes"] == "0" * 1440
     assert then["data"]["day"] is None

@@ -110,6 +110,25 @@ async def test_series_and_events_are_served() -> None:
             assert "MIT" in await answer.text()
 
 
+async def test_details_are_served() -> None:
+    async with serving(readings.SNAPSHOT) as client:
+        bodies = []
+        for name in ("jobs", "jobs@service"):
+            async with client.get("/api/v1/watches", params={"watch": name}) as answer:
+                assert answer.headers["Content-Type"] == "application/json"
+                bodies.append(await answer.json())
+        assert bodies[0] == bodies[1]
+        assert [watch["key"] for watch in bodies[0]["watches"]] == ["jobs@service"]
+        for params, status in (({"watch": "things"}, 404), ({}, 422), ({"watch": "x" * 601}, 422)):
+            async with client.get("/api/v1/watches", params=params) as answer:
+                assert answer.status == status
+
+
+async def test_details_before_an_evaluation_are_not_found() -> None:
+    async with serving(None) as client, client.get("/api/v1/watches", params={"watch": "pods"}) as answer:
+        assert answer.status == 404
+
+
 @pytest.mark.parametrize(
     ("query", "status_code"),
     [({"resource": "things"}, 404), ({"window": "90"}, 422), ({"window": "0s"}, 422), ({"resource": "x" * 254}, 422)],
@@ -172,10 +191,12 @@ async def test_unknown_path_gets_json_error() -> None:
 async def test_openapi_document_lists_paths_and_schemas() -> None:
     async with serving(readings.SNAPSHOT) as client, client.get("/openapi.json") as answer:
         document = await answer.json()
-    paths = {"/healthz", "/readyz", "/api/v1/status", "/api/v1/series", "/api/v1/events"}
+    paths = {"/healthz", "/readyz", "/api/v1/status", "/api/v1/series", "/api/v1/events", "/api/v1/watches"}
     assert set(document["paths"]) == paths
     assert "QuantileStatus" in document["components"]["schemas"]
-    assert all("503" in document["paths"][path]["get"]["responses"] for path in paths - {"/api/v1/series"})
+    assert all(
+        "503" in document["paths"][path]["get"]["responses"] for path in paths - {"/api/v1/series", "/api/v1/watches"}
+    )
 
 
 async def test_server_does_not_capture_signals() -> None:

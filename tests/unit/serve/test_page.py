@@ -86,29 +86,35 @@ def test_watch_row_has_all_cells() -> None:
     assert cells(readings.TAIL) == [
         "pods",
         "service",
-        "within",
-        "Watching",
+        "within (95%)",
         "12.3 ms",
         "62.5 ms",
         "10 ms to ∞",
-        "1 s",
         "120",
         "22:13:20",
-        "4",
         "3",
         "0",
         "0",
         "31.5 s",
-        "the connection was reset",
+        "Watching",
+        "1 s",
+        "4",
+        "21:56 the connection was reset",
     ]
 
 
 def test_unknown_values_are_a_dash() -> None:
     row = cells(readings.IDLE)
-    assert row[2:4] == ["closed since 22:13", "Backoff (storage not proven yet)"]
-    assert row[4:7] == [ABSENT] * 3
-    assert row[9:11] == [ABSENT] * 2
-    assert row[14] == ABSENT
+    assert row[2] == "closed since 22:13"
+    assert row[3:6] == [ABSENT] * 3
+    assert (row[7], row[11], row[14]) == (ABSENT, ABSENT, ABSENT)
+    assert row[12] == "Backoff (storage not proven yet)"
+    assert cells(readings.STALLED)[15] == ABSENT, "it never failed"
+
+
+def test_row_has_a_cell_for_each_heading() -> None:
+    (head,) = re.findall(r'<table id="watches">.*?</thead>', html(readings.SNAPSHOT), re.DOTALL)
+    assert head.count("<th ") == len(cells(readings.TAIL))
 
 
 def test_stalled_watch_shows_duration_and_is_bad() -> None:
@@ -119,15 +125,15 @@ def test_stalled_watch_shows_duration_and_is_bad() -> None:
 def test_unresolved_quantile_is_shown_below_the_round_trip() -> None:
     track = replace(readings.TRACK, judged=readings.window("1m", 60.0, 9, resolved=False))
     stream = replace(readings.TAIL, track=track)
-    assert cells(stream)[4] == "below 1.7 ms"
-    assert cells(stream, domains=())[4] == "below resolution"
+    assert cells(stream)[3] == "below 1.7 ms"
+    assert cells(stream, domains=())[3] == "below resolution"
 
 
 def test_rough_quantile_is_marked_and_has_two_digits() -> None:
     window = readings.window("1m", 60.0, 9)
     rough = replace(window, quantiles=tuple(replace(quantile, rough=True) for quantile in window.quantiles))
     stream = replace(readings.TAIL, track=replace(readings.TRACK, judged=rough))
-    assert cells(stream)[4:7] == ["~12 ms", "~62 ms", "10 ms to ∞"]
+    assert cells(stream)[3:6] == ["~12 ms", "~62 ms", "10 ms to ∞"]
 
 
 def test_watches_are_sorted_worst_first() -> None:

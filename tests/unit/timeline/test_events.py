@@ -67,6 +67,33 @@ def test_compare_same_change_of_many_watches_yields_one_event() -> None:
     assert of(replace(before, streams=streams), before) == found
 
 
+def test_events_name_all_their_watches_by_shared_keys() -> None:
+    before = readings.many(9)
+    streams = tuple(readings.changed(stream, lists={"expired": {"stream": 1}}) for stream in before.streams)
+    first, second = (next(compare(before, replace(before, streams=streams))) for _ in range(2))
+    assert first.watches == tuple(("service", f"watch-{number}") for number in range(9))
+    assert all(one is other for one, other in zip(first.watches, second.watches, strict=True)), "memory is bounded"
+
+
+@pytest.mark.parametrize(
+    ("apiserver", "watch", "affected"),
+    [
+        ("service", "jobs", [("service", "jobs")]),
+        ("service", None, [("service", "pods"), ("service", "jobs")]),
+        (None, "pods", [("service", "pods")]),
+        (None, None, [(one.apiserver, one.watch) for one in readings.SNAPSHOT.streams]),
+    ],
+)
+def test_events_of_a_cause_name_the_watches_that_it_affects(
+    apiserver: str | None, watch: str | None, affected: list[tuple[str, str]]
+) -> None:
+    without = replace(readings.SNAPSHOT, causes=())
+    cause = replace(readings.STUCK, apiserver=apiserver, watch=watch)
+    blamed = replace(without, causes=(cause,))
+    assert [[*one.watches] for one in compare(without, blamed)] == [affected]
+    assert [[*one.watches] for one in compare(blamed, without)] == [affected]
+
+
 def test_compare_new_watch_yields_no_event() -> None:
     assert of(replace(BEFORE, streams=(readings.TAIL, readings.STALLED))) == []
 
@@ -142,6 +169,7 @@ class TestChronicle:
             account = chronicle.observe(replace(BEFORE, at_wall=BEFORE.at_wall + 5 * number, streams=(stream,)))
             assert account.number == number + 1
             found += [one.text for one in account.happened]
+            assert all(one.watches == (("service", "pods"),) for one in account.happened if "pods" in one.text)
         assert found == ["watchslo started", "pods: late", "pods: in time again"]
         assert [one.text for one in chronicle.happened] == found
         assert chronicle.happened[-1].at_wall == BEFORE.at_wall + 20, "only once an event has come"

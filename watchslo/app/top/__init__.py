@@ -5,7 +5,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.text import Text
+
 from watchslo.app import logs
+from watchslo.app.details import written
 from watchslo.app.hints import hints, unready
 from watchslo.app.http_endpoint import NO_CREDENTIALS, DaemonCredentials
 from watchslo.app.table import draw, plain_console
@@ -22,13 +25,17 @@ LOOK_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class TopOptions:
-    """Options of the command line; without a URL, top measures the cluster itself."""
+    """Options of the command line; without a URL, top measures the cluster itself.
+
+    With `watch`, the name of a watch, `once` prints the details of that watch instead of the table.
+    """
 
     url: str | None = None
     credentials: DaemonCredentials = NO_CREDENTIALS
     kubeconfig: Path | None = None
     context: str | None = None
     once: bool = False
+    watch: str | None = None
 
 
 def top(options: TopOptions) -> None:
@@ -36,8 +43,10 @@ def top(options: TopOptions) -> None:
     logs.set_up("console", "critical")
     source = _source(options)
     if options.once:
-        asyncio.run(_once(source))
+        asyncio.run(_once(source, options.watch))
         return
+    if options.watch:
+        raise ConfigError("--watch needs --once; on the screen, choose a watch with the arrow keys and press Enter")
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise ConfigError("top needs a terminal; add --once for one table")
     try:
@@ -57,13 +66,13 @@ def _source(options: TopOptions) -> Source:
     return Daemon(options.url, options.credentials)
 
 
-async def _once(source: Source) -> None:
+async def _once(source: Source, watch: str | None) -> None:
     async with source:
         if isinstance(source, Measurement):
             await _until_up(source)
             await asyncio.sleep(ONCE_SECONDS)
         try:
-            _print(await source.view())
+            await _print_details(source, watch) if watch else _print(await source.view())
         except ConnectError as error:
             raise ConnectError(f"{source.place}: {error}") from None
 
@@ -74,6 +83,13 @@ async def _until_up(source: Source) -> None:
     while waited < START_SECONDS and (await source.view()).starting:
         await asyncio.sleep(LOOK_SECONDS)
         waited += LOOK_SECONDS
+
+
+async def _print_details(source: Source, watch: str) -> None:
+    found = await source.details(watch)
+    if not found:
+        raise ConnectError(f"there is no watch {watch}; watchslo top --once lists the watches")
+    plain_console().print(Text("\n\n").join(map(written, found)), soft_wrap=True)
 
 
 def _print(view: View) -> None:

@@ -5,26 +5,19 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from watchslo.app.view import Line, View
-from watchslo.timeline.condition import WatchVerdict
+from watchslo.timeline.condition import Condition
 from watchslo.timeline.format import counted
 
-GRAVITY = {
-    WatchVerdict.BEYOND: 4.0,
-    WatchVerdict.UNDECIDED: 2.5,
-    WatchVerdict.FEW_EVENTS: 2.0,
-    WatchVerdict.WITHIN: 1.0,
-    WatchVerdict.NOT_MEASURED: 0.0,
-}
-BROKEN = 3.0  # a stalled or closed watch is worse than one without a verdict
+GRAVITY = {condition: -place for place, condition in enumerate(map(str, Condition))}
+"""The worst condition has the highest number; one of a newer daemon is unknown, and comes first."""
 
 
 def _p50(line: Line) -> float | None:
     return line.quantiles[0.5].estimate if 0.5 in line.quantiles else None  # noqa: PLR2004 - the median
 
 
-def _gravity(line: Line) -> float:
-    broken = line.stalled_for is not None or not line.up
-    return max(GRAVITY[line.verdict], BROKEN if broken else 0.0)
+def _gravity(line: Line) -> int:
+    return GRAVITY.get(line.condition, 1)
 
 
 def _judged(line: Line) -> float | None:
@@ -44,14 +37,14 @@ KEYS: tuple[Callable[[Line], object], ...] = (
     lambda line: (_gravity(line), _judged(line) or 0.0),
 )
 """The sort key of each column; None for a watch without that figure."""
-BY_NAME, BY_VERDICT = 0, len(KEYS) - 1
+BY_NAME, BY_CONDITION = 0, len(KEYS) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The rows to show: those whose name or verdict contains `wanted`, sorted by a column."""
+    """The rows to show: those whose name or condition contains `wanted`, sorted by a column."""
 
-    column: int = BY_VERDICT
+    column: int = BY_CONDITION
     descending: bool = True
     wanted: str = ""
 
@@ -61,14 +54,14 @@ class Choice:
         return replace(self, column=column, descending=descending)
 
     def containing(self, wanted: str) -> "Choice":
-        """Show only watches whose name or verdict contains this text."""
+        """Show only watches whose name or condition contains this text."""
         return replace(self, wanted=wanted)
 
     def of(self, lines: Sequence[Line]) -> list[Line]:
         """Return the lines to show; those without a sort key come last."""
         wanted = self.wanted.casefold()
         shown = sorted(
-            (line for line in lines if wanted in f"{line.name} {line.verdict}".casefold()), key=lambda line: line.name
+            (line for line in lines if wanted in f"{line.name} {line.condition}".casefold()), key=lambda line: line.name
         )
         key = KEYS[self.column]
         known = [line for line in shown if key(line) is not None]

@@ -2,14 +2,16 @@
 
 import asyncio
 import threading
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Protocol, Self
 
+from watchslo.app.details import ShownWatch, own_details, read_details
 from watchslo.app.http_endpoint import DaemonCredentials, address_of
 from watchslo.app.session import run_on_loop, supervise
-from watchslo.app.status_client import UNREADABLE, DaemonAddress, StatusClient
+from watchslo.app.status_client import DETAILS_PATH, UNREADABLE, DaemonAddress, NotFoundError, StatusClient
 from watchslo.app.view import UnreadableError, View, read, view_of
 from watchslo.config.model import Config
 from watchslo.errors import ConnectError
@@ -35,6 +37,9 @@ class Source(Protocol):
     async def view(self) -> View:
         """Return the newest view; raise ConnectError if there is none now but may be later."""
 
+    async def details(self, name: str) -> Sequence[ShownWatch]:
+        """Return all about the watches with this name or key; raise ConnectError as `view` does."""
+
 
 class Daemon:
     """A `watchslo run` or `demo` that serves its status at a URL."""
@@ -42,6 +47,7 @@ class Daemon:
     def __init__(self, url: str, credentials: DaemonCredentials) -> None:
         """Read the credentials; raise WatchsloError if the URL or the credentials cannot be used."""
         self.place = address_of(url)
+        self._address = DaemonAddress(self.place)
         self._client = StatusClient(credentials)
 
     async def __aenter__(self) -> Self:
@@ -53,7 +59,15 @@ class Daemon:
 
     async def view(self) -> View:
         try:
-            return read((await self._client.read(DaemonAddress(self.place))).body)
+            return read((await self._client.read(self._address)).body)
+        except UnreadableError:
+            raise ConnectError(UNREADABLE) from None
+
+    async def details(self, name: str) -> Sequence[ShownWatch]:
+        try:
+            return read_details((await self._client.read(self._address, DETAILS_PATH, {"watch": name})).body)
+        except NotFoundError:
+            return ()
         except UnreadableError:
             raise ConnectError(UNREADABLE) from None
 
@@ -69,6 +83,7 @@ class Measurement:
         self._first = Future[None]()
         self._timeline = Timeline()
         self._latest: Snapshot
+        self._loop: asyncio.AbstractEventLoop
         self._done: asyncio.Future[None]
 
     async def __aenter__(self) -> Self:
@@ -89,13 +104,22 @@ class Measurement:
         self._raise_what_ended_it()
         return view_of(self._latest, account=self._timeline.account)
 
+    async def details(self, name: str) -> Sequence[ShownWatch]:
+        """Return the details as of the newest evaluation, from the measuring thread, which owns the timeline."""
+        self._raise_what_ended_it()
+        reading = asyncio.run_coroutine_threadsafe(self._details(name), self._loop)
+        return await asyncio.wrap_future(reading)
+
+    async def _details(self, name: str) -> Sequence[ShownWatch]:
+        return own_details(self._timeline, name)
+
     def _raise_what_ended_it(self) -> None:
         if self._done.done():
             self._done.result()
 
     async def _measure(self) -> None:
         """Measure in the other thread until `_over` is set; the threads share only frozen snapshots."""
-        supervisor, stop = self._supervise(), asyncio.Event()
+        supervisor, stop, self._loop = self._supervise(), asyncio.Event(), asyncio.get_running_loop()
         supervisor.on_evaluation(self._timeline.observe)  # cheap on the measuring thread: there are few watches here
         async with TaskSupervisor(stop) as tasks:
             tasks.start("snapshots", partial(self._keep_showing, supervisor, stop))

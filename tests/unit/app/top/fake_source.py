@@ -1,11 +1,16 @@
 """A source whose view is set by a test."""
 
+from collections.abc import Sequence
 from typing import Self
 
 from tests.unit.serve import readings
+from watchslo.app.details import ShownWatch, own_details
 from watchslo.app.view import View, read
 from watchslo.serve.status import StatusEncoder
+from watchslo.timeline.timeline import Timeline
 
+TIMELINE = Timeline()
+TIMELINE.observe(readings.SNAPSHOT)
 VIEW = read(StatusEncoder().encode(readings.SNAPSHOT).body)
 
 
@@ -27,3 +32,6 @@ class FakeSource:
         if isinstance(self.now, Exception):
             raise self.now
         return self.now
+
+    async def details(self, name: str) -> Sequence[ShownWatch]:
+        return own_details(TIMELINE, name)

@@ -3,45 +3,39 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.app.top.fake_source import VIEW
-from watchslo.app.top.choice import BY_NAME, BY_VERDICT, Choice, Link, clock
-from watchslo.timeline.condition import WatchVerdict
+from watchslo.app.top.choice import BY_CONDITION, BY_NAME, Choice, Link, clock
+from watchslo.timeline.condition import Condition
 
 EVENTS, P50, P99, BOUNDS = 1, 2, 3, 4
 
 
 def names(choice: Choice) -> list[str]:
     shown = (
-        replace(line, watch=watch, verdict=verdict, events=events, quantiles=quantiles if late else {})
+        replace(line, watch=watch, condition=condition, events=events, quantiles=quantiles if late else {})
         for line in VIEW.lines[:1]
-        for watch, verdict, events, late in (
-            ("a", WatchVerdict.WITHIN, 20, 0.2),
-            ("b", WatchVerdict.BEYOND, 30, 2.0),
-            ("c", WatchVerdict.NOT_MEASURED, 0, None),
-            ("d", WatchVerdict.BEYOND, 10, 3.0),
+        for watch, condition, events, late in (
+            ("a", Condition.WITHIN, 20, 0.2),
+            ("b", Condition.LATE, 30, 2.0),
+            ("c", Condition.IDLE, 0, None),
+            ("d", Condition.LATE, 10, 3.0),
         )
         for quantiles in [{q: replace(one, estimate=late or 0.0) for q, one in line.quantiles.items()}]
     )
     return [line.watch for line in choice.of(list(shown))]
 
 
-def test_default_order_shows_closed_and_stalled_before_healthy() -> None:
-    line = replace(VIEW.lines[0], up=True, stalled_for=None)
-    lines = [
-        replace(line, watch="healthy", verdict=WatchVerdict.WITHIN),
-        replace(line, watch="closed", verdict=WatchVerdict.NOT_MEASURED, up=False),
-        replace(line, watch="stalled", verdict=WatchVerdict.WITHIN, stalled_for=40.0),
-        replace(line, watch="late", verdict=WatchVerdict.BEYOND),
-        replace(line, watch="few", verdict=WatchVerdict.FEW_EVENTS),
-        replace(line, watch="undecided", verdict=WatchVerdict.UNDECIDED),
+def test_default_order_is_that_of_the_page_with_unknown_conditions_first() -> None:
+    shuffled = ["within", "stalled", "idle", "frozen by a newer daemon", "undecided", "closed", "few events", "late"]
+    lines = [replace(VIEW.lines[0], watch=condition, condition=condition) for condition in shuffled]
+    assert [one.watch for one in Choice().of(lines)] == [
+        "frozen by a newer daemon",
+        *(str(condition) for condition in Condition if condition in shuffled),
     ]
-    shown = [one.watch for one in Choice().of(lines)]
-    assert (shown[0], set(shown[1:3])) == ("late", {"closed", "stalled"})
-    assert shown[3:] == ["undecided", "few", "healthy"]
 
 
 @pytest.mark.parametrize(
     ("column", "largest_first"),
-    [(EVENTS, "badc"), (P50, "dbac"), (P99, "dbac"), (BY_VERDICT, "dbac")],
+    [(EVENTS, "badc"), (P50, "dbac"), (P99, "dbac"), (BY_CONDITION, "dbca")],
 )
 def test_sort_by_column_shows_largest_first(column: int, largest_first: str) -> None:
     other = Choice(column=BY_NAME)
@@ -60,8 +54,8 @@ def test_names_sort_from_a_and_same_column_reverses() -> None:
     assert names(by_name.sorted_by(BY_NAME)) == ["d", "c", "b", "a"]
 
 
-@pytest.mark.parametrize(("wanted", "shown"), [("", "dbac"), ("B", "db"), ("beyond", "db"), ("not m", "c"), ("x", "")])
-def test_filter_matches_names_and_verdicts(wanted: str, shown: str) -> None:
+@pytest.mark.parametrize(("wanted", "shown"), [("", "dbca"), ("B", "b"), ("late", "db"), ("idl", "c"), ("x", "")])
+def test_filter_matches_names_and_conditions(wanted: str, shown: str) -> None:
     assert "".join(names(Choice().containing(wanted))) == shown
 
 

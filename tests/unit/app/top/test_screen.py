@@ -15,7 +15,7 @@ from watchslo.app.top import screen
 from watchslo.app.top.screen import Top
 from watchslo.app.view import NOT_YET
 from watchslo.errors import ConfigError, ConnectError
-from watchslo.timeline.condition import WatchVerdict
+from watchslo.timeline.condition import Condition
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ async def test_daemon_verdict_replaces_headline(source: FakeSource, shown: Pilot
 
 
 async def test_number_keys_sort(shown: Pilot[None]) -> None:
-    assert heading(shown) == "VERDICT▼"
+    assert heading(shown) == "CONDITION▼"
     await shown.press("1")
     assert (heading(shown), rows(shown)) == ("WATCH▲", sorted(rows(shown)))
     await shown.press("1")
@@ -93,6 +93,39 @@ async def test_filter_takes_keys_until_enter_and_escape_clears_it(shown: Pilot[N
     assert len(rows(shown)) == len(readings.SNAPSHOT.streams)
 
 
+async def test_enter_opens_details_that_escape_closes(shown: Pilot[None]) -> None:
+    assert rows(shown)[0] == "jobs"
+    table, detail = shown.app.query_one(DataTable), shown.app.query_one("#detail")
+    await shown.press("down", "up", "enter")
+    await until(shown, lambda: "Stall detection" in text(shown, "detail-text"))
+    assert text(shown, "detail-text").startswith("jobs: stalled for 33.5 s\n")
+    assert (table.display, detail.display, detail.has_focus) == (False, True, True)
+    await shown.press("1", "slash")
+    assert shown.app.check_action("sort", (0,)) is False, "the table is hidden"
+    await shown.press("escape")
+    assert (table.display, detail.display, table.has_focus) == (True, False, True)
+    assert heading(shown) == "CONDITION▼"
+
+
+async def test_details_of_a_removed_watch_say_so(shown: Pilot[None], source: FakeSource) -> None:
+    source.now = replace(VIEW, lines=(replace(VIEW.lines[0], watch="gone"),))
+    await until(shown, lambda: len(rows(shown)) == 1)
+    await shown.press("enter")
+    await until(shown, lambda: text(shown, "detail-text") == screen.GONE)
+
+
+async def test_cursor_stays_on_its_watch(shown: Pilot[None], source: FakeSource) -> None:
+    table = shown.app.query_one(DataTable)
+    await shown.press("1", "down")
+    chosen = rows(shown)[1]
+    await shown.press("1")
+    assert rows(shown)[table.cursor_row] == chosen
+    await shown.press("down")
+    source.now = replace(VIEW, lines=VIEW.lines[:1])
+    await until(shown, lambda: len(rows(shown)) == 1)
+    assert table.cursor_row == 0
+
+
 async def test_rows_follow_added_and_removed_watches(shown: Pilot[None], source: FakeSource) -> None:
     source.now = replace(VIEW, lines=VIEW.lines[-1:])
     await until(shown, lambda: rows(shown) == ["pods"])
@@ -105,9 +138,9 @@ async def test_row_of_late_watch_changes_style(shown: Pilot[None], source: FakeS
         table = shown.app.query_one(DataTable)
         return {str(cell.style) for cell in table.get_row_at(rows(shown).index("pods"))}
 
-    assert colours() == {STYLES[WatchVerdict.WITHIN]}
-    source.now = replace(VIEW, lines=tuple(replace(line, verdict=WatchVerdict.BEYOND) for line in VIEW.lines))
-    await until(shown, lambda: colours() == {STYLES[WatchVerdict.BEYOND]})
+    assert colours() == {STYLES[Condition.WITHIN]}
+    source.now = replace(VIEW, lines=tuple(replace(line, condition=Condition.LATE) for line in VIEW.lines))
+    await until(shown, lambda: colours() == {STYLES[Condition.LATE]})
 
 
 async def test_headings_name_the_quantile_that_is_judged(shown: Pilot[None], source: FakeSource) -> None:

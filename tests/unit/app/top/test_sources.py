@@ -17,13 +17,15 @@ from tests.unit.monitor.inside import BUILD
 from tests.unit.serve import readings
 from watchslo.app import http_endpoint
 from watchslo.app.http_endpoint import DaemonCredentials, explain
-from watchslo.app.status_client import PATH, DaemonAddress, StatusClient
+from watchslo.app.status_client import DETAILS_PATH, STATUS_PATH, DaemonAddress, StatusClient
 from watchslo.app.top import sources
 from watchslo.app.top.sources import Daemon, Measurement
 from watchslo.errors import ConfigError, ConnectError, WatchsloError
 from watchslo.kube.credentials import Credentials, CredentialSource
 from watchslo.monitor.supervisor import Supervisor
+from watchslo.serve.detail import details
 from watchslo.serve.status import StatusEncoder
+from watchslo.timeline.timeline import Timeline
 
 STATUS = StatusEncoder().encode(readings.SNAPSHOT).body
 
@@ -57,7 +59,22 @@ async def test_daemon_view_requests_the_status(url: str, answers: Answers) -> No
     async with Daemon(f"{url}/behind/a/proxy/", DaemonCredentials()) as daemon:
         view = await daemon.view()
     assert [line.watch for line in view.lines] == sorted(stream.watch for stream in readings.SNAPSHOT.streams)
-    assert answers.asked == [(f"/behind/a/proxy{PATH}", None)]
+    assert answers.asked == [(f"/behind/a/proxy{STATUS_PATH}", None)]
+
+
+async def test_daemon_details_request_the_watch(url: str, answers: Answers) -> None:
+    timeline = Timeline()
+    timeline.observe(readings.SNAPSHOT)
+    answers.body = details(timeline, "jobs").model_dump_json(by_alias=True).encode()
+    async with Daemon(url, DaemonCredentials()) as daemon:
+        (jobs,) = await daemon.details("jobs@service")
+        assert (jobs.key, jobs.condition) == ("jobs@service", "stalled for 33.5 s")
+        assert answers.asked == [(DETAILS_PATH, None)]
+        answers.status = 404
+        assert await daemon.details("things") == ()
+        answers.status, answers.body = 200, b"<html>"
+        with pytest.raises(ConnectError, match=r"^the answer is not from a known version"):
+            await daemon.details("jobs")
 
 
 async def test_token_is_read_again_and_kept_if_the_file_is_empty(url: str, answers: Answers, tmp_path: Path) -> None:
@@ -147,7 +164,7 @@ async def test_certificate_needs_its_ca_or_insecure(tmp_path: Path, answers: Ans
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(pair.certificate, pair.key)
     app = web.Application()
-    app.router.add_get(PATH, answers.answer)
+    app.router.add_get(STATUS_PATH, answers.answer)
     server = TestServer(app, scheme="https", host="127.0.0.1")
     await server.start_server(ssl=tls)
     async with server:
@@ -177,7 +194,7 @@ async def test_instance_of_a_service_has_the_certificate_and_the_host_of_the_ser
         return web.Response(body=answers.body)
 
     app = web.Application()
-    app.router.add_get(PATH, answer)
+    app.router.add_get(STATUS_PATH, answer)
     server = TestServer(app, scheme="https", host="127.0.0.1")
     await server.start_server(ssl=tls)
     async with server, StatusClient(DaemonCredentials(ca_file=authority.ca)) as client:
@@ -271,6 +288,7 @@ async def test_measurement_runs_in_another_thread_and_ends() -> None:
     async with Measurement(None, None) as measurement:
         view = await measurement.view()
         assert workers()
+        assert [*await measurement.details("pods")] == [], "nothing was evaluated yet"
     assert view.not_ready[0].startswith("The cluster is being discovered.")
     for worker in workers():
         worker.join(timeout=10.0)

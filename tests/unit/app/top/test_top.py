@@ -45,6 +45,18 @@ def test_once_without_answer_raises_connect_error(monkeypatch: pytest.MonkeyPatc
         top(TopOptions("x", once=True))
 
 
+def test_once_prints_details_of_a_watch(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    use_source(monkeypatch, VIEW)
+    top(TopOptions("x", once=True, watch="jobs"))
+    first, second, cause, *others = capsys.readouterr().out.splitlines()
+    assert first == "jobs: stalled for 33.5 s"
+    assert second == "The watch is open, but has withheld events for 33.5 s."
+    assert cause.startswith("Cause: The watch of jobs has said nothing for 33.5 s. (stalled_stream, medium confidence)")
+    assert f"  {'Storage to cache':24} P50 12.3 ms, P99 62.5 ms (100 events)" in others
+    with pytest.raises(ConnectError, match=r"^http://there: there is no watch things; watchslo top --once lists"):
+        top(TopOptions("x", once=True, watch="things"))
+
+
 def test_top_without_terminal_raises_config_error(monkeypatch: pytest.MonkeyPatch) -> None:
     use_source(monkeypatch, VIEW)
     with pytest.raises(ConfigError, match=r"^top needs a terminal; add --once for one table$"):
@@ -68,6 +80,7 @@ def test_top_without_textual_names_the_extra(monkeypatch: pytest.MonkeyPatch) ->
     [
         (TopOptions(credentials=DaemonCredentials(insecure=True)), "are for a daemon; add its URL"),
         (TopOptions("x", kubeconfig=Path("k")), "are for a local measurement; remove them, or the URL"),
+        (TopOptions("x", watch="pods"), "--watch needs --once; on the screen, choose a watch"),
         (TopOptions("x", context="c"), "are for a local measurement; remove them, or the URL"),
     ],
 )

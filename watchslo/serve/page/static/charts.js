@@ -1,24 +1,47 @@
-// The last hour of up to six watches, a small chart each: unhealthy watches first, and the ones that were selected.
+// The last hour of a watch as a small chart; the page has those of up to six watches, unhealthy ones first.
 
-import { element, setText } from "./text.js";
+import { addressOf, element, setText } from "./text.js";
 
 const SHOWN = 6;
 const HOUR_SECONDS = 3600;
 const LEAST_SECONDS = 180; // the shortest time axis
 const LEAST = 0.001; // seconds: the lower end of the logarithmic scale; figures below a tick's round trip are unresolved
 const MOST = 60;
+const NARROW = 10; // bounds that are further apart than this factor say little about the estimate
+const LABELLED = 20; // a scale of a smaller factor needs labels between the powers of ten
 
 const clamp = (seconds) => (seconds === null ? null : Math.min(Math.max(seconds, LEAST), MOST));
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const axisText = (seconds) => (seconds < 1 ? `${1000 * seconds} ms` : `${seconds} s`);
 
-class Chart {
+// Returns the ends of the band, the upper bound if there is no band, and the estimate.
+function point(lower, estimate, upper) {
+  if (estimate === null) return [null, null, null, null];
+  return upper <= NARROW * lower ? [upper, lower, null, estimate] : [null, null, upper, estimate];
+}
+
+// Returns the labelled values of a logarithmic scale.
+function labels(low, high) {
+  const digits = high / low < LABELLED ? [1, 2, 5] : [1];
+  const powers = [-4, -3, -2, -1, 0, 1, 2];
+  const all = powers.flatMap((power) => digits.map((digit) => Number((digit * 10 ** power).toPrecision(1))));
+  return all.filter((value) => value >= low && value <= high);
+}
+
+// Loads the past of all watches with that name.
+async function loadPast(name, loaded) {
+  const answer = await fetch(`api/v1/series?window=1h&resource=${encodeURIComponent(name)}`).catch(() => null);
+  if (!answer?.ok) return; // the charts then begin with the next update
+  for (const past of (await answer.json()).watches) loaded(`${past.watch}@${past.apiserver}`, past);
+}
+
+export class Chart {
   constructor(watch) {
-    this.title = element("strong");
+    this.title = element("a", { href: addressOf(watch.key) });
     this.now = element("span");
     this.plot = element("div", { className: "plot", ariaHidden: "true" });
-    this.figure = element("figure", {}, element("figcaption", {}, this.title, this.now), this.plot);
-    this.data = [[], [], [], []]; // at, upper, lower, estimate
+    this.figure = element("figure", {}, element("figcaption", {}, element("strong", {}, this.title), this.now), this.plot);
+    this.data = [[], [], [], [], []]; // at, the upper and lower end of the band, the upper bound without one, estimate
     this.threshold = watch.threshold;
     this.label(watch);
   }
@@ -32,16 +55,28 @@ class Chart {
   load({ at, upper, lower, judged }) {
     // An upper bound of null is infinite if there is an estimate.
     const above = upper.map((s, i) => (s === null && judged[i] !== null ? MOST : clamp(s)));
-    this.data = [at, above, lower.map(clamp), judged.map(clamp)];
+    const points = at.map((_, i) => point(clamp(lower[i]), clamp(judged[i]), above[i]));
+    this.data = [at, ...[0, 1, 2, 3].map((column) => points.map((values) => values[column]))];
     this.draw();
+  }
+
+  // Loads the past of this watch alone.
+  start(watch) {
+    return loadPast(watch.watch, (key, past) => key === watch.key && this.load(past));
+  }
+
+  // The scale follows the estimates and the threshold: wide bounds do not make the line flat.
+  range() {
+    const shown = [this.threshold, ...this.data[4].filter((seconds) => seconds !== null)];
+    return [Math.min(...shown) / 2, Math.max(...shown) * 2];
   }
 
   push(at, watch) {
     this.label(watch);
     const figure = watch.judged;
-    const point = figure ? [clamp(figure.upper ?? MOST), clamp(figure.lower), clamp(figure.estimate ?? MOST)] : [null, null, null];
     if (at <= this.data[0].at(-1)) return;
-    [at, ...point].forEach((value, column) => this.data[column].push(value));
+    const [lower, estimate, upper] = figure ? [figure.lower, figure.estimate ?? MOST, figure.upper ?? MOST].map(clamp) : [null, null, null];
+    [at, ...point(lower, estimate, upper)].forEach((value, column) => this.data[column].push(value));
     while (this.data[0][0] < at - HOUR_SECONDS) this.data.forEach((column) => column.shift());
     this.draw();
   }
@@ -61,6 +96,7 @@ class Chart {
   options() {
     const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
     const line = { stroke: colour("--chart"), width: 1.5, spanGaps: false, points: { show: false } };
+    const dots = { ...line, stroke: colour("--quiet"), width: 1, dash: [1, 5] };
     const none = { stroke: "transparent", width: 0, points: { show: false } };
     return {
       width: this.plot.clientWidth,
@@ -71,14 +107,14 @@ class Chart {
       tzDate: (seconds) => uPlot.tzDate(new Date(1000 * seconds), "Etc/UTC"),
       scales: {
         x: { range: (_, from, to) => [Math.min(from, to - LEAST_SECONDS), to] },
-        y: { distr: 3, range: () => [LEAST, MOST] },
+        y: { distr: 3, range: () => this.range() },
       },
       axes: [
         { ...axis, size: 24, incrs: [60, 120, 300, 600, 900, 1800], values: "{HH}:{mm}" },
-        { ...axis, size: 54, splits: () => [0.001, 0.01, 0.1, 1, 10], filter: (_, splits) => splits,
+        { ...axis, size: 54, splits: (_, axis_, low, high) => labels(low, high), filter: (_, splits) => splits,
           values: (_, splits) => splits.map(axisText) },
       ],
-      series: [{}, none, none, line],
+      series: [{}, none, none, dots, line],
       bands: [{ series: [1, 2], fill: colour("--band") }],
       hooks: { draw: [(plot) => this.drawThreshold(plot)] },
     };
@@ -102,7 +138,6 @@ export class Charts {
   constructor(container) {
     this.container = container;
     this.charts = new Map();
-    this.chosen = [];
     this.watches = new Map();
     const redraw = () => this.charts.forEach((chart) => chart.redraw());
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
@@ -118,12 +153,6 @@ export class Charts {
     this.charts.clear();
   }
 
-  choose(key) {
-    this.chosen = [key, ...this.chosen.filter((other) => other !== key)].slice(0, SHOWN);
-    this.arrange();
-    this.charts.get(key)?.figure.scrollIntoView({ block: "nearest" });
-  }
-
   update(at, watches) {
     this.watches = watches;
     for (const [key, chart] of this.charts) {
@@ -135,10 +164,10 @@ export class Charts {
   arrange() {
     const all = [...this.watches.values()];
     const bad = all.filter((watch) => watch.bad).sort((one, other) => (one.since < other.since ? -1 : 1));
-    const wanted = new Set([...this.chosen.filter((key) => this.watches.has(key)), ...bad.map((watch) => watch.key)]);
+    const wanted = new Set(bad.map((watch) => watch.key));
     all.filter((watch) => watch.judged).forEach((watch) => wanted.add(watch.key));
     all.forEach((watch) => wanted.add(watch.key));
-    const keys = [...wanted].slice(0, Math.max(SHOWN, this.chosen.length));
+    const keys = [...wanted].slice(0, SHOWN);
     const missing = keys.filter((key) => !this.charts.has(key));
     missing.forEach((key) => this.charts.set(key, new Chart(this.watches.get(key))));
     for (const key of this.charts.keys()) {
@@ -148,14 +177,8 @@ export class Charts {
     const same = figures.length === this.container.children.length &&
       figures.every((figure, place) => this.container.children[place] === figure);
     if (!same) this.container.replaceChildren(...figures);
-    for (const watch of new Set(missing.map((key) => this.watches.get(key).watch))) this.load(watch);
-  }
-
-  async load(name) {
-    const answer = await fetch(`api/v1/series?window=1h&resource=${encodeURIComponent(name)}`).catch(() => null);
-    if (!answer?.ok) return; // the chart then begins with the next update
-    for (const past of (await answer.json()).watches) {
-      this.charts.get(`${past.watch}@${past.apiserver}`)?.load(past);
+    for (const name of new Set(missing.map((key) => this.watches.get(key).watch))) {
+      loadPast(name, (key, past) => this.charts.get(key)?.load(past));
     }
   }
 }

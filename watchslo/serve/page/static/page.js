@@ -2,9 +2,10 @@
 
 import { Charts } from "./charts.js";
 import { Day } from "./day.js";
+import { Detail } from "./detail.js";
 import { Feed } from "./feed.js";
 import { Rows, Watches } from "./tables.js";
-import { SIGNS, clock, element, moment, setText } from "./text.js";
+import { SIGNS, cause, clock, element, setText, timelineEvent } from "./text.js";
 
 const TIMELINE_ROWS = 100;
 
@@ -14,8 +15,9 @@ let newest = null;
 
 document.documentElement.classList.add("live");
 const charts = new Charts(at("charts"));
-const table = new Watches(at("watches"), at("filter"), at("count"), (key) => charts.choose(key));
+const table = new Watches(at("watches"), at("filter"), at("count"));
 const apiservers = new Rows(at("apiservers"));
+const detail = new Detail(at("detail"));
 const day = new Day(at("day"), at("day-text"));
 
 function showName({ title, part, verdict }) {
@@ -50,19 +52,9 @@ function showList(id, items, make) {
   at(id).replaceChildren(...items.map(make));
 }
 
-function cause({ evidence, cause: name, confidence, since, next }) {
-  const small = element("small", {}, `${name}: ${confidence} confidence, since ${moment(since)} UTC`);
-  return element("li", {}, `${evidence} `, small, element("p", {}, next));
-}
-
 function check({ name, level, text }) {
   const sign = element("span", { ariaHidden: "true" }, SIGNS[level]);
   return element("li", { className: level }, sign, " ", element("strong", {}, name), ` ${text}`);
-}
-
-function timelineEvent({ at: when, level, text }) {
-  const time = element("time", { dateTime: when, title: `${moment(when)} UTC` }, clock(when));
-  return element("li", { className: level }, time, `${SIGNS[level]} ${text}`);
 }
 
 function showTimeline(happened, whole) {
@@ -91,6 +83,7 @@ function show(update, whole) {
   update.apiservers.forEach((apiserver) => apiservers.set(apiserver.name, apiserver));
   table.update(watches, update.watches);
   charts.update(Date.parse(update.at) / 1000, watches);
+  detail.update(Date.parse(update.at) / 1000, watches, whole);
   if (update.day) day.update(update.day);
   showTimeline(update.happened, whole);
 }

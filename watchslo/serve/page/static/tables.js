@@ -1,6 +1,6 @@
 // Tables whose rows are updated in place. The texts of the cells come from the daemon, in the order of the columns.
 
-import { count, element, setText } from "./text.js";
+import { addressOf, count, element, setText } from "./text.js";
 
 // A row with its cells and their texts: reading texts from the document is slow.
 class Row {
@@ -62,10 +62,12 @@ export class Rows {
   }
 }
 
-// The name of a watch is a button that shows its chart; its text never changes.
+// The name of a watch links to its details; its text never changes.
 function dress({ row, cells: [name] }, watch, isNew) {
   row.classList.toggle("bad", watch.bad);
-  if (isNew) name.replaceChildren(element("button", { type: "button", title: "Show chart", textContent: watch.watch }));
+  if (!isNew) return; // long names wrap at their dots
+  const parts = watch.watch.split(/(?<=\.)/).flatMap((part, place) => (place ? [element("wbr"), part] : [part]));
+  name.replaceChildren(element("a", { href: addressOf(watch.key) }, ...parts));
 }
 
 // The value that a column is sorted by: its heading names it in `data-sort`, as `events` or `judged.upper`. In a figure,
@@ -84,7 +86,7 @@ function compare(one, other) {
 
 // The table of watches: sorted by its headings, filtered by a form.
 export class Watches {
-  constructor(table, form, output, chosen) {
+  constructor(table, form, output) {
     this.table = table;
     this.output = output;
     this.text = form.querySelector("[type=search]");
@@ -101,10 +103,6 @@ export class Watches {
     });
     form.addEventListener("submit", (event) => event.preventDefault());
     form.addEventListener("input", () => this.arrange());
-    table.tBodies[0].addEventListener("click", (event) => {
-      const row = event.target.closest("th button")?.closest("tr");
-      if (row) chosen(row.dataset.key);
-    });
   }
 
   // The first click sorts figures in descending order and texts in ascending order.

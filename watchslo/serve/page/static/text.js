@@ -20,3 +20,17 @@ export function element(name, properties = {}, ...children) {
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
+
+// The address of the details of a watch.
+export const WATCH = "#watch=";
+export const addressOf = (key) => WATCH + encodeURIComponent(key);
+
+export function cause({ evidence, cause: name, confidence, since, next }) {
+  const small = element("small", {}, `${name}: ${confidence} confidence, since ${moment(since)} UTC`);
+  return element("li", {}, `${evidence} `, small, element("p", {}, next));
+}
+
+export function timelineEvent({ at: when, level, text }) {
+  const time = element("time", { dateTime: when, title: `${moment(when)} UTC` }, clock(when));
+  return element("li", { className: level }, time, `${SIGNS[level]} ${text}`);
+}

@@ -1,0 +1,304 @@
+"""`/api/v1/watches`: everything about one watch as labelled texts, for the page and for `top`.
+
+The texts are written here only. Programs read the same values from `/api/v1/status`. No object's name is in it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Literal
+
+import numpy as np
+from fastapi import HTTPException, Query
+from pydantic import Field
+
+from watchslo.serve import rows
+from watchslo.serve.document import Document, DocumentResponse
+from watchslo.serve.feed import Feed
+from watchslo.serve.rendering import Renderer
+from watchslo.serve.route import Route
+from watchslo.serve.rows import WatchLine
+from watchslo.serve.status import Diagnosed, StatusPart
+from watchslo.serve.update import EventUpdate
+from watchslo.snapshot import DomainReading, GapReading, HeadroomReading, Hop, HopReading, StreamReading
+from watchslo.timeline.condition import P50, P99, WatchCondition, quantile_of
+from watchslo.timeline.day import Minute, Minutes
+from watchslo.timeline.events import affects
+from watchslo.timeline.explanation import explanation
+from watchslo.timeline.format import ABSENT, counted, duration, estimated, moment, percentile
+from watchslo.timeline.timeline import Account, Timeline
+
+MOST_HAPPENED = 50  # events of one watch
+HOUR_SECONDS, HOUR_MINUTES = 3600.0, 60
+INITIAL = "initial"  # an event of a list: nothing to measure
+NOT_MEASURED = {
+    "before_clock": "committed before the first tick",
+    "domain": "of another revision sequence",
+    "pending": "not known in time to be of this revision sequence",
+    "tainted": "watchslo was late to read them",
+    "own_queue": "committed while the watch waited for a limit of watchslo",
+    "unsealed": "no tick came in time",
+    "unparsable": "the revision is not a number",
+}
+"""Why events are not samples, by the reasons of the metrics."""
+
+HOPS = {
+    Hop.CREATION_TO_STORAGE: (
+        "Creation to storage",
+        "not measured: it needs new objects, and the option `creation`",
+    ),
+    Hop.STORAGE_TO_CACHE: ("Storage to cache", "not measured: only caches of late watches are probed"),
+    Hop.CACHE_TO_CLIENT: ("Cache to client", "not measured: only caches of late watches are probed"),
+}
+"""The name of each hop, and why it may have no figures."""
+
+_Fact = tuple[str, str]
+
+
+class DetailFact(StatusPart):
+    """A labelled text."""
+
+    label: str
+    text: str
+
+
+class DetailSection(StatusPart):
+    """Facts with a common title."""
+
+    title: str
+    facts: list[DetailFact]
+
+
+class WatchDetail(StatusPart):
+    """One watch: its `condition` and what decides it, facts for people, the active causes, and its newest events.
+
+    `causes` are those of the watch, of its apiserver, or of all watches; `happened` has the oldest event first.
+    """
+
+    key: str
+    watch: str
+    apiserver: str
+    name: str
+    condition: str
+    bad: bool
+    explanation: str
+    sections: list[DetailSection]
+    causes: list[Diagnosed]
+    happened: list[EventUpdate] = Field(max_length=MOST_HAPPENED)
+
+
+class WatchDetails(StatusPart):
+    """The details of one watch, or of the watches with one name, one at each apiserver."""
+
+    api_version: Literal["v1"] = "v1"
+    watches: list[WatchDetail]
+
+
+def details(timeline: Timeline, name: str) -> WatchDetails:
+    """Return the details of the watch with this key, or of all watches with this name."""
+    account = timeline.account
+    lines = _named(account, name) if account else []
+    return WatchDetails(watches=[_detail(timeline, account, line) for line in lines if account])
+
+
+def _named(account: Account, name: str) -> list[WatchCondition]:
+    return [line for line in account.lines if name in (line.stream.watch, _key(line))]
+
+
+def _key(line: WatchCondition) -> str:
+    return rows.key_of(line.stream.watch, line.stream.apiserver)
+
+
+def _detail(timeline: Timeline, account: Account, line: WatchCondition) -> WatchDetail:
+    stream, snapshot = line.stream, account.snapshot
+    domain = next((one for one in snapshot.domains if one.name == stream.domain), None)
+    row = rows.watch_line(line, domain)
+    key = stream.apiserver, stream.watch
+    happened = [event for event in timeline.happened if key in event.watches][-MOST_HAPPENED:]
+    causes = [cause for cause in snapshot.causes if affects(cause, *key)]
+    return WatchDetail(
+        key=row.key,
+        watch=stream.watch,
+        apiserver=stream.apiserver,
+        name=line.name,
+        condition=row.shown_condition,
+        bad=row.bad,
+        explanation=explanation(line),
+        sections=[
+            _section("Now", _now(line, row)),
+            _section("Last hour", _past(timeline, line, snapshot.at_wall)),
+            _section("Hops, last minute", _hops(stream)),
+            _section("Guarantees", _guarantees(stream, domain, snapshot.monitor.stall_detection)),
+            _section("Watch", _protocol(stream, row)),
+        ],
+        causes=[Diagnosed.model_validate(cause) for cause in causes],
+        happened=[EventUpdate.model_validate(event) for event in happened],
+    )
+
+
+def _section(title: str, facts: Iterator[_Fact]) -> DetailSection:
+    return DetailSection(title=title, facts=[DetailFact(label=label, text=text) for label, text in facts])
+
+
+# --- now and before ---------------------------------------------------------------------------------------------------
+
+
+def _now(line: WatchCondition, row: WatchLine) -> Iterator[_Fact]:
+    name = percentile(row.quantile)
+    yield "Events", f"{row.events:,} in the last {duration(line.window.length)}"
+    yield "P50", rows.estimate_text(row.p50)
+    yield name, rows.estimate_text(row.judged)
+    yield f"{name} bounds", f"proven: {rows.bounds_text(row.judged)}" if row.judged else ABSENT
+    yield "Threshold", duration(row.threshold)
+
+
+def _past(timeline: Timeline, line: WatchCondition, now_wall: float) -> Iterator[_Fact]:
+    key = line.stream.apiserver, line.stream.watch
+    figures = timeline.series.figures(key, now_wall - HOUR_SECONDS)
+    judged = figures.values[:, 1]
+    known = np.isfinite(judged)
+    name = percentile(line.stream.track.objective.quantile)
+    if known.any():
+        highest = int(np.nanargmax(np.where(known, judged, np.nan)))
+        at = moment(float(figures.at_wall[highest]))
+        yield f"Median {name}", duration(float(np.median(judged[known])))
+        yield f"Highest {name}", f"{duration(float(judged[highest]))} at {at} UTC"
+    yield "Evaluations", f"{int(known.sum()):,} of {len(judged):,} have a {name}"
+    day = timeline.day.of(key)
+    yield "Minutes", _minutes(day[-HOUR_MINUTES:])
+    yield "Minutes of the last day", _minutes(day)
+
+
+def _minutes(minutes: Minutes) -> str:
+    names = {Minute.BAD: "bad", Minute.UNDECIDED: "undecided", Minute.GOOD: "good", Minute.NO_DATA: "without data"}
+    return ", ".join(f"{int((minutes == minute).sum()):,} {name}" for minute, name in names.items())
+
+
+def _hops(stream: StreamReading) -> Iterator[_Fact]:
+    measured = {hop.hop: hop for hop in stream.track.hops}
+    for hop, (name, why) in HOPS.items():
+        yield name, _hop(measured[hop]) if hop in measured else why
+
+
+def _hop(reading: HopReading) -> str:
+    minute = next((window for window in reading.windows if window.name == "1m"), None)
+    p50, p99 = (quantile_of(minute, q) if minute else None for q in (P50, P99))
+    if minute is None or p50 is None or p99 is None:
+        return "no event in the last minute"
+    estimates = (estimated(one.estimate, rough=one.rough) for one in (p50, p99))
+    return "P50 {}, P99 {} ({})".format(*estimates, counted(minute.events, "event"))
+
+
+# --- guarantees -------------------------------------------------------------------------------------------------------
+
+
+def _guarantees(stream: StreamReading, domain: DomainReading | None, detection: float | None) -> Iterator[_Fact]:
+    track, objective = stream.track, stream.track.objective
+    events = sum(objective.verdicts.values())
+    judged = {"proven within": "within", "proven late": "beyond", "not proven": "uncertain"}
+    shares = ", ".join(f"{_share(objective.verdicts.get(key, 0), events)} {text}" for text, key in judged.items())
+    yield f"Events within {duration(objective.threshold)}", f"{shares} (of {events:,})" if events else ABSENT
+    windows = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in objective.windows.items())
+    yield f"Windows of {duration(objective.window)}", windows or ABSENT
+    lost = {reason: count for reason, count in track.unmeasured.items() if count and reason != INITIAL}
+    live = track.timespan.total + sum(lost.values())
+    yield "Measured", f"{_share(track.timespan.total, live)} of {counted(live, 'event')}" if live else ABSENT
+    yield "Not measured", "; ".join(f"{n:,}: {NOT_MEASURED.get(why, why)}" for why, n in lost.items()) or "none"
+    resolution = domain.resolution if domain else None
+    yield "Resolution", f"latencies below {duration(resolution)} look alike" if resolution else ABSENT
+    audit = stream.audit
+    findings = f"{counted(audit.stalls, 'stall')}, {counted(audit.lost, 'lost event')}"
+    yield "Audits", f"last result: {audit.result or 'none yet'}; {findings}"
+    yield "Stall detection", "off" if detection is None else f"within {duration(detection)}"
+
+
+def _share(count: int, total: int) -> str:
+    return f"{100 * count / max(1, total):.4g}%"
+
+
+def _nonzero(counts: Mapping[str, int]) -> Mapping[str, int]:
+    return {name: count for name, count in counts.items() if count}
+
+
+# --- the protocol -----------------------------------------------------------------------------------------------------
+
+
+def _protocol(stream: StreamReading, row: WatchLine) -> Iterator[_Fact]:
+    session, received = stream.session, stream.received
+    yield "State", row.state
+    yield "Strategy", session.strategy
+    yield "Representation", session.representation
+    yield "Last received", f"{moment(received.last_wall)} UTC" if received.last_wall is not None else ABSENT
+    yield "Revision lag", ABSENT if row.behind is None else counted(row.behind, "revision")
+    age = "" if received.bookmark_age is None else f", the newest {duration(received.bookmark_age)} ago"
+    yield "Bookmarks", f"{received.bookmarks:,}{age}"
+    yield "Closes", _counts({why if kind == why else f"{kind} ({why})": n for (kind, why), n in session.closed.items()})
+    yield "Relists", _counts(stream.lists.relists)
+    yield "410s", _counts(stream.lists.expired)
+    yield from _findings(stream)
+    yield "Headroom", _headroom(stream.headroom) if stream.headroom else ABSENT
+    if transport := session.transport:
+        resent = counted(transport.retransmits, "retransmit")
+        yield (
+            "Connection",
+            f"round trip {duration(transport.round_trip)}, {resent}, silent for {duration(transport.silent)}",
+        )
+    failure = session.last_failure
+    yield "Last failure", f"{moment(failure.at_wall)} UTC, {failure.reason}: {failure.message}" if failure else "none"
+
+
+def _findings(stream: StreamReading) -> Iterator[_Fact]:
+    """Yield what only some watches have."""
+    if stream.gaps.revisions or stream.gaps.unseen:
+        yield "Gaps", _gaps(stream.gaps)
+    if stream.received.order_violations:
+        yield "Order violations", counted(stream.received.order_violations, "event")
+    if behind := stream.cache.behind:
+        yield "Cache", f"{duration(behind.lower)} to {duration(behind.upper)} behind storage"
+    if stream.cache.behind_peers is not None:
+        yield "Lag behind peers", duration(stream.cache.behind_peers)
+    if excess := stream.behind_fastest:
+        yield "Behind fastest", f"P50 {duration(excess.p50)}, P99 {duration(excess.p99)}"
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in _nonzero(counts).items()) or "0"
+
+
+def _gaps(gaps: GapReading) -> str:
+    unseen = f"; unseen: {_counts(gaps.unseen)}" if gaps.unseen else ""
+    return f"{counted(gaps.revisions, 'revision')}, {duration(gaps.seconds)}{unseen}"
+
+
+def _headroom(headroom: HeadroomReading) -> str:
+    longer = "more than " if headroom.complete else ""
+    texts = [f"{longer}{duration(headroom.seconds.lower)} ({counted(headroom.revisions, 'revision')})"]
+    if headroom.list_seconds is not None:
+        fits = {True: "it fits", False: "too long", None: "it may fit"}[headroom.fits]
+        texts.append(f"a list takes {duration(headroom.list_seconds)}: {fits}")
+    return "; ".join(texts)
+
+
+# --- the route --------------------------------------------------------------------------------------------------------
+
+WatchName = Annotated[
+    str,
+    Query(max_length=600, description="The name of a watch: as `pods`, at all apiservers, or as `pods@service`."),
+]
+
+
+def routes(feed: Feed) -> Sequence[Route]:
+    """Return the route of the details, which are encoded once for all clients."""
+    renderer = Renderer(feed.thread)
+
+    async def watches(watch: WatchName) -> DocumentResponse:
+        """One watch as labelled texts: figures, hops, guarantees, protocol, active causes and newest events."""
+        account = feed.account
+        if account is None or not _named(account, watch):
+            raise HTTPException(404, "There is no such watch; /api/v1/status lists the watches.")
+        return DocumentResponse(await renderer.render(account.snapshot, watch, lambda _: _encode(feed.timeline, watch)))
+
+    unknown = {404: {"description": "There is no such watch."}}
+    return [Route("/api/v1/watches", watches, documented={"response_model": WatchDetails, "responses": unknown})]
+
+
+def _encode(timeline: Timeline, name: str) -> Document:
+    return Document((details(timeline, name).model_dump_json(by_alias=True).encode(),), "application/json")

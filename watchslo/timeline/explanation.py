@@ -1,0 +1,95 @@
+"""Why a watch is in its condition, in one sentence, and how sure that is. Pure."""
+
+from watchslo.timeline.condition import Condition, WatchCondition
+from watchslo.timeline.format import counted, duration
+
+CONFIDENCE = "95%"
+"""Of verdicts by the times of the ticks, which decide if the proven bounds do not."""
+
+
+def labelled(condition: str, upper: float | None, threshold: float) -> str:
+    """Return the condition, marked if it is `within` although the proven `upper` bound exceeds the threshold.
+
+    None is an infinite bound.
+    """
+    is_proven = upper is not None and upper <= threshold
+    return condition if is_proven or condition != Condition.WITHIN else f"{condition} ({CONFIDENCE})"
+
+
+def explanation(line: WatchCondition) -> str:
+    """Return what decides the condition of a watch."""
+    return _SENTENCES[line.condition](line)
+
+
+def _within(line: WatchCondition) -> str:
+    few = f"at most {_allowed(line)} of the events took longer than {_threshold(line)}"
+    upper = line.judged.upper if line.judged else None
+    if labelled(line.condition, upper, line.stream.track.objective.threshold) == line.condition:
+        return f"{few.capitalize()}: this is proven."
+    return (
+        f"The proven bounds do not decide, but the times of the ticks show with {CONFIDENCE} confidence that {few}. "
+        "The estimate is no part of the verdict."
+    )
+
+
+def _late(line: WatchCondition) -> str:
+    return f"More than {_allowed(line)} of the events took longer than {_threshold(line)}: this is proven."
+
+
+def _undecided(line: WatchCondition) -> str:
+    return (
+        f"The threshold of {_threshold(line)} is between the proven bounds, and the times of the ticks do not decide."
+    )
+
+
+def _few_events(line: WatchCondition) -> str:
+    least = line.stream.track.objective.min_events
+    return f"The proven bounds do not decide, and any other verdict needs {counted(least, 'event')}."
+
+
+def _idle(_: WatchCondition) -> str:
+    return "No event came, and an audit proved that there was none to deliver."
+
+
+def _not_measured(line: WatchCondition) -> str:
+    return f"No event of the last {duration(line.window.length)} was measured."
+
+
+def _stalled(line: WatchCondition) -> str:
+    return f"The watch is open, but has withheld events for {duration(line.stream.audit.stalled_for or 0.0)}."
+
+
+def _closed(line: WatchCondition) -> str:
+    failure = line.stream.session.last_failure
+    return f"The watch is not open. {failure.message if failure else ''}".rstrip()
+
+
+def _unresponsive(_: WatchCondition) -> str:
+    return "The apiserver answers nothing, so no event of this watch can arrive."
+
+
+def _connected(_: WatchCondition) -> str:
+    return "The watch is open, and no event of the last minute is proven late; without quantiles no more is known."
+
+
+def _threshold(line: WatchCondition) -> str:
+    return duration(line.stream.track.objective.threshold)
+
+
+def _allowed(line: WatchCondition) -> str:
+    """Return the share of events that may be late: `1%`."""
+    return f"{100 - 100 * line.stream.track.objective.quantile:.6g}%"
+
+
+_SENTENCES = {
+    Condition.WITHIN: _within,
+    Condition.LATE: _late,
+    Condition.UNDECIDED: _undecided,
+    Condition.FEW_EVENTS: _few_events,
+    Condition.IDLE: _idle,
+    Condition.NOT_MEASURED: _not_measured,
+    Condition.STALLED: _stalled,
+    Condition.CLOSED: _closed,
+    Condition.UNRESPONSIVE: _unresponsive,
+    Condition.CONNECTED: _connected,
+}
