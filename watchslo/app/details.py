@@ -55,14 +55,14 @@ class ShownWatch(msgspec.Struct):
     happened: list[ShownEvent]
 
 
-class _Answer(msgspec.Struct):
+class _DetailsAnswer(msgspec.Struct):
     watches: list[ShownWatch]
 
 
 def read_details(body: bytes) -> Sequence[ShownWatch]:
     """Return the watches of a daemon's answer; raises UnreadableError."""
     try:
-        return msgspec.json.decode(body, type=_Answer).watches
+        return msgspec.json.decode(body, type=_DetailsAnswer).watches
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise UnreadableError from None
 

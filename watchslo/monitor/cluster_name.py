@@ -12,12 +12,12 @@ KUBE_SYSTEM = "/api/v1/namespaces/kube-system"  # every cluster has it, and its 
 SHOWN_DIGITS = 8
 
 
-class _Metadata(msgspec.Struct):
+class _NamespaceMetadata(msgspec.Struct):
     uid: str
 
 
-class _Namespace(msgspec.Struct):
-    metadata: _Metadata
+class _IdentifiedNamespace(msgspec.Struct):
+    metadata: _NamespaceMetadata
 
 
 class ClusterName:
@@ -46,7 +46,7 @@ class ClusterName:
 def _uid_in(body: bytes) -> str:
     """Return the uid, or nothing if the answer has none that can be shown."""
     try:
-        uid = msgspec.json.decode(body, type=_Namespace).metadata.uid
+        uid = msgspec.json.decode(body, type=_IdentifiedNamespace).metadata.uid
     except (msgspec.DecodeError, UnicodeDecodeError):
         return ""
     return uid if uid.isascii() and uid.isprintable() else ""

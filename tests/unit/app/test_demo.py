@@ -12,8 +12,11 @@ import pytest
 from tests.unit.app.conftest import Run
 from tests.unit.monitor.cluster import PODS, Cluster, Log
 from tests.unit.monitor.inside import keep_writing
+from tests.unit.serve import readings
 from watchslo.app import demo as app
 from watchslo.app.demo import FAULT_SECONDS, QUIET_SECONDS, SCENARIO, WORKLOAD, DemoCluster, DemoState, schedule_of
+from watchslo.app.table import plain_console
+from watchslo.app.view import view_of
 from watchslo.errors import ConfigError, WatchsloError
 from watchslo.model import Resource
 from watchslo.sim.faults import FAULTS
@@ -72,6 +75,11 @@ def simulated(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, run_jumping: Ru
     return cluster
 
 
+def test_without_figures_one_sentence_says_when_they_come(capsys: pytest.CaptureFixture[str]) -> None:
+    app._print(plain_console(), DemoState(), view_of(readings.EMPTY))
+    assert capsys.readouterr().out.splitlines() == ["--- injected fault: none", f"    {app.NO_FIGURES}"]
+
+
 @pytest.mark.usefixtures("control", "log")
 class TestDemo:
     def test_pipe_gets_lines(self, simulated: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,7 +87,8 @@ class TestDemo:
         first, *lines = capsys.readouterr().out.splitlines()
         assert first.startswith("The page: http://127.0.0.1:")
         assert len([line for line in lines if line.startswith("---")]) in (7, 8), "one for each evaluation"
-        assert lines[1] == f"    {app.NO_FIGURES}", "instead of rows of dashes"
+        pods = next(line for line in lines if line.startswith("pods "))
+        assert pods.split()[2] != "0", "the first evaluation has figures"
         assert f"--- injected fault: pods: {FAULTS['slow-watch'].words}" in lines
         assert f"    over, but still in the figures of the last minute: pods: {FAULTS['slow-watch'].words}" in lines
         assert [line.split()[2] for line in lines if line.startswith("pods ")][-1] != "0"

@@ -58,6 +58,14 @@ NOTHING = replace(readings.TAIL, track=readings.judged(0))
         ),
         (readings.STALLED, "The watch is open, but has withheld events for 33.5 s."),
         (replace(NOTHING, up=False), "The watch is not open. the connection was reset"),
+        (
+            replace(NOTHING, unresponsive=True),
+            "The apiserver answers nothing, so no event of this watch can arrive.",
+        ),
+        (
+            replace(NOTHING, track=replace(NOTHING.track, judged=None, proven_only=True)),
+            "The watch is open, and no event of the last minute is proven late; without quantiles no more is known.",
+        ),
         (readings.changed(NOTHING, up=False, session={"last_failure": None}), "The watch is not open."),
     ],
 )
@@ -69,9 +77,8 @@ def test_watch_within_without_figures_is_not_proven() -> None:
     assert "95% confidence" in of(replace(NOTHING, track=replace(readings.judged(3), verdict=WindowVerdict.GOOD)))
 
 
-def test_condition_without_a_sentence_needs_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(explaining._SENTENCES, Condition.CLOSED)
-    assert of(replace(NOTHING, up=False)) == ""
+def test_each_condition_has_a_sentence() -> None:
+    assert explaining._SENTENCES.keys() == {*Condition}
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ class _InstanceTrust(msgspec.Struct):
     text: str
 
 
-class InstanceStatus(msgspec.Struct):
+class RunningStatus(msgspec.Struct):
     """The part of `/api/v1/status` that is checked."""
 
     monitor: _InstanceMonitor
@@ -42,29 +42,29 @@ class InstanceStatus(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class InstanceReport:
+class RunningInstance:
     """The answers of an instance: whether it is ready or why not, and its status, or the code of its refusal."""
 
     ready: bool
     reasons: tuple[str, ...]
-    status: InstanceStatus | int
+    status: RunningStatus | int
 
 
-def instance_findings(report: InstanceReport, version: str) -> Iterator[DeploymentFinding]:
+def instance_findings(report: RunningInstance, version: str) -> Iterator[DeploymentFinding]:
     """Yield findings about one instance; `version` is that of this command."""
     if report.ready:
         yield good(SUBJECT, "It is ready.")
     else:
         for reason in report.reasons or ("It gives no reason.",):
             yield problem(SUBJECT, f"It is not ready: {reason}", "Its log and its page say more.")
-    if isinstance(report.status, InstanceStatus):
+    if isinstance(report.status, RunningStatus):
         yield from _status_findings(report.status, version)
     else:
         why = _REFUSALS.get(report.status, "It does not answer as a watchslo daemon; check the URL.")
         yield unchecked(SUBJECT, f"Its status cannot be read. {why}")
 
 
-def _status_findings(status: InstanceStatus, version: str) -> Iterator[DeploymentFinding]:
+def _status_findings(status: RunningStatus, version: str) -> Iterator[DeploymentFinding]:
     running = status.monitor.build.version
     if running != version:
         remedy = "Run the same version, or this command of that version (kubectl exec in the pod)."
@@ -101,13 +101,13 @@ async def check_instance(endpoint: HttpEndpoint, version: str) -> list[Deploymen
         ]
     ready = code == HTTPStatus.OK
     reasons = () if ready else tuple(body.decode(errors="replace").splitlines())
-    return [*instance_findings(InstanceReport(ready, reasons, _decoded(status, document)), version)]
+    return [*instance_findings(RunningInstance(ready, reasons, _decoded(status, document)), version)]
 
 
-def _decoded(code: int, document: bytes) -> InstanceStatus | int:
+def _decoded(code: int, document: bytes) -> RunningStatus | int:
     if code != HTTPStatus.OK:
         return code
     try:
-        return msgspec.json.decode(document, type=InstanceStatus)
+        return msgspec.json.decode(document, type=RunningStatus)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return HTTPStatus.OK

@@ -60,7 +60,7 @@ def _meets(labels: Mapping[str, str], required: _Requirement) -> bool:
             return required.key not in labels
 
 
-class _Metadata(msgspec.Struct):
+class _MonitorMetadata(msgspec.Struct):
     namespace: str = ""
     labels: dict[str, str] | None = None
 
@@ -85,7 +85,7 @@ class OperatorSpec(msgspec.Struct, rename="camel"):
 class OperatorObject(msgspec.Struct):
     """An object of the Prometheus operator."""
 
-    metadata: _Metadata
+    metadata: _MonitorMetadata
     spec: OperatorSpec = msgspec.field(default_factory=OperatorSpec)
 
 
@@ -93,8 +93,8 @@ class _OperatorList(msgspec.Struct):
     items: list[OperatorObject]
 
 
-class _Namespace(msgspec.Struct):
-    metadata: _Metadata
+class _LabelledNamespace(msgspec.Struct):
+    metadata: _MonitorMetadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ async def _namespace_labels(client: Client, namespace: str) -> dict[str, str] | 
     if isinstance(answer, Failure):
         return None
     try:
-        return msgspec.json.decode(answer, type=_Namespace).metadata.labels or {}
+        return msgspec.json.decode(answer, type=_LabelledNamespace).metadata.labels or {}
     except msgspec.DecodeError:
         return None
 

@@ -114,11 +114,11 @@ class Prometheus:
             raise ConnectError("the answer is not one of a Prometheus; check the URL") from None
 
 
-def _answer(form: type[_T]) -> type["_Answer[_T]"]:
-    return _Answer[form]  # type: ignore[valid-type]
+def _answer(form: type[_T]) -> type["_PrometheusAnswer[_T]"]:
+    return _PrometheusAnswer[form]  # type: ignore[valid-type]
 
 
-class _Answer(msgspec.Struct, Generic[_T]):
+class _PrometheusAnswer(msgspec.Struct, Generic[_T]):
     data: _T
 
 

@@ -10,6 +10,7 @@ from watchslo.kube.client import Client
 from watchslo.kube.reviews import ReviewedAccess, may
 from watchslo.rbac.permissions import (
     APISERVER_COUNT,
+    CLUSTER_NAME,
     HIDDEN_APISERVERS,
     TICKS,
     WITNESSES,
@@ -27,7 +28,7 @@ REMEDY = (
     "Apply the output of `watchslo rbac --config FILE`, and run `watchslo doctor` as the identity of the daemon "
     "(kubectl exec in its pod)."
 )
-OPTIONAL = frozenset({APISERVER_COUNT, HIDDEN_APISERVERS, TICKS, WITNESSES})
+OPTIONAL = frozenset({APISERVER_COUNT, CLUSTER_NAME, HIDDEN_APISERVERS, TICKS, WITNESSES})
 """Features without which watches are still measured: without the tick's own right, ticks read watched resources."""
 
 

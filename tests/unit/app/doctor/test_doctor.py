@@ -85,7 +85,7 @@ def test_healthy_cluster_has_no_problem(ask: Doctor, cluster: Cluster) -> None:
         assert levels(answer, subject) == ["good"], subject
     for subject in ("monitor", "instance", "Prometheus", "inhibitions"):
         assert levels(answer, subject) == ["unchecked"], subject
-    assert cluster.count("access_review") == 7
+    assert cluster.count("access_review") == 8
     assert not cluster.watches, "it opens no watch"
 
 

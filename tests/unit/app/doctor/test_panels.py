@@ -38,7 +38,13 @@ def test_queries_are_those_that_grafana_sends_when_all_is_selected() -> None:
     found = dashboard_queries(CHECKOUT)
     assert {query.expression for query in found} == filled
     assert not [query for query in found if "$" in query.expression]
-    assert {query.board for query in found} == {"Apiserver side", "Watch protocol", "Watch SLO", "Can I trust this?"}
+    assert {query.board for query in found} == {
+        "Apiserver side",
+        "Watch protocol",
+        "Watch SLO",
+        "Can I trust this?",
+        "Nodes",
+    }
 
 
 def test_every_query_selects_known_metrics() -> None:

@@ -6,7 +6,15 @@ from watchslo.app.doctor.findings import FindingLevel
 from watchslo.app.doctor.rights import RequiredRight, required_rights, rights_findings
 from watchslo.config.model import Config
 from watchslo.kube.client import ABSENT_NAME
-from watchslo.rbac.permissions import EACH_APISERVER, HIDDEN_APISERVERS, TICKS, WATCHES, Feature, PermissionScope
+from watchslo.rbac.permissions import (
+    CLUSTER_NAME,
+    EACH_APISERVER,
+    HIDDEN_APISERVERS,
+    TICKS,
+    WATCHES,
+    Feature,
+    PermissionScope,
+)
 from watchslo.rbac.permissions import required_permissions as permissions_of
 from watchslo.rbac.watched_resources import watch_permissions
 from watchslo.watch.failure import Reason, because
@@ -15,6 +23,7 @@ TICK = RequiredRight(PermissionScope("", "events", "default", ABSENT_NAME), "lis
 LEASES = RequiredRight(PermissionScope("coordination.k8s.io", "leases", "kube-system"), "list")
 SLICES = PermissionScope("discovery.k8s.io", "endpointslices", "default")
 PODS = PermissionScope("", "pods")
+KUBE_SYSTEM = RequiredRight(PermissionScope("", "namespaces", None, "kube-system"), "get")
 PODS_LISTED = RequiredRight(PODS, "list")
 
 
@@ -31,6 +40,7 @@ def test_required_rights_are_one_verb_each() -> None:
         RequiredRight(SLICES, "list"): (EACH_APISERVER,),
         RequiredRight(SLICES, "watch"): (EACH_APISERVER,),
         LEASES: (HIDDEN_APISERVERS,),
+        KUBE_SYSTEM: (CLUSTER_NAME,),
     }
 
 
@@ -48,7 +58,7 @@ def test_all_rights_are_one_good_finding() -> None:
     rights = config_rights()
     (finding,) = rights_findings(rights, dict.fromkeys(rights, True))
     assert finding.level is FindingLevel.GOOD
-    assert finding.text == "This identity has all 8 rights that the configuration needs."
+    assert finding.text == "This identity has all 9 rights that the configuration needs."
 
 
 @pytest.mark.parametrize(

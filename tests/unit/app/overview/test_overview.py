@@ -58,6 +58,12 @@ class Client:
 
 
 @pytest.fixture(autouse=True)
+def _unlogged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the log of other tests as it is."""
+    monkeypatch.setattr("watchslo.app.logs.set_up", lambda *_: None)
+
+
+@pytest.fixture(autouse=True)
 def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     found = {URLS[0]: body(0, 2), URLS[1]: body(1, 2)}
     monkeypatch.setattr(Client, "answers", found)
