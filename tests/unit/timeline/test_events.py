@@ -124,6 +124,7 @@ def test_compare_change_of_the_monitor_yields_its_event(changes: dict[str, objec
         ({"version": "v1.37.0"}, EventKind.UPGRADED),
         ({"offset_steps": 2}, EventKind.WALL_CLOCK_SET),
         ({"time_travel": TimeTravelReading(1)}, EventKind.TIME_TRAVEL),
+        ({"unresponsive_for": 12.0}, EventKind.UNRESPONSIVE),
     ],
 )
 def test_compare_change_of_an_apiserver_yields_its_event(changes: dict[str, object], kind: EventKind) -> None:
@@ -179,3 +180,8 @@ class TestChronicle:
         for number in range(MOST_EVENTS + 10):
             chronicle.observe(replace(BEFORE, streams=(readings.changed(readings.TAIL, audit={"lost": number}),)))
         assert len(chronicle.happened) == MOST_EVENTS
+
+
+def test_apiserver_that_answers_again_has_an_event() -> None:
+    silent = replace(BEFORE, apiservers=(replace(BEFORE.apiservers[0], unresponsive_for=30.0), *BEFORE.apiservers[1:]))
+    assert of(BEFORE, silent) == [(EventKind.ANSWERS, f"{BEFORE.apiservers[0].name} answers again")]
