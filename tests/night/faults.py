@@ -1,0 +1,203 @@
+"""The faults of the night, in their order, and what is right to say during each. `FAULTS` is the table."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from tests.night.figures import Expectation, ExpectedAlert
+from tests.night.stage import FROZEN_RESOURCE, NightStage
+from tests.night.statements import NO_ANSWER
+from tests.support.background import repeated
+
+LATE_LAW = "normal 2s 200ms"  # twice the threshold
+LOSE_SECONDS = 10.0
+STOPPED_SECONDS, RUNNING_SECONDS = 0.4, 0.4
+AWAY_SECONDS = 10.0
+
+Hit = frozenset[str]
+"""The names of the apiservers that a fault concerns."""
+
+
+@dataclass(frozen=True, slots=True)
+class NightFault:
+    """A fault that lasts while the context of `strike` is open, here for `seconds`, or as long as its entry takes."""
+
+    name: str
+    words: str
+    strike: Callable[[NightStage], AbstractContextManager[Hit]]
+    seconds: float
+    expected: Expectation
+
+
+@contextlib.contextmanager
+def stopped(stage: NightStage) -> Iterator[Hit]:
+    member = stage.lab.members[0]
+    with member.paused():
+        yield frozenset({member.name})
+
+
+@contextlib.contextmanager
+def cut(stage: NightStage) -> Iterator[Hit]:
+    member = stage.lab.members[1]
+    with member.client.fault("frozen-link"):
+        yield frozenset({member.name})
+
+
+@contextlib.contextmanager
+def slow_link(stage: NightStage) -> Iterator[Hit]:
+    member = stage.lab.members[2]
+    with member.client.late(LATE_LAW):
+        yield frozenset({member.name})
+
+
+@contextlib.contextmanager
+def frozen_watch(stage: NightStage) -> Iterator[Hit]:
+    with stage.lab.overrides[f"/{FROZEN_RESOURCE}"].fault("hole-to-client"):
+        yield frozenset()
+
+
+@contextlib.contextmanager
+def restarted_apiserver(stage: NightStage) -> Iterator[Hit]:
+    member = stage.lab.members[1]
+    member.apiserver.process.kill()
+    time.sleep(AWAY_SECONDS)
+    member.apiserver.start()
+    member.apiserver.wait_ready()
+    yield frozenset({member.name})
+
+
+@contextlib.contextmanager
+def rolling_restart(stage: NightStage) -> Iterator[Hit]:
+    for member in stage.lab.members:
+        member.apiserver.restart()
+    yield frozenset()
+
+
+@contextlib.contextmanager
+def expired_storm(stage: NightStage) -> Iterator[Hit]:
+    with repeated(LOSE_SECONDS, lambda: stage.lab.lose_revisions(f"/{FROZEN_RESOURCE}")):
+        yield frozenset()
+
+
+@contextlib.contextmanager
+def starved(stage: NightStage) -> Iterator[Hit]:
+    with repeated(RUNNING_SECONDS, lambda: stage.daemon.process.pause(STOPPED_SECONDS)):
+        yield frozenset()
+
+
+@contextlib.contextmanager
+def restarted_watchslo(stage: NightStage) -> Iterator[Hit]:
+    stage.restart_daemon(AWAY_SECONDS)
+    yield frozenset()
+
+
+@contextlib.contextmanager
+def mistaken_reload(stage: NightStage) -> Iterator[Hit]:
+    stage.configure(watch=[{"resource": "No Such Resource"}])
+    try:
+        yield frozenset()
+    finally:
+        stage.configure()
+
+
+def verdicts(*words: str) -> frozenset[str]:
+    return frozenset(words)
+
+
+def fires(after: float, *names: str) -> ExpectedAlert:
+    return ExpectedAlert(frozenset(names), after)
+
+
+LATENESS = frozenset({"WatchLatencyBudgetBurn", "WatchLatencyBadMinutes"})
+UNANSWERED = (
+    fires(240.0, "WatchStalled", "WatchDown", "WatchApiserverUnresponsive"),  # stalled: found in 30 s, for 1m
+    fires(420.0, "WatchsloClockStopped"),  # no tick in 2m, for 3m
+    fires(780.0, "WatchDown", "WatchStalled"),  # for 10m
+)
+FAULTS = (
+    NightFault(
+        "stopped",
+        "one of three apiservers stands still (SIGSTOP)",
+        stopped,
+        250.0,
+        Expectation(verdicts("unresponsive", "stalled", "down", "late"), UNANSWERED, LATENESS),
+    ),
+    NightFault(
+        "cut",
+        "nothing passes between one apiserver and its clients",
+        cut,
+        250.0,
+        Expectation(verdicts("unresponsive", "stalled", "down", "late"), UNANSWERED, LATENESS),
+    ),
+    NightFault(
+        "slow-link",
+        "everything from one apiserver is 2 s late",
+        slow_link,
+        150.0,
+        Expectation(
+            verdicts("late"),
+            (fires(900.0, "WatchLatencyBadMinutes"), fires(780.0, "WatchApiserverTicksSlow")),
+            LATENESS,
+        ),
+    ),
+    NightFault(
+        "frozen-watch",
+        "the watch caches of one resource receive nothing",
+        frozen_watch,
+        240.0,
+        Expectation(verdicts("stalled", "late"), (fires(240.0, "WatchStalled"),), LATENESS),
+    ),
+    NightFault(
+        "restart",
+        "one apiserver is killed, and started again after 10 s",
+        restarted_apiserver,
+        0.0,
+        Expectation(verdicts("unresponsive", "down", "late", "stalled")),
+    ),
+    NightFault(
+        "rolling-restart",
+        "all apiservers are restarted, one after another",
+        rolling_restart,
+        0.0,
+        Expectation(verdicts("unresponsive", "down", "late", "stalled")),
+    ),
+    NightFault(
+        "expired-storm",
+        "all watches of one resource end with 410 every 10 s",
+        expired_storm,
+        180.0,
+        Expectation(
+            verdicts("down", "late", "stalled", "cause"),
+            (fires(180.0, "WatchExpiredLoop"),),
+            frozenset({"WatchRelistStorm", "WatchHistoryShort"}) | LATENESS,
+        ),
+    ),
+    NightFault(
+        "starved",
+        "watchslo stands still for half of the time",
+        starved,
+        150.0,
+        Expectation(
+            verdicts("monitor_problem", "cause", "no_data", "undecided"),
+            (fires(800.0, "WatchsloOverloaded"),),
+            frozenset({"WatchsloUnmeasurable", "WatchsloCoverageLow"}),
+            verdicts(NO_ANSWER),  # 503, while it stands still
+        ),
+    ),
+    NightFault(
+        "restarted-watchslo",
+        "watchslo is stopped, and started again after 10 s",
+        restarted_watchslo,
+        0.0,
+        Expectation(verdicts(NO_ANSWER, "starting", "no_data")),
+    ),
+    NightFault(
+        "mistaken-reload",
+        "the changed configuration has a mistake",
+        mistaken_reload,
+        400.0,
+        Expectation(verdicts("monitor_problem"), (fires(400.0, "WatchsloConfigReloadFailed"),)),
+    ),
+)

@@ -1,0 +1,71 @@
+"""What watchslo said at a time, to any of its readers: values only, and how a verdict is read from a text. Pure."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+GOOD = "good"
+NO_ANSWER = "no answer"
+UNKNOWN_WORD = "unreadable"
+
+_WORDS = (
+    (r"paused by the configuration", "paused"),
+    (r"clock has not ticked", "clock_stopped"),
+    (r"^Cannot tell yet", "starting"),
+    (r"^No watch is proven late, but", "undecided"),
+    (r"had enough events", "no_data"),
+    (r": no events delivered", "stalled"),
+    (r": late\b", "late"),
+    (r"cannot be kept open", "down"),
+    (r"^No watch is late|(?:is|are) within |are idle \(proven", GOOD),
+)
+"""The verdict behind each headline, for readers that get only its text; the first that fits applies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """The verdict that one reader got at a monotonic time: a word of `watchslo_verdict`, or `NO_ANSWER`."""
+
+    at: float
+    word: str
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FiringAlert:
+    """An alert by its name, and its apiserver; empty if it has none."""
+
+    name: str
+    apiserver: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AlertsStatement:
+    """The alerts that fired in Prometheus at a time, and those that Alertmanager did not inhibit."""
+
+    at: float
+    firing: frozenset[FiringAlert]
+    notified: frozenset[FiringAlert]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """All statements of a night, by reader; each in the order of time."""
+
+    verdicts: Mapping[str, tuple[Statement, ...]]
+    alerts: tuple[AlertsStatement, ...]
+
+
+def word_in_status(status: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the verdict of a status document and its sentence; a document without a verdict has `starting`."""
+    verdict = status.get("verdict")
+    if verdict is None:
+        return "starting", ""
+    text = str(verdict["text"])
+    return str(verdict.get("verdict") or word_in_text(text)), text
+
+
+def word_in_text(text: str) -> str:
+    """Return the verdict that a headline states, or `UNKNOWN_WORD`."""
+    return next((word for pattern, word in _WORDS if re.search(pattern, text)), UNKNOWN_WORD)
