@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tests.night.figures import Expectation, ExpectedAlert
 from tests.night.stage import FROZEN_RESOURCE, NightStage
-from tests.night.statements import NO_ANSWER
+from tests.night.statements import DISTRUSTED, NO_ANSWER
 from tests.support.background import repeated
 
 LATE_LAW = "normal 2s 200ms"  # twice the threshold
@@ -198,6 +198,6 @@ FAULTS = (
         "the changed configuration has a mistake",
         mistaken_reload,
         400.0,
-        Expectation(verdicts("monitor_problem"), (fires(400.0, "WatchsloConfigReloadFailed"),)),
+        Expectation(verdicts("monitor_problem", DISTRUSTED), (fires(400.0, "WatchsloConfigReloadFailed"),)),
     ),
 )

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf
 
-from tests.night.statements import GOOD, NO_ANSWER, FiringAlert, Record, Statement
+from tests.night.statements import DISTRUSTED, GOOD, NO_ANSWER, FiringAlert, Record, Statement
 
 NOTICED_SECONDS = 30.0  # from the beginning of a fault: later than this, no reader may say `good`
+WELL = frozenset({GOOD, DISTRUSTED})  # no watch is late
 LINGER_SECONDS = 600.0  # a burn rate reads 5m, waits for 2m and is evaluated each 1m, so it may fire after its fault
 
 
@@ -129,7 +130,7 @@ def verdict_figures(statements: Sequence[Statement], episode: Episode) -> Verdic
     noticed = min(episode.began + NOTICED_SECONDS, right.at if right else inf)
     otherwise: dict[str, float] = {}
     for statement, seconds in lasted:
-        if statement.word not in episode.expected.verdicts | episode.expected.tolerated | {before, GOOD}:
+        if statement.word not in episode.expected.verdicts | episode.expected.tolerated | WELL | {before}:
             otherwise[statement.word] = otherwise.get(statement.word, 0.0) + seconds
     return VerdictFigures(
         before=before,
@@ -142,7 +143,7 @@ def verdict_figures(statements: Sequence[Statement], episode: Episode) -> Verdic
             for statement, seconds in lasted
             if statement.word == GOOD and GOOD not in episode.expected.verdicts and statement.at + seconds > noticed
         ),
-        relapses=sum(one.word == GOOD != other.word for one, other in pairwise(after)),
+        relapses=sum(one.word in WELL and other.word not in WELL for one, other in pairwise(after)),
     )
 
 
@@ -214,7 +215,7 @@ def _recovered(after: Sequence[Statement], ended: float) -> float | None:
     """Return the seconds from the end of a fault to the first of the last unbroken run of `good`."""
     recovered: float | None = None
     for statement in after:
-        if statement.word != GOOD:
+        if statement.word not in WELL:
             recovered = None
         elif recovered is None:
             recovered = statement.at - ended

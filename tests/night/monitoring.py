@@ -1,7 +1,7 @@
 """Prometheus and Alertmanager as an operator runs them: the rules and the inhibitions that watchslo writes."""
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -50,5 +50,5 @@ def alerts_now(at: float, prometheus: Prometheus, manager: Alertmanager) -> Aler
     return AlertsStatement(at, firing, firing & active)
 
 
-def _alerts(labels: Any) -> frozenset[FiringAlert]:
+def _alerts(labels: Iterable[Mapping[str, str]]) -> frozenset[FiringAlert]:
     return frozenset(FiringAlert(one["alertname"], one.get("apiserver", "")) for one in labels)

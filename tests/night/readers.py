@@ -10,7 +10,15 @@ from abc import abstractmethod
 from collections.abc import Callable
 
 from tests.night.monitoring import alerts_now
-from tests.night.statements import NO_ANSWER, AlertsStatement, Record, Statement, word_in_status, word_in_text
+from tests.night.statements import (
+    NO_ANSWER,
+    AlertsStatement,
+    Record,
+    Statement,
+    trusted,
+    word_in_status,
+    word_in_text,
+)
 from tests.support.alertmanager import Alertmanager
 from tests.support.background import Background
 from tests.support.daemon import watchslo
@@ -83,7 +91,7 @@ class TopReader(VerdictReader):
         if done.returncode:
             return NO_ANSWER, done.stderr.strip()
         text = done.stdout.strip().splitlines()[-1]
-        return word_in_text(text), text
+        return trusted(word_in_text(text), done.stdout), text
 
 
 class MetricReader(VerdictReader):

@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from tests.night.faults import NightFault
-from tests.night.figures import Episode, EpisodeFigures, figures
+from tests.night.figures import WELL, Episode, EpisodeFigures, figures
 from tests.night.readers import Report
 from tests.night.stage import NightStage
-from tests.night.statements import GOOD
 
 HEALTHY_SECONDS = 45.0  # of a good verdict between two faults
 PATIENCE_SECONDS = 240.0  # for that, and until no alert fires that the next fault must raise
@@ -55,7 +54,7 @@ def _until_healthy(stage: NightStage, following: NightFault | None) -> None:
     awaited = frozenset[str]().union(*(alert.names for alert in needed))
     deadline, since = time.monotonic() + PATIENCE_SECONDS, time.monotonic()
     while time.monotonic() < deadline:
-        if stage.readers.page.word != GOOD or stage.readers.alerts.firing & awaited:
+        if stage.readers.page.word not in WELL or stage.readers.alerts.firing & awaited:
             since = time.monotonic()
         if time.monotonic() >= since + HEALTHY_SECONDS:
             return

@@ -4,10 +4,12 @@ import contextlib
 import json
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
 from tests.confusion.stage import Script
+from tests.night.figures import WELL
 from tests.night.monitoring import monitoring, written_rules
 from tests.night.readers import Report, VerdictReaders
 from tests.support.assets import Assets
@@ -26,7 +28,7 @@ FIRST_SECONDS = 300.0  # until the first good verdict
 
 
 @contextlib.contextmanager
-def busy_cluster(folder: Path, assets: Assets) -> Any:
+def busy_cluster(folder: Path, assets: Assets) -> Iterator[HighAvailability]:
     """Yield three apiservers with about sixty changes a second."""
     with HighAvailability(folder, assets, overrides=(f"/{FROZEN_RESOURCE}",)) as lab:
         for member in lab.members:
@@ -66,7 +68,7 @@ class NightStage:
             prometheus, manager = monitoring(stack, self._folder / "monitoring", rules, JOB, [url])
             self.readers = VerdictReaders(url, prometheus, manager, self._report)
             self.readers.start(stack)
-            eventually(lambda: self.readers.page.word == "good", FIRST_SECONDS, "the verdict is good", LOOK_SECONDS)
+            eventually(lambda: self.readers.page.word in WELL, FIRST_SECONDS, "the verdict is good", LOOK_SECONDS)
             self._stack = stack.pop_all()
         return self
 

@@ -6,19 +6,25 @@ from dataclasses import dataclass
 from typing import Any
 
 GOOD = "good"
+DISTRUSTED = "distrusted"
+"""`good`, but next to it watchslo says that it has a problem itself."""
 NO_ANSWER = "no answer"
 UNKNOWN_WORD = "unreadable"
+PROBLEM = "No: watchslo itself has a problem"
 
 _WORDS = (
     (r"paused by the configuration", "paused"),
-    (r"clock has not ticked", "clock_stopped"),
+    (r"could not keep up", "monitor_problem"),
+    (r"answers? nothing|^None of the .* answers", "unresponsive"),
+    (r"clock.* has not ticked", "clock_stopped"),
     (r"^Cannot tell yet", "starting"),
+    (r"a cause of lateness is active", "cause"),
     (r"^No watch is proven late, but", "undecided"),
     (r"had enough events", "no_data"),
     (r": no events delivered", "stalled"),
     (r": late\b", "late"),
     (r"cannot be kept open", "down"),
-    (r"^No watch is late|(?:is|are) within |are idle \(proven", GOOD),
+    (r"^No watch is late|(?:is|are) within |are idle \(proven|connected, .* in the last ", GOOD),
 )
 """The verdict behind each headline, for readers that get only its text; the first that fits applies."""
 
@@ -63,7 +69,13 @@ def word_in_status(status: Mapping[str, Any]) -> tuple[str, str]:
     if verdict is None:
         return "starting", ""
     text = str(verdict["text"])
-    return str(verdict.get("verdict") or word_in_text(text)), text
+    word, trust = str(verdict.get("verdict") or word_in_text(text)), str((status.get("trust") or {}).get("text", ""))
+    return trusted(word, trust), f"{text} {trust}" if PROBLEM in trust else text
+
+
+def trusted(word: str, trust: str) -> str:
+    """Return the verdict, or `DISTRUSTED` if it is good and the sentence of the self checks says not to trust it."""
+    return DISTRUSTED if word == GOOD and PROBLEM in trust else word
 
 
 def word_in_text(text: str) -> str:

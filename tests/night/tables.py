@@ -23,6 +23,7 @@ This table is of {date}: {versions}.
   `watchslo_verdict` in Prometheus; *alert* is what fires in Prometheus, and *notified* what Alertmanager does not
   inhibit. A cell has the seconds from the beginning of the fault until the reader was right, and after the slash those
   from the end of the fault until the reader stayed `good`, or no alert of the fault fired any more.
+- *distrusted* is `good` next to the sentence that watchslo has a problem itself, which the metric does not have.
 - *otherwise* is what was said that is not right: another verdict, `good` later than 30 s after the beginning or after a
   right verdict, a relapse after the end, or an alert that should not have fired.
 

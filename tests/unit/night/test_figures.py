@@ -16,7 +16,7 @@ from tests.night.figures import (
     shares,
     verdict_figures,
 )
-from tests.night.statements import NO_ANSWER, AlertsStatement, FiringAlert, Record, Statement
+from tests.night.statements import DISTRUSTED, NO_ANSWER, AlertsStatement, FiringAlert, Record, Statement
 
 STALLED = FiringAlert("WatchStalled", "a:1")
 ELSEWHERE = FiringAlert("WatchStalled", "b:1")
@@ -75,6 +75,13 @@ def test_tolerated_verdict_is_neither_right_nor_wrong() -> None:
     told = said((99.0, "good"), (110.0, NO_ANSWER), (120.0, "down"), (201.0, "good"))
     found = verdict_figures(told, episode(expected=expected))
     assert (found.right_after, found.otherwise) == (20.0, {})
+
+
+def test_distrusted_verdict_is_neither_wrong_nor_a_relapse() -> None:
+    told = said(
+        (99.0, "good"), (110.0, DISTRUSTED), (120.0, "down"), (201.0, DISTRUSTED), (205.0, "good"), (210.0, DISTRUSTED)
+    )
+    assert verdict_figures(told, episode()) == VerdictFigures("good", 20.0, "down at 120", 1.0)
 
 
 def test_relapse_after_the_end_delays_the_recovery() -> None:

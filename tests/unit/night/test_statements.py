@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.night.statements import UNKNOWN_WORD, word_in_status, word_in_text
+from tests.night.statements import DISTRUSTED, UNKNOWN_WORD, trusted, word_in_status, word_in_text
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,11 @@ from tests.night.statements import UNKNOWN_WORD, word_in_status, word_in_text
         ("Cannot tell: the clock has not ticked since 03:14.", "clock_stopped"),
         ("Cannot tell yet: not every watch has been opened, or a clock does not tick.", "starting"),
         ("Cannot tell: paused by the configuration.", "paused"),
+        ("None of the 3 apiservers answers since 03:14; pods: late since 03:15", "unresponsive"),
+        ("10.0.0.7:6443 answers nothing since 03:14", "unresponsive"),
+        ("Cannot tell: watchslo itself could not keep up in the last minute.", "monitor_problem"),
+        ("No watch is proven late, but a cause of lateness is active: bandwidth.", "cause"),
+        ("2 of 2 watches connected, nothing proven late or lost in the last hour.", "good"),
         ("A sentence that nobody knows.", UNKNOWN_WORD),
     ],
 )
@@ -32,3 +37,12 @@ def test_word_of_the_status_is_preferred_to_its_text() -> None:
     assert word_in_status({"verdict": verdict | {"verdict": "cause"}}) == ("cause", verdict["text"])
     assert word_in_status({"verdict": verdict}) == ("late", verdict["text"])
     assert word_in_status({"verdict": None}) == ("starting", "")
+
+
+def test_good_verdict_next_to_a_problem_of_watchslo_is_distrusted() -> None:
+    verdict = {"level": "good", "text": "All 45 watches are within 1 s."}
+    problem = {"level": "bad", "text": "No: watchslo itself has a problem: Configuration."}
+    status = {"verdict": verdict, "trust": problem}
+    assert word_in_status(status) == (DISTRUSTED, f"{verdict['text']} {problem['text']}")
+    assert word_in_status(status | {"trust": {"level": "good", "text": "Yes: all self checks pass."}})[0] == "good"
+    assert trusted("late", problem["text"]) == "late"
