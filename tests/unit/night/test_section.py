@@ -4,7 +4,7 @@ import contextlib
 
 from tests.e2e.faults import document
 from tests.night import section, tables
-from tests.night.faults import FAULTS, NightFault
+from tests.night.faults import NightFault
 from tests.night.figures import Episode, Expectation, ExpectedAlert, figures
 from tests.night.profiles import ProfileFigures
 from tests.night.script import Played
@@ -64,8 +64,3 @@ def test_fault_matrix_keeps_the_section_and_does_not_read_it() -> None:
     night = section.placed(text, tables.render([played()], [], FACTS))
     assert document.promised(night) == document.promised(text)
     assert section.of(document.render([], section.of(night))) == section.of(night)
-
-
-def test_names_of_faults_are_unique_and_each_has_a_right_verdict() -> None:
-    assert len({fault.name for fault in FAULTS}) == len(FAULTS) == 10
-    assert all(fault.expected.verdicts for fault in FAULTS)
