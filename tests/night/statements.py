@@ -26,7 +26,7 @@ _WORDS = (
     (r"cannot be kept open", "down"),
     (r"^No watch is late|(?:is|are) within |are idle \(proven|connected, .* in the last ", GOOD),
 )
-"""The verdict behind each headline, for readers that get only its text; the first that fits applies."""
+"""The verdict behind each headline, for `top --once`, which prints only the text; the first that fits applies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,8 @@ def word_in_status(status: Mapping[str, Any]) -> tuple[str, str]:
     if verdict is None:
         return "starting", ""
     text = str(verdict["text"])
-    word, trust = str(verdict.get("verdict") or word_in_text(text)), str((status.get("trust") or {}).get("text", ""))
-    return trusted(word, trust), f"{text} {trust}" if PROBLEM in trust else text
+    trust = str((status.get("trust") or {}).get("text", ""))
+    return trusted(str(verdict["verdict"]), trust), f"{text} {trust}" if PROBLEM in trust else text
 
 
 def trusted(word: str, trust: str) -> str:

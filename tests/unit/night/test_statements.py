@@ -32,15 +32,14 @@ def test_headline_states_its_verdict(text: str, word: str) -> None:
     assert word_in_text(text) == word
 
 
-def test_word_of_the_status_is_preferred_to_its_text() -> None:
-    verdict = {"level": "bad", "text": "pods: late since 03:14"}
-    assert word_in_status({"verdict": verdict | {"verdict": "cause"}}) == ("cause", verdict["text"])
+def test_status_has_the_word_and_its_text_and_no_verdict_at_the_start() -> None:
+    verdict = {"verdict": "late", "level": "bad", "text": "pods: late since 03:14"}
     assert word_in_status({"verdict": verdict}) == ("late", verdict["text"])
     assert word_in_status({"verdict": None}) == ("starting", "")
 
 
 def test_good_verdict_next_to_a_problem_of_watchslo_is_distrusted() -> None:
-    verdict = {"level": "good", "text": "All 45 watches are within 1 s."}
+    verdict = {"verdict": "good", "level": "good", "text": "All 45 watches are within 1 s."}
     problem = {"level": "bad", "text": "No: watchslo itself has a problem: Configuration."}
     status = {"verdict": verdict, "trust": problem}
     assert word_in_status(status) == (DISTRUSTED, f"{verdict['text']} {problem['text']}")
