@@ -10,7 +10,7 @@ from tests.night.figures import WELL, Episode, EpisodeFigures, figures
 from tests.night.readers import Report
 from tests.night.stage import NightStage
 
-HEALTHY_SECONDS = 45.0  # of a good verdict between two faults
+HEALTHY_SECONDS = 30.0  # of a good verdict between two faults
 PATIENCE_SECONDS = 240.0  # for that, and until no alert fires that the next fault must raise
 LOOK_SECONDS = 0.5
 
