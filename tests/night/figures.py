@@ -25,12 +25,14 @@ class Expectation:
     """What is right during a fault.
 
     `verdicts` are the words that are right, and `tolerated` those that are neither right nor wrong. `alerts` must fire;
-    `allowed` alerts may. No other alert may begin to fire.
+    `allowed` alerts may, and `silenced` ones too, but an inhibition must keep them from notifying. No other alert may
+    begin to fire.
     """
 
     verdicts: frozenset[str]
     alerts: tuple[ExpectedAlert, ...] = ()
     allowed: frozenset[str] = frozenset()
+    silenced: frozenset[str] = frozenset()
     tolerated: frozenset[str] = frozenset()
 
 
@@ -115,8 +117,12 @@ def figures(record: Record, episode: Episode, earlier: Sequence[Episode] = ()) -
     }
     firing = [(statement.at, statement.firing) for statement in record.alerts]
     notified = [(statement.at, statement.notified) for statement in record.alerts]
-    alerted = [alert_figures(statements, episode, earlier) for statements in (firing, notified)]
-    return EpisodeFigures(episode, verdicts, *alerted)
+    return EpisodeFigures(
+        episode,
+        verdicts,
+        firing=alert_figures(firing, episode, earlier, silent=True),
+        notified=alert_figures(notified, episode, earlier, silent=False),
+    )
 
 
 def verdict_figures(statements: Sequence[Statement], episode: Episode) -> VerdictFigures:
@@ -148,9 +154,16 @@ def verdict_figures(statements: Sequence[Statement], episode: Episode) -> Verdic
 
 
 def alert_figures(
-    statements: Sequence[tuple[float, frozenset[FiringAlert]]], episode: Episode, earlier: Sequence[Episode] = ()
+    statements: Sequence[tuple[float, frozenset[FiringAlert]]],
+    episode: Episode,
+    earlier: Sequence[Episode] = (),
+    *,
+    silent: bool,
 ) -> AlertFigures:
-    """Return which alerts fired in the time of a fault, and until the next; they may resolve later than that."""
+    """Return which alerts fired in the time of a fault, and until the next; they may resolve later than that.
+
+    With `silent`, alerts that must not notify may fire.
+    """
     blamed = [episode, *(other for other in earlier if other.ended + LINGER_SECONDS > episode.began)]
     before = next((alerts for at, alerts in reversed(statements) if at < episode.began), frozenset())
     within = [(at, alerts) for at, alerts in statements if episode.began <= at < episode.until]
@@ -166,7 +179,7 @@ def alert_figures(
         right_after=None if raised is None else raised - episode.began,
         resolved_after=None if over is None else max(0.0, over - episode.ended),
         fired=fired,
-        wrong=frozenset(alert for alert in fired if not any(_allowed(alert, other) for other in blamed)),
+        wrong=frozenset(alert for alert in fired if not any(_allowed(alert, other, silent) for other in blamed)),
     )
 
 
@@ -226,8 +239,9 @@ def _raised(expected: ExpectedAlert, alerts: frozenset[FiringAlert], episode: Ep
     return any(alert.name in expected.names and _here(alert, episode) for alert in alerts)
 
 
-def _allowed(alert: FiringAlert, episode: Episode) -> bool:
-    names = episode.expected.allowed.union(*(expected.names for expected in episode.expected.alerts))
+def _allowed(alert: FiringAlert, episode: Episode, silent: bool) -> bool:  # noqa: FBT001 - private
+    expected = episode.expected
+    names = expected.allowed.union(*(one.names for one in expected.alerts), expected.silenced if silent else ())
     return alert.name in names and _here(alert, episode)
 
 

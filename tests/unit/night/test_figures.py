@@ -107,12 +107,12 @@ def firing(*statements: tuple[float, set[FiringAlert]]) -> list[tuple[float, fro
 def test_expected_alert_is_timed_from_the_beginning_and_from_the_end() -> None:
     told = firing((99.0, set()), (150.0, {BURN}), (170.0, {BURN, STALLED}), (260.0, {STALLED}), (400.0, set()))
     alerts = frozenset({STALLED, BURN})
-    assert alert_figures(told, episode()) == AlertFigures(frozenset(), 70.0, 200.0, alerts, frozenset())
+    assert alert_figures(told, episode(), silent=False) == AlertFigures(frozenset(), 70.0, 200.0, alerts, frozenset())
 
 
 def test_alert_of_another_apiserver_or_of_no_row_is_wrong() -> None:
     told = firing((99.0, set()), (150.0, {ELSEWHERE, FiringAlert("WatchsloForbidden")}), (200.0, set()))
-    found = alert_figures(told, episode())
+    found = alert_figures(told, episode(), silent=False)
     assert found.wrong == {ELSEWHERE, FiringAlert("WatchsloForbidden")}
     assert found.right_after is None
 
@@ -121,23 +121,32 @@ def test_alert_that_an_earlier_fault_allows_may_fire_for_ten_minutes_after_it() 
     told = firing((699.0, {BURN}))
     quiet = Expectation(frozenset({"down"}))
     soon, late = (Episode("next", quiet, began, 800.0, 900.0) for began in (690.0, 699.0))
-    assert alert_figures(told, soon, [episode(ended=100.0)]).wrong == frozenset()
-    assert alert_figures(told, late, [episode(ended=99.0)]).wrong == {BURN}
+    assert alert_figures(told, soon, [episode(ended=100.0)], silent=False).wrong == frozenset()
+    assert alert_figures(told, late, [episode(ended=99.0)], silent=False).wrong == {BURN}
+
+
+def test_silenced_alert_may_fire_but_not_notify() -> None:
+    expected = Expectation(frozenset({"down"}), silenced=frozenset({"WatchStalled"}))
+    told = firing((99.0, set()), (150.0, {STALLED}))
+    wrong = [alert_figures(told, episode(expected=expected), silent=silent).wrong for silent in (True, False)]
+    assert wrong == [frozenset(), {STALLED}]
 
 
 def test_alert_that_fired_before_is_not_of_this_fault() -> None:
     told = firing((90.0, {ELSEWHERE}), (150.0, {ELSEWHERE}), (160.0, set()))
-    assert alert_figures(told, episode()) == AlertFigures(frozenset({ELSEWHERE}), None, None, frozenset(), frozenset())
+    assert alert_figures(told, episode(), silent=False) == AlertFigures(
+        frozenset({ELSEWHERE}), None, None, frozenset(), frozenset()
+    )
 
 
 def test_alert_that_fires_to_the_end_of_the_night_is_not_resolved() -> None:
-    assert alert_figures(firing((150.0, {STALLED}), (900.0, {STALLED})), episode()).resolved_after is None
+    assert alert_figures(firing((150.0, {STALLED}), (900.0, {STALLED})), episode(), silent=False).resolved_after is None
 
 
 def test_alert_is_required_only_of_a_fault_that_lasts_long_enough() -> None:
     assert [sorted(alert.names) for alert in required(episode())] == [["WatchDown", "WatchStalled"]]
     assert required(episode(ended=159.0)) == ()
-    assert not alert_figures(firing((150.0, {ABSENT})), episode()).wrong  # it may fire sooner
+    assert not alert_figures(firing((150.0, {ABSENT})), episode(), silent=False).wrong  # it may fire sooner
 
 
 def test_everything_missed_is_a_sentence() -> None:
