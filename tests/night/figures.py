@@ -57,7 +57,7 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class VerdictFigures:
-    """What one reader of verdicts was told.
+    """What one reader of verdicts was shown.
 
     `right_after` is in seconds from the beginning of the fault, `recovered_after` from its end to the `good` after
     which nothing else was said; None if that did not happen. `otherwise` are the words that are neither right nor said
@@ -100,8 +100,8 @@ class EpisodeFigures:
 
     def missed(self) -> Iterator[str]:
         """Yield a sentence for each thing that was wrong, without a final stop."""
-        for reader, told in self.verdicts.items():
-            yield from _missed_verdict(reader, told)
+        for reader, shown in self.verdicts.items():
+            yield from _missed_verdict(reader, shown)
         for kind, alerted in (("Prometheus", self.firing), ("Alertmanager", self.notified)):
             if alerted.right_after is None and required(self.episode):
                 yield f"{kind} did not raise {named_alerts(required(self.episode))}"
@@ -126,7 +126,7 @@ def figures(record: Record, episode: Episode, earlier: Sequence[Episode] = ()) -
 
 
 def verdict_figures(statements: Sequence[Statement], episode: Episode) -> VerdictFigures:
-    """Return what one reader was told around a fault."""
+    """Return what one reader was shown around a fault."""
     earlier = [statement for statement in statements if statement.at < episode.began]
     before = earlier[-1].word if earlier else NO_ANSWER
     during = [statement for statement in statements if episode.began <= statement.at < episode.ended]
@@ -205,16 +205,16 @@ def sort(alerts: frozenset[FiringAlert]) -> list[FiringAlert]:
     return sorted(alerts, key=lambda alert: (alert.name, alert.apiserver))
 
 
-def _missed_verdict(reader: str, told: VerdictFigures) -> Iterator[str]:
-    if told.right_after is None:
+def _missed_verdict(reader: str, shown: VerdictFigures) -> Iterator[str]:
+    if shown.right_after is None:
         yield f"{reader} never said a right verdict"
-    if told.good_seconds:
-        yield f"{reader} said good for {told.good_seconds:.0f} s during the fault"
-    yield from (f"{reader} said {word} for {seconds:.0f} s" for word, seconds in told.otherwise.items())
-    if told.recovered_after is None:
+    if shown.good_seconds:
+        yield f"{reader} said good for {shown.good_seconds:.0f} s during the fault"
+    yield from (f"{reader} said {word} for {seconds:.0f} s" for word, seconds in shown.otherwise.items())
+    if shown.recovered_after is None:
         yield f"{reader} did not return to good"
-    if told.relapses:
-        yield f"{reader} left good {told.relapses} times after the end"
+    if shown.relapses:
+        yield f"{reader} left good {shown.relapses} times after the end"
 
 
 def _lasted(statements: Sequence[Statement], end: float) -> Iterator[tuple[Statement, float]]:

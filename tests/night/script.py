@@ -1,4 +1,4 @@
-"""Makes the faults one after another, with healthy minutes between them, and returns what every reader was told."""
+"""Makes the faults one after another, with healthy minutes between them, and returns what every reader was shown."""
 
 import time
 from collections.abc import Sequence

@@ -61,43 +61,45 @@ def _table(columns: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def _cells(played: Played) -> Iterator[str]:
-    told = played.figures
+    shown = played.figures
     yield f"**{played.fault.name}**: {played.fault.words}"
-    yield f"{told.episode.seconds:.0f} s"
-    alerts = named_alerts(required(told.episode)) or "no alert"
-    yield f"{', '.join(sorted(told.episode.expected.verdicts))}; {alerts}"
+    yield f"{shown.episode.seconds:.0f} s"
+    alerts = named_alerts(required(shown.episode)) or "no alert"
+    yield f"{', '.join(sorted(shown.episode.expected.verdicts))}; {alerts}"
     for reader in READERS:
-        yield _verdict_cell(told.verdicts.get(reader))
-    for alerted in (told.firing, told.notified):
+        yield _verdict_cell(shown.verdicts.get(reader))
+    for alerted in (shown.firing, shown.notified):
         yield _alert_cell(alerted)
-    page = told.verdicts.get("page")
+    page = shown.verdicts.get("page")
     yield _inert(page.text) if page else "-"
-    yield _inert("; ".join(told.missed())) or "nothing"
+    yield _inert("; ".join(shown.missed())) or "nothing"
 
 
-def _verdict_cell(told: VerdictFigures | None) -> str:
-    if told is None:
+def _verdict_cell(shown: VerdictFigures | None) -> str:
+    if shown is None:
         return "-"
-    before = "" if told.before == GOOD else f" (before: {told.before})"
-    return f"{_seconds(told.right_after)} / {_seconds(told.recovered_after)}{before}"
+    before = "" if shown.before == GOOD else f" (before: {shown.before})"
+    return f"{_seconds(shown.right_after)} / {_seconds(shown.recovered_after)}{before}"
 
 
-def _alert_cell(told: AlertFigures) -> str:
-    if not told.fired:
+def _alert_cell(shown: AlertFigures) -> str:
+    if not shown.fired:
         return "none"
-    names = ", ".join(dict.fromkeys(alert.name for alert in sort(told.fired)))
-    return f"{names}: {_seconds(told.right_after)} / {_seconds(told.resolved_after)}"
+    names = ", ".join(dict.fromkeys(alert.name for alert in sort(shown.fired)))
+    return f"{names}: {_seconds(shown.right_after)} / {_seconds(shown.resolved_after)}"
 
 
-def _profile_cells(told: ProfileFigures) -> Iterator[str]:
-    yield told.profile
-    yield str(told.instances)
-    yield f"{told.polls:,}"
-    yield f"{told.shares.get(GOOD, 0.0):.1%}"
-    others = [f"{word} {share:.1%}: {told.texts.get(word, '')}" for word, share in told.shares.items() if word != GOOD]
+def _profile_cells(shown: ProfileFigures) -> Iterator[str]:
+    yield shown.profile
+    yield str(shown.instances)
+    yield f"{shown.polls:,}"
+    yield f"{shown.shares.get(GOOD, 0.0):.1%}"
+    others = [
+        f"{word} {share:.1%}: {shown.texts.get(word, '')}" for word, share in shown.shares.items() if word != GOOD
+    ]
     yield _inert("; ".join(others)) or "none"
-    yield ", ".join(sorted(told.pending)) or "none"
-    yield ", ".join(sorted(told.fired)) or "none"
+    yield ", ".join(sorted(shown.pending)) or "none"
+    yield ", ".join(sorted(shown.fired)) or "none"
 
 
 def _seconds(value: float | None) -> str:

@@ -38,61 +38,61 @@ def said(*statements: tuple[float, str]) -> list[Statement]:
 
 
 def test_verdict_that_is_right_in_time_has_no_other_figures() -> None:
-    told = said((99.0, "good"), (105.0, "good"), (112.0, "down"), (190.0, "stalled"), (209.0, "good"), (290.0, "good"))
-    assert verdict_figures(told, episode()) == VerdictFigures("good", 12.0, "down at 112", 9.0)
+    shown = said((99.0, "good"), (105.0, "good"), (112.0, "down"), (190.0, "stalled"), (209.0, "good"), (290.0, "good"))
+    assert verdict_figures(shown, episode()) == VerdictFigures("good", 12.0, "down at 112", 9.0)
 
 
 def test_verdict_that_never_changes_is_neither_right_nor_over() -> None:
-    told = said((99.0, "good"), (110.0, "good"), (205.0, "good"))
-    assert verdict_figures(told, episode()) == VerdictFigures("good", None, "", 5.0, good_seconds=70.0)
+    shown = said((99.0, "good"), (110.0, "good"), (205.0, "good"))
+    assert verdict_figures(shown, episode()) == VerdictFigures("good", None, "", 5.0, good_seconds=70.0)
 
 
 def test_good_after_the_right_verdict_is_a_false_recovery_even_within_thirty_seconds() -> None:
-    told = said((99.0, "good"), (105.0, "down"), (110.0, "good"), (118.0, "down"), (201.0, "good"))
-    assert verdict_figures(told, episode()).good_seconds == 8.0
+    shown = said((99.0, "good"), (105.0, "down"), (110.0, "good"), (118.0, "down"), (201.0, "good"))
+    assert verdict_figures(shown, episode()).good_seconds == 8.0
 
 
 def test_good_is_counted_from_thirty_seconds_after_the_beginning() -> None:
-    told = said((99.0, "good"), (101.0, "good"), (140.0, "down"), (201.0, "good"))
-    assert verdict_figures(told, episode()).good_seconds == 10.0
+    shown = said((99.0, "good"), (101.0, "good"), (140.0, "down"), (201.0, "good"))
+    assert verdict_figures(shown, episode()).good_seconds == 10.0
 
 
 def test_good_is_no_fault_where_it_is_right() -> None:
     expected = Expectation(frozenset({"good"}))
-    told = said((99.0, "good"), (101.0, "good"), (201.0, "good"))
-    assert verdict_figures(told, episode(expected=expected)) == VerdictFigures("good", 1.0, "good at 101", 1.0)
+    shown = said((99.0, "good"), (101.0, "good"), (201.0, "good"))
+    assert verdict_figures(shown, episode(expected=expected)) == VerdictFigures("good", 1.0, "good at 101", 1.0)
 
 
 def test_other_verdicts_are_counted_with_their_seconds_and_without_the_one_before() -> None:
-    told = said(
+    shown = said(
         (90.0, "late"), (101.0, "late"), (103.0, "no_data"), (110.0, "down"), (120.0, "no_data"), (130.0, "down")
     )
-    assert verdict_figures(told, episode()).otherwise == {"no_data": 17.0}
+    assert verdict_figures(shown, episode()).otherwise == {"no_data": 17.0}
 
 
 def test_tolerated_verdict_is_neither_right_nor_wrong() -> None:
     expected = Expectation(frozenset({"down"}), tolerated=frozenset({NO_ANSWER}))
-    told = said((99.0, "good"), (110.0, NO_ANSWER), (120.0, "down"), (201.0, "good"))
-    found = verdict_figures(told, episode(expected=expected))
+    shown = said((99.0, "good"), (110.0, NO_ANSWER), (120.0, "down"), (201.0, "good"))
+    found = verdict_figures(shown, episode(expected=expected))
     assert (found.right_after, found.otherwise) == (20.0, {})
 
 
 def test_distrusted_verdict_is_neither_wrong_nor_a_relapse() -> None:
-    told = said(
+    shown = said(
         (99.0, "good"), (110.0, DISTRUSTED), (120.0, "down"), (201.0, DISTRUSTED), (205.0, "good"), (210.0, DISTRUSTED)
     )
-    assert verdict_figures(told, episode()) == VerdictFigures("good", 20.0, "down at 120", 1.0)
+    assert verdict_figures(shown, episode()) == VerdictFigures("good", 20.0, "down at 120", 1.0)
 
 
 def test_relapse_after_the_end_delays_the_recovery() -> None:
-    told = said((110.0, "down"), (205.0, "good"), (220.0, "down"), (240.0, "good"))
-    found = verdict_figures(told, episode())
+    shown = said((110.0, "down"), (205.0, "good"), (220.0, "down"), (240.0, "good"))
+    found = verdict_figures(shown, episode())
     assert (found.recovered_after, found.relapses, found.before) == (40.0, 1, NO_ANSWER)
 
 
 def test_verdict_that_is_not_good_at_the_next_fault_has_not_recovered() -> None:
-    told = said((110.0, "down"), (205.0, "good"), (290.0, "down"), (310.0, "good"))
-    assert verdict_figures(told, episode()).recovered_after is None
+    shown = said((110.0, "down"), (205.0, "good"), (290.0, "down"), (310.0, "good"))
+    assert verdict_figures(shown, episode()).recovered_after is None
 
 
 def test_short_fault_may_be_noticed_after_its_end_but_not_after_the_next_begins() -> None:
@@ -105,36 +105,36 @@ def firing(*statements: tuple[float, set[FiringAlert]]) -> list[tuple[float, fro
 
 
 def test_expected_alert_is_timed_from_the_beginning_and_from_the_end() -> None:
-    told = firing((99.0, set()), (150.0, {BURN}), (170.0, {BURN, STALLED}), (260.0, {STALLED}), (400.0, set()))
+    shown = firing((99.0, set()), (150.0, {BURN}), (170.0, {BURN, STALLED}), (260.0, {STALLED}), (400.0, set()))
     alerts = frozenset({STALLED, BURN})
-    assert alert_figures(told, episode(), silent=False) == AlertFigures(frozenset(), 70.0, 200.0, alerts, frozenset())
+    assert alert_figures(shown, episode(), silent=False) == AlertFigures(frozenset(), 70.0, 200.0, alerts, frozenset())
 
 
 def test_alert_of_another_apiserver_or_of_no_row_is_wrong() -> None:
-    told = firing((99.0, set()), (150.0, {ELSEWHERE, FiringAlert("WatchsloForbidden")}), (200.0, set()))
-    found = alert_figures(told, episode(), silent=False)
+    shown = firing((99.0, set()), (150.0, {ELSEWHERE, FiringAlert("WatchsloForbidden")}), (200.0, set()))
+    found = alert_figures(shown, episode(), silent=False)
     assert found.wrong == {ELSEWHERE, FiringAlert("WatchsloForbidden")}
     assert found.right_after is None
 
 
 def test_alert_that_an_earlier_fault_allows_may_fire_for_ten_minutes_after_it() -> None:
-    told = firing((699.0, {BURN}))
+    shown = firing((699.0, {BURN}))
     quiet = Expectation(frozenset({"down"}))
     soon, late = (Episode("next", quiet, began, 800.0, 900.0) for began in (690.0, 699.0))
-    assert alert_figures(told, soon, [episode(ended=100.0)], silent=False).wrong == frozenset()
-    assert alert_figures(told, late, [episode(ended=99.0)], silent=False).wrong == {BURN}
+    assert alert_figures(shown, soon, [episode(ended=100.0)], silent=False).wrong == frozenset()
+    assert alert_figures(shown, late, [episode(ended=99.0)], silent=False).wrong == {BURN}
 
 
 def test_silenced_alert_may_fire_but_not_notify() -> None:
     expected = Expectation(frozenset({"down"}), silenced=frozenset({"WatchStalled"}))
-    told = firing((99.0, set()), (150.0, {STALLED}))
-    wrong = [alert_figures(told, episode(expected=expected), silent=silent).wrong for silent in (True, False)]
+    shown = firing((99.0, set()), (150.0, {STALLED}))
+    wrong = [alert_figures(shown, episode(expected=expected), silent=silent).wrong for silent in (True, False)]
     assert wrong == [frozenset(), {STALLED}]
 
 
 def test_alert_that_fired_before_is_not_of_this_fault() -> None:
-    told = firing((90.0, {ELSEWHERE}), (150.0, {ELSEWHERE}), (160.0, set()))
-    assert alert_figures(told, episode(), silent=False) == AlertFigures(
+    shown = firing((90.0, {ELSEWHERE}), (150.0, {ELSEWHERE}), (160.0, set()))
+    assert alert_figures(shown, episode(), silent=False) == AlertFigures(
         frozenset({ELSEWHERE}), None, None, frozenset(), frozenset()
     )
 

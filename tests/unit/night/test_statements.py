@@ -25,7 +25,7 @@ from tests.night.statements import DISTRUSTED, UNKNOWN_WORD, trusted, word_in_st
         ("Cannot tell: watchslo itself could not keep up in the last minute.", "monitor_problem"),
         ("No watch is proven late, but a cause of lateness is active: bandwidth.", "cause"),
         ("2 of 2 watches connected, nothing proven late or lost in the last hour.", "good"),
-        ("A sentence that nobody knows.", UNKNOWN_WORD),
+        ("A sentence without a meaning.", UNKNOWN_WORD),
     ],
 )
 def test_headline_states_its_verdict(text: str, word: str) -> None:
