@@ -14,7 +14,7 @@ PATIENTLY := $(shell command -v chrt > /dev/null && echo chrt --idle 0)
 COVERING := $(addprefix tests/unit/,clock latency watch diagnose timeline)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check assets e2e timed patient contract faults soak fidelity confusion bench docs footprint image sbom golden dashboards manifests pictures screens mutate lock clean
+.PHONY: help setup demo test check assets e2e timed patient contract faults soak fidelity confusion night bench docs footprint image sbom golden dashboards manifests pictures screens mutate lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,6 +78,9 @@ fidelity: assets ## Compare measured latencies with the true ones, and print bot
 confusion: assets ## Cause faults of every kind, and compare the named causes with the true ones
 	$(BIN)/python -m tests.confusion
 	$(BIN)/python -m tests.confusion --daemonset
+
+night: assets ## Play a night on call: faults, then healthy MINUTES=30 of each profile; write docs/faults.md
+	$(BIN)/python -m tests.night --minutes $(or $(MINUTES),30) --write
 
 bench: assets $(CLIENTGO) $(FASTAPISERVER) ## Measure what watchslo costs, compared with client-go and kubernetes_asyncio
 	$(BIN)/python -m benchmarks --clientgo $(CLIENTGO) --fastapiserver $(FASTAPISERVER)

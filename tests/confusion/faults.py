@@ -5,8 +5,6 @@ Each fault is a context manager that injects the fault on entry and removes it o
 
 import contextlib
 import json
-import signal
-import threading
 import time
 import urllib.request
 from collections import Counter
@@ -17,13 +15,12 @@ from random import Random
 
 from tests.confusion.answers import Truth
 from tests.confusion.stage import HTTP_SECONDS, OVERRIDDEN, Stage
+from tests.support.background import repeated
 from tests.support.daemon import Proxy
-from tests.support.process import Process
 from watchslo.snapshot import Cause
 
 WATCHED_CHUNKS = 5.0  # per second: only the connection of a busy watch has more
 LOOK_BACK_SECONDS = 3.0
-UNSEEN_SECONDS = 0.5  # long enough for some writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +42,8 @@ class Fault:
 @contextlib.contextmanager
 def own_loop_blocked(stage: Stage, random: Random) -> Iterator[InjectedFault]:
     blocked, free = random.uniform(0.2, 1.0), random.uniform(0.3, 1.0)
-    with _repeated(free, lambda: _stop(stage.daemon.process, blocked)):
+    with repeated(free, lambda: stage.daemon.process.pause(blocked)):
         yield InjectedFault(f"{blocked:.2f} s of {blocked + free:.2f} s", (Truth(Cause.MONITOR_OVERLOADED),))
-
-
-def _stop(process: Process, seconds: float) -> None:
-    process.signal(signal.SIGSTOP)
-    time.sleep(seconds)
-    process.signal(signal.SIGCONT)
 
 
 @contextlib.contextmanager
@@ -102,41 +93,13 @@ def relist_storm(stage: Stage, random: Random) -> Iterator[InjectedFault]:
 
 @contextlib.contextmanager
 def headroom_short(stage: Stage, random: Random) -> Iterator[InjectedFault]:
-    """Make the caches of one resource lose their revisions: they lose etcd, cannot resume, and start empty.
+    """Make the caches of one resource lose their revisions.
 
     A list in small pages takes longer than the time between two losses, so the watch after it gets a 410.
     """
     seconds = random.uniform(3.0, 5.0)
-    with _repeated(seconds, lambda: _lose_revisions(stage)):
+    with repeated(seconds, lambda: stage.lab.lose_revisions(f"/{OVERRIDDEN}")):
         yield InjectedFault(f"every {seconds:.1f} s", (Truth(Cause.HISTORY_SHORT, watch=OVERRIDDEN),))
-
-
-def _lose_revisions(stage: Stage) -> None:
-    """Compact revisions that the caches of one resource have not yet received."""
-    link, etcd = stage.lab.overrides[f"/{OVERRIDDEN}"], stage.lab.etcd
-    with link.fault("reset", connections="new"):
-        link.switch_on("reset", connections="open")
-        time.sleep(UNSEEN_SECONDS)
-        etcd.compact(etcd.revision())
-
-
-@contextlib.contextmanager
-def _repeated(seconds: float, act: Callable[[], None]) -> Iterator[None]:
-    over = threading.Event()
-
-    def run() -> None:
-        while True:
-            act()
-            if over.wait(seconds):
-                return
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
 
 
 @contextlib.contextmanager

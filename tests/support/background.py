@@ -1,7 +1,9 @@
 """Work that runs in a thread during a test."""
 
+import contextlib
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from typing import Self
 
 
@@ -23,3 +25,23 @@ class Background(ABC):
     @abstractmethod
     def _run(self) -> None:
         """Run until `_over` is set."""
+
+
+@contextlib.contextmanager
+def repeated(seconds: float, act: Callable[[], None]) -> Iterator[None]:
+    """Act at once, and again `seconds` after the end of each act, while the context is open."""
+    over = threading.Event()
+
+    def run() -> None:
+        while True:
+            act()
+            if over.wait(seconds):
+                return
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

@@ -29,6 +29,7 @@ Processes are started from the main thread only, and so are the lab and the memb
 
 import contextlib
 import signal
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -44,6 +45,7 @@ from tests.support.writer import Writer
 
 SLICES = "/registry/endpointslices/default"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+UNSEEN_SECONDS = 0.5  # long enough for some writes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,6 +141,17 @@ class HighAvailability:
     def writer(self, member: Member | None = None) -> Writer:
         """Return an administrator's client of this member, or of the last one, without proxies."""
         return (member or self.members[-1]).apiserver.writer(self.plane.token)
+
+    def lose_revisions(self, resource: str) -> None:
+        """Compact revisions that the caches of an overridden resource have not yet received.
+
+        The caches lose etcd, cannot resume, and start empty: every open watch of the resource ends with a 410.
+        """
+        link = self.overrides[resource]
+        with link.fault("reset", connections="new"):
+            link.switch_on("reset", connections="open")
+            time.sleep(UNSEEN_SECONDS)
+            self.etcd.compact(self.etcd.revision())
 
     def lease(self, name: str) -> None:
         """Create a lease that announces one more live apiserver.

@@ -88,6 +88,12 @@ class Process:
         """Send a signal to it and its children."""
         os.killpg(self.pid, number)
 
+    def pause(self, seconds: float) -> None:
+        """Stop it by SIGSTOP for some seconds; its connections stay open."""
+        self.signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        self.signal(signal.SIGCONT)
+
     def wait(self, timeout: float) -> int:
         """Wait for its end and return the exit code."""
         assert self._popen is not None, f"{self.name} was not started"

@@ -1,9 +1,10 @@
-"""`docs/faults.md`: the fault matrix, written from the outcomes of its tests."""
+"""`docs/faults.md`: the fault matrix, written from the outcomes of its tests. The section of `make night` is kept."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tests.e2e.faults.row import Outcome, Row
+from tests.night import section
 
 PATH = Path(__file__).parents[3] / "docs" / "faults.md"
 HEAD = """\
@@ -46,15 +47,15 @@ everything that was written before the new list counts as a gap here.
 """
 
 
-def render(outcomes: Iterable[Outcome]) -> str:
-    """Return the whole document."""
+def render(outcomes: Iterable[Outcome], night: str = "") -> str:
+    """Return the whole document, with the section of the night at its end."""
     lines = [_line(COLUMNS), _line("---" for _ in COLUMNS), *(_line(_cells(outcome)) for outcome in outcomes)]
-    return HEAD + "\n".join(lines) + "\n" + TAIL
+    return HEAD + "\n".join(lines) + "\n" + TAIL + night
 
 
 def promised(text: str) -> dict[str, tuple[str, ...]]:
     """Return the cells of each row of a document that hold in every run, by the title of the row."""
-    _, _, *lines = (line for line in text.splitlines() if line.startswith("| "))
+    _, _, *lines = (line for line in section.without(text).splitlines() if line.startswith("| "))
     rows = [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines]
     return {row[0]: _lasting(row) for row in rows}
 

@@ -31,17 +31,11 @@ def apiserver_sigkill(scene: Scene) -> None:
 
 
 def apiserver_sigstop(scene: Scene) -> None:
-    process = scene.plane.apiservers[0].process
-    process.signal(signal.SIGSTOP)
-    time.sleep(APISERVER_FROZEN_SECONDS)
-    process.signal(signal.SIGCONT)
+    scene.plane.apiservers[0].process.pause(APISERVER_FROZEN_SECONDS)
 
 
 def etcd_sigstop(scene: Scene) -> None:
-    process = scene.plane.etcd.process
-    process.signal(signal.SIGSTOP)
-    time.sleep(ETCD_FROZEN_SECONDS)
-    process.signal(signal.SIGCONT)
+    scene.plane.etcd.process.pause(ETCD_FROZEN_SECONDS)
 
 
 def ca_rotated(scene: Scene) -> None:

@@ -7,14 +7,13 @@ each is a cluster, by the label `cluster`.
 import contextlib
 import json
 import signal
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
 from tests.e2e.slo_pack.place import FROZEN_RESOURCE, LATE_RESOURCE, Place
+from tests.support.background import repeated
 from tests.support.control_plane import EVERYTHING_READABLE, HOST, Port
 from tests.support.high_availability import announce, withdraw
 
@@ -170,24 +169,9 @@ def short_history(place: Place) -> Iterator[None]:
 # Faults of the daemon itself
 
 
-@contextlib.contextmanager
-def starved(place: Place) -> Iterator[None]:
+def starved(place: Place) -> AbstractContextManager[None]:
     """Stop the daemon for half of the time."""
-    over, process = threading.Event(), place.daemon.process
-
-    def run() -> None:
-        while not over.wait(FED_SECONDS):
-            process.signal(signal.SIGSTOP)
-            time.sleep(STARVED_SECONDS)
-            process.signal(signal.SIGCONT)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
+    return repeated(FED_SECONDS, lambda: place.daemon.process.pause(STARVED_SECONDS))
 
 
 @contextlib.contextmanager

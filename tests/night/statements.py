@@ -1,0 +1,83 @@
+"""What watchslo said at a time, to any of its readers: values only, and how a verdict is read from a text. Pure."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+GOOD = "good"
+DISTRUSTED = "distrusted"
+"""`good`, but next to it watchslo says that it has a problem itself."""
+NO_ANSWER = "no answer"
+UNKNOWN_WORD = "unreadable"
+PROBLEM = "No: watchslo itself has a problem"
+
+_WORDS = (
+    (r"paused by the configuration", "paused"),
+    (r"could not keep up", "monitor_problem"),
+    (r"answers? nothing|^None of the .* answers", "unresponsive"),
+    (r"clock.* has not ticked", "clock_stopped"),
+    (r"^Cannot tell yet", "starting"),
+    (r"a cause of lateness is active", "cause"),
+    (r"^No watch is proven late, but", "undecided"),
+    (r"had enough events", "no_data"),
+    (r": no events delivered", "stalled"),
+    (r": late\b", "late"),
+    (r"cannot be kept open", "down"),
+    (r"^No watch is late|(?:is|are) within |are idle \(proven|connected, .* in the last ", GOOD),
+)
+"""The verdict behind each headline, for `top --once`, which prints only the text; the first that fits applies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """The verdict that one reader got at a monotonic time: a word of `watchslo_verdict`, or `NO_ANSWER`."""
+
+    at: float
+    word: str
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FiringAlert:
+    """An alert by its name, and its apiserver; empty if it has none."""
+
+    name: str
+    apiserver: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AlertsStatement:
+    """The alerts that fired in Prometheus at a time, and those that Alertmanager did not inhibit."""
+
+    at: float
+    firing: frozenset[FiringAlert]
+    notified: frozenset[FiringAlert]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """All statements of a night, by reader; each in the order of time."""
+
+    verdicts: Mapping[str, tuple[Statement, ...]]
+    alerts: tuple[AlertsStatement, ...]
+
+
+def word_in_status(status: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the verdict of a status document and its sentence; a document without a verdict has `starting`."""
+    verdict = status.get("verdict")
+    if verdict is None:
+        return "starting", ""
+    text = str(verdict["text"])
+    trust = str((status.get("trust") or {}).get("text", ""))
+    return trusted(str(verdict["verdict"]), trust), f"{text} {trust}" if PROBLEM in trust else text
+
+
+def trusted(word: str, trust: str) -> str:
+    """Return the verdict, or `DISTRUSTED` if it is good and the sentence of the self checks says not to trust it."""
+    return DISTRUSTED if word == GOOD and PROBLEM in trust else word
+
+
+def word_in_text(text: str) -> str:
+    """Return the verdict that a headline states, or `UNKNOWN_WORD`."""
+    return next((word for pattern, word in _WORDS if re.search(pattern, text)), UNKNOWN_WORD)
