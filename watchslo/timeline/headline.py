@@ -13,7 +13,7 @@ from watchslo.timeline.proven_hour import NOTHING_PROVEN, ProvenHour
 from watchslo.timeline.verdict import Facts, Level, decide
 
 STOPPED_SECONDS = 5.0  # without a tick: about ten ticks failed
-STOPPED_GAPS = 3.0  # mean gaps without a tick, if ticks are rare
+STOPPED_GAPS = 5.0  # mean gaps without a tick, if ticks are rare: some are saved for bursts of events
 COARSE_SHARE = 0.15  # of the threshold: a median of this size counts as late, so a resolution must be below it
 
 
