@@ -194,7 +194,11 @@ class Driver:
         return because(Reason.EARLY_EOF) if failure is ENDED and reader.is_cut else failure
 
     def _end(self, op: int, happened: Listed | Closed) -> None:
-        self._requests.pop(op, None)
+        """Pass on how a request ended, unless what was received before has just made the machine cancel it."""
+        if self._response is not None:
+            self._response.catch_up()
+        if self._requests.pop(op, None) is None:
+            return
         if isinstance(happened, Closed) and happened.failure.action is Action.FALL_BACK:
             self.representation = self.representation.simpler
         self.feed(happened)
