@@ -221,7 +221,7 @@ def test_page_shows_an_incident_from_start_to_end(
         takes_a_line_for_each_watch(looking)
         simulator.control({"name": "slow-watch", "resource": "pods"}, "/faults")
         looking.until_headline("pods: late since", SEEN_SECONDS)
-        figures = r"P99 [\d.]+ s \(bounds [\d.]+ m?s to .+ s\), threshold 1 s, [\d,]+ events"
+        figures = r"P99 ~?[\d.]+ s \(bounds [\d.]+ m?s to .+ s\), threshold 1 s, [\d,]+ events"
         assert re.search(figures, looking.text("#figures"))
         assert "bad" in (looking.page.locator("#watches tr:has-text('pods')").get_attribute("class") or "")
         assert names(looking)[0] == "pods"

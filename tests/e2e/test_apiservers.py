@@ -308,7 +308,8 @@ def verify_silence(watcher: Watcher, hurt: Member) -> None:
     assert {one["name"] for one in status["apiservers"] if one["unresponsiveFor"] is not None} == {hurt.name}
     assert scrape.value("watchslo_apiserver_up", apiserver=hurt.name) == 0
     assert [stream["up"] for stream in status["streams"] if stream["apiserver"] == hurt.name] == [False] * len(WATCHES)
-    assert not [check for check in status["trust"]["text"].split() if check == "No:"], "it is not our problem"
+    problems = status["trust"]["text"].partition("has a problem: ")[2]
+    assert "Clock" not in problems, "it is not our problem; our own lag may be one, on a busy machine"
 
 
 def verify(watcher: Watcher, writing: Writing, hurt: Member, causes: frozenset[str], began: float) -> None:

@@ -104,7 +104,7 @@ def install_operator(plane: ControlPlane, config: Path) -> None:
         create_custom(writer, NAMESPACE, "PodMonitor", "podmonitors", monitor)
         create_custom(writer, NAMESPACE, "PrometheusRule", "prometheusrules", rule)
         create_custom(
-            writer, THEIRS, "Prometheus", "prometheuses", {"metadata": {"name": "theirs"}, "spec": EVERYWHERE}
+            writer, THEIRS, "Prometheus", "prometheuses", {"metadata": {"name": "hidden-name"}, "spec": EVERYWHERE}
         )
 
 

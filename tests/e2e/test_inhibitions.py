@@ -18,14 +18,19 @@ OPTIONS = RuleSettings(cluster_label="cluster")
 APISERVERS = ("10.0.0.7:6443", "10.0.0.8:6443")
 LATE = {"WatchLatencyBudgetBurn critical", "WatchLatencyBudgetBurn warning", "WatchLatencyBadMinutes critical"}
 MISSED = {"WatchsloCoverageLow warning", "WatchsloUnmeasurable warning"}
-SILENCED: Mapping[str, tuple[set[str], str]] = {
-    "WatchsloOverloaded warning most": (LATE, "cluster"),
-    "WatchsloOverloaded warning some": (set(), "cluster"),
-    "WatchsloAbsent critical": ({"WatchsloTargetDown warning"}, "cluster"),
-    "WatchsloClockStopped critical": (LATE | MISSED, "apiserver"),
-    "WatchsloForbidden warning": ({"WatchDown critical"}, "apiserver"),
-    "WatchExpiredLoop warning": ({"WatchRelistStorm warning"}, "apiserver"),
-    "WatchLatencyBudgetBurn critical": ({"WatchLatencyBudgetBurn warning"}, "apiserver"),
+UNDELIVERED = {"WatchDown critical", "WatchStalled critical", "WatchLatencyBadMinutes critical"}
+SILENCED: Mapping[str, Mapping[str, set[str]]] = {
+    "WatchsloOverloaded warning most": {"cluster": LATE},
+    "WatchsloOverloaded warning some": {},
+    "WatchsloAbsent critical": {"cluster": {"WatchsloTargetDown warning"}},
+    "WatchApiserverUnresponsive critical": {
+        "apiserver": UNDELIVERED | MISSED | {"WatchApiserverTicksSlow warning", "WatchsloClockStopped critical"},
+        "cluster": {"WatchsloClockSlow warning", "WatchsloWitnessesUnreached warning"},
+    },
+    "WatchsloClockStopped critical": {"apiserver": LATE | MISSED},
+    "WatchsloForbidden warning": {"apiserver": {"WatchDown critical"}},
+    "WatchExpiredLoop warning": {"apiserver": {"WatchRelistStorm warning"}},
+    "WatchLatencyBudgetBurn critical": {"apiserver": {"WatchLatencyBudgetBurn warning"}},
 }
 """The alerts that each alert silences, in its whole cluster or only at its apiserver. Other alerts silence nothing."""
 ALERTS = {
@@ -53,16 +58,28 @@ def test_firing_alert_silences_exactly_what_it_explains(manager: Alertmanager, s
     clusters = [f"{side} of {source}" for side in ("east", "west")]
     places = [{"cluster": cluster, "apiserver": apiserver} for cluster, apiserver in product(clusters, APISERVERS)]
     here = places[0]
-    targets, scope = SILENCED[source]
-    explained = [place for place in places if place["cluster"] == here["cluster"] and place[scope] == here[scope]]
     everywhere = [ALERTS[name] | place for name in ALERTS.keys() - SILENCED.keys() for place in places]
-    firing = [ALERTS[source] | here, *everywhere, *(ALERTS[name] | here for name in targets & SILENCED.keys())]
-    expected = {named(ALERTS[name] | place) for name in targets for place in explained} & set(map(named, firing))
+    sources = [source, *sorted(explained_by(source) & SILENCED.keys())]  # a silenced alert silences others all the same
+    firing = [*(ALERTS[name] | here for name in sources), *everywhere]
+    expected = {
+        named(ALERTS[name] | place)
+        for source in sources
+        for scope, targets in SILENCED[source].items()
+        for name in targets
+        for place in places
+        if place["cluster"] == here["cluster"] and place[scope] == here[scope]
+    } & set(map(named, firing))
     manager.post(firing)
     eventually(lambda: len(of(manager, clusters)) == len(firing), KNOWN_SECONDS, "all alerts are known")
     # The inhibitor takes in alerts one by one, independently of the API that is polled here.
     eventually(lambda: inhibited(manager, clusters) >= expected, KNOWN_SECONDS, "all explained alerts are silenced")
     assert inhibited(manager, clusters) == expected
+
+
+def explained_by(source: str) -> set[str]:
+    """Return the alerts that an alert silences, and those that they silence."""
+    direct = {name for targets in SILENCED[source].values() for name in targets}
+    return direct.union(*(explained_by(name) for name in direct & SILENCED.keys()))
 
 
 def of(manager: Alertmanager, clusters: list[str]) -> list[dict[str, Any]]:

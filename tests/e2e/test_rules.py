@@ -88,6 +88,7 @@ CASES = (
     Case("WatchLatencyBadMinutes", bad(), 20, "1"),
     Case("WatchStalled", gauge("watchslo_watch_stalled", 1.0), 15, "1"),
     Case("WatchStalled", counted("watchslo_stalls_total", 5, 10, 15), 20, "1"),
+    Case("WatchApiserverUnresponsive", gauge("watchslo_apiserver_up", 0.0), 15, "1"),
     Case("WatchDown", gauge("watchslo_watch_up", 0.0), 25, "1"),
     Case("WatchRelistStorm", Fault({"watchslo_relists_total{reason=errors}": 0.2}), 45, "1"),
     Case("WatchExpiredLoop", Fault({"watchslo_expired_total": 0.2}), 30, "1"),

@@ -9,6 +9,7 @@ received (monotonic seconds) and their revisions, exactly as the daemon passed t
 import sys
 import time
 from array import array
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,21 +29,25 @@ class Notes:
 
     def follow(self) -> None:
         """Record from now on the arrivals that watches pass to their sealers."""
-        make, record = WatchStatistics.__init__, Sealer.record
+        make = WatchStatistics.__init__
         labels: dict[int, str] = {}
 
         def make_and_remember(statistics: WatchStatistics, identity: WatchIdentity, *more: Any) -> None:
             labels[identity.number] = identity.label
             make(statistics, identity, *more)
 
-        def record_and_note(sealer: Sealer, number: int, received: float, revisions: list[int]) -> None:
-            at, revision = self._columns.setdefault(labels[number], (array("d"), array("q")))
-            at.extend([received] * len(revisions))
-            revision.extend(revisions)
-            record(sealer, number, received, revisions)
+        def noting(take: Callable[[Sealer, int, float, list[int]], None]) -> Any:
+            def note_and_take(sealer: Sealer, number: int, received: float, revisions: list[int]) -> None:
+                at, revision = self._columns.setdefault(labels[number], (array("d"), array("q")))
+                at.extend([received] * len(revisions))
+                revision.extend(revisions)
+                take(sealer, number, received, revisions)
+
+            return note_and_take
 
         _replace(WatchStatistics, "__init__", make_and_remember)
-        _replace(Sealer, "record", record_and_note)
+        _replace(Sealer, "record", noting(Sealer.record))
+        _replace(Sealer, "hold", noting(Sealer.hold))  # until its clock is known
 
     def write(self, path: Path) -> None:
         path.write_bytes(

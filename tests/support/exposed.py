@@ -121,6 +121,7 @@ def _of_apiservers() -> Iterable[tuple[str, dict[str, str], float]]:
     for kind, code in (("tick", "200"), ("watch", "200"), ("list", "403"), ("watch", "403"), ("discovery", "403")):
         yield "watchslo_api_requests_total", {**labels, "kind": kind, "code": code}, float(code == "200")
     yield "watchslo_time_travel_total", labels, 0.0
+    yield "watchslo_apiserver_up", labels, 1.0
     ticks = {**labels, "domain": "main"}
     for result in ("ok", "slow", "failed"):
         yield "watchslo_clock_ticks_total", {**ticks, "result": result}, 120.0 * (result == "ok")

@@ -107,6 +107,7 @@ def _of_instance(target: dict[str, str]) -> Iterable[Series]:
     apiserver = {**target, "apiserver": "10.0.0.1:6443"}
     for name, labels, rise in (
         ("watchslo_time_travel_total", apiserver, 0.0),
+        ("watchslo_apiserver_up", apiserver, 0.0),
         ("watchslo_clock_ticks_total", {**apiserver, "domain": "main", "result": "ok"}, 60.0),
         ("watchslo_clock_tick_seconds_bucket", {**apiserver, "domain": "main", "le": "0.005"}, 60.0),
         ("watchslo_clock_tick_seconds_bucket", {**apiserver, "domain": "main", "le": "+Inf"}, 60.0),
