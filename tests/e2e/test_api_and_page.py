@@ -229,9 +229,9 @@ def test_page_shows_an_incident_from_start_to_end(
         if request.config.getoption("--golden"):
             time.sleep(15)  # for a visible incident in the pictures
         picture(looking, "light", request, tmp_path)
-        simulator.control({"name": "slow-watch", "resource": "pods", "on": False}, "/faults")
         sorts_and_filters(looking)
-        opens_the_details(looking)
+        opens_the_details(looking)  # while the cause is active
+        simulator.control({"name": "slow-watch", "resource": "pods", "on": False}, "/faults")
         assert looking.barriers() == []
         is_accessible_at_all_sizes(chromium, running, request, tmp_path)
         looking.until_headline("All 5 watches are within 1 s.", GONE_SECONDS)
