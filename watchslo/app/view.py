@@ -114,7 +114,7 @@ def view_of(snapshot: Snapshot, account: Account | None = None) -> View:
                 _line_of(
                     stream,
                     resolutions.get(stream.domain),
-                    conditions.get((stream.apiserver, stream.watch)) or condition_of(stream),
+                    condition_of(stream, conditions),
                 )
                 for stream in snapshot.streams
             ),

@@ -18,6 +18,7 @@ from pydantic import (
     ConfigDict,
     Field,
     ModelWrapValidatorHandler,
+    ValidationInfo,
     model_validator,
 )
 from pydantic.alias_generators import to_camel
@@ -377,9 +378,9 @@ class StreamStatus(StatusPart):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _judged(cls, stream: StreamReading, read: ModelWrapValidatorHandler[Self]) -> Self:
-        """Add the condition, which follows from several readings."""
-        return read(stream).model_copy(update={"condition": condition_of(stream)})
+    def _judged(cls, stream: StreamReading, read: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
+        """Add the condition: one of the conditions in the context, else that of the stream alone."""
+        return read(stream).model_copy(update={"condition": condition_of(stream, info.context or {})})
 
 
 def conditions_in(account: Account | None) -> Mapping[Key, Condition]:
@@ -388,9 +389,9 @@ def conditions_in(account: Account | None) -> Mapping[Key, Condition]:
     return {(line.stream.apiserver, line.stream.watch): line.condition for line in lines}
 
 
-def condition_of(stream: StreamReading) -> Condition:
-    """Return the condition of a watch of which nothing earlier is known."""
-    return Judge().condition(stream, 0.0).condition
+def condition_of(stream: StreamReading, known: Mapping[Key, Condition]) -> Condition:
+    """Return the known condition of a watch, or what its reading alone says."""
+    return known.get((stream.apiserver, stream.watch)) or Judge().condition(stream, 0.0).condition
 
 
 class Diagnosed(StatusPart):
@@ -478,8 +479,5 @@ def _without_streams(snapshot: Snapshot, account: Account | None) -> bytes:
 def _stream_texts(streams: Iterable[StreamReading], conditions: Mapping[Key, Condition]) -> Iterator[str]:
     separator = ""
     for stream in streams:
-        status = StreamStatus.model_validate(stream)
-        if known := conditions.get((stream.apiserver, stream.watch)):
-            status = status.model_copy(update={"condition": known})
-        yield separator + status.model_dump_json(by_alias=True)
+        yield separator + StreamStatus.model_validate(stream, context=conditions).model_dump_json(by_alias=True)
         separator = ","
