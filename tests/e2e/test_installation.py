@@ -15,7 +15,7 @@ from tests.support.busy import steady_writes
 from tests.support.control_plane import EVERYTHING_READABLE, HOST, ControlPlane
 from tests.support.daemon import Daemon, outside
 from tests.support.newcomer import documented_commands
-from tests.support.process import Process, eventually
+from tests.support.process import Process, eventually, patient
 from tools.image.build import build, buildah, size, unpacked
 
 pytestmark = pytest.mark.timeout(1200)
@@ -28,7 +28,7 @@ SERVICE_ACCOUNT = "var/run/secrets/kubernetes.io/serviceaccount"
 UNPRIVILEGED_ID = 65534
 LARGEST = 300e6  # bytes
 STOP_SECONDS = 60.0  # at idle priority
-RUN_SECONDS = 300.0
+RUN_SECONDS = patient(300.0)
 HEALTHY_SECONDS = 120.0
 SAMPLED_SECONDS = 240.0
 UNWANTED = ("sh", "bash", "dash", "busybox", "pip", "pip3", "gcc", "cc", "ld", "as", "apt", "dpkg", "perl", "ensurepip")
@@ -189,8 +189,8 @@ def test_image_ends_with_sigterm(daemon: Daemon) -> None:
 
 
 ROOT = Path(__file__).parents[2]
-SETUP_SECONDS = 600.0  # with a slow package registry
-COMMAND_SECONDS = 150.0
+SETUP_SECONDS = patient(600.0)  # with a slow package registry
+COMMAND_SECONDS = patient(150.0)
 
 
 @pytest.mark.timeout(SETUP_SECONDS + 4 * COMMAND_SECONDS)

@@ -18,13 +18,13 @@ from tests.support.assets import Assets
 from tests.support.canary import CANARY, found
 from tests.support.control_plane import EVERYTHING_READABLE, ControlPlane, Etcd
 from tests.support.daemon import WATCHSLO, Daemon, Scrape, config_file
-from tests.support.process import Process, eventually
+from tests.support.process import Process, eventually, patient
 from tests.support.writer import StatusError, Writer, crd
 
 pytestmark = [pytest.mark.patient, pytest.mark.timeout(1200)]
 
-COMMAND_SECONDS = 200.0
-WAIT_SECONDS = 200.0  # the longest backoff, at idle priority
+COMMAND_SECONDS = patient(200.0)
+WAIT_SECONDS = patient(200.0)  # the longest backoff, at idle priority
 FEED = "/api/v1/events"
 ROUNDS = 3
 THINGS = "things.privacy.watchslo.invalid"

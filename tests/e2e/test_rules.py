@@ -14,6 +14,7 @@ import yaml
 
 from benchmarks.rules import evaluate
 from tests.support.exposed import APISERVER, EVENTS, LES, Fault, Lives, World, promtool_test, rendered
+from tests.support.process import patient
 from tests.support.prometheus import program
 from watchslo.config.model import Config
 from watchslo.rules import names
@@ -129,7 +130,9 @@ class TestValidity:
         document = yaml.safe_load((GOLDEN / f"rules-{form}.yaml").read_text())
         (tmp_path / "rules.yaml").write_text(yaml.safe_dump(document.get("spec", document)))
         command = [program("promtool"), "check", "rules", "--lint=all", "--lint-fatal", "rules.yaml"]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+        done = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, timeout=patient(300.0), check=False
+        )
         assert done.returncode == 0, done.stdout + done.stderr
 
     def test_every_alert_has_a_case(self) -> None:

@@ -26,6 +26,7 @@ from tests.contract.watch import frames
 from tests.support.assets import Assets
 from tests.support.control_plane import ControlPlane, Etcd, write_kubeconfig
 from tests.support.daemon import WATCHSLO, Simulator, watchslo
+from tests.support.process import patient
 from tests.support.writer import configmap, pod
 from watchslo.kube.client import Client, Page, Selectors, WatchResponse
 from watchslo.kube.limiter import Limiter
@@ -162,7 +163,7 @@ def test_ctrl_c_prints_the_finished_rehearsals(full: ControlPlane) -> None:
             shown += os.read(terminal, 65536)
         rehearsing.send_signal(signal.SIGINT)
         shown += _drain(terminal)
-        out, _ = rehearsing.communicate(timeout=60)
+        out, _ = rehearsing.communicate(timeout=patient(60.0))
     assert (rehearsing.returncode, b"Traceback" in shown) == (130, False)
     shown_strategies = out.splitlines()[1].split()  # those that ended before
     assert shown_strategies == ["tail", *INFORMERS][: len(shown_strategies)]
@@ -181,7 +182,7 @@ def _drain(terminal: int) -> bytes:
 
 
 def test_short_headroom_excludes_the_paged_strategy(turned_over: subprocess.Popen[str]) -> None:
-    out, err = turned_over.communicate(timeout=180)
+    out, err = turned_over.communicate(timeout=patient(180.0))
     assert (turned_over.returncode, err) == (0, "")
     (answer,) = json.loads(out)
     paged, stream = answer["runs"]

@@ -25,13 +25,13 @@ from typing import Any, Self
 import yaml
 
 from tests.support.certs import Authority, Pair
-from tests.support.process import Process, eventually
+from tests.support.process import Process, eventually, patient
 from tests.support.writer import StatusError, Writer
 
 HOST = "127.0.0.1"
 SERVICE_NAME = "kubernetes.default.svc"  # every apiserver's certificate is valid for it
 READY_SECONDS = 180.0  # 3 s on an idle machine
-RPC_SECONDS = 60.0  # etcd may run at idle priority
+RPC_SECONDS = patient(60.0)  # etcd may run at idle priority
 RELOADED_SECONDS = 120.0  # an apiserver checks its certificate files once a minute
 RBAC_SECONDS = 60.0  # until an apiserver knows a role; usually milliseconds
 END_SECONDS = 60.0  # a graceful shutdown takes seconds; to clients a kill looks different

@@ -16,12 +16,12 @@ from urllib.parse import urlsplit
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.process import Process, eventually
+from tests.support.process import Process, eventually, patient
 
 WATCHSLO = Path(sys.executable).with_name("watchslo")
 START_SECONDS = 120.0  # 2 s on an idle machine
-HTTP_SECONDS = 90.0
-COMMAND_SECONDS = 180.0
+HTTP_SECONDS = patient(90.0)
+COMMAND_SECONDS = patient(180.0)
 SAMPLE_SECONDS = 60.0  # a sample needs a seal and an evaluation; usually 7 s
 WRITE_SECONDS = 0.5
 LOOK_SECONDS = 0.1  # figures change once a second; more frequent requests only cost it CPU

@@ -15,11 +15,23 @@ LAUNCH = Path(__file__).with_name("launch.py")
 POLL_SECONDS = 0.02
 LOG_TAIL_CHARACTERS = 4000
 
+STARVED = 5.0  # times as long as on a busy machine
+
 T = TypeVar("T")
 
 
+def patient(seconds: float) -> float:
+    """Return how long to wait for what takes at most `seconds` on a busy machine: longer at idle priority.
+
+    There a process may get no CPU for minutes.
+    """
+    starved = sys.platform == "linux" and os.sched_getscheduler(0) == os.SCHED_IDLE
+    return STARVED * seconds if starved else seconds
+
+
 def eventually(condition: Callable[[], T | None], timeout: float, what: str, every: float = POLL_SECONDS) -> T:
-    """Wait until `condition` holds and return its result; fail after `timeout` seconds with the text `what`."""
+    """Wait until `condition` holds, return its result; after `patient(timeout)` seconds fail with the text `what`."""
+    timeout = patient(timeout)
     deadline = time.monotonic() + timeout
     while not (given := condition()):
         if time.monotonic() > deadline:
@@ -95,9 +107,9 @@ class Process:
         self.signal(signal.SIGCONT)
 
     def wait(self, timeout: float) -> int:
-        """Wait for its end and return the exit code."""
+        """Wait for its end, for at most `patient(timeout)` seconds, and return the exit code."""
         assert self._popen is not None, f"{self.name} was not started"
-        return self._popen.wait(timeout)
+        return self._popen.wait(patient(timeout))
 
     def stop(self, timeout: float = 10.0) -> None:
         """Stop it by SIGTERM, then SIGKILL after `timeout` seconds; its children die with it."""
@@ -115,7 +127,7 @@ class Process:
             return
         with contextlib.suppress(ProcessLookupError):  # no process of the group is left
             self.signal(signal.SIGKILL)
-        self.wait(timeout=60.0)  # a process at idle priority also ends at idle priority
+        self.wait(timeout=60.0)
 
     def until(self, condition: Callable[[], T | None], timeout: float, what: str, every: float = POLL_SECONDS) -> T:
         """Like `eventually`, but fails at once with the log when the process ends before that."""

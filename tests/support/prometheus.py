@@ -17,10 +17,10 @@ import pytest
 import yaml
 
 from tests.support.control_plane import HOST, Port
-from tests.support.process import Process
+from tests.support.process import Process, patient
 
 START_SECONDS = 120.0
-HTTP_SECONDS = 90.0
+HTTP_SECONDS = patient(90.0)
 
 
 def program(name: str, package: str = "prometheus") -> str:
@@ -41,7 +41,7 @@ def program(name: str, package: str = "prometheus") -> str:
 def complaints(exposition: str) -> str:
     """Return the complaints of `promtool check metrics` about an exposition."""
     command = [program("promtool"), "check", "metrics"]
-    done = subprocess.run(command, input=exposition, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, input=exposition, capture_output=True, text=True, timeout=patient(60.0), check=False)
     said = (done.stdout + done.stderr).strip()
     return said if said or done.returncode == 0 else f"promtool ended with {done.returncode}"
 

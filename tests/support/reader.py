@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-READ_SECONDS = 90.0
+from tests.support.process import patient
+
+READ_SECONDS = patient(90.0)
 
 
 @dataclass(frozen=True, slots=True)

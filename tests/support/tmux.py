@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from tests.support.process import Process, eventually
+from tests.support.process import Process, eventually, patient
 
 LOOK_SECONDS = 0.1
 START_SECONDS = 120.0  # 1 s on an idle machine
-TELL_SECONDS = 60.0
+TELL_SECONDS = patient(60.0)
 COLUMNS, ROWS = 120, 30
 
 

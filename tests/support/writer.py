@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote, urlencode, urlsplit
 
-TIMEOUT_SECONDS = 90.0  # an apiserver at idle priority may stand still
+from tests.support.process import patient
+
+TIMEOUT_SECONDS = patient(90.0)  # an apiserver at idle priority may stand still
 MERGE_PATCH = "application/merge-patch+json"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
