@@ -13,7 +13,7 @@ import yaml
 from tests.e2e.slo_pack.clients import Client
 from tests.night.figures import shares
 from tests.night.monitoring import monitoring
-from tests.night.readers import AlertsReader, Report, StatusReader
+from tests.night.readers import AlertsReader, InstanceReader, Report
 from tests.night.statements import GOOD
 from tests.support.control_plane import HOST, ControlPlane, Port
 from tests.support.daemon import Daemon, config_file, start_all
@@ -24,7 +24,7 @@ from tests.support.writer import pod
 NODES = ("night-node-0", "night-node-1")
 PODS = "/api/v1/namespaces/default/pods"
 POD_SECONDS = 1.0
-STATUS_SECONDS = 5.0
+READ_SECONDS = 5.0
 SETTLED_SECONDS = 180.0  # the start is not judged: `node` waits for up to two minutes before its first request
 
 
@@ -111,21 +111,22 @@ class _Watched:
         urls = [f"http://{HOST}:{port.number}" for port in ports]
         account = kubeconfig(lab, profile)
         pods = zip(instances, ports, strict=True)
-        start_all(stack, [_daemon(folder / str(port.number), account, instance, port) for instance, port in pods])
+        daemons = [_daemon(folder / str(port.number), account, instance, port) for instance, port in pods]
+        start_all(stack, daemons)
         rules = yaml.safe_load((PROFILES / profile / "rules.yaml").read_text())["spec"]
         prometheus, manager = monitoring(stack, folder / "monitoring", rules, f"watchslo-{profile}", urls)
-        self._pages = [
-            stack.enter_context(StatusReader(url, report, f"{profile} {number}", STATUS_SECONDS))
-            for number, url in enumerate(urls)
+        self._instances = [
+            stack.enter_context(InstanceReader(daemon, report, f"{profile} {number}", READ_SECONDS))
+            for number, daemon in enumerate(daemons)
         ]
         self._alerts = stack.enter_context(AlertsReader(prometheus, manager, report, profile))
 
     def figures(self, profile: str, since: float) -> ProfileFigures:
-        statements = [one for page in self._pages for one in page.statements if one.at >= since]
+        statements = [one for reader in self._instances for one in reader.statements if one.at >= since]
         fired = {alert.name for one in self._alerts.statements if one.at >= since for alert in one.firing}
         return ProfileFigures(
             profile,
-            len(self._pages),
+            len(self._instances),
             len(statements),
             shares(statements),
             {one.word: one.text for one in statements if one.word != GOOD},

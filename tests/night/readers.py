@@ -16,12 +16,13 @@ from tests.night.statements import (
     Record,
     Statement,
     trusted,
+    verdict_exposed,
     word_in_status,
     word_in_text,
 )
 from tests.support.alertmanager import Alertmanager
 from tests.support.background import Background
-from tests.support.daemon import watchslo
+from tests.support.daemon import Daemon, watchslo
 from tests.support.prometheus import Prometheus
 
 STATUS_SECONDS, METRIC_SECONDS, ALERTS_SECONDS = 1.0, 2.0, 3.0
@@ -104,6 +105,20 @@ class MetricReader(VerdictReader):
     def read(self) -> tuple[str, str]:
         found = self._prometheus.query(f"{METRIC} == 1")
         return (str(found[0]["metric"]["verdict"]) if found else NO_ANSWER), ""
+
+
+class InstanceReader(VerdictReader):
+    """Reads what every instance says, also without a page: the metric on `/metrics`, and its sentence in the log."""
+
+    def __init__(self, daemon: Daemon, report: Report, name: str, every: float) -> None:
+        super().__init__(name, every, report)
+        self._daemon = daemon
+
+    def read(self) -> tuple[str, str]:
+        status, text = self._daemon.get("/metrics")
+        word = verdict_exposed(text) if status == 200 else NO_ANSWER
+        entries = self._daemon.log("verdict")
+        return word, str(entries[-1]["text"]) if entries and entries[-1]["verdict"] == word else ""
 
 
 class AlertsReader(Background):

@@ -78,6 +78,12 @@ def trusted(word: str, trust: str) -> str:
     return DISTRUSTED if word == GOOD and PROBLEM in trust else word
 
 
+def verdict_exposed(text: str) -> str:
+    """Return the verdict in a text exposition, or `NO_ANSWER` if it has none."""
+    found = re.search(r'^watchslo_verdict\{verdict="(\w+)"\} 1(?:\.0)?$', text, re.MULTILINE)
+    return found[1] if found else NO_ANSWER
+
+
 def word_in_text(text: str) -> str:
     """Return the verdict that a headline states, or `UNKNOWN_WORD`."""
     return next((word for pattern, word in _WORDS if re.search(pattern, text)), UNKNOWN_WORD)

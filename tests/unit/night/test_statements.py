@@ -1,8 +1,18 @@
 """How verdicts are read from status documents and headlines."""
 
+from pathlib import Path
+
 import pytest
 
-from tests.night.statements import DISTRUSTED, UNKNOWN_WORD, trusted, word_in_status, word_in_text
+from tests.night.statements import (
+    DISTRUSTED,
+    NO_ANSWER,
+    UNKNOWN_WORD,
+    trusted,
+    verdict_exposed,
+    word_in_status,
+    word_in_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -45,3 +55,11 @@ def test_good_verdict_next_to_a_problem_of_watchslo_is_distrusted() -> None:
     assert word_in_status(status) == (DISTRUSTED, f"{verdict['text']} {problem['text']}")
     assert word_in_status(status | {"trust": {"level": "good", "text": "Yes: all self checks pass."}})[0] == "good"
     assert trusted("late", problem["text"]) == "late"
+
+
+def test_exposition_has_the_verdict_whose_value_is_one() -> None:
+    exposition = (Path(__file__).parents[2] / "golden" / "metrics-basic.txt").read_text()
+    true = [line for line in exposition.splitlines() if line.startswith("watchslo_verdict{") and line.endswith(" 1.0")]
+    word = verdict_exposed(exposition)
+    assert true == [f'watchslo_verdict{{verdict="{word}"}} 1.0']
+    assert verdict_exposed(exposition.replace(f"{true[0]}\n", "")) == NO_ANSWER
