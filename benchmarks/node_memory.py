@@ -2,18 +2,19 @@
 
 It has the profile's configuration and environment, but starts without a delay, and watches the pods of one node of a
 simulated cluster. A kubelet's probes and a scrape come every few seconds. It runs from compiled modules, as in the
-image. Nothing is asserted; the tables are for docs/performance.md.
+image. As root, each daemon has a cgroup of its own, and the page cache is dropped before it starts, so that its working
+set is what a kubelet shows for a pod. Nothing is asserted; the tables are for docs/performance.md.
 """
 
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Self
 
 import click
 import yaml
@@ -55,12 +56,49 @@ def compiled() -> Iterator[Mapping[str, str]]:
         yield {"PYTHONPYCACHEPREFIX": name, "PYTHONDONTWRITEBYTECODE": "", "NODE_NAME": NODE_NAME, **profile["env"]}
 
 
+class Cgroup:
+    """A memory cgroup, of version 1 or 2; without effect where this process may not create one."""
+
+    def __init__(self) -> None:
+        first = Path("/sys/fs/cgroup/memory")
+        self._usage = "memory.usage_in_bytes" if first.is_dir() else "memory.current"
+        self._folder = (first if first.is_dir() else Path("/sys/fs/cgroup")) / f"watchslo-{os.getpid()}"
+
+    def __enter__(self) -> Self:
+        with suppress(OSError):
+            self._folder.mkdir()
+            os.sync()
+            Path("/proc/sys/vm/drop_caches").write_text("1")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(OSError):
+            self._folder.rmdir()
+
+    def wrapper(self) -> list[str]:
+        """Return a command that runs the following one in this cgroup."""
+        procs = self._folder / "cgroup.procs"
+        return ["sh", "-c", f'echo $$ > {procs}; exec "$@"', "sh"] if procs.exists() else []
+
+    def working_set(self) -> str:
+        """Return what a kubelet would show: everything but the inactive page cache."""
+        try:
+            lines = (line.split() for line in (self._folder / "memory.stat").read_text().splitlines())
+            statistics = {name: int(value) for name, value in lines}
+            inactive = statistics.get("total_inactive_file", statistics["inactive_file"])
+            return f"{(int((self._folder / self._usage).read_text()) - inactive) / 2**20:.1f} MiB"
+        except OSError:
+            return "-"
+
+
 @contextmanager
-def running(server: Server, env: Mapping[str, str], changed: Mapping[str, Any]) -> Iterator[Daemon]:
+def running(
+    server: Server, env: Mapping[str, str], changed: Mapping[str, Any], within: Sequence[str] = ()
+) -> Iterator[Daemon]:
     """Run the daemon of the profile with these keys changed, and yield it when it is ready."""
     keys = yaml.safe_load((DEPLOY / folder("node") / "watchslo.yaml").read_text()) | dict(changed)
     del keys["startDelay"]
-    wrapper = [sys.executable, "-m", "benchmarks.pod", str(server.service_account)]
+    wrapper = [*within, sys.executable, "-m", "benchmarks.pod", str(server.service_account)]
     with TemporaryDirectory() as name:
         config = config_file(Path(name), **keys)
         with Daemon(Path(name), "--config", config, env={**pod_environment(server), **env}, wrapper=wrapper) as daemon:
@@ -76,21 +114,21 @@ def memory(pid: int) -> Iterator[float]:
 
 
 def daemons(env: Mapping[str, str], seconds: float) -> None:
-    row("after", *MEMORY, "series", "a daemon with")
-    row(*["---"] * 6)
+    row("after", *MEMORY, "working set", "series", "a daemon with")
+    row(*["---"] * 7)
     with serving("watchslo.sim", "--config", CLUSTER) as server:
         for name, changed in VARIANTS.items():
             used = dict(env, PYTHONOPTIMIZE="") if "docstrings" in name else env
             with running(server, used, changed):
                 time.sleep(COMPILE_SECONDS)  # the first start compiles the modules, also those of its first evaluations
-            with running(server, used, changed) as daemon:
+            with Cgroup() as cgroup, running(server, used, changed, cgroup.wrapper()) as daemon:
                 began = time.monotonic()
                 while time.monotonic() < began + seconds:
                     series = sum(not line.startswith("#") for line in daemon.get("/metrics")[1].splitlines())
                     assert daemon.get("/healthz")[0] == daemon.get("/readyz")[0] == 200
                     time.sleep(LOOK_SECONDS)
                 found = [f"{part:.1f} MiB" for part in memory(daemon.process.pid)]
-                row(f"{time.monotonic() - began:.0f} s", *found, str(series), name)
+                row(f"{time.monotonic() - began:.0f} s", *found, cgroup.working_set(), str(series), name)
 
 
 IMPORTS = """
