@@ -65,7 +65,7 @@ e2e: assets ## Run the contract and the whole daemon against real apiservers, in
 timed: assets ## Run the part of e2e whose results depend on time: first the files that need a quiet machine
 	@status=0; \
 	$(BIN)/pytest -m "not patient" --timeout=300 $(SLOWEST) $(QUIET) || status=1; \
-	$(BIN)/pytest -m "not patient" --timeout=300 $(call WORKERS_OF,3) $(SLOWEST) $(addprefix --ignore=,$(QUIET)) tests/contract tests/e2e || status=1; \
+	$(BIN)/pytest -m "not patient" --timeout=300 $(call WORKERS_OF,2) $(SLOWEST) $(addprefix --ignore=,$(QUIET)) tests/contract tests/e2e || status=1; \
 	exit $$status
 
 patient: assets ## Run the part of e2e that accepts late results, at idle priority, in WORKERS=2 processes

