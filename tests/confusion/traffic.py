@@ -39,12 +39,13 @@ PODS = "/api/v1/namespaces/default/pods"
 
 
 class Settings(msgspec.Struct):
-    """The addresses to write to, and the credentials."""
+    """The addresses to write to, the credentials, and the share of the usual rates."""
 
     etcd: str
     apiservers: list[str]
     ca: str
     token: str
+    share: float = 1.0
 
 
 class Traffic:
@@ -53,6 +54,7 @@ class Traffic:
     def __init__(self, session: aiohttp.ClientSession, settings: Settings) -> None:
         self._session = session
         self._etcd = settings.etcd
+        self._share = settings.share
         self._apiservers = cycle(settings.apiservers)
         self._headers = {"Authorization": f"Bearer {settings.token}"}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -69,7 +71,7 @@ class Traffic:
     async def _at(self, rate: float, write: Callable[[], Awaitable[None]]) -> None:
         random, due = Random(), time.monotonic()
         while True:
-            due = max(due, time.monotonic() - 0.5) + random.expovariate(rate)
+            due = max(due, time.monotonic() - 0.5) + random.expovariate(rate * self._share)
             await asyncio.sleep(max(0.0, due - time.monotonic()))
             if len(self._tasks) < AT_ONCE:
                 task = asyncio.create_task(self._try(write))

@@ -20,7 +20,7 @@ from tests.night.faults import FAULTS, NightFault
 from tests.night.monitoring import SCRAPE_SECONDS
 from tests.night.profiles import watch_profiles
 from tests.night.script import play
-from tests.night.stage import NightStage, busy_cluster
+from tests.night.stage import NightStage, three_apiservers
 from tests.support import assets
 from tests.support.prometheus import program
 
@@ -42,7 +42,7 @@ def main(only: str, minutes: float, stretch: float, write: bool) -> None:  # noq
 
     with (
         tempfile.TemporaryDirectory(prefix="watchslo-night-") as root,
-        busy_cluster(Path(root), assets.newest(os.environ)) as lab,
+        three_apiservers(Path(root), assets.newest(os.environ)) as lab,
     ):
         played = []
         if faults:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tests.night.figures import Expectation, ExpectedAlert
 from tests.night.stage import FROZEN_RESOURCE, NightStage
-from tests.night.statements import DISTRUSTED, NO_ANSWER
+from tests.night.statements import DISTRUSTED, GOOD, NO_ANSWER
 from tests.support.background import repeated
 
 LATE_LAW = "normal 2s 200ms"  # twice the threshold
@@ -119,7 +119,12 @@ UNANSWERED = Expectation(
     frozenset({"WatchDown", "WatchStalled", "WatchApiserverTicksSlow", "WatchsloClockStopped"})
     | frozenset({"WatchsloCoverageLow", "WatchsloUnmeasurable"}),
 )
-RESTARTING = Expectation(verdicts("unresponsive", "down", "late", "stalled"), (UNRESPONSIVE,))
+RESTARTING = Expectation(
+    verdicts("unresponsive", "down", "late", "stalled"),
+    (UNRESPONSIVE,),
+    LATENESS,
+    tolerated=verdicts(GOOD),  # between two restarts
+)
 FAULTS = (
     NightFault(
         "stopped",

@@ -131,12 +131,13 @@ def verdict_figures(statements: Sequence[Statement], episode: Episode) -> Verdic
     before = earlier[-1].word if earlier else NO_ANSWER
     during = [statement for statement in statements if episode.began <= statement.at < episode.ended]
     after = [statement for statement in statements if episode.ended <= statement.at < episode.until]
-    right = next((one for one in (*during, *after) if one.word in episode.expected.verdicts), None)
+    right_words, tolerated = episode.expected.verdicts, episode.expected.tolerated
+    right = next((one for one in (*during, *after) if one.word in right_words), None)
     lasted = list(_lasted(during, episode.ended))
     noticed = min(episode.began + NOTICED_SECONDS, right.at if right else inf)
     otherwise: dict[str, float] = {}
     for statement, seconds in lasted:
-        if statement.word not in episode.expected.verdicts | episode.expected.tolerated | WELL | {before}:
+        if statement.word not in right_words | tolerated | WELL | {before}:
             otherwise[statement.word] = otherwise.get(statement.word, 0.0) + seconds
     return VerdictFigures(
         before=before,
@@ -147,7 +148,7 @@ def verdict_figures(statements: Sequence[Statement], episode: Episode) -> Verdic
         good_seconds=sum(
             statement.at + seconds - max(statement.at, noticed)
             for statement, seconds in lasted
-            if statement.word == GOOD and GOOD not in episode.expected.verdicts and statement.at + seconds > noticed
+            if statement.word == GOOD and GOOD not in right_words | tolerated and statement.at + seconds > noticed
         ),
         relapses=sum(one.word in WELL and other.word not in WELL for one, other in pairwise(after)),
     )

@@ -14,6 +14,7 @@ from tests.e2e.slo_pack.clients import Client
 from tests.night.figures import shares
 from tests.night.monitoring import monitoring
 from tests.night.readers import AlertsReader, InstanceReader, Report
+from tests.night.stage import traffic
 from tests.night.statements import GOOD
 from tests.support.control_plane import HOST, ControlPlane, Port
 from tests.support.daemon import Daemon, config_file, start_all
@@ -25,6 +26,7 @@ NODES = ("night-node-0", "night-node-1")
 PODS = "/api/v1/namespaces/default/pods"
 POD_SECONDS = 1.0
 READ_SECONDS = 5.0
+SHARE = 0.25  # of the usual changes: ten instances on one machine must not be late themselves
 SETTLED_SECONDS = 180.0  # the start is not judged: `node` waits for up to two minutes before its first request
 
 
@@ -80,6 +82,7 @@ def watch_profiles(folder: Path, lab: HighAvailability, minutes: float, report: 
     """Run all profiles at once for some minutes."""
     folder.mkdir()
     with contextlib.ExitStack() as stack:
+        stack.enter_context(traffic(folder, lab, SHARE))
         stack.enter_context(PodsOfNodes(lab.plane))
         watched = {
             profile: _Watched(stack, folder / profile, lab, profile, instances, report)

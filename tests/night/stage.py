@@ -1,4 +1,4 @@
-"""The stage of the night: three apiservers on one etcd with steady writes, watchslo, and all that read it."""
+"""The stage of the night: three apiservers on one etcd, steady writes, watchslo, and all that read it."""
 
 import contextlib
 import json
@@ -28,24 +28,29 @@ FIRST_SECONDS = 300.0  # until the first good verdict
 
 
 @contextlib.contextmanager
-def busy_cluster(folder: Path, assets: Assets) -> Iterator[HighAvailability]:
-    """Yield three apiservers with about sixty changes a second."""
+def three_apiservers(folder: Path, assets: Assets) -> Iterator[HighAvailability]:
+    """Yield three apiservers on one etcd."""
     with HighAvailability(folder, assets, overrides=(f"/{FROZEN_RESOURCE}",)) as lab:
         for member in lab.members:
             nice = min(NICEST, os.getpriority(os.PRIO_PROCESS, 0) + NICER)
             os.setpriority(os.PRIO_PGRP, member.apiserver.process.pid, nice)
-        settings = {
-            "etcd": lab.etcd.url,
-            "apiservers": [member.apiserver.url for member in lab.members],
-            "ca": str(lab.plane.ca),
-            "token": lab.plane.token,
-        }
-        with Script(folder, "traffic", json.dumps(settings)):
-            yield lab
+        yield lab
+
+
+def traffic(folder: Path, lab: HighAvailability, share: float = 1.0) -> Script:
+    """Return a program that makes about sixty changes a second, or a share of that."""
+    settings = {
+        "etcd": lab.etcd.url,
+        "apiservers": [member.apiserver.url for member in lab.members],
+        "ca": str(lab.plane.ca),
+        "token": lab.plane.token,
+        "share": share,
+    }
+    return Script(folder, "traffic", json.dumps(settings))
 
 
 class NightStage:
-    """The daemon on this cluster, with a Prometheus, an Alertmanager and the readers; all while its context is open."""
+    """Steady writes, the daemon, a Prometheus, an Alertmanager and the readers; all while its context is open."""
 
     def __init__(self, folder: Path, lab: HighAvailability, report: Report) -> None:
         self.lab = lab
@@ -57,6 +62,7 @@ class NightStage:
     def __enter__(self) -> Self:
         self._folder.mkdir()
         with contextlib.ExitStack() as stack:
+            stack.enter_context(traffic(self._folder, self.lab))
             stack.callback(self._port.release)
             token = self.lab.plane.service_account(JOB, EVERYTHING_READABLE)
             kubeconfig = self.lab.kubeconfig(JOB, {"token": token})

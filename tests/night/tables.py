@@ -30,7 +30,8 @@ This table is of {date}: {versions}.
 """
 COLUMNS = ("fault", "lasts", "right is", "page", "top", "metric", "alert", "notified", "the page said", "otherwise")
 PROFILES_HEAD = """
-The shipped profiles, each with its rights and rules, for {minutes:g} healthy minutes on the same cluster, all at once:
+The shipped profiles, each with its rights and rules, for {minutes:g} healthy minutes on the same cluster, all at once,
+with about fifteen changes a second, and a pod a second that comes and goes on the watched nodes:
 
 """
 PROFILE_COLUMNS = ("profile", "instances", "polls", "good", "other verdicts", "pending, then silent", "fired")

@@ -70,6 +70,12 @@ def test_other_verdicts_are_counted_with_their_seconds_and_without_the_one_befor
     assert verdict_figures(shown, episode()).otherwise == {"no_data": 17.0}
 
 
+def test_tolerated_good_between_two_outages_is_not_counted() -> None:
+    expected = Expectation(frozenset({"down"}), tolerated=frozenset({"good"}))
+    shown = said((99.0, "good"), (105.0, "down"), (110.0, "good"), (150.0, "down"), (201.0, "good"))
+    assert verdict_figures(shown, episode(expected=expected)) == VerdictFigures("good", 5.0, "down at 105", 1.0)
+
+
 def test_tolerated_verdict_is_neither_right_nor_wrong() -> None:
     expected = Expectation(frozenset({"down"}), tolerated=frozenset({NO_ANSWER}))
     shown = said((99.0, "good"), (110.0, NO_ANSWER), (120.0, "down"), (201.0, "good"))
