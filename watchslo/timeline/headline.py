@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from itertools import chain
 
 from watchslo.model import SERVICE
-from watchslo.snapshot import ApiserverReading, Cause, DomainReading, OverallVerdict, QuantileReading, Snapshot
+from watchslo.snapshot import (
+    ApiserverReading,
+    ApiserverRole,
+    Cause,
+    DomainReading,
+    OverallVerdict,
+    QuantileReading,
+    Snapshot,
+)
 from watchslo.timeline.condition import CLOSED_SECONDS, Condition, WatchCondition
 from watchslo.timeline.format import MINUTE, NAMED, counted, duration, estimated, lasting, percentile, since, some_of
 from watchslo.timeline.proven_hour import NOTHING_PROVEN, ProvenHour
@@ -140,8 +148,9 @@ def _unresponsive(of: Assessment) -> Iterator[BadSentence]:
         text = f"{some_of([_placed(one) for one in silent])} {'answers' if len(silent) == 1 else 'answer'} nothing"
     names = {one.name for one in silent}
     watches = counted(sum(line.stream.apiserver in names for line in of.lines), "watch")
-    others = len(of.snapshot.apiservers) - len(silent)
-    rest = "" if others else "; nothing else answers either, so the network from here may be cut"
+    asked = [one for one in of.snapshot.apiservers if one.role is not ApiserverRole.SERVICE]
+    cut = all(one.unresponsive_for is not None for one in asked)
+    rest = "; nothing else answers either, so the network from here may be cut" if cut else ""
     yield f"{text} {since(began, of.now_wall)}", f"no event of {watches} can arrive{rest}", began
 
 

@@ -202,8 +202,11 @@ class TestWhatCannotBeTold:
 
 
 class TestUnresponsive:
-    def say(self, *silent_for: float | None, apiservers: int = 3, **changes: object) -> Headline:
-        """Return the headline with watches at so many apiservers, of which the first ones are silent."""
+    def say(self, *silent_for: float | None, apiservers: int = 3, witness: bool = False, **changes: object) -> Headline:
+        """Return the headline with watches at so many apiservers, of which the first ones are silent.
+
+        As in a daemon, the service is one more, which nothing watches. A `witness` answers.
+        """
         names = [f"10.0.0.{number}:6443" for number in range(1, apiservers + 1)]
         ages = [*silent_for, *(None for _ in names)]
         made = tuple(
@@ -211,7 +214,9 @@ class TestUnresponsive:
             for name, age in zip(names, ages, strict=False)
         )
         streams = [replace(WITHIN, apiserver=one.name, unresponsive=one.unresponsive_for is not None) for one in made]
-        return say(*streams, apiservers=made, **changes)  # type: ignore[arg-type]
+        service = replace(readings.SERVICE, role=ApiserverRole.SERVICE)
+        witnesses = [replace(readings.SERVICE, name="10.0.0.9:6443", role=ApiserverRole.WITNESS)] if witness else []
+        return say(*streams, apiservers=(service, *made, *witnesses), **changes)  # type: ignore[arg-type]
 
     def test_headline_names_the_apiserver_that_answers_nothing(self) -> None:
         said = self.say(12.0)
@@ -222,6 +227,13 @@ class TestUnresponsive:
 
     def test_headline_names_two_apiservers(self) -> None:
         assert self.say(12.0, 75.0).text == "10.0.0.2:6443 and 10.0.0.1:6443 answer nothing since 22:12 UTC"
+
+    def test_network_is_not_cut_while_a_witness_answers(self) -> None:
+        said = self.say(12.0, apiservers=1, witness=True)
+        assert (said.text, said.figures) == (
+            "10.0.0.1:6443 answers nothing since 22:13 UTC",
+            "no event of 1 watch can arrive",
+        )
 
     def test_headline_says_that_the_network_may_be_cut_if_nothing_answers(self) -> None:
         said = self.say(12.0, 12.0, 12.0)
