@@ -150,7 +150,7 @@ def check(
 ) -> None:
     """Measure a cluster once and print the result.
 
-    Exits with 0 if every measured watch is within the objective, 1 if one is beyond it, 2 if none could be measured.
+    Exits with 0 if the verdict is good, 1 if it is bad, 2 if it is unknown.
     """
     from watchslo.app.check import CheckOptions, check  # noqa: PLC0415 - each command imports only its own parts
 

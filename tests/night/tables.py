@@ -31,7 +31,7 @@ This table is of {date}: {versions}.
 COLUMNS = ("fault", "lasts", "right is", "page", "top", "metric", "alert", "notified", "the page said", "otherwise")
 PROFILES_HEAD = """
 The shipped profiles, each with its rights and rules, for {minutes:g} healthy minutes on the same cluster, all at once,
-with about fifteen changes a second, and a pod a second that comes and goes on the watched nodes:
+with about fifteen changes a second, and a pod a second that is created and deleted on each watched node:
 
 """
 PROFILE_COLUMNS = ("profile", "instances", "polls", "good", "other verdicts", "pending, then silent", "fired")
