@@ -28,6 +28,7 @@ from watchslo.watch.strategy import PAGED
 
 PROGRESS_SECONDS = 3.0
 """After a list, etcd may still report its progress to the cache: the apiserver polls it every 100 ms during lists."""
+TRIES = 3  # a busy etcd may answer such a poll even later
 ALL_FORMS = pytest.mark.parametrize("representation", list(Representation))
 
 
@@ -134,6 +135,16 @@ async def test_bookmark_comes_two_seconds_before_the_deadline_if_the_cache_has_a
     client: Client, author: Author, event_author: Author, backend: Backend, watches_end_after: Callable[[int], None]
 ) -> None:
     watches_end_after(10)
+    for number in range(TRIES):
+        if await _idle_watch_stays_behind(client, author, event_author, backend, f"object-{number}"):
+            return
+    pytest.fail("caches always learn of revisions that nothing asked them for")
+
+
+async def _idle_watch_stays_behind(
+    client: Client, author: Author, event_author: Author, backend: Backend, name: str
+) -> bool:
+    """Return True if a cache that was asked for nothing got no bookmark of a newer revision; assert all other facts."""
     busy = [Watch(client, CONFIGMAPS, author.namespace, representation=form) for form in Representation]
     uncached = Watch(client, EVENTS, event_author.namespace)
     idle, asked = Watch(client, REPLICASETS), Watch(client, JOBS)
@@ -145,8 +156,8 @@ async def test_bookmark_comes_two_seconds_before_the_deadline_if_the_cache_has_a
     async with watching(*busy, uncached, idle, asked):
         await asyncio.sleep(PROGRESS_SECONDS)
         began = time.monotonic()
-        await event_author.create("object")
-        created = await author.create("object")
+        await event_author.create(name)
+        created = await author.create(name)
         await read(client, JOBS)  # the answer waits until the cache has reached this revision
         for at in await asyncio.gather(*map(bookmarked, busy)):
             assert at - began > 1.0
@@ -163,8 +174,8 @@ async def test_bookmark_comes_two_seconds_before_the_deadline_if_the_cache_has_a
         assert bookmark < closed
         assert watch.said(BookmarkSeen)[-1].revision >= created
     assert uncached.said(BookmarkSeen) == []
-    assert all(bookmark.revision < created for bookmark in idle.said(BookmarkSeen))
     assert bool(asked.said(BookmarkSeen)) is backend.serves_from_cache
+    return all(bookmark.revision < created for bookmark in idle.said(BookmarkSeen))
 
 
 async def test_bookmark_never_repeats_a_replayed_revision(client: Client, author: Author) -> None:

@@ -61,6 +61,18 @@ class TestEach:
         assert set(ticks) == set(NAMES)
         assert all(230 < count < 250 for count in ticks.values())
 
+    async def test_healthy_cluster_gets_few_reads(self, cluster: Cluster) -> None:
+        async with running(each("pods", "nodes"), start=60):
+            cluster.asked_at.clear()
+            await keep_writing(cluster, PODS, NODES, seconds=120)
+            asked = {
+                name: {kind: count for (at, kind), count in cluster.asked_at.items() if at == name} for name in NAMES
+            }
+        for kinds in asked.values():
+            assert kinds["tick"] > 200
+            assert sum(kinds.values()) <= 2.5 * 120
+            assert "probe_cache" not in kinds
+
     async def test_audits_share_the_rate_of_one_apiserver(self, cluster: Cluster) -> None:
         async with running(each("pods", "nodes", limits={"auditsPerSecond": 0.5})):
             cluster.asked_at.clear()
