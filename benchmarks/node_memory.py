@@ -78,7 +78,7 @@ class Cgroup:
     def wrapper(self) -> list[str]:
         """Return a command that runs the following one in this cgroup."""
         procs = self._folder / "cgroup.procs"
-        return ["sh", "-c", f'echo $$ > {procs}; exec "$@"', "sh"] if procs.exists() else []
+        return ["/bin/sh", "-c", f'echo $$ > {procs}; exec "$@"', "sh"] if procs.exists() else []
 
     def working_set(self) -> str:
         """Return what a kubelet would show: everything but the inactive page cache."""
