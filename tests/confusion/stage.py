@@ -67,6 +67,18 @@ class Script(Process):
         return json.loads(self.out.splitlines()[-1])
 
 
+def traffic(folder: Path, lab: HighAvailability, share: float = 1.0) -> Script:
+    """Return a program that makes about sixty changes a second, or a share of that."""
+    settings = {
+        "etcd": lab.etcd.url,
+        "apiservers": [member.apiserver.url for member in lab.members],
+        "ca": str(lab.plane.ca),
+        "token": lab.plane.token,
+        "share": share,
+    }
+    return Script(folder, "traffic", json.dumps(settings))
+
+
 class Stage:
     """The control plane, its writers, a webhook that is not registered yet, and the daemon.
 
@@ -97,7 +109,7 @@ class Stage:
             self.token = lab.plane.service_account("watchslo", EVERYTHING_READABLE)
             self._storm_token = lab.plane.service_account("storm", EVERYTHING_READABLE)
             self.webhook = stack.enter_context(self._webhook())
-            stack.enter_context(self._traffic())
+            stack.enter_context(traffic(self.folder, self.lab))
             self.daemon = stack.enter_context(self._daemon())
             self.until_measuring()
             self._stack = stack.pop_all()
@@ -194,15 +206,6 @@ class Stage:
         config = config_file(self.folder, watch=self._configured, kubernetes={"apiservers": apiservers}, metrics="full")
         kubeconfig = self.lab.kubeconfig("watchslo", {"token": self.token})
         return Daemon(self.folder / "daemon", "--config", config, "--kubeconfig", kubeconfig)
-
-    def _traffic(self) -> Script:
-        settings = {
-            "etcd": self.lab.etcd.url,
-            "apiservers": [member.apiserver.url for member in self.lab.members],
-            "ca": str(self.lab.plane.ca),
-            "token": self.lab.plane.token,
-        }
-        return Script(self.folder, "traffic", json.dumps(settings))
 
     def _webhook(self) -> Script:
         pair = self.lab.plane.authority.server("webhook")

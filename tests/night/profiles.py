@@ -10,11 +10,11 @@ from typing import Any
 
 import yaml
 
+from tests.confusion.stage import traffic
 from tests.e2e.slo_pack.clients import Client
 from tests.night.figures import shares
 from tests.night.monitoring import monitoring
 from tests.night.readers import AlertsReader, InstanceReader, Report
-from tests.night.stage import traffic
 from tests.night.statements import GOOD
 from tests.support.control_plane import HOST, ControlPlane, Port
 from tests.support.daemon import Daemon, config_file, start_all

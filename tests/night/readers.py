@@ -67,8 +67,8 @@ class VerdictReader(Background):
 class StatusReader(VerdictReader):
     """Reads `/api/v1/status`."""
 
-    def __init__(self, url: str, report: Report, name: str = "page", every: float = STATUS_SECONDS) -> None:
-        super().__init__(name, every, report)
+    def __init__(self, url: str, report: Report) -> None:
+        super().__init__("page", STATUS_SECONDS, report)
         self._url = f"{url}/api/v1/status"
 
     def read(self) -> tuple[str, str]:

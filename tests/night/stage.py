@@ -1,14 +1,13 @@
 """The stage of the night: three apiservers on one etcd, steady writes, watchslo, and all that read it."""
 
 import contextlib
-import json
 import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
-from tests.confusion.stage import Script
+from tests.confusion.stage import traffic
 from tests.night.figures import WELL
 from tests.night.monitoring import monitoring, written_rules
 from tests.night.readers import Report, VerdictReaders
@@ -35,18 +34,6 @@ def three_apiservers(folder: Path, assets: Assets) -> Iterator[HighAvailability]
             nice = min(NICEST, os.getpriority(os.PRIO_PROCESS, 0) + NICER)
             os.setpriority(os.PRIO_PGRP, member.apiserver.process.pid, nice)
         yield lab
-
-
-def traffic(folder: Path, lab: HighAvailability, share: float = 1.0) -> Script:
-    """Return a program that makes about sixty changes a second, or a share of that."""
-    settings = {
-        "etcd": lab.etcd.url,
-        "apiservers": [member.apiserver.url for member in lab.members],
-        "ca": str(lab.plane.ca),
-        "token": lab.plane.token,
-        "share": share,
-    }
-    return Script(folder, "traffic", json.dumps(settings))
 
 
 class NightStage:
