@@ -28,7 +28,7 @@ from tests.support.writer import StatusError, Writer, configmap
 pytestmark = pytest.mark.patient
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = patient(60.0)
+PATIENCE_SECONDS = 60.0
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 EVENTS = "/api/v1/namespaces/default/events"
 
@@ -37,7 +37,7 @@ def first_line(plane: ControlPlane, path: str, revision: int) -> tuple[dict[str,
     """Return the first line of a watch, and when it was read."""
     parts = urlsplit(plane.url)
     context = ssl.create_default_context(cafile=plane.ca)
-    connection = HTTPSConnection(str(parts.hostname), parts.port, timeout=PATIENCE_SECONDS, context=context)
+    connection = HTTPSConnection(str(parts.hostname), parts.port, timeout=patient(PATIENCE_SECONDS), context=context)
     with contextlib.closing(connection):
         query = f"watch=1&resourceVersion={revision}&timeoutSeconds=60"
         connection.request("GET", f"{path}?{query}", headers={"Authorization": f"Bearer {plane.token}"})

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.control_plane import ControlPlane
 from tests.support.daemon import HTTP_SECONDS, LOOK_SECONDS, WATCHSLO, Daemon, config_file, start_all, watchslo
-from tests.support.process import Process
+from tests.support.process import Process, patient
 
 pytestmark = [pytest.mark.patient, pytest.mark.timeout(400)]
 
@@ -66,7 +66,7 @@ def test_view_names_both_shards_and_the_one_that_was_killed(control_plane: Contr
         (address,) = re.findall(r"url=(http://[\d.:]+)/", page_of_all.err)
 
         def served() -> Any:
-            with urllib.request.urlopen(f"{address}/api/v1/overview", timeout=HTTP_SECONDS) as answer:
+            with urllib.request.urlopen(f"{address}/api/v1/overview", timeout=patient(HTTP_SECONDS)) as answer:
                 return json.load(answer)
 
         page_of_all.until(lambda: len(parts(served())) == 2, SEEN_SECONDS, "both are asked", LOOK_SECONDS)

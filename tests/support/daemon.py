@@ -20,7 +20,7 @@ from tests.support.process import Process, eventually, patient
 
 WATCHSLO = Path(sys.executable).with_name("watchslo")
 START_SECONDS = 120.0  # 2 s on an idle machine
-HTTP_SECONDS = patient(90.0)
+HTTP_SECONDS = 90.0
 COMMAND_SECONDS = patient(180.0)
 SAMPLE_SECONDS = 60.0  # a sample needs a seal and an evaluation; usually 7 s
 WRITE_SECONDS = 0.5
@@ -135,7 +135,7 @@ class Daemon:
     def get(self, path: str) -> tuple[int, str]:
         """GET a path; return the status and the text, for any status."""
         try:
-            with urllib.request.urlopen(self.url + path, timeout=HTTP_SECONDS) as answer:
+            with urllib.request.urlopen(self.url + path, timeout=patient(HTTP_SECONDS)) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:
@@ -272,7 +272,7 @@ class _Announced:
     def control(self, body: dict[str, Any], what: str = "") -> Any:
         """Post to its control API and return the answer."""
         request = urllib.request.Request(self.announced["control"] + what, json.dumps(body).encode(), method="POST")
-        with urllib.request.urlopen(request, timeout=HTTP_SECONDS) as answer:
+        with urllib.request.urlopen(request, timeout=patient(HTTP_SECONDS)) as answer:
             return json.load(answer)
 
 
