@@ -299,9 +299,8 @@ class Auditor:
         """Note what was found and reopen a stalled watch. Lost events count whatever else is wrong."""
         self._slow_down(audit.refusal)
         health, now, findings = audit.health, time.monotonic(), audit.findings
-        result = (
-            judge(AuditEvidence(freshness, audit.complete, audit.moved, findings)) if audit.same else AuditResult.FAILED
-        )
+        evidence = AuditEvidence(freshness, audit.complete, audit.moved, audit.delivered, findings)
+        result = judge(evidence) if audit.same else AuditResult.FAILED
         if audit.complete and (lost := health.lose(findings.lost)):
             self._log.warning("events_lost", watch=audit.identity.label, events=lost)
         match result:
@@ -356,6 +355,7 @@ class _Audit:
         self.refusal: Failure | None = None
         self._ended = False
         self._began_at = self.newest
+        self._event_before = watch.session.newest_event
         self._epoch = health.delivered.epoch
 
     @property
@@ -381,7 +381,12 @@ class _Audit:
 
     @property
     def moved(self) -> bool:
-        return self.newest > self._began_at or any(map(self.health.delivered.has, self.seen))
+        return self.newest > self._began_at or self.delivered
+
+    @property
+    def delivered(self) -> bool:
+        is_newer = self.watch.session.newest_event != self._event_before
+        return is_newer or any(map(self.health.delivered.has, self.seen))
 
     def answered(self, answer: Reading | Failure | None) -> None:
         """Note how a request went."""

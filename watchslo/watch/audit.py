@@ -160,12 +160,14 @@ class AuditEvidence:
     """The evidence of one audit.
 
     `complete` means that the audit ran to its end or saw events, while the watch stayed open and this process read it
-    in time. `moved` means that the watch delivered something recently, too.
+    in time. `moved` means that the watch delivered something during the audit, and `delivered` that this was an event:
+    a bookmark, which comes every minute, shows that a cache is not stuck, but not that there was an event.
     """
 
     freshness: Freshness
     complete: bool
     moved: bool
+    delivered: bool
     findings: Findings
 
 
@@ -182,7 +184,7 @@ def judge(evidence: AuditEvidence) -> AuditResult:
         return AuditResult.STALLED
     if evidence.findings.lost:
         return AuditResult.LOST
-    if evidence.moved:
+    if evidence.delivered or (evidence.moved and evidence.freshness is not Freshness.FRESH):
         return AuditResult.ALIVE
     return _SILENT[evidence.freshness]
 

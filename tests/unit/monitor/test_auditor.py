@@ -59,6 +59,7 @@ class FakeWatch:
         self.threshold = 1.0
         self.up = True
         self.revision: int | None = revision
+        self.newest_event: int | None = None
         self.last_heard = time.monotonic()
         self.stuck = False
         self.hopeless = False
@@ -90,8 +91,12 @@ class FakeWatch:
         batch, self.backlog = self.backlog, []
         if batch:
             self.delivered.extend(batch)
-            self.revision = batch[-1]
+            self.revision = self.newest_event = batch[-1]
             self.last_heard = time.monotonic()
+
+    def bookmark(self, revision: int) -> None:
+        self.revision = revision
+        self.last_heard = time.monotonic()
 
     def ages(self, revisions: Sequence[int], now: float) -> Sequence[float]:
         return [now - self.committed[revision] for revision in revisions]
@@ -673,6 +678,17 @@ async def test_audit_ignores_bookmarks() -> None:
     past.said = line("BOOKMARK", 900) + line("MODIFIED", "unparsable")
     async with Audits(past) as audits:
         await audits.until(*AuditResult)
+        assert audits.found == {AuditResult.IDLE}
+
+
+async def test_bookmark_during_an_audit_leaves_the_watch_idle() -> None:
+    """An apiserver sends one every minute: an idle watch would not be known to be idle for some seconds after it."""
+    past = Past(PODS)
+    async with Audits(past) as audits:
+        for revision in range(1_000, 1_010):
+            await when(lambda: any(past.open_watches()))
+            past.streams[0].bookmark(revision)
+            await audits.until(*AuditResult)
         assert audits.found == {AuditResult.IDLE}
 
 

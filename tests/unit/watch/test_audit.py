@@ -229,7 +229,7 @@ def test_judge_watch_that_delivers_in_time_is_never_stalled(happens: list[str], 
     ring.extend(range(streamed + 1, committed + 1))
     found = compare(seen, ring, committed)
     assert found == NOTHING
-    verdict = judge(AuditEvidence(freshness, complete=True, moved=bool(seen), findings=found))
+    verdict = judge(AuditEvidence(freshness, complete=True, moved=bool(seen), delivered=bool(seen), findings=found))
     assert verdict not in (AuditResult.STALLED, AuditResult.LOST)
     assert (verdict is AuditResult.IDLE) == (freshness is Freshness.FRESH and not seen)
 
@@ -239,10 +239,11 @@ def test_judge_watch_that_delivers_in_time_is_never_stalled(happens: list[str], 
 
 def test_judge_every_combination_of_evidence() -> None:
     withheld, lost = Findings(withheld=(5,)), Findings(lost=(4,))
-    for freshness, complete, moved, findings in product(
-        Freshness, (False, True), (False, True), (NOTHING, withheld, lost, Findings((5,), (4,)))
+    nothing, bookmark, event = (False, False), (True, False), (True, True)
+    for freshness, complete, (moved, delivered), findings in product(
+        Freshness, (False, True), (nothing, bookmark, event), (NOTHING, withheld, lost, Findings((5,), (4,)))
     ):
-        verdict = judge(AuditEvidence(freshness, complete, moved, findings))
+        verdict = judge(AuditEvidence(freshness, complete, moved, delivered, findings))
         if freshness is Freshness.FROZEN:
             assert verdict is (AuditResult.ALIVE if moved else AuditResult.FROZEN)
         elif not complete:
@@ -251,7 +252,7 @@ def test_judge_every_combination_of_evidence() -> None:
             assert verdict is AuditResult.STALLED
         elif findings.lost:
             assert verdict is AuditResult.LOST
-        elif moved:
+        elif delivered or (moved and freshness is not Freshness.FRESH):
             assert verdict is AuditResult.ALIVE
         else:
             assert (verdict is AuditResult.IDLE) == (freshness is Freshness.FRESH)
