@@ -1,7 +1,7 @@
-"""watchslo names the cause of each fault that is injected here; `make confusion` injects more of them, more often.
+"""watchslo names the cause of each fault that is injected here; `make confusion` injects all of them, more often.
 
 Each fault has the strength of one seed. A fault that is not recognised is no failure by itself. A wrong answer at high
-confidence is one, and so is a share of over a tenth of all faults that are not named, or still named a minute later.
+confidence is one, and so are two faults that are not named, or two causes that are still named a minute later.
 How soon causes are named and cleared, and that nothing is named without a fault, is tested with a simulated clock in
 `tests/unit/diagnose/test_causes.py`.
 """
@@ -12,15 +12,17 @@ import pytest
 
 from tests.confusion import outcome as confusion
 from tests.confusion.faults import FAULTS, Fault
-from tests.confusion.matrix import RIGHT_SHARE, line, table
+from tests.confusion.matrix import line, table
 from tests.confusion.outcome import Outcome, play
 from tests.confusion.stage import Stage
 from tests.support.assets import Assets
 from watchslo.snapshot import Cause
 
 SEED = 1
-ONE_OF_EACH_CAUSE = [fault for fault in FAULTS if fault.name not in {"cache frozen", "no fault"}]
-"""A frozen cache is the same cause as a stalled stream, and before each fault nothing is named."""
+NAMES = {"etcd slow", "one resource slow", "one client side slow", "headroom too short", "watch stalled"}
+"""One fault of each place: etcd, one cache, one apiserver, the history, and one connection."""
+CHOSEN = [fault for fault in FAULTS if fault.name in NAMES]
+MISSES = 1  # of the chosen faults
 OURS = {Cause.MONITOR_OVERLOADED}
 """A true answer wherever this machine stands still; the daemon then doubts all other causes."""
 HELD_SECONDS = 6.0  # causes are judged every five seconds
@@ -44,7 +46,7 @@ def outcomes() -> list[Outcome]:
     return []
 
 
-@pytest.mark.parametrize("fault", ONE_OF_EACH_CAUSE, ids=lambda fault: fault.name)
+@pytest.mark.parametrize("fault", CHOSEN, ids=lambda fault: fault.name)
 def test_fault_has_no_wrong_cause_at_high_confidence(stage: Stage, outcomes: list[Outcome], fault: Fault) -> None:
     outcome = play(stage, fault, SEED, print)
     outcomes.append(outcome)
@@ -53,10 +55,9 @@ def test_fault_has_no_wrong_cause_at_high_confidence(stage: Stage, outcomes: lis
 
 
 def test_most_causes_are_named_and_cleared(outcomes: list[Outcome]) -> None:
-    assert len(outcomes) == len(ONE_OF_EACH_CAUSE), "run the whole file: this test is about all faults"
+    assert len(outcomes) == len(NAMES), "run the whole file: this test is about all its faults"
     assert sum(outcome.right for outcome in outcomes) > len(outcomes) / 2, table(outcomes)
     undisturbed = [outcome for outcome in outcomes if not outcome.overloaded]
     missed = [outcome for outcome in undisturbed if not outcome.right]
     blamed = [outcome for outcome in undisturbed if outcome.cleared_after is None]
-    most = round((1 - RIGHT_SHARE) * len(outcomes), 6)  # exactly a tenth is allowed
-    assert max(len(missed), len(blamed)) <= most, table(outcomes)
+    assert max(len(missed), len(blamed)) <= MISSES, table(outcomes)
