@@ -62,7 +62,8 @@ class VerdictFigures:
     `right_after` is in seconds from the beginning of the fault, `recovered_after` from its end to the `good` after
     which nothing else was said; None if that did not happen. `otherwise` are the words that are neither right nor said
     before, with the seconds for which they were said; `good_seconds` is how long `good` was said too late, or after a
-    right word, while the fault lasted. `relapses` counts the returns from `good` to another word after the end.
+    right word, while the fault lasted. `relapses` counts the returns from `good` to another word after the end, if the
+    fault was known by then: it may be shorter than the time until it is noticed.
     """
 
     before: str
@@ -150,7 +151,9 @@ def verdict_figures(statements: Sequence[Statement], episode: Episode) -> Verdic
             for statement, seconds in lasted
             if statement.word == GOOD and GOOD not in right_words | tolerated and statement.at + seconds > noticed
         ),
-        relapses=sum(one.word in WELL and other.word not in WELL for one, other in pairwise(after)),
+        relapses=sum(
+            one.word in WELL and other.word not in WELL for one, other in pairwise(after) if one.at >= noticed
+        ),
     )
 
 

@@ -96,6 +96,12 @@ def test_relapse_after_the_end_delays_the_recovery() -> None:
     assert (found.recovered_after, found.relapses, found.before) == (40.0, 1, NO_ANSWER)
 
 
+def test_first_right_verdict_after_the_end_of_a_short_fault_is_no_relapse() -> None:
+    shown = said((99.0, "good"), (111.0, "good"), (116.0, "good"), (120.0, "down"), (140.0, "good"))
+    found = verdict_figures(shown, episode(ended=115.0))
+    assert (found.right_after, found.recovered_after, found.relapses) == (20.0, 25.0, 0)
+
+
 def test_verdict_that_is_not_good_at_the_next_fault_has_not_recovered() -> None:
     shown = said((110.0, "down"), (205.0, "good"), (290.0, "down"), (310.0, "good"))
     assert verdict_figures(shown, episode()).recovered_after is None
