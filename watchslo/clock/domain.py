@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from watchslo.clock.revision import RevisionClock
 from watchslo.clock.staircase import BEFORE_ALL
+from watchslo.clock.storage_kind import KindDetector, StorageKind
 from watchslo.model import Reading, Resource, Source
 
 PROBES_NEEDED = 3
@@ -79,10 +80,16 @@ class Domain:
         self.clock = RevisionClock()
         self.resets = 0
         self.contradicted = 0  # reads that were dropped
+        self._detector = KindDetector()
         self._reads: deque[Reading] = deque(maxlen=MOST_READS)
         self._standings: dict[Source, _Standing] = {}
         self._waiting: dict[Source, Reading] = {}
         self._streams: dict[int, Source] = {}
+
+    @property
+    def kind(self) -> StorageKind:
+        """What the ticks of this domain show its revisions to be."""
+        return self._detector.kind
 
     @property
     def horizon(self) -> Horizon | None:
@@ -99,6 +106,8 @@ class Domain:
         backwards = self.goes_backwards(reading)
         if backwards:
             self._reset()
+        self._detector.observe(reading)
+        self.clock.use_times(is_known=self.kind is StorageKind.TIMESTAMP)
         for stream in self.clock.tick(reading):
             self.expel(self._streams[stream])
         self._judge_probes(reading.sent)

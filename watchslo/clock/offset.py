@@ -69,7 +69,7 @@ class ClockOffset:
         """Add the `Date` of one answer (Unix seconds); return False if it contradicts earlier answers."""
         observed = Interval(date - answered, date + 1.0 - sent)
         known = self.bounds(now)
-        both = observed if known is None else _intersection(known, observed)
+        both = observed if known is None else known.intersection(observed)
         if known is None:
             self._since = answered
         self._known_at, self._confirmed = now, sent
@@ -119,7 +119,3 @@ def combine_datings(datings: Sequence[Dating | None]) -> Dating | None:
 
 def _hull(*intervals: Interval) -> Interval:
     return Interval(min(one.lower for one in intervals), max(one.upper for one in intervals))
-
-
-def _intersection(first: Interval, second: Interval) -> Interval:
-    return Interval(max(first.lower, second.lower), min(first.upper, second.upper))

@@ -11,6 +11,9 @@ counts as soon as a tick that was sent later shows that r' belongs to the same s
 Any other consistent read proves the same as a tick. But a read of a cached resource waits for that cache, so it hides
 the cache's lag from the events of that resource: it is left out of the interval by which their latencies are
 estimated, and not of the proven one. All times are monotonic seconds; revisions are int64.
+
+If revisions are commit times (`commit_offset.py`), these bounds also tell how far the storage's clock is ahead, and
+then each revision narrows its own bounds.
 """
 
 from collections import defaultdict, deque
@@ -24,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from watchslo.clock.answered import TickTimes
+from watchslo.clock.commit_offset import CommitOffset
 from watchslo.clock.staircase import AFTER_ALL, BEFORE_ALL, Ends, Starts
 from watchslo.model import BoolArray, Bounds, FloatArray, IntArray, Reading, Source
 
@@ -218,7 +222,8 @@ class RevisionClock:
 
     Ticks may overlap, arrive in any order, and come from several apiservers. `latest` is the tick that was sent last.
     `newest` is the newest revision that a tick returned. `interval` is the width of the newest commit interval in
-    seconds: from sending the second-last tick to the answer of the last one.
+    seconds: from sending the second-last tick to the answer of the last one. `offset` is None unless revisions are
+    commit times.
 
     Bounds: one pair of staircases for each source that was ticked on in the last ten minutes and whose apiserver has
     not left, one pair for all former sources, one for the reads of each bucket, and one for everything; each has at
@@ -239,6 +244,7 @@ class RevisionClock:
         self._last_two: list[Reading] = []
         self._round_trips: dict[str, _RoundTrips] = {}
         self.times = TickTimes()
+        self.offset: CommitOffset | None = None
         self.newest: int | None = None
 
     @property
@@ -320,6 +326,19 @@ class RevisionClock:
         for source in sources:
             self._former.merge(self._ticks.pop(source))
 
+    def use_times(self, *, is_known: bool) -> None:
+        """Begin to learn `offset` once it is known that revisions are commit times; forget it if that is not known."""
+        if not is_known:
+            self.offset = None
+        elif self.offset is None:
+            self.offset = CommitOffset()
+
+    def learn(self, revisions: IntArray, received: FloatArray) -> None:
+        """Take n events, at least one, as evidence for `offset`, if revisions are commit times."""
+        if self.offset is not None:
+            since, until = self._proven(revisions, np.full(received.shape, -np.inf), received)
+            self.offset.observe(revisions, since, until, float(received.max()))
+
     @property
     def _every_ticks(self) -> tuple[_Ticks, ...]:
         return (*self._ticks.values(), self._former)
@@ -350,6 +369,8 @@ class RevisionClock:
                 np.minimum(end, ticks.ends.at(revisions), out=end, where=chosen)
         consistent = start <= end
         start = np.where(consistent, start, -np.inf)
+        if self.offset is not None and not alone:
+            start, end = self.offset.narrowed(revisions, start, end)
         since, until = (start, end) if alone else self._proven(revisions, start, end)
         return Bounds(
             lower=received - end,

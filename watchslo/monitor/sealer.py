@@ -180,6 +180,7 @@ class Sealer:
         sources = [watch.identity.source for watch in watches]
         cached = [watch.identity.resource.cached and (several or not blind) for watch in watches]
         origins = Origins(index, sources, cached)
+        clock.learn(arrivals.revisions, received)
         bounds = clock.measure(arrivals.revisions, received, origins)
         own_delays = self._own_delays.of(received)
         queued, waited = queue_delays([watch.queue_waits for watch in watches], index, received, bounds)

@@ -5,9 +5,11 @@ import pickle
 import numpy as np
 
 from watchslo.clock.domain import MOST_READS, Domain, Horizon, Membership
+from watchslo.clock.storage_kind import StorageKind
 from watchslo.model import SERVICE, Reading
 
 PODS, NODES, LEASES = ((SERVICE, key) for key in ("pods", "nodes", "leases"))
+TIMESTAMP = 1_753_647_547_040_015_001
 PENDING, MEMBER, FOREIGN = Membership.PENDING, Membership.MEMBER, Membership.FOREIGN
 
 
@@ -337,3 +339,31 @@ class TestReads:
         for number in range(10 * MOST_READS):
             assert domain.observe(probe(3.25 + number, 3.375 + number, 132))
         assert len(domain._reads) == MOST_READS
+
+
+class TestKind:
+    def test_counters_are_no_times(self) -> None:
+        domain = ticking(3)
+        assert domain.kind is StorageKind.SEQUENCE
+        assert domain.clock.offset is None
+
+    def test_commit_times_date_events_once_they_are_known_as_such(self) -> None:
+        domain = Domain("main")
+        for second in range(40):
+            domain.tick(tick(second, second + 0.125, TIMESTAMP + 10**9 * second))
+            assert (domain.clock.offset is not None) == (domain.kind is StorageKind.TIMESTAMP)
+        assert domain.kind is StorageKind.TIMESTAMP
+        revisions = np.array([TIMESTAMP + 10**9 * 38 + 1, TIMESTAMP + 10**9 * 38 + 500_000_000])
+        domain.clock.learn(revisions, np.array([38.001, 38.502]))
+        bounds = domain.clock.measure(revisions, np.array([38.001, 38.502]))
+        assert bounds.upper[1] - bounds.lower[1] < 0.0025
+
+    def test_a_restored_storage_is_learnt_again(self) -> None:
+        domain = Domain("main")
+        for second in range(40):
+            domain.tick(tick(second, second + 0.125, TIMESTAMP + 10**9 * second))
+        offset = domain.clock.offset
+        assert not domain.tick(tick(40, 40.125, TIMESTAMP))
+        assert domain.clock.offset is not offset
+        assert not domain.tick(tick(41, 41.125, 41))
+        assert domain.clock.offset is None

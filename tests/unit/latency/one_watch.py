@@ -32,6 +32,9 @@ class GivenDomain:
         self.measure_by: Measure
         self.asked: list[Any] = []
 
+    def learn(self, revisions: IntArray, received: FloatArray) -> None:
+        """Learn nothing: these revisions are counts."""
+
     def measure(self, revisions: IntArray, received: FloatArray, origins: Any, *, alone: bool = False) -> Bounds:
         self.asked.append((origins, alone))
         return self.measure_by(revisions, received)

@@ -1,0 +1,176 @@
+"""Revisions that are commit times: the truth lies inside, and a storage's clock becomes known to milliseconds."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from watchslo.clock.commit_offset import CommitOffset
+from watchslo.clock.offset import DRIFT
+from watchslo.clock.revision import RevisionClock
+from watchslo.model import FloatArray, IntArray, Interval, Reading
+
+UNIX = 1_758_568_538_175_839_001  # a revision seen on GKE
+TICK_SECONDS = 0.5
+
+
+def revisions(*seconds: float) -> IntArray:
+    """Return the revisions of commits at these times of the storage's clock, in seconds since `UNIX`."""
+    return np.array([UNIX + round(1e9 * one) for one in seconds], dtype=np.int64)
+
+
+def times(*seconds: float) -> FloatArray:
+    return np.array(seconds)
+
+
+class TestCommitOffset:
+    def test_is_unknown_without_evidence(self) -> None:
+        offset = CommitOffset()
+        assert offset.observe(revisions(), times(), times(), now=5.0)
+        assert offset.bounds(5.0) is None
+        since, until = offset.narrowed(revisions(0), times(1.0), times(2.0))
+        assert (since[0], until[0]) == (1.0, 2.0)
+
+    def test_one_event_bounds_it_by_its_commit_interval(self) -> None:
+        offset = CommitOffset()
+        assert offset.observe(revisions(0), times(10.0), times(10.5), now=10.5)
+        known = offset.bounds(10.5)
+        assert known is not None
+        assert known.lower == -10.5
+        assert known.upper == pytest.approx(-10.0, abs=DRIFT)
+
+    def test_unknown_commits_bound_it_from_below(self) -> None:
+        offset = CommitOffset()
+        assert offset.observe(revisions(0), times(-np.inf), times(10.5), now=10.5)
+        assert offset.bounds(10.5) == Interval(-10.5, np.inf)
+
+    def test_bounds_widen_with_time_by_the_drift(self) -> None:
+        offset = CommitOffset()
+        offset.observe(revisions(0), times(10.0), times(10.0), now=10.0)
+        known = offset.bounds(1010.0)
+        assert known is not None
+        assert (known.lower, known.upper) == pytest.approx((-10.2, -9.8))
+
+    def test_narrowed_interval_is_that_of_the_offset(self) -> None:
+        offset = CommitOffset()
+        offset.observe(revisions(0, 1), times(9.9, 10.999), times(10.001, 11.5), now=11.5)
+        since, until = offset.narrowed(revisions(1), times(10.5), times(11.5))
+        assert (since[0], until[0]) == (pytest.approx(10.999, abs=4 * DRIFT), pytest.approx(11.001, abs=4 * DRIFT))
+
+    def test_old_event_is_dated_less_precisely(self) -> None:
+        offset = CommitOffset()
+        offset.observe(revisions(0), times(10.0), times(10.0), now=10.0)
+        since, until = offset.narrowed(revisions(-600), times(-700.0), times(-500.0))
+        assert (since[0], until[0]) == pytest.approx((-590.12, -589.88))
+
+    def test_event_that_contradicts_the_offset_keeps_its_ticks(self) -> None:
+        offset = CommitOffset()
+        offset.observe(revisions(0), times(10.0), times(10.0), now=10.0)
+        since, until = offset.narrowed(revisions(5), times(12.0), times(13.0))
+        assert (since[0], until[0]) == (12.0, 13.0)
+
+    @pytest.mark.parametrize("step", [-1.0, 1.0])
+    def test_clock_that_is_set_makes_it_unknown_until_later_commits(self, step: float) -> None:
+        offset = CommitOffset()
+        offset.observe(revisions(0), times(10.0), times(10.1), now=10.1)
+        assert not offset.observe(revisions(1 + step), times(11.0), times(11.1), now=11.2)
+        assert (offset.steps, offset.bounds(11.2)) == (1, None)
+        assert offset.observe(revisions(1.1 + step), times(11.1), times(11.2), now=11.3)
+        assert offset.bounds(11.3) is None, "it may have been committed before the clock was set"
+        assert offset.observe(revisions(2 + step), times(12.0), times(12.1), now=12.1)
+        assert offset.bounds(12.1) is not None
+        assert offset.steps == 1
+        since, until = offset.narrowed(revisions(1, 3 + step), times(10.9, 12.5), times(11.2, 13.5))
+        assert (since[0], until[0]) == (10.9, 11.2), "it was committed before"
+        assert (since[1], until[1]) == pytest.approx((13.0, 13.1), abs=0.001)
+
+    def test_counters_are_no_times(self) -> None:
+        offset = CommitOffset()
+        assert not offset.observe(revisions(0, 1e-9), times(0.0, 30.0), times(1.0, 31.0), now=31.0)
+        assert offset.bounds(31.0) is None
+
+
+@dataclass
+class Storage:
+    """A storage whose clock is `ahead` of the local one and runs `fast` by seconds per second.
+
+    A read answers with its own time, or with the last commit if `answers_commits`.
+    """
+
+    ahead: float
+    fast: float
+    answers_commits: bool
+    commits: list[float] = field(default_factory=list)
+
+    def at(self, local: float) -> int:
+        return UNIX + round(1e9 * (self.ahead + local * (1.0 + self.fast)))
+
+    def read(self, local: float) -> int:
+        if not self.answers_commits:
+            return self.at(local)
+        return self.at(max((one for one in self.commits if one <= local), default=-100.0))
+
+
+def play(storage: Storage, random: Random, *, rate: float, latency: Callable[[], float], seconds: int) -> list[float]:
+    """Seal each second of a run; check every bound, and return the widths of the proven intervals of the last half."""
+    commits = sorted(seconds * random.random() for _ in range(round(rate * seconds)))
+    arrivals = sorted((commit + latency(), commit) for commit in commits)
+    storage.commits = commits
+    clock, widths, sent = RevisionClock(), [], 0.0
+    clock.use_times(is_known=True)
+    for second in range(seconds + 5):
+        while sent < second + 1:
+            answered = sent + 0.002 + 0.003 * random.random()
+            clock.tick(Reading("events", sent, answered, storage.read(sent + 0.001)))
+            sent += TICK_SECONDS * (0.5 + random.random())
+        seen = [arrival for arrival in arrivals if second - 1 <= arrival[0] < second]
+        if not seen:
+            continue
+        received = np.array([at for at, _ in seen])
+        committed = np.array([commit for _, commit in seen])
+        events = np.array([storage.at(commit) for commit in committed], dtype=np.int64)
+        clock.learn(events, received)
+        bounds = clock.measure(events, received)
+        truth, known = received - committed, bounds.measurable
+        for lower, upper in ((bounds.lower, bounds.upper), (bounds.proven, bounds.proven_upper)):
+            assert np.all(lower[known] <= truth[known] + 1e-6)
+            assert np.all(truth[known] <= upper[known] + 1e-6)
+        if second > seconds / 2:
+            widths += (bounds.proven_upper - bounds.proven)[known].tolist()
+    assert clock.offset is not None
+    assert clock.offset.steps == 0
+    return widths
+
+
+@given(
+    st.floats(-1e6, 1e6),
+    st.floats(-DRIFT, DRIFT),
+    st.booleans(),
+    st.sampled_from([0.5, 5.0, 50.0]),
+    st.floats(0.0, 3.0),
+    st.randoms(use_true_random=False),
+)
+def test_truth_is_inside_for_any_clock(
+    ahead: float,
+    fast: float,
+    answers_commits: bool,  # noqa: FBT001 - drawn
+    rate: float,
+    delay: float,
+    random: Random,
+) -> None:
+    storage = Storage(ahead, fast, answers_commits)
+    play(storage, random, rate=rate, latency=lambda: delay * random.random(), seconds=20)
+
+
+@pytest.mark.parametrize("answers_commits", [False, True])
+def test_busy_storage_dates_each_event_to_milliseconds(answers_commits: bool) -> None:  # noqa: FBT001 - a parameter
+    random = Random(1)
+    storage = Storage(12345.6, 50e-6, answers_commits)
+    widths = play(storage, random, rate=60.0, latency=lambda: 0.002 + random.expovariate(10.0), seconds=120)
+    assert len(widths) > 3000
+    assert np.median(widths) < 0.008, "the least latency, and the least time from a tick to a commit"
+    assert max(widths) < 0.02
