@@ -136,15 +136,15 @@ class TrackReading:
 class HeadroomReading:
     """How far back a watch of one resource may begin before the apiserver answers 410.
 
-    `oldest` is the oldest revision that a watch may begin from, `revisions` its distance from the newest revision and
-    `seconds` its age; `upper` is infinite where our clock does not reach back that far. `complete` is true if the cache
-    has dropped nothing since it started, or nothing lately: the headroom then still grows and is longer than this.
-    `list_seconds` is how long a full list takes, None if unknown; `list_measured` is false if it was computed from one
-    page.
+    `oldest` is the oldest revision that a watch may begin from, `revisions` its distance from the newest revision (None
+    if revisions are no counts) and `seconds` its age; `upper` is infinite where our clock does not reach back that far.
+    `complete` is true if the cache has dropped nothing since it started, or nothing lately: the headroom then still
+    grows and is longer than this. `list_seconds` is how long a full list takes, None if unknown; `list_measured` is
+    false if it was computed from one page.
     """
 
     oldest: int
-    revisions: int
+    revisions: int | None
     seconds: Interval
     complete: bool
     list_seconds: float | None
@@ -234,13 +234,13 @@ class ListReading:
 
 @dataclass(frozen=True, slots=True)
 class GapReading:
-    """Revisions and seconds that a watch skipped when it started over.
+    """Revisions and seconds that a watch skipped when it started over; None if revisions are no counts.
 
     `unseen` counts by kind the objects whose changes the gaps hid, and `objects` the objects in the inventory; both are
     None without an inventory.
     """
 
-    revisions: int = 0
+    revisions: int | None = 0
     seconds: float = 0.0
     unseen: Mapping[str, int] | None = None
     objects: int | None = None
@@ -371,18 +371,28 @@ class BurstWish:
     seconds: float
 
 
+class StorageKind(StrEnum):
+    """What the revisions of a storage are, as its ticks show."""
+
+    SEQUENCE = "sequence"
+    TIMESTAMP = "timestamp"
+    UNKNOWN = "unknown"
+
+
 @dataclass(frozen=True, slots=True)
 class DomainReading:
     """One revision clock: the resources it ticks on, the newest revision, the width of the newest commit interval.
 
-    `resolution` is the median round trip of the fastest apiserver's ticks in seconds, None before the first tick:
-    shorter latencies cannot be distinguished. `reads` are consistent reads that are no ticks, by their use, `bursts`
-    the bursts that began, by their reason, and `burst_ticks` the ticks that were sent in them.
+    `resolution` is the median round trip of the fastest apiserver's ticks in seconds, or how precisely revisions that
+    are times date events, if that is better: shorter latencies cannot be distinguished. It is None before the first
+    tick. `reads` are consistent reads that are no ticks, by their use, `bursts` the bursts that began, by their reason,
+    and `burst_ticks` the ticks that were sent in them.
     """
 
     name: str
     ticks_on: tuple[str, ...]
     revision: int | None
+    kind: StorageKind
     interval: float | None
     resets: int
     resolution: float | None
@@ -394,10 +404,13 @@ class DomainReading:
 
 @dataclass(frozen=True, slots=True)
 class TimeTravelReading:
-    """Answers of an apiserver that were older than an earlier answer: how many, and how far back in total."""
+    """Answers of an apiserver that were older than an earlier answer: how many, and how far back in total.
+
+    `revisions` is None if revisions are no counts.
+    """
 
     count: int = 0
-    revisions: int = 0
+    revisions: int | None = 0
     seconds: float = 0.0
 
 

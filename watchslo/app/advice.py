@@ -85,15 +85,15 @@ def headroom_sentence(headroom: Headroom, found: Mapping[str, Outcome]) -> str:
 
     A list in pages needs the revision of its first page at its end, as a client does that resumes a watch.
     """
-    revisions = counted(headroom.revisions, "revision")
+    revisions = "" if headroom.revisions is None else f" ({counted(headroom.revisions, 'revision')})"
     if headroom.complete:
         return (
-            f"The headroom is {_reach(headroom)} ({revisions}) and still grows: the apiserver dropped no change during "
+            f"The headroom is {_reach(headroom)}{revisions} and still grows: the apiserver dropped no change during "
             "the rehearsals."
         )
     if headroom.about is None:
-        return f"The headroom is {_reach(headroom)} ({revisions})."
-    away = f"A client that is disconnected for more than about {duration(headroom.about)} ({revisions}) gets a 410"
+        return f"The headroom is {_reach(headroom)}{revisions}."
+    away = f"A client that is disconnected for more than about {duration(headroom.about)}{revisions} gets a 410"
     longest = _longest_list(found)
     if longest is None:
         return f"{away}."

@@ -54,6 +54,11 @@ class CommitOffset:
         self._known, self._since = None, now
         return False
 
+    @property
+    def width(self) -> float | None:
+        """How precisely theta is known, in seconds; None if it is not known."""
+        return None if self._known is None else self._known.width
+
     def bounds(self, now: float) -> Interval | None:
         """Return theta, widened by the possible drift since the last evidence; None before the first."""
         if self._known is None:

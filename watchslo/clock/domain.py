@@ -12,8 +12,9 @@ from enum import StrEnum
 
 from watchslo.clock.revision import RevisionClock
 from watchslo.clock.staircase import BEFORE_ALL
-from watchslo.clock.storage_kind import KindDetector, StorageKind
+from watchslo.clock.storage_kind import KindDetector
 from watchslo.model import Reading, Resource, Source
+from watchslo.snapshot import StorageKind
 
 PROBES_NEEDED = 3
 MOST_READS = 256  # that wait for the next tick; without ticks, further ones would only repeat them
@@ -90,6 +91,11 @@ class Domain:
     def kind(self) -> StorageKind:
         """What the ticks of this domain show its revisions to be."""
         return self._detector.kind
+
+    @property
+    def counts(self) -> bool:
+        """Whether the difference of two revisions is a number of changes; it is assumed before the first tick."""
+        return self.kind is StorageKind.SEQUENCE or self.clock.newest is None
 
     @property
     def horizon(self) -> Horizon | None:

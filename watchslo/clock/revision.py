@@ -264,6 +264,12 @@ class RevisionClock:
         """
         return min((trips.median for trips in self._round_trips.values()), default=None)
 
+    @property
+    def resolution(self) -> float | None:
+        """How precisely commits are dated at best, in seconds: by ticks, or by revisions that are times."""
+        known = self.offset.width if self.offset is not None else None
+        return min((width for width in (self.median_round_trip, known) if width is not None), default=None)
+
     def median_round_trip_of(self, apiserver: str) -> float | None:
         trips = self._round_trips.get(apiserver)
         return trips.median if trips else None

@@ -5,22 +5,13 @@ GKE: no counter reaches such numbers, and none of them is ever ahead of the stor
 and of this machine may differ by any amount: what counts is that revisions grow, but not faster than time passes.
 """
 
-from enum import StrEnum
-
 from watchslo.model import Reading
+from watchslo.snapshot import StorageKind
 
 LEAST_TIMESTAMP = 10**18  # September 2001; a counter of a million commits a second needs 30,000 years for that
 MOST_COUNTED = 10**15  # a counter of a million commits a second needs 30 years for that
 GROWN_SECONDS = 20.0  # after which revisions are known to be times: a quarter faster than time would be refuted
 STALE_SECONDS = 5.0  # an empty list may carry the last commit, which is rarely older; a clock may be set by less
-
-
-class StorageKind(StrEnum):
-    """What revisions are; of an unknown kind, nothing is proven."""
-
-    SEQUENCE = "sequence"
-    TIMESTAMP = "timestamp"
-    UNKNOWN = "unknown"
 
 
 class KindDetector:

@@ -91,7 +91,7 @@ class Apiserver:
     def travelled(self, back: int, age: float) -> None:
         """Count an answer from the past: `back` revisions behind what had been seen, at least `age` seconds old."""
         totals = self.time_travel
-        self.time_travel = TimeTravelReading(totals.count + 1, totals.revisions + back, totals.seconds + age)
+        self.time_travel = TimeTravelReading(totals.count + 1, (totals.revisions or 0) + back, totals.seconds + age)
 
     def set_peers(self, peers: int | None, *, mixed: bool = False) -> None:
         """Note how many apiservers answer at this address; None if that is not known."""

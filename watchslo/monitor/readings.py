@@ -28,6 +28,7 @@ from watchslo.snapshot import (
     CauseReading,
     DomainReading,
     GapReading,
+    HeadroomReading,
     MonitorReading,
     ReadUse,
     ReceivedReading,
@@ -126,7 +127,10 @@ class SnapshotBuilder:
         assignment, comparison = self._watches.assignment, None
         if assignment and self._reconciler.config.judges_quantiles:
             comparison = assignment.main.sealer.comparisons.get(apiserver.name)
-        return read_apiserver(apiserver, self._apiservers.role_of(apiserver), comparison)
+        reading = read_apiserver(apiserver, self._apiservers.role_of(apiserver), comparison)
+        if assignment is None or assignment.main.domain.counts:
+            return reading
+        return replace(reading, time_travel=replace(reading.time_travel, revisions=None))
 
 
 def read_watch(watch: MonitoredWatch, watches: WatchSet) -> StreamReading:
@@ -135,6 +139,7 @@ def read_watch(watch: MonitoredWatch, watches: WatchSet) -> StreamReading:
     health, cache_clock = watches.health(watch), watches.cache_prober.clock_of(identity.source)
     now = time.monotonic()
     is_unresponsive = identity.apiserver.unresponsive_for(now) is not None
+    counts = statistics.clock.domain.counts
     return StreamReading(
         watch=identity.label,
         group=identity.resource.group,
@@ -153,7 +158,7 @@ def read_watch(watch: MonitoredWatch, watches: WatchSet) -> StreamReading:
         ),
         received=_read_received(session, now),
         lists=session.counters.lists(),
-        gaps=_read_gaps(watch),
+        gaps=_read_gaps(watch, counts=counts),
         audit=AuditReading(
             result=health.verdict,
             stalls=health.stalls,
@@ -167,7 +172,7 @@ def read_watch(watch: MonitoredWatch, watches: WatchSet) -> StreamReading:
             behind_peers=watches.peers.behind_peers(identity.number),
         ),
         durations=session.durations.reading(),
-        headroom=watches.headroom(watch),
+        headroom=_read_headroom(watches.headroom(watch), counts=counts),
         track=statistics.track.reading(),
         down_for=watch.down_for(now),
         unresponsive=is_unresponsive,
@@ -188,10 +193,14 @@ def _read_received(session: WatchSession, now: float) -> ReceivedReading:
     )
 
 
-def _read_gaps(watch: MonitoredWatch) -> GapReading:
+def _read_headroom(known: HeadroomReading | None, *, counts: bool) -> HeadroomReading | None:
+    return known if known is None or counts else replace(known, revisions=None)
+
+
+def _read_gaps(watch: MonitoredWatch, *, counts: bool) -> GapReading:
     counters, inventory = watch.session.counters, watch.session.inventory
     return GapReading(
-        revisions=counters.gap_revisions,
+        revisions=counters.gap_revisions if counts else None,
         seconds=counters.gap_seconds,
         unseen=dict(counters.unseen) if watch.identity.config.inventory else None,
         objects=None if inventory is None else len(inventory),
@@ -225,9 +234,10 @@ def read_clock(clock: DomainClock) -> DomainReading:
         name=clock.name,
         ticks_on=tuple(dict.fromkeys(one.key for ticker in clock.tickers.values() for one in ticker.resources)),
         revision=revisions.newest,
+        kind=clock.domain.kind,
         interval=revisions.interval,
         resets=clock.domain.resets,
-        resolution=revisions.median_round_trip,
+        resolution=revisions.resolution,
         tickers=tuple(_read_ticker(clock, name, ticker) for name, ticker in clock.tickers.items()),
         bursts=dict(burst.begun),
         burst_ticks=burst.ticks,

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from watchslo.clock.revision import RevisionClock
+from watchslo.clock.storage_kind import MOST_COUNTED
 from watchslo.kube.client import Client, Selectors
 from watchslo.kube.representation import Representation
 from watchslo.model import Interval, Reading, Resource
@@ -237,7 +238,7 @@ class _Run:
 
 @dataclass(frozen=True, slots=True)
 class Headroom:
-    """How far back a watch of a resource may begin: `oldest` is `revisions` behind the newest one.
+    """How far back a watch of a resource may begin: `oldest` is `revisions` behind the newest one, None if not counted.
 
     `seconds` is how long ago `oldest` was committed, as proven by the reads between rehearsals. `about` is an estimate
     by the rate of changes during the rehearsals; None if there were none. `complete` says that nothing was dropped
@@ -245,7 +246,7 @@ class Headroom:
     """
 
     oldest: int
-    revisions: int
+    revisions: int | None
     seconds: Interval
     about: float | None
     complete: bool
@@ -282,7 +283,8 @@ class RehearsalRecord:
         bounds = self._clock.measure(np.array([found.oldest]), np.array([found.at]))
         proven = Interval(float(bounds.lower[0]), float(bounds.upper[0]))
         unmoved = self._begun is not None and self._begun.oldest == found.oldest
-        return Headroom(found.oldest, found.revisions, proven, self._about(found, proven), found.complete or unmoved)
+        revisions = found.revisions if found.oldest <= MOST_COUNTED else None
+        return Headroom(found.oldest, revisions, proven, self._about(found, proven), found.complete or unmoved)
 
     async def _find(self) -> Found | None:
         if not self._resource.cached or not self._readings:

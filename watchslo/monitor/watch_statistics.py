@@ -171,7 +171,7 @@ class WatchStatistics:
             now,
             slots,
             self.clock.sealer.sealed(self._identity.number),
-            TickSpacing(self.clock.domain.clock.median_round_trip or 0.0, self.clock.interval),
+            TickSpacing(self.clock.domain.clock.resolution or 0.0, self.clock.interval),
             self.clock.domain.clock.times.between,
             withheld,
             down_for=down_for,

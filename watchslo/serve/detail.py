@@ -247,7 +247,7 @@ def _protocol(stream: StreamReading, row: WatchLine) -> Iterator[_Fact]:
 
 def _findings(stream: StreamReading) -> Iterator[_Fact]:
     """Yield what only some watches have."""
-    if stream.gaps.revisions or stream.gaps.unseen:
+    if stream.gaps.seconds or stream.gaps.revisions or stream.gaps.unseen:
         yield "Gaps", _gaps(stream.gaps)
     if stream.received.order_violations:
         yield "Order violations", counted(stream.received.order_violations, "event")
@@ -265,12 +265,14 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 def _gaps(gaps: GapReading) -> str:
     unseen = f"; unseen: {_counts(gaps.unseen)}" if gaps.unseen else ""
-    return f"{counted(gaps.revisions, 'revision')}, {duration(gaps.seconds)}{unseen}"
+    skipped = f"{counted(gaps.revisions, 'revision')}, " if gaps.revisions is not None else ""
+    return f"{skipped}{duration(gaps.seconds)}{unseen}"
 
 
 def _headroom(headroom: HeadroomReading) -> str:
     longer = "more than " if headroom.complete else ""
-    texts = [f"{longer}{duration(headroom.seconds.lower)} ({counted(headroom.revisions, 'revision')})"]
+    revisions = "" if headroom.revisions is None else f" ({counted(headroom.revisions, 'revision')})"
+    texts = [f"{longer}{duration(headroom.seconds.lower)}{revisions}"]
     if headroom.list_seconds is not None:
         fits = {True: "it fits", False: "too long", None: "it may fit"}[headroom.fits]
         texts.append(f"a list takes {duration(headroom.list_seconds)}: {fits}")

@@ -16,6 +16,7 @@ from watchslo.snapshot import (
     DomainReading,
     QuantileReading,
     Snapshot,
+    StorageKind,
     StreamReading,
     TickerReading,
     WindowReading,
@@ -57,10 +58,10 @@ class WatchLine(StatusPart):
 
     `judged` is the `quantile` of that window that is compared with `threshold`. `key` identifies the watch in the feed.
 
-    `behind` is the number of revisions between the storage's newest one and the newest one that this watch has seen: it
-    grows by itself while the resource is quiet. `closes` leaves out deadlines and our own closes, `relists` the first
-    list. `failedAt` is when the last `failure` was. `cells` are the texts of the table's row, `severity` sorts
-    conditions with the worst first, and `caption` is the text above its chart.
+    `behind` is the number of revisions between the storage's newest one and the newest one that this watch has seen, or
+    null if revisions are no counts: it grows by itself while the resource is quiet. `closes` leaves out deadlines and
+    our own closes, `relists` the first list. `failedAt` is when the last `failure` was. `cells` are the texts of the
+    table's row, `severity` sorts conditions with the worst first, and `caption` is the text above its chart.
     """
 
     key: str
@@ -235,8 +236,9 @@ def watches(account: Account) -> dict[str, WatchLine]:
 
 def watch_line(line: WatchCondition, domain: DomainReading | None) -> WatchLine:
     """Return the row of one watch, whose clock is None if it is gone."""
-    round_trip, newest = (domain.resolution, domain.revision) if domain else (None, None)
     stream, received = line.stream, line.stream.received
+    round_trip = domain.resolution if domain else None
+    newest = domain.revision if domain and domain.kind is StorageKind.SEQUENCE else None
     known = newest is not None and received.revision is not None and stream.membership == "member"
     state, failure = stream.session.state, stream.session.last_failure
     return WatchLine(

@@ -31,6 +31,7 @@ from watchslo.snapshot import (
     Hop,
     OverallVerdict,
     Snapshot,
+    StorageKind,
     StreamReading,
     WindowVerdict,
 )
@@ -60,6 +61,10 @@ def _rows(*columns: str) -> BeforeValidator:
         return [dict(zip((*columns, "count"), (*key, count), strict=True)) for key, count in counts.items()]
 
     return BeforeValidator(rows)
+
+
+Revision = Annotated[str | None, BeforeValidator(lambda known: None if known is None else str(known))]
+"""A revision as text: JavaScript rounds numbers above 2^53."""
 
 
 def _at(*path: str) -> Any:
@@ -185,7 +190,7 @@ class ApiserverStatus(StatusPart):
     offset: IntervalStatus | None
     offset_steps: int
     time_travel: int = _at("time_travel", "count")
-    time_travel_revisions: int = _at("time_travel", "revisions")
+    time_travel_revisions: int | None = _at("time_travel", "revisions")
     time_travel_seconds: float = _at("time_travel", "seconds")
     combined: WindowStatus | None
     alone: WindowStatus | None
@@ -220,12 +225,13 @@ class DomainStatus(StatusPart):
     """One revision clock; `interval` is the width of the newest commit interval, `reads` and `bursts` are counts.
 
     `resolution` is the median round trip of the fastest apiserver's ticks: shorter latencies cannot be distinguished.
-    `medianRoundTrip` is its former name.
+    `medianRoundTrip` is its former name. `kind` says what revisions are: sequence, timestamp or unknown.
     """
 
     name: str
     ticks_on: list[str]
-    revision: int | None
+    revision: Revision
+    kind: StorageKind
     interval: float | None
     resets: int
     resolution: float | None
@@ -300,8 +306,8 @@ class HeadroomStatus(StatusPart):
     full list, which takes `listSeconds`; null if unknown.
     """
 
-    oldest: int
-    revisions: int
+    oldest: Revision
+    revisions: int | None
     seconds: IntervalStatus
     complete: bool
     list_seconds: float | None
@@ -343,7 +349,7 @@ class StreamStatus(StatusPart):
     membership: str
     up: bool
     down_for: float | None
-    revision: int | None = _at("received", "revision")
+    revision: Revision = _at("received", "revision")
     last_received_at: datetime | None = _at("received", "last_wall")
     events: dict[str, int] = _at("received", "events")
     bytes: int = _at("received", "bytes")
@@ -358,7 +364,7 @@ class StreamStatus(StatusPart):
     list_pages: int = _at("lists", "pages")
     list_fallbacks: int = _at("lists", "fallbacks")
     initial_events: int = _at("lists", "initial_events")
-    gap_revisions: int = _at("gaps", "revisions")
+    gap_revisions: int | None = _at("gaps", "revisions")
     gap_seconds: float = _at("gaps", "seconds")
     unseen_changes: dict[str, int] | None = _at("gaps", "unseen")
     inventory_objects: int | None = _at("gaps", "objects")

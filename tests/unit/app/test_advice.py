@@ -173,6 +173,11 @@ def test_headroom_is_compared_with_longest_list(headroom: Headroom, runs: list[R
     assert headroom_sentence(headroom, outcomes(runs)) == away + said
 
 
+def test_headroom_of_commit_times_is_stated_in_seconds() -> None:
+    said = headroom_sentence(replace(HEADROOM, revisions=None), {})
+    assert said == "A client that is disconnected for more than about 128 s gets a 410."
+
+
 def test_complete_headroom_still_grows() -> None:
     assert headroom_sentence(replace(HEADROOM, complete=True), outcomes([PAGED])) == (
         "The headroom is about 128 s (6,400 revisions) and still grows: the apiserver dropped no change during the "

@@ -5,8 +5,8 @@ import pickle
 import numpy as np
 
 from watchslo.clock.domain import MOST_READS, Domain, Horizon, Membership
-from watchslo.clock.storage_kind import StorageKind
 from watchslo.model import SERVICE, Reading
+from watchslo.snapshot import StorageKind
 
 PODS, NODES, LEASES = ((SERVICE, key) for key in ("pods", "nodes", "leases"))
 TIMESTAMP = 1_753_647_547_040_015_001
@@ -345,18 +345,27 @@ class TestKind:
     def test_counters_are_no_times(self) -> None:
         domain = ticking(3)
         assert domain.kind is StorageKind.SEQUENCE
+        assert domain.counts
+        domain.clock.learn(np.array([105]), np.array([1.0]))
         assert domain.clock.offset is None
+        assert domain.clock.resolution == 0.125
 
     def test_commit_times_date_events_once_they_are_known_as_such(self) -> None:
         domain = Domain("main")
+        counts = [domain.counts]
         for second in range(40):
             domain.tick(tick(second, second + 0.125, TIMESTAMP + 10**9 * second))
+            counts.append(domain.counts)
             assert (domain.clock.offset is not None) == (domain.kind is StorageKind.TIMESTAMP)
         assert domain.kind is StorageKind.TIMESTAMP
+        assert counts == [True] + 40 * [False], "it is assumed before the first tick"
+        assert domain.clock.resolution == 0.125, "nothing is known of the storage's clock yet"
         revisions = np.array([TIMESTAMP + 10**9 * 38 + 1, TIMESTAMP + 10**9 * 38 + 500_000_000])
         domain.clock.learn(revisions, np.array([38.001, 38.502]))
         bounds = domain.clock.measure(revisions, np.array([38.001, 38.502]))
         assert bounds.upper[1] - bounds.lower[1] < 0.0025
+        assert domain.clock.resolution is not None
+        assert domain.clock.resolution < 0.0025
 
     def test_a_restored_storage_is_learnt_again(self) -> None:
         domain = Domain("main")

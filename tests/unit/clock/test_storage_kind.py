@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchslo.clock.storage_kind import LEAST_TIMESTAMP, MOST_COUNTED, KindDetector, StorageKind
+from watchslo.clock.storage_kind import LEAST_TIMESTAMP, MOST_COUNTED, KindDetector
 from watchslo.model import Reading
+from watchslo.snapshot import StorageKind
 
 UNIX = 1_753_647_547_040_015_001  # a revision seen on GKE
 TICKS_A_SECOND = 2

@@ -20,6 +20,7 @@ from watchslo.snapshot import (
     HopReading,
     QuantileReading,
     Snapshot,
+    StorageKind,
     StreamReading,
     TickerReading,
     TransportReading,
@@ -148,8 +149,8 @@ class Cluster:
             monitor=replace(readings.MONITOR, tainted_seconds=self.tainted),
             apiservers=tuple(_apiserver(name, one) for name, one in self.apiservers.items()),
             domains=(
-                DomainReading("other", ("pods",), 1, None, 0, None, ()),
-                DomainReading("main", ("events",), 1, 0.5, 0, self.round_trip, tickers),
+                DomainReading("other", ("pods",), 1, StorageKind.SEQUENCE, None, 0, None, ()),
+                DomainReading("main", ("events",), 1, StorageKind.SEQUENCE, 0.5, 0, self.round_trip, tickers),
             ),
             streams=tuple(_stream(*key, watch) for key, watch in self.watches.items()),
         )

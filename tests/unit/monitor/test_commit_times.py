@@ -8,7 +8,7 @@ import pytest
 from tests.unit.monitor.cluster import CONFIGMAPS, PODS, Cluster
 from tests.unit.monitor.inside import config, keep_writing, running
 from watchslo.model import Resource
-from watchslo.snapshot import QuantileReading, StreamReading
+from watchslo.snapshot import QuantileReading, StorageKind, StreamReading
 
 LATE_SECONDS = 0.3
 THRESHOLD_SECONDS = 0.4
@@ -71,3 +71,13 @@ async def test_storage_clock_that_is_set_gives_no_wrong_verdict(
             assert found.lower <= LATE_SECONDS <= found.upper
         assert found.upper < THRESHOLD_SECONDS
         assert run.stream("pods").track.objective.verdicts["beyond"] == 0
+
+
+async def test_nothing_is_counted_in_revisions(cluster: Cluster) -> None:
+    async with running(config("configmaps", "pods")) as run:
+        await keep_writing(cluster, CONFIGMAPS, PODS, seconds=60)
+        snapshot = run.snapshot()
+        assert [domain.kind for domain in snapshot.domains] == [StorageKind.TIMESTAMP]
+        assert [stream.gaps.revisions for stream in snapshot.streams] == [None, None]
+        assert [one.time_travel.revisions for one in snapshot.apiservers] == [None]
+        assert snapshot.domains[0].resolution is not None

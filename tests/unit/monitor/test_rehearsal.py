@@ -120,7 +120,7 @@ async def headroom_after_rehearsals(client: Any, cluster: Cluster, *, drops: int
 
     The cluster has kept the newer half of the first hundred revisions; it drops `drops` more during the rehearsals.
     """
-    cluster.oldest = 50
+    cluster.oldest = cluster.revision - 50
     record = RehearsalRecord(client, PODS, None)
     await record.begin()
     for _ in range(10):
@@ -171,6 +171,13 @@ async def test_headroom_without_changes_has_no_estimate(client: Any, cluster: Cl
     found = await record.end()
     assert found is not None
     assert (found.revisions, found.about, found.complete) == (50, None, True)
+
+
+async def test_headroom_of_commit_times_is_not_counted(client: Any, cluster: Cluster) -> None:
+    cluster.revision = 1_753_647_547_040_015_001
+    found = await headroom_after_rehearsals(client, cluster)
+    assert found.oldest > 10**18
+    assert found.revisions is None
 
 
 @pytest.mark.parametrize("kind", ["tick", "history"])

@@ -1,7 +1,7 @@
 """The revision clocks and their ticks."""
 
 from watchslo.serve.metrics.family import counter, gauge, histogram
-from watchslo.serve.metrics.labels import BURST_REASON, READ_USE, TICK_RESULT
+from watchslo.serve.metrics.labels import BURST_REASON, READ_USE, STORAGE_KIND, TICK_RESULT
 from watchslo.serve.metrics.views import each, per_domain, per_ticker
 
 CLOCK = (
@@ -9,6 +9,12 @@ CLOCK = (
         "resource_version",
         "Newest revision of the domain.",
         basic=per_domain(lambda d: d.revision),
+    ),
+    gauge(
+        "storage_info",
+        "1 for what revisions are: of a `sequence` as in etcd, or a `timestamp`; `unknown` until the ticks show it.",
+        basic=per_domain(lambda d: {d.kind: 1}, STORAGE_KIND),
+        beta=True,
     ),
     counter(
         "clock_ticks_total",

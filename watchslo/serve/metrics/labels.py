@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 
 from watchslo.latency import track
-from watchslo.snapshot import BurstReason, Cause, Hop, OverallVerdict, ReadUse
+from watchslo.snapshot import BurstReason, Cause, Hop, OverallVerdict, ReadUse, StorageKind
 from watchslo.watch import audit
 from watchslo.watch.failure import CloseClass, Phase, Reason
 from watchslo.watch.messages import RelistReason, Unseen
@@ -79,6 +79,7 @@ TICK_RESULT = Label("result", "how a tick ended", ("ok", "slow", "failed"))
 READ_USE = Label("use", "what the read was for; `contradicted` if the ticks contradict it", tuple(ReadUse))
 BURST_REASON = Label("reason", "why ticks were sent more often", tuple(BurstReason))
 KIND = Label("kind", "the purpose of a request")
+STORAGE_KIND = Label("kind", "what the revisions of a storage are", tuple(StorageKind))
 CODE = Label("code", "HTTP status code of the answer, or the kind of failure if there was none")
 BUILD = (
     Label("version", "watchslo's version"),
