@@ -102,7 +102,7 @@ class Assessment:
             closed=bool(self.closed),
             caused=bool(self.snapshot.causes),
             undecided=found[Condition.UNDECIDED] > 0,
-            well=well > 0 or 0 < len(self.lines) == found[Condition.IDLE],
+            well=well > 0 or 0 < found[Condition.IDLE] == len(self.lines) - found[Condition.CLOSED],
         )
 
 
@@ -251,7 +251,7 @@ def _well(lines: Sequence[WatchCondition]) -> tuple[str, str]:
     count = Counter(line.condition for line in lines)
     within, idle = count[Condition.WITHIN], count[Condition.IDLE]
     if not within:
-        return f"All {counted(len(lines), 'watch')} are idle (proven by audits).", ""
+        return _idle(idle, len(lines)), ""
     goal = _threshold(lines)
     if within == len(lines):
         one = len(lines) == 1
@@ -260,6 +260,15 @@ def _well(lines: Sequence[WatchCondition]) -> tuple[str, str]:
     unknown = len(lines) - within - idle
     rest += [f"{unknown:,} not judged"] if unknown else []
     return "No watch is late.", f"{within:,} within {goal}, {', '.join(rest)}"
+
+
+def _idle(idle: int, count: int) -> str:
+    """Return a sentence for watches that are idle, except those that reopen."""
+    if idle == count:
+        return f"All {counted(count, 'watch')} are idle (proven by audits)."
+    rest = count - idle
+    reopening = f"{rest:,} {'reopens' if rest == 1 else 'reopen'}"
+    return f"{idle:,} of {counted(count, 'watch')} are idle (proven by audits), and {reopening}."
 
 
 def _coarse(of: Assessment) -> float | None:

@@ -37,7 +37,7 @@ class Facts:
     - `starting`: a watch was never opened, or a clock has never ticked.
     - `caused`: a cause of lateness is active.
     - `undecided`: a watch is neither proven late nor in time, though it has enough events.
-    - `well`: some watches are within their objectives, or all watches are proven idle.
+    - `well`: some watches are within their objectives, or all open watches are proven idle.
     """
 
     paused: bool = False

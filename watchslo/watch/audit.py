@@ -208,6 +208,7 @@ class Health:
         self.verdict: AuditResult | None = None
         self.stalls = 0
         self.lost = 0
+        self._failed = False  # the last audit
         self._searched = -1  # lost revisions up to this one are already counted
         self._withheld: tuple[tuple[int, float], ...] = ()
         self._found_at = 0  # the revision of the watch when it was found stalled
@@ -235,13 +236,13 @@ class Health:
     def froze(self, since: float, revision: int) -> None:
         """Record that the cache has been frozen since this time."""
         self._count(since, revision)
-        self.verdict = AuditResult.FROZEN
+        self.verdict, self._failed = AuditResult.FROZEN, False
         self._frozen = since if self._frozen is None else self._frozen
 
     def stalled(self, withheld: Iterable[tuple[int, float]], revision: int, now: float) -> bool:
         """Record withheld revisions with their latest commit times; return True if the watch must be reopened now."""
         self._count(now, revision)
-        self.verdict, self._frozen = AuditResult.STALLED, None
+        self.verdict, self._frozen, self._failed = AuditResult.STALLED, None, False
         self._withheld = tuple(sorted(withheld))[:WITHHELD]
         self._found_at = revision
         if now < self._reopen_from:
@@ -250,10 +251,16 @@ class Health:
         return True
 
     def found(self, verdict: AuditResult) -> None:
-        """Record any other verdict. All but a failed audit prove that the cache is not frozen."""
-        self.verdict = verdict
-        if verdict is not AuditResult.FAILED:
+        """Record any other verdict. All but a failed audit prove that the cache is not frozen.
+
+        A single failed audit leaves the verdict: the watch may have reopened during it. The second one replaces it.
+        """
+        failed_before, self._failed = self._failed, verdict is AuditResult.FAILED
+        if not self._failed:
             self._frozen = None
+        elif self.verdict is not None and not failed_before:
+            return
+        self.verdict = verdict
 
     def forget(self) -> None:
         """Forget all revisions: the storage went back to an earlier state and will use them again."""

@@ -125,6 +125,15 @@ def test_headline_ignores_a_watch_that_reopens() -> None:
     assert say(readings.changed(CLOSED, session={"last_failure": None}), after=15).figures == "w1."
 
 
+def test_headline_of_idle_watches_ignores_one_that_reopens() -> None:
+    said = say(CLOSED, IDLE, IDLE, after=5)
+    assert said.level is Level.GOOD
+    assert said.text == "2 of 3 watches are idle (proven by audits), and 1 reopens."
+    assert say(CLOSED, CLOSED, after=5).level is Level.UNKNOWN
+    assert say(CLOSED, IDLE, IDLE, after=15).verdict is OverallVerdict.DOWN
+    assert say(CLOSED, IDLE, SILENT, after=5).level is Level.UNKNOWN
+
+
 def test_headline_of_a_watch_that_no_client_can_open_is_bad() -> None:
     down = replace(CLOSED, down_for=12.0)
     monitor = replace(readings.MONITOR, not_ready=("w1 has not been opened yet",))

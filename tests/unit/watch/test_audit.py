@@ -360,6 +360,46 @@ def test_frozen_cache_is_a_stall_until_an_audit_succeeds() -> None:
     assert health.stalled_for(112.0, 5) is None
 
 
+def test_single_failed_audit_leaves_the_verdict() -> None:
+    """A watch that reopens during an audit makes it fail, which happens to each watch every few minutes."""
+    health = Health(half)
+    for _ in range(2):
+        health.found(AuditResult.IDLE)
+        health.found(AuditResult.FAILED)
+        assert health.verdict is AuditResult.IDLE
+    health.found(AuditResult.FAILED)
+    assert health.verdict is AuditResult.FAILED
+    health.found(AuditResult.FAILED)
+    assert health.verdict is AuditResult.FAILED
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_single_failed_audit_leaves_a_stall_after_earlier_failures(frozen: bool) -> None:  # noqa: FBT001 - a parameter
+    health = Health(half)
+    health.found(AuditResult.FAILED)
+    if frozen:
+        health.froze(90.0, 5)
+    else:
+        health.stalled([(9, 95.0)], 5, 100.0)
+    before = health.verdict
+    health.found(AuditResult.FAILED)
+    assert health.verdict is before
+
+
+def test_failed_audit_of_a_new_watch_is_its_verdict() -> None:
+    health = Health(half)
+    health.found(AuditResult.FAILED)
+    assert health.verdict is AuditResult.FAILED
+
+
+def test_verdict_before_audits_were_off_is_forgotten() -> None:
+    health = Health(half)
+    health.found(AuditResult.IDLE)
+    health.suspend()
+    health.found(AuditResult.FAILED)
+    assert health.verdict is AuditResult.FAILED
+
+
 def test_stall_after_a_frozen_cache_is_the_same_stall() -> None:
     health = Health(half)
     health.froze(90.0, 5)
