@@ -265,20 +265,20 @@ def hold(busy: Busy, place: tuple[str, str], history: Any, found: Found) -> None
     Until the cache is full its oldest revision stays; from then on it moves with time. How narrow the bounds are
     depends on ticks, which a busy machine delays: the tests of the prober have a clock for that.
     """
-    puts = busy.writings[place[1]].puts
+    puts, oldest = busy.writings[place[1]].puts, int(history["oldest"])
     asked = datetime.fromisoformat(history["probedAt"]).timestamp()
-    said, searched = asked - puts.when(history["oldest"]), found.at - puts.when(found.oldest)
+    said, searched = asked - puts.when(oldest), found.at - puts.when(found.oldest)
     lower, upper = history["seconds"]["lower"], history["seconds"]["upper"]
     print(
-        f"{place}: away for {lower:.1f} to {upper} s, since {history['oldest']} ({said:.1f} s before); by search since "
+        f"{place}: away for {lower:.1f} to {upper} s, since {oldest} ({said:.1f} s before); by search since "
         f"{found.oldest} ({searched:.1f} s before), {found.at - asked:.1f} s later"
     )
-    same = abs(history["oldest"] - found.oldest) <= WITHIN * (found.newest - found.oldest)
+    same = abs(oldest - found.oldest) <= WITHIN * (found.newest - found.oldest)
     assert same or (1 - WITHIN) * said <= searched <= (1 + WITHIN) * (said + found.at - asked)
-    assert not history["complete"] or same or found.at - puts.when(history["oldest"]) > KEPT_SECONDS
+    assert not history["complete"] or same or found.at - puts.when(oldest) > KEPT_SECONDS
     assert lower <= said + TICK_SECONDS
     if upper is None:  # commits before the start of the daemon have no upper bound
-        assert history["complete"] or puts.when(history["oldest"]) < busy.since
+        assert history["complete"] or puts.when(oldest) < busy.since
     else:
         assert history["complete"] or said - TICK_SECONDS <= upper
 
