@@ -114,6 +114,10 @@ class Interval:
     def width(self) -> float:
         return self.upper - self.lower
 
+    def widened(self, by: float) -> "Interval":
+        """Return the interval with both ends moved outward by so much."""
+        return Interval(self.lower - by, self.upper + by)
+
     def intersection(self, other: "Interval") -> "Interval":
         """Return what lies in both; its width is negative if nothing does."""
         return Interval(max(self.lower, other.lower), min(self.upper, other.upper))

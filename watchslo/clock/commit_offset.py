@@ -61,10 +61,7 @@ class CommitOffset:
 
     def bounds(self, now: float) -> Interval | None:
         """Return theta, widened by the possible drift since the last evidence; None before the first."""
-        if self._known is None:
-            return None
-        drift = DRIFT * abs(now - self._known_at)
-        return Interval(self._known.lower - drift, self._known.upper + drift)
+        return None if self._known is None else self._known.widened(DRIFT * abs(now - self._known_at))
 
     def narrowed(self, revisions: IntArray, since: FloatArray, until: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the narrower times between which n revisions were committed, by their own times.

@@ -91,10 +91,7 @@ class ClockOffset:
 
     def bounds(self, now: float) -> Interval | None:
         """Return theta in seconds, widened by the possible drift since the last answer; None before the first."""
-        if self._known is None:
-            return None
-        drift = DRIFT * abs(now - self._known_at)
-        return Interval(self._known.lower - drift, self._known.upper + drift)
+        return None if self._known is None else self._known.widened(DRIFT * abs(now - self._known_at))
 
     def dating(self, now: float) -> Dating | None:
         """Return the conversion to the local clock as known at `now`, or None before the first answer."""
