@@ -247,8 +247,9 @@ def _protocol(stream: StreamReading, row: WatchLine) -> Iterator[_Fact]:
 
 def _findings(stream: StreamReading) -> Iterator[_Fact]:
     """Yield what only some watches have."""
-    if stream.gaps.seconds or stream.gaps.revisions or stream.gaps.unseen:
-        yield "Gaps", _gaps(stream.gaps)
+    gaps = stream.gaps
+    if (gaps.seconds if gaps.revisions is None else gaps.revisions) or gaps.unseen:
+        yield "Gaps", _gaps(gaps)
     if stream.received.order_violations:
         yield "Order violations", counted(stream.received.order_violations, "event")
     if behind := stream.cache.behind:
