@@ -224,7 +224,8 @@ class ExcessStatus(StatusPart):
 class DomainStatus(StatusPart):
     """One revision clock; `interval` is the width of the newest commit interval, `reads` and `bursts` are counts.
 
-    `resolution` is the median round trip of the fastest apiserver's ticks: shorter latencies cannot be distinguished.
+    `resolution` is the median round trip of the fastest apiserver's ticks, or how precisely revisions that are times
+    date events, if that is better: shorter latencies cannot be distinguished.
     `medianRoundTrip` is its former name. `kind` says what revisions are: sequence, timestamp or unknown.
     """
 

@@ -49,7 +49,8 @@ CLOCK = (
     ),
     gauge(
         "clock_resolution_seconds",
-        "Median round trip in seconds of the fastest apiserver's ticks; shorter latencies cannot be distinguished.",
+        "Latencies below so many seconds cannot be distinguished: the median round trip of the fastest apiserver's "
+        "ticks, or the precision of revisions that are times.",
         basic=per_domain(lambda d: d.resolution),
     ),
     counter(
