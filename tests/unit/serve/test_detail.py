@@ -132,3 +132,18 @@ def test_details_are_valid_json() -> None:
     found = json.loads(details(timeline(readings.SNAPSHOT), "jobs").model_dump_json(by_alias=True))
     assert found["apiVersion"] == "v1"
     assert found["watches"][0]["causes"][0]["next"]
+
+
+@pytest.mark.parametrize(
+    ("gaps", "shown"), [({"revisions": None, "seconds": 95.5}, ["95.5 s"]), ({"revisions": 0, "seconds": 95.5}, [])]
+)
+def test_gap_is_given_in_seconds_where_revisions_are_no_counts(gaps: dict[str, object], shown: list[str]) -> None:
+    made = of(readings.changed(readings.TAIL, gaps=gaps | {"unseen": None}))
+    assert [one.text for part in made.sections for one in part.facts if one.label == "Gaps"] == shown
+
+
+def test_headroom_is_given_in_seconds_where_revisions_are_no_counts() -> None:
+    known = next(stream for stream in readings.SNAPSHOT.streams if stream.headroom is not None)
+    counted = fact(known, "Headroom")
+    assert "revision" in counted
+    assert "revision" not in fact(readings.changed(known, headroom={"revisions": None}), "Headroom")
