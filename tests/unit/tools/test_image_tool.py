@@ -1,5 +1,6 @@
 """The parts of the image build that need no image."""
 
+import marshal
 import re
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from tools.image import build, rootfs
 
 ROOT = Path(__file__).parents[3]
+PYC_HEADER_BYTES = 16  # https://peps.python.org/pep-0552/
 
 
 def test_pip_settings_are_merged_by_precedence() -> None:
@@ -108,10 +110,18 @@ def test_modules_are_compiled_with_docstrings_and_without(tmp_path: Path) -> Non
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "module.py").write_text('"""A docstring."""\n')
     rootfs._compile(tmp_path)
-    rootfs._compile(tmp_path, optimize=2, rx=rootfs.NOT_IN_PODS)
+    rootfs._compile(tmp_path, "-o2", "-x", rootfs.NOT_IN_PODS)
     tag = sys.implementation.cache_tag
     assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.pyc")} == {
         f"aiohttp/__pycache__/module.{tag}.pyc",
         f"aiohttp/__pycache__/module.{tag}.opt-2.pyc",
         f"kubernetes_asyncio/__pycache__/module.{tag}.pyc",
     }
+
+
+def test_compiled_modules_have_no_column_numbers(tmp_path: Path) -> None:
+    (tmp_path / "module.py").write_text("value = 1\n")
+    rootfs._compile(tmp_path)
+    (compiled,) = tmp_path.rglob("*.pyc")
+    code = marshal.loads(compiled.read_bytes()[PYC_HEADER_BYTES:])
+    assert {columns for *_, first, last in code.co_positions() for columns in (first, last)} == {None}
