@@ -22,6 +22,7 @@ import yaml
 from benchmarks.measure import Server, pod_environment, serving
 from tests.support.daemon import Daemon, config_file
 from tools.manifests.files import DEPLOY, folder
+from watchslo.kube.connect import SERVICE_ACCOUNT
 
 NODE_NAME = "node-1"  # of the simulated pods
 PODS = '{"resource": "pods", "rate": 2, "objects": 30, "size": "full"}'
@@ -42,6 +43,8 @@ LIBRARIES = (
     *("fastapi", "watchslo.serve.http"),  # only with the page
 )
 MEMORY = ("Rss", "Pss", "Anonymous")
+COMPILED = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONNODEBUGRANGES": "1"}
+PROFILE_ENV: Mapping[str, str] = yaml.safe_load((DEPLOY / "chart/values.yaml").read_text())["profiles"]["node"]["env"]
 
 
 def row(*cells: str) -> None:
@@ -50,10 +53,9 @@ def row(*cells: str) -> None:
 
 @contextmanager
 def compiled() -> Iterator[Mapping[str, str]]:
-    """Yield the environment of the profile's pods, with a folder that keeps compiled modules."""
-    profile = yaml.safe_load((DEPLOY / "chart/values.yaml").read_text())["profiles"]["node"]
+    """Yield an environment with a folder that keeps modules, which are compiled as in the image."""
     with TemporaryDirectory() as name:
-        yield {"PYTHONPYCACHEPREFIX": name, "PYTHONDONTWRITEBYTECODE": "", "NODE_NAME": NODE_NAME, **profile["env"]}
+        yield {**COMPILED, "PYTHONPYCACHEPREFIX": name, "NODE_NAME": NODE_NAME}
 
 
 class Cgroup:
@@ -106,6 +108,11 @@ def running(
             yield daemon
 
 
+def profile_env(service_account: Path) -> dict[str, str]:
+    """Return the environment that the profile sets, with its service account in this folder."""
+    return {name: value.replace(str(SERVICE_ACCOUNT), str(service_account)) for name, value in PROFILE_ENV.items()}
+
+
 def memory(pid: int) -> Iterator[float]:
     """Yield the parts of a process's memory in MiB; Pss counts a page that n processes share as 1/n."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
@@ -118,7 +125,7 @@ def daemons(env: Mapping[str, str], seconds: float) -> None:
     row(*["---"] * 7)
     with serving("watchslo.sim", "--config", CLUSTER) as server:
         for name, changed in VARIANTS.items():
-            used = dict(env, PYTHONOPTIMIZE="") if "docstrings" in name else env
+            used = env if "docstrings" in name else {**env, **profile_env(server.service_account)}
             with running(server, used, changed):
                 time.sleep(COMPILE_SECONDS)  # the first start compiles the modules, also those of its first evaluations
             with Cgroup() as cgroup, running(server, used, changed, cgroup.wrapper()) as daemon:
@@ -166,7 +173,7 @@ def imports(env: Mapping[str, str]) -> None:
 def main(seconds: float) -> None:
     with compiled() as env:
         daemons(env, seconds)
-        imports(env)
+        imports({**env, **PROFILE_ENV})
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from tools.manifests.files import DEPLOY, PROFILES, config, files, folder
+from watchslo.kube.connect import SERVICE_ACCOUNT
 
 ROOT = DEPLOY.parent
 LARGEST_CONFIGMAP_BYTES = 2**20
@@ -89,12 +90,12 @@ def test_node_profile_takes_little_memory() -> None:
     assert not config("node").server.page
     chart = document("chart/values.yaml")["profiles"]["node"]
     overlay = document("overlays/node/instance/kustomization.yaml")["patches"][0]["patch"]
-    patches = {patch["path"].split("/containers/0/")[1]: patch["value"] for patch in yaml.safe_load(overlay)}
-    assert patches == {
-        "resources": chart["resources"],
-        "env/-": {"name": "PYTHONOPTIMIZE", "value": "2"},
-    }
-    assert chart["env"] == {"PYTHONOPTIMIZE": "2"}
+    patches = [(patch["path"].split("/containers/0/")[1], patch["value"]) for patch in yaml.safe_load(overlay)]
+    assert patches == [
+        ("resources", chart["resources"]),
+        *(("env/-", {"name": name, "value": value}) for name, value in chart["env"].items()),
+    ]
+    assert chart["env"] == {"PYTHONOPTIMIZE": "2", "SSL_CERT_FILE": f"{SERVICE_ACCOUNT}/ca.crt"}
 
 
 def test_pods_select_linux_nodes() -> None:
