@@ -36,7 +36,7 @@ NOT_MEASURED = {
     "tainted": "watchslo was late to read them",
     "own_queue": "committed while the watch waited for a limit of watchslo",
     "unsealed": "no tick came in time",
-    "unparsable": "the revision is not a number",
+    "unparsable": "the revision is not a number below 2^63",
 }
 """Why events are not samples, by the reasons of the metrics."""
 
