@@ -24,16 +24,31 @@ from watchslo.sim.kinds import BUILT_IN, CRDS, Object, ResourceKind, custom_kind
 from watchslo.sim.query import ListOptions, ObjectSelector
 from watchslo.sim.registry import Registry
 from watchslo.sim.resource_server import PROFILES, CachedResource, ResourceServer, UncachedResource
-from watchslo.sim.store import Etcd, GroundTruth, StoredChange
+from watchslo.sim.store import Etcd, GroundTruth, StoredChange, Timed
 from watchslo.sim.watch_connection import WatchConnection, WatchEnvironment, WatchParameters, WatchStart
 
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _ESTABLISH_SECONDS = 0.01
 """Time until the resource of a new CustomResourceDefinition is served (measured on kube-apiserver 1.36)."""
-_RESTORE_REVISIONS = 50
-"""How many revisions the fault `restored` goes back."""
+_RESTORE_COMMITS = 50
+"""How many commits the fault `restored` goes back."""
 _REPLACED_LINGER_SECONDS = 1.0
 """How long watches of a changed CustomResourceDefinition stay open (measured on kube-apiserver 1.36)."""
+
+
+class CommitTimes(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A storage whose revisions are commit times in nanoseconds, as on GKE."""
+
+    offset: float = 0.0
+    """How many seconds its clock is ahead of the host's."""
+    drift: float = 0.0
+    """By how much its clock is too fast, in seconds a second."""
+    reads: bool = True
+    """Whether a consistent read has the revision of its own time, and not that of the last commit."""
+
+    def numbering(self) -> Timed:
+        """Return how such a storage numbers its commits from now on."""
+        return Timed(time.time() - time.monotonic() * (1 + self.drift) + self.offset, self.drift, reads=self.reads)
 
 
 class ClusterSettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -50,12 +65,14 @@ class ClusterSettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """How far the apiserver's wall clock is ahead of the host's."""
     second_etcd: tuple[str, ...] = ()
     """Resources in a second etcd with its own revision sequence, e.g. `["events"]`."""
+    commit_times: CommitTimes | None = None
+    """The storages number their commits by time, instead of counting them."""
     initialization: float = 0.05
     """How long watch caches are not ready after a restart or for a new CustomResourceDefinition."""
     window: int = 10_000
     """Maximum number of changes in the watch cache of each resource."""
     retain: int = 100_000
-    """Revisions that etcd keeps when it compacts itself."""
+    """Commits that etcd keeps when it compacts itself."""
     backlog: int = 4 << 20
     """Bytes that may wait for a slow client before the apiserver closes its watch."""
     truth: int = 200_000
@@ -74,9 +91,8 @@ class Cluster:
         self.kinds: dict[str, ResourceKind] = dict(BUILT_IN)
         self.truth = GroundTruth(settings.truth)
         self.faults = Faults(random)
-        self.etcds = [Etcd(settings.retain)]
-        if settings.second_etcd:
-            self.etcds.append(Etcd(settings.retain))
+        numbering = settings.commit_times.numbering() if settings.commit_times else None
+        self.etcds = [Etcd(settings.retain, numbering) for _ in range(2 if settings.second_etcd else 1)]
         self._random = random
         self._registry = Registry(random)
         self._delays = DelayTable(self.faults)
@@ -235,9 +251,9 @@ class Cluster:
             etcd.compact(etcd.revision if revision is None else revision)
 
     def restore(self, back: int) -> None:
-        """Restore every etcd to `back` revisions ago, not below its initial revision, and restart the apiserver."""
+        """Restore every etcd to `back` commits ago, not below its initial revision, and restart the apiserver."""
         for etcd, initial in zip(self.etcds, self._initial_revisions, strict=True):
-            etcd.restore(max(etcd.revision - back, initial))
+            etcd.restore(max(etcd.earlier(back), initial))
         self.restart()
 
     def stop(self) -> None:
@@ -424,7 +440,7 @@ _DISRUPTIONS: dict[WatchDisruption, _Disruption] = {
     WatchDisruption.EXPIRE: _for_each(lambda server, _fault: server.expire()),
     WatchDisruption.FORGET: _for_each(lambda server, _fault: server.drop_revisions()),
     WatchDisruption.COMPACT: lambda cluster, _servers, _fault: cluster.compact(),
-    WatchDisruption.RESTORE: lambda cluster, _servers, _fault: cluster.restore(_RESTORE_REVISIONS),
+    WatchDisruption.RESTORE: lambda cluster, _servers, _fault: cluster.restore(_RESTORE_COMMITS),
     WatchDisruption.LOSE: _for_each(_lose),
     WatchDisruption.INJECT: _for_each(_inject),
     WatchDisruption.CUT: _for_each(_cut),

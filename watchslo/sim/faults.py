@@ -115,7 +115,7 @@ _FAULTS = (
     Fault("short-history", "watch caches keep at most 20 changes", window=20),
     Fault("compacted", "etcd is compacted every second, and watch caches keep at most 20 changes",
           disruption=WatchDisruption.COMPACT, every=1.0, window=20),
-    Fault("restored", "etcd was restored to its state of 50 revisions ago, and the apiserver was restarted",
+    Fault("restored", "etcd was restored to its state of 50 commits ago, and the apiserver was restarted",
           disruption=WatchDisruption.RESTORE, every=math.inf),
     Fault("lost-event", "every 5 s one watch loses one event and continues with the next",
           disruption=WatchDisruption.LOSE),

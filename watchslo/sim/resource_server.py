@@ -161,7 +161,8 @@ class UncachedResource:
         if revision > self.etcd.revision:
             raise self._too_large(revision, exact=_is_exact(options))
         if not _is_exact(options):
-            return list_page(self.etcd.table(self.resource), self.etcd.revision, selector, options.limit)
+            read = self.etcd.revision if options.any_revision else self.etcd.read(time.monotonic())
+            return list_page(self.etcd.table(self.resource), read, selector, options.limit)
         try:
             return list_page(self.etcd.at(self.resource, revision), revision, selector, options.limit)
         except RevisionGone:
@@ -260,7 +261,7 @@ class CachedResource:
         revision = (list_revision if self._profile.consistent_from_cache else watch_revision)(options)
         if options.continue_token:
             return self._next_page(options, selector)
-        required = revision or (0 if options.any_revision else self._etcd.revision)
+        required = revision or (0 if options.any_revision else self._etcd.read(time.monotonic()))
         if not await self.wait_until_fresh(required):
             if not options.revision:
                 return self._storage.list_stored(options, selector)
@@ -277,7 +278,8 @@ class CachedResource:
         await self._ready.wait()
         if not _starts_with_objects(options, revision):
             return self._resume(revision)
-        required = revision or (0 if options.any_revision or not self._profile.watch_list else self._etcd.revision)
+        at_once = options.any_revision or not self._profile.watch_list
+        required = revision or (0 if at_once else self._etcd.read(time.monotonic()))
         if not await self.wait_until_fresh(required):
             return WatchStart(0, refusal=status.too_large(required, self.cache.revision, 1))
         return _with_objects(self.cache.table, self.cache.revision, options, selector, self._profile)

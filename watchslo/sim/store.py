@@ -1,6 +1,6 @@
-"""Models of etcd with its revision sequence and of an apiserver's watch cache, and the ground truth of their times.
+"""Models of a storage with its revisions and of an apiserver's watch cache, and the ground truth of their times.
 
-The module is pure: time is an argument.
+The storage is etcd, or one whose revisions are commit times, as on GKE. The module is pure: time is an argument.
 """
 
 from array import array
@@ -103,18 +103,61 @@ def _later(changes: deque[StoredChange], revision: int) -> list[StoredChange]:
     return later
 
 
+class Counted:
+    """Revisions that count commits, as those of etcd."""
+
+    def after(self, revision: int, now: float) -> int:  # noqa: ARG002 - the times of others depend on it
+        """Return the revision of a commit now, the next one after `revision`."""
+        return revision + 1
+
+    def read(self, revision: int, now: float) -> int:  # noqa: ARG002 - the times of others depend on it
+        """Return the revision of a consistent read now, after the commit `revision`."""
+        return revision
+
+
+class Timed(Counted):
+    """Revisions that are commit times in nanoseconds of Unix time, by a clock of their own.
+
+    `unix` is that clock minus the monotonic one, in seconds; `drift` is by how much it is too fast (1e-6: by one
+    microsecond a second). If `reads`, a consistent read has the revision of its own time; otherwise, of the last
+    commit. No commit is dated before a read or commit that ended earlier.
+    """
+
+    def __init__(self, unix: float, drift: float, *, reads: bool) -> None:
+        self._unix = round(unix * 1e9)
+        self._rate = 1e9 * (1 + drift)
+        self._reads = reads
+
+    def after(self, revision: int, now: float) -> int:
+        return max(revision + 1, self._unix + round(now * self._rate))
+
+    def read(self, revision: int, now: float) -> int:
+        return self.after(revision, now) if self._reads else revision
+
+
 class Etcd:
     """Objects under one revision sequence, with all their changes since the last compaction.
 
-    It compacts itself once it holds twice `retain` revisions, and then keeps `retain` of them.
+    It compacts itself once it holds twice `retain` commits, and then keeps `retain` of them.
     """
 
-    def __init__(self, retain: int) -> None:
+    def __init__(self, retain: int, numbering: Counted | None = None) -> None:
         self.revision = 1
         self.compacted = 0
         self._retain = retain
+        self._numbering = numbering or Counted()
+        self._commits: deque[int] = deque()  # since the last compaction
         self._tables: dict[str, ObjectTable] = {}
         self._logs: dict[str, deque[StoredChange]] = {}
+
+    def read(self, now: float) -> int:
+        """Return the revision of a consistent read."""
+        self.revision = self._numbering.read(self.revision, now)
+        return self.revision
+
+    def earlier(self, commits: int) -> int:
+        """Return the revision before the last commits, or the oldest kept one."""
+        return self._commits[-commits - 1] if commits < len(self._commits) else self.compacted
 
     def table(self, resource: str) -> ObjectTable:
         return self._tables.setdefault(resource, ObjectTable())
@@ -156,6 +199,8 @@ class Etcd:
         for log in self._logs.values():
             while log and log[0].revision <= self.compacted:
                 log.popleft()
+        while self._commits and self._commits[0] <= self.compacted:
+            self._commits.popleft()
 
     def skip(self, revisions: int) -> None:
         """Advance the revision without a change, as writes to other resources do."""
@@ -168,19 +213,22 @@ class Etcd:
             self._tables[resource] = self.at(resource, self.revision)
             while log and log[-1].revision > self.revision:
                 log.pop()
+        while self._commits and self._commits[-1] > self.revision:
+            self._commits.pop()
 
     def _log(self, resource: str) -> deque[StoredChange]:
         return self._logs.setdefault(resource, deque())
 
     def _commit(self, kind: str, resource: str, key: str, obj: Object, now: float) -> StoredChange:
         table = self.table(resource)
-        self.revision += 1
+        self.revision = self._numbering.after(self.revision, now)
+        self._commits.append(self.revision)
         stamped = {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self.revision)}}
         change = StoredChange(self.revision, kind, resource, key, stamped, table.get(key), now)
         table.apply(change)
         self._log(resource).append(change)
-        if self.revision - self.compacted > 2 * self._retain:
-            self.compact(self.revision - self._retain)
+        if len(self._commits) > 2 * self._retain:
+            self.compact(self.earlier(self._retain))
         return change
 
 

@@ -1,11 +1,13 @@
 """Lists, pages, revisions, writes and discovery, over real HTTP."""
 
+import time
 from typing import Any
 
 import pytest
 
 from tests.unit.sim.api import CONFIGMAPS, Answer, Simulate
 from watchslo.sim import discovery, resource_server
+from watchslo.sim.cluster import CommitTimes
 
 EVENTS = "/api/v1/namespaces/default/events"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
@@ -30,6 +32,20 @@ async def test_second_etcd_has_its_own_revisions(simulate: Simulate) -> None:
         await api.configmap(f"c{number}")
     assert await api.configmap("e", EVENTS) == await api.newest(EVENTS) == 2
     assert await api.newest() > 20
+
+
+@pytest.mark.parametrize("reads", [True, False])
+@pytest.mark.parametrize("collection", [CONFIGMAPS, EVENTS])
+async def test_commit_times_order_reads_and_commits(simulate: Simulate, collection: str, *, reads: bool) -> None:
+    api = await simulate(commit_times=CommitTimes(offset=60.0, reads=reads))
+    began = time.time_ns() + 60 * 10**9
+    first = await api.configmap("a", collection)
+    read, again = await api.newest(collection), await api.newest(collection)
+    second = await api.configmap("b", collection)
+    assert began < first <= read <= again < second < time.time_ns() + 60 * 10**9
+    assert (first < read < again) if reads else (first == read == again)
+    exact = await api.get(f"{collection}?resourceVersion={first}&resourceVersionMatch=Exact")
+    assert (names(exact), exact.revision) == (["a"], first)
 
 
 async def test_list_at_any_revision_may_be_stale(simulate: Simulate) -> None:

@@ -72,7 +72,7 @@ async def test_compacted_continue_token_offers_an_inconsistent_one(simulate: Sim
 async def test_restored_storage_reuses_revisions_already_seen(
     simulate: Simulate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster, "_RESTORE_REVISIONS", 3)
+    monkeypatch.setattr(cluster, "_RESTORE_COMMITS", 3)
     api = await simulate(initialization=0.01)
     kept = await api.configmap("a")
     for name in "bc":

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from watchslo.sim.kinds import Object
-from watchslo.sim.store import CacheModel, Etcd, GroundTruth, RevisionGone, RevisionLog
+from watchslo.sim.store import CacheModel, Etcd, GroundTruth, RevisionGone, RevisionLog, Timed
 
 PODS = "pods"
 
@@ -165,3 +165,40 @@ def test_ground_truth_is_kept_per_resource() -> None:
     assert truth.commits(PODS).since(0.0)["revision"] == [5]
     assert truth.sends(PODS).since(0.0)["stream"] == [3]
     assert truth.commits("nodes").since(0.0)["revision"] == []
+
+
+@pytest.mark.parametrize(("reads", "read"), [(True, 2_000_000_000_500_000_000), (False, 2_000_000_000_000_000_000)])
+def test_commit_times_are_nanoseconds_of_their_own_clock(*, reads: bool, read: int) -> None:
+    etcd = Etcd(retain=100, numbering=Timed(unix=1_999_999_900.0, drift=0.0, reads=reads))
+    committed = etcd.put(PODS, "a", named("a"), 100.0)
+    assert committed.revision == 2_000_000_000_000_000_000
+    assert etcd.read(100.5) == read
+    assert names(etcd, committed.revision) == ["a"]
+
+
+@given(times=st.lists(st.floats(0.0, 1e6), min_size=1).map(sorted), reads=st.booleans())
+def test_no_commit_is_dated_before_an_earlier_read_or_commit(*, times: list[float], reads: bool) -> None:
+    etcd = Etcd(retain=1000, numbering=Timed(unix=1e9, drift=1e-4, reads=reads))
+    revisions = []
+    for now in times:
+        read = etcd.read(now)
+        revisions.append(etcd.put(PODS, "a", named("a"), now).revision)
+        assert read < revisions[-1]
+        assert etcd.read(now) >= revisions[-1]
+    assert revisions == sorted(set(revisions))
+    assert revisions[-1] >= (1e9 + times[-1]) * 1e9 - 1
+
+
+def test_a_fast_clock_drifts() -> None:
+    etcd = Etcd(retain=100, numbering=Timed(unix=0.0, drift=1e-4, reads=True))
+    first = etcd.read(1.0)
+    assert etcd.read(10_001.0) - first == pytest.approx(10_001e9, abs=2)
+
+
+def test_commit_times_are_compacted_by_the_number_of_commits() -> None:
+    etcd = Etcd(retain=10, numbering=Timed(unix=1e9, drift=0.0, reads=False))
+    changes = [etcd.put(PODS, "a", named("a"), float(second)) for second in range(100)]
+    kept = etcd.since(PODS, etcd.compacted)
+    assert 10 <= len(kept) <= 20
+    assert kept[-1] == changes[-1]
+    assert etcd.earlier(5) == changes[-6].revision
