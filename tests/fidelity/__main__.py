@@ -28,6 +28,7 @@ Measure = Callable[[Plan], Run]
 BACKENDS = {
     "windows": "simulated windows of a minute, and the estimator alone",
     "simulator": "the simulator, with an apiserver clock that is an hour wrong",
+    "timestamps": "the simulator, with revisions that are commit times",
     "1.36": "kube-apiserver 1.36 behind a delaying proxy",
     "1.30": "kube-apiserver 1.30 behind a delaying proxy",
     "three": "three kube-apiservers 1.36 on one etcd, one of them late",
@@ -123,8 +124,8 @@ def _judge_daemonset(lab: HighAvailability, root: Path, seconds: float) -> list[
 
 @contextlib.contextmanager
 def _open(backend: str, root: Path, cases: Sequence[Case]) -> Iterator[Measure]:
-    if backend == "simulator":
-        yield simulated.run
+    if backend in ("simulator", "timestamps"):
+        yield partial(simulated.run, timed=backend == "timestamps")
         return
     found = assets.newest(os.environ) if backend == "1.36" else assets.old(os.environ)
     with real.cluster(root, found, cases) as plane:

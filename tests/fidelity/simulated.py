@@ -29,6 +29,7 @@ PLACES = (
     "namespaces",
 )
 """The resources of the other cases: each law needs a resource of its own."""
+DRIFT = 2e-5  # of a storage's clock: 1.7 s a day
 APISERVERS = {
     "metadata": {"name": "kubernetes", "labels": {"kubernetes.io/service-name": "kubernetes"}},
     "addressType": "IPv4",
@@ -38,10 +39,14 @@ APISERVERS = {
 """The announcement of the apiservers: the daemon uses creation timestamps only if there is one apiserver."""
 
 
-def run(plan: Plan) -> Run:
-    """Measure all cases at once; only the second daemon's clock agrees with the apiserver's."""
+def run(plan: Plan, *, timed: bool = False) -> Run:
+    """Measure all cases at once; only the second daemon's clock agrees with the apiserver's.
+
+    If `timed`, revisions are commit times, and half of all seeds have reads with the revision of the last commit.
+    """
     resources = _resources(plan)
-    config = json.dumps(_config(plan, resources))
+    storage = {"commit_times": {"offset": 2 * plan.ahead, "drift": DRIFT, "reads": plan.seed % 2 == 0}}
+    config = json.dumps(_config(plan, resources, storage if timed else {}))
     with Simulator(plan.folder, "--seed", str(plan.seed), "--config", config) as simulator:
         with Writer(simulator.url) as writer:
             writer.create("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", APISERVERS)
@@ -76,9 +81,9 @@ def _resources(plan: Plan) -> dict[Case, str]:
     return {case: STALLED if case.traffic.stalls else next(places) for case in plan.cases}
 
 
-def _config(plan: Plan, resources: Mapping[Case, str]) -> dict[str, Any]:
+def _config(plan: Plan, resources: Mapping[Case, str], storage: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "cluster": {"clock_offset": plan.ahead},
+        "cluster": {"clock_offset": plan.ahead, **storage},
         "latency": [{"resource": resource, case.hop: case.law} for case, resource in resources.items()],
         "workload": [
             {"resource": resource, "rate": case.traffic.rate}
