@@ -24,7 +24,7 @@ from watchslo.sim.kinds import BUILT_IN, CRDS, Object, ResourceKind, custom_kind
 from watchslo.sim.query import ListOptions, ObjectSelector
 from watchslo.sim.registry import Registry
 from watchslo.sim.resource_server import PROFILES, CachedResource, ResourceServer, UncachedResource
-from watchslo.sim.store import Etcd, GroundTruth, StoredChange, Timed
+from watchslo.sim.store import Etcd, GroundTruth, StorageClock, StoredChange
 from watchslo.sim.watch_connection import WatchConnection, WatchEnvironment, WatchParameters, WatchStart
 
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
@@ -46,9 +46,10 @@ class CommitTimes(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     reads: bool = True
     """Whether a consistent read has the revision of its own time, and not that of the last commit."""
 
-    def numbering(self) -> Timed:
-        """Return how such a storage numbers its commits from now on."""
-        return Timed(time.time() - time.monotonic() * (1 + self.drift) + self.offset, self.drift, reads=self.reads)
+    def clock(self) -> StorageClock:
+        """Return the clock of such a storage; it drifts from now on."""
+        unix = time.time() - time.monotonic() * (1 + self.drift) + self.offset
+        return StorageClock(unix, self.drift, dates_reads=self.reads)
 
 
 class ClusterSettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -91,8 +92,8 @@ class Cluster:
         self.kinds: dict[str, ResourceKind] = dict(BUILT_IN)
         self.truth = GroundTruth(settings.truth)
         self.faults = Faults(random)
-        numbering = settings.commit_times.numbering() if settings.commit_times else None
-        self.etcds = [Etcd(settings.retain, numbering) for _ in range(2 if settings.second_etcd else 1)]
+        clock = settings.commit_times.clock() if settings.commit_times else None
+        self.etcds = [Etcd(settings.retain, clock) for _ in range(2 if settings.second_etcd else 1)]
         self._random = random
         self._registry = Registry(random)
         self._delays = DelayTable(self.faults)

@@ -103,56 +103,43 @@ def _later(changes: deque[StoredChange], revision: int) -> list[StoredChange]:
     return later
 
 
-class Counted:
-    """Revisions that count commits, as those of etcd."""
-
-    def after(self, revision: int, now: float) -> int:  # noqa: ARG002 - the times of others depend on it
-        """Return the revision of a commit now, the next one after `revision`."""
-        return revision + 1
-
-    def read(self, revision: int, now: float) -> int:  # noqa: ARG002 - the times of others depend on it
-        """Return the revision of a consistent read now, after the commit `revision`."""
-        return revision
-
-
-class Timed(Counted):
-    """Revisions that are commit times in nanoseconds of Unix time, by a clock of their own.
+class StorageClock:
+    """The clock of a storage whose revisions are commit times, in nanoseconds of Unix time.
 
     `unix` is that clock minus the monotonic one, in seconds; `drift` is by how much it is too fast (1e-6: by one
-    microsecond a second). If `reads`, a consistent read has the revision of its own time; otherwise, of the last
-    commit. No commit is dated before a read or commit that ended earlier.
+    microsecond a second). If `dates_reads`, a consistent read has the revision of its own time; otherwise, of the last
+    commit.
     """
 
-    def __init__(self, unix: float, drift: float, *, reads: bool) -> None:
+    def __init__(self, unix: float, drift: float, *, dates_reads: bool) -> None:
         self._unix = round(unix * 1e9)
         self._rate = 1e9 * (1 + drift)
-        self._reads = reads
+        self.dates_reads = dates_reads
 
-    def after(self, revision: int, now: float) -> int:
-        return max(revision + 1, self._unix + round(now * self._rate))
-
-    def read(self, revision: int, now: float) -> int:
-        return self.after(revision, now) if self._reads else revision
+    def nanoseconds(self, now: float) -> int:
+        return self._unix + round(now * self._rate)
 
 
 class Etcd:
     """Objects under one revision sequence, with all their changes since the last compaction.
 
-    It compacts itself once it holds twice `retain` commits, and then keeps `retain` of them.
+    Revisions count commits, or are their times by a `clock`; each is newer than all earlier reads and commits. It
+    compacts itself once it holds twice `retain` commits, and then keeps `retain` of them.
     """
 
-    def __init__(self, retain: int, numbering: Counted | None = None) -> None:
+    def __init__(self, retain: int, clock: StorageClock | None = None) -> None:
         self.revision = 1
         self.compacted = 0
         self._retain = retain
-        self._numbering = numbering or Counted()
+        self._clock = clock
         self._commits: deque[int] = deque()  # since the last compaction
         self._tables: dict[str, ObjectTable] = {}
         self._logs: dict[str, deque[StoredChange]] = {}
 
     def read(self, now: float) -> int:
         """Return the revision of a consistent read."""
-        self.revision = self._numbering.read(self.revision, now)
+        if self._clock and self._clock.dates_reads:
+            self.revision = self._next(now)
         return self.revision
 
     def earlier(self, commits: int) -> int:
@@ -216,12 +203,15 @@ class Etcd:
         while self._commits and self._commits[-1] > self.revision:
             self._commits.pop()
 
+    def _next(self, now: float) -> int:
+        return max(self.revision + 1, self._clock.nanoseconds(now) if self._clock else 0)
+
     def _log(self, resource: str) -> deque[StoredChange]:
         return self._logs.setdefault(resource, deque())
 
     def _commit(self, kind: str, resource: str, key: str, obj: Object, now: float) -> StoredChange:
         table = self.table(resource)
-        self.revision = self._numbering.after(self.revision, now)
+        self.revision = self._next(now)
         self._commits.append(self.revision)
         stamped = {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self.revision)}}
         change = StoredChange(self.revision, kind, resource, key, stamped, table.get(key), now)

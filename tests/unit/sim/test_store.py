@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from watchslo.sim.kinds import Object
-from watchslo.sim.store import CacheModel, Etcd, GroundTruth, RevisionGone, RevisionLog, Timed
+from watchslo.sim.store import CacheModel, Etcd, GroundTruth, RevisionGone, RevisionLog, StorageClock
 
 PODS = "pods"
 
@@ -169,7 +169,7 @@ def test_ground_truth_is_kept_per_resource() -> None:
 
 @pytest.mark.parametrize(("reads", "read"), [(True, 2_000_000_000_500_000_000), (False, 2_000_000_000_000_000_000)])
 def test_commit_times_are_nanoseconds_of_their_own_clock(*, reads: bool, read: int) -> None:
-    etcd = Etcd(retain=100, numbering=Timed(unix=1_999_999_900.0, drift=0.0, reads=reads))
+    etcd = Etcd(retain=100, clock=StorageClock(unix=1_999_999_900.0, drift=0.0, dates_reads=reads))
     committed = etcd.put(PODS, "a", named("a"), 100.0)
     assert committed.revision == 2_000_000_000_000_000_000
     assert etcd.read(100.5) == read
@@ -178,7 +178,7 @@ def test_commit_times_are_nanoseconds_of_their_own_clock(*, reads: bool, read: i
 
 @given(times=st.lists(st.floats(0.0, 1e6), min_size=1).map(sorted), reads=st.booleans())
 def test_no_commit_is_dated_before_an_earlier_read_or_commit(*, times: list[float], reads: bool) -> None:
-    etcd = Etcd(retain=1000, numbering=Timed(unix=1e9, drift=1e-4, reads=reads))
+    etcd = Etcd(retain=1000, clock=StorageClock(unix=1e9, drift=1e-4, dates_reads=reads))
     revisions = []
     for now in times:
         read = etcd.read(now)
@@ -190,13 +190,13 @@ def test_no_commit_is_dated_before_an_earlier_read_or_commit(*, times: list[floa
 
 
 def test_a_fast_clock_drifts() -> None:
-    etcd = Etcd(retain=100, numbering=Timed(unix=0.0, drift=1e-4, reads=True))
+    etcd = Etcd(retain=100, clock=StorageClock(unix=0.0, drift=1e-4, dates_reads=True))
     first = etcd.read(1.0)
     assert etcd.read(10_001.0) - first == pytest.approx(10_001e9, abs=2)
 
 
 def test_commit_times_are_compacted_by_the_number_of_commits() -> None:
-    etcd = Etcd(retain=10, numbering=Timed(unix=1e9, drift=0.0, reads=False))
+    etcd = Etcd(retain=10, clock=StorageClock(unix=1e9, drift=0.0, dates_reads=False))
     changes = [etcd.put(PODS, "a", named("a"), float(second)) for second in range(100)]
     kept = etcd.since(PODS, etcd.compacted)
     assert 10 <= len(kept) <= 20
