@@ -10,6 +10,7 @@ import click
 
 from benchmarks.blocked import blocked
 from benchmarks.burst import burst
+from benchmarks.guarantees import guarantees
 from benchmarks.hundred_watches import hundred_watches
 from benchmarks.ingest import ingest
 from benchmarks.live import live
@@ -25,6 +26,7 @@ def main(clientgo: Path, fastapiserver: Path) -> None:
     burst()
     live(clientgo)
     hundred_watches()
+    guarantees()
     onlookers()
     scale(fastapiserver)
     blocked(fastapiserver)

@@ -190,7 +190,7 @@ async def _read(loop: Synthetic, address: str, read: Read, cycles: int) -> list[
 async def _serving(detail: Detail) -> AsyncIterator[tuple[Synthetic, str]]:
     synthetic, listener = Synthetic(), listen(Listen("127.0.0.1", 0))
     source = SnapshotSource(synthetic.latest, asyncio.get_running_loop())
-    app = create_app(source, lambda: 0.0, MetricsEncoder(detail), synthetic.feed)
+    app = create_app(source, lambda: None, MetricsEncoder(detail), synthetic.feed)
     server = StatusServer(app, listener, ServerLimitsConfig())
     server.start()
     running = asyncio.create_task(synthetic.run())

@@ -158,6 +158,33 @@ def check(
     sys.exit(check(config, kubeconfig, context, options, output))
 
 
+@commands.command(epilog="Example:  watchslo verify --duration 10m --each --resource pods -o json")
+@config_option
+@kubeconfig_option
+@context_option
+@click.option("--duration", default="5m", show_default=True, help="How long to verify, 5s to 24h.")
+@click.option("--each", is_flag=True, help="Watch every apiserver behind the service, and compare them.")
+@click.option("--resource", "resources", multiple=True, help="Watch only this resource; can be repeated.")
+@output_option
+def verify(
+    config: Path | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    duration: str,
+    each: bool,  # noqa: FBT001 - a flag of the command line
+    resources: tuple[str, ...],
+    output: Literal["table", "json"],
+) -> None:
+    """Verify that watches lose, repeat and reorder no event.
+
+    Every event is read a second time, and compared. Exits with 0 if no guarantee was violated, 1 if one was, 2 if no
+    event arrived.
+    """
+    from watchslo.app.verify import VerifyOptions, verify  # noqa: PLC0415 - each command imports only its own parts
+
+    sys.exit(verify(config, kubeconfig, context, VerifyOptions(duration, resources, each), output))
+
+
 @commands.command(epilog="Example:  watchslo top http://127.0.0.1:9477")
 @click.argument("url", required=False)
 @kubeconfig_option

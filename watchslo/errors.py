@@ -1,5 +1,8 @@
 """The errors that users see. Each message is one sentence: what is wrong, where, and what to do."""
 
+UNDECODABLE = (ValueError, RecursionError)
+"""What decoding of JSON from others raises: it is malformed, of another form or not UTF-8, or nested too deeply."""
+
 
 class WatchsloError(Exception):
     """An error that the user can correct; only its text is shown."""

@@ -1,7 +1,7 @@
 """Values that all parts of watchslo share: resources, readings, and bounds of latencies."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,8 +57,11 @@ class Resource:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
-    def cached(self) -> bool:
-        """Return True if the apiserver has a watch cache of the resource: by default all resources except events."""
+    def usually_cached(self) -> bool:
+        """Return True if apiservers have a watch cache of the resource by default: they have one of all except events.
+
+        `WatchCaches` knows what an apiserver really has.
+        """
         return self.plural != "events" or self.group not in ("", "events.k8s.io")
 
     @property
@@ -172,6 +175,10 @@ class Bounds:
         """Return the bounds of the latencies without a delay of 0 to `delay` seconds, which they contain."""
         lower, proven = np.maximum(0.0, self.lower - delay), np.maximum(0.0, self.proven - delay)
         return Bounds(lower, self.upper, proven, self.proven_upper, self.measurable)
+
+    def committed_later(self, spread: float) -> "Bounds":
+        """Return the bounds if a tick may have a revision up to `spread` seconds before its commit is visible."""
+        return replace(self, proven=np.maximum(0.0, self.proven - spread)) if spread else self
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -202,8 +202,7 @@ class SessionReading:
 class ReceivedReading:
     """Everything received on one watch since it was configured; `events` counts by type.
 
-    `last_wall` is when the last byte arrived, `bookmark_age` the seconds since the newest bookmark. `order_violations`
-    counts events whose revision was not newer than the previous one.
+    `last_wall` is when the last byte arrived, `bookmark_age` the seconds since the newest bookmark.
     """
 
     revision: int | None
@@ -212,7 +211,11 @@ class ReceivedReading:
     bytes: int
     bookmarks: int
     bookmark_age: float | None
-    order_violations: int
+
+    @property
+    def changes(self) -> int:
+        """The number of live events."""
+        return sum(count for type_, count in self.events.items() if type_ != "ERROR")
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,13 +254,30 @@ class AuditReading:
     """Findings of the audits of one watch; `result` is that of the last audit.
 
     `stalled_for` is the age of the oldest event that the watch withholds, or the seconds since the cache froze: None
-    unless the watch is stalled. `lost` counts events that the watch skipped permanently.
+    unless the watch is stalled.
     """
 
     result: str | None = None
     stalls: int = 0
     stalled_for: float | None = None
-    lost: int = 0
+
+
+class Guarantee(StrEnum):
+    """What a watch guarantees; etcd has the names (`tests/robustness/validate/watch.go`)."""
+
+    ORDERED = "ordered"  # revisions never decrease
+    UNIQUE = "unique"  # no change comes twice
+    BOOKMARKABLE = "bookmarkable"  # after a bookmark, no event at or below its revision; and it never goes back
+    RESUMABLE = "resumable"  # it begins with the first change after the requested revision
+    RELIABLE = "reliable"  # no change is missing between two that were delivered
+
+
+@dataclass(frozen=True, slots=True)
+class GuaranteeReading:
+    """How often each guarantee of a watch was checked, and violated, by its name."""
+
+    checked: Mapping[str, int]
+    violations: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,12 +287,16 @@ class CacheReading:
     `probed` is true while the cache is read regularly to tell the hops apart; `behind` is then its highest age in the
     last seconds and `round_trip` the median duration of these reads. `behind_peers` is how long the same watch at
     another apiserver has had an event that this watch lacks: 0 if there is no such event, None without such a watch.
+    `exists` says whether the apiserver has such a cache, `found` that the apiserver itself has shown that; otherwise
+    it is assumed as usual.
     """
 
     probed: bool = False
     behind: Interval | None = None
     round_trip: float | None = None
     behind_peers: float | None = None
+    exists: bool = True
+    found: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +342,7 @@ class StreamReading:
     received: ReceivedReading
     lists: ListReading
     gaps: GapReading
+    guarantees: GuaranteeReading
     audit: AuditReading
     cache: CacheReading
     durations: DurationReading
@@ -334,7 +359,8 @@ class TickerReading:
 
     `answered_ago` is the seconds since the last answer, `failure` the reason in a sentence while ticks fail.
     `confirmed` is true once the ticks are known to read this clock's storage: only then they count. `gap` is the mean
-    time between two ticks, in seconds.
+    time between two ticks, in seconds. `polls` says that the apiserver finds the commits of other servers by a poll,
+    which each tick starts at once.
     """
 
     apiserver: str
@@ -345,6 +371,7 @@ class TickerReading:
     failure: str | None
     confirmed: bool
     gap: float = 0.5
+    polls: bool = False
 
 
 class ReadUse(StrEnum):
@@ -372,10 +399,11 @@ class BurstWish:
 
 
 class StorageKind(StrEnum):
-    """What the revisions of a storage are, as its ticks show."""
+    """What the revisions of a storage are: counts as in etcd, commit times, or counts of kine in an SQL database."""
 
     SEQUENCE = "sequence"
     TIMESTAMP = "timestamp"
+    KINE = "kine"
     UNKNOWN = "unknown"
 
 
@@ -515,6 +543,7 @@ class Cause(StrEnum):
     """The named reasons for lateness."""
 
     MONITOR_OVERLOADED = "monitor_overloaded"
+    STORAGE_POLLER = "storage_poller"
     STORAGE_SLOW = "storage_slow"
     CACHE_BEHIND = "cache_behind"
     RESOURCE_DECODING = "resource_decoding"

@@ -11,7 +11,7 @@ from watchslo.kube.discovery import Catalogue, Discovery
 from watchslo.kube.limiter import Limiter
 from watchslo.model import Resource
 from watchslo.watch.failure import Failure
-from watchslo.watch.messages import OutOfOrder
+from watchslo.watch.messages import Violated
 
 pytestmark = pytest.mark.patient
 
@@ -76,7 +76,7 @@ async def test_all_resources_of_star_can_be_watched_at_once(
             await watches[resource].until_seen(revision)
     for resource, revision in created.items():
         assert Event("ADDED", revision) in watches[resource].events
-    assert not any(watch.said(OutOfOrder) for watch in watches.values())
+    assert not any(watch.said(Violated) for watch in watches.values())
 
 
 async def test_resource_names_resolve_as_in_kubectl(client: Client) -> None:

@@ -51,7 +51,7 @@ async def judged(client: Client, tick: Resource, resources: list[Resource], auth
 
 async def choice(client: Client, candidates: list[Resource]) -> TickPlan:
     """Return the resources that the ticker chooses for its ticks."""
-    choice = TickChoice(candidates)
+    choice = TickChoice(candidates, lambda resource: resource.usually_cached)
     while choice.next:
         choice.observe(await read(client, choice.next))
         await asyncio.sleep(PROBE_SECONDS)

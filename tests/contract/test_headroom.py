@@ -99,7 +99,7 @@ async def test_search_finds_the_oldest_revision_with_ten_watches_where_none_is_n
     for _ in range(CHANGES):
         await author.change("object")
     named, _ = await probed(client, author)
-    monkeypatch.setattr("watchslo.monitor.headroom_prober.parse_oldest", lambda _: None)
+    monkeypatch.setattr("watchslo.watch.headroom.parse_oldest", lambda _: None)
     found, watches = await probed(client, author)
     assert 1 < watches <= OPENS
     assert found.oldest >= named.oldest
@@ -113,7 +113,7 @@ async def test_headroom_of_an_uncached_resource_ends_at_the_last_compaction(
     await event_author.change("object")
     await event_author.change("object")
     await cluster.compact()
-    assert await tried(client, event_author, old) == TooOld(None), "the refusal names no revision"
+    assert await tried(client, event_author, old) == TooOld(None, by_storage=True), "the refusal names no revision"
     assert await tried(client, event_author, await now(client)) == Accepted()
 
 

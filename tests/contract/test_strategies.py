@@ -22,10 +22,10 @@ from watchslo.watch.messages import (
     ListDone,
     ListFailed,
     ListRequest,
-    OutOfOrder,
     Relisted,
     RelistReason,
     TimeTravel,
+    Violated,
     WatchRequest,
 )
 from watchslo.watch.strategy import CACHE, PAGED, PARALLEL, STRATEGIES, STREAM, TAIL, Strategy, StreamedLists
@@ -95,7 +95,7 @@ async def test_all_writes_after_the_list_arrive_once_and_in_order(
     assert {event.type for event in watch.events} == {"MODIFIED"}
     assert done.items == (0 if strategy is TAIL else THERE)
     assert [fact.reason for fact in watch.said(Relisted)] == [RelistReason.START]
-    assert not watch.said(OutOfOrder)
+    assert not watch.said(Violated)
 
 
 @EVERY_STRATEGY
@@ -197,7 +197,7 @@ async def test_parallel_list_emits_concurrent_events_at_once(client: Client, any
     assert done.revision < concurrent[0]
     assert done.items == THERE
     assert [event.revision for event in watch.events] == [*concurrent, after]
-    assert not watch.said(OutOfOrder)
+    assert not watch.said(Violated)
 
 
 # Streamed lists

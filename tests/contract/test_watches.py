@@ -18,9 +18,9 @@ from watchslo.watch.failure import Reason
 from watchslo.watch.messages import (
     BookmarkSeen,
     ListDone,
-    OutOfOrder,
     Relisted,
     RelistReason,
+    Violated,
     WatchClosed,
     WatchOpened,
 )
@@ -34,7 +34,7 @@ ALL_FORMS = pytest.mark.parametrize("representation", list(Representation))
 
 def started_once(watch: Watch) -> bool:
     """Return whether it never relisted, and never received an event twice."""
-    return [fact.reason for fact in watch.said(Relisted)] == [RelistReason.START] and not watch.said(OutOfOrder)
+    return [fact.reason for fact in watch.said(Relisted)] == [RelistReason.START] and not watch.said(Violated)
 
 
 @ALL_FORMS

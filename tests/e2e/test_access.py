@@ -171,7 +171,7 @@ def test_plain_http_on_the_tls_port_is_refused_without_a_log_entry(place: Place)
             socket.create_connection(place.reader().address, WAIT_SECONDS) as plain,
             contextlib.suppress(ConnectionError),
         ):
-            plain.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+            plain.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert b"watchslo" not in plain.recv(65536)
     eventually(lambda: place.reader().status("/healthz") == 200, WAIT_SECONDS, "healthy", 0.5)
     assert "library_complains" not in place.daemon.said[said:]

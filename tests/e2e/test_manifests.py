@@ -171,9 +171,9 @@ SPOILT: dict[str, Callable[[dict[str, Any]], object]] = {
 
 
 class TestApiserver:
-    @each_profile
-    def test_accepts_each_overlay_and_admits_its_pod(self, cluster: Cluster, profile: str) -> None:
-        objects = kustomized(DEPLOY / "overlays" / profile)
+    @pytest.mark.parametrize("name", [*PROFILES, "k3s"])
+    def test_accepts_each_overlay_and_admits_its_pod(self, cluster: Cluster, name: str) -> None:
+        objects = kustomized(DEPLOY / "overlays" / name)
         try:
             assert cluster.apply(objects) == ""
             (pod,) = pods(objects)
@@ -222,6 +222,11 @@ class TestApiserver:
         (one,) = (one for one in kustomized(DEPLOY / "overlays/managed") if one["kind"] == kind)
         one["spec"]["minReadySecond"] = 1
         assert ".spec.minReadySecond: field not declared in schema" in cluster.apply([one])
+
+
+def test_overlay_for_k3s_has_its_profile_without_the_objects_of_the_prometheus_operator() -> None:
+    whole, own = (kustomized(DEPLOY / "overlays" / name) for name in ("control-plane", "k3s"))
+    assert {one["kind"] for one in whole} - {one["kind"] for one in own} == {"PodMonitor", "PrometheusRule"}
 
 
 def test_audit_policy_drops_only_our_reads(assets: Assets, tmp_path: Path) -> None:

@@ -226,7 +226,7 @@ def readme_queries() -> list[str]:
 def test_prometheus_answers_the_queries_of_the_readme(prometheus: Prometheus, measured: Measured) -> None:
     del measured  # requested after Prometheus, which must scrape from the start
     queries = readme_queries()
-    assert len(queries) == 6
+    assert len(queries) == 7
     count = 'sum(increase(watchslo_apiserver_timespan_seconds_count{watch="paged"}[5m]))'
     prometheus.process.until(lambda: (prometheus.value(count) or 0) > 0, SEALED_SECONDS, "the samples are scraped")
     # A scrape that takes longer than a second fails.
@@ -387,7 +387,7 @@ def test_each_domain_has_its_own_clock(killable_plane: ControlPlane, tmp_path: P
             assert scrape.value("watchslo_resource_version", domain="events") <= writer.revision(EVENTS)
             assert writer.revision(EVENTS) < writer.revision(CONFIGMAPS)
         assert scrape.total("watchslo_clock_resets_total") == 0
-        assert scrape.total("watchslo_order_violations_total") == 0
+        assert scrape.total("watchslo_watch_guarantee_violations_total") == 0
 
 
 # Fidelity in small: `make fidelity` measures for longer
@@ -430,6 +430,6 @@ def test_simulated_latencies_are_measured_within_the_goal(tmp_path: Path) -> Non
 
 @pytest.mark.timeout(400)
 def test_latencies_of_a_real_apiserver_are_measured_within_the_goal(tmp_path: Path, assets: Assets) -> None:
-    with real.cluster(tmp_path, assets, (CASE,)) as plane:
-        found = outcomes(lambda plan: real.run(plan, plane), tmp_path)
+    with real.on_etcd(tmp_path, assets, (CASE,)) as cluster:
+        found = outcomes(lambda plan: real.run(plan, cluster), tmp_path)
     assert median(map(error, found)) <= 1

@@ -265,8 +265,7 @@ def test_frozen_cache_of_one_resource_is_found(planes: Planes, tmp_path: Path) -
         scrape = daemon.scrape()
         assert scrape.value("watchslo_stalls_total", watch="secrets") == 1
         assert scrape.value("watchslo_stalls_total", watch="configmaps") == 0
-        assert scrape.total("watchslo_lost_events_total") == 0
-        assert scrape.total("watchslo_order_violations_total") == 0
+        assert scrape.total("watchslo_watch_guarantee_violations_total") == 0
         daemon.until_said("stall_over", watch="secrets")
 
 
@@ -294,7 +293,7 @@ def test_twenty_silently_dead_connections_are_found_and_lose_no_event(planes: Pl
                 assert scrape.value("watchslo_stalls_total", watch=name) == 1
                 assert scrape.total("watchslo_watches_closed_total", watch=name, reason="stalled") == 1
                 assert scrape.total("watchslo_relists_total", watch=name) == 1  # the first
-            assert scrape.total("watchslo_lost_events_total") == 0
+            assert scrape.total("watchslo_watch_guarantee_violations_total") == 0
             assert scrape.total("watchslo_gap_revisions_total") == 0
 
 

@@ -157,6 +157,7 @@ def said_by_commands(folder: Path, kubeconfig: Path, config: Path) -> Iterator[t
     check = ("check", "--duration", "5s", "--config", config)
     commands: dict[str, tuple[str | Path, ...]] = {
         "check": (*check, "-o", "json"),
+        "verify": ("verify", "--duration", "5s", "--config", config, "-o", "json"),
         "rehearse": ("rehearse", "pods", THINGS, "--strategy", "parallel", "--strategy", "stream"),
         "rehearse what is broken": ("rehearse", "configmaps", "--strategy", "paged", "-o", "json"),
     }

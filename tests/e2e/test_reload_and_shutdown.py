@@ -188,7 +188,7 @@ def is_served(writer: Writer) -> bool:
 
 STOP_SECONDS = 60.0  # 1 s by the fake clock of the unit tests
 GRACE_SECONDS = 0.3
-REQUEST = b"GET /metrics HTTP/1.1\r\nHost: watchslo\r\n\r\n"
+REQUEST = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @pytest.fixture

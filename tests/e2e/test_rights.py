@@ -191,6 +191,7 @@ MISSING = {  # by missing right: the log event, the watch, and words of the mess
     Right("watch", "", "pods"): ("watch_closed", "pods", "may not watch"),
     Right("watch", "apps", "deployments"): ("watch_closed", "deployments.apps", "may not watch"),
     Right("list", "", "events", "default", TICK_NAME): ("tick_failed", "events", "may not list"),
+    Right("watch", "", "events", "default", TICK_NAME): ("storage_unknown", None, "may not watch"),
     Right("list", "discovery.k8s.io", "endpointslices", "default"): ("apiservers_unknown", None, "endpointslices"),
     Right("watch", "discovery.k8s.io", "endpointslices", "default"): ("apiservers_unwatched", None, "endpointslices"),
     Right("list", "coordination.k8s.io", "leases", "kube-system"): ("apiservers_uncounted", None, "leases"),

@@ -121,7 +121,8 @@ def test_random_faults_lose_nothing_and_leak_nothing(stage: Alone, tmp_path: Pat
             )
             for number, watch in enumerate(WATCHES)
         }
-        daemon = stack.enter_context(Observed(tmp_path / "daemon", kubeconfig, WATCHES))
+        full = {"level": "full"}
+        daemon = stack.enter_context(Observed(tmp_path / "daemon", kubeconfig, WATCHES, guarantees=full))
         daemon.until_measuring(*daemon.watches)
         since = time.monotonic()
         before = Resources(daemon)
@@ -133,6 +134,7 @@ def test_random_faults_lose_nothing_and_leak_nothing(stage: Alone, tmp_path: Pat
         until = time.monotonic()
         after = Resources(daemon)
         judge_all(daemon, scribes, since, until)
+        judge_guarantees(daemon)
     print(f"{len(made)} faults: {', '.join(made)}\nbefore: {before}\nafter: {after}")
     judge_log(daemon)
     assert after.files <= before.files + MORE_FILES
@@ -176,6 +178,15 @@ def judge_all(daemon: Observed, scribes: Mapping[str, Scribe], since: float, unt
         assert judgement.wrong == ()
         assert judgement.false_alarms == 0
         assert judgement.samples > judgement.writes / 10
+
+
+def judge_guarantees(daemon: Observed) -> None:
+    """Assert that no guarantee was violated, although every event was read a second time."""
+    for watch, stream in daemon.streams().items():
+        guarantees = stream["guarantees"]
+        print(f"{watch}: {guarantees['checked']}")
+        assert not any(guarantees["violations"].values())
+        assert guarantees["checked"]["reliable"] > 0
 
 
 def judge_log(daemon: Observed) -> None:

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +19,7 @@ import click
 
 from tests.fidelity import daemonset, real, simulated, three, windows
 from tests.fidelity.cases import CASES, Case
-from tests.fidelity.goals import Row, Ticking, table
+from tests.fidelity.goals import Row, Ticking, singles, table
 from tests.fidelity.running import Plan, Run
 from tests.support import assets
 from tests.support.high_availability import HighAvailability
@@ -29,8 +30,13 @@ BACKENDS = {
     "windows": "simulated windows of a minute, and the estimator alone",
     "simulator": "the simulator, with an apiserver clock that is an hour wrong",
     "timestamps": "the simulator, with revisions that are commit times",
+    "timestamps-1.36": "kube-apiserver 1.36 behind proxies, with revisions that are commit times",
     "1.36": "kube-apiserver 1.36 behind a delaying proxy",
     "1.30": "kube-apiserver 1.30 behind a delaying proxy",
+    "partitioned": "kube-apiserver 1.36 on four etcds, behind a delaying proxy",
+    "kine-sqlite": "kube-apiserver 1.36 on kine with SQLite, behind a delaying proxy",
+    "kine-postgres": "two kube-apiservers 1.36, each with a kine, on one Postgres; written through the other",
+    "kine-postgres-own": "two kube-apiservers 1.36, each with a kine, on one Postgres; written through the watched one",
     "three": "three kube-apiservers 1.36 on one etcd, one of them late",
 }
 
@@ -67,14 +73,18 @@ def _judge(backend: str, cases: Sequence[Case], repeats: int, seconds: float, mo
         return _judge_windows()
     if backend == "three":
         return _judge_three(seconds)
+    if backend.startswith("kine-postgres"):
+        cases = real.without_a_slow_link(cases)
     with tempfile.TemporaryDirectory(prefix="watchslo-fidelity-") as root, _open(backend, Path(root), cases) as measure:
         runs = [_run(measure, Path(root), number, cases, seconds, more) for number in range(repeats)]
     rows = [_row(runs, place) for place in range(len(cases))]
     rows += [_other_row(runs, place) for place in range(len(runs[0].others))]
-    ticking = Ticking.of(rows[0].outcomes)
-    print(f"\n{table(rows)}\n\n{str(ticking).capitalize()}.", flush=True)
+    clocks = {ticking.domain: ticking for ticking in (Ticking.of(row.outcomes) for row in rows[: len(cases)])}
+    print(f"\n{table(rows)}\n", *(f"Clock {ticking}." for ticking in clocks.values()), sep="\n", flush=True)
+    if backend.startswith("timestamps"):
+        print(f"\n{singles(rows)}", flush=True)
     missed = [f"{row.name}, {row.case.traffic.name}: {sentence}" for row in rows for sentence in row.missed()]
-    missed += [str(ticking)] if ticking.missed() else []
+    missed += [str(ticking) for ticking in clocks.values() if ticking.missed()]
     return [f"MISSED, {backend}, {sentence}." for sentence in missed]
 
 
@@ -127,9 +137,20 @@ def _open(backend: str, root: Path, cases: Sequence[Case]) -> Iterator[Measure]:
     if backend in ("simulator", "timestamps"):
         yield partial(simulated.run, timed=backend == "timestamps")
         return
-    found = assets.newest(os.environ) if backend == "1.36" else assets.old(os.environ)
-    with real.cluster(root, found, cases) as plane:
-        yield partial(real.run, plane=plane)
+    with _cluster(backend, root, cases) as cluster:
+        yield partial(real.run, cluster=cluster)
+
+
+def _cluster(backend: str, root: Path, cases: Sequence[Case]) -> AbstractContextManager[real.Cluster]:
+    """Return the cluster of a backend with a real kube-apiserver."""
+    if backend == "1.30":
+        return real.on_etcd(root, assets.old(os.environ), cases)
+    newest = assets.newest(os.environ)
+    if backend == "kine-sqlite":
+        return real.on_sqlite(root, newest, cases)
+    if backend.startswith("kine-postgres"):
+        return real.on_postgres(root, newest, through=0 if backend.endswith("own") else 1)
+    return real.on_etcd(root, newest, cases, partitioned=backend == "partitioned", timed=backend == "timestamps-1.36")
 
 
 def _run(measure: Measure, root: Path, number: int, cases: Sequence[Case], seconds: float, more: int) -> Run:

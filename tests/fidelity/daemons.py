@@ -18,25 +18,30 @@ CREATION = "watchslo_creation_to_watch_seconds"
 
 
 @dataclass(frozen=True, slots=True)
+class Clock:
+    """A revision clock: widths of commit intervals, mean gap between ticks, and their round trip, in seconds."""
+
+    domain: str
+    widths: tuple[float, ...]
+    gap: float
+    round_trip: float
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """All reports of a daemon on one watch, and when it received the samples.
 
-    `timespan` is the histogram of all samples, `creation` the histogram of the samples since `begin`.
+    `timespan` is the histogram of all samples, `creation` the histogram of the samples since `begin`. `lower` and
+    `upper` have the proven bounds of each sample. `clock` dated it.
     """
 
     looks: tuple[Look, ...]
     timespan: Shares
     creation: Shares
     received: Stamps
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """A revision clock: widths of commit intervals, mean gap between ticks, and their round trip, in seconds."""
-
-    widths: tuple[float, ...]
-    gap: float
-    round_trip: float
+    lower: Stamps
+    upper: Stamps
+    clock: Clock
 
 
 class Observed(Daemon):
@@ -63,34 +68,41 @@ class Observed(Daemon):
         """Keep its current status."""
         self._statuses.append(self.status())
 
-    def conclude(self) -> tuple[dict[str, Report], Clock]:
-        """Stop the daemon; return its reports on each watch, by label, and on its clock."""
+    def conclude(self) -> dict[str, Report]:
+        """Stop the daemon; return its reports on each watch, by label."""
         self.look()
         scrape = self.scrape()
         assert self.stop() == 0, self.process.tail()
         notes = json.loads(self._notes.read_bytes())
-        said = {
+        return {
             label: Report(
                 looks=self._looks(label),
                 timespan=_shares(scrape, TIMESPAN, label),
                 creation=_shares(scrape, CREATION, label).since(_shares(self._beginning, CREATION, label)),
-                received=Stamps.of(columns),
+                received=Stamps.of(columns).of_those(columns["samples"][0]),
+                lower=Stamps.of({"revision": columns["samples"][0], "at": columns["samples"][1]}),
+                upper=Stamps.of({"revision": columns["samples"][0], "at": columns["samples"][2]}),
+                clock=self._clock(label),
             )
             for label, columns in notes.items()
         }
-        return said, self._clock()
 
     def _looks(self, label: str) -> tuple[Look, ...]:
         streams = (stream for status in self._statuses for stream in status["streams"] if stream["watch"] == label)
         return tuple({look.total: look for look in map(Look.at, streams)}.values())
 
-    def _clock(self) -> Clock:
-        (*first,), (*last,) = self._statuses[0]["domains"], self._statuses[-1]["domains"]
-        assert len(first) == len(last) == 1, "the resources do not share one sequence of revisions"
-        widths = tuple(status["domains"][0]["interval"] for status in self._statuses)
+    def _clock(self, label: str) -> Clock:
+        (name,) = {
+            stream["domain"] for status in self._statuses for stream in status["streams"] if stream["watch"] == label
+        }
+        first, *_, last = domains = [_domain(status, name) for status in self._statuses]
         began, ended = (datetime.fromisoformat(self._statuses[place]["at"]) for place in (0, -1))
-        ticks = _ticks(last[0]) - _ticks(first[0])
-        return Clock(widths, (ended - began).total_seconds() / ticks, last[0]["medianRoundTrip"])
+        gap = (ended - began).total_seconds() / (_ticks(last) - _ticks(first))
+        return Clock(name, tuple(domain["interval"] for domain in domains), gap, last["medianRoundTrip"])
+
+
+def _domain(status: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    return next(domain for domain in status["domains"] if domain["name"] == name)
 
 
 def _ticks(domain: Mapping[str, Any]) -> int:

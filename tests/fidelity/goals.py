@@ -8,7 +8,7 @@ import numpy as np
 
 from tests.fidelity.cases import Case
 from tests.fidelity.outcome import P50, P99, THRESHOLD, Outcome
-from tests.fidelity.truth import Floats
+from tests.fidelity.truth import Floats, quantile
 
 WINDOW_EVENTS = 1000  # the minimum for the goal on the P99
 COUNTED_EVENTS = 6000  # the minimum for the goals on shares
@@ -75,6 +75,15 @@ class Row:
             f"{100 * self._share_error:.1f} pp",
         )
 
+    def single_cells(self) -> tuple[str, ...]:
+        """Return the errors of the single events of all runs, and the largest of the quantiles, for `singles`."""
+        errors = np.concatenate([outcome.single for outcome in self.outcomes])
+        quantiles = (
+            max(abs(outcome.said[q].estimate - outcome.true[q]) for outcome in self.outcomes) for q in (P50, P99)
+        )
+        shown = (quantile(errors, P50), quantile(errors, P99), float(errors.max()))
+        return self.name, " / ".join(map(ms, shown)), *map(ms, quantiles)
+
     def _missed_quantiles(self) -> Iterator[str]:
         few = min(outcome.events for outcome in self.outcomes)
         if few < WINDOW_EVENTS:
@@ -135,8 +144,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Ticking:
-    """The revision clock of one daemon in all runs, in seconds."""
+    """A revision clock of one daemon in all runs, in seconds."""
 
+    domain: str
     width: float
     gap: float
     round_trip: float
@@ -146,6 +156,7 @@ class Ticking:
         """Return the clock from one outcome of each run."""
         clocks = [outcome.clock for outcome in outcomes]
         return cls(
+            domain=clocks[0].domain,
             width=median(width for clock in clocks for width in clock.widths),
             gap=mean(clock.gap for clock in clocks),
             round_trip=median(clock.round_trip for clock in clocks),
@@ -153,7 +164,7 @@ class Ticking:
 
     def __str__(self) -> str:
         return (
-            f"the median interval is {ms(self.width)} ms wide, "
+            f"{self.domain}: the median interval is {ms(self.width)} ms wide, "
             f"and ticks are {ms(self.gap)} ms apart, with round trips of {ms(self.round_trip)} ms"
         )
 
@@ -164,6 +175,12 @@ class Ticking:
 def table(rows: Sequence[Row]) -> str:
     """Return the Markdown table of all rows."""
     return aligned([COLUMNS, *(row.cells() for row in rows)])
+
+
+def singles(rows: Sequence[Row]) -> str:
+    """Return the Markdown table of the errors of single events, next to those of their quantiles."""
+    head = ("case", "single events: P50 / P99 / worst error, ms", *(f"P{100 * q:g} error, ms" for q in (P50, P99)))
+    return aligned([head, *(row.single_cells() for row in rows)])
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:

@@ -32,6 +32,8 @@ class Outcome:
     `outside` has a sentence for each of the `checked` quantiles with a true value outside of its bounds.
     `contradictions` counts the events that were wrongly reported within or beyond the threshold. Durations are seconds.
 
+    `single` has the errors of the events of that minute: by how much the middle of the bounds of each is wrong.
+
     Two values show how busy the machine was: `lag`, the P99 of the time from sending an event to the daemon's time
     stamp, and `tainted`, the number of events that the daemon knew it had read late and did not use as samples.
     """
@@ -48,6 +50,7 @@ class Outcome:
     creation: Shares
     lag: float
     tainted: int
+    single: Floats
 
     @property
     def error(self) -> float:
@@ -68,27 +71,32 @@ def allowed(p99: float) -> float:
     return 0.005 if p99 < 0.02 else max(0.1 * p99, 0.025)
 
 
-def compare(case: Case, said: Report, clock: Clock, truth: Truth) -> Outcome:
-    """Compare a report with the truth of all events that the daemon received, of which it skipped the first few."""
+def compare(case: Case, said: Report, truth: Truth) -> Outcome:
+    """Compare a report with the truth of all samples of the daemon."""
     first, last = said.looks[0], said.looks[-1]
     assert (first.dropped, first.skipped) == (last.dropped, last.skipped), f"{case.label}: samples were dropped"
-    truth = truth[last.skipped :]
     windows = [window for look in said.looks for window in look.windows if window.events]
     newest = next(window for window in reversed(windows) if window.name == WINDOW)
     samples = truth[: said.timespan.total]
+    lower, upper = (ends.when(said.received.revisions[: len(samples)]) for ends in (said.lower, said.upper))
+    wrong = (lower > samples.most) | (upper < samples.least)
     return Outcome(
         case=case,
-        clock=clock,
+        clock=said.clock,
         events=newest.events,
         said=dict(newest.quantiles),
         true={q: quantile(newest.of(truth).likely, q) for q in newest.quantiles},
         checked=sum(len(window.quantiles) for window in windows),
-        outside=tuple(_violation(window, *found) for window in windows for found in violations(window, truth)),
+        outside=(
+            *(_violation(window, *found) for window in windows for found in violations(window, truth)),
+            *([f"{wrong.sum()} of {len(wrong)} events lie outside of their bounds"] if wrong.any() else []),
+        ),
         contradictions=sum(look.contradictions(truth, THRESHOLD) for look in said.looks),
         counted=_counted(said.timespan, samples.likely),
         creation=said.creation,
         lag=quantile(samples.lag, P99),
         tainted=last.tainted,
+        single=np.abs((lower + upper) / 2 - samples.likely)[newest.end - newest.events : newest.end],
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.fidelity.cases import Case
-from tests.fidelity.daemons import Clock, Observed, Report
+from tests.fidelity.daemons import Observed, Report
 from tests.fidelity.outcome import Outcome, compare
 from tests.fidelity.truth import Stamps, Truth
 from tests.support.control_plane import write_kubeconfig
@@ -76,7 +76,7 @@ def started(observed: Sequence[Observed]) -> Iterator[None]:
         yield
 
 
-Reports = Sequence[tuple[Mapping[str, Report], Clock]]
+Reports = Sequence[Mapping[str, Report]]
 
 
 def observe(observed: Sequence[Observed], seconds: float) -> Reports:
@@ -96,10 +96,10 @@ def judge(plan: Plan, reports: Reports, truth: Callable[[Case, int, Stamps], Tru
     """Compare the reports with the truth, which `truth` returns for a case, a daemon's number, and what it received."""
     outcomes = [
         tuple(
-            compare(case, said[case.label], clock, truth(case, number, said[case.label].received))
+            compare(case, said[case.label], truth(case, number, said[case.label].received))
             for case in plan.cases
             if case.label in said
         )
-        for number, (said, clock) in enumerate(reports)
+        for number, said in enumerate(reports)
     ]
     return Run(outcomes[0], outcomes[1] if len(outcomes) > 1 else ())

@@ -30,6 +30,7 @@ PLACES = (
 )
 """The resources of the other cases: each law needs a resource of its own."""
 DRIFT = 2e-5  # of a storage's clock: 1.7 s a day
+UNCERTAINTY = 0.005  # seconds of such a storage: Spanner's paper names 1 to 7 ms
 APISERVERS = {
     "metadata": {"name": "kubernetes", "labels": {"kubernetes.io/service-name": "kubernetes"}},
     "addressType": "IPv4",
@@ -45,7 +46,8 @@ def run(plan: Plan, *, timed: bool = False) -> Run:
     If `timed`, revisions are commit times, and half of all seeds have reads with the revision of the last commit.
     """
     resources = _resources(plan)
-    storage = {"commit_times": {"offset": 2 * plan.ahead, "drift": DRIFT, "reads": plan.seed % 2 == 0}}
+    clock = {"offset": 2 * plan.ahead, "drift": DRIFT, "uncertainty": UNCERTAINTY, "reads": plan.seed % 2 == 0}
+    storage = {"commit_times": clock}
     config = json.dumps(_config(plan, resources, storage if timed else {}))
     with Simulator(plan.folder, "--seed", str(plan.seed), "--config", config) as simulator:
         with Writer(simulator.url) as writer:

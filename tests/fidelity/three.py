@@ -243,7 +243,7 @@ def p50_of(window: Mapping[str, Any] | None) -> float:
 
 def _truth(writes: Sequence[Write], notes: Any) -> Durations:
     """Return the true median durations of these writes through the slow apiserver."""
-    committed, sent = notes["committed"], notes["sent"]
+    (committed,), sent = notes["committed"].values(), notes["sent"]
     reported = dict(zip(committed["revision"], committed["at"], strict=True))
     passed = {row[0]: row[1:] for row in zip(sent["revision"], sent["came"], sent["at"], strict=True)}
     rows = [
@@ -262,7 +262,7 @@ def sending_late(lab: HighAvailability, slow: Member, injected: Injected, notes:
     settings = {
         "to": slow.apiserver.url,
         "ca": str(lab.plane.ca),
-        "etcd": lab.etcd.url,
+        "etcds": [lab.etcd.url],
         "laws": {"": f"constant {injected.client:g}s" if injected.client else "none"},
         "seed": seed,
         "notes": str(notes),

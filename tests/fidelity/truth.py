@@ -1,6 +1,6 @@
 """The true latencies of the samples of one watch, and the comparison with a daemon's report."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
@@ -25,6 +25,11 @@ class Stamps:
         revisions = np.array(columns["revision"], dtype=np.int64)
         order = np.argsort(revisions, kind="stable")
         return cls(revisions[order], np.array(columns["at"], dtype=np.float64)[order])
+
+    def of_those(self, revisions: Sequence[int]) -> "Stamps":
+        """Return the stamps of some revisions."""
+        chosen = np.isin(self.revisions, revisions)
+        return Stamps(self.revisions[chosen], self.at[chosen])
 
     def when(self, revisions: Revisions) -> Floats:
         """Return the time of each of these revisions; all of them must be known."""

@@ -26,20 +26,21 @@ from watchslo.sim.delay_law import DelayLaw, parse_law
 from watchslo.sim.delayed_channel import DelayedChannel
 
 READ_AT_ONCE = 1 << 18
+LEAST_WATCH_SECONDS = 300  # the timeout of a watch; audits ask for less
 REVISION = re.compile(rb'"resourceVersion":"(\d+)"')
 BOOKMARK = b'{"type":"BOOKMARK"'
 END = b"0\r\n\r\n"
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """The apiserver, its CA, and the law for each label selector ("" for no selector); others are only forwarded.
+    """The apiserver, its CA, its etcds, and the law for each label selector ("" for none); others are only forwarded.
 
-    `certificate` and `key` are files, for clients that speak TLS.
+    `certificate` and `key` are files, for clients that speak TLS. `etcds` is empty if the storage cannot be watched.
     """
 
     to: str
     ca: str
-    etcd: str
+    etcds: list[str]
     laws: dict[str, str]
     seed: int
     notes: str
@@ -149,9 +150,10 @@ class Proxy:
 
     def __init__(self, settings: Settings) -> None:
         self.log = Log()
-        self.selectors: dict[int, str] = {}
+        self.selectors: dict[int, str] = {}  # of the watches, by their numbers
+        self._opened = 0
         self._to = urlsplit(settings.to)
-        self._tls = ssl.create_default_context(cafile=settings.ca)
+        self._tls = ssl.create_default_context(cafile=settings.ca) if self._to.scheme == "https" else None
         self._laws = {selector: parse_law(law) for selector, law in settings.laws.items()}
         self._random = Random(settings.seed)
 
@@ -182,11 +184,14 @@ class Proxy:
         No other request follows on its connection: clients close it when the watch ends.
         """
         target = request.split(b" ", 2)[1].decode()
-        selector = parse_qs(urlsplit(target).query).get("labelSelector", [""])[0]
-        if selector not in self._laws:
+        query = parse_qs(urlsplit(target).query)
+        selector = query.get("labelSelector", [""])[0]
+        if selector not in self._laws or "fieldSelector" in query:  # watches of nothing look for caches
             return []
-        number = len(self.selectors) + 1
-        self.selectors[number] = selector
+        self._opened += 1
+        number = self._opened
+        if int(query["timeoutSeconds"][0]) >= LEAST_WATCH_SECONDS:  # else it is of an audit
+            self.selectors[number] = selector
         return [Watch(number, self._laws[selector], self._random, client, self.log)]
 
 
@@ -225,16 +230,17 @@ def _tls(settings: Settings) -> ssl.SSLContext | None:
 
 async def main(settings: Settings) -> bytes:
     """Forward until a signal stops the process; return the notes."""
-    proxy, committed = Proxy(settings), Log()
+    proxy, committed = Proxy(settings), {etcd: Log() for etcd in settings.etcds}
     tls = _tls(settings)
     server = await asyncio.start_server(proxy.accept, "127.0.0.1", 0, limit=READ_AT_ONCE, ssl=tls)
-    witness = asyncio.create_task(_witness(settings.etcd, committed))
+    witnesses = [asyncio.create_task(_witness(etcd, log)) for etcd, log in committed.items()]
     scheme = "https" if tls else "http"
     process.announce(url=f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}")
     await process.stopped()
-    witness.cancel()
-    notes = {"sent": proxy.log.columns(), "selectors": proxy.selectors, "committed": committed.columns()}
-    return msgspec.json.encode(notes)
+    for witness in witnesses:
+        witness.cancel()
+    reported = {etcd: log.columns() for etcd, log in committed.items()}
+    return msgspec.json.encode({"sent": proxy.log.columns(), "selectors": proxy.selectors, "committed": reported})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Find the programs of a real control plane and Helm, or build them from the pins in `tests/envtest`.
+"""Find the programs of a real control plane, kine and Helm, or build them from the pins in `tests/envtest`.
 
 `python -m tests.support.assets` builds the missing programs and prints the paths of all.
 """
@@ -35,6 +35,7 @@ class Program:
     """A Go program: its file name, package, and the module that gives its version.
 
     `pins` is the folder in `tests/envtest` that pins it; `variable` names another folder in the environment.
+    `cgo` is for a program with parts in C: then a C compiler is needed too.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Program:
     module: str
     pins: str
     variable: str
+    cgo: bool = False
 
     @property
     def version(self) -> str:
@@ -61,7 +63,8 @@ KUBE_APISERVER = Program(
 ETCD = Program("etcd", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3", "1.36", "KUBEBUILDER_ASSETS")
 OLD_KUBE_APISERVER = replace(KUBE_APISERVER, pins="1.30", variable="KUBEBUILDER_ASSETS_OLD")
 HELM = Program("helm", "helm.sh/helm/v3/cmd/helm", "helm.sh/helm/v3", "helm", "HELM_ASSETS")
-PROGRAMS = (KUBE_APISERVER, ETCD, OLD_KUBE_APISERVER, HELM)
+KINE = Program("kine", "github.com/k3s-io/kine", "github.com/k3s-io/kine", "kine", "KINE_ASSETS", cgo=True)
+PROGRAMS = (KUBE_APISERVER, ETCD, OLD_KUBE_APISERVER, HELM, KINE)
 
 
 def newest(env: Mapping[str, str]) -> Assets:
@@ -121,7 +124,8 @@ def _compile(env: Mapping[str, str], program: Program, path: Path) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         output = Path(folder) / program.name
         command = ["go", "build", "-trimpath", "-ldflags", flags, "-o", str(output), program.package]
-        if subprocess.run(command, cwd=program.module_folder, env=dict(env), check=False).returncode != 0:
+        building = dict(env) | ({"CGO_ENABLED": "1"} if program.cgo else {})
+        if subprocess.run(command, cwd=program.module_folder, env=building, check=False).returncode != 0:
             raise AssetsError(f"{named} could not be built: the output of Go is above")
         output.replace(path)
 

@@ -18,14 +18,15 @@ import socket
 import ssl
 import urllib.request
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol
 
 import yaml
 
 from tests.support.certs import Authority, Pair
-from tests.support.process import Process, eventually, patient
+from tests.support.process import Process, Started, eventually, patient
 from tests.support.writer import StatusError, Writer
 
 HOST = "127.0.0.1"
@@ -49,6 +50,7 @@ ATTRIBUTES = {
     "nonResourceURLs": "path",
 }
 """The names in a review of the keys of a rule."""
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 MAY_SCRAPE: dict[str, list[str]] = {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}
 
 
@@ -69,7 +71,17 @@ class Port:
         self._socket.close()
 
 
-class Etcd:
+class Storage(Protocol):
+    """What apiservers keep their objects in: `Etcd`, or a `Kine`."""
+
+    url: str
+
+    def revision(self) -> int:
+        """Return the newest revision."""
+        ...
+
+
+class Etcd(Started):
     """One etcd member that runs without fsync."""
 
     def __init__(self, folder: Path, program: Path, name: str = "etcd") -> None:
@@ -91,17 +103,6 @@ class Etcd:
         command: list[str | Path] = [program, "--unsafe-no-fsync", *_as_flags(flags)]
         self.process = Process(folder, name, command)
 
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def start(self) -> None:
         """Start it and wait until it answers; after `process.stop()` it starts again with its data."""
         self.process.start()
@@ -115,6 +116,11 @@ class Etcd:
     def put(self, key: str, value: Any) -> None:
         """Store JSON under a key, without the validation of an apiserver."""
         self._call("/v3/kv/put", {"key": _base64(key), "value": _base64(json.dumps(value))})
+
+    def advance(self, revisions: int) -> None:
+        """Make so many commits that concern no apiserver."""
+        for _ in range(revisions):
+            self.put("/advanced", 0)
 
     def delete(self, key: str) -> None:
         self._call("/v3/kv/deleterange", {"key": _base64(key)})
@@ -146,7 +152,8 @@ class Apiserver:
         self.url = f"https://{HOST}:{self._port.number}"
         self._ca, self._token = trust
         own = [f"--bind-address={HOST}", f"--secure-port={self._port.number}", f"--cert-dir={folder / name}"]
-        self.process = Process(folder, name, [program, *own, *flags])
+        self._command = [str(part) for part in (program, *own, *flags)]
+        self.process = Process(folder, name, self._command)
 
     def start(self) -> None:
         """Start it without waiting; call this from the main thread only."""
@@ -161,6 +168,10 @@ class Apiserver:
         self.process.stop(END_SECONDS)
         self.start()
         self.wait_ready()
+
+    def add_flags(self, flags: Sequence[str]) -> None:
+        """From the next start on, add these flags to those that it was made with, instead of earlier added ones."""
+        self.process.command = [*self._command, *flags]
 
     def close(self) -> None:
         self.process.stop()
@@ -189,10 +200,10 @@ class Apiserver:
         return False
 
 
-class ControlPlane:
-    """Apiservers that share an etcd, which the caller starts and stops; the first is at `url`.
+class ControlPlane(Started):
+    """Apiservers that share a storage, which the caller starts and stops; the first is at `url`.
 
-    `flags` go to every apiserver and override the defaults; `link` is the URL of a proxy before etcd, if there is one.
+    `flags` go to every apiserver and override the defaults; `link` is the URL of a proxy before the storage, if any.
     `token` is an administrator's.
     """
 
@@ -200,14 +211,14 @@ class ControlPlane:
         self,
         folder: Path,
         program: Path,
-        etcd: Etcd,
+        storage: Storage,
         *,
         apiservers: int = 1,
         flags: Sequence[str] = (),
         link: str | None = None,
     ) -> None:
         self.folder = folder
-        self.etcd = etcd
+        self.storage = storage
         self._program = program
         self.token = secrets.token_hex(16)
         self.authority = Authority(folder / "certs")
@@ -216,28 +227,21 @@ class ControlPlane:
         self._common = [*self._flags(), *flags]
         self.apiservers: list[Apiserver] = []
         for _ in range(apiservers):
-            self.add(link or etcd.url)
+            self.add(link or storage.url)
 
-    def __enter__(self) -> Self:
-        try:
-            for apiserver in self.apiservers:
-                apiserver.start()
-            for apiserver in self.apiservers:
-                apiserver.wait_ready()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def start(self) -> None:
+        """Start all apiservers and wait until they are ready."""
+        for apiserver in self.apiservers:
+            apiserver.start()
+        for apiserver in self.apiservers:
+            apiserver.wait_ready()
 
     def close(self) -> None:
         for apiserver in self.apiservers:
             apiserver.close()
 
     def add(self, link: str) -> Apiserver:
-        """Add another apiserver, which reaches etcd through `link`; the caller starts it."""
+        """Add another apiserver, which reaches the storage through `link`; the caller starts it."""
         name = f"apiserver-{len(self.apiservers)}"
         flags = [f"--etcd-servers={link}", *self._common]
         apiserver = Apiserver(self.folder, name, self._program, flags, (self.ca, self.token))
@@ -247,6 +251,12 @@ class ControlPlane:
     @property
     def url(self) -> str:
         return self.apiservers[0].url
+
+    @property
+    def etcd(self) -> Etcd:
+        """The storage, in tests of what only etcd has."""
+        assert isinstance(self.storage, Etcd), "this control plane has another storage than etcd"
+        return self.storage
 
     def writer(self, token: str | None = None) -> Writer:
         """Return a new client of the first apiserver, with `token` or else as administrator."""
@@ -291,6 +301,20 @@ class ControlPlane:
                     RBAC_SECONDS,
                     f"{permitted=}: {attributes}",
                 )
+
+    def lease(self, name: str) -> None:
+        """Create or renew a lease that announces one more live apiserver; it counts for a minute.
+
+        The real ones share a single lease, because its name is made from the name of the machine.
+        """
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        spec = {"holderIdentity": name, "leaseDurationSeconds": 3600, "acquireTime": now, "renewTime": now}
+        metadata = {"name": name, "labels": {"apiserver.kubernetes.io/identity": "kube-apiserver"}}
+        with self.writer() as writer:
+            try:
+                writer.create(LEASES, {"metadata": metadata, "spec": spec})
+            except StatusError:
+                writer.patch(f"{LEASES}/{name}", {"spec": spec})
 
     def client_certificate(self, user: str) -> Pair:
         """Return a client certificate for `user` in the group `system:masters`."""

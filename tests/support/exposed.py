@@ -108,10 +108,12 @@ def _of_watches() -> Iterable[tuple[str, dict[str, str], float]]:
             yield "watchslo_slo_events_total", {**labels, "verdict": verdict}, EVENTS * (verdict == "within")
         for verdict in ("good", "bad", "undecided", "no_data"):
             yield "watchslo_slo_windows_total", {**labels, "verdict": verdict}, float(verdict == "good")
-        for reason in ("start", "expired", "errors"):
+        for reason in ("expired", "errors"):
             yield "watchslo_relists_total", {**labels, "reason": reason}, 0.0
-        for name in ("unmeasured_events", "expired", "stalls", "lost_events"):
+        for name in ("unmeasured_events", "expired", "stalls"):
             yield f"watchslo_{name}_total", labels, 0.0
+        for guarantee in ("ordered", "reliable"):
+            yield "watchslo_watch_guarantee_violations_total", {**labels, "guarantee": guarantee}, 0.0
         yield "watchslo_watch_up", labels, 1.0
         yield "watchslo_watch_stalled", labels, 0.0
         yield "watchslo_watch_history_fits", labels, 1.0

@@ -54,7 +54,9 @@ class Target:
 
 
 def get(path: str, token: str) -> bytes:
-    return f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n".encode()
+    return (
+        f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n".encode()
+    )
 
 
 async def idle(target: Target) -> None:
@@ -117,7 +119,7 @@ async def _dribble(target: Target) -> None:
 
 async def _never_end_a_head(target: Target) -> None:
     async with target.connected() as (reader, writer):
-        writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\nA: ")
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nA: ")
         with contextlib.suppress(OSError):  # the server closes the connection, but its answer can still be read
             for _ in range(HEAD_BYTES // len(CHUNK)):
                 writer.write(CHUNK)

@@ -44,7 +44,6 @@ from tests.support.daemon import Proxy
 from tests.support.writer import Writer
 
 SLICES = "/registry/endpointslices/default"
-LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 UNSEEN_SECONDS = 0.5  # long enough for some writes
 
 
@@ -152,17 +151,6 @@ class HighAvailability:
             link.switch_on("reset", connections="open")
             time.sleep(UNSEEN_SECONDS)
             self.etcd.compact(self.etcd.revision())
-
-    def lease(self, name: str) -> None:
-        """Create a lease that announces one more live apiserver.
-
-        The real ones share a single lease, because its name is made from the name of the machine.
-        """
-        metadata = {"name": name, "labels": {"apiserver.kubernetes.io/identity": "kube-apiserver"}}
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        spec = {"holderIdentity": name, "leaseDurationSeconds": 3600, "acquireTime": now, "renewTime": now}
-        with self.writer() as writer:
-            writer.create(LEASES, {"metadata": metadata, "spec": spec})
 
     def kubeconfig(self, name: str = "admin", user: dict[str, Any] | None = None, **cluster: Any) -> Path:
         """Write a kubeconfig like that of `ControlPlane`, for the service."""

@@ -38,7 +38,7 @@ def onlooking(url: str, count: int) -> Iterator[list[Onlooker]]:
         for onlooker in onlookers:
             connection = socket.create_connection((str(address.hostname), address.port or 0), ANSWER_SECONDS)
             opened.enter_context(connection)
-            connection.sendall(b"GET /api/v1/events HTTP/1.1\r\nHost: here\r\n\r\n")
+            connection.sendall(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
             selector.register(connection, selectors.EVENT_READ, (connection, onlooker))
 
         def read() -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Self, TypeVar
@@ -38,6 +39,29 @@ def eventually(condition: Callable[[], T | None], timeout: float, what: str, eve
             raise AssertionError(f"after {timeout:g} s still not: {what}")
         time.sleep(every)
     return given
+
+
+class Started(ABC):
+    """Is started when its context opens, and closed when that ends or the start fails."""
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start it and wait until it can be used."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Stop what was started of it, and release the rest."""
 
 
 class Process:
@@ -73,6 +97,11 @@ class Process:
         """The exit code; None while it runs, negative after a signal."""
         assert self._popen is not None, f"{self.name} was not started"
         return self._popen.poll()
+
+    @property
+    def running(self) -> bool:
+        """True from its start to its end."""
+        return self._popen is not None and self.exit_code is None
 
     @property
     def out(self) -> str:

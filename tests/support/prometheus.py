@@ -10,14 +10,14 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import pytest
 import yaml
 
 from tests.support.control_plane import HOST, Port
-from tests.support.process import Process, patient
+from tests.support.process import Process, Started, patient
 
 START_SECONDS = 120.0
 HTTP_SECONDS = patient(90.0)
@@ -52,7 +52,7 @@ def scraping(url: str) -> dict[str, Any]:
     return {"global": {"scrape_interval": "1s"}, "scrape_configs": [target]}
 
 
-class Served:
+class Served(Started):
     """A program of the Prometheus project that serves HTTP at its own port while its context is open."""
 
     def __init__(self, folder: Path, name: str, *arguments: str | Path) -> None:
@@ -60,16 +60,12 @@ class Served:
         self.url = f"http://{HOST}:{self._port.number}"
         self.process = Process(folder, name, [*arguments, f"--web.listen-address={HOST}:{self._port.number}"])
 
-    def __enter__(self) -> Self:
+    def start(self) -> None:
+        """Start it and wait until it is ready."""
         self.process.start()
-        try:
-            self.process.until(self._ready, START_SECONDS, "ready")
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
+        self.process.until(self._ready, START_SECONDS, "ready")
 
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self.process.stop()
         self._port.release()
 

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,10 +50,20 @@ class Sampled(Daemon):
                     columns = (note[name] for name in ("revisions", "at", "least", "most"))
                     yield from (Sample(note["apiserver"], note["watch"], *row) for row in zip(*columns, strict=True))
 
-    def contradictions(self, writes: Iterable[Write]) -> tuple[int, list[tuple[Sample, Write]]]:
-        """Return the number of samples of these writes, and the impossible ones with their write."""
-        by_revision = {write.revision: write for write in writes}
-        pairs = [
-            (sample, by_revision[sample.revision]) for sample in self.all_samples() if sample.revision in by_revision
-        ]
+    def contradictions(
+        self, writes: Iterable[Write], watch: str | None = None
+    ) -> tuple[int, list[tuple[Sample, Write]]]:
+        """Return the number of samples of these writes, and the impossible ones with their write.
+
+        Where several etcds count revisions, name the `watch` that sees these writes. A resource that moves to another
+        etcd may have a revision twice: a sample is of the newest of its writes that had begun when it arrived.
+        """
+        by_revision: defaultdict[int | None, list[Write]] = defaultdict(list)
+        for write in writes:
+            by_revision[write.revision].append(write)
+        pairs = []
+        for sample in self.all_samples():
+            if watch in (None, sample.watch) and (candidates := by_revision.get(sample.revision)):
+                begun = [write for write in candidates if write.before <= sample.at]
+                pairs.append((sample, max(begun or candidates, key=lambda write: write.before)))
         return len(pairs), [(sample, write) for sample, write in pairs if sample.contradicts(write)]

@@ -69,11 +69,12 @@ def _exposed() -> Iterable[Row]:
     yield "watchslo_apiserver_timespan_seconds_count", {}, HOUR, 60.0
     for verdict in ("good", "bad", "undecided", "no_data"):
         yield "watchslo_slo_windows_total", {"verdict": verdict}, 15 * MINUTE, 0.5
-    for reason in ("start", "expired", "errors"):
+    for reason in ("expired", "errors"):
         yield "watchslo_relists_total", {"reason": reason}, HOUR, 0.0
     yield "watchslo_expired_total", {}, 30 * MINUTE, 0.0
     yield "watchslo_stalls_total", {}, 30 * MINUTE, 0.0
-    yield "watchslo_lost_events_total", {}, 15 * MINUTE, 0.0
+    for guarantee in ("ordered", "reliable"):
+        yield "watchslo_watch_guarantee_violations_total", {"guarantee": guarantee}, 15 * MINUTE, 0.0
     yield "watchslo_unmeasured_events_total", {}, 15 * MINUTE, 1.0
     for name in ("watch_up", "watch_stalled", "watch_history_fits"):
         yield f"watchslo_{name}", {}, 5 * MINUTE, 0.0

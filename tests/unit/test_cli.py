@@ -17,6 +17,7 @@ from watchslo.app.rehearse import RehearseOptions as Rehearsed
 from watchslo.app.rules import RulesOptions
 from watchslo.app.run import Overrides
 from watchslo.app.top import TopOptions as Looked
+from watchslo.app.verify import VerifyOptions
 from watchslo.cli import STRATEGIES as OFFERED
 from watchslo.cli import commands, kubectl, kubectl_complete, main
 from watchslo.errors import ServeError
@@ -47,7 +48,7 @@ def called(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         calls.append(arguments)
         return 1
 
-    names = ("run.run", "demo.demo", "check.check", "doctor.doctor", "rehearse.rehearse")
+    names = ("run.run", "demo.demo", "check.check", "verify.verify", "doctor.doctor", "rehearse.rehearse")
     for name in (*names, "rules.rules", "rbac.rbac", "top.top", "overview.view"):
         monkeypatch.setattr(f"watchslo.app.{name}", note)
     return calls
@@ -115,7 +116,7 @@ def test_demo_fault_help_lists_faults(
 ) -> None:
     assert watchslo("demo", "--fault", "help") == 0
     said = capsys.readouterr().out.splitlines()
-    assert "  slow-watch      events leave the watch cache late" in said
+    assert ["slow-watch", *["events", "leave", "the", "watch", "cache", "late"]] in [line.split() for line in said]
     assert called == []
 
 
@@ -137,6 +138,15 @@ def test_check_exits_with_its_code(watchslo: Watchslo, called: list[tuple[Any, .
     resources = ("--resource", "pods", "--resource", "nodes")
     assert watchslo("check", "--duration", "10s", "--threshold", "2s", *resources, "-o", "json") == 1
     assert called == [(None, None, None, CheckOptions("10s", "2s", ("pods", "nodes")), "json")]
+
+
+def test_verify_exits_with_its_code(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
+    assert watchslo("verify", "--duration", "10m", "--each", "--resource", "pods", "-o", "json") == 1
+    assert watchslo("verify") == 1
+    assert called == [
+        (None, None, None, VerifyOptions("10m", ("pods",), each=True), "json"),
+        (None, None, None, VerifyOptions("5m", (), each=False), "table"),
+    ]
 
 
 def test_doctor_exits_with_its_code(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from watchslo.config.loading import load
+from watchslo.config.loading import LONGEST_FILE_BYTES, load
 from watchslo.config.model import BurstConfig, Config, ShardConfig, WatchConfig
 from watchslo.config.values import Listen, format_duration, parse_duration, parse_listen, parse_page
 from watchslo.errors import ConfigError
@@ -45,15 +45,57 @@ def test_missing_file_is_refused(tmp_path: Path) -> None:
     assert refusal(path) == f"{path}: no such file; name a file that exists, or no file to use the defaults"
 
 
+def test_long_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "watchslo.yaml"
+    path.write_bytes(b"#" * LONGEST_FILE_BYTES + b"\npaused: true\n")
+    assert refusal(path) == f"{path}: longer than 1 MiB; name a configuration of watchslo"
+
+
+@pytest.mark.parametrize("merge", ["", "<<: "])
+def test_aliases_of_aliases_are_refused_before_they_are_followed(tmp_path: Path, merge: str) -> None:
+    """Some three hundred bytes would stand for a billion values."""
+    levels = [
+        f"a{level}: &a{level} {{{merge or 'x: '}[{', '.join([f'*a{level - 1}'] * 9)}]}}" for level in range(1, 11)
+    ]
+    path = tmp_path / "watchslo.yaml"
+    path.write_text("\n".join(["a0: &a0 {x: y}", *levels]))
+    assert refusal(path) == f"{path}: its aliases stand for too much; write what they stand for"
+
+
+def test_value_may_be_written_once_for_several_watches(tmp_path: Path) -> None:
+    text = "watch: [{resource: pods, objective: &late {threshold: 3s}}, {resource: nodes, objective: *late}]"
+    first, second = loaded(tmp_path, text).watch
+    assert first.objective.threshold == second.objective.threshold == 3.0
+
+
+@pytest.mark.parametrize(
+    ("key", "what"),
+    [
+        ("startDelay: {}s", "is not a duration; write for example 500ms, 1s, 5m or 30d"),
+        ("limits: {{maxLine: {}Mi}}", "is not a size; write for example 64Mi"),
+        (
+            "server: {{listen: 'localhost:{}'}}",
+            "is not an address to listen on; write host:port, for example 0.0.0.0:9477",
+        ),
+    ],
+)
+def test_very_long_values_are_refused_and_shown_in_part(tmp_path: Path, key: str, what: str) -> None:
+    path = tmp_path / "watchslo.yaml"
+    path.write_text(key.format("9" * 50_000))
+    message = refusal(path)
+    assert message.endswith(f"9… {what}")
+    assert len(message) < 400
+
+
 def test_directory_is_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path) == f"{tmp_path}: is a directory; name the file in it"
 
 
 def test_unreadable_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: Path) -> bytes:
+    def refuse(*_: object) -> bytes:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)  # root could read any file
+    monkeypatch.setattr(Path, "open", refuse)  # root could read any file
     path = tmp_path / "watchslo.yaml"
     assert refusal(path) == f"{path}: permission denied; make it readable for the user that runs watchslo"
 

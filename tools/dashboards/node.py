@@ -103,9 +103,9 @@ NOW = Section(
             NONE_IS_GOOD,
         ),
         _number(
-            "Lost events",
-            "Events in the displayed range that a watch is proven to have skipped: it delivered newer ones.",
-            f"round({in_range('watchslo_lost_events_total', OF_WATCHES)})",
+            "Violations",
+            "Events and bookmarks in the displayed range that broke a guarantee of their watch, such as lost ones.",
+            f"round({in_range('watchslo_watch_guarantee_violations_total', OF_WATCHES)})",
             NONE_IS_GOOD,
         ),
         _number(
@@ -170,7 +170,7 @@ BEHIND = Section(
                 Target(WORST_NODES, "Proven late"),
                 _column("Uncertain", EVENTS, UNCERTAIN),
                 _column("Events", EVENTS, OF_WATCHES),
-                _column("Lost", "watchslo_lost_events_total", OF_WATCHES),
+                _column("Violations", "watchslo_watch_guarantee_violations_total", OF_WATCHES),
                 _column("Stalls", "watchslo_stalls_total", OF_WATCHES),
                 _column("Cut watches", "watchslo_watches_closed_total", CUT),
                 _column("410s", "watchslo_expired_total", OF_WATCHES),

@@ -89,9 +89,9 @@ NOW = Section(
             Unit.SECONDS,
         ),
         _number(
-            "Lost events",
-            "Events that are proven lost: the watch delivered newer events and skipped these.",
-            _rounded_increase("watchslo_lost_events_total", OF_WATCHES),
+            "Violations",
+            "Events and bookmarks that broke a guarantee of their watch: lost, repeated or out of order.",
+            _rounded_increase("watchslo_watch_guarantee_violations_total", OF_WATCHES),
             NONE_IS_GOOD,
         ),
         _number(
@@ -108,8 +108,8 @@ RELISTS = Section(
     (
         Panel(
             "Relists by reason",
-            "Relists by reason: start of the daemon, 410, repeated errors, revisions that went back, or inventory of "
-            "the changes in a gap.",
+            "Relists by reason: 410 or repeated errors; with `metrics: full` also the start of the daemon, revisions "
+            "that went back, and the inventory of the changes in a gap.",
             Look.STACK,
             Unit.COUNT,
             (Target(increase("watchslo_relists_total", OF_WATCHES, "reason"), "{{reason}}"),),
@@ -166,6 +166,32 @@ RELISTS = Section(
             Unit.COUNT,
             (Target(increase("watchslo_unseen_changes_total", OF_WATCHES, "watch, kind"), "{{watch}} {{kind}}"),),
             NONE_IS_GOOD,
+        ),
+    ),
+)
+
+GUARANTEES = Section(
+    "Guarantees",
+    (
+        Panel(
+            "Violations by guarantee",
+            "Events and bookmarks that broke a guarantee of their watch. Each is a defect of an apiserver, or of "
+            "something between it and its clients.",
+            Look.STACK,
+            Unit.COUNT,
+            (Target(increase("watchslo_watch_guarantee_violations_total", OF_WATCHES, "guarantee"), "{{guarantee}}"),),
+            NONE_IS_GOOD,
+            width=12,
+        ),
+        Panel(
+            "Violations by watch",
+            "Events and bookmarks that broke a guarantee of their watch, by watch and apiserver. One watch at one "
+            "apiserver points to its watch cache, many watches at once to an intermediary.",
+            Look.STACK,
+            Unit.COUNT,
+            _by_watch(increase("watchslo_watch_guarantee_violations_total", OF_WATCHES, WATCH_LABELS)),
+            NONE_IS_GOOD,
+            width=12,
         ),
     ),
 )
@@ -340,5 +366,5 @@ BOARD = Board(
     "Watch protocol",
     f"Opens, closes, relists and gaps of watches. {NEEDS_BASIC}",
     VARIABLES,
-    (NOW, RELISTS, WATCHES, TRAFFIC),
+    (NOW, RELISTS, GUARANTEES, WATCHES, TRAFFIC),
 )

@@ -121,10 +121,10 @@ NOW = Section(
         ),
         _number(
             "Samples of P99",
-            "Events measured in the last minute, of all selected watches. With fewer than 100 per watch, P99 depends "
-            "on one or two events.",
+            "Events measured per minute, of all selected watches. With fewer than 100 per watch, P99 depends on one or "
+            "two events.",
             Unit.COUNT,
-            f'sum (watchslo_apiserver_timespan_window_events{{{OF_WATCHES}, window="1m"}})',
+            f"sum (rate(watchslo_slo_events_total{{{OF_WATCHES}}}[$__rate_interval])) * 60",
             (Step(None, "orange"), Step(100, "green")),
         ),
     ),

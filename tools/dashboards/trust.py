@@ -74,7 +74,7 @@ NOW = Section(
         ),
         _number(
             "Storage proven",
-            "1 if the storage of every apiserver is known to be etcd. With other storage (k3s) latencies are unproven.",
+            "1 if it is known what the revisions of every apiserver prove. With other storages latencies are unproven.",
             f"min (watchslo_storage_proven{{{OF_APISERVERS}}})",
             ALL_OR_NOTHING,
         ),

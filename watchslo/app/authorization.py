@@ -12,7 +12,8 @@ import structlog
 from watchslo.errors import UnavailableError
 from watchslo.kube.reviews import Review
 from watchslo.monitor.failure_log import FailureLog
-from watchslo.serve.auth_cache import AccessDecision, AccessDecisions, key_of
+from watchslo.serve.auth import Bearer
+from watchslo.serve.auth_cache import AccessDecision, AccessDecisions, is_expired, key_of
 from watchslo.watch.failure import Failure, Reason, because
 
 PATIENCE_SECONDS = 5.0  # for a review, including its wait in watchslo's own queue of requests; scrapes wait for it
@@ -33,29 +34,36 @@ class Authorizer:
     """Decides on the serving loop; only reviews run on the measuring loop, which owns the client."""
 
     def __init__(
-        self, ask: AskApiserver, loop: asyncio.AbstractEventLoop, clock: Callable[[], float] = time.monotonic
+        self,
+        ask: AskApiserver,
+        loop: asyncio.AbstractEventLoop,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self._ask = ask
         self._loop = loop
         self._clock = clock
+        self._wall = wall
         self._decisions = AccessDecisions()
         self._reviews: dict[bytes, asyncio.Task[AccessDecision | None]] = {}
         self._failures = FailureLog(structlog.get_logger())
 
-    async def __call__(self, token: str, path: str) -> AccessDecision:
-        """Return whether the bearer of a token may read a path.
+    async def __call__(self, sent: Bearer, path: str) -> AccessDecision:
+        """Return whether a bearer may read a path.
 
         Raises:
             UnavailableError: if neither a cached decision nor a review is available.
         """
-        key = key_of(token, path)
+        key = key_of(sent.token, path)
         decision = self._decisions.in_force(key, self._clock())
         if decision is not None:
             return decision
+        if is_expired(sent.token, self._wall()):
+            return AccessDecision.UNKNOWN
         if key not in self._reviews:
-            if not self._decisions.may_review(key, self._clock()):
+            if not self._decisions.may_review(key, sent.address, self._clock()):
                 raise UnavailableError(_TOO_MANY)
-            self._reviews[key] = asyncio.create_task(self._review(key, token, path))
+            self._reviews[key] = asyncio.create_task(self._review(key, sent.token, path))
         # Shielded: other requests may wait for the same review when this one is cancelled.
         decision = await asyncio.shield(self._reviews[key])
         if decision is None:

@@ -7,6 +7,7 @@ import msgspec
 from rich.text import Text
 
 from watchslo.app.view import UnreadableError, printable
+from watchslo.errors import UNDECODABLE
 from watchslo.serve.detail import details
 from watchslo.timeline.timeline import Timeline
 
@@ -63,7 +64,7 @@ def read_details(body: bytes) -> Sequence[ShownWatch]:
     """Return the watches of a daemon's answer; raises UnreadableError."""
     try:
         return msgspec.json.decode(body, type=_DetailsAnswer).watches
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNDECODABLE:
         raise UnreadableError from None
 
 

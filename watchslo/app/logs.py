@@ -3,11 +3,42 @@
 import asyncio
 import logging
 import sys
-from typing import Literal
+from typing import Literal, TextIO, cast
 
 import structlog
 
 from watchslo.errors import error_location
+
+
+class LastingStream:
+    """Writes to stderr; what fails is counted in `lost` and not raised, because it must not stop the measurement.
+
+    The reader of a pipe may end, and a disk may be full.
+    """
+
+    def __init__(self) -> None:
+        self.lost = 0
+        self._fails = False
+
+    def write(self, text: str) -> None:
+        """Write a part of a line."""
+        try:
+            sys.stderr.write(text)
+        except (OSError, ValueError):  # the latter if stderr is closed
+            self._fails = True
+
+    def flush(self) -> None:
+        """End a line."""
+        try:
+            sys.stderr.flush()
+        except (OSError, ValueError):
+            self._fails = True
+        self.lost += self._fails
+        self._fails = False
+
+    def note_lost(self, _: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        """Add to an event how many lines were lost before it."""
+        return {**event, "lost_lines": self.lost} if self.lost else event
 
 
 def set_up(form: Literal["json", "console"], level: str) -> None:
@@ -17,15 +48,17 @@ def set_up(form: Literal["json", "console"], level: str) -> None:
         if form == "json"
         else structlog.dev.ConsoleRenderer(sort_keys=False, colors=sys.stderr.isatty())
     )
+    stream = LastingStream()
     structlog.configure(
         processors=[
+            stream.note_lost,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False)),
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(cast(TextIO, stream)),
         cache_logger_on_first_use=False,
     )
     logging.basicConfig(level=logging.WARNING, handlers=[_Libraries()], force=True)

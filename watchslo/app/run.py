@@ -1,6 +1,8 @@
 """`watchslo run`: the daemon."""
 
 import asyncio
+import contextlib
+import signal
 import socket
 from dataclasses import dataclass
 from functools import partial
@@ -71,8 +73,10 @@ async def _run(
             TaskSupervisor(stop) as tasks,
         ):
             log.info("listening", url=url)
+            hung_up = asyncio.Event()
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hung_up.set)
             if file:
-                tasks.start("reloads", partial(_follow, supervisor, config, file, digest))
+                tasks.start("reloads", partial(_follow, supervisor, config, file, digest, hung_up))
             try:
                 await supervisor.run(stop)
             except ConfigError as error:
@@ -80,12 +84,20 @@ async def _run(
     log.info("stopped")
 
 
-async def _follow(supervisor: Supervisor, config: Config, file: Path, digest: str) -> None:
-    """Check the file periodically and apply its changes; a bad file is refused and logged once."""
+async def _follow(supervisor: Supervisor, config: Config, file: Path, digest: str, hung_up: asyncio.Event) -> None:
+    """Check the file periodically and apply its changes; a bad file is refused and logged once.
+
+    When `hung_up` is set, apply it at once, even if it has not changed.
+    """
     log = structlog.get_logger()
     refused = ""
     while True:
-        await asyncio.sleep(RELOAD_SECONDS)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(RELOAD_SECONDS):
+                await hung_up.wait()
+        if hung_up.is_set():
+            hung_up.clear()
+            digest = refused = ""
         try:
             new_digest = await asyncio.to_thread(hash_of, file)
             if new_digest != digest:

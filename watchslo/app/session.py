@@ -7,16 +7,16 @@ import resource
 import signal
 import socket
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import TypeVar
 
+import structlog
 from starlette.types import ASGIApp
 
 from watchslo.app.authorization import Authorizer
 from watchslo.app.garbage import GarbageCollection
-from watchslo.config.model import Config
+from watchslo.config.model import Config, ServerLimitsConfig
 from watchslo.config.values import Listen, parse_listen
 from watchslo.errors import ConfigError
 from watchslo.event_loop import TimedEventLoop
@@ -33,6 +33,8 @@ from watchslo.serve.tls import Certificate
 
 SWITCH_SECONDS = 0.0005  # a thread that encodes delays timestamps by 1.4 ms at P99; by 10 ms with Python's default
 MOST_FILES = 65_536
+MOST_OF_FILES = 0.25  # for clients of the server: each watch needs one too
+LEAST_CONNECTIONS = 8
 INTERRUPTED = 130
 
 T = TypeVar("T")
@@ -96,6 +98,16 @@ def stop_signals(stop: asyncio.Event) -> Iterator[None]:
             loop.remove_signal_handler(number)
 
 
+def _within_files(limits: ServerLimitsConfig) -> ServerLimitsConfig:
+    """Return limits with which clients leave most open files to the watches; log it if they differ."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = max(LEAST_CONNECTIONS, int(MOST_OF_FILES * files))
+    if files < 0 or limits.connections <= most:  # a negative limit means unlimited
+        return limits
+    structlog.get_logger().warning("connections_limited", connections=most, open_files=files)
+    return limits.model_copy(update={"connections": most})
+
+
 @contextlib.asynccontextmanager
 async def serving(supervisor: Supervisor, config: Config, listener: socket.socket) -> AsyncIterator[str]:
     """Serve the state of a supervisor at a listening socket while the context lasts; yields the URL.
@@ -105,7 +117,7 @@ async def serving(supervisor: Supervisor, config: Config, listener: socket.socke
     """
     certificate = Certificate(config.server.tls) if config.server.tls else None
     app, close = _application(supervisor, config)
-    server = StatusServer(app, listener, config.server.limits, certificate)
+    server = StatusServer(app, listener, _within_files(config.server.limits), certificate, config.server.hosts)
     server.start()
     try:
         yield url(listener, "https" if certificate else "http")
@@ -121,17 +133,14 @@ def _application(supervisor: Supervisor, config: Config) -> tuple[ASGIApp, Calla
     metrics = MetricsEncoder(Detail(config.metrics))
     authorize = Authorizer(supervisor.review, loop) if config.server.authorization == "kubernetes" else None
 
-    def heartbeat() -> float:
-        return time.monotonic() - supervisor.lag.last_beat
-
     if not config.server.page:
         history = History()
         supervisor.on_evaluation(history.observe)
-        return essentials.create_app(latest, heartbeat, metrics, history, authorize), history.close
+        return essentials.create_app(latest, supervisor.unhealthy, metrics, history, authorize), history.close
     # Imported only here: FastAPI and the page take 9 MiB.
     from watchslo.serve.feed import Feed  # noqa: PLC0415
     from watchslo.serve.http import create_app  # noqa: PLC0415
 
     feed = Feed()
     supervisor.on_evaluation(feed.observe)
-    return create_app(latest, heartbeat, metrics, feed, authorize), feed.close
+    return create_app(latest, supervisor.unhealthy, metrics, feed, authorize), feed.close

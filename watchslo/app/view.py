@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from watchslo.errors import UNDECODABLE
 from watchslo.serve.status import condition_of, conditions_in
 from watchslo.snapshot import QuantileReading, Snapshot, StreamReading, WindowVerdict
 from watchslo.timeline.condition import NO_WINDOW, P99, Condition, WatchVerdict, placed, verdict_on, verdict_on_events
@@ -277,7 +278,7 @@ def read(body: bytes) -> View:
     """Return the view of a daemon's status; raises UnreadableError."""
     try:
         status = msgspec.json.decode(body, type=_RemoteStatus)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNDECODABLE:
         raise UnreadableError from None
     resolutions = {one.name: one.median_round_trip for one in status.domains}
     return _printable(

@@ -15,19 +15,29 @@ STRADDLES_SHARE = 0.5  # of the budget; the other half is kept for what is late
 
 
 class BurstBudget:
-    """The ticks that all bursts of this process may send in any hour, and the ticks a second of each burst.
+    """The ticks that all bursts of this process may send in any hour, and a second: active bursts share them equally.
 
-    Bounds: one entry for each burst of the last hour.
+    Bounds: one entry for each burst of the last hour, and one for each active burst.
     """
 
     def __init__(self, rate: float, ticks_per_hour: float) -> None:
-        self.rate = rate
+        self._rate = rate
         self._ticks_per_hour = ticks_per_hour
+        self._active: set[Burst] = set()
         self._reserved: deque[tuple[float, float]] = deque()  # when each burst ends at the latest, and its ticks
 
     def limit(self, rate: float) -> None:
-        """Permit so many ticks a second in each burst from now on, also in an active one."""
-        self.rate = rate
+        """Permit so many ticks a second in all bursts from now on, also in active ones."""
+        self._rate = rate
+
+    def share(self, burst: "Burst", now: float) -> float:
+        """Return the ticks a second of a burst that is active, or would begin now."""
+        self._active = {one for one in self._active if one.is_active(now)}
+        return self._rate / len(self._active | {burst})
+
+    def add(self, burst: "Burst") -> None:
+        """Share with one more burst, until it is no longer active."""
+        self._active.add(burst)
 
     def reserve(self, wish: BurstWish, ticks: float, now: float) -> bool:
         """Reserve the ticks of a burst that begins now; return False if the budget does not cover all of them."""
@@ -53,10 +63,9 @@ class Burst:
         self._left = 0.0  # ticks of the present one
         self._held_until = -inf
 
-    @property
-    def rate(self) -> float:
-        """The ticks a second in a burst, at most."""
-        return self._budget.rate
+    def rate(self, now: float) -> float:
+        """Return the ticks a second of a burst now, or of one that would begin."""
+        return self._budget.share(self, now)
 
     def is_active(self, now: float) -> bool:
         """Return True if ticks are to be sent more often at that time."""
@@ -64,16 +73,17 @@ class Burst:
 
     def begin(self, wish: BurstWish, now: float) -> bool:
         """Begin a burst; return False if one is active, or if none may begin."""
-        ticks = self.rate * wish.seconds
+        ticks = self.rate(now) * wish.seconds
         if self.is_active(now) or now < self._held_until or not self._budget.reserve(wish, ticks, now):
             return False
         self.begun[wish.reason] += 1
         self._until, self._left = now + wish.seconds, ticks
+        self._budget.add(self)
         return True
 
     def shortening(self, rate: float, now: float) -> float:
         """Return the factor by which gaps are shorter, at most 1, if there are usually `rate` ticks a second."""
-        return min(1.0, rate / self.rate) if self.is_active(now) else 1.0
+        return min(1.0, rate / self.rate(now)) if self.is_active(now) else 1.0
 
     def sent(self, now: float) -> None:
         """Note a tick."""

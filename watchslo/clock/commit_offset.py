@@ -5,7 +5,13 @@ was committed between the local times `since` and `until` proves that theta, tha
 [r - until, r - since]. An event that arrived soon after its commit bounds it from below, and one that was committed
 soon after a tick was sent from above. Many of them narrow it to milliseconds, and then each revision tells when it was
 committed. This holds if all commits are dated by one clock, or by clocks that agree, as those of Spanner do: a commit
-is not visible before its time has passed.
+is not visible before its time has passed, and a read at some time sees exactly the commits up to it.
+
+If the clock is set, evidence contradicts itself, unless the step is shorter than what separates them: forward than the
+shortest latency, back than the shortest time from a tick to a commit. Such a step makes bounds wrong by less than that.
+A storage that is set back stands still until its clock has caught up. A commit before the first tick of that time is
+then dated too early, by less than the gap between two ticks, and the commits that are sealed with it by less than the
+precision of the offset: nothing contradicts them yet. A smeared clock has no step.
 """
 
 import numpy as np
@@ -14,13 +20,14 @@ from watchslo.clock.offset import DRIFT
 from watchslo.model import FloatArray, IntArray, Interval
 
 NANOSECOND = 1e-9  # in seconds
+SETTLED_SECONDS = 10.0  # after a step: a clock that was set back by less has then caught up
 
 
 class CommitOffset:
     """Theta in seconds, counted from the first revision, as the interval that all evidence so far agrees on.
 
     `steps` counts the evidence that contradicts all earlier evidence: a clock was set, or the revisions are no times.
-    Then everything starts again with what is committed later: earlier commits were dated by the former clock.
+    Then everything starts again with what is committed `SETTLED_SECONDS` later: the clock may stand still until then.
     """
 
     def __init__(self) -> None:
@@ -51,7 +58,7 @@ class CommitOffset:
             self._known = both
             return True
         self.steps += 1
-        self._known, self._since = None, now
+        self._known, self._since = None, now + SETTLED_SECONDS
         return False
 
     @property

@@ -6,13 +6,13 @@ evidence decides: a source is a member if its revisions repeatedly fit between t
 """
 
 from collections import deque
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from watchslo.clock.revision import RevisionClock
 from watchslo.clock.staircase import BEFORE_ALL
-from watchslo.clock.storage_kind import KindDetector
+from watchslo.clock.storage_kind import KindDetector, StorageSetting
 from watchslo.model import Reading, Resource, Source
 from watchslo.snapshot import StorageKind
 
@@ -73,29 +73,30 @@ class Domain:
     Only members add sightings; a source that is no longer a member loses its sightings.
 
     Bounds: `MOST_READS` waiting reads, a standing and a waiting probe for each source that was probed and that the
-    caller still retains, and one source for each attached watch.
+    caller still retains, and one source and one bookmark for each attached watch. `storage` is as configured.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, storage: StorageSetting = "auto") -> None:
         self.name = name
         self.clock = RevisionClock()
         self.resets = 0
         self.contradicted = 0  # reads that were dropped
-        self._detector = KindDetector()
+        self._detector = KindDetector(storage)
         self._reads: deque[Reading] = deque(maxlen=MOST_READS)
         self._standings: dict[Source, _Standing] = {}
         self._waiting: dict[Source, Reading] = {}
         self._streams: dict[int, Source] = {}
+        self._marks: dict[int, tuple[float, int]] = {}  # the last bookmark of each watch that no tick has judged
 
     @property
     def kind(self) -> StorageKind:
-        """What the ticks of this domain show its revisions to be."""
+        """What its revisions are, by the configuration or by its ticks, which show no difference to kine."""
         return self._detector.kind
 
     @property
     def counts(self) -> bool:
         """Whether the difference of two revisions is a number of changes; it is assumed before the first tick."""
-        return self.kind is StorageKind.SEQUENCE or self.clock.newest is None
+        return self.kind in (StorageKind.SEQUENCE, StorageKind.KINE) or self.clock.newest is None
 
     @property
     def horizon(self) -> Horizon | None:
@@ -114,7 +115,7 @@ class Domain:
             self._reset()
         self._detector.observe(reading)
         self.clock.use_times(is_known=self.kind is StorageKind.TIMESTAMP)
-        for stream in self.clock.tick(reading):
+        for stream in {*self.clock.tick(reading), *self._judge_marks(reading)}:
             self.expel(self._streams[stream])
         self._judge_probes(reading.sent)
         self._judge_reads(reading.sent)
@@ -176,6 +177,7 @@ class Domain:
     def detach(self, stream: int) -> None:
         """Remove a watch and its sightings."""
         del self._streams[stream]
+        self._marks.pop(stream, None)
         self.clock.forget(stream)
 
     def sight(self, received: float, revision: int, stream: int) -> bool:
@@ -184,6 +186,18 @@ class Domain:
             return False
         self.clock.sight(received, revision, stream)
         return True
+
+    def mark(self, received: float, revision: int, stream: int) -> None:
+        """Add a bookmark of an attached watch: unlike an event, nothing else shows that it is beyond the storage."""
+        if self.sight(received, revision, stream):
+            self._marks[stream] = received, revision
+
+    def _judge_marks(self, tick: Reading) -> list[int]:
+        """Return the watches whose last bookmark is newer than a tick sent later."""
+        judged = {stream: revision for stream, (received, revision) in self._marks.items() if received < tick.sent}
+        for stream in judged:
+            del self._marks[stream]
+        return [stream for stream, revision in judged.items() if revision > tick.revision]
 
     def _judge_probes(self, sent: float) -> None:
         ripe = {source: probe for source, probe in self._waiting.items() if probe.answered < sent}
@@ -216,6 +230,7 @@ class Domain:
         self.clock.clear()
         self._standings.clear()
         self._waiting.clear()
+        self._marks.clear()
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,32 +244,35 @@ class TickPlan:
     blind: bool
 
 
-def plan_ticks(resources: Sequence[Resource]) -> TickPlan:
+IsCached = Callable[[Resource], bool]
+"""Returns whether an apiserver that is ticked on has a watch cache of a resource."""
+
+
+def plan_ticks(resources: Sequence[Resource], is_cached: IsCached) -> TickPlan:
     """Return the best plan for resources that share their revisions, in order of preference.
 
     The best choice is one uncached resource, the second best two cached ones, and the last a cached one alone.
     """
-    uncached = [resource for resource in resources if not resource.cached]
+    uncached = [resource for resource in resources if not is_cached(resource)]
     chosen = tuple(uncached[:1] or resources[:2])
-    return TickPlan(chosen, blind=len(chosen) == 1 and chosen[0].cached)
+    return TickPlan(chosen, blind=len(chosen) == 1 and is_cached(chosen[0]))
 
 
 class TickChoice:
     """Chooses the resources that the ticks of a domain read, among `candidates` in order of preference.
 
-    The best choice is an uncached resource (events) that shares its revisions with a cached one. The second best is two
-    cached resources that share theirs, and the last is the first candidate alone. Pairs are tried one after the other:
-    read `next` and pass the reading to `observe`, a few times per second, until `plan` is set.
+    The best choice is an uncached resource (usually events) that shares its revisions with a cached one. Then come two
+    cached resources that share theirs, two uncached ones, and the first candidate alone. Pairs are tried one after the
+    other: read `next` and pass the reading to `observe`, a few times per second, until `plan` is set.
     """
 
-    def __init__(self, candidates: Sequence[Resource]) -> None:
-        cached = [resource for resource in candidates if resource.cached]
-        uncached = [resource for resource in candidates if not resource.cached]
-        self._alive = [*cached, *uncached]
+    def __init__(self, candidates: Sequence[Resource], is_cached: IsCached) -> None:
+        self._is_cached = is_cached
+        self._alive = sorted(candidates, key=is_cached, reverse=True)
         self._pairs = [
             (anchor, partner)
-            for position, anchor in enumerate(cached, start=1)
-            for partner in (*uncached, *cached[position:])
+            for position, anchor in enumerate(self._alive, start=1)
+            for partner in sorted(self._alive[position:], key=is_cached)
         ]
         self._shared: TickPlan | None = None
         self._start_pair()
@@ -268,7 +286,7 @@ class TickChoice:
     def plan(self) -> TickPlan | None:
         if self._shared or self._pairs:
             return self._shared
-        return plan_ticks(self._alive[:1])
+        return plan_ticks(self._alive[:1], self._is_cached)
 
     def observe(self, reading: Reading) -> None:
         """Add the reading of `next`."""
@@ -281,7 +299,7 @@ class TickChoice:
         self._reads += 1
         membership = self._domain.membership((reading.apiserver, partner.key))
         if membership is Membership.MEMBER:
-            self._shared = plan_ticks((anchor, partner))
+            self._shared = plan_ticks((anchor, partner), self._is_cached)
         elif membership is Membership.FOREIGN or not forwards:
             self._pairs.pop(0)
             self._start_pair()

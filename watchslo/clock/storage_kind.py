@@ -1,9 +1,16 @@
-"""The kind of a storage, from the revisions of its ticks alone.
+"""The kind of a storage: from the revisions of its ticks, and from what its apiserver reveals.
 
 A *sequence* counts commits, as etcd does. A *timestamp* is the time of the commit in nanoseconds of Unix time, as on
 GKE: no counter reaches such numbers, and none of them is ever ahead of the storage's clock. The clocks of the storage
 and of this machine may differ by any amount: what counts is that revisions grow, but not faster than time passes.
+
+*kine*, which k3s uses with SQL databases, counts as etcd does and emulates its API. Two things differ. PostgreSQL
+assigns a revision before its commit, so that a tick may have a revision whose commit is shown to others a little later.
+And a server finds the commits of other servers by a poll: see `watchslo.latency.polling`.
 """
+
+from dataclasses import dataclass
+from typing import Literal
 
 from watchslo.model import Reading
 from watchslo.snapshot import StorageKind
@@ -12,17 +19,72 @@ LEAST_TIMESTAMP = 10**18  # September 2001; a counter of a million commits a sec
 MOST_COUNTED = 10**15  # a counter of a million commits a second needs 30 years for that
 GROWN_SECONDS = 20.0  # after which revisions are known to be times: a quarter faster than time would be refuted
 STALE_SECONDS = 5.0  # an empty list may carry the last commit, which is rarely older; a clock may be set by less
+COMMIT_SPREAD_SECONDS = 0.1  # from a tick with a revision to its commit, with PostgreSQL: docs/fidelity.md has figures
+
+StorageSetting = Literal["auto", "etcd", "kine", "kine-sqlite", "timestamp", "unproven"]
+"""What the configuration says of the storage."""
+
+_STATED: dict[StorageSetting, StorageKind] = {
+    "etcd": StorageKind.SEQUENCE,
+    "kine": StorageKind.KINE,
+    "kine-sqlite": StorageKind.KINE,
+    "timestamp": StorageKind.TIMESTAMP,
+    "unproven": StorageKind.UNKNOWN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ApiserverStorage:
+    """What is known of the storage of one apiserver.
+
+    `polls` says that it shares a database with other servers. A revision that a tick returned is committed at most
+    `commit_spread` seconds after the answer.
+    """
+
+    kind: StorageKind = StorageKind.UNKNOWN
+    polls: bool = False
+    commit_spread: float = 0.0
+
+
+def storage_of(stated: StorageSetting, found: StorageKind, servers: int | None) -> ApiserverStorage:
+    """Return what is known of a storage.
+
+    `stated` is what the configuration says, `found` what the apiserver revealed, and `servers` the number of apiservers
+    of the cluster, if known. Several of them share a database, because SQLite serves one only.
+    """
+    kind = _STATED.get(stated, found)
+    if kind is not StorageKind.KINE or stated == "kine-sqlite":
+        return ApiserverStorage(kind)
+    return ApiserverStorage(kind, polls=(servers or 1) > 1, commit_spread=COMMIT_SPREAD_SECONDS)
+
+
+def unproven_storage(version: str, stated: StorageSetting, found: StorageKind) -> str | None:
+    """Return why nothing is proven of the revisions of an apiserver of this version, or None.
+
+    `stated` and `found` are as for `storage_of`.
+    """
+    if stated == "unproven":
+        return "the configuration says that its revisions prove nothing"
+    if stated == "auto" and found is StorageKind.UNKNOWN and "+k3s" in version:
+        return (
+            "k3s stores objects in etcd or in kine, and it is not known in which: wait until something is compacted, "
+            "permit `list` and `watch` of events in the namespace of the ticks, or state it in clock.storage"
+        )
+    return None
 
 
 class KindDetector:
-    """Finds out what kind of revisions the ticks of a domain return: `unknown` until that is proven."""
+    """Finds out what kind of revisions the ticks of a domain return: `unknown` until that is proven, or `stated`."""
 
-    def __init__(self) -> None:
-        self.kind = StorageKind.UNKNOWN
+    def __init__(self, stated: StorageSetting = "auto") -> None:
+        self._is_stated = stated in _STATED
+        self.kind = _STATED.get(stated, StorageKind.UNKNOWN)
         self._first: tuple[int, float] | None = None  # a revision, and by how many seconds it was ahead of this machine
 
     def observe(self, tick: Reading) -> None:
         """Take in a tick."""
+        if self._is_stated:
+            return
         if tick.revision < LEAST_TIMESTAMP:
             self._first = None
             self.kind = StorageKind.SEQUENCE if tick.revision <= MOST_COUNTED else StorageKind.UNKNOWN

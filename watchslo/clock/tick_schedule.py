@@ -11,8 +11,9 @@ Each apiserver has a *gap* of its own, the mean seconds between two ticks throug
 the order in which they are due, and its rate is the sum of theirs. So
 
 - n apiservers get n times as many ticks together, evenly spaced, and each gets no more than it would alone;
-- while ticks through one of them fail, its own gap doubles, and `Retry-After` is obeyed. Its ticks are sent *aside*,
-  when they are due: in the train, each would leave a wide gap. The same is true of ticks that prove nothing yet;
+- while ticks through one of them fail, its own gap doubles, and `Retry-After` is obeyed for up to `SLOWEST_SECONDS`.
+  Its ticks are sent *aside*, when they are due: in the train, each would leave a wide gap. The same is true of ticks
+  that prove nothing yet;
 - an apiserver that answers slowly is not visited again before its answer, or before `SLOW_SECONDS` have passed. Its
   ticks are not sent through the others instead.
 

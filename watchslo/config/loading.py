@@ -18,6 +18,9 @@ from watchslo.config.model import Config, MinutesObjective, ObjectiveConfig, Wat
 from watchslo.config.values import describe
 from watchslo.errors import ConfigError
 
+LONGEST_FILE_BYTES = 2**20  # as a ConfigMap; larger ones would take minutes
+LONGEST_QUOTE = 100  # characters of a value in an error
+MOST_NODES = 100_000  # of a document with its aliases replaced by what they stand for
 Keys = tuple[int | str, ...]
 _Section = TypeVar("_Section", bound=BaseModel)
 
@@ -77,7 +80,8 @@ def _hashed(content: bytes) -> str:
 
 def _content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            content = file.read(LONGEST_FILE_BYTES + 1)
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file; name a file that exists, or no file to use the defaults") from None
     except IsADirectoryError:
@@ -85,6 +89,9 @@ def _content(path: Path) -> bytes:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise ConfigError(f"{path}: {reason}; make it readable for the user that runs watchslo") from None
+    if len(content) > LONGEST_FILE_BYTES:
+        raise ConfigError(f"{path}: longer than {LONGEST_FILE_BYTES // 2**20} MiB; name a configuration of watchslo")
+    return content
 
 
 class _Loader(yaml.SafeLoader):
@@ -107,6 +114,8 @@ class _YamlDocument:
         try:
             loader = _Loader(content)
             self._root = loader.get_single_node()
+            if self._root is not None and _nodes(self._root, {}) > MOST_NODES:
+                raise ConfigError(f"{path}: its aliases stand for too much; write what they stand for")
             self._data = None if self._root is None else loader.construct_document(self._root)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
@@ -206,6 +215,21 @@ _SENTENCES = {  # by the error type of pydantic
 }
 
 
+def _nodes(node: yaml.Node, known: dict[int, int]) -> int:
+    """Return the number of nodes of a document in which each alias is replaced by what it stands for.
+
+    `known` has those of the nodes that were counted. A node that contains itself raises RecursionError.
+    """
+    if id(node) not in known:
+        children: list[yaml.Node] = []
+        if isinstance(node, yaml.MappingNode):
+            children = [child for pair in node.value for child in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            children = node.value
+        known[id(node)] = 1 + sum(_nodes(child, known) for child in children)
+    return known[id(node)]
+
+
 def _duplicate_keys(node: yaml.Node | None, keys: Keys = ()) -> Iterator[Keys]:
     """Yield the paths of keys that are twice in one mapping, which YAML forbids but its parser accepts."""
     match node:
@@ -245,9 +269,10 @@ def _message(details: ErrorDetails) -> str:
         "example": _EXAMPLES.get(str(details["loc"][-1]) if details["loc"] else ""),
         **details.get("ctx", {}),
     }
-    return _SENTENCES.get(kind, "{shown} is not possible: it {reason}").format(
-        shown=describe(details["input"]), **context
-    )
+    given = details["input"]
+    sentence = _SENTENCES.get(kind, "{shown} is not possible: it {reason}").format(shown=describe(given), **context)
+    is_long = isinstance(given, str) and len(given) > LONGEST_QUOTE
+    return sentence.replace(given, f"{given[:LONGEST_QUOTE]}…") if is_long else sentence
 
 
 def _nearest_key(keys: Keys) -> str:

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 
+from watchslo.clock.storage_kind import StorageSetting
 from watchslo.config.parts import divide_by_field, divide_by_hash, divide_by_label
 from watchslo.config.values import (
     Duration,
@@ -306,7 +307,7 @@ class ClockConfig(_Section):
 
     interval: Annotated[Duration, between("200ms", "1m")] = _USUAL_INTERVAL_SECONDS
     namespace: Namespace = "default"
-    storage: Literal["auto", "etcd", "unproven"] = "auto"
+    storage: StorageSetting = "auto"
     burst: BurstConfig = BurstConfig()
 
 
@@ -347,6 +348,26 @@ def _rank(index: int, label: str) -> bytes:
     return hashlib.sha256(f"{index}/{label}".encode()).digest()
 
 
+class GuaranteesConfig(_Section):
+    """How the guarantees of watches are verified.
+
+    `stream` looks at each watch alone, `compare` also compares what the same watches at several apiservers delivered,
+    and `full` reads all events of busy watches a second time, to compare them with those of the watch.
+    """
+
+    level: Literal["stream", "compare", "full"] = "compare"
+
+    @property
+    def compares(self) -> bool:
+        """Whether the watches of several apiservers are compared."""
+        return self.level != "stream"
+
+    @property
+    def replays(self) -> bool:
+        """Whether all events are read a second time."""
+        return self.level == "full"
+
+
 class LimitsConfig(_Section):
     """Hard caps on the cost of this daemon. With 0 audits per second, stalled watches are not detected.
 
@@ -384,7 +405,9 @@ class ServerLimitsConfig(_Section):
 class ServerConfig(_Section):
     """Where metrics and status are served, and which clients are authorized.
 
-    `view` is the URL at which `watchslo view` shows all instances; the page links to it.
+    `hosts` are the names by which clients address a server that listens on a loopback address, for example of a reverse
+    proxy; other names than `localhost` are refused there. `view` is the URL at which `watchslo view` shows all
+    instances; the page links to it.
     Without `page` there are only metrics and probes: no page, no API, no past figures.
     """
 
@@ -393,6 +416,7 @@ class ServerConfig(_Section):
     tls: TlsConfig | None = None
     authorization: Literal["none", "kubernetes"] = "none"
     limits: ServerLimitsConfig = ServerLimitsConfig()
+    hosts: tuple[Text, ...] = ()
     view: PageUrl | None = None
 
 
@@ -413,6 +437,7 @@ class Config(_Section):
     shard: ShardConfig = ShardConfig()
     clock: ClockConfig = ClockConfig()
     objective: ObjectiveConfig = ObjectiveConfig()
+    guarantees: GuaranteesConfig = GuaranteesConfig()
     limits: LimitsConfig = LimitsConfig()
     paused: bool = False
     start_delay: Annotated[Duration, between("1s", "1h")] = 0.0

@@ -14,8 +14,9 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhd])")
+_LONGEST_DURATION = 40  # characters; the pattern takes the square of the length
 _UNIT_BYTES = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
-_SIZE = re.compile(r"(\d+)(Ki|Mi|Gi|)B?")
+_SIZE = re.compile(r"(\d{1,15})(Ki|Mi|Gi|)B?")
 _RESOURCE = re.compile(r"[a-z][a-z0-9-]*(\.[a-z0-9-]+)*")
 _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _NUMBER = re.compile(r"\d+(\.\d+)?")
@@ -37,7 +38,7 @@ def parse_duration(text: str) -> float:
     """Return the seconds of `500ms`, `1s`, `1m30s` or `30d`."""
     if _NUMBER.fullmatch(text):
         raise ValueError(f"{text} has no unit; write for example {text}s")
-    parts = _DURATION_PART.findall(text)
+    parts = _DURATION_PART.findall(text) if len(text) <= _LONGEST_DURATION else []
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise ValueError(f"{text} is not a duration; write for example 500ms, 1s, 5m or 30d")
     seconds = sum(float(number) * _UNIT_SECONDS[unit] for number, unit in parts)
@@ -83,7 +84,8 @@ class Listen(NamedTuple):
 def parse_listen(text: str) -> Listen:
     """Return the host and port of `0.0.0.0:9477`, `[::1]:9477` or `:0`."""
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > _MAX_PORT or (":" in host) != host.startswith("["):
+    valid = port.isdecimal() and len(port) <= len(str(_MAX_PORT)) and int(port) <= _MAX_PORT
+    if not colon or not valid or (":" in host) != host.startswith("["):
         raise ValueError(f"{text} is not an address to listen on; write host:port, for example 0.0.0.0:9477")
     return Listen(host.removeprefix("[").removesuffix("]"), int(port))
 

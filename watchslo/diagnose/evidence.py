@@ -20,6 +20,7 @@ from watchslo.snapshot import (
     Hop,
     QuantileReading,
     Snapshot,
+    StorageKind,
     StreamReading,
     TickerReading,
     WindowReading,
@@ -35,7 +36,10 @@ LATE = ((0.5, 0.15, 20), (0.9, 0.5, 50), (0.99, 1.0, 200))
 A watch is late if the quantile exceeds the share, in a window with at least so many events. The median of a healthy
 watch is a hundredth of its threshold. Higher quantiles need more events for a usable estimate.
 """
+POLLED_LATE = ((0.9, 0.75, 50), LATE[2])
+"""The same where events of other servers wait for a poll: there medians of hundreds of milliseconds are usual."""
 BEHIND_SHARE = 0.15  # of the threshold: a watch that is further behind another apiserver is late
+POLLED_BEHIND_SHARE = 1.0  # where events wait for a poll
 HOP_EVENTS = 10  # fewer say too little about a hop
 LONGEST_WINDOW_SECONDS = 60.0  # a longer window would show a delay for too long after its end
 STALE_SHARE = 0.5  # a window is current only if its newest quarter has half of its share of the events
@@ -175,6 +179,8 @@ class ApiserverEvidence:
     - `answers`, `cache_answers`: answers of any kind, and answers from its watch caches, in the last step.
     - `unanswered`, `refusals`: requests without an answer, and 429s, in the last `SPAN_SECONDS`.
     - `cache_trip`: how long reads of its watch caches take, or None without such reads.
+    - `kine`: it keeps objects in kine.
+    - `polls`: it finds the commits of other servers by a poll of its storage.
     """
 
     name: str
@@ -189,6 +195,8 @@ class ApiserverEvidence:
     unanswered: int
     refusals: int
     cache_trip: float | None
+    kine: bool
+    polls: bool
     watches: tuple[Watch, ...]
 
     @property
@@ -284,6 +292,7 @@ class Memory:
         base = self._since(SPAN_SECONDS)
         watched = {reading.name for reading in snapshot.apiservers if reading.watched}
         round_trips = {domain.name: domain.resolution or 0.0 for domain in snapshot.domains}
+        polling = {one.apiserver for domain in snapshot.domains for one in domain.tickers if one.polls}
         watches: dict[Key, Watch] = {}
         by_name: defaultdict[str, list[Watch]] = defaultdict(list)
         by_apiserver: defaultdict[str, list[Watch]] = defaultdict(list)
@@ -291,7 +300,8 @@ class Memory:
             if stream.apiserver in watched:  # else the service, if each apiserver is watched individually
                 key = stream.apiserver, stream.watch
                 past = [(one.now, one.steps[key]) for one in self._moments if key in one.steps]
-                watch = watches[key] = _watch(stream, past, base.now, round_trips.get(stream.domain, 0.0))
+                round_trip, polls = round_trips.get(stream.domain, 0.0), stream.apiserver in polling
+                watch = watches[key] = _watch(stream, past, base.now, round_trip, polls=polls)
                 by_name[watch.name].append(watch)
                 by_apiserver[watch.apiserver].append(watch)
             yield
@@ -333,12 +343,14 @@ class Memory:
             high=high,
             slow=tick is not None and self._is_slow(reading.name, tick, watches),
             silent_for=silent_for,
-            silent=silent_for > longest and not _is_denied(spanned),
+            silent=silent_for > longest and not _is_refused(spanned),
             answers=sum(count for (_, code), count in recent.items() if code.isdigit()),
             cache_answers=recent.get(("probe_cache", "200"), 0),
             unanswered=sum(count for (_, code), count in spanned.items() if not code.isdigit()),
             refusals=sum(count for (_, code), count in spanned.items() if code == "429"),
             cache_trip=median(reads) if reads else None,
+            kine=any(_is_kine(domain, reading.name) for domain in last.domains),
+            polls=ticker is not None and ticker.polls,
             watches=tuple(watches),
         )
 
@@ -370,6 +382,10 @@ def _ticker(moment: Moment, apiserver: str) -> TickerReading | None:
     return None
 
 
+def _is_kine(domain: DomainReading, apiserver: str) -> bool:
+    return domain.kind is StorageKind.KINE and any(ticker.apiserver == apiserver for ticker in domain.tickers)
+
+
 def _round_trips(since: Moment, ticker: TickerReading | None) -> HistogramReading | None:
     """Return the round trips of ticks answered since that snapshot, or None with too few."""
     if ticker is None:
@@ -388,9 +404,13 @@ def _silent_for(ticker: TickerReading | None) -> float:
     return ticker.answered_ago
 
 
-def _is_denied(requests: Mapping[tuple[str, str], int]) -> bool:
-    """Return whether ticks are refused for missing rights or credentials: then the apiserver is not silent."""
-    return any(requests.get(("tick", code)) for code in DENIALS)
+def _is_refused(requests: Mapping[tuple[str, str], int]) -> bool:
+    """Return whether the apiserver answers ticks by refusals, so that few are sent: then it is not silent.
+
+    It refuses them for missing rights or credentials, or only for now (429).
+    """
+    failed = {code for (kind, code), count in requests.items() if kind == "tick" and count and code != "200"}
+    return failed == {"429"} or not failed.isdisjoint(DENIALS)
 
 
 def _requests(moment: Moment, apiserver: str) -> Mapping[tuple[str, str], int]:
@@ -417,14 +437,14 @@ def _step(stream: StreamReading) -> Step:
     )
 
 
-def _watch(stream: StreamReading, past: Past, since: float, round_trip: float) -> Watch:
+def _watch(stream: StreamReading, past: Past, since: float, round_trip: float, *, polls: bool) -> Watch:
     (now, last), first = past[-1], next(step for time, step in past if time >= since)
     steps = [*pairwise(step for _, step in past)][::-1]
     events = tuple(increase(old.events, new.events) for old, new in steps) or (0,)
     blocked = _was_blocked(past, now - AFTERMATH_SECONDS)
-    slow = None if blocked else _late_figure(stream)
+    slow = None if blocked else _late_figure(stream, POLLED_LATE if polls else LATE)
     behind = stream.cache.behind_peers or 0.0
-    is_behind = behind >= BEHIND_SHARE * stream.track.objective.threshold
+    is_behind = behind >= (POLLED_BEHIND_SHARE if polls else BEHIND_SHARE) * stream.track.objective.threshold
     lateness = slow.seconds if slow else behind if is_behind else None
     usual = None if blocked else _median(stream, round_trip)
     return Watch(
@@ -517,10 +537,10 @@ def _median(stream: StreamReading, round_trip: float) -> EvidenceFigure | None:
     return EvidenceFigure(q, round_trip, window.events)
 
 
-def _late_figure(stream: StreamReading) -> EvidenceFigure | None:
-    """Return the lowest quantile that is late, or None."""
+def _late_figure(stream: StreamReading, rows: Sequence[tuple[float, float, int]]) -> EvidenceFigure | None:
+    """Return the lowest quantile that is late by these rows, or None."""
     threshold, windows = stream.track.objective.threshold, stream.track.windows
-    for q, share, least in LATE:
+    for q, share, least in rows:
         figure = _figure(windows, q, least)
         if figure and figure.seconds >= share * threshold and _is_current(windows, q, share * threshold):
             return figure

@@ -123,6 +123,22 @@ def _others_are_prompt(evidence: Evidence, apiserver: ApiserverEvidence) -> bool
     return bool(others) and not any(one.troubled for one in others)
 
 
+def _storage_poller(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
+    """With kine, the poll of an apiserver stands still, or the events of other servers wait long for it."""
+    for one in evidence.apiservers.values():
+        if one.kine and not one.troubled and _is_silent_on_watches(one):
+            frozen = any(watch.reading.audit.result == FROZEN for watch in one.watches)
+            confidence = Confidence.HIGH if frozen else Confidence.MEDIUM
+            sentence = f"{one.name} delivers no event of any resource, although its consistent reads are prompt."
+            yield Finding(Cause.STORAGE_POLLER, one.name, None, confidence, sentence, _keys(one, unexplained))
+            continue
+        waiting = [w for w in one.watches if w.key in unexplained and w.late and w.place is not Place.CLIENT]
+        if one.polls and waiting:
+            sentence = f"{one.name} finds changes of other servers by a poll of its storage: {worst_of(waiting)}."
+            keys = frozenset(watch.key for watch in waiting)
+            yield Finding(Cause.STORAGE_POLLER, one.name, None, Confidence.MEDIUM, sentence, keys)
+
+
 def _apiserver_cut_off(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
     """An apiserver answers only requests that need no storage; or all its watch caches are frozen."""
     for one in evidence.apiservers.values():
@@ -567,6 +583,12 @@ TABLE = (
         _storage_slow,
         "Check etcd: etcd_disk_wal_fsync_duration_seconds, etcd_network_peer_round_trip_time_seconds, and "
         "etcd_request_duration_seconds of the apiservers. With a single apiserver, check its link to etcd too.",
+    ),
+    CauseRule(
+        Cause.STORAGE_POLLER,
+        _storage_poller,
+        "If nothing is delivered, restart k3s, or kine, at {apiserver}, and look for its last errors in the log. If "
+        "events are late, check the load of the database, and --datastore-poll-interval of kine.",
     ),
     CauseRule(
         Cause.CACHE_BEHIND,

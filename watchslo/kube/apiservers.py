@@ -6,16 +6,17 @@ import ipaddress
 import math
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Annotated, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
 from watchslo.kube.client import Client, Selectors
+from watchslo.kube.decoding import decode_answer
 from watchslo.kube.representation import Representation
 from watchslo.model import Resource
 from watchslo.watch.decode import parse_revision
-from watchslo.watch.failure import Failure, Phase, Reason, because
+from watchslo.watch.failure import Failure
 from watchslo.watch.messages import WatchRequest
 
 TLS_NAME = "kubernetes.default.svc"
@@ -64,7 +65,7 @@ class _Slices(msgspec.Struct):
 
 
 class _LeaseSpec(msgspec.Struct, rename="camel"):
-    renew_time: datetime | None = None
+    renew_time: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
 
 
 class _Lease(msgspec.Struct):
@@ -137,8 +138,8 @@ def alive(renewed: list[datetime]) -> int | None:
     """Return how many leases were renewed within `LEASE_SECONDS` of the newest one."""
     if not renewed:
         return None
-    oldest = max(renewed) - timedelta(seconds=LEASE_SECONDS)
-    return sum(time >= oldest for time in renewed)
+    newest, most = max(renewed), timedelta(seconds=LEASE_SECONDS)
+    return sum(newest - time <= most for time in renewed)  # `newest - most` could be before the year 1
 
 
 def _port(part: _Slice) -> int | None:
@@ -182,9 +183,4 @@ async def _await_event(client: Client, seconds: int, known: tuple[str, ...]) -> 
 
 async def _read(client: Client, path: str, form: type[_FormT]) -> _FormT | Failure:
     body = await client.document(path)
-    if isinstance(body, Failure):
-        return body
-    try:
-        return msgspec.json.decode(body, type=form)
-    except msgspec.DecodeError:
-        return because(Reason.GARBAGE, phase=Phase.LIST)
+    return body if isinstance(body, Failure) else decode_answer(body, form)

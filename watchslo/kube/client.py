@@ -23,6 +23,7 @@ import msgspec
 from watchslo import __version__
 from watchslo.event_loop import Inbox, SocketTransport, TimedEventLoop
 from watchslo.kube.credentials import Address, CredentialSource
+from watchslo.kube.decoding import decode_answer
 from watchslo.kube.limiter import Limiter, RequestClass
 from watchslo.kube.network_failure import FAULTS, fault
 from watchslo.kube.representation import Representation
@@ -62,7 +63,9 @@ _DONE = (HTTPStatus.OK, HTTPStatus.CREATED)
 LONGEST_ERROR_BYTES = 64 * 2**10
 LONGEST_QUOTE = 300  # characters of the server's message
 LONGEST_BODY_BYTES = 256 * 2**20  # 500 of the largest objects, or the metadata of 100,000
+LONGEST_NOTHING_BYTES = 64 * 2**10  # an empty list has some hundred bytes; many of them are in flight at once
 TOO_LONG = f"The answer is longer than {LONGEST_BODY_BYTES // 2**20} MiB; list in pages, or a smaller representation."
+NOT_NOTHING = f"The answer to a read of nothing is longer than {LONGEST_NOTHING_BYTES // 2**10} KiB."
 
 # Read buffers of one connection. A burst fills those of all watches at once, so they are small; the rest waits in the
 # kernel.
@@ -86,6 +89,8 @@ _CLASSES = {
     "token_review": RequestClass.AUDIT,
     "access_review": RequestClass.AUDIT,
     "probe_cache": RequestClass.PROBE,
+    "detect_cache": RequestClass.PROBE,
+    "detect_storage": RequestClass.PROBE,
     "history": RequestClass.PROBE,
 }
 
@@ -162,6 +167,12 @@ class _Call:
     body: bytes | None = field(default=None, repr=False)
     resumes: bool = False
     on_sent: OnSent | None = None
+    reads_nothing: bool = False
+
+    @property
+    def longest(self) -> int:
+        """The most bytes that an answer may have."""
+        return LONGEST_NOTHING_BYTES if self.reads_nothing else LONGEST_BODY_BYTES
 
     @property
     def request_class(self) -> RequestClass:
@@ -523,9 +534,15 @@ class Client:
         """Close the idle connections."""
         self._pool.renew()
 
-    async def read_nothing(self, resource: Resource, namespace: str, kind: str) -> Reading | Failure:
-        """Return the present revision of the storage, from a consistent list that selects no object."""
-        return await self._read(resource, namespace, kind, NOTHING.query)
+    async def read_nothing(
+        self, resource: Resource, namespace: str, kind: str, at: int | None = None
+    ) -> Reading | Failure:
+        """Return the present revision of the storage, from a consistent list that selects no object.
+
+        With `at`, read at exactly that revision instead: the failure is EXPIRED if it is compacted.
+        """
+        exactly = {} if at is None else {"resourceVersion": str(at), "resourceVersionMatch": "Exact"}
+        return await self._read(resource, namespace, kind, NOTHING.query | exactly)
 
     async def read_cache(self, resource: Resource, namespace: str) -> Reading | Failure:
         """Return the present revision of the apiserver's watch cache, which may be old, without waiting.
@@ -536,7 +553,8 @@ class Client:
 
     async def _read(self, resource: Resource, namespace: str, kind: str, query: Mapping[str, str]) -> Reading | Failure:
         path = resource.path(namespace)
-        page = _page(await self._get(_Call(kind, Phase.LIST, path, query, timeout=TICK_SECONDS, patience=TICK_SECONDS)))
+        call = _Call(kind, Phase.LIST, path, query, timeout=TICK_SECONDS, patience=TICK_SECONDS, reads_nothing=True)
+        page = _page(await self._get(call))
         if isinstance(page, Failure):
             return page
         if page.revision is None:
@@ -641,6 +659,7 @@ class Client:
             timeout=TICK_SECONDS,
             patience=TICK_SECONDS,
             resumes=resumes,
+            reads_nothing=True,
         )
         page = _page(await self._get_on(session, call))
         if isinstance(page, Failure):
@@ -663,10 +682,8 @@ class Client:
         answer = await self._get(_Call("version", Phase.LIST, "/version"))
         if isinstance(answer, Failure):
             return answer
-        try:
-            return msgspec.json.decode(answer.body, type=_VersionBody).git_version
-        except msgspec.DecodeError:
-            return because(Reason.GARBAGE, phase=Phase.LIST)
+        version = decode_answer(answer.body, _VersionBody)
+        return version if isinstance(version, Failure) else version.git_version
 
     async def _get(self, call: _Call) -> _Response | Failure:
         async with self._pool.session() as session:
@@ -678,10 +695,11 @@ class Client:
             return opened
         response, sent = opened
         try:
-            body = await _body(response, LONGEST_BODY_BYTES)
+            body = await _body(response, call.longest)
             answered = time.monotonic()
-            if len(body) > LONGEST_BODY_BYTES:
-                return replace(because(Reason.GARBAGE, phase=call.phase), message=TOO_LONG)
+            if len(body) > call.longest:
+                message = NOT_NOTHING if call.reads_nothing else TOO_LONG
+                return replace(because(Reason.GARBAGE, phase=call.phase), message=message)
         except FAULTS as error:
             return fault(error, _address(response), call.phase)
         finally:
@@ -734,7 +752,7 @@ class Client:
     def _observe(self, response: aiohttp.ClientResponse, sent: float) -> None:
         answered = time.monotonic()
         self.responsiveness.heard(answered)
-        with contextlib.suppress(KeyError, ValueError):
+        with contextlib.suppress(KeyError, ValueError, OverflowError):
             date = parsedate_to_datetime(response.headers["Date"]).timestamp()
             self._observe_date(date, sent, answered)
 
@@ -788,10 +806,9 @@ def _watch_query(request: WatchRequest) -> dict[str, str]:
 def _page(answer: _Response | Failure, form: type[_ListBody | _ObjectListBody] = _ListBody) -> Page | Failure:
     if isinstance(answer, Failure):
         return answer
-    try:
-        listed = msgspec.json.decode(answer.body, type=form)
-    except msgspec.DecodeError:
-        return because(Reason.GARBAGE, phase=Phase.LIST)
+    listed = decode_answer(answer.body, form)
+    if isinstance(listed, Failure):
+        return listed
     return Page(
         revision=parse_revision(listed.metadata.resource_version),
         items=len(listed),

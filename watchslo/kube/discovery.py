@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from watchslo.errors import ConfigError
+from watchslo.errors import UNDECODABLE, ConfigError
 from watchslo.kube.client import Client
 from watchslo.model import Resource
 from watchslo.watch.failure import Failure, Phase, Reason, because
@@ -161,23 +161,17 @@ class Discovery:
             if _KIND.decode(body).kind == "APIGroupDiscoveryList":
                 return aggregated(body)
             return [await self._version(group, version) for group, version in group_versions(body)]
-        except msgspec.DecodeError:
+        except UNDECODABLE:
             return because(Reason.GARBAGE, phase=Phase.LIST)
 
     async def _version(self, group: str, version: str) -> GroupVersion:
         body = await self._client().document(f"/apis/{group}/{version}" if group else f"/api/{version}")
         if isinstance(body, Failure):
             return GroupVersion(group, version, (), stale=True)
-        return GroupVersion(group, version, offers(group, version, body))
-
-
-def unproven_storage(git_version: str, storage: str) -> str | None:
-    """Return why the revisions may not be etcd's, or None; `storage` is as configured: auto, etcd or unproven."""
-    if storage == "unproven":
-        return "the configuration says that the storage is not etcd"
-    if storage == "auto" and "+k3s" in git_version:
-        return "k3s stores objects in kine by default; if this cluster uses etcd, write clock.storage: etcd"
-    return None
+        try:
+            return GroupVersion(group, version, offers(group, version, body))
+        except UNDECODABLE:
+            return GroupVersion(group, version, (), stale=True)
 
 
 # The documents of discovery. Every version of Kubernetes has the documents of single group versions.
@@ -253,7 +247,7 @@ _KIND = msgspec.json.Decoder(_ApiKind)
 
 
 def aggregated(body: bytes) -> list[GroupVersion]:
-    """Decode an APIGroupDiscoveryList; raises msgspec.DecodeError."""
+    """Decode an APIGroupDiscoveryList; raises one of UNDECODABLE."""
     return [
         GroupVersion(
             group.metadata.name,
@@ -267,7 +261,7 @@ def aggregated(body: bytes) -> list[GroupVersion]:
 
 
 def group_versions(body: bytes) -> list[tuple[str, str]]:
-    """Decode APIVersions or an APIGroupList to (group, version), preferred first; raises msgspec.DecodeError."""
+    """Decode APIVersions or an APIGroupList to (group, version), preferred first; raises one of UNDECODABLE."""
     document = msgspec.json.decode(body, type=_Groups)
     found = [("", version) for version in document.versions or ()]
     for group in document.groups or ():
@@ -277,7 +271,7 @@ def group_versions(body: bytes) -> list[tuple[str, str]]:
 
 
 def offers(group: str, version: str, body: bytes) -> tuple[Offer, ...]:
-    """Decode an APIResourceList without subresources; raises msgspec.DecodeError."""
+    """Decode an APIResourceList without subresources; raises one of UNDECODABLE."""
     return tuple(
         Offer(
             Resource(group, version, entry.name, entry.namespaced),

@@ -15,6 +15,8 @@ from typing import Any
 
 import msgspec
 
+from watchslo.errors import UNDECODABLE
+
 PLUGIN_SECONDS = 60.0
 
 
@@ -100,7 +102,7 @@ def _environment(config: Mapping[str, Any], cluster: Mapping[str, Any], environ:
 def _credential(output: bytes, command: str) -> PluginCredential:
     try:
         status = msgspec.json.decode(output, type=_ExecCredential).status
-    except msgspec.DecodeError:
+    except UNDECODABLE:
         raise PluginError(f"the plugin {command} printed no ExecCredential; run it by hand") from None
     pair = (status.client_certificate_data, status.client_key_data)
     if not status.token and not all(pair):

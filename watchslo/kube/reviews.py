@@ -12,7 +12,8 @@ from enum import Enum
 import msgspec
 
 from watchslo.kube.client import Client
-from watchslo.watch.failure import Failure, Reason, because
+from watchslo.kube.decoding import decode_answer
+from watchslo.watch.failure import Failure, Reason
 
 TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path
 ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -102,11 +103,10 @@ async def _authenticated(client: Client, token: str) -> _User | Failure | None:
     answer = await _create_review(client, "token_review", TOKEN_REVIEWS, review_request)
     if isinstance(answer, Failure):
         return answer
-    try:
-        status = msgspec.json.decode(answer, type=_TokenReview).status
-    except msgspec.DecodeError:
-        return because(Reason.GARBAGE)
-    return status.user if status.authenticated else None
+    reviewed = decode_answer(answer, _TokenReview)
+    if isinstance(reviewed, Failure):
+        return reviewed
+    return reviewed.status.user if reviewed.status.authenticated else None
 
 
 async def _authorized(client: Client, user: _User, path: str) -> Review | Failure:
@@ -129,10 +129,8 @@ async def _authorized(client: Client, user: _User, path: str) -> Review | Failur
 
 
 def _decision(answer: bytes) -> _AccessStatus | Failure:
-    try:
-        return msgspec.json.decode(answer, type=_AccessReview).status
-    except msgspec.DecodeError:
-        return because(Reason.GARBAGE)
+    reviewed = decode_answer(answer, _AccessReview)
+    return reviewed if isinstance(reviewed, Failure) else reviewed.status
 
 
 async def _create_review(client: Client, kind: str, path: str, review_request: Mapping[str, object]) -> bytes | Failure:

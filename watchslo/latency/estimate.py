@@ -13,6 +13,7 @@ of one.
 from collections import deque
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +22,13 @@ from watchslo.latency.bins import Bins
 from watchslo.latency.cuts import Cuts, cumulative
 from watchslo.latency.independence import independent_events
 from watchslo.latency.mixture import refine
+from watchslo.latency.tail import Tail
 from watchslo.latency.tally import KeyCounts, Tally, sum_by_key
 from watchslo.model import BoolArray, FloatArray, IntArray
 from watchslo.snapshot import QuantileReading, WindowReading
 
 QUANTILES = (0.5, 0.9, 0.99)
+TAIL_QUANTILES = (0.999, 1.0)  # the last one is the maximum: of samples that are known one by one
 
 SMOOTHING = 0.05  # share of a bin's mass that goes to its neighbours: from spikes, the refinement would start badly
 UNIFORM_SHARE = 0.001  # share of a warm start that is uniform, because a bin without mass would stay empty
@@ -66,7 +69,7 @@ def _gather(estimations: Sequence["Estimation"]) -> Cuts:
     is_lower = ~(is_cut | is_upper)
     i, j = np.divmod(keys[is_cut], size)
     cut_rows, cut_counts = rows[is_cut], counts[is_cut]
-    ranks = np.ceil(np.round([one.n * np.array(one.qs) for one in estimations], 6))  # 0.07 * 100 is above 7
+    ranks = np.array([one.ranks for one in estimations])
     lower = _ranked(bins, ranks, rows[is_lower], keys[is_lower] - size * size, counts[is_lower])
     upper = _ranked(bins, ranks, rows[is_upper], keys[is_upper] - size * (size + 1), counts[is_upper])
     tops = np.maximum.reduceat(np.maximum(i + 1, np.where(j == bins.count, 0, j)), cut_rows.searchsorted(range(len(n))))
@@ -77,7 +80,7 @@ def _gather(estimations: Sequence["Estimation"]) -> Cuts:
     distinct = np.bincount(in_rows[keys < size * size], minlength=len(n))
     independent = independent_events(cuts, n, blocks, distinct)
     for one, *limits, events in zip(estimations, lower, upper, independent.tolist(), strict=True):
-        one.limits, one.independent = tuple(limits), events
+        one.limits, one.independent = one.narrowed(*limits), events
     return cuts
 
 
@@ -200,14 +203,15 @@ def _refined(rows: _Rows) -> Generator[None, None, None]:
     # In the open bin the result is its lower edge: "at least this".
     estimates = np.clip(np.minimum(np.exp(refined.quantiles), bins.edges[-2]), lower, upper)
     error = ONE_IN_TEN * refined.errors * estimates
-    is_wide = error > np.maximum(TOLERABLE_SHARE * estimates, TOLERABLE_SECONDS)
+    tolerable = np.maximum(TOLERABLE_SHARE * estimates, TOLERABLE_SECONDS)
     seen = n[:, None] * (1 - qs) * np.minimum(1.0, np.maximum(estimates, SHORTEST_TAIL_SECONDS) / gaps[:, None])
+    is_rough = ((error > tolerable) | (seen < 1)) & (upper - lower > tolerable)
     figures = np.stack((lower, estimates, upper), axis=2)
     smooth, p = (_widened(matrix, bins.count) for matrix in (rows.p, refined.p))
     for row, one in enumerate(solved):
         one.smooth, one.p = smooth[row].copy(), p[row].copy()  # not views of all
         one.figures = figures[row].tolist()
-        one.rough = (is_wide | (seen < 1))[row].tolist()
+        one.rough = is_rough[row].tolist()
 
 
 def _step(p: FloatArray, cuts: Cuts) -> FloatArray:
@@ -258,14 +262,60 @@ class Estimation:
         self.limits: tuple[FloatArray, ...] = ()
         self.figures: Sequence[Sequence[float]] = ()
         self.rough: Sequence[bool] = ()
+        self._tail = _tail_of(tallies)
+
+    @property
+    def ranks(self) -> IntArray:
+        """The ranks of `qs` among the n events, from the shortest latency (rank 1)."""
+        return np.array([_rank(q, self.n) for q in self.qs])
+
+    def narrowed(self, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the bounds of `qs`, narrower than these of their bins if samples are known one by one."""
+        if self._tail is None:
+            return lower, upper
+        known = [self._tail.bounds(self.n - rank + 1) for rank in self.ranks.tolist()]
+        return (
+            np.maximum(lower, [one.lower for one in known]),
+            np.minimum(upper, [one.upper for one in known]),
+        )
 
     def readings(self) -> tuple[QuantileReading, ...]:
-        """Return the quantiles; estimates below the round trip of the ticks are not resolved."""
-        found = {q: (figures, rough) for q, figures, rough in zip(self.qs, self.figures, self.rough, strict=True)}
-        return tuple(
-            QuantileReading(q, lower, estimate, upper, resolved=estimate >= self.ticks.round_trip, rough=rough)
-            for q, ((lower, estimate, upper), rough) in found.items()
-        )
+        """Return the quantiles, and those of the tail if samples are known one by one.
+
+        Estimates below the round trip of the ticks are not resolved.
+        """
+        found = {
+            q: self._reading(q, *figures, rough=rough)
+            for q, figures, rough in zip(self.qs, self.figures, self.rough, strict=True)
+        }
+        for q in TAIL_QUANTILES if self._tail else ():
+            least = max(one.estimate for one in found.values() if one.q <= q)
+            found.setdefault(q, self._tail_reading(q, least))
+        return tuple(found.values())
+
+    def _tail_reading(self, q: float, least: float) -> QuantileReading:
+        """Return a quantile of the tail: the middle of its bounds, but no less than the estimates of lower ones."""
+        assert self._tail
+        known = self._tail.bounds(self.n - _rank(q, self.n) + 1)
+        middle = max(least, (known.lower + known.upper) / 2 if known.upper < np.inf else known.lower)
+        rough = known.width > max(TOLERABLE_SHARE * middle, TOLERABLE_SECONDS)
+        return self._reading(q, known.lower, middle, known.upper, rough=rough)
+
+    def _reading(self, q: float, lower: float, estimate: float, upper: float, *, rough: bool) -> QuantileReading:
+        return QuantileReading(q, lower, estimate, upper, resolved=estimate >= self.ticks.round_trip, rough=rough)
+
+
+def _rank(q: float, n: int) -> int:
+    return ceil(round(q * n, 6))  # 0.07 * 100 is above 7
+
+
+def _tail_of(tallies: Sequence[KeyCounts]) -> Tail | None:
+    """Return the longest latencies, if all are known one by one, and not all are of events that are withheld."""
+    tails = [tally.tail for tally in tallies if tally.tail]
+    if not tails or len(tails) < len(tallies):
+        return None
+    tail = Tail.joined(tails)
+    return tail if tail.upper[-1] < np.inf else None
 
 
 def solve(estimations: Sequence[Estimation]) -> None:

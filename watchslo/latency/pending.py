@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from watchslo.latency.bins import Bins
+from watchslo.latency.tail import Tail
 from watchslo.latency.tally import BLOCK_SECONDS, Slot, Tally, small, sum_by_key, tally_keys
 from watchslo.model import BoolArray, Bounds, FloatArray, IntArray
 
@@ -194,17 +195,27 @@ class SampleCounts:
         self._base = 0
         self._keys: list[NDArray[np.integer]] = []
         self._counts: list[NDArray[np.integer]] = []
+        self._tails: dict[int, Tail] = {}  # by row and block
+        self._singly = False  # whether all samples are in them
         self._size = 0
         self._sum_above = COUNTED_KEYS
 
-    def add(self, rows: IntArray, received: FloatArray, bounds: Bounds) -> None:
-        """Count n samples, whose bounds are all measurable."""
+    def add(self, rows: IntArray, received: FloatArray, bounds: Bounds, *, singly: bool = False) -> None:
+        """Count n samples, whose bounds are all measurable.
+
+        If all samples until they are taken are known `singly`, the longest of each block are kept.
+        """
         if not len(rows):
             return
         blocks = np.floor(received / BLOCK_SECONDS).astype(np.int64)
         if not self._size:
             self._base = int(blocks.min()) - _NEWEST_BLOCK // 2
-        slots = (rows << _BLOCK_BITS | np.clip(blocks - self._base, 0, _NEWEST_BLOCK)) << _KEY_BITS
+            self._singly = True
+        self._singly &= singly
+        blocks = rows << _BLOCK_BITS | np.clip(blocks - self._base, 0, _NEWEST_BLOCK)
+        if self._singly:
+            self._add_tails(blocks, bounds)
+        slots = blocks << _KEY_BITS
         ends = bounds.lower, bounds.upper, bounds.proven, bounds.proven_upper
         keys = np.concatenate((slots, slots, slots)) | tally_keys(self._bins, *ends)
         self._put(*np.unique(keys, return_counts=True))
@@ -226,6 +237,7 @@ class SampleCounts:
         if not self._size:
             return iter(())
         keys, counts = self._sum()
+        tails, self._tails = self._tails if self._singly else {}, {}
         self._clear()
         self._sum_above = COUNTED_KEYS
         slots = keys >> _KEY_BITS
@@ -235,12 +247,22 @@ class SampleCounts:
         n = np.add.reduceat(np.where(keys < len(self._bins.edges) ** 2, counts, 0), firsts)  # cuts, not proven ends
         keys, counts = small(self._bins, keys, counts)
         slots = slots[firsts]
-        rows = (slots >> _BLOCK_BITS).tolist()
+        rows, tail_of = (slots >> _BLOCK_BITS).tolist(), [tails.get(slot) for slot in slots.tolist()]
         times = ((self._base + (slots & _NEWEST_BLOCK)) * BLOCK_SECONDS).tolist()
         return (
-            (row, (time, Tally(self._bins, keys[first:end], counts[first:end], events)))
-            for row, time, first, end, events in zip(rows, times, firsts.tolist(), ends, n.tolist(), strict=True)
+            (row, (time, Tally(self._bins, keys[first:end], counts[first:end], events, tail)))
+            for row, time, first, end, events, tail in zip(
+                rows, times, firsts.tolist(), ends, n.tolist(), tail_of, strict=True
+            )
         )
+
+    def _add_tails(self, blocks: IntArray, bounds: Bounds) -> None:
+        order = blocks.argsort(kind="stable")
+        found, firsts = np.unique(blocks[order], return_index=True)
+        parts = (np.split(ends[order], firsts[1:]) for ends in (bounds.proven, bounds.proven_upper))
+        for block, lower, upper in zip(found.tolist(), *parts, strict=True):
+            tail, known = Tail.of(lower, upper), self._tails.get(block)
+            self._tails[block] = Tail.joined((known, tail)).cut() if known else tail
 
     def _put(self, keys: NDArray[np.integer], counts: NDArray[np.integer]) -> None:
         self._keys.append(keys)

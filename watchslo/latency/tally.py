@@ -2,13 +2,14 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import floor
 
 import numpy as np
 from numpy.typing import NDArray
 
 from watchslo.latency.bins import Bins
+from watchslo.latency.tail import Tail
 from watchslo.model import FloatArray, IntArray
 
 BLOCK_SECONDS = 5.0
@@ -27,12 +28,14 @@ class KeyCounts:
     With S edges, key i * S + j (i < j < S) is the cut interval [edges[i], edges[j]], key S * S + i is a proven lower
     end at edges[i], and key S * S + S + j a proven upper end at edges[j]. `counts` has the events of each of the
     `keys`, which may repeat. Both have the smallest integer type that fits, because a window has thousands of keys.
+    `tail` has the longest latencies of the n events if they are known one by one.
     """
 
     bins: Bins
     keys: NDArray[np.unsignedinteger]
     counts: NDArray[np.unsignedinteger]
     n: int
+    tail: Tail | None = None
 
     def within(self, edge: int) -> int:
         """Return the number of events that are proven to be at most as late as an edge, given by its index."""
@@ -67,12 +70,13 @@ def tally_keys(
 ) -> IntArray:
     """Return the 3n keys of n events: of their cut intervals, proven lower ends and proven upper ends.
 
-    The cut intervals are [lower, upper], the proven ones [proven, proven_upper].
+    The cut intervals are [lower, upper], the proven ones [proven, proven_upper]. An instant is a bin.
     """
     size = len(bins.edges)
     i, j = bins.cover(lower, upper)
     first, last = bins.cover(proven, proven_upper)
-    return np.concatenate((i * size + j, size * size + first, _first_upper(bins) + np.minimum(last, j)))
+    last = np.where(upper < proven_upper, last, np.minimum(last, j))  # rounding must not make it wider
+    return np.concatenate((i * size + j, size * size + first, _first_upper(bins) + last))
 
 
 def tally(bins: Bins, lower: FloatArray, upper: FloatArray, proven: FloatArray, proven_upper: FloatArray) -> Tally:
@@ -85,7 +89,7 @@ def later_than(bins: Bins, seconds: Iterable[float]) -> Tally:
     """Count right-censored latencies: each is only known to be longer than so many seconds."""
     lower = np.array([*seconds])
     never = np.full(len(lower), np.inf)
-    return tally(bins, lower, never, lower, never)
+    return replace(tally(bins, lower, never, lower, never), tail=Tail.of(lower, never))
 
 
 def merge(bins: Bins, tallies: Sequence[Tally]) -> Tally:
@@ -138,6 +142,7 @@ class Blocks:
         self._n: list[int] = []
         self._keys: NDArray[np.unsignedinteger] = np.empty(0, np.uint8)
         self._counts: NDArray[np.unsignedinteger] = np.empty(0, np.uint8)
+        self._tails: dict[int, Tail] = {}  # by block, for the blocks of which all samples are known one by one
         self._windows: dict[float, tuple[int, tuple[KeyCounts, ...]]] = {}  # by length, with their first block
 
     def add(self, slots: Iterable[Slot]) -> None:
@@ -145,7 +150,9 @@ class Blocks:
         for time, part in slots:
             number = _block(time)
             place = bisect_left(self._numbers, number)
-            if self._numbers[place : place + 1] != [number]:
+            is_new = self._numbers[place : place + 1] != [number]
+            self._add_tail(number, part.tail, is_new=is_new)
+            if is_new:
                 for column, value in ((self._numbers, number), (self._lengths, 0), (self._n, 0)):
                     column.insert(place, value)
             self._lengths[place] += len(part.keys)
@@ -166,7 +173,8 @@ class Blocks:
         first, known = self._numbers[place], self._windows.get(length)
         if known is None or known[0] != first:
             at = sum(self._lengths[:place])
-            counts = KeyCounts(self._bins, self._keys[at:], self._counts[at:], sum(self._n[place:]))
+            n, tail = sum(self._n[place:]), self._tail(place)
+            counts = KeyCounts(self._bins, self._keys[at:], self._counts[at:], n, tail)
             known = self._windows[length] = first, (counts,)
         return known[1]
 
@@ -176,8 +184,20 @@ class Blocks:
         if place:
             at = sum(self._lengths[:place])
             self._keys, self._counts = self._keys[at:].copy(), self._counts[at:].copy()
+            for number in self._numbers[:place]:
+                self._tails.pop(number, None)
             for column in (self._numbers, self._lengths, self._n):
                 del column[:place]
+
+    def _add_tail(self, number: int, tail: Tail | None, *, is_new: bool) -> None:
+        known = self._tails.pop(number, None)
+        if tail and (known or is_new):
+            self._tails[number] = Tail.joined((known, tail)).cut() if known else tail
+
+    def _tail(self, place: int) -> Tail | None:
+        """Return the longest latencies from this block on; None if those of a block are unknown."""
+        tails = [self._tails[number] for number in self._numbers[place:] if number in self._tails]
+        return Tail.joined(tails) if len(tails) == len(self._numbers) - place else None
 
 
 def _block(time: float) -> int:

@@ -6,24 +6,26 @@ from collections import Counter
 import structlog
 
 from watchslo.clock.offset import ClockOffset, Dating
+from watchslo.clock.storage_kind import StorageSetting, unproven_storage
 from watchslo.kube.client import Client
 from watchslo.kube.credentials import Address, CredentialSource
-from watchslo.kube.discovery import unproven_storage
 from watchslo.kube.limiter import Limiter
 from watchslo.model import Interval
 from watchslo.monitor.counters import Durations
-from watchslo.snapshot import TimeTravelReading
+from watchslo.snapshot import StorageKind, TimeTravelReading
 from watchslo.watch.audit import AuditResult
 from watchslo.watch.closes import Closes
 from watchslo.watch.strategy import StreamedLists
+from watchslo.watch.watch_caches import WatchCaches
 
 
 class Apiserver:
     """One apiserver, or all apiservers behind one address.
 
     `name` is the value of the label `apiserver`. Without an `address` requests go to that of the credentials.
-    `unproven` says why its revisions may not come from etcd, or is None. `peers` is the number of apiservers behind the
-    address, if known; `mixed` says that the number is uncertain. `closes` finds out why watches were closed.
+    `storage` is what it reveals of its storage, and `unproven` says why its revisions prove nothing, or is None.
+    `peers` is the number of apiservers behind the address, if known; `mixed` says that the number is uncertain.
+    `closes` finds out why watches were closed, and `caches` knows which resources have a watch cache.
     """
 
     def __init__(
@@ -33,6 +35,7 @@ class Apiserver:
         self.client = Client(credentials, limiter, self._observe_date, name=name, address=address)
         self.durations = Durations()
         self.version: str | None = None
+        self.storage = StorageKind.UNKNOWN
         self.unproven: str | None = None
         self.peers: int | None = None
         self.mixed = False
@@ -40,8 +43,10 @@ class Apiserver:
         self.audits: Counter[str] = Counter(dict.fromkeys(AuditResult, 0))
         self.streamed_lists = StreamedLists()
         self.closes = Closes()
+        self.caches = WatchCaches()
         self._open_watches: set[int] = set()
         self._offset = ClockOffset()
+        self._stated: StorageSetting = "auto"
         self._log = structlog.get_logger()
 
     async def open(self) -> None:
@@ -52,13 +57,26 @@ class Apiserver:
         """Close all connections."""
         await self.client.__aexit__(None, None, None)
 
-    def recognise(self, version: str, storage: str) -> None:
-        """Take in the version and what follows from it; `storage` is the configured kind of storage."""
-        unproven = unproven_storage(version, storage)
-        if unproven != self.unproven:
-            self._log.warning("storage_unproven", apiserver=self.name, why=unproven)
-        self.version, self.unproven = version, unproven
+    def recognise(self, version: str, stated: StorageSetting) -> None:
+        """Take in the version and what follows from it; `stated` is what the configuration says of the storage."""
+        self.version, self._stated = version, stated
         self.streamed_lists.observe_version(version)
+        self._judge_storage()
+
+    def recognise_storage(self, kind: StorageKind) -> None:
+        """Note what it reveals of its storage; what was known stays if it reveals nothing now."""
+        if kind is StorageKind.UNKNOWN:
+            return
+        if kind is StorageKind.KINE and self.storage is not kind:
+            self._log.info("kine_found", apiserver=self.name)
+        self.storage = kind
+        self._judge_storage()
+
+    def _judge_storage(self) -> None:
+        unproven = unproven_storage(self.version or "", self._stated, self.storage)
+        if unproven is not None and unproven != self.unproven:
+            self._log.warning("storage_unproven", apiserver=self.name, why=unproven)
+        self.unproven = unproven
 
     def count_audit(self, result: AuditResult) -> None:
         self.audits[result] += 1

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 import structlog
 
@@ -14,13 +15,15 @@ from watchslo.model import Reading, Resource
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.monitored_watch import MonitoredWatch
 from watchslo.monitor.watch_identity import WatchIdentity
-from watchslo.snapshot import ReadUse
+from watchslo.snapshot import Guarantee, ReadUse
 from watchslo.watch.audit import (
     BUSY_INTERVAL_SECONDS,
     CONFIRM_SECONDS,
+    LOOK_BACK,
     OTHERS_SECONDS,
     QUIET_INTERVAL_SECONDS,
     QUIET_SECONDS,
+    REPLAY_INTERVAL_SECONDS,
     AuditEvidence,
     AuditResult,
     Findings,
@@ -37,7 +40,7 @@ from watchslo.watch.audit import (
 )
 from watchslo.watch.decode import Bookmark, Error, Frames, parse_revision
 from watchslo.watch.failure import ENDED, Action, Failure, Reason, because, classify_stream_error
-from watchslo.watch.messages import WatchRequest
+from watchslo.watch.messages import Violated, WatchRequest
 
 AUDIT_SECONDS = 2  # whole seconds, because the apiserver takes no fractions; existing events come at once
 OVERTIME_SECONDS = 5.0  # an audit that has not ended by then has failed
@@ -45,6 +48,7 @@ MOST_EVENTS = 5_000  # more would cost more than they show
 GRACE_SECONDS = 1.0  # beyond the threshold: a late event is not a stall
 STEP_SECONDS = 0.1  # of the grace, between two looks at what the watch delivered
 PATIENCE = 10.0  # times the grace: if this process is late for so long, the audit has no result
+WELL = (AuditResult.IDLE, AuditResult.ALIVE, AuditResult.UNPROVEN)
 ANSWERS = (Action.WAIT, Action.START_OVER, Action.FALL_BACK)  # about the request, not about a distressed apiserver
 
 
@@ -54,8 +58,8 @@ class Auditor:
     It owns what audits found of each watch; `health` returns that. `budget` returns how many audits may begin per
     second, each with a nudge and a watch; 0 turns audits off. While the apiserver is overloaded, audits slow down as
     ticks do, and none begins before its Retry-After is over. `ticks` returns the latest tick of each clock, `late`
-    whether an arrival at that time may have waited for this process. `quiet` is how many watches were quiet at the last
-    look.
+    whether an arrival at that time may have waited for this process, and `replays` whether all events are to be read a
+    second time. `quiet` is how many watches were quiet at the last look.
     """
 
     def __init__(
@@ -65,6 +69,7 @@ class Auditor:
         budget: Callable[[], float],
         ticks: Callable[[], Iterable[Reading]],
         late: Callable[[float], bool],
+        replays: Callable[[], bool],
         random: Callable[[], float],
     ) -> None:
         self.quiet = 0
@@ -73,6 +78,7 @@ class Auditor:
         self._budget = budget
         self._ticks = ticks
         self._late = late
+        self._replays = replays
         self._random = random
         self._schedule = Schedule(random)
         self._slowdown = Slowdown()
@@ -153,7 +159,8 @@ class Auditor:
             return None
         if self._is_quiet(watch, now):
             return QUIET_INTERVAL_SECONDS
-        return BUSY_INTERVAL_SECONDS if self.health(watch).search_from() < revision else None
+        busy = REPLAY_INTERVAL_SECONDS if self._replays() else BUSY_INTERVAL_SECONDS
+        return busy if self._search_from(watch) < revision else None
 
     def _is_quiet(self, watch: MonitoredWatch, now: float) -> bool:
         """Return True also for a stalled watch: it is audited as often as a quiet one until the stall is over."""
@@ -184,6 +191,9 @@ class Auditor:
         try:
             if self._is_quiet(watch, time.monotonic()):
                 result = await self._audit_quiet(watch)
+                if result in WELL and self._is_replay_due(watch):
+                    self._apiserver.count_audit(result)
+                    result = await self._search(watch)
             else:
                 result = await self._search(watch)
         finally:
@@ -195,15 +205,60 @@ class Auditor:
         """Find out whether a quiet watch is idle, or what is wrong."""
         began, audit = time.monotonic(), _Audit(watch, self.health(watch))
         freshness = await self._nudge(audit)
+        await self._check_bookmark(audit)
         if freshness in (Freshness.FRESH, Freshness.UNPROVEN):
             await self._look(audit, audit.newest, enough=1)
-        return self._conclude(audit, freshness, began)
+        return self._conclude(audit, freshness, began, await self._confirm(audit) or ())
+
+    async def _check_bookmark(self, audit: "_Audit") -> None:
+        """Count a bookmark that is newer than two consistent reads sent after it: it promised what was not there."""
+        watch, known = audit.watch, audit.newest_before
+        is_sure = watch.statistics.counts and not self._apiserver.unproven and watch.session.bookmark == known
+        if not (is_sure and audit.is_ahead_of(audit.read)):
+            return
+        await asyncio.sleep(CONFIRM_SECONDS)
+        again = await self._read(watch)
+        if isinstance(again, Reading) and audit.is_ahead_of(again) and audit.health.runs_ahead(known):
+            watch.session.guarantees.violate(Violated(Guarantee.BOOKMARKABLE, 1, known, known))
 
     async def _search(self, watch: MonitoredWatch) -> AuditResult:
         """Find out whether a busy watch has lost any of its recent events."""
         began, audit = time.monotonic(), _Audit(watch, self.health(watch))
-        await self._look(audit, audit.health.search_from(), enough=MOST_EVENTS)
-        return self._conclude(audit, Freshness.UNPROVEN, began)
+        await self._look_from(audit, self._search_from(watch))
+        lost = await self._confirm(audit)
+        if audit.complete and lost is not None:
+            audit.health.searched(max([*audit.seen, audit.event_before if audit.whole else 0]))
+        return self._conclude(audit, Freshness.UNPROVEN, began, lost or ())
+
+    def _is_replay_due(self, watch: MonitoredWatch) -> bool:
+        """Return True if a watch that is quiet now delivered events that were not read a second time, but are to be."""
+        is_running = watch.identity.number in self._health
+        return is_running and self._replays() and self._search_from(watch) < (watch.session.newest_event or 0)
+
+    def _search_from(self, watch: MonitoredWatch) -> int:
+        return self.health(watch).search_from(MOST_EVENTS if self._replays() else LOOK_BACK)
+
+    async def _confirm(self, audit: "_Audit") -> Sequence[int] | None:
+        """Return the lost events that another short watch shows as well: only these are proven; None if it failed."""
+        lost = audit.findings.lost if audit.complete else ()
+        return await self.replay(audit.watch, lost) if lost else ()
+
+    async def replay(self, watch: MonitoredWatch, revisions: Sequence[int]) -> Sequence[int] | None:
+        """Return which of these revisions, in ascending order, another short watch shows; None if it failed."""
+        if watch.identity.number not in self._health or not self._budget() or time.monotonic() < self._not_before:
+            return None
+        audit = _Audit(watch, self.health(watch))
+        await self._look_from(audit, revisions[0] - 1)
+        self._slow_down(audit.refusal)
+        is_whole = audit.whole or max(audit.seen, default=0) >= revisions[-1]
+        return [one for one in revisions if one in audit.seen] if audit.complete and is_whole else None
+
+    async def _look_from(self, audit: "_Audit", revision: int) -> None:
+        """Look at the events after a revision, and at a known one before them if the apiserver still has it."""
+        since = audit.health.delivered.start_before(revision)
+        await self._look(audit, since, enough=MOST_EVENTS)
+        if audit.expired and since < revision:
+            await self._look(audit, revision, enough=MOST_EVENTS)
 
     async def _nudge(self, audit: "_Audit") -> Freshness:
         """Request that the cache of the resource is fresh; only two slow answers prove that it is frozen."""
@@ -213,7 +268,7 @@ class Auditor:
             nudged = await self._nudge_once(audit)
         match nudged:
             case Nudged.PROMPT:
-                proven = lists_prove_cache(self._apiserver.version) or not audit.identity.resource.cached
+                proven = lists_prove_cache(self._apiserver.version) or not audit.identity.cached
                 return Freshness.FRESH if proven and not self._apiserver.unproven else Freshness.UNPROVEN
             case Nudged.SLOW:
                 return Freshness.FROZEN
@@ -227,6 +282,7 @@ class Auditor:
             nudge = group.create_task(self._read(audit.watch))
             await asyncio.wait({nudge}, timeout=OTHERS_SECONDS)
             all_is_well = not nudge.done() and await self._others_answer(audit.identity.resource, began)
+        audit.read = nudge.result()
         nudged = judge_nudge(nudge.result())
         if nudged is Nudged.SLOW and all_is_well:
             return nudged
@@ -295,14 +351,16 @@ class Auditor:
                 left -= STEP_SECONDS
         return True
 
-    def _conclude(self, audit: "_Audit", freshness: Freshness, began: float) -> AuditResult:
-        """Note what was found and reopen a stalled watch. Lost events count whatever else is wrong."""
+    def _conclude(self, audit: "_Audit", freshness: Freshness, began: float, lost: Sequence[int]) -> AuditResult:
+        """Note what was found and reopen a stalled watch. Events that are proven to be `lost` count in any case."""
         self._slow_down(audit.refusal)
-        health, now, findings = audit.health, time.monotonic(), audit.findings
+        health, now, findings = audit.health, time.monotonic(), replace(audit.findings, lost=tuple(lost))
         evidence = AuditEvidence(freshness, audit.complete, audit.moved, audit.delivered, findings)
         result = judge(evidence) if audit.same else AuditResult.FAILED
-        if audit.complete and (lost := health.lose(findings.lost)):
-            self._log.warning("events_lost", watch=audit.identity.label, events=lost)
+        if audit.complete:
+            known = [one for one in audit.seen if one <= audit.newest and health.delivered.has(one) is not None]
+            audit.watch.session.guarantees.check(Guarantee.RELIABLE, health.compare(known))
+            self.lose(audit.watch, lost, health.delivered.first)
         match result:
             case AuditResult.FROZEN:
                 health.froze(began, audit.newest)
@@ -312,7 +370,14 @@ class Auditor:
                 self._on_stalled(audit, findings.withheld, now)
             case _:
                 health.found(result)
+                if audit.expired and health.withheld(now, audit.newest) and health.may_reopen(now):
+                    audit.watch.session.reopen(Reason.STALLED)  # nothing else will show what it withholds
         return result
+
+    def lose(self, watch: MonitoredWatch, revisions: Sequence[int], first: int | None) -> None:
+        """Count events that a watch is proven to have lost, those before the `first` that it delivered apart."""
+        for violated in self.health(watch).lose(revisions, first):
+            watch.session.guarantees.violate(violated)
 
     def _slow_down(self, refusal: Failure | None) -> None:
         """Audit more slowly after a refusal: more requests would add to the load of an overloaded apiserver."""
@@ -344,7 +409,10 @@ class Auditor:
 class _Audit:
     """One audit of one watch: what its second watch saw, compared with what the audited watch delivered.
 
-    `seen` maps each revision to the time it was seen. `refusal` is why the apiserver did not answer, if it did not.
+    `seen` maps each revision to the time it was seen. `newest_before` is the newest revision that the watch knew when
+    the audit began, `event_before` its newest event, or 0. `read` is the answer to the last nudge. `refusal` is why the
+    apiserver did not answer, if it did not. `whole` says that the second watch ran to its end, `expired` that it got
+    a 410.
     """
 
     def __init__(self, watch: MonitoredWatch, health: Health) -> None:
@@ -353,9 +421,11 @@ class _Audit:
         self.seen: dict[int, float] = {}
         self._in_time = True
         self.refusal: Failure | None = None
+        self.read: Reading | Failure | None = None
+        self.whole = self.expired = False
         self._ended = False
-        self._began_at = self.newest
-        self._event_before = watch.session.newest_event
+        self.newest_before = self.newest
+        self.event_before = watch.session.newest_event or 0
         self._epoch = health.delivered.epoch
 
     @property
@@ -371,6 +441,10 @@ class _Audit:
         """Whether the audited watch has stayed open since the audit began."""
         return self.watch.session.up and self.health.delivered.epoch == self._epoch
 
+    def is_ahead_of(self, answer: Reading | Failure | None) -> bool:
+        """Return True if the watch knew a newer revision before a consistent read than that read returned."""
+        return isinstance(answer, Reading) and self.same and answer.revision < self.newest_before <= self.newest
+
     @property
     def findings(self) -> Findings:
         return compare(self.seen, self.health.delivered, self.newest)
@@ -381,11 +455,11 @@ class _Audit:
 
     @property
     def moved(self) -> bool:
-        return self.newest > self._began_at or self.delivered
+        return self.newest > self.newest_before or self.delivered
 
     @property
     def delivered(self) -> bool:
-        is_newer = self.watch.session.newest_event != self._event_before
+        is_newer = (self.watch.session.newest_event or 0) != self.event_before
         return is_newer or any(map(self.health.delivered.has, self.seen))
 
     def answered(self, answer: Reading | Failure | None) -> None:
@@ -396,6 +470,8 @@ class _Audit:
     def ended(self, ended: Failure | None) -> None:
         """Note why the second watch ended; None if it had shown enough."""
         self._ended = ended in (None, ENDED)
+        self.whole = ended == ENDED
+        self.expired = ended is not None and ended.reason is Reason.EXPIRED
         if not self._ended:
             self.answered(ended)
 

@@ -173,7 +173,7 @@ class CacheProber:
         """Return True if the watch is open and has exactly one cache, which may be read."""
         identity = watch.identity
         is_one = (identity.apiserver.peers or 1) == 1 and not identity.apiserver.mixed
-        return identity.resource.cached and is_one and watch.session.up and identity.source not in self._refused
+        return identity.cached and is_one and watch.session.up and identity.source not in self._refused
 
     def _want(self, watch: MonitoredWatch, known: Want, now: float) -> Want:
         """Return why a cache is to be read, by this watch of it and by what is known of others."""

@@ -26,8 +26,16 @@ The life of a watch:
    waited for.
 6. `release`: the watch is detached. A clock without watches stops, and so do tickers that no watch needs.
 
-A domain is *reset* when a tick goes backwards: the storage was restored. Then nothing received before is measured, its
-watches start over, and the main domain chooses again what to tick on, because resources may now be kept apart.
+A tick that goes backwards has one of two reasons. Reads of other members of the domain tell which:
+
+- The storage was restored: the others go backwards too. The domain is *reset*: nothing received before is measured, and
+  its watches start over.
+- The resource that was ticked on has moved to another storage: the others do not. It becomes foreign, and nothing else
+  changes.
+
+In both cases what to tick on is chosen again. A watch that is foreign to its clock, and whose probe has an older
+revision than the watch itself, starts over as well: its resource has moved, and from that revision it would receive
+nothing.
 
 Invariants:
 
@@ -55,6 +63,7 @@ from watchslo.clock.tick_share import sharing_instances
 from watchslo.config.model import ClockConfig
 from watchslo.model import Reading, Resource
 from watchslo.monitor.apiserver import Apiserver
+from watchslo.monitor.cache_detector import look_for_cache
 from watchslo.monitor.domain_clock import DomainClock
 from watchslo.monitor.foreign_clocks import ForeignClocks
 from watchslo.monitor.monitored_watch import MonitoredWatch
@@ -66,6 +75,7 @@ from watchslo.watch.backoff import Backoff
 from watchslo.watch.failure import Failure
 
 MAIN = "main"
+OTHERS_READ = 4  # when a tick goes backwards; several resources may have moved at once, though hardly all
 
 
 class ClockAssignment:
@@ -74,7 +84,7 @@ class ClockAssignment:
     `witnesses` are the apiservers, by name, through which the main clock ticks although they have no watches. `shards`
     returns the number of instances that share the watches. `new_sealer` returns the sealer of a new domain, and
     `new_reserve` the reserve of a new clock, if any. `on_reset` is called for each watch whose storage was
-    restored, before the watch starts over.
+    restored, or whose resource moved to another storage, before it starts over.
     """
 
     def __init__(
@@ -101,9 +111,10 @@ class ClockAssignment:
         self._watches: dict[int, MonitoredWatch] = {}
         self._probe_due: dict[int, asyncio.Event] = {}
         self._logged: TickPlan | None = None
+        self._examined: set[DomainClock] = set()  # those for which it is being found out why a tick went backwards
         self.main = self._new_clock(MAIN, self._gap, self._on_refused)
         self._foreign = ForeignClocks(tasks, config, self._new_clock, self._watches)
-        self._planner = TickPlanner(self._apiservers, self.main.tickers, self._watches.values, config.namespace, random)
+        self._planner = TickPlanner(self._apiservers, self.main.tickers, self._members_first, config.namespace, random)
         tasks.start(("plan", MAIN), partial(self._planner.run, self._on_plan))
         tasks.start(("ticks", MAIN), self.main.ticks.run)
 
@@ -166,8 +177,10 @@ class ClockAssignment:
 
     async def release(self, watch: MonitoredWatch) -> None:
         """Forget a watch and stop what only it needed."""
-        number = watch.identity.number
+        number, apiserver = watch.identity.number, watch.identity.apiserver
         del self._watches[number]
+        identities = [one.identity for one in self._watches.values()]
+        apiserver.caches.retain(one.resource for one in identities if one.apiserver is apiserver)
         watch.statistics.detach()
         await self._tasks.stop(("probes", number))
         del self._probe_due[number]
@@ -187,6 +200,13 @@ class ClockAssignment:
 
     # Ticks
 
+    def _members_first(self) -> list[MonitoredWatch]:
+        """Return all watches; the best candidates for ticks are those that are known to belong to the main domain."""
+        member_of = self.main.domain.membership
+        return sorted(
+            self._watches.values(), key=lambda watch: member_of(watch.identity.source) is not Membership.MEMBER
+        )
+
     def _gap(self) -> float:
         """Return the mean seconds between two ticks through one apiserver; all instances together keep the interval."""
         ticked = sum(self.main.is_useful(name) for name in self.main.tickers)
@@ -205,7 +225,16 @@ class ClockAssignment:
         self, name: str, gap: Callable[[], float], refused: Callable[[DomainClock, str], None]
     ) -> DomainClock:
         schedule = TickSchedule(self._random, Burst(self._burst_budget), self._new_reserve())
-        return DomainClock(name, gap, schedule, self._new_sealer, refused, self._on_foreign, self._on_domain_reset)
+        return DomainClock(
+            name,
+            gap,
+            schedule,
+            self._new_sealer,
+            refused,
+            self._on_foreign,
+            self._on_backwards,
+            self._config.storage,
+        )
 
     def _on_plan(self, plan: TickPlan) -> None:
         self.main.set_blind(plan.blind)
@@ -236,18 +265,57 @@ class ClockAssignment:
         if all(self.main.tickers[name].failures.now for name in self._apiservers):
             self._plan_again()
 
-    def _on_domain_reset(self, clock: DomainClock) -> None:
-        """Start over after the storage was restored: earlier revisions mean nothing, and resources may be separate."""
-        self._log.warning("domain_reset", domain=clock.name, streams=len(clock.numbers))
-        for number in clock.numbers:
-            watch = self._watches[number]
-            self._on_reset(watch)
-            watch.session.start_over()
-            watch.statistics.drop_unsealed()  # also what the old watch had received and not delivered yet
+    async def _on_backwards(self, clock: DomainClock, tick: Reading) -> None:
+        """Find out why a tick went backwards; ticks that do so in the meantime add nothing."""
+        if clock in self._examined:
+            return
+        self._examined.add(clock)
+        try:
+            has_moved = await self._has_moved(clock, tick)
+        finally:
+            self._examined.discard(clock)
+        if tick.apiserver not in clock.tickers or has_moved is None:
+            return  # it has just left, or answers nothing else: then another tick will tell
+        if has_moved:
+            clock.domain.expel(tick.source)
+        else:
+            self._reset(clock, tick)
         if clock is self.main:
             self._plan_again()
         else:
             self._foreign.plan(clock)
+
+    async def _has_moved(self, clock: DomainClock, tick: Reading) -> bool | None:
+        """Return whether the resource of a tick has left the domain: another member of it has not gone backwards.
+
+        None if there are other members and no read of them is answered, as while an apiserver starts.
+        """
+        watches = [self._watches[number] for number in clock.numbers]
+        others = {
+            watch.identity.source: watch
+            for watch in watches
+            if watch.identity.apiserver.name == tick.apiserver
+            and watch.identity.resource.key != tick.resource
+            and clock.domain.membership(watch.identity.source) is Membership.MEMBER
+        }
+        answers = [await self._read(watch) for watch in [*others.values()][:OTHERS_READ]]
+        readings = [answer for answer in answers if isinstance(answer, Reading)]
+        if answers and not readings:
+            return None
+        return any(not clock.domain.goes_backwards(reading) for reading in readings)
+
+    def _reset(self, clock: DomainClock, tick: Reading) -> None:
+        """Start over with a tick: earlier revisions mean nothing after the storage was restored."""
+        self._log.warning("domain_reset", domain=clock.name, streams=len(clock.numbers))
+        clock.reset(tick)
+        for number in clock.numbers:
+            self._start_over(self._watches[number])
+
+    def _start_over(self, watch: MonitoredWatch) -> None:
+        """Make a watch list again, because its storage has other revisions now."""
+        self._on_reset(watch)
+        watch.session.start_over()
+        watch.statistics.drop_unsealed()  # also what the old watch had received and not delivered yet
 
     # Membership
 
@@ -257,24 +325,44 @@ class ClockAssignment:
         while True:
             await due.wait()
             due.clear()
+            if is_at_risk := not watch.identity.cached:  # if it has a cache now, ticks on it would hide the lag
+                await self._look_for_cache(watch)
             await self._probe(watch, self._candidates(watch), backoff)
             while undecided := await self._settle(watch):
                 await asyncio.sleep(PROBE_SPACING_SECONDS * (1 + 0.5 * self._random()))
                 if any(clock.ticking and not clock.domain.is_judging(watch.identity.source) for clock in undecided):
                     await self._probe(watch, undecided, backoff)
+            if not is_at_risk:
+                await self._look_for_cache(watch)
+
+    async def _look_for_cache(self, watch: MonitoredWatch) -> None:
+        """Find out whether the resource of a watch has a cache; if that changes what is best to tick on, plan again."""
+        if not await look_for_cache(watch):
+            return
+        planner, resource = self._planner, watch.identity.resource
+        ticked = planner.plan.resources if planner.plan else (resource,)
+        if resource in ticked or all(map(planner.is_cached, ticked)):
+            planner.plan_again()  # ticks continue by the present plan: they prove less, but nothing wrong
+        await self._foreign.match()
 
     async def _probe(self, watch: MonitoredWatch, clocks: Sequence[DomainClock], backoff: Backoff) -> None:
         """Read the revision of a watch's resource, if there are ticks to compare it with."""
         if not any(clock.ticking for clock in clocks):
             return
-        identity = watch.identity
-        match await identity.apiserver.client.read_nothing(identity.resource, identity.probed_in, "probe"):
+        known = watch.session.revision
+        match await self._read(watch):
             case Reading() as reading:
                 for clock in clocks:
                     clock.domain.probe(reading)
                 watch.statistics.observe(reading, ReadUse.PROBE)
+                if watch.statistics.membership is Membership.FOREIGN and known is not None and reading.revision < known:
+                    self._start_over(watch)
             case failure:
                 await asyncio.sleep(backoff.next(time.monotonic(), failure.retry_after))
+
+    async def _read(self, watch: MonitoredWatch) -> Reading | Failure:
+        identity = watch.identity
+        return await identity.apiserver.client.read_nothing(identity.resource, identity.probed_in, "probe")
 
     async def _settle(self, watch: MonitoredWatch) -> list[DomainClock]:
         """Move a watch to the first clock that can date it; return the clocks for which that is not known yet.

@@ -4,6 +4,7 @@ import msgspec
 import structlog
 
 from watchslo.kube.client import Client
+from watchslo.kube.decoding import decode_answer
 from watchslo.kube.representation import Representation
 from watchslo.monitor.time_limit import with_time_limit
 from watchslo.watch.failure import Action, Failure
@@ -45,8 +46,6 @@ class ClusterName:
 
 def _uid_in(body: bytes) -> str:
     """Return the uid, or nothing if the answer has none that can be shown."""
-    try:
-        uid = msgspec.json.decode(body, type=_IdentifiedNamespace).metadata.uid
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return ""
+    found = decode_answer(body, _IdentifiedNamespace)
+    uid = "" if isinstance(found, Failure) else found.metadata.uid
     return uid if uid.isascii() and uid.isprintable() else ""

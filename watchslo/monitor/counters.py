@@ -14,7 +14,6 @@ from watchslo.watch.messages import (
     Garbage,
     InitialEvents,
     ListDone,
-    OutOfOrder,
     Relisted,
     RelistReason,
     Unseen,
@@ -39,7 +38,6 @@ class Counters:
         self.closed: Counter[tuple[str, str]] = Counter()
         self.bytes = 0
         self.bookmarks = 0
-        self.order_violations = 0
         self.list_items = 0
         self.list_bytes = 0
         self.list_pages = 0
@@ -69,8 +67,6 @@ class Counters:
                 self.expired[phase] += 1
             case BookmarkSeen():
                 self.bookmarks += 1
-            case OutOfOrder(count):
-                self.order_violations += count
             case Garbage(count):
                 self.events["ERROR"] += count
             case _:

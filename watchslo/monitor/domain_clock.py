@@ -19,8 +19,9 @@ The life of a tick:
 1. The loop makes a ticker read through its apiserver, and passes the reading to `_arrived`.
 2. If the source of the tick is not known to be of this domain, the reading is only a *probe*: the domain compares it
    with the ticks around it. Three consistent probes make the source a member.
-3. Otherwise the tick extends the clock. If it went backwards (an older read had a newer revision), the storage was
-   restored: the domain is reset and `on_reset` is called.
+3. Otherwise the tick extends the clock, unless it went backwards: an older read had a newer revision. Then the storage
+   was restored, or the resource that was read has moved to another one. `on_backwards` decides which, and calls `reset`
+   or expels the source.
 4. Then the `Sealer` measures the events received in whole seconds before the tick was sent. If one of them is newer
    than the revision of the tick, its source is foreign: that second is dropped, the source is expelled and `on_foreign`
    is called.
@@ -48,6 +49,7 @@ from functools import partial
 import structlog
 
 from watchslo.clock.domain import Domain, Membership
+from watchslo.clock.storage_kind import StorageSetting
 from watchslo.clock.tick_schedule import TickSchedule
 from watchslo.latency.queue_waits import QueueWaits
 from watchslo.latency.tally import Slot
@@ -58,7 +60,7 @@ from watchslo.monitor.sealer import Sealer
 from watchslo.monitor.tick_loop import TickLoop
 from watchslo.monitor.ticker import Ticker
 from watchslo.monitor.watch_identity import WatchIdentity
-from watchslo.snapshot import BurstWish, ReadUse
+from watchslo.snapshot import BurstWish, ReadUse, StorageKind
 from watchslo.watch.failure import Failure
 
 FOREIGN_SECONDS = 5.0  # between two ticks of another storage: they show when the apiserver is back on this one
@@ -77,7 +79,7 @@ class DomainClock:
 
     `new_sealer` returns the sealer of a new domain. `refused` is called with this clock and the name of an apiserver
     that does not permit its ticks, `on_foreign` with the number of a watch whose revisions prove not to belong here,
-    and `on_reset` when the storage was restored.
+    and `on_backwards` with each tick that went backwards. `storage` is as configured.
     """
 
     def __init__(
@@ -88,9 +90,10 @@ class DomainClock:
         new_sealer: Callable[[Domain], Sealer],
         refused: Callable[["DomainClock", str], None],
         on_foreign: Callable[["DomainClock", int], None],
-        on_reset: Callable[["DomainClock"], None],
+        on_backwards: Callable[["DomainClock", Reading], Awaitable[None]],
+        storage: StorageSetting = "auto",
     ) -> None:
-        self.domain = Domain(name)
+        self.domain = Domain(name, storage)
         self.sealer = new_sealer(self.domain)
         self.tickers: dict[str, Ticker] = {}
         self.reads = Counter[str]()
@@ -103,12 +106,18 @@ class DomainClock:
         self._log = structlog.get_logger().bind(domain=name)
         self._anchor: str | None = None  # the apiserver whose ticks define what belongs here
         self._on_foreign = on_foreign
-        self._on_reset = on_reset
+        self._on_backwards = on_backwards
         self._bursts = False  # whether a burst was active when `sharpen` was called last
 
     @property
     def name(self) -> str:
         return self.domain.name
+
+    @property
+    def kind(self) -> StorageKind:
+        """What the revisions of the domain are."""
+        kind = self.domain.kind
+        return StorageKind.KINE if kind is StorageKind.SEQUENCE and self.sealer.is_kine else kind
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -130,10 +139,9 @@ class DomainClock:
         """The mean seconds between two ticks, through any apiserver."""
         return min(self._gap(), self.ticks.schedule.mean_gap)
 
-    @property
-    def burst_gap(self) -> float:
-        """The mean seconds between two ticks in a burst."""
-        return 1.0 / self.ticks.schedule.burst.rate
+    def burst_gap(self, now: float) -> float:
+        """Return the mean seconds between two ticks in a burst."""
+        return 1.0 / self.ticks.schedule.burst.rate(now)
 
     def is_silent(self, now: float) -> bool:
         """Return True if no tick was answered for so long that this clock cannot be waited for."""
@@ -241,19 +249,24 @@ class DomainClock:
         if not self.trusts(tick.source):
             self.domain.probe(tick)
             return
-        if is_witness and self.domain.goes_backwards(tick):
-            self.domain.expel(tick.source)
+        if self.domain.goes_backwards(tick):
+            if is_witness:
+                self.domain.expel(tick.source)
+            else:
+                await self._on_backwards(self, tick)
             return
-        if not self.domain.tick(tick):
-            self._anchor = tick.apiserver
-            self._on_reset(self)
-            return
+        self.domain.tick(tick)
         self._report_foreign()
         await asyncio.sleep(0)
         for violators in self.sealer.seal(tick, several=self._has_several(tick.answered), blind=self._blind):
             if violators:
                 self._report_foreign()
             await asyncio.sleep(0)
+
+    def reset(self, tick: Reading) -> None:
+        """Begin again with a tick that went backwards, because the storage was restored."""
+        self.domain.tick(tick)
+        self._anchor = tick.apiserver
 
     def _has_several(self, now: float) -> bool:
         """Return True if the clock ticks through several apiservers that answer."""

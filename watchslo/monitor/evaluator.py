@@ -155,7 +155,7 @@ class Evaluator:
         now = time.monotonic()
         for clock in self._watches.clocks:
             streams = (stream for stream in snapshot.streams if stream.domain == clock.name)
-            clock.sharpen(burst_wish(streams, snapshot.causes, clock.burst_gap), now)
+            clock.sharpen(burst_wish(streams, snapshot.causes, clock.burst_gap(now)), now)
 
 
 @dataclass(slots=True)

@@ -77,9 +77,10 @@ class ForeignClocks:
         """
         blind = False
         for name, watches in self._served(clock).items():
+            is_cached = watches[0].identity.apiserver.caches.has
             ranked = sorted(watches, key=by_readability)
             members = [watch for watch in ranked if _is_member(clock, watch)]
-            plan = plan_ticks([*dict.fromkeys(watch.identity.resource for watch in members or ranked[:1])])
+            plan = plan_ticks([*dict.fromkeys(watch.identity.resource for watch in members or ranked[:1])], is_cached)
             clock.tick_on(plan.resources, name)
             blind |= plan.blind
         clock.set_blind(blind)

@@ -22,7 +22,7 @@ from watchslo.snapshot import HeadroomReading
 from watchslo.watch.backoff import Backoff
 from watchslo.watch.decode import Error
 from watchslo.watch.failure import ENDED, Action, Failure, Reason, because, classify_stream_error
-from watchslo.watch.headroom import Accepted, Outcome, Search, TooOld, estimate_list, parse_oldest
+from watchslo.watch.headroom import Accepted, Outcome, Search, TooOld, estimate_list
 from watchslo.watch.messages import ListRequest, WatchRequest
 from watchslo.watch.strategy import PAGE_SIZE
 
@@ -79,8 +79,13 @@ async def find_oldest(
     return found or because(Reason.EXPIRED)
 
 
-async def try_revision(client: Client, resource: Resource, namespace: str, revision: int) -> Outcome | Failure:
-    """Open a watch of nothing at a revision and read it to its end; return whether the revision is too old."""
+async def try_revision(
+    client: Client, resource: Resource, namespace: str, revision: int, kind: str = "history"
+) -> Outcome | Failure:
+    """Open a watch of nothing at a revision and read it to its end; return whether the revision is too old.
+
+    `kind` counts the request. The failure is `ENDED` if the watch was closed at once, without a word.
+    """
     request, time_of = WatchRequest(revision, WATCH_SECONDS, bookmarks=False), asyncio.get_running_loop().time
     try:
         async with (
@@ -91,12 +96,12 @@ async def try_revision(client: Client, resource: Resource, namespace: str, revis
                 NOTHING,
                 request,
                 Representation.PLAIN,
-                kind="history",
+                kind=kind,
                 on_sent=lambda: timeout.reschedule(time_of() + WATCH_SECONDS + OVERTIME_SECONDS),
             ) as opened,
         ):
             if isinstance(opened, Failure):
-                return TooOld(parse_oldest(opened.message)) if opened.reason is Reason.EXPIRED else opened
+                return TooOld.parse(opened.message) if opened.reason is Reason.EXPIRED else opened
             return await _outcome(opened)
     except TimeoutError:
         return because(Reason.TIMEOUT)
@@ -109,7 +114,7 @@ async def _outcome(response: WatchResponse) -> Outcome | Failure:
         for event in frames.events if frames else ():
             if isinstance(event, Error):
                 failure = classify_stream_error(event.object)
-                return TooOld(parse_oldest(event.object.message)) if failure.reason is Reason.EXPIRED else failure
+                return TooOld.parse(event.object.message) if failure.reason is Reason.EXPIRED else failure
     lasted = time.monotonic() - opened
     return Accepted() if arrivals.failure is ENDED and lasted >= SILENT_SECONDS else arrivals.failure
 
@@ -178,7 +183,7 @@ class HeadroomProber:
         """Return the watches by resource: those of one resource share a cache and its headroom."""
         groups: dict[Resource, list[MonitoredWatch]] = {}
         for watch in self._watches():
-            if watch.identity.resource.cached:
+            if watch.identity.cached:
                 groups.setdefault(watch.identity.resource, []).append(watch)
         return groups
 

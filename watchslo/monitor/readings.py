@@ -140,6 +140,7 @@ def read_watch(watch: MonitoredWatch, watches: WatchSet) -> StreamReading:
     now = time.monotonic()
     is_unresponsive = identity.apiserver.unresponsive_for(now) is not None
     counts = statistics.clock.domain.counts
+    received = _read_received(session, now)
     return StreamReading(
         watch=identity.label,
         group=identity.resource.group,
@@ -156,20 +157,22 @@ def read_watch(watch: MonitoredWatch, watches: WatchSet) -> StreamReading:
             transport=session.transport(),
             last_failure=session.last_failure,
         ),
-        received=_read_received(session, now),
+        received=received,
         lists=session.counters.lists(),
         gaps=_read_gaps(watch, counts=counts),
         audit=AuditReading(
             result=health.verdict,
             stalls=health.stalls,
             stalled_for=health.stalled_for(now, session.revision),
-            lost=health.lost,
         ),
+        guarantees=session.guarantees.reading(received.changes),
         cache=CacheReading(
             probed=cache_clock is not None,
             behind=watches.peers.cache_behind(identity.number),
             round_trip=cache_clock.median_round_trip if cache_clock else None,
             behind_peers=watches.peers.behind_peers(identity.number),
+            exists=identity.cached,
+            found=identity.apiserver.caches.is_found(identity.resource),
         ),
         durations=session.durations.reading(),
         headroom=_read_headroom(watches.headroom(watch), counts=counts),
@@ -189,7 +192,6 @@ def _read_received(session: WatchSession, now: float) -> ReceivedReading:
         bytes=counters.bytes,
         bookmarks=counters.bookmarks,
         bookmark_age=None if session.bookmark_seen is None else now - session.bookmark_seen,
-        order_violations=counters.order_violations,
     )
 
 
@@ -234,7 +236,7 @@ def read_clock(clock: DomainClock) -> DomainReading:
         name=clock.name,
         ticks_on=tuple(dict.fromkeys(one.key for ticker in clock.tickers.values() for one in ticker.resources)),
         revision=revisions.newest,
-        kind=clock.domain.kind,
+        kind=clock.kind,
         interval=revisions.interval,
         resets=clock.domain.resets,
         resolution=revisions.resolution,
@@ -255,4 +257,5 @@ def _read_ticker(clock: DomainClock, apiserver: str, ticker: Ticker) -> TickerRe
         gap=clock.gap(apiserver),
         failure=ticker.failures.now.message if ticker.failures.now else None,
         confirmed=any(clock.trusts((apiserver, one.key)) for one in ticker.resources),
+        polls=clock.sealer.polls(apiserver),
     )

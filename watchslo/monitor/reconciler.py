@@ -97,6 +97,7 @@ class Reconciler:
             await self._pause()
             return
         works = {"apiservers": self._follower.run, "discovery": self._discovery.run}
+        works |= {"guarantees": self._watches.delivery_checker.run} if self.config.guarantees.compares else {}
         works |= {"hops": self._watches.cache_prober.run} if self.config.judges_quantiles else {}
         for name, work in works.items():
             if name not in self._tasks:

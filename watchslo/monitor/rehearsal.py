@@ -15,6 +15,7 @@ import numpy as np
 from watchslo.clock.revision import RevisionClock
 from watchslo.clock.storage_kind import MOST_COUNTED
 from watchslo.kube.client import Client, Selectors
+from watchslo.kube.decoding import decode_answer
 from watchslo.kube.representation import Representation
 from watchslo.model import Interval, Reading, Resource
 from watchslo.monitor.driver import Driver, WatchTarget
@@ -287,7 +288,7 @@ class RehearsalRecord:
         return Headroom(found.oldest, revisions, proven, self._about(found, proven), found.complete or unmoved)
 
     async def _find(self) -> Found | None:
-        if not self._resource.cached or not self._readings:
+        if not self._resource.usually_cached or not self._readings:
             return None
         found = await find_oldest(
             self._client, self._resource, self._namespace, lambda: self._readings[-1].revision, _at_once
@@ -324,8 +325,7 @@ async def count_objects(client: Client, resource: Resource, namespace: str | Non
     body = await client.document(f"{resource.path(namespace)}?limit=1", Representation.METADATA.accept_list)
     if isinstance(body, Failure):
         return body
-    try:
-        census = msgspec.json.decode(body, type=_Census)
-    except msgspec.DecodeError:
-        return because(Reason.GARBAGE, phase=Phase.LIST)
+    census = decode_answer(body, _Census)
+    if isinstance(census, Failure):
+        return census
     return len(census.items or ()) + (census.metadata.remaining_item_count or 0)

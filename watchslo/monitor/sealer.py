@@ -15,6 +15,7 @@ watches together. What an event becomes:
 4. `own_queue` if it may have been committed while a request to open its watch waited that long in this process.
 5. Otherwise a sample. The delay that this process may have added, by reading late or by such a wait after the commit,
    is taken from the lower ends of its bounds, so that they hold of the cluster alone. The upper end contains it.
+   At an apiserver that polls its storage, an event that waited for a poll is dated as `watchslo.latency.polling` says.
 
 Samples are counted by watch, block and bins; the next evaluation takes these counts.
 """
@@ -28,20 +29,24 @@ import numpy as np
 from watchslo.clock.cache import CacheClock
 from watchslo.clock.domain import Domain, Membership
 from watchslo.clock.revision import Origins
+from watchslo.clock.storage_kind import ApiserverStorage
 from watchslo.latency.bins import Bins
 from watchslo.latency.compared import Comparison
 from watchslo.latency.estimate import Estimation
 from watchslo.latency.excess import RecentArrivals
 from watchslo.latency.own_delay import LATE_SECONDS, OwnDelays
 from watchslo.latency.pending import Arrivals, HeldEvents, PendingEvents, SampleCounts
+from watchslo.latency.polling import PollDetector, at_any_time
 from watchslo.latency.queue_waits import QueueWaits, queue_delays
 from watchslo.latency.tally import Slot
 from watchslo.latency.track import BEFORE_CLOCK, DOMAIN, OWN_QUEUE, PENDING, TAINTED, UNSEALED, Track
 from watchslo.model import BoolArray, Bounds, FloatArray, IntArray, Reading, Source
 from watchslo.monitor.watch_identity import WatchIdentity
+from watchslo.snapshot import StorageKind
 
 SLICE_EVENTS, SLICE_WATCHES = 4096, 64  # measured at a time, in a millisecond or less
 MOST_SAMPLES = 262_144  # that wait for the evaluation to be compared between apiservers: 6 MiB
+MAY_POLL = (StorageKind.KINE, StorageKind.UNKNOWN)
 UNSEALED_SECONDS = 600.0  # the clock keeps its evidence as long
 
 
@@ -61,17 +66,25 @@ class _SealedWatch:
 class Sealer:
     """The events of the watches of one domain between their arrival and the next evaluation.
 
-    `cache_clock` returns the clock of a source's watch cache while that cache is probed.
+    `cache_clock` returns the clock of a source's watch cache while that cache is probed, and `storage_of` what is known
+    of the storage of an apiserver.
     """
 
     def __init__(
-        self, domain: Domain, bins: Bins, own_delays: OwnDelays, cache_clock: Callable[[Source], CacheClock | None]
+        self,
+        domain: Domain,
+        bins: Bins,
+        own_delays: OwnDelays,
+        cache_clock: Callable[[Source], CacheClock | None],
+        storage_of: Callable[[str], ApiserverStorage],
     ) -> None:
         self.comparisons: dict[str, Comparison] = {}  # of apiservers with attached watches
         self._domain = domain
         self._bins = bins
         self._own_delays = own_delays
         self._cache_clock = cache_clock
+        self._storage_of = storage_of
+        self._detectors: dict[str, PollDetector] = {}  # of apiservers that have watches and may poll
         self._watches: dict[int, _SealedWatch] = {}
         self._pending = PendingEvents()
         self._held = HeldEvents()
@@ -87,6 +100,22 @@ class Sealer:
     def numbers(self) -> tuple[int, ...]:
         """The numbers of the attached watches."""
         return tuple(self._watches)
+
+    @property
+    def is_kine(self) -> bool:
+        """Whether an apiserver of the attached watches keeps its objects in kine, or polls its storage as kine does."""
+        names = {watch.identity.apiserver.name for watch in self._watches.values()}
+        return any(self.polls(name) or self._storage_of(name).kind is StorageKind.KINE for name in names)
+
+    def polls(self, apiserver: str) -> bool:
+        """Return whether an apiserver finds the commits of other servers by a poll of its storage."""
+        detector = self._detectors.get(apiserver)
+        is_found = detector is not None and detector.polls and self._may_poll(apiserver)
+        return is_found or self._storage_of(apiserver).polls
+
+    def _may_poll(self, apiserver: str) -> bool:
+        """Return False if the storage of an apiserver is known to be etcd, or its revisions are no counts."""
+        return self._storage_of(apiserver).kind in MAY_POLL and self._domain.counts
 
     def attach(self, identity: WatchIdentity, track: Track, queue_waits: QueueWaits) -> None:
         """Take in the events of a watch from now on; if it is attached already, `track` replaces its track."""
@@ -117,7 +146,8 @@ class Sealer:
         self._watches[number].track.unmeasured(DOMAIN, self._pending.drop(number) + self._held.drop(number))
 
     def forget_apiserver(self, name: str) -> None:
-        """Forget the comparison of an apiserver, and what was sealed for all comparisons since the last evaluation."""
+        """Forget an apiserver, and what was sealed for all comparisons since the last evaluation."""
+        self._detectors.pop(name, None)
         if self.comparisons.pop(name, None) is not None:
             for counts in self._compared:  # by the position of the comparison, which changes now
                 counts.take()
@@ -132,10 +162,16 @@ class Sealer:
         through several apiservers: then events are also compared with the ticks of their own apiserver.
         """
         second = floor(min(tick.sent, self._own_delays.known_until))
+        if not self._may_poll(tick.apiserver):
+            self._detectors.pop(tick.apiserver, None)
+        elif detector := self._detectors.get(tick.apiserver):
+            detector.tick(tick)
         self._expel_held(second, tick)
         while len(arrivals := self._next_slice(second)):
             yield self._seal_slice(arrivals, tick, several=several, blind=blind)
         self._sealed = max(self._sealed, second)
+        for detector in self._detectors.values():
+            detector.judge(second)
 
     def _expel_held(self, second: float, tick: Reading) -> None:
         """Expel the sources of held events that are newer than a tick sent later; they are then reported as sealed."""
@@ -178,16 +214,18 @@ class Sealer:
         """Measure by all ticks except those on the watched cache, and count the samples."""
         clock, received = self._domain.clock, arrivals.received
         sources = [watch.identity.source for watch in watches]
-        cached = [watch.identity.resource.cached and (several or not blind) for watch in watches]
+        cached = [watch.identity.cached and (several or not blind) for watch in watches]
         origins = Origins(index, sources, cached)
         clock.learn(arrivals.revisions, received)
-        bounds = clock.measure(arrivals.revisions, received, origins)
+        measured = clock.measure(arrivals.revisions, received, origins)
         own_delays = self._own_delays.of(received)
-        queued, waited = queue_delays([watch.queue_waits for watch in watches], index, received, bounds)
-        good = self._usable(arrivals, index, watches, bounds, own_delays, queued)
+        queued, waited = queue_delays([watch.queue_waits for watch in watches], index, received, measured)
+        good = self._usable(arrivals, index, watches, measured, own_delays, queued)
         own_delays += waited
-        latency = bounds.less(own_delays)
-        self._samples.add(arrivals.watches[good], received[good], latency.at(good))
+        polled, during, spread = self._judge_storages(received, index, watches)
+        bounds = at_any_time(measured, arrivals.revisions, polled, during) if polled.any() else measured
+        latency = bounds.less(own_delays).committed_later(spread)
+        self._samples.add(arrivals.watches[good], received[good], latency.at(good), singly=clock.offset is not None)
         if several:
             others = Origins(index, sources, [False] * len(sources)) if blind else origins
             alone = clock.measure(arrivals.revisions, received, others, alone=True).less(own_delays)
@@ -204,6 +242,26 @@ class Sealer:
                 of = index == at
                 if of.any():
                     watch.track.seal(received[of], arrivals.revisions[of], usable.at(of), own_delays[of], cache)
+
+    def _judge_storages(
+        self, received: FloatArray, index: IntArray, watches: list[_SealedWatch]
+    ) -> tuple[BoolArray, BoolArray, float]:
+        """Return which events are of an apiserver that polls, which of these arrived while a tick through it was asked.
+
+        Also return how much later than a tick commits may be, at most. The arrivals are evidence for whether their
+        apiserver polls, unless its storage is known to be etcd.
+        """
+        names = [watch.identity.apiserver.name for watch in watches]
+        polled, during = np.zeros((2, len(received)), dtype=bool)
+        for name in {*names}:
+            if self._may_poll(name):
+                of = np.array([one == name for one in names])[index]
+                detector = self._detectors.setdefault(name, PollDetector())
+                detector.arrived(received[of])
+                if self.polls(name):
+                    polled |= of
+                    during |= of & detector.during_ticks(received)
+        return polled, during, max(self._storage_of(name).commit_spread for name in {*names})
 
     def _usable(
         self,

@@ -31,6 +31,7 @@ from watchslo.watch.failure import CloseClass, Failure, Reason, because
 
 REFRESH_SECONDS = 180.0  # a new CRD is found within this time
 SELDOM_SECONDS = 1800.0  # the same for a profile that may run on each of thousands of nodes
+STALE_HEARTBEAT_SECONDS = 5.0  # a hundred missed beats: nothing is measured any more
 ROTATION_SECONDS = 10.0  # over which watches are reopened with new credentials, so that not all close at once
 
 
@@ -176,6 +177,14 @@ class Supervisor:
     async def evaluated(self) -> Snapshot:
         """Return the watches as of the last evaluation; all other readings are at most a second old."""
         return await self._evaluator.evaluated()
+
+    def unhealthy(self) -> str | None:
+        """Return why nothing is measured any more, or None; any thread may call this."""
+        age = time.monotonic() - self.lag.last_beat
+        if age > STALE_HEARTBEAT_SECONDS:
+            return f"the last heartbeat was {age:.1f} s ago"
+        ended = self._tasks.ended
+        return f"{len(ended)} of the tasks that measure have ended: {', '.join(ended)}" if ended else None
 
     @property
     def starting(self) -> bool:

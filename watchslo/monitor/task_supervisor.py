@@ -1,6 +1,7 @@
 """Tasks that keep running: a task that raises is logged and restarted, and all tasks end with the context."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Hashable
 from types import TracebackType
 from typing import Self
@@ -38,6 +39,15 @@ class TaskSupervisor:
     def __contains__(self, name: Hashable) -> bool:
         return name in self._tasks
 
+    @property
+    def ended(self) -> list[str]:
+        """The tasks that ended with an error and were not started again, which is a defect of this program.
+
+        Any thread may ask.
+        """
+        tasks = [*self._tasks.items()]
+        return [str(name) for name, task in tasks if task.done() and not task.cancelled() and task.exception()]
+
     def start(self, name: Hashable, work: Callable[[], Awaitable[None]]) -> None:
         """Start `work` under an unused name; it is restarted when it raises, but not when it returns."""
         assert name not in self._tasks, name
@@ -59,5 +69,7 @@ class TaskSupervisor:
                 self._stop.set()
                 return None
             except Exception as error:  # noqa: BLE001 - the daemon continues after any crash of one task, and logs it
-                self._log.error("task_crashed", task=str(name), error=error_location(error), again_in_s=RESTART_SECONDS)
+                with contextlib.suppress(Exception):
+                    where = error_location(error)
+                    self._log.error("task_crashed", task=str(name), error=where, again_in_s=RESTART_SECONDS)
                 await asyncio.sleep(RESTART_SECONDS)

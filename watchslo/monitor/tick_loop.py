@@ -7,7 +7,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
-from watchslo.clock.tick_schedule import TickSchedule
+from watchslo.clock.tick_schedule import SLOWEST_SECONDS, TickSchedule
 from watchslo.model import Reading
 from watchslo.monitor.ticker import Ticker
 from watchslo.watch.backoff import Backoff
@@ -99,7 +99,8 @@ class TickLoop:
                     self._refused(apiserver)
 
     def _pause(self, apiserver: str, failure: Failure, now: float) -> float | None:
+        """Return for how long an apiserver gets no tick: without ticks, nothing at all is measured."""
         if failure.action is not Action.WAIT:
-            return failure.retry_after
+            return None if failure.retry_after is None else min(failure.retry_after, SLOWEST_SECONDS)
         backoff = self._backoffs.setdefault(apiserver, Backoff(self.schedule.random))
         return backoff.next(now, failure.retry_after)

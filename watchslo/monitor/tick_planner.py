@@ -42,6 +42,12 @@ class TickPlanner:
         self._needed = asyncio.Event()
         self._needed.set()
 
+    def is_cached(self, resource: Resource) -> bool:
+        """Return True unless no apiserver has a watch cache of the resource, so that each may be ticked on it."""
+        if not self._apiservers:
+            return resource.usually_cached
+        return any(apiserver.caches.has(resource) for apiserver in self._apiservers.values())
+
     def plan_again(self) -> None:
         """Request a new plan; the present one is no longer in force."""
         self.plan = None
@@ -59,7 +65,7 @@ class TickPlanner:
 
     async def _choose(self) -> TickPlan:
         """Find out what to tick on; a candidate that fails, or may not be read, is dropped."""
-        choice, backoff, failures, turn = TickChoice(self._candidates()), Backoff(self._random), 0, 0
+        choice, backoff, failures, turn = TickChoice(self._candidates(), self.is_cached), Backoff(self._random), 0, 0
         while resource := choice.next:
             if not self._apiservers:  # all of them are being replaced
                 await asyncio.sleep(CHOICE_GAP_SECONDS)

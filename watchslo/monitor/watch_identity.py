@@ -35,6 +35,11 @@ class WatchIdentity:
         return self.config.namespace
 
     @property
+    def cached(self) -> bool:
+        """Whether the apiserver has a watch cache of the resource, as found or else as usual."""
+        return self.apiserver.caches.has(self.resource)
+
+    @property
     def selectors(self) -> Selectors:
         return Selectors(self.config.field_selector, self.config.label_selector, self.config.shard_selector)
 

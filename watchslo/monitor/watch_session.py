@@ -12,9 +12,10 @@ from watchslo.monitor.counters import Counters, Durations
 from watchslo.monitor.deliveries import Deliveries
 from watchslo.monitor.driver import Driver
 from watchslo.monitor.failure_log import FailureLog
+from watchslo.monitor.guarantee_record import GuaranteeRecord
 from watchslo.monitor.watch_identity import WatchIdentity
 from watchslo.monitor.watch_statistics import WatchStatistics
-from watchslo.snapshot import FailureReading, TransportReading
+from watchslo.snapshot import FailureReading, Guarantee, TransportReading
 from watchslo.watch.closes import Close
 from watchslo.watch.failure import Reason, because
 from watchslo.watch.inventory import Inventory
@@ -28,7 +29,6 @@ from watchslo.watch.messages import (
     Garbage,
     ListDone,
     ListFailed,
-    OutOfOrder,
     Relisted,
     RelistReason,
     Reopen,
@@ -36,6 +36,7 @@ from watchslo.watch.messages import (
     TimeTravel,
     Unparsable,
     Unseen,
+    Violated,
     WatchClosed,
     WatchOpened,
     WatchQueued,
@@ -50,8 +51,9 @@ LIST_SECONDS = 600.0  # for so long the duration of the last list predicts that 
 class WatchSession:
     """Runs the protocol of one watch.
 
-    It owns the machine, the counters, the deliveries and the failure log of the watch. It passes live events to
-    `statistics`, and the opening and closing of its watch to the apiserver. `on_open` is called when the watch opens.
+    It owns the machine, the counters, the deliveries, the guarantees and the failure log of the watch. It passes live
+    events to `statistics`, and the opening and closing of its watch to the apiserver. `on_open` is called at each
+    opening.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class WatchSession:
             durations.expect(strategy)
         self.deliveries = Deliveries()
         self.received: float | None = None
+        self.bookmark: int | None = None  # revision of the newest one since the watch opened
         self.bookmark_seen: float | None = None
         self._identity = identity
         self._statistics = statistics
@@ -82,6 +85,7 @@ class WatchSession:
             watch=identity.label, resource=identity.resource.key, apiserver=identity.apiserver.name
         )
         self._failures = FailureLog(self._log)
+        self.guarantees = GuaranteeRecord(self._log)
 
     @property
     def label(self) -> str:
@@ -197,6 +201,7 @@ class WatchSession:
 
     def start_over(self) -> None:
         """Forget every revision: the storage was restored to an earlier state."""
+        self.bookmark = None
         self.deliveries.forget()
         self._driver.feed(Reset())
 
@@ -267,25 +272,37 @@ class WatchSession:
                 self._statistics.queue_waits.add(self._broken, self._opened)
                 self._broken = math.inf
                 self._identity.apiserver.watch_opened(self._identity.number)
+                self.guarantees.check(Guarantee.RESUMABLE)
+                self.bookmark = None
                 self._begin_deliveries()
                 self._on_open()
             case ListDone(revision=revision, took=took):
                 if fact.strategy != TAIL.name:  # this strategy lists nothing
                     self._listed = time.monotonic(), took
-                self.deliveries.delivered.begin(max(revision, self.revision or 0))
+                self.deliveries.delivered.begin(max(revision, self.revision or 0), listed=True)
+                self.bookmark = None
             case BookmarkSeen(revision):
-                self.bookmark_seen = time.monotonic()
-                self._statistics.sight(self.bookmark_seen, revision)
+                self.bookmark, self.bookmark_seen = revision, time.monotonic()
+                self.deliveries.delivered.mark(revision)
+                self.guarantees.check(Guarantee.BOOKMARKABLE)
+                self._statistics.mark(self.bookmark_seen, revision)
             case Unparsable(count):
                 self._statistics.track.unmeasured(UNPARSABLE, count)
-                self._begin_deliveries()
+                self.deliveries.delivered.begin_later()
             case TimeTravel(back):
                 self._travelled(back)
-            case OutOfOrder() | Garbage():
-                self._begin_deliveries()
-                self._log_fact(fact)
+            case Violated():
+                self._violated(fact)
+            case Garbage():
+                self.deliveries.delivered.begin_later()
             case _:
                 self._log_fact(fact)
+
+    def _violated(self, violated: Violated) -> None:
+        if self._statistics.measured:  # else its revisions may not be ordered at all
+            self.guarantees.violate(violated)
+        if violated.guarantee is not Guarantee.UNIQUE:  # an event that comes again is in the record
+            self._begin_deliveries()
 
     def _begin_deliveries(self) -> None:
         """Restart the record of deliveries: an event not in it may have come, and no audit may call that one lost."""
@@ -310,5 +327,3 @@ class WatchSession:
                 self._log.warning("unseen_changes", changed=changed, created=created, deleted=deleted)
             case FellBack():
                 self._log.info("no_streamed_lists")
-            case OutOfOrder(count) if self.counters.order_violations == count:
-                self._log.warning("out_of_order", events=count)  # only the first; the others are counted

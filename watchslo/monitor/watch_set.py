@@ -10,6 +10,7 @@ import structlog
 
 from watchslo.clock.domain import Domain
 from watchslo.clock.reserve import TickReserve
+from watchslo.clock.storage_kind import ApiserverStorage, storage_of
 from watchslo.config.model import Config
 from watchslo.latency.bins import Bins
 from watchslo.latency.track import Track
@@ -19,6 +20,7 @@ from watchslo.monitor.apiserver_set import ApiserverSet
 from watchslo.monitor.auditor import Auditor
 from watchslo.monitor.cache_prober import CacheProber
 from watchslo.monitor.clock_assignment import ClockAssignment
+from watchslo.monitor.delivery_checker import DeliveryChecker
 from watchslo.monitor.desired import DesiredWatch
 from watchslo.monitor.domain_clock import DomainClock
 from watchslo.monitor.headroom_prober import HeadroomProber
@@ -27,16 +29,18 @@ from watchslo.monitor.monitored_watch import MonitoredWatch
 from watchslo.monitor.peers import PeerComparison
 from watchslo.monitor.sealer import Sealer
 from watchslo.monitor.slices import WorkSlices
+from watchslo.monitor.storage_prober import StorageProber
 from watchslo.monitor.task_supervisor import TaskSupervisor
 from watchslo.monitor.watch_identity import WatchIdentity
 from watchslo.monitor.watch_session import WatchSession
 from watchslo.monitor.watch_statistics import WatchStatistics
-from watchslo.snapshot import HeadroomReading
+from watchslo.snapshot import HeadroomReading, StorageKind
 from watchslo.watch.audit import Health
 from watchslo.watch.failure import Reason
 
 HEADROOM_SHARE = 0.1  # of all probes: a headroom changes slowly
 NEEDED_SHARE = 0.2  # of its threshold: for a watch as late as this, the hops are worth separating
+PROBING = ("audits", "history", "storage")  # tasks of each apiserver that send requests of their own
 SLOW_TICK_SECONDS = 0.075  # more than through the fastest apiserver: reads of the cache show on which side that is lost
 
 
@@ -74,6 +78,9 @@ class WatchSet:
             random,
         )
         self.peers = PeerComparison(self.cache_prober.clock_of)
+        self.delivery_checker = DeliveryChecker(
+            self.runs, lambda watch: self._served[watch.identity.apiserver.name].auditor
+        )
         self.assignment: ClockAssignment | None = None
         self._config = config
         self._tasks = tasks
@@ -113,7 +120,7 @@ class WatchSet:
     @property
     def probing_tasks(self) -> list[Hashable]:
         """The names of the tasks that send requests of their own, except watches, ticks and membership probes."""
-        return ["hops", *((work, name) for name in self._served for work in ("audits", "history"))]
+        return ["hops", "guarantees", *((work, name) for name in self._served for work in PROBING)]
 
     def runs(self, watch: MonitoredWatch) -> bool:
         """Return True if a watch has not ended."""
@@ -133,6 +140,8 @@ class WatchSet:
     async def compare_peers(self, slices: WorkSlices) -> None:
         """Compare the watches of each resource with each other."""
         await self.peers.compare(self.all, time.monotonic(), slices)
+        if self._config.guarantees.compares:
+            await self.delivery_checker.compare(self.all, slices)
 
     # Which watches run
 
@@ -206,9 +215,13 @@ class WatchSet:
             budget=lambda: self._config.limits.audits_per_second / len(self._served),
             ticks=partial(self._latest_ticks, apiserver.name),
             late=self._lag.tainted,
+            replays=lambda: self._config.guarantees.replays,
             random=self._random,
         )
         self._tasks.start(("audits", apiserver.name), auditor.run)
+        if self._config.clock.storage == "auto":
+            prober = StorageProber(apiserver, self._config.clock.namespace, self._random)
+            self._tasks.start(("storage", apiserver.name), prober.run)
         headroom = None
         if self._config.judges_quantiles:
             headroom = HeadroomProber(watches.values, apiserver, self._headroom_probes_per_second, self._random)
@@ -218,7 +231,7 @@ class WatchSet:
     async def _leave(self, apiserver: Apiserver) -> None:
         """Send no more requests to an apiserver whose watches have ended."""
         assert self.assignment is not None
-        await self._tasks.stop(("audits", apiserver.name), ("history", apiserver.name))
+        await self._tasks.stop(*((work, apiserver.name) for work in PROBING))
         await self.assignment.leave(apiserver)
         del self._served[apiserver.name]
 
@@ -264,7 +277,12 @@ class WatchSet:
         return self._probes_per_second(HEADROOM_SHARE) / len(self._served)
 
     def _new_sealer(self, domain: Domain) -> Sealer:
-        return Sealer(domain, self._bins, self._lag.own_delays, self.cache_prober.clock_of)
+        return Sealer(domain, self._bins, self._lag.own_delays, self.cache_prober.clock_of, self._storage_of)
+
+    def _storage_of(self, name: str) -> ApiserverStorage:
+        served = self._served.get(name)
+        found = served.apiserver.storage if served else StorageKind.UNKNOWN
+        return storage_of(self._config.clock.storage, found, self._apiservers.servers)
 
     def _new_reserve(self) -> TickReserve | None:
         """Return the reserve of a new clock; None if estimates need ticks at times that no event decides."""

@@ -8,7 +8,7 @@ import numpy as np
 from watchslo.clock.domain import Membership
 from watchslo.clock.offset import Dating
 from watchslo.kube.client import Page
-from watchslo.latency.estimate import Estimation, TickSpacing
+from watchslo.latency.estimate import QUANTILES, Estimation, TickSpacing
 from watchslo.latency.queue_waits import QueueWaits
 from watchslo.latency.tally import Slot
 from watchslo.latency.track import DOMAIN, TAINTED, Track
@@ -52,6 +52,11 @@ class WatchStatistics:
         return self.membership is Membership.MEMBER
 
     @property
+    def counts(self) -> bool:
+        """Whether the revisions are known to count the changes of one sequence, without gaps in time."""
+        return self.measured and self.clock.domain.counts
+
+    @property
     def membership(self) -> Membership:
         return self.clock.domain.membership(self._identity.source)
 
@@ -62,9 +67,9 @@ class WatchStatistics:
 
     @property
     def slowest(self) -> float:
-        """The highest quantile estimated for the shortest window, in seconds; 0 without events."""
+        """The P99 estimated for the shortest window, in seconds; 0 without events."""
         shortest = min(self.track.reading().windows, key=lambda window: window.length)
-        return max((quantile.estimate for quantile in shortest.quantiles), default=0.0)
+        return max((one.estimate for one in shortest.quantiles if one.q in QUANTILES), default=0.0)
 
     @property
     def event_rate(self) -> float:
@@ -115,6 +120,10 @@ class WatchStatistics:
     def sight(self, received: float, revision: int) -> bool:
         """Note that a revision was received; return False if the source is not a member of the domain."""
         return self.clock.domain.sight(received, revision, self._identity.number)
+
+    def mark(self, received: float, revision: int) -> None:
+        """Note that a bookmark was received."""
+        self.clock.domain.mark(received, revision, self._identity.number)
 
     def observe(self, reading: Reading, use: ReadUse) -> None:
         """Add a consistent read of the watched resource to the clock that dates the watch."""

@@ -10,6 +10,7 @@ from functools import cached_property
 
 import msgspec
 
+from watchslo.errors import UNDECODABLE
 from watchslo.model import shard_name
 from watchslo.timeline.verdict import Level
 
@@ -169,5 +170,5 @@ def read_report(body: bytes) -> ReportedStatus:
     """Return the status in the answer of an instance; raises UnreadableReportError."""
     try:
         return msgspec.json.decode(body, type=ReportedStatus)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNDECODABLE:
         raise UnreadableReportError from None

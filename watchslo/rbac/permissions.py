@@ -50,7 +50,7 @@ class Permission:
 
 WATCHES = Feature("watches", "the configured watches, their audits, and the reads that locate lateness")
 ALL_RESOURCES = Feature('watches of "*"', "what the cluster served when this was written; run the command again later")
-TICKS = Feature("ticks", "lists of one name that no object has")
+TICKS = Feature("ticks", "lists of one name that no object has, and watches of it that tell kine from etcd")
 EACH_APISERVER = Feature("apiservers: each", "to discover and follow the addresses of all apiservers")
 APISERVER_COUNT = Feature("creation timestamps", "measured only while the number of apiservers is known")
 WITNESSES = Feature("witnesses", "to tick through all apiservers, which creation timestamps need too")
@@ -63,7 +63,8 @@ def required_permissions(config: Config, watched: Iterable[Permission]) -> Itera
     """Yield all permissions that a configuration needs; `watched` are those of its watches."""
     yield from watched
     list_only, list_and_watch = frozenset({"list"}), frozenset({"list", "watch"})
-    yield Permission(PermissionScope("", "events", config.clock.namespace, ABSENT_NAME), list_only, TICKS)
+    verbs = list_and_watch if config.clock.storage == "auto" else list_only
+    yield Permission(PermissionScope("", "events", config.clock.namespace, ABSENT_NAME), verbs, TICKS)
     slices = PermissionScope("discovery.k8s.io", "endpointslices", SLICES_NAMESPACE)
     if config.kubernetes.apiservers == "each":
         yield Permission(slices, list_and_watch, EACH_APISERVER)

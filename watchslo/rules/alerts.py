@@ -237,7 +237,7 @@ def _delivery(config: Config, builder: AlertBuilder) -> Iterator[Alert]:
         f"watches of {builder.apiserver} get 410 Expired repeatedly.",
         "Clients need longer to list than the apiserver keeps changes: they list, get a 410, and list again.",
     )
-    yield _lost(builder)
+    yield _violated(builder)
     if config.judges_quantiles:
         yield _headroom(builder)
 
@@ -328,26 +328,27 @@ def _repeated(
     )
 
 
-def _lost(builder: AlertBuilder) -> Alert:
+def _violated(builder: AlertBuilder) -> Alert:
     at_instance = (*builder.kept.instance, "apiserver")
     proofs = (
         by("sum", at_instance, builder.increase(metric, PROOF_SECONDS))
-        for metric in ("watchslo_lost_events_total", "watchslo_time_travel_total")
+        for metric in ("watchslo_watch_guarantee_violations_total", "watchslo_time_travel_total")
     )
-    lost = joined("or", [f"{by('max', builder.kept.apiserver, proof)} > 0" for proof in proofs])
+    found = joined("or", [f"{by('max', builder.kept.apiserver, proof)} > 0" for proof in proofs])
     span = builder.settings.span(PROOF_SECONDS)
-    worst = builder.worst_watch(f"sum by (watch) (increase(watchslo_lost_events_total{{PLACE}}[{span}])) > 0")
+    violations = f"increase(watchslo_watch_guarantee_violations_total{{PLACE}}[{span}])"
+    worst = builder.worst_watch(f"sum by (watch) ({violations}) > 0")
     return Alert(
-        "WatchEventsLost",
+        "WatchGuaranteeViolated",
         CRITICAL,
         DELIVERY,
-        lost,
+        found,
         0.0,
         "Controllers may act on a wrong state",
-        f"{builder.apiserver} lost watch events, or served an older state than before.",
-        "In the last 15 minutes, watches skipped events permanently or the apiserver answered with an older state "
-        f"than before, about {{{{ $value | humanize }}}} times; the worst watch is {worst}. Clients may hold a wrong "
-        "state until they list again.",
+        f"{builder.apiserver} broke a guarantee of watches: events lost, repeated or out of order, or an older state.",
+        "In the last 15 minutes, watches lost, repeated or reordered events, or the apiserver answered with an older "
+        f"state than before, about {{{{ $value | humanize }}}} times; the worst watch is {worst}. Clients may hold a "
+        "wrong state until they list again.",
     )
 
 

@@ -1,7 +1,9 @@
 """The access check of every request: its method, the size of its body, its bearer token."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
+from typing import NamedTuple
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
@@ -18,8 +20,18 @@ RETRY_SECONDS = 1
 METRICS, ALL_ELSE = "/metrics", "/"
 """The two paths that are authorized, whatever is read: Kubernetes lets every account `get` all paths below `/api/`."""
 
-Authorize = Callable[[str, str], Awaitable[AccessDecision]]
-"""Decides whether the bearer of a token may read one of these paths; raises UnavailableError if that is unknown."""
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750, section 2.1
+
+
+class Bearer(NamedTuple):
+    """A token, and the address of the client that sent it."""
+
+    token: str
+    address: str
+
+
+Authorize = Callable[[Bearer, str], Awaitable[AccessDecision]]
+"""Decides whether a bearer may read one of these paths; raises UnavailableError if that is unknown."""
 
 
 class AccessControl:
@@ -46,11 +58,11 @@ class AccessControl:
         if self._authorize is None or scope["path"] in self._open_paths:
             return None
         authorized_path = METRICS if scope["path"] == METRICS else ALL_ELSE
-        return await self._unauthorized(self._authorize, bearer_token(headers), authorized_path)
+        return await self._unauthorized(self._authorize, bearer(scope), authorized_path)
 
-    async def _unauthorized(self, authorize: Authorize, token: str | None, path: str) -> JSONResponse | None:
+    async def _unauthorized(self, authorize: Authorize, sent: Bearer | None, path: str) -> JSONResponse | None:
         try:
-            decision = AccessDecision.UNKNOWN if token is None else await authorize(token, path)
+            decision = AccessDecision.UNKNOWN if sent is None else await authorize(sent, path)
         except UnavailableError as error:
             return unavailable(error)
         match decision:
@@ -62,7 +74,7 @@ class AccessControl:
                 return _refused(HTTPStatus.UNAUTHORIZED, {"WWW-Authenticate": "Bearer"})
 
 
-async def may_continue(authorize: Authorize | None, token: str | None) -> bool:
+async def may_continue(authorize: Authorize | None, sent: Bearer | None) -> bool:
     """Return True if a client may still read everything but metrics; False if that is unknown.
 
     Long answers call this repeatedly: the permission may be revoked while they last.
@@ -70,19 +82,19 @@ async def may_continue(authorize: Authorize | None, token: str | None) -> bool:
     if authorize is None:
         return True
     try:
-        return token is not None and await authorize(token, ALL_ELSE) is AccessDecision.ALLOWED
+        return sent is not None and await authorize(sent, ALL_ELSE) is AccessDecision.ALLOWED
     except UnavailableError:
         return False
 
 
-def bearer_token(headers: Headers) -> str | None:
-    """Return the bearer token of a request; None if there is none or it is malformed."""
-    values = headers.getlist("authorization")
+def bearer(scope: Scope) -> Bearer | None:
+    """Return the token and the address of a request; None if there is no token or it is malformed."""
+    values = Headers(scope=scope).getlist("authorization")
     scheme, _, token = values[0].partition(" ") if len(values) == 1 else ("", "", "")
     token = token.strip()
-    usable = token.isascii() and token.isprintable() and " " not in token
-    is_bearer = scheme.lower() == "bearer" and 0 < len(token) <= LONGEST_TOKEN_CHARACTERS
-    return token if usable and is_bearer else None
+    usable = scheme.lower() == "bearer" and len(token) <= LONGEST_TOKEN_CHARACTERS and _TOKEN.fullmatch(token)
+    address, _ = scope.get("client") or ("", 0)
+    return Bearer(token, address) if usable else None
 
 
 def unavailable(error: Exception) -> JSONResponse:

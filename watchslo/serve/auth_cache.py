@@ -5,10 +5,15 @@ reviews fail, recently allowed clients stay allowed: metrics are needed most whi
 monotonic seconds.
 """
 
+import base64
 import hashlib
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 from enum import Enum
+
+import msgspec
+
+from watchslo.errors import UNDECODABLE
 
 ALLOWED_SECONDS = 60.0  # a revoked token can still read for this long
 DENIED_SECONDS = 10.0  # a permission that was just granted takes effect after this
@@ -17,6 +22,9 @@ RETRY_SECONDS = 10.0  # between two failing reviews of a client that is still tr
 MOST = 1024  # decisions; unknown clients add one a second at most and theirs are evicted first
 REVIEWS_PER_SECOND = 1.0  # of clients that are not known as allowed
 BURST = 10.0  # reviews at once after a quiet time: several scrapers may start together
+ADDRESS_SHARE = 0.5  # of both for one address at most, so that a flood from it does not lock out others
+MOST_ADDRESSES = 1024  # that are remembered; a forgotten one has its share again
+LEEWAY_SECONDS = 3600.0  # by which this machine's wall clock may be wrong
 
 
 class AccessDecision(Enum):
@@ -38,6 +46,39 @@ class _CachedDecision:
         return self.decision is AccessDecision.ALLOWED and now < self.reviewed + TRUSTED_SECONDS
 
 
+@dataclass(slots=True)
+class _ReviewBudget:
+    """Reviews that may still be requested, as of `counted`; `share` of the rate and the burst."""
+
+    share: float
+    counted: float = 0.0
+    spare: float = BURST
+
+    def has_one(self, now: float) -> bool:
+        """Return whether a review may be requested now."""
+        elapsed, self.counted = now - self.counted, now
+        self.spare = min(self.share * BURST, self.spare + elapsed * self.share * REVIEWS_PER_SECOND)
+        return self.spare >= 1.0
+
+
+class _TokenClaims(msgspec.Struct):
+    exp: float | None = None
+
+
+def is_expired(token: str, wall: float) -> bool:
+    """Return whether a token says that it has expired, at a time in Unix seconds; opaque tokens say nothing.
+
+    A JWT has its claims between its dots (RFC 7519).
+    """
+    _, _, rest = token.partition(".")
+    claims, dot, _ = rest.partition(".")
+    try:
+        expiry = msgspec.json.decode(base64.urlsafe_b64decode(claims + "=="), type=_TokenClaims).exp
+    except UNDECODABLE:
+        return False
+    return bool(dot) and expiry is not None and expiry + LEEWAY_SECONDS < wall
+
+
 def key_of(token: str, path: str) -> bytes:
     """Return the key of a token and a path: a digest, because tokens are never stored."""
     return hashlib.sha256(f"{token}\0{path}".encode()).digest()
@@ -48,8 +89,8 @@ class AccessDecisions:
 
     def __init__(self) -> None:
         self._known: OrderedDict[bytes, _CachedDecision] = OrderedDict()
-        self._spare = BURST
-        self._counted = 0.0
+        self._budget = _ReviewBudget(1.0)
+        self._budgets: OrderedDict[str, _ReviewBudget] = OrderedDict()  # by address, in the order of their last use
 
     def __len__(self) -> int:
         return len(self._known)
@@ -62,16 +103,22 @@ class AccessDecisions:
         self._known.move_to_end(key)
         return known.decision
 
-    def may_review(self, key: bytes, now: float) -> bool:
-        """Return True if a review may be requested now, and count it; trusted clients are never limited."""
+    def may_review(self, key: bytes, address: str, now: float) -> bool:
+        """Return True if a review for a client may be requested now, and count it.
+
+        Trusted clients are never limited.
+        """
         known = self._known.get(key)
         if known is not None and known.is_trusted(now):
             return True
-        self._spare = min(BURST, self._spare + (now - self._counted) * REVIEWS_PER_SECOND)
-        self._counted = now
-        if self._spare < 1.0:
+        own = self._budgets.setdefault(address, _ReviewBudget(ADDRESS_SHARE))
+        self._budgets.move_to_end(address)
+        if len(self._budgets) > MOST_ADDRESSES:
+            self._budgets.popitem(last=False)
+        if not own.has_one(now) or not self._budget.has_one(now):
             return False
-        self._spare -= 1.0
+        own.spare -= 1.0
+        self._budget.spare -= 1.0
         return True
 
     def reviewed(self, key: bytes, decision: AccessDecision, now: float) -> None:

@@ -18,8 +18,16 @@ from watchslo.serve.route import Route
 from watchslo.serve.rows import WatchLine
 from watchslo.serve.status import Diagnosed, StatusPart
 from watchslo.serve.update import EventUpdate
-from watchslo.snapshot import DomainReading, GapReading, HeadroomReading, Hop, HopReading, StreamReading
-from watchslo.timeline.condition import P50, P99, WatchCondition, quantile_of
+from watchslo.snapshot import (
+    DomainReading,
+    GapReading,
+    GuaranteeReading,
+    HeadroomReading,
+    Hop,
+    HopReading,
+    StreamReading,
+)
+from watchslo.timeline.condition import MAXIMUM, P50, P99, WatchCondition, quantile_of
 from watchslo.timeline.day import Minute, Minutes
 from watchslo.timeline.events import affects
 from watchslo.timeline.explanation import explanation
@@ -36,7 +44,7 @@ NOT_MEASURED = {
     "tainted": "watchslo was late to read them",
     "own_queue": "committed while the watch waited for a limit of watchslo",
     "unsealed": "no tick came in time",
-    "unparsable": "the revision is not a number below 2^63",
+    "unparsable": "the revision is not a number below 2^62",
 }
 """Why events are not samples, by the reasons of the metrics."""
 
@@ -147,6 +155,8 @@ def _now(line: WatchCondition, row: WatchLine) -> Iterator[_Fact]:
     yield "P50", rows.estimate_text(row.p50)
     yield name, rows.estimate_text(row.judged)
     yield f"{name} bounds", f"proven: {rows.bounds_text(row.judged)}" if row.judged else ABSENT
+    if longest := rows.figure(quantile_of(line.window, MAXIMUM), None):
+        yield "Maximum", f"{rows.estimate_text(longest)}, proven {rows.bounds_text(longest)}"
     yield "Threshold", duration(row.threshold)
 
 
@@ -204,10 +214,18 @@ def _guarantees(stream: StreamReading, domain: DomainReading | None, detection: 
     yield "Not measured", "; ".join(f"{n:,}: {NOT_MEASURED.get(why, why)}" for why, n in lost.items()) or "none"
     resolution = domain.resolution if domain else None
     yield "Resolution", f"latencies below {duration(resolution)} look alike" if resolution else ABSENT
+    yield from _checked(stream.guarantees)
     audit = stream.audit
-    findings = f"{counted(audit.stalls, 'stall')}, {counted(audit.lost, 'lost event')}"
-    yield "Audits", f"last result: {audit.result or 'none yet'}; {findings}"
+    yield "Audits", f"last result: {audit.result or 'none yet'}; {counted(audit.stalls, 'stall')}"
     yield "Stall detection", "off" if detection is None else f"within {duration(detection)}"
+
+
+def _checked(guarantees: GuaranteeReading) -> Iterator[_Fact]:
+    """Yield how often each guarantee was checked, and violated."""
+    for guarantee, checked in guarantees.checked.items():
+        violations = guarantees.violations[guarantee]
+        found = counted(violations, "violation") if violations else "no violation"
+        yield guarantee.capitalize(), f"{found} in {counted(checked, 'check')}" if checked else f"{found}, not checked"
 
 
 def _share(count: int, total: int) -> str:
@@ -250,8 +268,6 @@ def _findings(stream: StreamReading) -> Iterator[_Fact]:
     gaps = stream.gaps
     if (gaps.seconds if gaps.revisions is None else gaps.revisions) or gaps.unseen:
         yield "Gaps", _gaps(gaps)
-    if stream.received.order_violations:
-        yield "Order violations", counted(stream.received.order_violations, "event")
     if behind := stream.cache.behind:
         yield "Cache", f"{duration(behind.lower)} to {duration(behind.upper)} behind storage"
     if stream.cache.behind_peers is not None:

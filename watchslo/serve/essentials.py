@@ -18,26 +18,27 @@ from watchslo.serve.rendering import Renderer
 from watchslo.serve.route import Route
 from watchslo.snapshot import Snapshot
 
-STALE_HEARTBEAT_SECONDS = 5.0  # a hundred missed beats: nothing is measured any more
-
 Latest = Callable[[], Awaitable[Snapshot]]
+
+Unhealthy = Callable[[], str | None]
+"""Returns why the daemon does not measure any more, or None; it is called in the thread of the server."""
 
 
 def create_app(
     latest: Latest,
-    heartbeat: Callable[[], float],
+    unhealthy: Unhealthy,
     metrics: MetricsEncoder,
     history: History,
     authorize: Authorize | None = None,
 ) -> Starlette:
     """Return the application without the page and the API.
 
-    `latest` returns the newest snapshot, `heartbeat` the seconds since the measuring loop's last heartbeat; `history`
-    has the verdict. Without `authorize`, every client may read everything.
+    `latest` returns the newest snapshot; `history` has the verdict. Without `authorize`, every client may read
+    everything.
     """
     app = Starlette()
     app.router.redirect_slashes = False
-    found = [*probes(latest, heartbeat), scrapes(latest, metrics, history)]
+    found = [*probes(latest, unhealthy), scrapes(latest, metrics, history)]
     for route in found:
         app.add_route(route.path, route.endpoint, methods=["GET", "HEAD"])
     protect(app, found, authorize)
@@ -51,15 +52,13 @@ def protect(app: Starlette, routes: Iterable[Route], authorize: Authorize | None
     app.add_middleware(AccessControl, open_paths=open_paths, authorize=authorize)
 
 
-def probes(latest: Latest, heartbeat: Callable[[], float]) -> list[Route]:
+def probes(latest: Latest, unhealthy: Unhealthy) -> list[Route]:
     """Return the routes that a kubelet asks."""
 
     async def healthz(_: Request) -> PlainTextResponse:
-        """200 while the measuring event loop runs."""
-        age = heartbeat()
-        if age > STALE_HEARTBEAT_SECONDS:
-            return PlainTextResponse(f"the last heartbeat was {age:.1f} s ago\n", 503)
-        return PlainTextResponse("ok\n")
+        """200 while the measuring event loop and all its tasks run."""
+        reason = unhealthy()
+        return PlainTextResponse(f"{reason}\n", 503) if reason else PlainTextResponse("ok\n")
 
     async def readyz(_: Request) -> PlainTextResponse:
         """200 once every watch that can run has been opened and the clock ticks; else 503 with one reason per line."""

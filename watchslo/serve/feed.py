@@ -16,7 +16,7 @@ from fastapi import Request, Response
 from starlette.types import Receive, Scope, Send
 
 from watchslo.serve import rows, update
-from watchslo.serve.auth import Authorize, bearer_token, may_continue
+from watchslo.serve.auth import Authorize, bearer, may_continue
 from watchslo.serve.history import History
 from watchslo.serve.route import Route
 from watchslo.snapshot import Snapshot
@@ -215,7 +215,7 @@ def routes(feed: Feed, authorize: Authorize | None) -> Iterator[Route]:
         """
         if feed.is_full:
             return Response("too many readers; try again later\n", 503, media_type="text/plain")
-        allowed = partial(may_continue, authorize, bearer_token(request.headers))
+        allowed = partial(may_continue, authorize, bearer(request.scope))
         return EventStream(feed.follow(request.headers.get("last-event-id", ""), allowed))
 
     yield Route(

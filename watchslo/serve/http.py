@@ -1,6 +1,6 @@
 """The whole application: metrics, probes, status, API and the page, all from the newest snapshot."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from fastapi import FastAPI, Response
 
@@ -9,7 +9,7 @@ from watchslo.serve import api, detail, page
 from watchslo.serve import feed as feeding
 from watchslo.serve.auth import Authorize
 from watchslo.serve.document import DocumentResponse
-from watchslo.serve.essentials import Latest, probes, protect, scrapes
+from watchslo.serve.essentials import Latest, Unhealthy, probes, protect, scrapes
 from watchslo.serve.exposition import MetricsEncoder
 from watchslo.serve.feed import Feed
 from watchslo.serve.rendering import Renderer
@@ -19,18 +19,18 @@ from watchslo.serve.status import StatusDocument, StatusEncoder
 
 def create_app(
     latest: Latest,
-    heartbeat: Callable[[], float],
+    unhealthy: Unhealthy,
     metrics: MetricsEncoder,
     feed: Feed,
     authorize: Authorize | None = None,
 ) -> FastAPI:
     """Return the application.
 
-    `latest` returns the newest snapshot, `heartbeat` the seconds since the measuring loop's last heartbeat; `feed` has
-    the changes and the past. Without `authorize`, every client may read everything.
+    `latest` returns the newest snapshot; `feed` has the changes and the past. Without `authorize`, every client may
+    read everything.
     """
     routes = [
-        *probes(latest, heartbeat),
+        *probes(latest, unhealthy),
         scrapes(latest, metrics, feed),
         _status(latest, feed),
         *page.routes(latest, feed),

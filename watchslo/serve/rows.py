@@ -254,8 +254,8 @@ def watch_line(line: WatchCondition, domain: DomainReading | None) -> WatchLine:
         threshold=stream.track.objective.threshold,
         quantile=stream.track.objective.quantile,
         events=line.window.events,
-        p50=_figure(line.p50, round_trip),
-        judged=_figure(line.judged, round_trip),
+        p50=figure(line.p50, round_trip),
+        judged=figure(line.judged, round_trip),
         last_event=None if received.last_wall is None else time_of(received.last_wall),
         behind=max(0, (newest or 0) - (received.revision or 0)) if known else None,
         closes=sum(count for (class_, _), count in stream.session.closed.items() if class_ not in ("deadline", "own")),
@@ -267,7 +267,8 @@ def watch_line(line: WatchCondition, domain: DomainReading | None) -> WatchLine:
     )
 
 
-def _figure(quantile: QuantileReading | None, round_trip: float | None) -> FigureUpdate | None:
+def figure(quantile: QuantileReading | None, round_trip: float | None) -> FigureUpdate | None:
+    """Return a quantile as the page shows it."""
     if quantile is None:
         return None
     return FigureUpdate(
@@ -318,4 +319,4 @@ def _slowest(tickers: Iterable[TickerReading]) -> float | None:
 
 
 def _of_minute(window: WindowReading | None, q: float) -> FigureUpdate | None:
-    return _figure(condition.quantile_of(window, q), None) if window and window.events else None
+    return figure(condition.quantile_of(window, q), None) if window and window.events else None

@@ -4,7 +4,7 @@ import asyncio
 import errno
 import socket
 import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any
 
 import structlog
@@ -16,6 +16,7 @@ from watchslo.config.model import ServerLimitsConfig
 from watchslo.config.values import Listen
 from watchslo.errors import ServeError, error_location
 from watchslo.serve.acceptor import Acceptor
+from watchslo.serve.known_hosts import KnownHosts, listens_on_loopback
 from watchslo.serve.tls import Certificate
 from watchslo.serve.uvicorn_overrides import ClientConnection, EmbeddedServer
 
@@ -65,7 +66,8 @@ def _joined(host: str, port: int) -> str:
 class StatusServer:
     """Serves an application on a listening socket, in a thread, until stopped.
 
-    If `limits.connections` are open, the least needed connection is dropped for the next one.
+    If `limits.connections` are open, the least needed connection is dropped for the next one. `hosts` are names by
+    which clients address it if it listens on a loopback address.
     """
 
     def __init__(
@@ -74,9 +76,10 @@ class StatusServer:
         listener: socket.socket,
         limits: ServerLimitsConfig,
         certificate: Certificate | None = None,
+        hosts: Iterable[str] = (),
     ) -> None:
         config = uvicorn.Config(
-            app,
+            KnownHosts(app, hosts) if listens_on_loopback(listener) else app,
             http=ClientConnection,
             lifespan="off",
             log_config=None,

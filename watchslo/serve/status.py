@@ -28,6 +28,7 @@ from watchslo.snapshot import (
     ApiserverRole,
     Cause,
     Confidence,
+    Guarantee,
     Hop,
     OverallVerdict,
     Snapshot,
@@ -150,7 +151,8 @@ class QuantileStatus(StatusPart):
     """A quantile in seconds; if `resolved` is false, it is below the ticks' round trip and not a measurement.
 
     `lower` and `upper` are proven bounds of the window's true quantile; `upper` is null if it is infinite. `estimate`
-    is `rough` if the events do not determine it: it may be more than a quarter, and 10 ms, off.
+    is `rough` if the events do not determine it: it may be more than a quarter, and 10 ms, off. If revisions are commit
+    times, there are also the quantiles 0.999 and 1, the maximum.
     """
 
     q: float
@@ -202,10 +204,12 @@ class ApiserverStatus(StatusPart):
 class TickerStatus(StatusPart):
     """The ticks through one apiserver; they count only once they are known to read this clock's storage.
 
-    `answeredAgo` is the seconds since the last answer, `failure` the reason while ticks fail.
+    `answeredAgo` is the seconds since the last answer, `failure` the reason while ticks fail. `polls` says that the
+    apiserver finds the commits of other servers by a poll.
     """
 
     apiserver: str
+    polls: bool
     ticks: dict[str, int]
     median_round_trip: float | None
     answered_ago: float | None
@@ -226,7 +230,7 @@ class DomainStatus(StatusPart):
 
     `resolution` is the median round trip of the fastest apiserver's ticks, or how precisely revisions that are times
     date events, if that is better: shorter latencies cannot be distinguished.
-    `medianRoundTrip` is its former name. `kind` says what revisions are: sequence, timestamp or unknown.
+    `medianRoundTrip` is its former name. `kind` says what revisions are: sequence, timestamp, kine or unknown.
     """
 
     name: str
@@ -325,17 +329,25 @@ class TransportStatus(StatusPart):
     silent: float
 
 
+class GuaranteeStatus(StatusPart):
+    """How often each guarantee of a watch was checked and violated: events, or openings for `resumable`."""
+
+    checked: dict[Guarantee, int]
+    violations: dict[Guarantee, int]
+
+
 class StreamStatus(StatusPart):
     """One watch; `membership` says how its revisions relate to the clock of its domain.
 
     `condition` is what the page and `top` call its state now: `late`, `within`, `idle` and others.
     `downFor` is for how many seconds the watch has been closed, null unless its other clients' must be closed as well.
     `unseenChanges`, by kind, and `inventoryObjects` are null without an inventory. `lastAudit` is the result of the
-    last audit; `stalledFor` is null unless the watch is stalled. `probed` is true while the apiserver's cache is read
-    regularly, `cacheBehind` is the highest age of that cache in the last seconds, `cacheRoundTrip` the duration of such
-    a read. `behindPeers` is how long the same watch at another apiserver has had an event that this watch lacks; null
-    without such a watch. `behindFastest` says how much later its events arrived than at the fastest apiserver; null
-    unless enough of them also arrived from another one.
+    last audit; `stalledFor` is null unless the watch is stalled. `cached` says whether the apiserver has a watch cache
+    of the resource, `cachedFound` that the apiserver has shown that; otherwise it is assumed as usual. `probed` is true
+    while that cache is read regularly, `cacheBehind` is its highest age in the last seconds, `cacheRoundTrip` the
+    duration of such a read. `behindPeers` is how long the same watch at another apiserver has had an event that this
+    watch lacks; null without such a watch. `behindFastest` says how much later its events arrived than at the fastest
+    apiserver; null unless enough of them also arrived from another one.
     """
 
     watch: str
@@ -356,7 +368,6 @@ class StreamStatus(StatusPart):
     bytes: int = _at("received", "bytes")
     bookmarks: int = _at("received", "bookmarks")
     bookmark_age: float | None = _at("received", "bookmark_age")
-    order_violations: int = _at("received", "order_violations")
     closed: Annotated[list[CloseCount], _rows("class", "reason")] = _at("session", "closed")
     relists: dict[str, int] = _at("lists", "relists")
     expired: dict[str, int] = _at("lists", "expired")
@@ -372,7 +383,9 @@ class StreamStatus(StatusPart):
     last_audit: str | None = _at("audit", "result")
     stalls: int = _at("audit", "stalls")
     stalled_for: float | None = _at("audit", "stalled_for")
-    lost_events: int = _at("audit", "lost")
+    guarantees: GuaranteeStatus
+    cached: bool = _at("cache", "exists")
+    cached_found: bool = _at("cache", "found")
     probed: bool = _at("cache", "probed")
     cache_behind: IntervalStatus | None = _at("cache", "behind")
     cache_round_trip: float | None = _at("cache", "round_trip")

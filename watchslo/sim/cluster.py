@@ -6,9 +6,10 @@
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -19,6 +20,7 @@ from watchslo.sim import status
 from watchslo.sim.delay_law import DelayLaw
 from watchslo.sim.delays import DelayTable
 from watchslo.sim.encoding import ObjectEncoder
+from watchslo.sim.event_edits import EditLog
 from watchslo.sim.faults import ALL_RESOURCES, ActiveFault, Fault, Faults, SimHop, WatchDisruption, known_fault
 from watchslo.sim.kinds import BUILT_IN, CRDS, Object, ResourceKind, custom_kind, timestamp
 from watchslo.sim.query import ListOptions, ObjectSelector
@@ -45,11 +47,14 @@ class CommitTimes(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """By how much its clock is too fast, in seconds a second."""
     reads: bool = True
     """Whether a consistent read has the revision of its own time, and not that of the last commit."""
+    uncertainty: float = 0.0
+    """For up to how many seconds a commit waits after its time until it is visible, as on Spanner."""
 
-    def clock(self) -> StorageClock:
+    def clock(self, random: Random) -> StorageClock:
         """Return the clock of such a storage; it drifts from now on."""
         unix = time.time() - time.monotonic() * (1 + self.drift) + self.offset
-        return StorageClock(unix, self.drift, dates_reads=self.reads)
+        wait = partial(random.uniform, 0.0, self.uncertainty)
+        return StorageClock(unix, self.drift, dates_reads=self.reads, wait=wait)
 
 
 class ClusterSettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -66,6 +71,8 @@ class ClusterSettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """How far the apiserver's wall clock is ahead of the host's."""
     second_etcd: tuple[str, ...] = ()
     """Resources in a second etcd with its own revision sequence, e.g. `["events"]`."""
+    watch_caches: dict[str, bool] = {}
+    """Resources whose watch cache is switched on or off, e.g. `{"events": true, "configmaps": false}`."""
     commit_times: CommitTimes | None = None
     """The storages number their commits by time, instead of counting them."""
     initialization: float = 0.05
@@ -77,7 +84,7 @@ class ClusterSettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     backlog: int = 4 << 20
     """Bytes that may wait for a slow client before the apiserver closes its watch."""
     truth: int = 200_000
-    """Commits and sends in the ground truth of each resource."""
+    """Commits and sends in the ground truth of each resource, and edits by faults in that of the cluster."""
 
 
 class Cluster:
@@ -89,10 +96,11 @@ class Cluster:
         gate, profile = settings.watch_list, PROFILES[settings.version]
         self.settings = settings
         self.profile = profile if gate is None else replace(profile, watch_list=gate)
-        self.kinds: dict[str, ResourceKind] = dict(BUILT_IN)
+        self.kinds = _with_caches(BUILT_IN, settings.watch_caches)
         self.truth = GroundTruth(settings.truth)
+        self.edits = EditLog(settings.truth)
         self.faults = Faults(random)
-        clock = settings.commit_times.clock() if settings.commit_times else None
+        clock = settings.commit_times.clock(random) if settings.commit_times else None
         self.etcds = [Etcd(settings.retain, clock) for _ in range(2 if settings.second_etcd else 1)]
         self._random = random
         self._registry = Registry(random)
@@ -208,7 +216,7 @@ class Cluster:
         delay = self._delays.hop_delay(SimHop.CLIENT, kind.stored)
         watch = WatchConnection(
             self._last_watch,
-            WatchParameters(selector, encoder, options.bookmarks, deadline),
+            WatchParameters(kind.stored, selector, encoder, options.bookmarks and kind.cached, deadline),
             start,
             WatchEnvironment(
                 server.bookmark,
@@ -216,8 +224,10 @@ class Cluster:
                 self._random,
                 self.wall,
                 self.truth.sends(kind.stored),
+                self.edits,
                 self.settings.backlog,
             ),
+            self.faults.resume_edits(kind.stored) if start.resumes else {},
         )
         if not (start.over or start.refusal):  # a watch that ends at once receives no changes
             server.watches.add(watch)
@@ -368,6 +378,7 @@ class Cluster:
         self._apply_windows(resource)
         self._apply_hold(known_fault(name), resource, held=False)
         self._cancel_repeat(name, resource)
+        self._end_edits(known_fault(name), resource)
 
     def _check_resource(self, resource: str) -> None:
         if resource not in (ALL_RESOURCES, *self._servers):
@@ -394,6 +405,11 @@ class Cluster:
                 continue
             for watch in tuple(server.watches):
                 watch.hold(held=held)
+
+    def _end_edits(self, fault: Fault, resource: str) -> None:
+        for server in self._servers_of(resource) if fault.edit else ():
+            for watch in tuple(server.watches):
+                watch.end_edit(fault.name)
 
     def _disrupt(self, disruption: WatchDisruption, active: ActiveFault) -> None:
         """Disrupt open watches now, and schedule the next time."""
@@ -422,9 +438,12 @@ def _for_each(disrupt: Callable[[ResourceServer, Fault], None]) -> _Disruption:
     return disrupt_all
 
 
-def _lose(server: ResourceServer, _fault: Fault) -> None:
-    if server.watches:
-        min(server.watches, key=lambda watch: watch.number).drop_next_event()
+def _edit(server: ResourceServer, fault: Fault) -> None:
+    """Edit the next events of the oldest watch, or of the oldest one with bookmarks if the edit needs them."""
+    assert fault.edit is not None  # every fault with this disruption has an edit
+    watches = [watch for watch in server.watches if watch.has_bookmarks or not fault.edit.needs_bookmarks]
+    if watches:
+        min(watches, key=lambda watch: watch.number).edit(fault.name, fault.edit)
 
 
 def _inject(server: ResourceServer, fault: Fault) -> None:
@@ -442,7 +461,7 @@ _DISRUPTIONS: dict[WatchDisruption, _Disruption] = {
     WatchDisruption.FORGET: _for_each(lambda server, _fault: server.drop_revisions()),
     WatchDisruption.COMPACT: lambda cluster, _servers, _fault: cluster.compact(),
     WatchDisruption.RESTORE: lambda cluster, _servers, _fault: cluster.restore(_RESTORE_COMMITS),
-    WatchDisruption.LOSE: _for_each(_lose),
+    WatchDisruption.EDIT: _for_each(_edit),
     WatchDisruption.INJECT: _for_each(_inject),
     WatchDisruption.CUT: _for_each(_cut),
 }
@@ -462,3 +481,14 @@ def _check_definition(definition: Object) -> None:
         raise status.invalid(
             "CustomResourceDefinition", [cause], "apiextensions.k8s.io", definition["metadata"]["name"]
         )
+
+
+def _with_caches(kinds: Mapping[str, ResourceKind], switched: Mapping[str, bool]) -> dict[str, ResourceKind]:
+    """Return the kinds, with the watch caches of some resources switched on or off.
+
+    Raises:
+        ConfigError: for an unknown resource.
+    """
+    if unknown := switched.keys() - kinds.keys():
+        raise ConfigError(f"watch_caches names unknown resources: {', '.join(sorted(unknown))}.")
+    return {key: replace(kind, cached=switched.get(kind.stored, kind.cached)) for key, kind in kinds.items()}

@@ -90,6 +90,7 @@ class ControlApi:
             web.get("/sim/state", self._get_state),
             web.get("/sim/faults", self._get_faults),
             web.get("/sim/truth", self._get_truth),
+            web.get("/sim/edits", self._get_edits),
             web.get("/sim/arrivals", self._get_arrivals),
             web.post("/sim/latency", _posted(LatencySetting, self.latency)),
             web.post("/sim/faults", _posted(FaultSwitch, self.fault)),
@@ -144,6 +145,11 @@ class ControlApi:
         truth = self.cluster.truth
         commits, sends = truth.commits(resource).since(since), truth.sends(resource).since(since)
         return _json({"now": time.monotonic(), "commits": commits, "sends": sends})
+
+    async def _get_edits(self, request: web.Request) -> web.Response:
+        """Return what faults have changed in watches after a time (monotonic seconds), as columns."""
+        since = float(request.query.get("since", 0.0))
+        return _json({"now": time.monotonic(), "edits": self.cluster.edits.since(since)})
 
     async def _get_arrivals(self, request: web.Request) -> web.Response:
         """Return the arrival times of all requests after a time (monotonic seconds), whether or not they succeeded."""

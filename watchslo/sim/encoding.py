@@ -93,12 +93,10 @@ class ObjectEncoder:
         """Return the line of a watch event; for `head`, see `table`."""
         return dump({"type": kind, "object": self.document(obj, wall, head=head)})
 
-    def bookmark(self, revision: int, wall: float, *, head: bool, end_of_initial: bool = False) -> bytes:
-        """Return the line of a bookmark: the watch has sent all events up to this revision."""
-        metadata: dict[str, Any] = {"resourceVersion": str(revision)}
-        if end_of_initial:
-            metadata["annotations"] = _INITIAL_EVENTS_END
-        encoder = self if not end_of_initial or self.include != "None" else self._with_metadata()
+    def initial_events_end(self, revision: int, wall: float, *, head: bool) -> bytes:
+        """Return the line of the bookmark that ends the initial events: the watch has sent all up to this revision."""
+        metadata = {"resourceVersion": str(revision), "annotations": _INITIAL_EVENTS_END}
+        encoder = self if self.include != "None" else self._with_metadata()
         return encoder.event("BOOKMARK", {"metadata": metadata}, wall, head=head)
 
     def _with_metadata(self) -> "ObjectEncoder":

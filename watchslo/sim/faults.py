@@ -7,8 +7,9 @@ from enum import Enum, StrEnum
 from random import Random
 
 from watchslo.errors import ConfigError
-from watchslo.sim import status
+from watchslo.sim import event_edits, status
 from watchslo.sim.delay_law import DelayLaw, parse_law
+from watchslo.sim.event_edits import EventEdit
 from watchslo.sim.kinds import ALL_VERBS, ResourceKind
 
 ALL_RESOURCES = "*"
@@ -31,7 +32,7 @@ class WatchDisruption(Enum):
     FORGET = "forget"
     COMPACT = "compact"
     RESTORE = "restore"
-    LOSE = "lose"
+    EDIT = "edit"
     INJECT = "inject"
     CUT = "cut"
 
@@ -59,10 +60,11 @@ class Fault:
     """A fault of one resource or of all resources; `words` describes it for users.
 
     `law` replaces the delay law of the hop. `held` blocks the hop. The `disruption` repeats `every` so many seconds,
-    or happens once if that is infinite; `line` is the line that it injects. `stale` marks the resource's group as
-    stale in discovery. `clock` is how far the apiserver's clock is ahead, in seconds. `window` is the number of
-    changes that watch caches keep. With `closes_silently`, the apiserver ends a watch cleanly if it cannot resume
-    it, where it would otherwise send a 410.
+    or happens once if that is infinite; `line` is the line that it injects. `edit` changes the next events of one
+    watch of each resource, or, with `on_resume`, the first events of every watch that resumes from a revision.
+    `stale` marks the resource's group as stale in discovery. `clock` is how far the apiserver's clock is ahead, in
+    seconds. `window` is the number of changes that watch caches keep. With `closes_silently`, the apiserver ends a
+    watch cleanly if it cannot resume it, where it would otherwise send a 410.
     """
 
     name: str
@@ -74,6 +76,8 @@ class Fault:
     disruption: WatchDisruption | None = None
     every: float = 5.0
     line: bytes = b""
+    edit: EventEdit | None = None
+    on_resume: bool = False
     clock: float = 0.0
     stale: bool = False
     window: int = 0
@@ -118,7 +122,23 @@ _FAULTS = (
     Fault("restored", "etcd was restored to its state of 50 commits ago, and the apiserver was restarted",
           disruption=WatchDisruption.RESTORE, every=math.inf),
     Fault("lost-event", "every 5 s one watch loses one event and continues with the next",
-          disruption=WatchDisruption.LOSE),
+          disruption=WatchDisruption.EDIT, edit=event_edits.LOSE),
+    Fault("lost-range", "every 5 s one watch loses ten events in a row and continues with the next",
+          disruption=WatchDisruption.EDIT, edit=event_edits.LOSE_TEN),
+    Fault("lost-delete", "every 5 s one watch loses its next DELETED event",
+          disruption=WatchDisruption.EDIT, edit=event_edits.LOSE_DELETED),
+    Fault("duplicate-event", "every 5 s one watch gets its next event twice",
+          disruption=WatchDisruption.EDIT, edit=event_edits.DUPLICATE),
+    Fault("swapped-events", "every 5 s one watch gets its next two events in the opposite order",
+          disruption=WatchDisruption.EDIT, edit=event_edits.SWAP),
+    Fault("wrong-type", "every 5 s one watch gets its next MODIFIED event as ADDED",
+          disruption=WatchDisruption.EDIT, edit=event_edits.RETYPE),
+    Fault("early-bookmark", "every 5 s one watch gets a bookmark with the revision of its next event before that event",
+          disruption=WatchDisruption.EDIT, edit=event_edits.SEND_EARLY_BOOKMARK),
+    Fault("backward-bookmark", "every 5 s one watch gets a bookmark that is older than the bookmark before it",
+          disruption=WatchDisruption.EDIT, edit=event_edits.SEND_BACKWARD_BOOKMARK),
+    Fault("skipped-resume", "every watch that resumes from a revision misses its first event",
+          edit=event_edits.LOSE, on_resume=True),
     Fault("gone", "half of the watches are refused with 410", response=FaultResponse(("watch",), 0.5, _COMPACTED)),
     Fault("throttled", "half of the reads are refused with 429",
           response=FaultResponse(_READS, 0.5, _TOO_MANY_REQUESTS)),
@@ -202,6 +222,11 @@ class Faults:
 
     def closes_silently(self, resource: str) -> bool:
         return any(active.fault.closes_silently for active in self._matching(resource))
+
+    def resume_edits(self, resource: str) -> dict[str, EventEdit]:
+        """The edits of the first events of a watch that resumes, by the names of their faults."""
+        faults = [active.fault for active in self._matching(resource) if active.fault.on_resume]
+        return {fault.name: fault.edit for fault in faults if fault.edit}
 
     def window(self, resource: str) -> int | None:
         """The maximum number of changes in a watch cache; None if no fault limits it."""

@@ -4,7 +4,8 @@ A fault can be started and stopped on a connection. Some faults take a value, wh
 switched on. A fault affects the `open` connections, `new` ones, or `all`. A fault that acts once affects `open`
 connections by default; switched on for `new` connections, it acts on each new connection until it is switched off.
 
-The proxy cannot change encrypted bytes: `captive-portal` and `long-line` need a client that speaks plain HTTP.
+The proxy cannot change encrypted bytes: `captive-portal`, `long-line` and the faults that edit events of watches
+(`watchslo.sim.watch_editor`) need a client that speaks plain HTTP.
 """
 
 import math
@@ -104,6 +105,12 @@ def _positive(value: object) -> float:
     return _number(value)
 
 
+def _share(value: object) -> float:
+    if _positive(value) > 1:
+        raise ConfigError(f"{value!r} is too large. Write a share of at most 1.")
+    return _number(value)
+
+
 def _law(value: object) -> DelayLaw:
     return parse_law(str(value))
 
@@ -154,6 +161,16 @@ def _filtering(name: str, make_filter: Callable[[float], _Truncator | _Corruptor
     )
 
 
+def _editing(name: str) -> StartAndStop:
+    """Return the functions that start and stop to edit a share of the events of watches."""
+
+    def stop(connection: ProxiedConnection) -> None:
+        connection.editor.stop(name)
+        connection.to_client.call_filters()
+
+    return lambda connection, share: connection.editor.start(name, share), stop
+
+
 def _cutting(mode: CloseMode) -> StartAndStop:
     """Return the functions that cut a connection, and do nothing: a cut cannot be undone."""
     return lambda connection, _value: connection.cut(mode), lambda _connection: None
@@ -187,6 +204,16 @@ _TABLE = (
               *_filtering("corrupted", _Corruptor), _positive, 1, "bytes", _ONCE),
     LinkFault("long-line", "each watch carries a line of many MiB",
               *_filtering("long-line", _LongLineInserter), _positive, 20, "MiB", _ONCE),
+    LinkFault("lossy", "watches lose one event in a hundred",
+              *_editing("lossy"), _share, 0.01, "share of events"),
+    LinkFault("lossy-deletes", "watches lose one DELETED event in ten",
+              *_editing("lossy-deletes"), _share, 0.1, "share of DELETED events"),
+    LinkFault("duplicating", "watches get one event in a hundred twice",
+              *_editing("duplicating"), _share, 0.01, "share of events"),
+    LinkFault("swapping", "watches get one event in a hundred after the next one",
+              *_editing("swapping"), _share, 0.01, "share of events"),
+    LinkFault("retyping", "watches get one MODIFIED event in a hundred as ADDED",
+              *_editing("retyping"), _share, 0.01, "share of MODIFIED events"),
 )  # fmt: skip  # one entry reads as one sentence
 
 LINK_FAULTS: dict[str, LinkFault] = {fault.name: fault for fault in _TABLE}

@@ -38,8 +38,9 @@ class Pipe:
     """Reads bytes from one side, queues them in order, and writes them to the other side.
 
     The pipe delays bytes by a law, for which it calls `law` whenever bytes arrive. It can be held, for several
-    reasons at once, and throttled to a rate in bytes per second. After each write it calls `written` with the number
-    of bytes and the time of their arrival (monotonic seconds).
+    reasons at once, and throttled to a rate in bytes per second. `edit` maps all bytes to those that reach the
+    filters. After each write the pipe calls `written` with the number of bytes and the time of their arrival
+    (monotonic seconds).
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Pipe:
         writer: asyncio.StreamWriter,
         law: Callable[[], DelayLaw],
         random: Random,
+        edit: Callable[[bytes], bytes],
         written: Callable[[int, float], None],
     ) -> None:
         self.read_at = time.monotonic()
@@ -55,6 +57,7 @@ class Pipe:
         self._writer = writer
         self._law = law
         self._random = random
+        self._edit = edit
         self._written = written
         self._rate = math.inf
         self._holds: set[str] = set()
@@ -111,6 +114,10 @@ class Pipe:
 
     def add_filter(self, name: str, byte_filter: ByteFilter) -> None:
         self._filters[name] = byte_filter
+        self.call_filters()
+
+    def call_filters(self) -> None:
+        """Edit and filter no data, behind the bytes that wait already."""
         self.push(b"")
 
     def remove_filter(self, name: str) -> None:
@@ -135,6 +142,7 @@ class Pipe:
             await asyncio.sleep(math.ceil(wait / _TIMER_RESOLUTION_SECONDS) * _TIMER_RESOLUTION_SECONDS)
 
     def _filtered(self, data: bytes) -> FilterResult:
+        data = self._edit(data)
         for byte_filter in tuple(self._filters.values()):
             result = byte_filter(data, self._before)
             if result.over:

@@ -11,6 +11,7 @@ from random import Random
 
 from watchslo.sim.delay_law import NO_DELAY, DelayLaw
 from watchslo.sim.pipe import Pipe
+from watchslo.sim.watch_editor import WatchEditor
 
 _LINGER_ZERO = struct.pack("ii", 1, 0)
 """SO_LINGER of zero seconds: closing the socket sends RST."""
@@ -40,10 +41,14 @@ class ProxiedConnection:
         client_socket: socket.socket,
         client: StreamPair,
         server: StreamPair,
+        editor: WatchEditor,
     ) -> None:
         self.law: DelayLaw | None = None
-        self.to_client = Pipe(server[0], client[1], lambda: self.law or proxy_law(), random, written)
-        self.to_server = Pipe(client[0], server[1], lambda: NO_DELAY, random, lambda _size, _received: None)
+        self.editor = editor
+        self.to_client = Pipe(server[0], client[1], lambda: self.law or proxy_law(), random, editor.edit, written)
+        self.to_server = Pipe(
+            client[0], server[1], lambda: NO_DELAY, random, editor.observe, lambda _size, _received: None
+        )
         self._socket = client_socket
         self._client = client[1]
         self._server = server[1]

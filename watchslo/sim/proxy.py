@@ -14,6 +14,7 @@ An HTTP API, at the `control` address that the process prints, controls the runn
     GET  /proxy          number of connections, and the faults of new connections
     GET  /proxy/faults   all link faults
     GET  /proxy/chunks   ?since=SECONDS   chunks that have been forwarded to clients
+    GET  /proxy/edits    ?since=SECONDS   events that faults have edited, and how many were seen and edited in all
 """
 
 import secrets
@@ -85,6 +86,11 @@ def control(proxy: TcpProxy) -> web.Application:
         since = float(request.query.get("since", 0.0))
         return _json({"now": time.monotonic(), "chunks": [chunk for chunk in proxy.chunks if chunk.forwarded > since]})
 
+    async def edits(request: web.Request) -> web.Response:
+        since = float(request.query.get("since", 0.0))
+        edited = {"seen": proxy.events_seen, "edited": proxy.edits.counts, "edits": proxy.edits.since(since)}
+        return _json({"now": time.monotonic(), **edited})
+
     application = web.Application()
     application.add_routes(
         [
@@ -93,6 +99,7 @@ def control(proxy: TcpProxy) -> web.Application:
             web.get("/proxy", state),
             web.get("/proxy/faults", faults),
             web.get("/proxy/chunks", chunks),
+            web.get("/proxy/edits", edits),
         ]
     )
     return application

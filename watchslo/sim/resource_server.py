@@ -178,7 +178,7 @@ class UncachedResource:
         if not revision:
             return WatchStart(current)
         try:
-            return WatchStart(revision, missed=tuple(self.etcd.since(self.resource, revision)))
+            return WatchStart(revision, missed=tuple(self.etcd.since(self.resource, revision)), resumes=True)
         except RevisionGone:
             return WatchStart(0, refusal=status.expired(status.WATCH_COMPACTED))
 
@@ -367,7 +367,7 @@ class CachedResource:
         if not revision:
             return WatchStart(self.cache.revision)
         try:
-            return WatchStart(revision, missed=tuple(self.cache.since(revision)))
+            return WatchStart(revision, missed=tuple(self.cache.since(revision)), resumes=True)
         except RevisionGone as gone:
             return WatchStart(0, refusal=status.too_old(revision, gone.oldest))
 

@@ -6,7 +6,7 @@ The storage is etcd, or one whose revisions are commit times, as on GKE. The mod
 from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
 
@@ -108,22 +108,31 @@ class StorageClock:
 
     `unix` is that clock minus the monotonic one, in seconds; `drift` is by how much it is too fast (1e-6: by one
     microsecond a second). If `dates_reads`, a consistent read has the revision of its own time; otherwise, of the last
-    commit.
+    commit. `wait` draws for how many seconds a commit waits after its time, as those of Spanner do: its time has then
+    passed on each of its clocks before the commit is visible.
     """
 
-    def __init__(self, unix: float, drift: float, *, dates_reads: bool) -> None:
+    def __init__(
+        self, unix: float, drift: float, *, dates_reads: bool, wait: Callable[[], float] = lambda: 0.0
+    ) -> None:
         self._unix = round(unix * 1e9)
         self._rate = 1e9 * (1 + drift)
         self.dates_reads = dates_reads
+        self.wait = wait
 
     def nanoseconds(self, now: float) -> int:
         return self._unix + round(now * self._rate)
+
+    def seconds(self, nanoseconds: int) -> float:
+        """Return the monotonic time at which the clock showed this."""
+        return (nanoseconds - self._unix) / self._rate
 
 
 class Etcd:
     """Objects under one revision sequence, with all their changes since the last compaction.
 
-    Revisions count commits, or are their times by a `clock`; each is newer than all earlier reads and commits. It
+    Revisions count commits, or are their times by a `clock`. Such a time is later than all commits before, and than all
+    reads that have not seen the commit: a read at time t has seen exactly the commits up to t. It
     compacts itself once it holds twice `retain` commits, and then keeps `retain` of them.
     """
 
@@ -132,14 +141,17 @@ class Etcd:
         self.compacted = 0
         self._retain = retain
         self._clock = clock
+        self._read_at = 0  # the time of the last read, by that clock
         self._commits: deque[int] = deque()  # since the last compaction
         self._tables: dict[str, ObjectTable] = {}
         self._logs: dict[str, deque[StoredChange]] = {}
 
     def read(self, now: float) -> int:
         """Return the revision of a consistent read."""
-        if self._clock and self._clock.dates_reads:
-            self.revision = self._next(now)
+        if self._clock:
+            self._read_at = max(self.revision, self._clock.nanoseconds(now))
+            if self._clock.dates_reads:
+                self.revision = self._read_at
         return self.revision
 
     def earlier(self, commits: int) -> int:
@@ -203,15 +215,19 @@ class Etcd:
         while self._commits and self._commits[-1] > self.revision:
             self._commits.pop()
 
-    def _next(self, now: float) -> int:
-        return max(self.revision + 1, self._clock.nanoseconds(now) if self._clock else 0)
+    def _next(self, now: float) -> tuple[int, float]:
+        """Return the revision of a commit that becomes visible now, and when it was committed."""
+        if self._clock is None:
+            return self.revision + 1, now
+        time = max(self.revision + 1, self._read_at + 1, self._clock.nanoseconds(now - self._clock.wait()))
+        return time, min(now, self._clock.seconds(time))
 
     def _log(self, resource: str) -> deque[StoredChange]:
         return self._logs.setdefault(resource, deque())
 
     def _commit(self, kind: str, resource: str, key: str, obj: Object, now: float) -> StoredChange:
         table = self.table(resource)
-        self.revision = self._next(now)
+        self.revision, now = self._next(now)
         self._commits.append(self.revision)
         stamped = {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self.revision)}}
         change = StoredChange(self.revision, kind, resource, key, stamped, table.get(key), now)

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Protocol
@@ -11,6 +11,7 @@ from watchslo.sim import status
 from watchslo.sim.delay_law import DelayLaw
 from watchslo.sim.delayed_channel import DelayedChannel
 from watchslo.sim.encoding import ObjectEncoder, ObjectForm, error_event
+from watchslo.sim.event_edits import BOOKMARK, EditLog, EditRecord, EventEdit, EventEditor, WatchEvent, bookmark_event
 from watchslo.sim.kinds import Object
 from watchslo.sim.query import ObjectSelector
 from watchslo.sim.store import RevisionLog, StoredChange
@@ -49,7 +50,8 @@ class WatchStart:
     """What a watch sends before live events: current objects, missed changes, or a refusal.
 
     Events after the revision `after` are live. `end` is the revision of the bookmark that ends the initial events. A
-    watch whose start is `over` ends at once and sends nothing.
+    watch whose start is `over` ends at once and sends nothing. A watch that `resumes` does so from a revision that
+    its client has named, without the current objects.
     """
 
     after: int
@@ -58,6 +60,7 @@ class WatchStart:
     end: int | None = None
     refusal: status.StatusError | None = None
     over: bool = False
+    resumes: bool = False
 
     @property
     def reached(self) -> int:
@@ -67,8 +70,12 @@ class WatchStart:
 
 @dataclass(frozen=True, slots=True)
 class WatchParameters:
-    """The parameters of a watch request. `deadline` is monotonic seconds."""
+    """The parameters of a watch request. `deadline` is monotonic seconds.
 
+    `bookmarks` is True if the client has requested bookmarks and the resource has a watch cache, which sends them.
+    """
+
+    resource: str
     selector: ObjectSelector
     encoder: ObjectEncoder
     bookmarks: bool
@@ -80,8 +87,8 @@ class WatchEnvironment:
     """What the cluster provides to a watch.
 
     `bookmark` returns the revision of a bookmark, or None if the resource has none. `law` returns the delay law of
-    events to the client, `wall` the apiserver's Unix time. `sends` records the times of sent events. A watch with more
-    than `backlog` waiting bytes is closed.
+    events to the client, `wall` the apiserver's Unix time. `sends` records the times of sent events, and `edits` what
+    faults changed. A watch with more than `backlog` waiting bytes is closed.
     """
 
     bookmark: Callable[[], int | None]
@@ -89,6 +96,7 @@ class WatchEnvironment:
     random: Random
     wall: Callable[[], float]
     sends: RevisionLog
+    edits: EditLog
     backlog: int
 
 
@@ -99,11 +107,16 @@ EncodedEvents = dict[tuple[ObjectEncoder, bool], bytes]
 class WatchConnection:
     """An open watch. It sends no live events before `start`, and has ended once `done` is set.
 
-    The watch closes itself if its client does not keep up.
+    The watch closes itself if its client does not keep up. `first_edits` change the first events, missed or live.
     """
 
     def __init__(
-        self, number: int, parameters: WatchParameters, start: WatchStart, environment: WatchEnvironment
+        self,
+        number: int,
+        parameters: WatchParameters,
+        start: WatchStart,
+        environment: WatchEnvironment,
+        first_edits: Mapping[str, EventEdit],
     ) -> None:
         self.number = number
         self.done = asyncio.Event()
@@ -112,9 +125,10 @@ class WatchConnection:
         self._environment = environment
         self._body: ResponseBody | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._dropping = False
-        selector = parameters.selector
-        self._missed = [(kind, change) for change in start.missed if (kind := selector.transition(change))]
+        self._editor = EventEditor(self._record_edit)
+        for name, edit in first_edits.items():
+            self._editor.arm(name, edit)
+        self._missed = [sent for change in start.missed for sent in self._events_of(change)]
         sends_initial_lines = bool(start.objects or self._missed or start.end is not None)
         # Only the first event of a watch carries a table's column definitions.
         self._head = parameters.encoder.form is ObjectForm.TABLE and not sends_initial_lines
@@ -134,16 +148,16 @@ class WatchConnection:
         head = encoder.form is ObjectForm.TABLE
         revisions: list[int] = []
         lines: list[bytes] = []
-        for revision, kind, obj in self._initial_events():
-            lines.append(encoder.event(kind, obj, self._environment.wall(), head=head))
+        for event in self._initial_events():
+            lines.append(encoder.event(event.type, event.content, self._environment.wall(), head=head))
             head = False
-            if revision:
-                revisions.append(revision)
+            if event.revision:
+                revisions.append(event.revision)
             if len(lines) == _LINES_PER_PORTION:
                 yield revisions, b"".join(lines)
                 revisions, lines = [], []
         if self._start.end is not None:
-            lines.append(encoder.bookmark(self._start.end, self._environment.wall(), head=head, end_of_initial=True))
+            lines.append(encoder.initial_events_end(self._start.end, self._environment.wall(), head=head))
         if lines:
             yield revisions, b"".join(lines)
 
@@ -164,15 +178,23 @@ class WatchConnection:
         """Queue a new change if this watch selects it; `encoded` caches its bytes for other watches."""
         if change.revision <= self._start.after:
             return
-        kind = self._parameters.selector.transition(change)
-        if kind and self._dropping:
-            self._dropping = False
-        elif kind:
-            self._channel.push((change.revision, self._encode(kind, change, encoded)))
+        for event in self._events_of(change):
+            is_shared = event.content is change.object and event.type == change.type
+            self._push(event, encoded if is_shared else {})
 
-    def drop_next_event(self) -> None:
-        """Drop the next event instead of sending it."""
-        self._dropping = True
+    @property
+    def has_bookmarks(self) -> bool:
+        """True if this watch sends bookmarks."""
+        return self._parameters.bookmarks
+
+    def edit(self, name: str, edit: EventEdit) -> None:
+        """Edit the next events, by a fault of this name, unless its last edit has not ended yet."""
+        self._editor.arm(name, edit)
+
+    def end_edit(self, name: str) -> None:
+        """End the edit by the fault of this name, and send the events that it withholds."""
+        for event in self._editor.disarm(name):
+            self._push(event, {})
 
     def hold(self, *, held: bool) -> None:
         """Hold or release all events of the watch."""
@@ -201,22 +223,29 @@ class WatchConnection:
             self._timer.cancel()
         self.done.set()
 
-    def _initial_events(self) -> Iterator[tuple[int, str, Object]]:
-        """Yield the revision (0 for an object that is not an event), type and object of each initial line."""
+    def _initial_events(self) -> Iterator[WatchEvent]:
+        """Yield the event of each initial line, with revision 0 for an object that is not an event."""
         for obj in self._start.objects:
-            yield 0, "ADDED", obj
-        for kind, change in self._missed:
-            yield change.revision, kind, _object_shown(kind, change)
+            yield WatchEvent("ADDED", 0, obj)
+        yield from self._missed
 
-    def _encode(self, kind: str, change: StoredChange, encoded: EncodedEvents) -> bytes:
+    def _events_of(self, change: StoredChange) -> list[WatchEvent]:
+        """Return the events to send now that this change is due; none if this watch does not select it."""
+        kind = self._parameters.selector.transition(change)
+        return self._editor.edited(WatchEvent(kind, change.revision, _object_shown(kind, change))) if kind else []
+
+    def _record_edit(self, fault: str, revision: int) -> None:
+        record = EditRecord(time.monotonic(), self._parameters.resource, self.number, fault, revision)
+        self._environment.edits.append(record)
+
+    def _push(self, event: WatchEvent, encoded: EncodedEvents) -> None:
+        """Queue an event; `encoded` caches its bytes."""
         encoder, head = self._parameters.encoder, self._take_head()
-        if kind != change.type:
-            return encoder.event(kind, _object_shown(kind, change), self._environment.wall(), head=head)
         line = encoded.get((encoder, head))
         if line is None:
-            line = encoder.event(kind, change.object, self._environment.wall(), head=head)
+            line = encoder.event(event.type, event.content, self._environment.wall(), head=head)
             encoded[encoder, head] = line
-        return line
+        self._channel.push((0 if event.type == BOOKMARK else event.revision, line))
 
     def _take_head(self) -> bool:
         head, self._head = self._head, False
@@ -240,16 +269,15 @@ class WatchConnection:
 
     def _send_bookmark(self) -> None:
         revision = self._environment.bookmark()
-        if revision is not None and revision > self._start.reached:  # kube-apiserver sends no bookmark below that
-            head = self._take_head()
-            line = self._parameters.encoder.bookmark(revision, self._environment.wall(), head=head)
-            self._channel.push((0, line))
+        # kube-apiserver sends no bookmark below what the watch has reached, or above an event that it has yet to send.
+        if revision is not None and revision > self._start.reached and not self._editor.withholds:
+            self._push(bookmark_event(revision), {})
         self._schedule_bookmark(BOOKMARK_INTERVAL_SECONDS)
 
 
 def _object_shown(kind: str, change: StoredChange) -> Object:
     """Return the object of an event; one that ceases to match a selector is shown as it was before the change."""
-    if kind != "DELETED" or change.previous is None:
+    if kind == change.type or kind != "DELETED" or change.previous is None:
         return change.object
     previous = change.previous
     return {**previous, "metadata": {**previous["metadata"], "resourceVersion": str(change.revision)}}

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import TypeVar
 
-from watchslo.snapshot import ApiserverReading, CauseReading, MonitorReading, Snapshot, StreamReading
+from watchslo.snapshot import ApiserverReading, CauseReading, Guarantee, MonitorReading, Snapshot, StreamReading
 from watchslo.timeline.condition import name_of
 from watchslo.timeline.format import counted, duration, some_of
 from watchslo.timeline.series import Key
@@ -17,6 +17,15 @@ from watchslo.timeline.verdict import Level
 OWN_LAG_SECONDS = 0.5  # of our own lag between two evaluations: more than this judges no window
 ROUTINE = frozenset({"deadline", "own", "expired"})
 """Classes of closes without an event: planned ones, our own, and 410s, which have an event of their own."""
+
+BROKEN: Mapping[str, str] = {
+    Guarantee.ORDERED: "{} delivered after newer ones",
+    Guarantee.UNIQUE: "{} delivered twice",
+    Guarantee.BOOKMARKABLE: "{} contradicted by a bookmark",
+    Guarantee.RESUMABLE: "{} missing or repeated where the watch began",
+    Guarantee.RELIABLE: "{} lost: newer ones were delivered",
+}
+"""How to say that so many events broke a guarantee."""
 
 K = TypeVar("K")
 
@@ -32,7 +41,7 @@ class EventKind(StrEnum):
     RELISTED = "relisted"
     STALLED = "stalled"
     DELIVERS = "delivers"
-    LOST = "lost"
+    VIOLATED = "violated"
     CLOCK_RESET = "clock_reset"
     WALL_CLOCK_SET = "wall_clock_set"
     TIME_TRAVEL = "time_travel"
@@ -163,12 +172,8 @@ def _of_stream(before: StreamReading, now: StreamReading) -> Iterator[_StreamCha
         if reason != "start":
             what = "listed again" if reason == "inventory" else "started over"
             yield EventKind.RELISTED, Level.UNKNOWN, f"{what} ({reason}){_times(count)}"
-    if now.audit.lost > before.audit.lost:
-        yield (
-            EventKind.LOST,
-            Level.BAD,
-            f"{counted(now.audit.lost - before.audit.lost, 'event')} lost: newer ones were delivered",
-        )
+    for guarantee, count in _more(before.guarantees.violations, now.guarantees.violations):
+        yield EventKind.VIOLATED, Level.BAD, f"{BROKEN[guarantee].format(counted(count, 'event'))} ({guarantee})"
     if before.audit.stalled_for is None and now.audit.stalled_for is not None:
         yield EventKind.STALLED, Level.BAD, "stalled: the watch is open, but delivers no events"
     if before.audit.stalled_for is not None and now.audit.stalled_for is None:

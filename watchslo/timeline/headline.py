@@ -243,8 +243,8 @@ def _connected(of: Assessment) -> tuple[str, str]:
     connected, hour = len(of.of(Condition.CONNECTED)), of.hour
     text = f"{connected:,} of {counted(len(of.lines), 'watch')} connected, "
     found = [f"{counted(hour.late, 'event')} proven late"] if hour.late else []
-    found += [f"{counted(hour.lost, 'event')} lost"] if hour.lost else []
-    return f"{text}{' and '.join(found) or 'nothing proven late or lost'} in the last {hour.span}.", ""
+    found += [f"{counted(hour.violations, 'violation')} of guarantees"] if hour.violations else []
+    return f"{text}{' and '.join(found) or 'nothing proven late or violated'} in the last {hour.span}.", ""
 
 
 def _well(lines: Sequence[WatchCondition]) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from watchslo.snapshot import DomainReading, MonitorReading, Snapshot, TrackReading, WitnessReading
+from watchslo.snapshot import DomainReading, MonitorReading, Snapshot, StorageKind, TrackReading, WitnessReading
 from watchslo.timeline.format import counted, duration, moment, since
 from watchslo.timeline.headline import COARSE_SHARE, stopped_for
 from watchslo.timeline.series import Key
@@ -75,6 +75,7 @@ class SelfChecks:
             _stalls(snapshot.monitor),
             *_witnesses(snapshot.monitor.witnesses),
             _configuration(snapshot),
+            *_storages(snapshot),
             *_unproven(snapshot),
         )
 
@@ -191,6 +192,30 @@ def _configuration(snapshot: Snapshot) -> SelfCheck:
             name, Level.BAD, "The changed file was refused; see the log. The previous configuration stays in force."
         )
     return SelfCheck(name, Level.GOOD, f"In force since {moment(monitor.reloaded_wall)} UTC.")
+
+
+def _storages(snapshot: Snapshot) -> Iterator[SelfCheck]:
+    """Say what the revisions of each domain are, and how far that limits the figures."""
+    alone = len(snapshot.domains) == 1
+    for domain in snapshot.domains:
+        if domain.revision is not None:
+            name = "Storage" if alone else f"Storage of {domain.name}"
+            level, text = _STORAGES[domain.kind]
+            if any(ticker.polls for ticker in domain.tickers):
+                level, text = Level.UNKNOWN, _POLLED
+            yield SelfCheck(name, level, text)
+
+
+_STORAGES = {
+    StorageKind.SEQUENCE: (Level.GOOD, "Its revisions are counts, as those of etcd."),
+    StorageKind.TIMESTAMP: (Level.GOOD, "Its revisions are commit times, which date each event by itself."),
+    StorageKind.KINE: (Level.GOOD, "It is kine; the bounds allow for commits that are visible late."),
+    StorageKind.UNKNOWN: (Level.UNKNOWN, "Its revisions are neither counts nor known to be times."),
+}
+_POLLED = (
+    "An apiserver finds changes of other servers by a poll, which each tick starts at once: without watchslo they "
+    "would be later. Latencies of events that waited for it are spread evenly between ticks."
+)
 
 
 def _unproven(snapshot: Snapshot) -> Iterator[SelfCheck]:

@@ -67,8 +67,8 @@ class Timeline:
         self._happened.extend(happened)
         checks = self._trust.checks(snapshot)
         late = sum(stream.track.objective.verdicts.get("beyond", 0) for stream in snapshot.streams)
-        lost = sum(stream.audit.lost for stream in snapshot.streams)
-        hour = self._proven.observe(snapshot.at_wall, late, lost)
+        violations = sum(sum(stream.guarantees.violations.values()) for stream in snapshot.streams)
+        hour = self._proven.observe(snapshot.at_wall, late, violations)
         self.account = Account(
             number=self.account.number + 1 if self.account else 1,
             snapshot=snapshot,

@@ -7,18 +7,22 @@ resource is idle.
 """
 
 from array import array
-from bisect import bisect_left
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from watchslo.model import Reading
+from watchslo.snapshot import Guarantee
 from watchslo.watch.backoff import Backoff
 from watchslo.watch.failure import Failure, Reason
+from watchslo.watch.messages import Violated
 
 QUIET_SECONDS = 5.0  # a watch that delivered something this recently needs no audit
 QUIET_INTERVAL_SECONDS = 12.0  # between two audits of a quiet watch, if the budget allows it
 BUSY_INTERVAL_SECONDS = 300.0  # between two searches for lost events
+REPLAY_INTERVAL_SECONDS = 10.0  # the same, where all events are read a second time
 JITTER = 0.2  # share of an interval by which it varies in both directions
 SHORTEST_SLOT_SECONDS = 0.05  # whatever the budget: looking for due audits costs something too
 
@@ -30,9 +34,9 @@ PROMPT_SECONDS = 1.0  # a slower read does not prove that the apiserver is healt
 FROZEN_SECONDS = 2 * NUDGE_SECONDS + CONFIRM_SECONDS
 DETECTION_SECONDS = 30.0
 
-DELIVERED = 2_048  # revisions of the last minute that are remembered for each watch, at least
+DELIVERED = 8_192  # revisions of the last minute that are remembered for each watch, at least
 LEAST_DELIVERED = 768  # revisions that are remembered however old they are: the look-back and the events of an audit
-FORGOTTEN = 64  # at once; so a watch has 7 KiB of revisions, or 17 KiB with many events in a minute
+FORGOTTEN = 64  # at once; so a watch has 7 KiB of revisions, or 65 KiB with many events in a minute
 LOOK_BACK = 500  # of them are requested again when a busy watch is audited
 WITHHELD = 1_024  # revisions remembered of a stall; more would add no information
 
@@ -93,26 +97,49 @@ def lists_prove_cache(version: str | None) -> bool:
     return all(number.isdecimal() for number in numbers) and tuple(map(int, numbers)) >= CONSISTENT_FROM_CACHE
 
 
+_NOT_KNOWN = 2**62  # above all revisions: whether anything was delivered is unknown
+
+
 class Delivered:
-    """The last revisions, about 800 to 2,100, that a watch has delivered since it opened.
+    """The last revisions that a watch has delivered since it opened: those of a minute, at least 768, at most 8,255.
 
     `epoch` changes each time the watch opens: an audit that spans two epochs proves nothing.
     """
 
     def __init__(self) -> None:
         self.epoch = 0
+        self.first: int | None = None  # the first one of the epoch
+        self._earlier: int | None = None  # the last one before the epoch
+        self.floor = 0  # whether revisions up to this one were delivered is unknown
         self._revisions = array("q")
-        self._floor = 0  # whether revisions up to this one were delivered is unknown
 
-    def begin(self, revision: int) -> None:
-        """Start a new epoch after `revision`: a watch opened there, or earlier deliveries are no longer certain."""
+    def begin(self, revision: int, *, listed: bool = False) -> None:
+        """Start a new epoch after `revision`: a watch opened there, or earlier deliveries are no longer certain.
+
+        After a list, the events before it may be out of reach for another watch.
+        """
         self.epoch += 1
-        self._floor = revision
+        self._earlier = None if listed else self._revisions[-1] if self._revisions else self._earlier
+        self.first = None
+        self.floor = revision
         del self._revisions[:]
+
+    def begin_later(self) -> None:
+        """Start a new epoch after the next event or bookmark, because a line before that could not be read."""
+        self.begin(_NOT_KNOWN)
+
+    def mark(self, revision: int) -> None:
+        """Note a bookmark: what comes after it is known again."""
+        if self.floor == _NOT_KNOWN:
+            self.floor = revision
 
     def extend(self, revisions: Sequence[int]) -> None:
         """Add the ascending revisions of a batch. This runs for every batch."""
+        if self.floor == _NOT_KNOWN and revisions:
+            self.floor = revisions[0]
         self._revisions.extend(revisions)
+        if self.first is None and revisions:
+            self.first = revisions[0]
         if len(self._revisions) >= DELIVERED + FORGOTTEN:
             self._forget(len(self._revisions) - DELIVERED)
 
@@ -123,17 +150,31 @@ class Delivered:
 
     def has(self, revision: int) -> bool | None:
         """Return whether the revision was delivered, or None if that is unknown."""
-        if revision <= self._floor:
+        if revision <= self.floor:
             return None
         place = bisect_left(self._revisions, revision)
         return place < len(self._revisions) and self._revisions[place] == revision
 
+    def between(self, after: int, until: int) -> "array[int]":
+        """Return the delivered revisions after one revision and up to another, in ascending order."""
+        revisions = self._revisions
+        return revisions[bisect_right(revisions, after) : bisect_right(revisions, until)]
+
+    def start_before(self, revision: int) -> int:
+        """Return from where another watch shows at least one known event before any event after this revision.
+
+        An apiserver that skips the first event of each watch would otherwise hide the event that is looked for.
+        """
+        place = bisect_right(self._revisions, revision)
+        known = self._revisions[place - 1] if place else self._earlier
+        return revision if known is None else min(revision, known - 1)
+
     def before(self, count: int) -> int:
         """Return the revision after which the last `count` delivered revisions are known."""
-        return self._revisions[-count - 1] if len(self._revisions) > count else self._floor
+        return self._revisions[-count - 1] if len(self._revisions) > count else self.floor
 
     def _forget(self, excess: int) -> None:
-        self._floor = self._revisions[excess - 1]
+        self.floor = self._revisions[excess - 1]
         del self._revisions[:excess]
 
 
@@ -197,7 +238,7 @@ _SILENT: Mapping[Freshness, AuditResult] = {
 
 
 class Health:
-    """What audits found for one watch: the last verdict, counts of stalls and lost events, and withheld events.
+    """What audits found for one watch: the last verdict, the number of stalls, and the withheld events.
 
     The watch adds what it delivers to `delivered`. A stall lasts until the withheld events are delivered or a list
     passes them. A stall by a frozen cache lasts until a nudge is answered again.
@@ -207,9 +248,11 @@ class Health:
         self.delivered = delivered or Delivered()
         self.verdict: AuditResult | None = None
         self.stalls = 0
-        self.lost = 0
         self._failed = False  # the last audit
-        self._searched = -1  # lost revisions up to this one are already counted
+        self._lost: deque[int] = deque(maxlen=WITHHELD)  # those found last, which are not counted again
+        self._ahead: int | None = None  # a revision of the watch that was newer than consistent reads
+        self._searched = -1  # everything up to this revision was searched for lost events
+        self._compared = -1  # revisions up to this one are counted as compared
         self._withheld: tuple[tuple[int, float], ...] = ()
         self._found_at = 0  # the revision of the watch when it was found stalled
         self._frozen: float | None = None
@@ -229,9 +272,9 @@ class Health:
             ages.append(now - self._frozen)
         return max(ages, default=None)
 
-    def search_from(self) -> int:
-        """Return the revision after which an audit should search for lost events."""
-        return max(self._searched, self.delivered.before(LOOK_BACK))
+    def search_from(self, look_back: int = LOOK_BACK) -> int:
+        """Return the revision after which an audit should search for lost events, at most so many events back."""
+        return max(self._searched, self.delivered.before(look_back))
 
     def froze(self, since: float, revision: int) -> None:
         """Record that the cache has been frozen since this time."""
@@ -245,6 +288,10 @@ class Health:
         self.verdict, self._frozen, self._failed = AuditResult.STALLED, None, False
         self._withheld = tuple(sorted(withheld))[:WITHHELD]
         self._found_at = revision
+        return self.may_reopen(now)
+
+    def may_reopen(self, now: float) -> bool:
+        """Return True if the watch was not reopened too recently; it is then counted as reopened now."""
         if now < self._reopen_from:
             return False
         self._reopen_from = now + self._reopens.next(now)
@@ -264,18 +311,40 @@ class Health:
 
     def forget(self) -> None:
         """Forget all revisions: the storage went back to an earlier state and will use them again."""
-        self._searched, self._withheld = -1, ()
+        self._lost.clear()
+        self._searched = self._compared = -1
+        self._withheld = ()
 
     def suspend(self) -> None:
         """Drop the verdict because audits are off. Withheld events stay known until they arrive."""
         self.verdict = self._frozen = None
 
-    def lose(self, revisions: Iterable[int]) -> int:
-        """Count lost revisions, and return how many of them are new."""
-        new = [revision for revision in revisions if revision > self._searched]
-        self._searched = max((self._searched, *new))
-        self.lost += len(new)
-        return len(new)
+    def lose(self, revisions: Sequence[int], first: int | None) -> list[Violated]:
+        """Return which guarantees these lost revisions broke, in ascending order; those known before are left out.
+
+        `first` is the first revision that the watch delivered after it opened.
+        """
+        known = set(self._lost)
+        new = [revision for revision in revisions if revision not in known]
+        self._lost.extend(new)
+        at_start = sum(first is not None and revision < first for revision in new)
+        parts = ((Guarantee.RESUMABLE, new[:at_start]), (Guarantee.RELIABLE, new[at_start:]))
+        return [Violated(guarantee, len(lost), lost[0], lost[-1]) for guarantee, lost in parts if lost]
+
+    def runs_ahead(self, revision: int) -> bool:
+        """Note that the watch knows a revision that does not exist yet; return False if that was known."""
+        known, self._ahead = self._ahead, revision
+        return revision != known
+
+    def searched(self, until: int) -> None:
+        """Note that a search has ended: it compared everything up to this revision."""
+        self._searched = max(self._searched, until)
+
+    def compare(self, seen: Collection[int]) -> int:
+        """Return how many of the revisions that an audit saw are compared for the first time."""
+        new = sum(revision > self._compared for revision in seen)
+        self._compared = max((self._compared, *seen))
+        return new
 
     def _count(self, now: float, revision: int) -> None:
         if self.stalled_for(now, revision) is None:

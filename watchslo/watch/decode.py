@@ -8,18 +8,19 @@ from typing import ClassVar
 
 import msgspec
 
+from watchslo.errors import UNDECODABLE
 from watchslo.watch.lines import DEFAULT_LIMIT_BYTES, LineSplitter
 
-NEWEST_INT64 = 2**63 - 1  # etcd counts revisions in an int64
-_MOST_DIGITS = len(str(NEWEST_INT64))
+LARGEST_REVISION = 2**62 - 1  # no counter gets there, and as nanoseconds of Unix time it is the year 2116
+_MOST_DIGITS = len(str(LARGEST_REVISION))
 
 
 def parse_revision(text: str | None) -> int | None:
-    """Return the revision of a resourceVersion, or None if it is not an int64 (which KEP-5504 permits)."""
+    """Return the revision of a resourceVersion, or None if it is no number (which KEP-5504 permits), or garbage."""
     if not text or len(text) > _MOST_DIGITS or not (text.isascii() and text.isdigit()):
         return None
     revision = int(text)
-    return revision if revision <= NEWEST_INT64 else None
+    return revision if revision <= LARGEST_REVISION else None
 
 
 class ObjectMetadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -36,10 +37,16 @@ class EventObject(msgspec.Struct, frozen=True, gc=False):
     metadata: ObjectMetadata
 
 
-class ObjectChange(msgspec.Struct, frozen=True, gc=False, tag_field="type"):
-    """An event with a revision."""
+class ChangedObject(EventObject, frozen=True, gc=False):
+    """The object of a change; the `rows` of a Table are not decoded. They refer to the bytes of the whole block."""
 
-    object: EventObject
+    rows: msgspec.Raw = msgspec.Raw()
+
+
+class ObjectChange(msgspec.Struct, frozen=True, gc=False, tag_field="type"):
+    """A change of an object, with its revision."""
+
+    object: ChangedObject
     type: ClassVar[str]
 
 
@@ -93,7 +100,7 @@ class Mark(EventObject, frozen=True, gc=False):
         return any(row.object.ends_list for row in self.rows or () if row.object)
 
 
-class Bookmark(ObjectChange, frozen=True, gc=False, tag="BOOKMARK"):
+class Bookmark(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="BOOKMARK"):
     """Progress without a change: all events up to this revision have been sent."""
 
     object: Mark
@@ -166,7 +173,8 @@ class Error(msgspec.Struct, frozen=True, tag_field="type", tag="ERROR"):
     type: ClassVar[str] = "ERROR"
 
 
-Frame = Added | Modified | Deleted | Bookmark | Error
+Change = Added | Modified | Deleted
+Frame = Change | Bookmark | Error
 
 
 class Frames(msgspec.Struct, frozen=True):
@@ -178,14 +186,13 @@ class Frames(msgspec.Struct, frozen=True):
 
 _FRAME = msgspec.json.Decoder(Frame)
 _STATUS = msgspec.json.Decoder(ApiStatus)
-_UNDECODABLE = (ValueError, RecursionError)  # malformed, of another shape or not UTF-8; nested a thousand levels deep
 
 
 def decode(block: bytes) -> Frames:
     """Decode a block of whole lines. An invalid line does not affect the others; empty lines are skipped."""
     try:
         return Frames(_FRAME.decode_lines(block))
-    except _UNDECODABLE:
+    except UNDECODABLE:
         return _decode_each(block.split(b"\n"))
 
 
@@ -216,7 +223,7 @@ def _decode_each(lines: list[bytes]) -> Frames:
     for line in lines:
         try:
             events += _FRAME.decode_lines(line)
-        except _UNDECODABLE:
+        except UNDECODABLE:
             garbage += 1
     return Frames(events, garbage)
 
@@ -225,5 +232,5 @@ def decode_status(body: bytes) -> ApiStatus | None:
     """Decode the body of an HTTP error; return None if it is not a Status, such as `404 page not found`."""
     try:
         return _STATUS.decode(body)
-    except _UNDECODABLE:
+    except UNDECODABLE:
         return None

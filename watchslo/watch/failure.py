@@ -174,7 +174,7 @@ RULES: Mapping[Reason, tuple[CloseClass, Action, str]] = {
     Reason.UNPARSABLE: (
         CloseClass.SERVER,
         Action.WAIT,
-        "The revision is not a number below 2^63, so this resource cannot be measured.",
+        "The revision is not a number below 2^62, so this resource cannot be measured.",
     ),
     Reason.TIME_TRAVEL: (
         CloseClass.SERVER,

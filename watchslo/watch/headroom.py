@@ -8,6 +8,7 @@ that stays silent was accepted.
 import math
 import re
 from dataclasses import dataclass
+from typing import Self
 
 from watchslo.watch.decode import parse_revision
 from watchslo.watch.strategy import PAGE_SIZE
@@ -17,6 +18,7 @@ OPENS = 10  # at most, to find the oldest revision
 PRECISION = 1.02  # of the distance from the newest revision to the oldest: the search stops within this factor
 
 _NAMED = re.compile(r"too old resource version: \d+ \((\d+)\)")
+_BY_STORAGE = "The resourceVersion for the provided watch is too old."
 
 
 def parse_oldest(message: str | None) -> int | None:
@@ -30,9 +32,18 @@ def parse_oldest(message: str | None) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class TooOld:
-    """A watch was refused with a 410, which may name the oldest acceptable revision."""
+    """A watch was refused with a 410, which may name the oldest acceptable revision.
+
+    A watch cache names it. `by_storage` says that the storage refused, so the resource has no cache.
+    """
 
     oldest: int | None
+    by_storage: bool = False
+
+    @classmethod
+    def parse(cls, message: str | None) -> Self:
+        """Return what the message of a 410 says."""
+        return cls(parse_oldest(message), by_storage=_BY_STORAGE in (message or ""))
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,8 +45,11 @@ from watchslo.watch.backoff import Backoff
 from watchslo.watch.decode import Bookmark, Error, Frame, Frames, parse_revision
 from watchslo.watch.down_time import DownTime
 from watchslo.watch.failure import Action, CloseClass, Failure, Phase, Reason, because, classify_stream_error
+from watchslo.watch.flaws import Flaws
+from watchslo.watch.guarantees import ReceivedPosition
 from watchslo.watch.inventory import Inventory
 from watchslo.watch.listing import ListPlanner, ListProgress
+from watchslo.watch.live_events import sort_live
 from watchslo.watch.messages import (
     Batch,
     Begin,
@@ -70,7 +73,6 @@ from watchslo.watch.messages import (
     ListRequest,
     Note,
     Opened,
-    OutOfOrder,
     Output,
     Received,
     Relisted,
@@ -105,8 +107,8 @@ class _WatchAttempt:
     """One request for a watch and what it has brought so far; the next request replaces it.
 
     It was `requested` at that time, and `sent` when it had waited for its turn in this process.
-    `newest_event` is the revision of its newest event. `heard` says that it brought an event or a bookmark, `garbled`
-    that it brought lines that were neither.
+    `position` is how far its events and bookmarks have got. `heard` says that it brought an event or a bookmark,
+    `garbled` that it brought lines that were neither.
     """
 
     op: int
@@ -114,7 +116,7 @@ class _WatchAttempt:
     requested: float
     sent: float | None = None
     opened: float | None = None
-    newest_event: int | None = None
+    position: ReceivedPosition = field(default_factory=ReceivedPosition)
     heard: bool = False
     garbled: bool = False
 
@@ -340,45 +342,20 @@ class Machine:
             self._go(Trigger.OPENED, now)
 
     def _take(self, watch: _WatchAttempt, chunk: Received, now: float) -> None:
-        """Emit the events that are live and in order. This loop runs for every event.
-
-        Several events may have one revision: what etcd deletes with one lease, such as expired `events`.
-        """
+        """Emit the events that are live and in order."""
         frames = chunk.frames
-        newest = self.revision
-        assert newest is not None
-        late = unparsable = 0
-        error = None
-        batch = Batch(chunk.received, [], [], [])
-        for event in frames.events:
-            if isinstance(event, Error):
-                error = event.object
-                break
-            metadata = event.object.metadata
-            revision = parse_revision(metadata.resource_version)
-            if revision is None:
-                unparsable += 1
-            elif isinstance(event, Bookmark) and revision >= newest:
-                newest = revision
-                self._out.note(BookmarkSeen(revision))
-            elif revision > newest or revision == newest == (
-                batch.revisions[-1] if batch.revisions else watch.newest_event
-            ):
-                newest = revision
-                batch.revisions.append(revision)
-                batch.types.append(event.type)
-                batch.created.append(metadata.creation_timestamp)
-            else:
-                late += 1
-        self.revision = newest
+        assert self.revision is not None
+        live = sort_live(frames, chunk.received, self.revision, watch.position)
+        self.revision = live.newest
         watch.heard = watch.heard or (bool(frames.events) and not isinstance(frames.events[0], Error))
         watch.garbled = watch.garbled or bool(frames.garbage)
-        if batch.revisions:
-            watch.newest_event = batch.revisions[-1]
-            self._emit(batch, frames.events)
-        self._note_flaws(late, unparsable, frames.garbage)
-        if error is not None:
-            self._break_off(watch, classify_stream_error(error), now)
+        for revision in live.bookmarks:
+            self._out.note(BookmarkSeen(revision))
+        if live.batch.revisions:
+            self._emit(live.batch, frames.events, live.flaws)
+        self._note_flaws(live.flaws)
+        if live.error is not None:
+            self._break_off(watch, classify_stream_error(live.error), now)
 
     def _take_streamed(self, watch: _WatchAttempt, chunk: Received, now: float) -> None:
         """Take a chunk of a streamed list. Events after the bookmark that ends the list are live."""
@@ -398,14 +375,14 @@ class Machine:
                     self._take(watch, Received(chunk.op, Frames(live), chunk.received), now)
 
     def _take_listed(self, watch: _WatchAttempt, listed: ListProgress, chunk: Received) -> None:
-        part = separate(listed, chunk.frames.events, chunk.received, watch.newest_event)
+        part = separate(listed, chunk.frames, chunk.received, watch.position)
         if part.uids:
             self._out.note(InitialEvents(len(part.uids)))
             self._list_objects(part.objects)
         if part.batch.revisions:
-            self.revision = watch.newest_event = listed.newest
-            self._emit(part.batch, chunk.frames.events)
-        self._note_flaws(part.late, part.unparsable, chunk.frames.garbage)
+            self.revision = listed.newest
+            self._emit(part.batch, chunk.frames.events, part.flaws)
+        self._note_flaws(part.flaws)
 
     def _end_streamed(self, watch: _WatchAttempt, listed: ListProgress, revision: int | None, now: float) -> None:
         if revision is None:
@@ -421,22 +398,22 @@ class Machine:
             until = revision if listed.live_from is None else listed.live_from - 1
             self._finish_list(listed, until, Trigger.STREAMED, now)
 
-    def _emit(self, batch: Batch, events: Sequence[Frame]) -> None:
+    def _emit(self, batch: Batch, events: Sequence[Frame], flaws: Flaws) -> None:
         self._out.put(Emit(batch))
         if self.inventory is not None:
-            _apply(self.inventory, batch, events)
+            _apply(self.inventory, batch, [event for event in events if not flaws.has(event)])
 
     def _list_objects(self, objects: ListedObjects | None) -> None:
         if self.inventory is not None and objects is not None:
             self.inventory.list(objects.uids, objects.revisions)
 
-    def _note_flaws(self, late: int, unparsable: int, garbage: int) -> None:
-        if late:
-            self._out.note(OutOfOrder(late))
-        if unparsable:
-            self._out.note(Unparsable(unparsable))
-        if garbage:
-            self._out.note(Garbage(garbage))
+    def _note_flaws(self, flaws: Flaws) -> None:
+        for violated in flaws.violations:
+            self._out.note(violated)
+        if flaws.unparsable:
+            self._out.note(Unparsable(flaws.unparsable))
+        if flaws.garbage:
+            self._out.note(Garbage(flaws.garbage))
 
     # How requests end
 

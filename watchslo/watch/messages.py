@@ -11,6 +11,7 @@ from enum import StrEnum
 
 import msgspec
 
+from watchslo.snapshot import Guarantee
 from watchslo.watch.decode import Frames
 from watchslo.watch.failure import Failure, Phase, Reason
 
@@ -249,10 +250,13 @@ class BookmarkSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class OutOfOrder:
-    """Events that were not emitted, because they are not newer than earlier ones."""
+class Violated:
+    """So many events or bookmarks broke a guarantee, and were not emitted; they had revisions in this range."""
 
+    guarantee: Guarantee
     count: int
+    oldest: int
+    newest: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +326,7 @@ Fact = (
     | WatchClosed
     | Expired
     | BookmarkSeen
-    | OutOfOrder
+    | Violated
     | Unparsable
     | Garbage
     | TimeTravel

@@ -290,7 +290,7 @@ LANES = (
             Fault(
                 "lists come from a frozen cache, and watches end with 410",
                 simulated("frozen-cache", "expired"),
-                (Alert("WatchEventsLost"),),
+                (Alert("WatchGuaranteeViolated"),),
             ),
         ),
     ),

@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 
 from tests.support.loop import JumpingLoop
+from tests.unit.monitor.cluster import PODS, Cluster, Log, nowhere
 from tests.unit.monitor.conftest import WALL_SECONDS, cluster, jumping_time, log, pytest_asyncio_loop_factories
+from tests.unit.monitor.inside import BUILD, keep_writing
+from watchslo.config.model import Config
+from watchslo.monitor.supervisor import Supervisor
 
 __all__ = ("cluster", "jumping_time", "log", "pytest_asyncio_loop_factories")
 
@@ -30,3 +34,28 @@ def run_jumping(monkeypatch: pytest.MonkeyPatch) -> Run:
             return runner.run(work)
 
     return run
+
+
+@pytest.fixture
+def measured_cluster(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, run_jumping: Run, log: Log) -> Cluster:
+    """The cluster that commands measure, in which 10 pods change each second."""
+    del log
+
+    def run(work: Coroutine[None, None, Any]) -> Any:
+        async def with_writes() -> Any:
+            writing = asyncio.create_task(keep_writing(cluster, PODS, seconds=1e6))
+            try:
+                return await work
+            finally:
+                writing.cancel()
+
+        return run_jumping(with_writes())
+
+    def supervise(config: Config, *_: object) -> Supervisor:
+        return Supervisor(config, nowhere(), BUILD, lambda: 0.5)
+
+    monkeypatch.setattr("watchslo.app.measurement.run_on_loop", run)
+    monkeypatch.setattr("watchslo.app.measurement.supervise", supervise)
+    monkeypatch.setattr("watchslo.app.logs.set_up", lambda *_: None)
+    monkeypatch.setenv("COLUMNS", "140")
+    return cluster

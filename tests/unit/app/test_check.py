@@ -1,10 +1,9 @@
-import asyncio
 import json
 import os
 import re
 import signal
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,21 +12,18 @@ import pytest
 from rich.progress import Progress
 
 from tests.support.loop import START_SECONDS as BEGINNING
-from tests.unit.app.conftest import Run
-from tests.unit.monitor.cluster import PODS, Cluster, Log, nowhere
-from tests.unit.monitor.inside import BUILD, keep_writing
-from watchslo.app.check import START_SECONDS, CheckOptions, check
-from watchslo.config.model import Config
+from tests.unit.monitor.cluster import Cluster, line
+from watchslo.app.check import CheckOptions, check
+from watchslo.app.measurement import START_SECONDS
 from watchslo.errors import ConfigError
 from watchslo.model import Resource
-from watchslo.monitor.supervisor import Supervisor
 from watchslo.watch.failure import Reason
 
 OPTIONS = CheckOptions(duration="20s", threshold=None, resources=("pods",))
 Check = Callable[..., int]
 DOCUMENTED = [
     *("apiVersion", "at", "cluster", "part", "verdict", "level", "exitCode", "asked", "measured", "interrupted"),
-    *("watches", "causes", "notReady", "hints"),
+    *("watches", "guarantees", "causes", "notReady", "hints"),
 ]
 DOCUMENTED_OF_A_WATCH = [
     *("watch", "apiserver", "resource", "group", "verdict", "condition", "threshold", "quantile", "events"),
@@ -36,27 +32,9 @@ DOCUMENTED_OF_A_WATCH = [
 
 
 @pytest.fixture
-def ask(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, run_jumping: Run, log: Log) -> Check:
+def ask(measured_cluster: Cluster) -> Check:
     """Runs `watchslo check` while 10 pods change each second."""
-    del log
-
-    def run(work: Coroutine[None, None, Any]) -> Any:
-        async def with_writes() -> Any:
-            writing = asyncio.create_task(keep_writing(cluster, PODS, seconds=1e6))
-            try:
-                return await work
-            finally:
-                writing.cancel()
-
-        return run_jumping(with_writes())
-
-    def supervise(config: Config, *_: object) -> Supervisor:
-        return Supervisor(config, nowhere(), BUILD, lambda: 0.5)
-
-    monkeypatch.setattr("watchslo.app.check.run_on_loop", run)
-    monkeypatch.setattr("watchslo.app.check.supervise", supervise)
-    monkeypatch.setattr("watchslo.app.logs.set_up", lambda *_: None)
-    monkeypatch.setenv("COLUMNS", "140")
+    del measured_cluster
 
     def ask(options: CheckOptions = OPTIONS, output: str = "table", file: Path | None = None) -> int:
         return check(file, None, None, options, output)  # type: ignore[arg-type]
@@ -84,6 +62,25 @@ def test_prompt_events_exit_with_0(ask: Check, capsys: pytest.CaptureFixture[str
 def test_late_events_exit_with_1(ask: Check, cluster: Cluster) -> None:
     cluster.late = 2.0
     assert ask() == 1
+
+
+def test_violated_guarantee_exits_with_1(
+    ask: Check, cluster: Cluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After each event an old one arrives."""
+    send = cluster.send
+    monkeypatch.setattr(cluster, "send", lambda resource, content: send(resource, content + line("MODIFIED", 1)))
+    assert ask() == 1
+    *_, violated, said = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"Guarantee ordered violated by \d+ events of pods, in \d+ checks\.", violated)
+    assert said == "pods is within 1 s."
+    assert ask(output="json") == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["verdict"], answer["level"]) == ("good", "bad")
+    found = {one["guarantee"]: one for one in answer["guarantees"]}
+    assert [name for name, one in found.items() if one["violations"]] == ["ordered"]
+    assert found["ordered"]["watches"] == ["pods"]
+    assert found["ordered"]["checked"] > 2 * found["ordered"]["violations"], "the first ones are not dated yet"
 
 
 def test_too_few_events_exit_with_2(ask: Check, tmp_path: Path) -> None:
@@ -163,7 +160,7 @@ def test_stalled_watch_exits_with_1(
 
 
 def test_json_document_has_documented_keys(ask: Check, capsys: pytest.CaptureFixture[str], cluster: Cluster) -> None:
-    cluster.git_version = "v1.30.0+k3s1"
+    cluster.git_version, cluster.compacted = "v1.30.0+k3s1", 0
     cluster.fail(Reason.FORBIDDEN, "list", "nodes")
     assert ask(replace(OPTIONS, resources=("pods", "nodes"), threshold="500ms"), "json") == 2
     answer = json.loads(capsys.readouterr().out)
@@ -179,7 +176,7 @@ def test_json_document_has_documented_keys(ask: Check, capsys: pytest.CaptureFix
     assert pods["events"] > 100
     assert 0 <= pods["p99"]["lower"] <= pods["p99"]["estimate"] <= pods["p99"]["upper"]
     assert 0 < pods["resolution"] < 0.01
-    assert pods["unproven"].startswith("k3s stores objects in kine")
+    assert pods["unproven"].startswith("k3s stores objects in etcd or in kine")
     assert pods["stalled"] is None
     assert (nodes["verdict"], nodes["p99"], nodes["state"]) == ("not measured", None, "away")
     assert nodes["failure"] == "This identity may not list the resource; grant it."
@@ -188,12 +185,12 @@ def test_json_document_has_documented_keys(ask: Check, capsys: pytest.CaptureFix
 def test_output_names_unproven_storage_and_closed_watches(
     ask: Check, capsys: pytest.CaptureFixture[str], cluster: Cluster
 ) -> None:
-    cluster.git_version = "v1.30.0+k3s1"
+    cluster.git_version, cluster.compacted = "v1.30.0+k3s1", 0
     cluster.fail(Reason.THROTTLED, "list", "nodes")
     assert ask(replace(OPTIONS, resources=("pods", "nodes"))) == 1
     said = capsys.readouterr().out
     assert "1 of 2 watches cannot be kept open since " in said
-    assert "Unproven: k3s stores objects in kine" in said
+    assert "Unproven: k3s stores objects in etcd or in kine" in said
     assert "Not open: nodes. The apiserver is too busy, or its cache is not ready." in said
 
 
@@ -212,7 +209,7 @@ def test_progress_shows_why_the_start_waits(
 ) -> None:
     """So that a user can fix it within the half minute of waiting."""
     monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setattr("watchslo.app.check.Progress", AtOnce)
+    monkeypatch.setattr("watchslo.app.measurement.Progress", AtOnce)
     cluster.failures["*", "*"] = replace(_refused(), message=said)
     assert ask() == 2
     assert f"The cluster is being discovered. {said}" in capsys.readouterr().err

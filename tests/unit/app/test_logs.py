@@ -1,8 +1,11 @@
 """Log records of libraries become events of watchslo: one line each, without tracebacks and values."""
 
 import asyncio
+import errno
+import io
 import json
 import logging
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -65,3 +68,45 @@ def test_pipe_gets_no_colours(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().err
     assert "listening" in said
     assert "\x1b" not in said
+
+
+class FullDisk(io.StringIO):
+    """Fails while it is `full`, at each write or only at each flush."""
+
+    def __init__(self, *, at_flush: bool) -> None:
+        super().__init__()
+        self.full = True
+        self._at_flush = at_flush
+
+    def write(self, text: str) -> int:
+        if self.full and not self._at_flush:
+            raise BrokenPipeError
+        return super().write(text) if not self.full else len(text)
+
+    def flush(self) -> None:
+        if self.full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("at_flush", [False, True])
+def test_log_that_cannot_be_written_is_counted_and_not_raised(
+    monkeypatch: pytest.MonkeyPatch, *, at_flush: bool
+) -> None:
+    stderr = FullDisk(at_flush=at_flush)
+    monkeypatch.setattr(sys, "stderr", stderr)
+    logs.set_up("json", "info")
+    log = structlog.get_logger()
+    for _ in range(3):
+        log.info("lost")
+    stderr.full = False
+    log.info("written")
+    assert {"event": "written", "lost_lines": 3}.items() <= json.loads(stderr.getvalue()).items()
+
+
+def test_closed_log_does_not_raise(monkeypatch: pytest.MonkeyPatch) -> None:
+    stderr = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stderr)
+    logs.set_up("console", "info")
+    stderr.close()
+    structlog.get_logger().info("lost")
+    complain(None, "lost too")

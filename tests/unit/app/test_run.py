@@ -31,6 +31,7 @@ class File:
         self.started, self.digest = load(path)
         self.supervisor = Supervisor(self.started, nowhere(), BUILD, lambda: 0.5)
         self.configured: list[Config] = []
+        self.hung_up = asyncio.Event()
         configure = self.supervisor.configure
 
         def keep(config: Config) -> None:
@@ -49,7 +50,7 @@ class File:
 @pytest.fixture
 async def file(tmp_path: Path) -> AsyncIterator[File]:
     made = File(tmp_path / "watchslo.yaml")
-    following = asyncio.create_task(app._follow(made.supervisor, made.started, made.path, made.digest))
+    following = asyncio.create_task(app._follow(made.supervisor, made.started, made.path, made.digest, made.hung_up))
     yield made
     following.cancel()
     await asyncio.gather(following, return_exceptions=True)
@@ -73,6 +74,18 @@ class TestFollow:
         file.write(file.path.read_text())
         await checks(3)
         assert not file.configured
+
+    async def test_signal_applies_the_file_at_once_even_if_it_has_not_changed(self, file: File, log: Log) -> None:
+        file.hung_up.set()
+        await asyncio.sleep(0.1 * RELOAD_SECONDS)
+        assert len(file.configured) == len(log.of("config_reloaded")) == 1
+        await checks(3)
+        assert len(file.configured) == 1
+        file.write("watch: [{resource: pods, lable: x}]")
+        await checks()
+        file.hung_up.set()
+        await checks()
+        assert len(log.of("config_refused")) == 2, "it says so whenever it is asked"
 
     async def test_unchanged_file_is_not_parsed(self, file: File, monkeypatch: pytest.MonkeyPatch) -> None:
         """Parsing 300 watches takes 33 ms, in which the measuring thread shares the interpreter."""
@@ -153,6 +166,16 @@ class TestDaemon:
             path.write_text("watch: [{resource: nodes}]")
             await checks(3)
             assert [watch.resource.key for watch in cluster.open_watches()] == ["nodes"]
+
+    async def test_daemon_reloads_and_does_not_end_at_sighup(self, log: Log, tmp_path: Path) -> None:
+        path = tmp_path / "watchslo.yaml"
+        path.write_text("watch: [{resource: pods}]")
+        async with daemon(*_loaded(path)) as task:
+            await asyncio.sleep(20)
+            os.kill(os.getpid(), signal.SIGHUP)
+            await checks()
+            assert not task.done()
+            assert len(log.of("config_reloaded")) == 1
 
     async def test_unknown_resource_names_the_file(self, tmp_path: Path) -> None:
         path = tmp_path / "watchslo.yaml"

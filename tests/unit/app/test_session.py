@@ -6,9 +6,18 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from tests.unit.monitor.cluster import Log
 from tests.unit.monitor.inside import at_once
-from watchslo.app.session import MOST_FILES, SWITCH_SECONDS, open_listener, run_on_loop, serving, supervise
-from watchslo.config.model import Config
+from watchslo.app.session import (
+    MOST_FILES,
+    SWITCH_SECONDS,
+    _within_files,
+    open_listener,
+    run_on_loop,
+    serving,
+    supervise,
+)
+from watchslo.config.model import Config, ServerLimitsConfig
 from watchslo.errors import ConnectError
 
 KUBECONFIG = """
@@ -57,6 +66,17 @@ def test_run_on_loop_raises_the_limit_of_open_files(
     monkeypatch.setattr(resource, "setrlimit", lambda _, limit: limits_set.append(limit))
     run_on_loop(loop())
     assert limits_set == ([wanted] if wanted else [])
+
+
+@pytest.mark.parametrize(
+    ("files", "connections"), [(65_536, 512), (2048, 512), (1024, 256), (16, 8), (resource.RLIM_INFINITY, 512)]
+)
+def test_clients_leave_most_open_files_to_the_watches(
+    monkeypatch: pytest.MonkeyPatch, log: Log, files: int, connections: int
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (files, files))
+    assert _within_files(ServerLimitsConfig()).connections == connections
+    assert len(log.of("connections_limited")) == (connections < 512)
 
 
 def test_kubeconfig_and_context_come_from_arguments(kubeconfig: Path) -> None:

@@ -50,13 +50,33 @@ def test_no_budget_turns_bursts_off() -> None:
 
 
 def test_clocks_share_the_budget() -> None:
-    budget = BurstBudget(10.0, 1000.0)
+    budget = BurstBudget(10.0, 800.0)
     assert Burst(budget).begin(LATE, 0.0)
     assert not Burst(budget).begin(LATE, 0.0)
 
 
+def test_active_bursts_share_the_rate() -> None:
+    budget = BurstBudget(10.0, 3600.0)
+    made, other = Burst(budget), Burst(budget)
+    assert made.begin(STRADDLES, 0.0)
+    assert (made.rate(0.0), other.rate(0.0)) == (10.0, 5.0), "the other one would share it"
+    assert other.begin(STRADDLES, 30.0)
+    assert made.shortening(2.0, 30.0) == other.shortening(2.0, 30.0) == 2.0 / 5.0
+    assert made.shortening(8.0, 30.0) == 1.0, "a share is no limit of the usual ticks"
+    assert other.rate(60.0) == 10.0, "the first one is over"
+
+
+def test_share_of_a_failed_burst_returns() -> None:
+    budget = BurstBudget(10.0, 3600.0)
+    made, other = Burst(budget), Burst(budget)
+    assert made.begin(LATE, 0.0)
+    assert other.begin(LATE, 0.0)
+    made.failed(None, 1.0)
+    assert other.shortening(2.0, 1.0) == 0.2
+
+
 def test_lower_rate_slows_down_an_active_burst_and_costs_less_of_the_budget() -> None:
-    budget = BurstBudget(10.0, 900.0)
+    budget = BurstBudget(10.0, 800.0)
     made, other = Burst(budget), Burst(budget)
     assert made.begin(LATE, 0.0)
     assert not other.begin(LATE, 0.0)

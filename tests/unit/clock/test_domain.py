@@ -191,6 +191,25 @@ class TestSightings:
         assert proven(domain, 134, 6) == 4.125
         assert proven(domain, 142, 6) == 5.125
 
+    def test_bookmark_that_is_newer_than_a_later_tick_expels_its_source(self) -> None:
+        """It is found even if it came with an event, of which it is no sighting then."""
+        domain = member_with_stream()
+        domain.sight(3.5, 134, 7)
+        domain.mark(3.5, 200, 7)
+        domain.tick(tick(3.25, 3.625, 133))  # sent before
+        assert domain.membership(PODS) is MEMBER
+        domain.tick(tick(4, 4.125, 140))
+        assert domain.membership(PODS) is FOREIGN
+        assert domain.membership(NODES) is PENDING
+
+    def test_bookmarks_of_other_sources_and_detached_watches_are_not_judged(self) -> None:
+        domain = member_with_stream()
+        domain.mark(3.5, 200, 8)
+        domain.mark(3.5, 200, 7)
+        domain.detach(7)
+        domain.tick(tick(4, 4.125, 140))
+        assert domain.membership(PODS) is MEMBER
+
     def test_expelling_a_source_keeps_the_sightings_of_others(self) -> None:
         domain = member_with_stream()
         domain.sight(3.5, 135, 7)

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchslo.clock.storage_kind import LEAST_TIMESTAMP, MOST_COUNTED, KindDetector
+from watchslo.clock.storage_kind import (
+    COMMIT_SPREAD_SECONDS,
+    LEAST_TIMESTAMP,
+    MOST_COUNTED,
+    ApiserverStorage,
+    KindDetector,
+    StorageSetting,
+    storage_of,
+    unproven_storage,
+)
 from watchslo.model import Reading
 from watchslo.snapshot import StorageKind
 
@@ -58,3 +67,53 @@ def test_storage_clock_that_is_set_ahead_is_proven_again() -> None:
     assert found[59 * TICKS_A_SECOND] is StorageKind.TIMESTAMP
     assert found[60 * TICKS_A_SECOND] is StorageKind.UNKNOWN
     assert found[-1] is StorageKind.TIMESTAMP
+
+
+class TestStated:
+    @pytest.mark.parametrize(
+        ("stated", "kind"),
+        [
+            ("etcd", StorageKind.SEQUENCE),
+            ("kine", StorageKind.KINE),
+            ("kine-sqlite", StorageKind.KINE),
+            ("timestamp", StorageKind.TIMESTAMP),
+            ("unproven", StorageKind.UNKNOWN),
+        ],
+    )
+    def test_stated_kind_is_not_detected(self, stated: StorageSetting, kind: StorageKind) -> None:
+        detector = KindDetector(stated)
+        for sent in range(60):
+            detector.observe(Reading("events", sent, sent + 0.002, UNIX + sent * 10**9))
+            detector.observe(Reading("events", sent, sent + 0.002, 5))
+            assert detector.kind is kind
+        assert storage_of(stated, StorageKind.UNKNOWN, None).kind is kind
+
+    def test_what_the_apiserver_reveals_decides_otherwise(self) -> None:
+        for found in (StorageKind.SEQUENCE, StorageKind.UNKNOWN):
+            assert storage_of("auto", found, 3) == ApiserverStorage(found)
+        assert storage_of("auto", StorageKind.KINE, 1) == ApiserverStorage(
+            StorageKind.KINE, commit_spread=COMMIT_SPREAD_SECONDS
+        )
+
+    @pytest.mark.parametrize(("servers", "polls"), [(None, False), (1, False), (2, True)])
+    def test_several_servers_with_kine_poll_their_database(self, servers: int | None, polls: bool) -> None:  # noqa: FBT001
+        assert storage_of("kine", StorageKind.UNKNOWN, servers).polls is polls
+
+    def test_sqlite_commits_in_order_and_serves_one_server(self) -> None:
+        assert storage_of("kine-sqlite", StorageKind.KINE, 3) == ApiserverStorage(StorageKind.KINE)
+
+
+@pytest.mark.parametrize(
+    ("version", "stated", "found", "unproven"),
+    [
+        ("v1.36.3", "auto", StorageKind.UNKNOWN, False),
+        ("v1.31.4+k3s1", "auto", StorageKind.UNKNOWN, True),
+        ("v1.31.4+k3s1", "auto", StorageKind.SEQUENCE, False),
+        ("v1.31.4+k3s1", "auto", StorageKind.KINE, False),
+        ("v1.31.4+k3s1", "etcd", StorageKind.UNKNOWN, False),
+        ("v1.31.4+rke2r1", "auto", StorageKind.UNKNOWN, False),
+        ("v1.36.3", "unproven", StorageKind.SEQUENCE, True),
+    ],
+)
+def test_unproven_storage(version: str, stated: StorageSetting, found: StorageKind, unproven: bool) -> None:  # noqa: FBT001
+    assert (unproven_storage(version, stated, found) is not None) is unproven

@@ -26,11 +26,17 @@ def elsewhere(time: float) -> int:
     return 20 + int(time)
 
 
+def usual(resource: Resource) -> bool:
+    return resource.usually_cached
+
+
 def chosen(
-    candidates: tuple[Resource, ...], etcds: Mapping[Resource, Callable[[float], int]]
+    candidates: tuple[Resource, ...],
+    etcds: Mapping[Resource, Callable[[float], int]],
+    is_cached: Callable[[Resource], bool] = usual,
 ) -> tuple[TickPlan, list[str]]:
     """Drive a choice twice per second, and return its plan and reads; resources not in `etcds` cannot be read."""
-    choice = TickChoice(candidates)
+    choice = TickChoice(candidates, is_cached)
     reads: list[str] = []
     while (resource := choice.next) is not None:
         assert choice.plan is None
@@ -108,4 +114,17 @@ def test_choice_rejects_pairs_whose_revisions_go_backwards() -> None:
 def test_plan_prefers_an_uncached_resource_then_two_cached_ones(
     resources: tuple[Resource, ...], chosen_ones: tuple[Resource, ...], *, blind: bool
 ) -> None:
-    assert plan_ticks(resources) == TickPlan(chosen_ones, blind=blind)
+    assert plan_ticks(resources, usual) == TickPlan(chosen_ones, blind=blind)
+
+
+def test_choice_goes_by_the_caches_that_there_are() -> None:
+    together_all = dict.fromkeys(ALL, together)
+    assert chosen(ALL, together_all, lambda _: True)[0] == TickPlan((EVENTS, PODS), blind=False)
+    assert chosen((EVENTS,), together_all, lambda _: True)[0] == TickPlan((EVENTS,), blind=True)
+    assert chosen(ALL, together_all, lambda resource: resource != LEASES)[0] == TickPlan((LEASES,), blind=False)
+
+
+def test_choice_without_any_cache_ticks_on_what_shares_revisions() -> None:
+    plan, reads = chosen(ALL, {**dict.fromkeys(ALL, together), EVENTS: apart}, lambda _: False)
+    assert plan == TickPlan((PODS,), blind=False)
+    assert reads[:4] == ["events", "pods", "events", "events"]

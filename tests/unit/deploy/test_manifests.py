@@ -32,8 +32,8 @@ def test_no_generated_file_is_stale() -> None:
 
 
 def test_each_profile_has_an_overlay_and_a_configuration() -> None:
-    for found in (DEPLOY / "overlays", DEPLOY / "chart/profiles"):
-        assert tuple(sorted(path.name for path in found.iterdir())) == PROFILES
+    assert tuple(sorted(path.name for path in (DEPLOY / "chart/profiles").iterdir())) == PROFILES
+    assert {path.name for path in (DEPLOY / "overlays").iterdir()} == {*PROFILES, "k3s"}
     assert document("chart/values.yaml")["profiles"].keys() == set(PROFILES)
 
 

@@ -77,6 +77,7 @@ class Apiserver:
     ticking: bool = True
     confirmed: bool = True
     gap: float = 0.5
+    polls: bool = False
     answers: Mapping[tuple[str, str], int] = field(default_factory=lambda: {("tick", "200"): TICKS})
     requests: dict[tuple[str, str], int] = field(default_factory=dict, init=False)
     ticked: list[float] = field(default_factory=list, init=False)
@@ -106,6 +107,7 @@ class Cluster:
         self.tainted = 0.0
         self.taints = 0.0
         self.round_trip: float | None = TICK_SECONDS
+        self.kind = StorageKind.SEQUENCE
         self.causes: tuple[CauseReading, ...] = ()
         self.step(6)
 
@@ -150,7 +152,7 @@ class Cluster:
             apiservers=tuple(_apiserver(name, one) for name, one in self.apiservers.items()),
             domains=(
                 DomainReading("other", ("pods",), 1, StorageKind.SEQUENCE, None, 0, None, ()),
-                DomainReading("main", ("events",), 1, StorageKind.SEQUENCE, 0.5, 0, self.round_trip, tickers),
+                DomainReading("main", ("events",), 1, self.kind, 0.5, 0, self.round_trip, tickers),
             ),
             streams=tuple(_stream(*key, watch) for key, watch in self.watches.items()),
         )
@@ -215,7 +217,9 @@ def _ticker(name: str, one: Apiserver) -> TickerReading:
     counts = tuple(sum(trip <= edge for trip in one.ticked) for edge in EDGES)
     histogram = HistogramReading(EDGES, (*counts, len(one.ticked)), sum(one.ticked))
     silent = None if one.silent < 0 else one.silent
-    return TickerReading(name, {"ok": len(one.ticked)}, histogram, None, silent, one.failure, one.confirmed, one.gap)
+    return TickerReading(
+        name, {"ok": len(one.ticked)}, histogram, None, silent, one.failure, one.confirmed, one.gap, one.polls
+    )
 
 
 def _apiserver(name: str, one: Apiserver) -> ApiserverReading:

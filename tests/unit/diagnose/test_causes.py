@@ -11,7 +11,7 @@ from tests.unit.serve.readings import HEADROOM
 from watchslo.diagnose.diagnosis import Diagnosis
 from watchslo.diagnose.rules import TABLE
 from watchslo.model import Interval
-from watchslo.snapshot import ApiserverRole, Cause, CauseReading, Confidence, TransportReading
+from watchslo.snapshot import ApiserverRole, Cause, CauseReading, Confidence, StorageKind, TransportReading
 from watchslo.watch.audit import AuditResult
 
 LOW, MEDIUM, HIGH = Confidence
@@ -44,6 +44,60 @@ def test_diagnosis_pauses_after_each_watch_and_rule() -> None:
     cluster = Cluster()
     pauses = sum(1 for _ in cluster.diagnosis.observe(cluster.snapshot(), cluster.now + 5.0))
     assert pauses >= len(cluster.snapshot().streams) + len(TABLE)
+
+
+class TestStoragePoller:
+    """kine: the events of other servers wait for a poll, which may stand still."""
+
+    @pytest.fixture(params=[("a:1",), ("a:1", "b:1")], ids=["one", "several"])
+    def kine(self, request: pytest.FixtureRequest) -> Cluster:
+        cluster = Cluster(*request.param)
+        cluster.kind = StorageKind.KINE
+        return cluster
+
+    def test_silent_watches_with_prompt_ticks_name_it(self, kine: Cluster) -> None:
+        for watch in kine.at("a:1"):
+            watch.events, watch.audit, watch.stalled = 0, AuditResult.FROZEN, 5.0
+        assert diagnosed(kine) == [(Cause.STORAGE_POLLER, "a:1", None, HIGH)]
+        assert kine.causes[0].evidence == (
+            "a:1 delivers no event of any resource, although its consistent reads are prompt."
+        )
+
+    def test_silent_watches_without_an_audit_name_it_less_certainly(self, kine: Cluster) -> None:
+        for watch in kine.at("a:1"):
+            watch.events, watch.audit, watch.behind = 0, None, 9.0
+        assert diagnosed(kine) == [(Cause.STORAGE_POLLER, "a:1", None, MEDIUM)]
+
+    def test_single_silent_watch_is_another_cause(self, kine: Cluster) -> None:
+        kine["a:1", "pods"].events, kine["a:1", "pods"].audit = 0, AuditResult.FROZEN
+        kine["a:1", "pods"].stalled = 20.0
+        assert [one.cause for one in kine.step(ENOUGH)] == [Cause.STALLED_STREAM]
+
+    def test_slow_ticks_exclude_it(self, kine: Cluster) -> None:
+        for watch in kine.at("a:1"):
+            watch.events, watch.audit, watch.stalled = 0, AuditResult.FROZEN, 20.0
+        kine.apiservers["a:1"].ticks(1.2)
+        assert Cause.STORAGE_POLLER not in [one.cause for one in kine.step(ENOUGH)]
+
+    def test_usual_waits_for_a_poll_are_no_cause(self, kine: Cluster) -> None:
+        kine.apiservers["a:1"].polls = True
+        for watch in kine.at("a:1"):
+            watch.late, watch.spread, watch.behind, watch.storage = 0.25, 1.5, 0.4, 0.25
+        assert diagnosed(kine) == []
+
+    @pytest.mark.parametrize("seconds", [0.6, 1.5])
+    def test_long_waits_for_a_poll_name_it(self, kine: Cluster, seconds: float) -> None:
+        kine.apiservers["a:1"].polls = True
+        for watch in kine.at("a:1"):
+            watch.late, watch.spread, watch.storage, watch.client = seconds, 1.4, seconds, 0.001
+        assert diagnosed(kine) == [(Cause.STORAGE_POLLER, "a:1", None, MEDIUM)]
+        assert "finds changes of other servers by a poll" in kine.causes[0].evidence
+
+    def test_delays_after_the_cache_are_another_cause(self, kine: Cluster) -> None:
+        kine.apiservers["a:1"].polls = True
+        for watch in kine.at("a:1"):
+            watch.late, watch.spread, watch.storage, watch.client = 1.5, 1.2, 0.001, 1.5
+        assert Cause.STORAGE_POLLER not in [one.cause for one in kine.step(ENOUGH)]
 
 
 class TestNoCause:
@@ -204,6 +258,13 @@ class TestStorageSlow:
         cluster = Cluster("service")
         cluster.apiservers["service"].silence(seconds, ("tick", code))
         assert diagnosed(cluster) == []
+
+    def test_ticks_that_wait_for_a_retry_after_name_no_cause(self) -> None:
+        """What was not asked cannot be unanswered."""
+        cluster = Cluster("service")
+        cluster.apiservers["service"].silence(10.0)
+        cluster.apiservers["service"].requests["tick", "429"] = 1
+        assert diagnosed(cluster, 3) == []
 
     def test_late_storage_hop_with_prompt_ticks_names_storage_slow(self) -> None:
         cluster = Cluster()

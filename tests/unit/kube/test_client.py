@@ -240,7 +240,8 @@ class TestFailures:
     ) -> None:
         monkeypatch.setattr(client_module, "LONGEST_BODY_BYTES", 1000)
         server.script = [answer(b" " * 1001)]
-        failure = await failed_tick(client)
+        failure = await client.list_page(PODS, None, Selectors(), ListRequest(), Representation.TABLE)
+        assert isinstance(failure, Failure)
         assert failure.reason is Reason.GARBAGE
         assert failure.message == "The answer is longer than 256 MiB; list in pages, or a smaller representation."
 
@@ -405,6 +406,7 @@ class TestShardSelector:
         ("nudge", RequestClass.AUDIT),
         ("token_review", RequestClass.AUDIT),
         ("history", RequestClass.PROBE),
+        ("detect_cache", RequestClass.PROBE),
     ],
 )
 def test_class_of_a_request_follows_from_its_kind(kind: str, expected: RequestClass) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.kube.conftest import Server, answer
 from watchslo.errors import ConfigError
 from watchslo.kube.client import Client
-from watchslo.kube.discovery import Catalogue, Discovery, aggregated, group_versions, offers, unproven_storage
+from watchslo.kube.discovery import Catalogue, Discovery, aggregated, group_versions, offers
 from watchslo.model import Resource
 from watchslo.watch.failure import Failure, Reason
 
@@ -265,17 +265,3 @@ class TestUnaggregated:
     def test_subresources_are_skipped(self) -> None:
         body = UNAGGREGATED["/api/v1"].partition(b"\r\n\r\n")[2]
         assert [offer.resource for offer in offers("", "v1", body)] == [PODS]
-
-
-@pytest.mark.parametrize(
-    ("git_version", "storage", "unproven"),
-    [
-        ("v1.36.3", "auto", False),
-        ("v1.31.4+k3s1", "auto", True),
-        ("v1.31.4+k3s1", "etcd", False),
-        ("v1.31.4+rke2r1", "auto", False),
-        ("v1.36.3", "unproven", True),
-    ],
-)
-def test_unproven_storage_by_version_and_configuration(git_version: str, storage: str, unproven: bool) -> None:  # noqa: FBT001
-    assert (unproven_storage(git_version, storage) is not None) is unproven

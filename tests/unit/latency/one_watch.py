@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from watchslo.clock.answered import TickTimes
 from watchslo.clock.domain import Membership
+from watchslo.clock.storage_kind import ApiserverStorage
 from watchslo.latency.bins import Bins
 from watchslo.latency.estimate import TickSpacing, solve
 from watchslo.latency.hops import CacheAges
@@ -16,18 +17,24 @@ from watchslo.latency.queue_waits import QueueWaits
 from watchslo.latency.track import Track
 from watchslo.model import Bounds, FloatArray, IntArray, Reading
 from watchslo.monitor.sealer import Sealer
-from watchslo.snapshot import TrackReading
+from watchslo.snapshot import StorageKind, TrackReading
 
 NUMBER = 7
 GAP = 0.5
 Measure = Callable[[IntArray, FloatArray], Bounds]
 
 
+ETCD = ApiserverStorage(StorageKind.SEQUENCE)
+
+
 class GivenDomain:
     """A domain whose clock measures by a given function; `expelled` has the sources that the sealer expelled."""
 
+    offset = None
+
     def __init__(self) -> None:
         self.clock = self
+        self.counts = True
         self.expelled: list[object] = []
         self.measure_by: Measure
         self.asked: list[Any] = []
@@ -58,7 +65,7 @@ class OneWatch:
         self._cache: Any = None
         self._round_trip = 0.0
         self._times = TickTimes()
-        self.sealer = Sealer(cast("Any", self.domain), bins, self.own_delays, lambda _: self._cache)
+        self.sealer = Sealer(cast("Any", self.domain), bins, self.own_delays, lambda _: self._cache, lambda _: ETCD)
         self.queue_waits = QueueWaits()
         self.sealer.attach(identity(), self.track, self.queue_waits)
 
@@ -99,6 +106,7 @@ def identity(number: int = NUMBER, apiserver: str = "one", resource: str = "pods
     return SimpleNamespace(
         number=number,
         source=(apiserver, resource),
-        resource=SimpleNamespace(key=resource, cached=cached),
+        cached=cached,
+        resource=SimpleNamespace(key=resource),
         apiserver=SimpleNamespace(name=apiserver),
     )

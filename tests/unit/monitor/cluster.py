@@ -119,7 +119,9 @@ class Door:
     def hang_up(self) -> None:
         self.cluster.hung_up += 1
 
-    async def read_nothing(self, resource: Resource, namespace: str, kind: str) -> Reading | Failure:
+    async def read_nothing(
+        self, resource: Resource, namespace: str, kind: str, at: int | None = None
+    ) -> Reading | Failure:
         """Only the turn and the answer take time; the request arrives at once."""
         await self.cluster.wait_for_turn(request_class(kind))
         sent = time.monotonic()
@@ -127,6 +129,8 @@ class Door:
             await asyncio.sleep(SLOW_SECONDS)
         revision = self.cluster.revision_of(resource) + self.cluster.elsewhere.get(_host(self.name), 0)
         failure = await self._answer(kind, resource.key, namespace)
+        if at is not None:
+            revision, failure = at, failure or (because_of(Reason.EXPIRED) if at < self.cluster.compacted else None)
         return failure or Reading(resource.key, sent, time.monotonic(), revision, self.name)
 
     async def read_cache(self, resource: Resource, namespace: str) -> Reading | Failure:
@@ -184,7 +188,10 @@ class Door:
             finally:
                 self.cluster.address_watches.remove(opened)
             return
-        if kind in ("audit", "history"):
+        if kind == "detect_storage":
+            yield self._of_storage(opened, request.timeout)
+            return
+        if kind in ("audit", "history", "detect_cache"):
             self._send_past_events(opened, request.timeout)
             yield opened
             return
@@ -196,10 +203,26 @@ class Door:
         finally:
             opened.open = False
 
+    def _of_storage(self, watch: Watch, timeout: float) -> Watch:
+        """Return a watch without events: etcd waits for the future, and has the changes since the compaction."""
+        if watch.resource.key not in self.cluster.uncached:
+            self._send_past_events(watch, timeout)
+            return watch
+        is_kine, compacted = self.cluster.is_kine, self.cluster.compacted
+        if watch.revision < compacted - (not is_kine):
+            status = {"kind": "Status", "code": 410, "reason": "Expired"}
+            watch.send(json.dumps({"type": "ERROR", "object": status}).encode() + b"\n")
+        closes = is_kine and self.cluster.refuses_future and watch.revision > self.cluster.revision_of(watch.resource)
+        asyncio.get_running_loop().call_later(0.0 if closes else timeout, watch.send)
+        return watch
+
     def _send_past_events(self, watch: Watch, timeout: float) -> None:
         """Send what a second watch gets: all events in the cache and an end, or a 410."""
-        if watch.revision < self.cluster.oldest:
+        uncached = watch.resource.key in self.cluster.uncached
+        if watch.revision < (self.cluster.compacted if uncached else self.cluster.oldest):
             message = f"too old resource version: {watch.revision} ({self.cluster.oldest})"
+            if uncached:
+                message = "The resourceVersion for the provided watch is too old."
             status = {"kind": "Status", "code": 410, "reason": "Expired", "message": message}
             watch.send(json.dumps({"type": "ERROR", "object": status}).encode() + b"\n")
             return
@@ -290,6 +313,7 @@ class Cluster(Door):
         self.mute: set[str] = set()  # hosts that accept requests and never answer
         self.slow_at: dict[str, float] = {}
         self.link_late: dict[str, float] = {}
+        self.losing: Counter[str] = Counter()  # hosts whose watches lose so many of the next events
         self.elsewhere: dict[str, int] = {}  # hosts of another cluster, and by how much its revisions are ahead
         self.address_watches: list[Watch] = []
         self.asked: list[tuple[float, str, str]] = []
@@ -298,6 +322,10 @@ class Cluster(Door):
         self.history: list[tuple[Resource, int, bytes]] = []
         self.committed: list[tuple[float, Resource, int]] = []
         self.oldest = 0  # revision that a second watch may begin from
+        self.compacted = START_REVISION // 2  # the oldest revision of the storage; older ones are compacted
+        self.is_kine = False
+        self.refuses_future = True  # if it is kine, whether it closes watches from the future at once
+        self.uncached: set[str] = {"events"}
         self.frozen: set[str] = set()  # keys of resources whose cache is stuck: nothing is delivered, nudges are slow
         self.date_skew: float | None = None
         self.skew_at: dict[str, float] = {}  # hosts whose clocks are that much further ahead
@@ -365,6 +393,9 @@ class Cluster(Door):
     def send(self, resource: Resource, said: bytes | Failure = ENDED) -> None:
         for watch in self.open_watches(resource):
             host = _host(watch.apiserver)
+            if self.losing[host]:
+                self.losing[host] -= 1
+                continue
             event = _ahead(said, self.elsewhere[host]) if isinstance(said, bytes) and host in self.elsewhere else said
             if delay := self.slow_at.get(host, 0.0) + self.link_late.get(host, 0.0):
                 asyncio.get_running_loop().call_later(delay, watch.send, event)

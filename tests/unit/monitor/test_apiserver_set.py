@@ -129,7 +129,7 @@ class TestEach:
 class TestComeAndGo:
     async def test_replaced_apiserver_is_followed_at_once(self, cluster: Cluster) -> None:
         async with running(each("pods")) as run:
-            kept = cluster.open_watches()[1]
+            kept = next(watch for watch in cluster.open_watches() if watch.apiserver == TWO)
             cluster.announce("10.0.0.2", "10.0.0.3", "10.0.0.4")
             await asyncio.sleep(5)
             assert watched(run) == [(name, "pods") for name in (TWO, THREE, "10.0.0.4:6443")]

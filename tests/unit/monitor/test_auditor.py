@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Self, cast
 
 import pytest
+import structlog
 
 from tests.unit.monitor.cluster import EVENTS, NODES, PODS, Cluster, Log, Watch, line, nowhere
 from watchslo.clock.tick_schedule import SLOWEST_SECONDS
@@ -19,6 +20,7 @@ from watchslo.kube.representation import Representation
 from watchslo.model import Reading, Resource
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.auditor import MOST_EVENTS, Auditor
+from watchslo.monitor.guarantee_record import GuaranteeRecord
 from watchslo.snapshot import ReadUse
 from watchslo.watch.audit import (
     BUSY_INTERVAL_SECONDS,
@@ -53,10 +55,13 @@ class FakeWatch:
         self.number = number
         self.label = f"watch-{number}"
         self.resource = resource
+        self.cached = resource.usually_cached
         self.namespace: str | None = None
         self.probed_in = "default"
         self.selectors = Selectors()
         self.threshold = 1.0
+        self.measured = self.counts = True
+        self.marked: int | None = None
         self.up = True
         self.revision: int | None = revision
         self.newest_event: int | None = None
@@ -69,6 +74,12 @@ class FakeWatch:
         self.delivered = Delivered()
         self.delivered.begin(revision)
         self.auditor: Auditor | None = None
+        self.guarantees = GuaranteeRecord(structlog.get_logger())
+
+    @property
+    def violated(self) -> dict[str, int]:
+        """The violations by guarantee."""
+        return {name: count for name, count in self.guarantees.reading(0).violations.items() if count}
 
     def observe(self, reading: Reading, _: ReadUse) -> None:
         self.reads.append(reading)
@@ -94,8 +105,14 @@ class FakeWatch:
             self.revision = self.newest_event = batch[-1]
             self.last_heard = time.monotonic()
 
-    def bookmark(self, revision: int) -> None:
-        self.revision = revision
+    @property
+    def bookmark(self) -> int | None:
+        """The revision of the newest bookmark, as a session has it."""
+        return self.marked
+
+    def mark(self, revision: int) -> None:
+        """Bring a bookmark."""
+        self.revision = self.marked = revision
         self.last_heard = time.monotonic()
 
     def ages(self, revisions: Sequence[int], now: float) -> Sequence[float]:
@@ -147,6 +164,15 @@ class Past(Cluster):
             self.tell(resource, self.revision)
         return self.revision
 
+    def lose(self) -> int:
+        """Make a change that the first watch never delivers, and return its revision."""
+        self.commit()
+        return self.streams[0].delivered._revisions.pop()
+
+    def shown(self, resource: Resource, after: int) -> Sequence[int]:
+        """Return the changes after a revision that an audit sees."""
+        return [revision for revision in self.changes.get(resource.key, ()) if revision > after]
+
     def tell(self, resource: Resource, revision: int) -> None:
         for stream in self.streams:
             if stream.resource == resource:
@@ -166,8 +192,10 @@ class Past(Cluster):
         now = time.monotonic()
         return [Reading("events", now - 0.3, now - 0.29, self.revision)] if self.ticking else []
 
-    async def read_nothing(self, resource: Resource, namespace: str, kind: str) -> Reading | Failure:
-        assert (kind, namespace) == ("nudge", "default")
+    async def read_nothing(
+        self, resource: Resource, namespace: str, kind: str, at: int | None = None
+    ) -> Reading | Failure:
+        assert (kind, namespace, at) == ("nudge", "default", None)
         if resource.key in self.stopped:
             self.asked.append((time.monotonic(), kind, resource.key))
             await asyncio.sleep(NUDGE_SECONDS)
@@ -209,7 +237,7 @@ class Past(Cluster):
         self.watches.append(opened)
         if not self.silent:
             asyncio.get_running_loop().call_later(request.timeout, opened.send)
-            past = [revision for revision in self.changes.get(resource.key, ()) if revision > request.revision]
+            past = self.shown(resource, request.revision)
             if self.said is not None:
                 opened.send(self.said)
             elif past and resource.key not in self.stopped:
@@ -227,12 +255,14 @@ class Audits:
         self.past = past
         self.budget = budget
         self.is_late = False
+        self.replays = False
         self.auditor = Auditor(
             lambda: cast("Any", past.streams),
             past.apiserver,
             lambda: self.budget,
             past.ticks,
             lambda _: self.is_late,
+            lambda: self.replays,
             random.Random(seed).random,
         )
         for stream in past.streams:
@@ -322,7 +352,7 @@ async def test_timely_events_for_an_hour_raise_no_alarm(seed: int) -> None:
         assert not audits.found & set(UNWELL)
         assert audits.verdicts[AuditResult.ALIVE]
         assert not audits.verdicts[AuditResult.FAILED]
-    assert not any(stream.health.stalls or stream.health.lost for stream in past.streams)
+    assert not any(stream.health.stalls or stream.violated for stream in past.streams)
 
 
 async def test_single_slow_nudge_raises_no_alarm() -> None:
@@ -413,7 +443,7 @@ async def test_dead_watch_is_reopened_and_delivers_everything(seed: int, log: Lo
         await asyncio.sleep(60.0)
         assert audits.verdicts[AuditResult.STALLED] == 1
         assert stream.health.verdict is AuditResult.IDLE
-    assert (stream.health.stalls, stream.health.lost, len(stream.reopened)) == (1, 0, 1)
+    assert (stream.health.stalls, stream.violated, len(stream.reopened)) == (1, {}, 1)
     assert log.of("watch_stalled") == [{"event": "watch_stalled", "watch": stream.label, "verdict": "stalled"}]
     assert [entry["watch"] for entry in log.of("stall_over")] == [stream.label]
 
@@ -687,7 +717,7 @@ async def test_bookmark_during_an_audit_leaves_the_watch_idle() -> None:
     async with Audits(past) as audits:
         for revision in range(1_000, 1_010):
             await when(lambda: any(past.open_watches()))
-            past.streams[0].bookmark(revision)
+            past.streams[0].mark(revision)
             await audits.until(*AuditResult)
         assert audits.found == {AuditResult.IDLE}
 
@@ -747,15 +777,17 @@ async def test_lost_event_is_counted_once(log: Log) -> None:
     stream = past.streams[0]
     async with Audits(past) as audits:
         await busy(past, 30.0)
-        past.commit()
-        stream.health.delivered._revisions.pop()  # it was never delivered
+        past.lose()
         await busy(past, BUSY_INTERVAL_SECONDS)
         await busy(past, 3 * BUSY_INTERVAL_SECONDS)
         assert audits.found == {AuditResult.ALIVE, AuditResult.LOST}
         assert audits.verdicts[AuditResult.LOST] == 1
         assert audits.verdicts[AuditResult.ALIVE] >= 2
-    assert (stream.health.lost, stream.health.stalls, stream.reopened) == (1, 0, [])
-    assert log.of("events_lost") == [{"event": "events_lost", "watch": stream.label, "events": 1}]
+    assert (stream.violated, stream.health.stalls, stream.reopened) == ({"reliable": 1}, 0, [])
+    lost = past.changes[PODS.key][30]
+    assert log.of("guarantee_violated") == [
+        {"event": "guarantee_violated", "guarantee": "reliable", "count": 1, "oldest": lost, "newest": lost}
+    ]
 
 
 async def test_event_before_the_watch_opened_is_not_lost() -> None:
@@ -763,13 +795,103 @@ async def test_event_before_the_watch_opened_is_not_lost() -> None:
     stream = past.streams[0]
     async with Audits(past) as audits:
         await busy(past, 30.0)
-        past.commit()
-        stream.health.delivered._revisions.pop()
+        past.lose()
         stream.close()
         stream.open()
         await busy(past, 3 * BUSY_INTERVAL_SECONDS)
         assert audits.found == {AuditResult.ALIVE}
-    assert stream.health.lost == 0
+    assert not stream.violated
+
+
+async def test_event_that_only_one_audit_shows_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    past = Past(PODS)
+    stream = past.streams[0]
+    async with Audits(past) as audits:
+        await busy(past, 30.0)
+        past.lose()
+        invented = past.changes[PODS.key].pop()
+        shown = [invented]
+
+        def changes(_: Resource, after: int) -> list[int]:
+            return sorted(one for one in [*past.changes[PODS.key], *(shown and [shown.pop()])] if one > after)
+
+        monkeypatch.setattr(past, "shown", changes)
+        await busy(past, 2 * BUSY_INTERVAL_SECONDS)
+        assert not shown
+        assert audits.found == {AuditResult.ALIVE}
+    assert not stream.violated
+
+
+async def test_lost_event_whose_confirmation_fails_is_searched_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    past = Past(PODS)
+    stream = past.streams[0]
+    async with Audits(past) as audits:
+        await busy(past, 30.0)
+        past.lose()
+        replay = audits.auditor.replay
+        failing = [None]
+
+        async def fail_once(*arguments: Any) -> Sequence[int] | None:
+            return failing.pop() if failing else await replay(*arguments)
+
+        monkeypatch.setattr(audits.auditor, "replay", fail_once)
+        await busy(past, 3 * BUSY_INTERVAL_SECONDS)
+        assert not failing
+    assert stream.violated == {"reliable": 1}
+
+
+@pytest.mark.parametrize("calm", [False, True])
+async def test_each_event_is_read_a_second_time_where_that_is_wanted(calm: bool) -> None:  # noqa: FBT001
+    """Also of a watch that is quiet most of the time."""
+    past = Past(PODS)
+    stream = past.streams[0]
+    async with Audits(past) as audits:
+        audits.replays = True
+        for number in range(60):
+            await busy(past, 5.0)
+            if number == 20:
+                lost = past.lose()
+            await asyncio.sleep(20.0 if calm else 0.0)
+        await asyncio.sleep(30.0)
+        assert audits.found <= {AuditResult.ALIVE, AuditResult.LOST, AuditResult.IDLE}
+    reading = stream.guarantees.reading(0)
+    assert stream.violated == {"reliable": 1}
+    assert reading.checked["reliable"] == len(past.changes[PODS.key])
+    assert stream.health._lost[0] == lost
+
+
+async def test_event_that_each_watch_skips_at_its_start_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Second watches skip their first event too."""
+    past = Past(PODS)
+    stream = past.streams[0]
+    async with Audits(past) as audits:
+        audits.replays = True
+        await busy(past, 30.0)
+        stream.close()
+        lost = past.commit()
+        stream.backlog.clear()
+        stream.open()
+        shown = past.shown
+
+        def all_but_the_first(resource: Resource, after: int) -> Sequence[int]:
+            return shown(resource, after)[1:]
+
+        monkeypatch.setattr(past, "shown", all_but_the_first)
+        await busy(past, 60.0)
+        assert audits.found == {AuditResult.ALIVE, AuditResult.LOST}
+    assert stream.violated == {"resumable": 1}
+    assert stream.health._lost[0] == lost
+
+
+async def test_frozen_cache_is_found_while_events_are_read_a_second_time() -> None:
+    past = Past(PODS, NODES)
+    async with Audits(past) as audits:
+        audits.replays = True
+        await busy(past, 10.0)
+        past.freeze(PODS)
+        past.commit()
+        await stalled(past.streams[0])
+        assert audits.found & {AuditResult.FROZEN}
 
 
 async def test_search_is_limited_to_most_events() -> None:
@@ -783,6 +905,96 @@ async def test_search_is_limited_to_most_events() -> None:
             past.streams[0].last_heard = time.monotonic()
             await asyncio.sleep(1.0)
         assert audits.found == {AuditResult.ALIVE}
+
+
+# Bookmarks
+
+
+async def test_bookmark_of_the_future_is_counted_once(log: Log) -> None:
+    past = Past(PODS)
+    stream = past.streams[0]
+    async with Audits(past) as audits:
+        stream.mark(past.revision + 7)
+        await asyncio.sleep(60.0)
+        assert stream.violated == {"bookmarkable": 1}
+        assert audits.found == {AuditResult.IDLE}
+    (logged,) = log.of("guarantee_violated")
+    assert (logged["guarantee"], logged["oldest"]) == ("bookmarkable", past.revision + 7)
+
+
+async def test_bookmark_that_one_read_contradicts_is_none_of_the_future(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A member of etcd was behind."""
+    past = Past(PODS)
+    past.streams[0].mark(past.revision + 7)
+    read = past.read_nothing
+
+    async def read_and_catch_up(*arguments: Any) -> Reading | Failure:
+        answer = await read(*arguments)
+        past.revision = max(past.revision, past.streams[0].revision or 0)
+        return answer
+
+    monkeypatch.setattr(past, "read_nothing", read_and_catch_up)
+    async with Audits(past):
+        await asyncio.sleep(60.0)
+    assert not past.streams[0].violated
+
+
+async def test_revision_from_before_a_restore_is_no_bookmark_of_the_future() -> None:
+    """It was known from an event or a list, and no tick has shown the restore yet."""
+    past = Past(PODS)
+    past.streams[0].revision = past.revision + 7
+    async with Audits(past) as audits:
+        await asyncio.sleep(120.0)
+        assert audits.verdicts[AuditResult.IDLE] >= 8
+    assert not past.streams[0].violated
+
+
+async def test_bookmark_is_not_judged_by_a_storage_whose_reads_prove_nothing() -> None:
+    past = Past(PODS)
+    past.streams[0].mark(past.revision + 7)
+    past.streams[0].counts = False
+    async with Audits(past):
+        await asyncio.sleep(60.0)
+    assert not past.streams[0].violated
+
+
+# What the storage no longer has
+
+
+async def test_second_watch_begins_later_if_the_earlier_event_expired(monkeypatch: pytest.MonkeyPatch) -> None:
+    past = Past(PODS)
+    stream = past.streams[0]
+    async with Audits(past) as audits:
+        audits.replays = True
+        await busy(past, 20.0)
+        stream.close()
+        stream.open()
+        floor, said = past.revision, past.shown
+
+        def expired(resource: Resource, after: int) -> Sequence[int]:
+            past.said = GONE if after < floor else None
+            return said(resource, after)
+
+        monkeypatch.setattr(past, "shown", expired)
+        past.commit()
+        past.commit()
+        stream.delivered._revisions.pop()
+        await busy(past, 60.0)
+    assert stream.violated == {"reliable": 1}
+
+
+async def test_stalled_watch_is_reopened_if_its_revision_expired() -> None:
+    """An apiserver was restarted, and the connection to it is dead: no second watch shows what is withheld."""
+    past = Past(PODS)
+    stream = past.streams[0]
+    stream.stuck = stream.hopeless = True
+    async with Audits(past) as audits:
+        past.commit()
+        await stalled(stream)
+        past.said = GONE
+        reopened = len(stream.reopened)
+        await when(lambda: len(stream.reopened) > reopened)
+        assert audits.found >= {AuditResult.STALLED, AuditResult.FAILED}
 
 
 # The budget

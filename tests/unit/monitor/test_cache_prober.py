@@ -163,6 +163,7 @@ class FakeWatch:
         self.identity = self.session = self.statistics = self
         self.apiserver = cast("Any", apiserver)
         self.resource = resource
+        self.cached = resource.usually_cached
         self.source = apiserver.name, resource.key
         self.probed_in = "default"
         self.threshold = 2.0
@@ -175,9 +176,10 @@ class FakeWatch:
     def track(self) -> Track:
         """A track whose other windows have other quantiles."""
         made = Track(Bins(), Objective(), 0.0, OwnDelays())
-        quantiles = (SimpleNamespace(estimate=self.late), SimpleNamespace(estimate=2.0 * self.late))
+        estimates = {0.5: self.late, 0.99: 2.0 * self.late, 1.0: 9.0 - self.late}
+        quantiles = tuple(SimpleNamespace(q=q, estimate=estimate) for q, estimate in estimates.items())
         windows = (
-            SimpleNamespace(length=60.0, quantiles=(SimpleNamespace(estimate=9.0 - self.late),)),
+            SimpleNamespace(length=60.0, quantiles=(SimpleNamespace(q=0.99, estimate=9.0 - self.late),)),
             SimpleNamespace(length=15.0, quantiles=quantiles if self.late else ()),
         )
         made.reading = lambda: cast("Any", SimpleNamespace(windows=windows))  # type: ignore[method-assign]

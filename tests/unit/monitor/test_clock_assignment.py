@@ -532,6 +532,86 @@ class TestReset:
             assert "domain_reset" not in run.stream("configmaps").lists.relists
 
 
+class TestSplit:
+    """Resources that move to another storage while the daemon runs, as after an apiserver restart with an override."""
+
+    @asynccontextmanager
+    async def one_storage(self, cluster: Cluster, *resources: Resource) -> AsyncIterator[Running]:
+        """Run until all of these are dated by the main clock, with revisions that no new storage has reached."""
+        cluster.revision = 5000
+        async with writing(cluster, *resources), running(config(*(one.key for one in resources))) as run:
+            assert {where(run, one.key) for one in resources} == {("main", "member")}
+            yield run
+
+    async def test_moved_resource_starts_over_alone(self, cluster: Cluster) -> None:
+        async with self.one_storage(cluster, PODS, NODES, CONFIGMAPS) as run:
+            assert domain(run).ticks_on == ("events",)
+            cluster.revisions["pods"] = 10
+            for resource in (PODS, NODES, CONFIGMAPS):
+                cluster.send(resource)
+            await asyncio.sleep(30)
+            assert where(run, "pods") == ("pods", "member")
+            assert run.stream("pods").lists.relists["domain_reset"] == 1
+            before = run.stream("pods").track.timespan.total
+            await asyncio.sleep(30)
+            assert run.stream("pods").track.timespan.total > before + 250
+            for key in ("nodes", "configmaps"):
+                assert where(run, key) == ("main", "member")
+                assert run.stream(key).lists.relists.get("domain_reset", 0) == 0
+            assert domain(run).resets == 0
+
+    async def test_moved_resource_of_the_ticks_resets_nothing(self, cluster: Cluster, log: Log) -> None:
+        async with self.one_storage(cluster, PODS, NODES) as run:
+            before = {key: run.stream(key).track.timespan.total for key in ("pods", "nodes")}
+            cluster.revisions["events"] = 10
+            await asyncio.sleep(30)
+            assert set(domain(run).ticks_on) == {"pods", "nodes"}
+            for key in ("pods", "nodes"):
+                assert where(run, key) == ("main", "member")
+                assert run.stream(key).lists.relists.get("domain_reset", 0) == 0
+                assert run.stream(key).track.timespan.total > before[key] + 230
+            assert domain(run).resets == 0
+        assert [entry["on"] for entry in log.of("ticking")] in (
+            [["events"], ["pods", "nodes"]],
+            [["events"], ["nodes", "pods"]],
+        )
+
+    async def test_both_resources_of_the_ticks_move_to_storages_of_their_own(self, cluster: Cluster) -> None:
+        cluster.fail(Reason.FORBIDDEN, "tick", "events")
+        cluster.served += THINGS
+        async with self.one_storage(cluster, PODS, CONFIGMAPS, *THINGS[:2]) as run:
+            ticked = domain(run).ticks_on
+            others = {"pods", "configmaps", *KEYS[:2]} - {*ticked}
+            cluster.revisions |= {ticked[0]: 10, ticked[1]: 1000}
+            for resource in (PODS, CONFIGMAPS, *THINGS[:2]):
+                cluster.send(resource)
+            await asyncio.sleep(40)
+            assert set(domain(run).ticks_on) == others
+            assert {where(run, key) for key in others} == {("main", "member")}
+            assert {where(run, key) for key in ticked} == {(key, "member") for key in ticked}
+            for key in (*ticked, *others):
+                assert run.stream(key).lists.relists.get("domain_reset", 0) == (key in ticked)
+            assert domain(run).resets == 0
+
+    async def test_storage_is_restored_although_a_read_fails(self, cluster: Cluster) -> None:
+        async with self.one_storage(cluster, PODS, NODES) as run:
+            cluster.fail(Reason.TIMEOUT, "probe", "pods")
+            cluster.revision = 50
+            await asyncio.sleep(5)
+            assert domain(run).resets == 1
+
+    async def test_nothing_is_reset_while_no_other_resource_can_be_read(self, cluster: Cluster) -> None:
+        async with self.one_storage(cluster, PODS, NODES) as run:
+            cluster.fail(Reason.SERVER_ERROR, "probe")
+            cluster.revisions["events"] = 10
+            await asyncio.sleep(10)
+            assert domain(run).ticks_on == ("events",)
+            cluster.fail(None, "probe")
+            await asyncio.sleep(10)
+            assert set(domain(run).ticks_on) == {"pods", "nodes"}
+            assert domain(run).resets == 0
+
+
 async def test_pause_ends_all_clocks_and_resume_starts_again(cluster: Cluster) -> None:
     cluster.revisions["pods"] = 10
     async with writing(cluster, PODS, CONFIGMAPS), running(config("pods", "configmaps")) as run:

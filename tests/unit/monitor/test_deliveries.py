@@ -18,6 +18,12 @@ def test_recent_holds_a_minute_of_a_busy_watch() -> None:
     assert len(made.times) == RECENT_SECONDS * 16 + 1 < RECENT_SECONDS / RECENT_SPACING_SECONDS + 1
     assert len(made.revisions) == len(made.times)
     assert made.times[-1] - made.times[0] == RECENT_SECONDS
+    minute = 64 * RECENT_SECONDS
+    assert minute <= len(made.delivered._revisions) <= minute + 2 * FORGOTTEN
+
+
+def test_revisions_of_a_minute_are_limited() -> None:
+    made = delivered(*(number / 1024 for number in range(1024 * 60)))
     assert DELIVERED <= len(made.delivered._revisions) < DELIVERED + FORGOTTEN
 
 

@@ -54,6 +54,7 @@ class FakeWatch:
         self.pages: list[Page] = []
         self.observe_list = self.pages.append
         self.resource = resource
+        self.cached = resource.usually_cached
         self.namespace: str | None = None
         self.probed_in = "default"
         self.up = True

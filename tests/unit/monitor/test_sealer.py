@@ -9,6 +9,7 @@ import pytest
 
 from tests.unit.latency.one_watch import GAP, identity
 from watchslo.clock.domain import PROBES_NEEDED, Domain, Membership
+from watchslo.clock.storage_kind import ApiserverStorage
 from watchslo.latency.bins import Bins
 from watchslo.latency.estimate import TickSpacing, solve
 from watchslo.latency.objective import Objective
@@ -18,7 +19,7 @@ from watchslo.latency.track import Track
 from watchslo.model import Reading
 from watchslo.monitor import sealer as module
 from watchslo.monitor.sealer import Sealer
-from watchslo.snapshot import TrackReading
+from watchslo.snapshot import StorageKind, TrackReading
 
 BINS = Bins()
 ROUND_TRIP = 0.002
@@ -34,8 +35,9 @@ class Watches:
     def __init__(self, *watches: Any, blind: bool = False, several: bool = False) -> None:
         self.own_delays = OwnDelays()
         self.domain = Domain("main")
+        self.storage = ApiserverStorage()
         self.cache: Any = None
-        self.sealer = Sealer(self.domain, BINS, self.own_delays, lambda _: self.cache)
+        self.sealer = Sealer(self.domain, BINS, self.own_delays, lambda _: self.cache, lambda _: self.storage)
         self.tracks: dict[int, Track] = {}
         self.waits: dict[int, QueueWaits] = {}
         self.now = 100.0
@@ -542,6 +544,54 @@ class TestComparison:
             watches.sealer.detach(number)
             watches.sealer.forget_apiserver(f"apiserver-{number}")
         assert watches.sealer.comparisons == {}
+
+
+class TestPolledStorage:
+    """Each event waits for the next tick, as with kine and writes through another server."""
+
+    def deliver_at_ticks(self, watches: Watches, seconds: float) -> None:
+        for _ in range(round(2 * seconds)):
+            watches.seal(watches.tick(0.5))
+            watches.deliver(1, watches.now - 0.37, 0.38)  # committed 0.38 s before it arrives, just after the tick
+
+    def test_estimate_has_the_waits_once_polls_are_found(self, watches: Watches) -> None:
+        self.deliver_at_ticks(watches, 60)
+        assert watches.sealer.polls("one")
+        assert watches.sealer.is_kine
+        self.deliver_at_ticks(watches, 70)
+        watches.ticks(3)
+        p50 = watches.readings()[1].windows[0].quantiles[0]
+        assert p50.lower < 0.02
+        assert 0.15 < p50.estimate < 0.35
+        assert 0.37 < p50.upper < 0.6
+
+    def test_polls_of_etcd_are_not_looked_for(self, watches: Watches) -> None:
+        watches.storage = ApiserverStorage(StorageKind.SEQUENCE)
+        self.deliver_at_ticks(watches, 130)
+        assert not watches.sealer.polls("one")
+        assert not watches.sealer.is_kine
+        assert watches.readings()[1].windows[0].quantiles[0].estimate < 0.1
+
+    def test_polls_are_forgotten_with_the_apiserver(self, watches: Watches) -> None:
+        self.deliver_at_ticks(watches, 60)
+        watches.sealer.forget_apiserver("one")
+        assert not watches.sealer.polls("one")
+
+    def test_several_servers_with_kine_poll(self, watches: Watches) -> None:
+        watches.storage = ApiserverStorage(StorageKind.KINE, polls=True)
+        assert watches.sealer.polls("one")
+
+    @pytest.mark.parametrize(("spread", "lower"), [(0.0, 0.273), (0.1, 0.177)])
+    def test_commits_that_are_visible_late_loosen_the_lower_bound(
+        self, watches: Watches, spread: float, lower: float
+    ) -> None:
+        """The tick that shows the commit is answered 0.28 s before the event arrives."""
+        watches.storage = ApiserverStorage(StorageKind.KINE, commit_spread=spread)
+        for _ in range(20):
+            watches.ticks(0.5)
+            watches.deliver(1, watches.now - 0.01, 0.292)
+        watches.ticks(3)
+        assert watches.readings()[1].windows[0].quantiles[0].lower == pytest.approx(lower, rel=0.03)
 
 
 class TestOwnCache:

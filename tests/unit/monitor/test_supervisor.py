@@ -22,6 +22,7 @@ from watchslo.errors import ConfigError
 from watchslo.kube.reviews import Review
 from watchslo.model import Resource
 from watchslo.monitor.supervisor import Supervisor
+from watchslo.monitor.task_supervisor import TaskSupervisor
 from watchslo.snapshot import ShardReading, Snapshot
 from watchslo.watch.failure import Failure, Reason
 
@@ -476,17 +477,27 @@ class TestReview:
             assert failure.reason is Reason.UNREACHABLE
 
 
+@pytest.mark.usefixtures("cluster")
+async def test_hanging_loop_and_ended_tasks_are_unhealthy(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(config("pods")) as run:
+        assert run.supervisor.unhealthy() is None
+        monkeypatch.setattr(TaskSupervisor, "ended", ["evaluation", "configuration"])
+        assert run.supervisor.unhealthy() == "2 of the tasks that measure have ended: evaluation, configuration"
+        monkeypatch.setattr(run.supervisor.lag, "_last", time.monotonic() - 7.25)
+        assert run.supervisor.unhealthy() == "the last heartbeat was 7.2 s ago"
+
+
 class TestStorage:
     async def test_storage_other_than_etcd_is_logged_once(self, cluster: Cluster, log: Log, refresh: float) -> None:
-        cluster.git_version = "v1.30.0+k3s1"
+        cluster.git_version, cluster.compacted = "v1.30.0+k3s1", 0
         async with running(config("pods"), start=2 * refresh) as run:
             (apiserver,) = run.snapshot().apiservers
             assert apiserver.unproven
-            assert apiserver.unproven.startswith("k3s stores objects in kine")
+            assert apiserver.unproven.startswith("k3s stores objects in etcd or in kine")
         assert len(log.of("storage_unproven")) == 1
 
     async def test_storage_is_remembered_if_the_version_is_unknown(self, cluster: Cluster, refresh: float) -> None:
-        cluster.git_version = "v1.30.0+k3s1"
+        cluster.git_version, cluster.compacted = "v1.30.0+k3s1", 0
         async with running(config("pods")) as run:
             cluster.failures["version", ""] = because_of(Reason.TIMEOUT)
             await asyncio.sleep(1.2 * refresh)

@@ -56,7 +56,7 @@ def unwell(stream: StreamReading) -> dict[str, object]:
         "bad": stream.track.objective.windows["bad"],
         "stalls": audit.stalls,
         "stalled_for": audit.stalled_for,
-        "lost": audit.lost,
+        "violations": sum(stream.guarantees.violations.values()),
         "closed": {pair: count for pair, count in stream.session.closed.items() if pair[0] != "own"},
     }
     return {name: value for name, value in found.items() if value}

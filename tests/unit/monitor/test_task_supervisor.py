@@ -82,3 +82,32 @@ async def test_error_of_the_body_takes_precedence() -> None:
 
     with pytest.raises(KeyError):
         await fail()
+
+
+class FailingLog:
+    def error(self, *_: object, **__: object) -> None:
+        raise BrokenPipeError
+
+
+async def test_task_is_restarted_although_its_crash_cannot_be_logged() -> None:
+    work = Work(ValueError())
+    async with TaskSupervisor(asyncio.Event()) as tasks:
+        tasks._log = FailingLog()
+        tasks.start("a", work)
+        await asyncio.sleep(2 * RESTART_SECONDS)
+        assert tasks.ended == []
+    assert len(work.starts) == 2
+
+
+async def test_tasks_that_ended_with_an_error_are_known() -> None:
+    """Nothing else ends a task; then this program has a defect."""
+
+    async def returns() -> None:
+        return
+
+    async with TaskSupervisor(asyncio.Event()) as tasks:
+        tasks.start("lasting", Work())
+        tasks.start("returned", returns)
+        tasks.start("ended", Work(BaseExceptionGroup("not an Exception", [GeneratorExit()])))
+        await asyncio.sleep(1)
+        assert tasks.ended == ["ended"]

@@ -1,6 +1,7 @@
 """One watch against a cluster in memory, with a clock that the test ticks."""
 
 import asyncio
+import json
 import math
 import time
 from collections import deque
@@ -14,6 +15,7 @@ import pytest
 from tests.unit.monitor.cluster import PODS, Cluster, Log, Watch, line, nowhere
 from watchslo.clock.burst import Burst, BurstBudget
 from watchslo.clock.domain import Domain
+from watchslo.clock.storage_kind import ApiserverStorage
 from watchslo.clock.tick_schedule import TickSchedule
 from watchslo.config.model import WatchConfig
 from watchslo.kube.client import Page
@@ -35,7 +37,7 @@ from watchslo.monitor.sealer import Sealer
 from watchslo.monitor.watch_identity import WatchIdentity
 from watchslo.monitor.watch_session import WatchSession
 from watchslo.monitor.watch_statistics import WatchStatistics
-from watchslo.snapshot import ApiserverRole, StreamReading
+from watchslo.snapshot import ApiserverRole, Guarantee, GuaranteeReading, StreamReading
 from watchslo.watch.audit import Health
 from watchslo.watch.closes import SETTLE_SECONDS
 from watchslo.watch.failure import Failure, Reason, because
@@ -57,7 +59,13 @@ class Parts:
         self.lag = Lag(time.monotonic())
         schedule = TickSchedule(lambda: 0.5, Burst(BurstBudget(10.0, 0.0)))
         self.clock = DomainClock(
-            "main", lambda: 0.5, schedule, self._new_sealer, lambda *_: None, lambda *_: None, lambda _: None
+            "main",
+            lambda: 0.5,
+            schedule,
+            self._new_sealer,
+            lambda *_: None,
+            lambda *_: None,
+            lambda *_: asyncio.sleep(0),
         )
         self.clock.join("service", lambda resource: self.apiserver.client.read_nothing(resource, "default", "tick"))
         self.track = Track(Bins(), Objective(), time.monotonic(), self.lag.own_delays, creation=bool(made.creation))
@@ -70,7 +78,7 @@ class Parts:
         self.watch = MonitoredWatch(identity, desired, self.session, self.statistics)
 
     def _new_sealer(self, domain: Domain) -> Sealer:
-        return Sealer(domain, Bins(), self.lag.own_delays, lambda _: None)
+        return Sealer(domain, Bins(), self.lag.own_delays, lambda _: None, lambda _: ApiserverStorage())
 
     async def tick(self, revision: int) -> None:
         now = time.monotonic()
@@ -291,7 +299,7 @@ class TestRun:
 
     async def test_start_over_forgets_all_revisions(self, cluster: Cluster) -> None:
         async with open_watch(cluster) as (parts, _):
-            parts.health.lose([500])
+            parts.health.searched(500)
             parts.session.deliveries.add(Batch(time.monotonic(), [500], ["ADDED"], [None]))
             parts.start_over()
             assert parts.session.deliveries.since(7) is None, "what was is no reason to call a peer late"
@@ -421,13 +429,51 @@ class TestEvents:
         assert reading.received.bookmark_age == pytest.approx(3)
         assert reading.received.revision == 200
 
-    async def test_out_of_order_events_are_counted_and_logged_once(self, cluster: Cluster, log: Log) -> None:
+    async def test_violations_are_counted_and_logged_at_most_once_a_minute(self, cluster: Cluster, log: Log) -> None:
         async with open_watch(cluster) as (parts, watch):
+            await parts.join(cluster)
             for revision in (50, 60, 70):
                 watch.send(line("MODIFIED", revision))
                 await asyncio.sleep(0.1)
-            assert parts.reading().received.order_violations == 3
-        assert len(log.of("out_of_order")) == 1
+            violated = parts.reading().guarantees.violations
+            assert {name: count for name, count in violated.items() if count} == {"resumable": 3}
+            await asyncio.sleep(60)
+            watch.send(line("MODIFIED", 80))
+            await asyncio.sleep(0.1)
+        place = {"watch": "mine", "resource": "pods", "apiserver": "service", "guarantee": "resumable"}
+        lines = [{**place, **found} for found in ({"count": 1, "oldest": 50}, {"count": 3, "oldest": 80})]
+        assert log.of("guarantee_violated") == [
+            {"event": "guarantee_violated", **found, "newest": found["oldest"]} for found in lines
+        ]
+
+    async def test_only_unknown_late_events_end_what_is_known_of_deliveries(self, cluster: Cluster) -> None:
+        def row(revision: int) -> bytes:
+            metadata = {"resourceVersion": str(revision)}
+            found = {"kind": "Table", "metadata": metadata, "rows": [{"cells": ["a"]}]}
+            return json.dumps({"type": "MODIFIED", "object": found}).encode() + b"\n"
+
+        async with open_watch(cluster) as (parts, watch):
+            await parts.join(cluster)
+            delivered = parts.session.deliveries.delivered
+            watch.send(row(201) + row(202) + row(202))
+            await asyncio.sleep(0.1)
+            assert (delivered.has(201), delivered.floor) == (True, 100)
+            watch.send(row(150))
+            await asyncio.sleep(0.1)
+            assert (delivered.has(201), delivered.floor) == (None, 202)
+            found = parts.reading().guarantees.violations
+            assert {name for name, count in found.items() if count} == {"unique", "ordered"}
+
+    async def test_checks_of_guarantees_are_counted(self, cluster: Cluster) -> None:
+        async with open_watch(cluster) as (parts, watch):
+            await parts.join(cluster)
+            watch.send(b"".join(line(*each) for each in (("MODIFIED", 201), ("MODIFIED", 202), ("BOOKMARK", 203))))
+            watch.send(line("MODIFIED", 203))
+            await asyncio.sleep(0.1)
+            assert parts.reading().guarantees == GuaranteeReading(
+                {"ordered": 3, "unique": 3, "bookmarkable": 4, "resumable": 1, "reliable": 0},
+                {**dict.fromkeys(Guarantee, 0), Guarantee.BOOKMARKABLE: 1},
+            )
 
     async def test_garbage_lines_are_counted(self, cluster: Cluster) -> None:
         async with open_watch(cluster) as (parts, watch):

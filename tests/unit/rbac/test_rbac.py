@@ -57,7 +57,7 @@ def permissions(catalogue: Catalogue | None = None, options: RbacOptions = DEFAU
     }
 
 
-TICKS = "default list events./watchslo-reads-nothing"
+TICKS = "default list,watch events./watchslo-reads-nothing"
 APISERVER_COUNT = {"default list endpointslices.discovery.k8s.io", "kube-system list leases.coordination.k8s.io"}
 
 
@@ -101,7 +101,7 @@ class TestRequiredPermissions:
         configuration = EACH | watching("pods") | {"clock": {"namespace": "quiet"}}
         assert permissions(**configuration) == {
             "* list,watch pods",
-            "quiet list events./watchslo-reads-nothing",
+            "quiet list,watch events./watchslo-reads-nothing",
             "default list,watch endpointslices.discovery.k8s.io",
             "kube-system list leases.coordination.k8s.io",
         }

@@ -4,14 +4,14 @@ import asyncio
 from typing import Any
 
 import pytest
-from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 
 from watchslo.errors import UnavailableError
-from watchslo.serve.auth import ALL_ELSE, LONGEST_TOKEN_CHARACTERS, AccessControl, bearer_token, may_continue
+from watchslo.serve.auth import ALL_ELSE, LONGEST_TOKEN_CHARACTERS, AccessControl, Bearer, bearer, may_continue
 from watchslo.serve.auth_cache import AccessDecision
 
 BEARER = ("Authorization", "Bearer secret")
+SECRET = Bearer("secret", "10.0.0.9")
 
 
 class GuardedApp:
@@ -24,8 +24,8 @@ class GuardedApp:
         authorize = None if verdict is None else self._authorize
         self._control = AccessControl(self._app, open_paths=frozenset({"/healthz"}), authorize=authorize)
 
-    async def _authorize(self, token: str, path: str) -> AccessDecision:
-        self.asked.append((token, path))
+    async def _authorize(self, sent: Bearer, path: str) -> AccessDecision:
+        self.asked.append((sent.token, path))
         if isinstance(self._verdict, UnavailableError):
             raise self._verdict
         assert self._verdict is not None
@@ -136,13 +136,13 @@ def test_unavailable_review_gets_503() -> None:
 async def test_may_continue_only_while_access_is_allowed(
     answer: AccessDecision | UnavailableError, *, continues: bool
 ) -> None:
-    async def authorize(token: str, path: str) -> AccessDecision:
-        assert (token, path) == ("secret", ALL_ELSE)
+    async def authorize(sent: Bearer, path: str) -> AccessDecision:
+        assert (sent, path) == (SECRET, ALL_ELSE)
         if isinstance(answer, UnavailableError):
             raise answer
         return answer
 
-    assert await may_continue(authorize, "secret") is continues
+    assert await may_continue(authorize, SECRET) is continues
     assert not await may_continue(authorize, None)
     assert await may_continue(None, None)
 
@@ -167,5 +167,10 @@ async def test_may_continue_only_while_access_is_allowed(
     ],
 )
 def test_bearer_token_accepts_one_well_formed_header(said: list[str], token: str | None) -> None:
-    headers = Headers(raw=[(b"authorization", value.encode("latin-1")) for value in said])
-    assert bearer_token(headers) == token
+    headers = [(b"authorization", value.encode("latin-1")) for value in said]
+    scope = {"type": "http", "headers": headers, "client": ("10.0.0.9", 40_000)}
+    assert bearer(scope) == (None if token is None else Bearer(token, "10.0.0.9"))
+
+
+def test_client_without_an_address_is_known_by_its_token() -> None:
+    assert bearer({"type": "http", "headers": [(b"authorization", b"Bearer a")], "client": None}) == Bearer("a", "")

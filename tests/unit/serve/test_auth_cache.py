@@ -1,15 +1,22 @@
 """How long access decisions hold, and which clients may cause reviews."""
 
+import base64
+
+import pytest
+
 from watchslo.serve.auth_cache import (
+    ADDRESS_SHARE,
     ALLOWED_SECONDS,
     BURST,
     DENIED_SECONDS,
     MOST,
+    MOST_ADDRESSES,
     RETRY_SECONDS,
     REVIEWS_PER_SECOND,
     TRUSTED_SECONDS,
     AccessDecision,
     AccessDecisions,
+    is_expired,
     key_of,
 )
 
@@ -30,7 +37,7 @@ def allowed(at: float = NOW) -> AccessDecisions:
 def exhausted(decisions: AccessDecisions, now: float) -> int:
     """Return how many unknown clients may be reviewed at `now`."""
     number = 0
-    while decisions.may_review(unknown(number), now):
+    while decisions.may_review(unknown(number), f"10.0.0.{number % 9}", now):
         number += 1
     return number
 
@@ -100,19 +107,64 @@ class TestUnknownClients:
     def test_unknown_clients_do_not_block_trusted_clients(self) -> None:
         decisions = allowed()
         exhausted(decisions, NOW)
-        assert decisions.may_review(KNOWN, NOW + ALLOWED_SECONDS)
+        assert decisions.may_review(KNOWN, "10.0.1.1", NOW + ALLOWED_SECONDS)
 
     def test_client_no_longer_trusted_is_limited(self) -> None:
         decisions = allowed()
         late = NOW + TRUSTED_SECONDS
         exhausted(decisions, late)
-        assert not decisions.may_review(KNOWN, late)
+        assert not decisions.may_review(KNOWN, "10.0.1.1", late)
 
     def test_refused_client_is_limited(self) -> None:
         decisions = AccessDecisions()
         decisions.reviewed(KNOWN, AccessDecision.FORBIDDEN, NOW)
         exhausted(decisions, NOW)
-        assert not decisions.may_review(KNOWN, NOW)
+        assert not decisions.may_review(KNOWN, "10.0.1.1", NOW)
+
+    def test_flood_from_one_address_leaves_reviews_to_others(self) -> None:
+        decisions = AccessDecisions()
+        flood = [decisions.may_review(unknown(number), "10.0.0.66", NOW) for number in range(1000)]
+        assert sum(flood) == ADDRESS_SHARE * BURST
+        for second in range(600):
+            now = NOW + second
+            for number in range(40):
+                decisions.may_review(unknown(number), "10.0.0.66", now)
+            if second % 3 == 0:
+                assert decisions.may_review(unknown(second), f"10.0.1.{second}", now)
+
+    def test_forgotten_addresses_are_bounded(self) -> None:
+        decisions = AccessDecisions()
+        for number in range(2 * MOST_ADDRESSES):
+            decisions.may_review(unknown(number), str(number), NOW)
+        assert len(decisions._budgets) == MOST_ADDRESSES
+
+
+def jwt(claims: bytes) -> str:
+    return f"e30.{base64.urlsafe_b64encode(claims).decode().rstrip('=')}.c2ln"
+
+
+class TestExpiry:
+    @pytest.mark.parametrize(
+        ("claims", "expired"),
+        [
+            (b'{"exp": 1000000000, "iss": "x"}', True),
+            (b'{"exp": 1000000000.5}', True),
+            (b'{"exp": 1999998000}', False),  # within the leeway
+            (b'{"exp": 2000001000}', False),
+            (b'{"iss": "x"}', False),
+            (b'{"exp": "soon"}', False),
+            (b'{"exp": 1e999}', False),
+            (b"[1]", False),
+            (b"\xff", False),
+            (b"[" * 100_000, False),
+        ],
+    )
+    def test_only_a_date_long_past_says_that_a_token_has_expired(self, claims: bytes, *, expired: bool) -> None:
+        assert is_expired(jwt(claims), 2e9) is expired
+
+    @pytest.mark.parametrize("token", ["opaque", "a.b", "..", "a.!.c", "a." + "e" * 8001 + ".c"])
+    def test_opaque_tokens_say_nothing(self, token: str) -> None:
+        assert not is_expired(token, 2e9)
 
 
 class TestSize:

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.serve import readings
 from watchslo.model import Interval
 from watchslo.serve.detail import MOST_HAPPENED, NOT_MEASURED, WatchDetail, details
-from watchslo.snapshot import Snapshot, StreamReading, TransportReading
+from watchslo.snapshot import QuantileReading, Snapshot, StreamReading, TransportReading
 from watchslo.timeline.format import ABSENT
 from watchslo.timeline.timeline import Timeline
 
@@ -63,15 +63,18 @@ def test_causes_are_those_of_the_watch_and_its_apiserver() -> None:
     assert of(readings.TAIL).causes == []
 
 
+NONE = readings.TAIL.guarantees.violations
+
+
 def test_newest_events_of_the_watch_are_shown() -> None:
     before = replace(readings.SNAPSHOT, causes=())
     snapshots = [
-        replace(before, streams=(readings.changed(readings.TAIL, audit={"lost": number}), readings.STALLED))
-        for number in range(MOST_HAPPENED + 2)
+        replace(before, streams=(readings.changed(readings.TAIL, guarantees={"violations": lost}), readings.STALLED))
+        for lost in ({**NONE, "reliable": number} for number in range(MOST_HAPPENED + 2))
     ]
     (pods,) = details(timeline(*snapshots), "pods").watches
     assert len(pods.happened) == MOST_HAPPENED
-    assert {event.text for event in pods.happened} == {"pods: 1 event lost: newer ones were delivered"}
+    assert {event.text for event in pods.happened} == {"pods: 1 event lost: newer ones were delivered (reliable)"}
     assert details(timeline(*snapshots), "jobs").watches[0].happened == []
 
 
@@ -103,13 +106,26 @@ def test_headroom_is_compared_with_the_list(headroom: object, text: str) -> None
     assert fact(replace(readings.TAIL, headroom=headroom), "Headroom") == text  # type: ignore[arg-type]
 
 
+def test_maximum_is_shown_where_samples_are_known_one_by_one() -> None:
+    judged = readings.window("1m", 60.0, 120)
+    longest = QuantileReading(1.0, 0.5, 0.502, 0.504, resolved=True)
+    exact = replace(judged, quantiles=(*judged.quantiles, longest))
+    stream = replace(readings.TAIL, track=replace(readings.TRACK, judged=exact))
+    assert fact(stream, "Maximum") == "502 ms, proven 500 ms to 504 ms"
+
+
 def test_unusual_findings_have_their_own_facts() -> None:
-    wrong = readings.changed(readings.TAIL, received={"order_violations": 2}, session={"transport": None})
+    wrong = readings.changed(readings.TAIL, session={"transport": None})
     labels = {one.label for part in of(wrong).sections for one in part.facts}
-    assert fact(wrong, "Order violations") == "2 events"
     assert not {"Connection", "Gaps", "Cache", "Lag behind peers"} & labels
     silent = readings.changed(readings.TAIL, session={"transport": TransportReading(0.1, 1, 40.0)})
     assert fact(silent, "Connection") == "round trip 100 ms, 1 retransmit, silent for 40 s"
+
+
+def test_guarantees_have_their_checks_and_violations() -> None:
+    assert fact(readings.TAIL, "Ordered") == "no violation in 401 checks"
+    assert fact(readings.STALLED, "Ordered") == "2 violations in 401 checks"
+    assert fact(readings.IDLE, "Reliable") == "no violation, not checked"
 
 
 def test_watch_whose_clock_is_gone_has_no_resolution() -> None:

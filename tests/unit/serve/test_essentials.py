@@ -10,7 +10,7 @@ from tests.unit.serve import readings
 from watchslo.config.model import ServerLimitsConfig
 from watchslo.config.values import Listen
 from watchslo.errors import UnavailableError
-from watchslo.serve.auth import Authorize
+from watchslo.serve.auth import Authorize, Bearer
 from watchslo.serve.auth_cache import AccessDecision
 from watchslo.serve.essentials import create_app
 from watchslo.serve.exposition import MetricsEncoder
@@ -22,7 +22,7 @@ from watchslo.snapshot import Snapshot
 
 @asynccontextmanager
 async def serving(
-    snapshot: Snapshot | None, heartbeat: float = 0.0, authorize: Authorize | None = None
+    snapshot: Snapshot | None, unhealthy: str | None = None, authorize: Authorize | None = None
 ) -> AsyncIterator[aiohttp.ClientSession]:
     """A client of a running server; without a snapshot, the measuring loop hangs."""
 
@@ -36,7 +36,7 @@ async def serving(
     if snapshot is not None:
         history.observe(snapshot)
         await history.ask(lambda _: None)  # when it has been observed
-    app = create_app(latest, lambda: heartbeat, MetricsEncoder(Detail.PROVEN), history, authorize)
+    app = create_app(latest, lambda: unhealthy, MetricsEncoder(Detail.PROVEN), history, authorize)
     server = StatusServer(app, listener, ServerLimitsConfig())
     server.start()
     async with aiohttp.ClientSession(url(listener)) as client:
@@ -66,7 +66,7 @@ async def test_page_and_api_are_not_served(path: str) -> None:
 
 
 async def test_reasons_are_served_while_not_healthy_and_not_ready() -> None:
-    async with serving(readings.EMPTY, heartbeat=7.25) as client:
+    async with serving(readings.EMPTY, unhealthy="the last heartbeat was 7.2 s ago") as client:
         async with client.get("/healthz") as answer:
             assert (answer.status, await answer.text()) == (503, "the last heartbeat was 7.2 s ago\n")
         async with client.get("/readyz") as answer:
@@ -80,8 +80,8 @@ async def test_hanging_loop_gets_503() -> None:
 
 
 async def test_access_is_checked_except_for_probes() -> None:
-    async def authorize(token: str, _: str) -> AccessDecision:
-        return AccessDecision.ALLOWED if token == "known" else AccessDecision.FORBIDDEN
+    async def authorize(sent: Bearer, _: str) -> AccessDecision:
+        return AccessDecision.ALLOWED if sent.token == "known" else AccessDecision.FORBIDDEN
 
     async with serving(readings.SNAPSHOT, authorize=authorize) as client:
         found = []

@@ -16,6 +16,7 @@ from structlog.testing import CapturingLogger
 from tests.unit.serve import readings
 from watchslo.serve import feed as feeding
 from watchslo.serve import update
+from watchslo.serve.auth import Bearer
 from watchslo.serve.auth_cache import AccessDecision
 from watchslo.serve.feed import KEPT, EventStream, Feed
 from watchslo.snapshot import OverallVerdict, Snapshot
@@ -256,21 +257,22 @@ async def test_stream_head_has_no_body(feed: Feed) -> None:
 async def test_stream_ends_cleanly_when_permission_is_revoked(feed: Feed) -> None:
     await observed(feed, at(0))
     verdicts = [AccessDecision.ALLOWED, AccessDecision.FORBIDDEN]
-    asked: list[tuple[str, str]] = []
+    asked: list[tuple[Bearer, str]] = []
 
-    async def authorize(token: str, path: str) -> AccessDecision:
-        asked.append((token, path))
+    async def authorize(sent: Bearer, path: str) -> AccessDecision:
+        asked.append((sent, path))
         return verdicts.pop(0)
 
     (route,) = feeding.routes(feed, authorize)
-    scope = {"type": "http", "method": "GET", "headers": [(b"authorization", b"Bearer secret")]}
+    headers = [(b"authorization", b"Bearer secret")]
+    scope = {"type": "http", "method": "GET", "headers": headers, "client": ("10.0.0.9", 1)}
     client = StreamClient()
     stream = await route.endpoint(Request(scope))
     await stream(scope, client.receive, client.send)
     _, retry, full, end = client.sent
     assert (retry["body"], parsed(full["body"])["event"]) == (RETRY, "full")
     assert (end["body"], "more_body" in end) == (b"", False)
-    assert asked == [("secret", "/")] * 2
+    assert asked == [(Bearer("secret", "10.0.0.9"), "/")] * 2
 
 
 async def test_feed_is_full_at_the_reader_limit(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:

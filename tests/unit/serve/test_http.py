@@ -31,7 +31,7 @@ ANY_PORT = Listen("127.0.0.1", 0)
 
 
 @asynccontextmanager
-async def serving(snapshot: Snapshot | None, heartbeat: float = 0.0) -> AsyncIterator[aiohttp.ClientSession]:
+async def serving(snapshot: Snapshot | None, unhealthy: str | None = None) -> AsyncIterator[aiohttp.ClientSession]:
     """A client of a running server; without a snapshot, the measuring loop hangs."""
     listener = listen(ANY_PORT)
     history = Feed()
@@ -44,7 +44,7 @@ async def serving(snapshot: Snapshot | None, heartbeat: float = 0.0) -> AsyncIte
             raise UnavailableError("It hangs.")
         return snapshot
 
-    app = create_app(latest, lambda: heartbeat, MetricsEncoder(Detail.BASIC), history)
+    app = create_app(latest, lambda: unhealthy, MetricsEncoder(Detail.BASIC), history)
     server = StatusServer(app, listener, ServerLimitsConfig())
     server.start()
     async with aiohttp.ClientSession(url(listener)) as client:
@@ -152,7 +152,7 @@ async def test_probes_of_healthy_daemon_return_200() -> None:
 
 
 async def test_probes_of_unhealthy_daemon_return_503_with_reasons() -> None:
-    async with serving(readings.EMPTY, heartbeat=7.25) as client:
+    async with serving(readings.EMPTY, unhealthy="the last heartbeat was 7.2 s ago") as client:
         async with client.get("/healthz") as answer:
             assert (answer.status, await answer.text()) == (503, "the last heartbeat was 7.2 s ago\n")
         async with client.get("/readyz") as answer:
@@ -161,7 +161,7 @@ async def test_probes_of_unhealthy_daemon_return_503_with_reasons() -> None:
 
 
 async def test_server_answers_while_measuring_loop_hangs() -> None:
-    async with serving(None, heartbeat=7.25) as client:
+    async with serving(None, unhealthy="the last heartbeat was 7.2 s ago") as client:
         for path in ("/metrics", "/", "/api/v1/status", "/readyz"):
             async with client.get(path) as answer:
                 assert (answer.status, await answer.json()) == (503, {"detail": "It hangs."})

@@ -15,7 +15,7 @@ from tests.unit.serve import readings
 from watchslo.monitor.lag import LAG_EDGES
 from watchslo.serve.metrics import FAMILIES, LATE_BEAT_SECONDS, Detail, Label, Type
 from watchslo.serve.reference import reference
-from watchslo.snapshot import CacheReading, Cause, ExcessReading, Hop, Snapshot, StreamReading
+from watchslo.snapshot import CacheReading, Cause, ExcessReading, Guarantee, Hop, Snapshot, StreamReading
 from watchslo.watch.failure import RULES, Phase
 from watchslo.watch.messages import RelistReason
 
@@ -238,16 +238,17 @@ class TestQuantiles:
     def test_quantiles_without_events_are_absent(self, detail: Detail) -> None:
         idle = with_track(windows=(replace(readings.window("1m", 60.0, 10), events=0),))
         assert samples(idle, detail, self.NAME) == {}
-        assert samples(idle, detail, "watchslo_apiserver_timespan_window_events") == {("1m",): 0}
+        number = samples(idle, detail, "watchslo_apiserver_timespan_window_events")
+        assert number == ({("1m",): 0} if detail is Detail.FULL else {})
 
     @pytest.mark.parametrize("rough", [False, True])
     def test_rough_says_whether_p99_is_rough(self, *, rough: bool) -> None:
         window = readings.window("1m", 60.0, 120)
         p99 = replace(window.quantiles[-1], rough=rough)
         shown = with_track(windows=(replace(window, quantiles=(*window.quantiles[:-1], p99)),))
-        assert samples(shown, Detail.BASIC, self.ROUGH) == {("1m",): rough}
+        assert samples(shown, Detail.FULL, self.ROUGH) == {("1m",): rough}
         unresolved = replace(window, quantiles=(replace(p99, resolved=False),))
-        assert samples(with_track(windows=(unresolved,)), Detail.BASIC, self.ROUGH) == {}
+        assert samples(with_track(windows=(unresolved,)), Detail.FULL, self.ROUGH) == {}
 
     def test_unresolved_estimate_is_absent_and_its_proven_bounds_are_not(self) -> None:
         window = readings.window("1m", 60.0, 9)
@@ -269,15 +270,17 @@ class TestCounters:
         assert samples(fresh, Detail.BASIC, "watchslo_unmeasured_events") == {(): 0}
         assert len(samples(fresh, Detail.FULL, "watchslo_unmeasured_events")) == 8
         assert len(samples(fresh, Detail.FULL, "watchslo_watches_closed")) == len(RULES)
-        for family in ("gap_seconds", "stalls", "lost_events"):
+        for family in ("gap_seconds", "stalls"):
             assert set(samples(replace(fresh, streams=(readings.TAIL,)), Detail.BASIC, f"watchslo_{family}")) == {()}
+        for family in ("checked", "violations"):
+            counted = samples(fresh, Detail.BASIC, f"watchslo_watch_guarantee_{family}")
+            assert counted == {(guarantee.value,): 0 for guarantee in Guarantee}
 
     def test_basic_sums_closed_watches_by_class(self) -> None:
         shown = samples(with_track(), Detail.BASIC, "watchslo_watches_closed")
         assert shown == {
             ("deadline",): 4,
             ("server",): 0,
-            ("expired",): 0,
             ("network",): 3,
             ("credentials",): 0,
         }
@@ -289,11 +292,30 @@ class TestCounters:
 
 
 class TestRelists:
-    def test_basic_omits_relists_of_the_inventory(self) -> None:
+    def test_basic_has_relists_after_failures_only(self) -> None:
         shown = replace(readings.SNAPSHOT, streams=(readings.STALLED,))
-        starts = {("start",): 1, ("expired",): 1, ("errors",): 0}
-        assert samples(shown, Detail.BASIC, "watchslo_relists") == starts
-        assert samples(shown, Detail.FULL, "watchslo_relists") == {**starts, ("inventory",): 2}
+        failures = {("expired",): 1, ("errors",): 0}
+        assert samples(shown, Detail.BASIC, "watchslo_relists") == failures
+        assert samples(shown, Detail.FULL, "watchslo_relists") == {**failures, ("start",): 1, ("inventory",): 2}
+
+
+class TestGuarantees:
+    CHECKED, VIOLATIONS = "watchslo_watch_guarantee_checked", "watchslo_watch_guarantee_violations"
+
+    def test_violations_are_counted_for_each_watch(self) -> None:
+        shown = replace(readings.SNAPSHOT, streams=(readings.STALLED,))
+        found = {("ordered",): 2, ("unique",): 0, ("bookmarkable",): 0, ("resumable",): 0, ("reliable",): 1}
+        assert samples(shown, Detail.BASIC, self.VIOLATIONS) == found
+        assert samples(shown, Detail.PROVEN, self.VIOLATIONS) == {(): 3}
+
+    def test_checks_are_added_up_for_each_apiserver(self) -> None:
+        shown = replace(readings.SNAPSHOT, streams=(readings.TAIL, readings.STALLED))
+        added = {name: 2 * count for name, count in readings.TAIL.guarantees.checked.items()}
+        found = families(shown, Detail.BASIC)[self.CHECKED].samples
+        assert {one.labels["guarantee"]: one.value for one in found} == added
+        assert {one.labels["apiserver"] for one in found} == {"service"}
+        alone = replace(readings.SNAPSHOT, streams=(readings.TAIL,))
+        assert samples(alone, Detail.FULL, self.CHECKED)[("reliable",)] == 120
 
 
 class TestGaps:

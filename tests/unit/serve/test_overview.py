@@ -13,6 +13,7 @@ from watchslo.config.values import Listen
 from watchslo.model import InstanceName
 from watchslo.overview.merge import Overview, merge
 from watchslo.serve import overview as served
+from watchslo.serve.auth import Bearer
 from watchslo.serve.auth_cache import AccessDecision
 from watchslo.serve.server import StatusServer, listen, url
 from watchslo.timeline.format import ABSENT
@@ -100,8 +101,8 @@ def test_document_has_everything() -> None:
 async def serve(path: str, *, token: str = "", protected: bool = False) -> tuple[int, str, str]:
     """Return the status, content type and text of an answer."""
 
-    async def authorize(given: str, _: str) -> AccessDecision:
-        return AccessDecision.ALLOWED if given == "good" else AccessDecision.UNKNOWN
+    async def authorize(sent: Bearer, _: str) -> AccessDecision:
+        return AccessDecision.ALLOWED if sent.token == "good" else AccessDecision.UNKNOWN
 
     listener = listen(Listen("127.0.0.1", 0))
     server = StatusServer(

@@ -24,7 +24,7 @@ from watchslo.serve.server import StatusServer, listen
 from watchslo.serve.tls import Certificate
 from watchslo.serve.uvicorn_overrides import ClientConnection, ConnectionStage
 
-REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 CONNECTIONS = 8
 
 Connected = tuple[asyncio.StreamReader, asyncio.StreamWriter]

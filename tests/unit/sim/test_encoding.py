@@ -74,19 +74,20 @@ def test_rows_include_the_requested_object_form() -> None:
 
 
 def test_bookmark_is_encoded_as_table_and_metadata() -> None:
-    assert of(ObjectForm.TABLE).bookmark(226, WALL, head=False) == (
+    bookmark = {"metadata": {"resourceVersion": "226"}}
+    assert of(ObjectForm.TABLE).event("BOOKMARK", bookmark, WALL, head=False) == (
         b'{"type":"BOOKMARK","object":{"kind":"Table","apiVersion":"meta.k8s.io/v1",'
         b'"metadata":{"resourceVersion":"226"},"columnDefinitions":null,'
         b'"rows":[{"cells":["",0,"\\u003cunknown\\u003e"],"object":null}]}}\n'
     )
-    assert as_json(of(ObjectForm.METADATA).bookmark(226, WALL, head=False))["object"]["metadata"] == {
+    assert as_json(of(ObjectForm.METADATA).event("BOOKMARK", bookmark, WALL, head=False))["object"]["metadata"] == {
         "resourceVersion": "226"
     }
 
 
 @pytest.mark.parametrize("form", list(ObjectForm))
 def test_the_end_of_the_initial_events_is_annotated(form: ObjectForm) -> None:
-    bookmark = as_json(of(form).bookmark(226, WALL, head=False, end_of_initial=True))["object"]
+    bookmark = as_json(of(form).initial_events_end(226, WALL, head=False))["object"]
     carrier = bookmark["rows"][0]["object"] if form is ObjectForm.TABLE else bookmark
     assert carrier["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
 

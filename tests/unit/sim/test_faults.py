@@ -5,7 +5,7 @@ import pytest
 from watchslo.errors import ConfigError
 from watchslo.sim.delay_law import parse_law
 from watchslo.sim.delays import DelayTable
-from watchslo.sim.faults import FAULTS, Faults, SimHop
+from watchslo.sim.faults import FAULTS, Faults, SimHop, WatchDisruption
 
 
 def faults() -> Faults:
@@ -25,7 +25,8 @@ def test_every_fault_can_be_switched_on_and_has_a_description() -> None:
 def test_every_fault_has_an_effect() -> None:
     for fault in FAULTS.values():
         does = (fault.law, fault.held, fault.response, fault.disruption, fault.clock, fault.stale, fault.window)
-        assert any(does), fault.name
+        assert any(does) or fault.on_resume, fault.name
+        assert (fault.edit is not None) == (fault.disruption is WatchDisruption.EDIT or fault.on_resume), fault.name
 
 
 def test_fault_affects_one_resource_or_all() -> None:
@@ -81,6 +82,14 @@ def test_smallest_window_of_all_faults_applies() -> None:
     on.switch_on("stale-close")
     assert on.closes_silently("nodes")
     assert not faults().closes_silently("nodes")
+
+
+def test_only_watches_of_the_faults_resource_are_edited_when_they_resume() -> None:
+    on = faults()
+    on.switch_on("skipped-resume", "pods")
+    on.switch_on("lost-event")
+    assert on.resume_edits("pods") == {"skipped-resume": FAULTS["skipped-resume"].edit}
+    assert on.resume_edits("nodes") == {}
 
 
 def test_unknown_fault_is_refused_with_the_known_ones() -> None:

@@ -381,6 +381,8 @@ def test_every_link_fault_has_a_description_and_a_valid_default() -> None:
         ("thin-link", 0, "above 0"),
         ("thin-link", "fast", "not a number"),
         ("truncated", -1, "0 or more"),
+        ("lossy", 0, "above 0"),
+        ("lossy", 1.5, "at most 1"),
         ("late-link", "soon", "not a delay law"),
     ],
 )

@@ -100,13 +100,3 @@ async def test_restore_stops_at_the_initial_revision(simulate: Simulate) -> None
     while (listed := await api.get(CONFIGMAPS)).code == 429:
         pass
     assert (listed.revision, listed.json["items"]) == (initial, [])
-
-
-async def test_lost_event_fault_drops_one_event_of_one_watch(simulate: Simulate) -> None:
-    api = await simulate()
-    path = f"{CONFIGMAPS}?watch=1&resourceVersion={await api.newest()}"
-    unlucky, lucky = await api.watch(path), await api.watch(path)
-    await switch(api, "lost-event")
-    first, second = await api.configmap("a"), await api.configmap("b")
-    assert await unlucky.revision() == second
-    assert [await lucky.revision(), await lucky.revision()] == [first, second]

@@ -1,3 +1,4 @@
+from random import Random
 from typing import Any
 
 import pytest
@@ -186,7 +187,37 @@ def test_no_commit_is_dated_before_an_earlier_read_or_commit(*, times: list[floa
         assert read < revisions[-1]
         assert etcd.read(now) >= revisions[-1]
     assert revisions == sorted(set(revisions))
-    assert revisions[-1] >= (1e9 + times[-1]) * 1e9 - 1
+    assert revisions[-1] >= (1e9 + times[-1]) * 1e9 - 256  # floats of this size are 128 apart
+
+
+@given(
+    times=st.lists(st.tuples(st.floats(0.0, 0.05), st.booleans(), st.booleans()), min_size=1),
+    reads=st.booleans(),
+    random=st.randoms(use_true_random=False),
+)
+def test_a_read_at_some_time_sees_exactly_the_commits_up_to_it(
+    *, times: list[tuple[float, bool, bool]], reads: bool, random: Random
+) -> None:
+    clock = StorageClock(unix=1e9, drift=1e-4, dates_reads=reads, wait=lambda: random.uniform(0.0, 0.02))
+    etcd = Etcd(retain=1000, clock=clock)
+    now, seen = 100.0, [(0, 0.0)]  # the newest revision of each read, and when it was sent
+    for pause, writes, is_read in times:
+        now += pause
+        if writes:
+            change = etcd.put(PODS, "a", named("a"), now)
+            assert change.committed <= now
+            assert change.committed == pytest.approx(clock.seconds(change.revision), abs=1e-6)
+            assert all(read < change.revision for read, _ in seen)
+            assert all(sent <= change.committed + 1e-6 for _, sent in seen)
+        if is_read:
+            seen.append((etcd.read(now), now))
+
+
+def test_a_commit_waits_until_its_time_has_passed_everywhere() -> None:
+    etcd = Etcd(retain=100, clock=StorageClock(unix=1e9, drift=0.0, dates_reads=True, wait=lambda: 0.25))
+    change = etcd.put(PODS, "a", named("a"), 100.0)
+    assert change.revision == round((1e9 + 99.75) * 1e9)
+    assert change.committed == 99.75
 
 
 def test_a_fast_clock_drifts() -> None:

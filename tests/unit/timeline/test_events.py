@@ -36,7 +36,16 @@ def test_compare_equal_snapshots_yields_no_event() -> None:
         ({"lists": {"expired": {"stream": 1}}}, EventKind.EXPIRED, "pods: 410, the revision expired (stream)"),
         ({"lists": {"relists": {"expired": 1}}}, EventKind.RELISTED, "pods: started over (expired)"),
         ({"lists": {"relists": {"inventory": 1}}}, EventKind.RELISTED, "pods: listed again (inventory)"),
-        ({"audit": {"lost": 2}}, EventKind.LOST, "pods: 2 events lost: newer ones were delivered"),
+        (
+            {"guarantees": {"violations": {"reliable": 2}}},
+            EventKind.VIOLATED,
+            "pods: 2 events lost: newer ones were delivered (reliable)",
+        ),
+        (
+            {"guarantees": {"violations": {"unique": 1}}},
+            EventKind.VIOLATED,
+            "pods: 1 event delivered twice (unique)",
+        ),
         (
             {"audit": {"stalled_for": 30.0}},
             EventKind.STALLED,
@@ -178,7 +187,9 @@ class TestChronicle:
     def test_timeline_keeps_a_bounded_number_of_events(self) -> None:
         chronicle = Timeline()
         for number in range(MOST_EVENTS + 10):
-            chronicle.observe(replace(BEFORE, streams=(readings.changed(readings.TAIL, audit={"lost": number}),)))
+            violations = {"reliable": number}
+            stream = readings.changed(readings.TAIL, guarantees={"violations": violations})
+            chronicle.observe(replace(BEFORE, streams=(stream,)))
         assert len(chronicle.happened) == MOST_EVENTS
 
 

@@ -300,10 +300,10 @@ class TestProvenOnly:
         open_ = replace(open_, track=replace(open_.track, verdict=WindowVerdict.NO_DATA))
         hour = ProvenHour(seconds=7200.0)
         assert self.say(hour, open_, open_, open_) == (
-            "3 of 3 watches connected, nothing proven late or lost in the last hour."
+            "3 of 3 watches connected, nothing proven late or violated in the last hour."
         )
-        assert self.say(replace(hour, late=4, lost=1, seconds=725.0), open_, replace(open_, up=False)) == (
-            "1 of 2 watches connected, 4 events proven late and 1 event lost in the last 12 min."
+        assert self.say(replace(hour, late=4, violations=1, seconds=725.0), open_, replace(open_, up=False)) == (
+            "1 of 2 watches connected, 4 events proven late and 1 violation of guarantees in the last 12 min."
         )
 
     def test_headline_of_late_events_counts_them(self) -> None:

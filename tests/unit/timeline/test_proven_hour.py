@@ -6,8 +6,8 @@ NOW = 1_700_000_000.0
 def test_only_what_was_added_since_the_start_counts() -> None:
     history = ProvenHistory()
     assert history.observe(NOW, 7, 2) == NOTHING_PROVEN
-    assert history.observe(NOW + 30, 8, 2) == ProvenHour(late=1, lost=0, seconds=30.0)
-    assert history.observe(NOW + 90, 9, 3) == ProvenHour(late=2, lost=1, seconds=90.0)
+    assert history.observe(NOW + 30, 8, 2) == ProvenHour(late=1, violations=0, seconds=30.0)
+    assert history.observe(NOW + 90, 9, 3) == ProvenHour(late=2, violations=1, seconds=90.0)
 
 
 def test_what_is_older_than_an_hour_does_not_count() -> None:

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.serve import readings
-from watchslo.snapshot import HistogramReading, Snapshot, WitnessReading
+from watchslo.snapshot import HistogramReading, Snapshot, StorageKind, WitnessReading
 from watchslo.timeline.self_checks import MINUTE_POINTS, QUESTION, SelfCheck, SelfChecks, summary
 from watchslo.timeline.verdict import Level
 
@@ -152,6 +152,31 @@ def test_audit_check_without_audits_is_unknown() -> None:
 def test_configuration_check_fails_if_file_was_refused() -> None:
     assert checked(SNAPSHOT)["Configuration"].text == "In force since 2023-11-14 19:26:40 UTC."
     assert checked(monitor(reload_succeeded=False))["Configuration"].level is Level.BAD
+
+
+@pytest.mark.parametrize(
+    ("kind", "level", "said"),
+    [
+        (StorageKind.SEQUENCE, Level.GOOD, "counts"),
+        (StorageKind.TIMESTAMP, Level.GOOD, "commit times"),
+        (StorageKind.KINE, Level.GOOD, "kine"),
+        (StorageKind.UNKNOWN, Level.UNKNOWN, "neither"),
+    ],
+)
+def test_storage_has_a_check(kind: StorageKind, level: Level, said: str) -> None:
+    check = checked(replace(SNAPSHOT, domains=(replace(SNAPSHOT.domains[0], kind=kind),)))["Storage"]
+    assert check.level is level
+    assert said in check.text
+
+
+def test_polled_storage_and_each_of_several_have_a_check() -> None:
+    domain = SNAPSHOT.domains[0]
+    polled = replace(domain, name="leases", tickers=tuple(replace(one, polls=True) for one in domain.tickers))
+    unread = replace(domain, name="pods", revision=None)
+    found = checked(replace(SNAPSHOT, domains=(domain, polled, unread)))
+    assert (found[f"Storage of {domain.name}"].level, found["Storage of leases"].level) == (Level.GOOD, Level.UNKNOWN)
+    assert "by a poll" in found["Storage of leases"].text
+    assert "Storage of pods" not in found
 
 
 def test_unproven_revisions_have_a_check() -> None:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from watchslo.model import Reading
+from watchslo.snapshot import Guarantee
 from watchslo.watch.audit import (
     CONFIRM_SECONDS,
     DELIVERED,
@@ -41,6 +42,7 @@ from watchslo.watch.audit import (
     slot_seconds,
 )
 from watchslo.watch.failure import Reason, because
+from watchslo.watch.messages import Violated
 
 NOTHING = Findings()
 
@@ -146,6 +148,55 @@ def test_delivered_forgets_old_revisions_beyond_the_least_number() -> None:
     assert ring.has(FORGOTTEN) is None
     assert ring.has(FORGOTTEN + 1) is True
     assert ring.before(LEAST_DELIVERED) == FORGOTTEN
+
+
+def test_delivered_between_returns_the_revisions_after_one_and_up_to_another() -> None:
+    ring = delivered(10, 12, 15, 15, 19)
+    assert [*ring.between(12, 19)] == [15, 15, 19]
+    assert [*ring.between(0, 14)] == [12]
+    assert [*ring.between(19, 30)] == []
+
+
+def test_delivered_first_is_that_of_the_epoch() -> None:
+    ring = delivered(10)
+    firsts = [ring.first]
+    for batch in ([12, 15], [16]):
+        ring.extend(batch)
+        firsts.append(ring.first)
+    ring.begin(16)
+    assert [*firsts, ring.first] == [None, 12, 12, None]
+
+
+def test_delivered_start_before_shows_a_known_event_first() -> None:
+    ring = delivered(10)
+    assert ring.start_before(12) == 12
+    ring.extend([12, 15])
+    assert [ring.start_before(revision) for revision in (10, 11, 12, 14, 15, 20)] == [10, 11, 11, 11, 14, 14]
+    ring.begin(20)
+    assert ring.start_before(20) == 14
+    ring.begin(25)
+    assert ring.start_before(25) == 14
+    ring.extend([27])
+    ring.begin(30, listed=True)
+    assert ring.start_before(30) == 30, "what was before the list may be out of reach"
+    ring.begin(3)  # the storage was restored
+    assert ring.start_before(3) == 3
+
+
+@pytest.mark.parametrize("by_bookmark", [False, True])
+def test_delivered_after_an_unreadable_line_is_known_from_the_next_one(by_bookmark: bool) -> None:  # noqa: FBT001
+    ring = delivered(10, 12)
+    ring.begin_later()
+    assert [ring.has(revision) for revision in (12, 13, 1000)] == [None] * 3
+    assert [*ring.between(0, 1000)] == []
+    if by_bookmark:
+        ring.mark(20)
+    else:
+        ring.extend([20, 22])
+    assert [ring.has(revision) for revision in (13, 20)] == [None, None]
+    assert ring.has(22) is (not by_bookmark)
+    ring.mark(30)
+    assert ring.has(25) is False
 
 
 def test_delivered_begin_starts_an_empty_epoch() -> None:
@@ -270,7 +321,7 @@ def test_health_of_new_watch_has_no_stall() -> None:
     assert health.stalled_for(10.0, None) is None
     assert health.search_from() == 0
     health.found(AuditResult.IDLE)
-    assert (health.verdict, health.stalls, health.lost) == (AuditResult.IDLE, 0, 0)
+    assert (health.verdict, health.stalls) == (AuditResult.IDLE, 0)
 
 
 def test_stall_lasts_until_withheld_revisions_are_passed() -> None:
@@ -338,12 +389,13 @@ def test_withheld_revisions_are_void_after_the_storage_went_back(revision: int |
 
 def test_lost_revisions_are_void_after_forget() -> None:
     health = Health(half)
-    assert health.lose([8]) == 1
+    assert health.lose([8], None) == [Violated(Guarantee.RELIABLE, 1, 8, 8)]
+    assert health.compare([8]) == 1
     health.stalled([(9, 95.0)], 5, 100.0)
     health.forget()
     assert health.search_from() == 0
-    assert health.lose([7]) == 1
-    assert health.lost == 2
+    assert health.lose([7], None) == [Violated(Guarantee.RELIABLE, 1, 7, 7)]
+    assert health.compare([7]) == 1
     assert health.stalled_for(101.0, 6) is None
 
 
@@ -431,14 +483,44 @@ def test_lost_events_are_counted_once() -> None:
     health = Health(half)
     health.delivered.begin(10)
     assert health.search_from() == 10
-    assert health.lose([12, 14]) == 2
-    assert health.lose([12, 14]) == 0
-    assert health.lose([14, 15]) == 1
-    assert health.lose([]) == 0
-    assert health.lost == 3
+    assert health.lose([12, 14], None) == [Violated(Guarantee.RELIABLE, 2, 12, 14)]
+    assert health.lose([12, 14], None) == []
+    assert health.lose([11, 14, 15], None) == [Violated(Guarantee.RELIABLE, 2, 11, 15)]
+    assert health.lose([], None) == []
+
+
+def test_search_begins_where_the_last_one_ended_and_not_too_far_back() -> None:
+    health = Health(half)
+    health.delivered.begin(10)
+    health.searched(15)
+    health.searched(12)
     assert health.search_from() == 15
     health.delivered.extend(range(20, 21 + LOOK_BACK))
     assert health.search_from() == 20
+    assert health.search_from(look_back=1) == 19 + LOOK_BACK
+    assert health.search_from(look_back=10 * LOOK_BACK) == 15
+
+
+def test_events_lost_before_the_first_one_are_those_of_a_resume() -> None:
+    health = Health(half)
+    assert health.lose([11, 12, 14], 13) == [
+        Violated(Guarantee.RESUMABLE, 2, 11, 12),
+        Violated(Guarantee.RELIABLE, 1, 14, 14),
+    ]
+    assert health.lose([23], 22) == [Violated(Guarantee.RELIABLE, 1, 23, 23)]
+    assert health.lose([24], None) == [Violated(Guarantee.RELIABLE, 1, 24, 24)]
+
+
+def test_revision_that_runs_ahead_is_new_once() -> None:
+    health = Health(half)
+    assert [health.runs_ahead(revision) for revision in (12, 12, 14, 12)] == [True, False, True, True]
+
+
+def test_compared_events_are_counted_once() -> None:
+    health = Health(half)
+    assert health.compare([12, 14]) == 2
+    assert health.compare([12, 14, 15]) == 1
+    assert health.compare([]) == 0
 
 
 # Detection time

@@ -1,3 +1,6 @@
+import re
+
+import msgspec
 import pytest
 
 from watchslo.watch.decode import (
@@ -5,9 +8,9 @@ from watchslo.watch.decode import (
     Annotations,
     ApiStatus,
     Bookmark,
+    ChangedObject,
     Deleted,
     Error,
-    EventObject,
     Frame,
     FrameReader,
     Frames,
@@ -54,11 +57,14 @@ TOO_LARGE = (
 
 
 def change(
-    kind: type[Added | Modified | Deleted], revision: str, created: str | None = None, uid: str | None = None
+    kind: type[Added | Modified | Deleted],
+    revision: str,
+    created: str | None = None,
+    uid: str | None = None,
+    rows: bytes = b"",
 ) -> Frame:
-    return kind(
-        object=EventObject(metadata=ObjectMetadata(resource_version=revision, creation_timestamp=created, uid=uid))
-    )
+    metadata = ObjectMetadata(resource_version=revision, creation_timestamp=created, uid=uid)
+    return kind(object=ChangedObject(metadata=metadata, rows=msgspec.Raw(rows)))
 
 
 def bookmark(revision: str, rows: list[TableRow] | None = None, annotations: Annotations | None = None) -> Bookmark:
@@ -67,7 +73,12 @@ def bookmark(revision: str, rows: list[TableRow] | None = None, annotations: Ann
 
 
 def test_decode_tables() -> None:
-    events = [change(Modified, "475"), change(Deleted, "476"), bookmark("479", [TableRow()])]
+    modified, deleted = re.findall(rb'"rows":(.*)}}', TABLE)[:2]
+    events = [
+        change(Modified, "475", rows=modified),
+        change(Deleted, "476", rows=deleted),
+        bookmark("479", [TableRow()]),
+    ]
     assert decode(TABLE) == Frames(events)
     assert [event.type for event in events] == ["MODIFIED", "DELETED", "BOOKMARK"]
 
@@ -122,7 +133,7 @@ def test_type_may_follow_the_object() -> None:
 
 def test_event_without_revision_is_decoded() -> None:
     [event] = decode(b'{"type":"ADDED","object":{"metadata":{}}}\n').events
-    assert event == Added(object=EventObject(metadata=ObjectMetadata()))
+    assert event == Added(object=ChangedObject(metadata=ObjectMetadata()))
 
 
 @pytest.mark.parametrize("block", [b"", b"\n", b"\n \r\n\n"])
@@ -190,7 +201,9 @@ def test_decode_status_of_other_json_is_an_empty_status() -> None:
         ("0", 0),
         ("42", 42),
         ("007", 7),
-        ("9223372036854775807", 2**63 - 1),
+        ("4611686018427387903", 2**62 - 1),
+        ("4611686018427387904", None),
+        ("9223372036854775807", None),
         ("9223372036854775808", None),
         ("10000000000000000000", None),
         ("1" * 10_000, None),
@@ -207,7 +220,7 @@ def test_decode_status_of_other_json_is_an_empty_status() -> None:
         ("abc", None),
     ],
 )
-def test_parse_revision_accepts_only_int64_numbers(text: str | None, revision: int | None) -> None:
+def test_parse_revision_accepts_only_numbers_that_a_storage_can_have(text: str | None, revision: int | None) -> None:
     assert parse_revision(text) == revision
 
 

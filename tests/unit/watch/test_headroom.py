@@ -36,6 +36,21 @@ BILLION = 10**9
 )
 def test_parse_oldest_reads_the_message_of_a_410(message: str | None, oldest: int | None) -> None:
     assert parse_oldest(message) == oldest
+    assert TooOld.parse(message).oldest == oldest
+
+
+@pytest.mark.parametrize(
+    ("message", "by_storage"),
+    [
+        ("The resourceVersion for the provided watch is too old.", True),
+        ("It is gone. It says: The resourceVersion for the provided watch is too old.", True),
+        ("too old resource version: 1 (236)", False),
+        ("The resourceVersion for the provided list is too old.", False),
+        (None, False),
+    ],
+)
+def test_parse_knows_a_refusal_by_the_storage(message: str | None, *, by_storage: bool) -> None:
+    assert TooOld.parse(message).by_storage is by_storage
 
 
 def look(search: Search, answer: Callable[[int], Outcome]) -> list[int]:

@@ -91,8 +91,8 @@ def test_hashes_and_revisions_are_not_rounded() -> None:
     show(inventory, {near: 3, nearer: 5})
     inventory.finish(10, delivered=10)
     assert len(inventory) == 2
-    deliver(inventory, "MODIFIED", near, 2**62 + 1)
-    assert relist(inventory, {near: 2**62 + 1, nearer: 5}, 2**62 + 2) == NOTHING
+    deliver(inventory, "MODIFIED", near, 2**61 + 1)
+    assert relist(inventory, {near: 2**61 + 1, nearer: 5}, 2**61 + 2) == NOTHING
 
 
 def test_columns_of_different_lengths_are_refused() -> None:

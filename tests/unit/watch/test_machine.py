@@ -5,15 +5,16 @@ from pathlib import Path
 
 import pytest
 
+from watchslo.snapshot import Guarantee
 from watchslo.watch.decode import (
     Added,
     Annotations,
     ApiStatus,
     Bookmark,
+    ChangedObject,
     Deleted,
     Details,
     Error,
-    EventObject,
     Frame,
     Frames,
     Mark,
@@ -41,7 +42,6 @@ from watchslo.watch.messages import (
     ListRequest,
     Note,
     Opened,
-    OutOfOrder,
     Output,
     Received,
     Relisted,
@@ -52,6 +52,7 @@ from watchslo.watch.messages import (
     Start,
     TimeTravel,
     Unparsable,
+    Violated,
     WakeAt,
     WatchClosed,
     WatchOpened,
@@ -106,7 +107,9 @@ def change(
     kind: type[Added | Modified | Deleted], revision: object, created: str | None = None, uid: str | None = None
 ) -> Frame:
     return kind(
-        object=EventObject(metadata=ObjectMetadata(resource_version=str(revision), creation_timestamp=created, uid=uid))
+        object=ChangedObject(
+            metadata=ObjectMetadata(resource_version=str(revision), creation_timestamp=created, uid=uid)
+        )
     )
 
 
@@ -374,7 +377,9 @@ def test_empty_chunk_gives_no_outputs() -> None:
 @pytest.mark.parametrize("kind", [Added, Modified, Deleted])
 def test_events_covered_by_the_list_are_not_emitted(kind: type[Added | Modified | Deleted]) -> None:
     run = watching()
-    assert run.bring(change(kind, REVISION - 1), change(kind, REVISION)) == [Note(OutOfOrder(2))]
+    assert run.bring(change(kind, REVISION - 1), change(kind, REVISION)) == [
+        Note(Violated(Guarantee.RESUMABLE, 2, REVISION - 1, REVISION))
+    ]
     assert run.machine.revision == REVISION
 
 
@@ -382,7 +387,7 @@ def test_out_of_order_events_are_counted_and_not_emitted() -> None:
     run = watching()
     outputs = run.bring(change(Added, 105), change(Added, 104), change(Added, 106), change(Added, 105))
     assert emitted(outputs) == [105, 106]
-    assert facts(outputs) == [OutOfOrder(2)]
+    assert facts(outputs) == [Violated(Guarantee.ORDERED, 2, 104, 105)]
     assert run.machine.revision == 106
 
 
@@ -391,7 +396,9 @@ def test_several_events_of_one_revision_are_emitted() -> None:
     run = watching()
     assert emitted(run.bring(change(Deleted, 105), change(Deleted, 105))) == [105, 105]
     assert emitted(run.bring(change(Deleted, 105), change(Deleted, 106))) == [105, 106]
-    assert facts(run.bring(bookmark(107), change(Deleted, 106), change(Deleted, 107)))[1:] == [OutOfOrder(2)]
+    assert facts(run.bring(bookmark(107), change(Deleted, 106), change(Deleted, 107)))[1:] == [
+        Violated(Guarantee.BOOKMARKABLE, 2, 106, 107)
+    ]
 
 
 def test_bookmarks_advance_the_revision_without_events() -> None:
@@ -400,16 +407,16 @@ def test_bookmarks_advance_the_revision_without_events() -> None:
     assert outputs == [
         Note(BookmarkSeen(110)),
         Emit(Batch(999.999, [101, 111], ["ADDED", "ADDED"], [None, None])),
-        Note(OutOfOrder(1)),
+        Note(Violated(Guarantee.BOOKMARKABLE, 1, 110, 110)),
     ]
     assert run.bring(bookmark(120)) == [Note(BookmarkSeen(120))]
     assert run.machine.revision == 120
 
 
-def test_bookmark_of_an_older_revision_is_out_of_order() -> None:
+def test_bookmark_of_an_older_revision_violates_a_guarantee() -> None:
     run = watching()
     assert run.bring(bookmark(REVISION)) == [Note(BookmarkSeen(REVISION))]
-    assert run.bring(bookmark(REVISION - 1)) == [Note(OutOfOrder(1))]
+    assert run.bring(bookmark(REVISION - 1)) == [Note(Violated(Guarantee.BOOKMARKABLE, 1, REVISION - 1, REVISION - 1))]
     assert run.machine.revision == REVISION
 
 

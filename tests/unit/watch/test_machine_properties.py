@@ -11,9 +11,9 @@ from watchslo.watch.decode import (
     Annotations,
     ApiStatus,
     Bookmark,
+    ChangedObject,
     Deleted,
     Error,
-    EventObject,
     Frame,
     Frames,
     Mark,
@@ -78,11 +78,11 @@ steps = st.sampled_from([0, 0, 1, 2, 5, -1, -3])  # of revisions, from the newes
 changes = st.tuples(st.sampled_from([Added, Modified, Deleted, Bookmark]), steps)
 
 
-def frame(kind: type[ObjectChange], revision: str | None, *, ends_list: bool = False) -> Frame:
-    if kind is Bookmark:
+def frame(kind: type[ObjectChange | Bookmark], revision: str | None, *, ends_list: bool = False) -> Frame:
+    if issubclass(kind, Bookmark):
         annotations = Annotations(initial_events_end="true" if ends_list else None)
         return Bookmark(object=Mark(metadata=MarkMetadata(resource_version=revision, annotations=annotations)))
-    made = kind(object=EventObject(metadata=ObjectMetadata(resource_version=revision, uid=revision)))
+    made = kind(object=ChangedObject(metadata=ObjectMetadata(resource_version=revision, uid=revision)))
     assert isinstance(made, Frame)
     return made
 
@@ -270,7 +270,7 @@ class Protocol(RuleBasedStateMachine):
     )
     def a_chunk_arrives(
         self,
-        events: list[tuple[type[ObjectChange], int]],
+        events: list[tuple[type[ObjectChange | Bookmark], int]],
         end: int | None,
         unparsable: list[str | None],
         garbage: int,

@@ -9,8 +9,8 @@ from enum import Enum
 from urllib.parse import urlsplit
 
 from watchslo.app.doctor.findings import DeploymentFinding, good, problem, unchecked, warning
-from watchslo.kube.discovery import unproven_storage
-from watchslo.snapshot import ApiserverRole
+from watchslo.clock.storage_kind import StorageSetting, storage_of, unproven_storage
+from watchslo.snapshot import ApiserverRole, StorageKind
 from watchslo.timeline.format import counted, some_of
 from watchslo.watch.failure import Failure, Reason
 
@@ -135,11 +135,27 @@ def peer_findings(
         yield good(subject, f"{counted(servers, 'apiserver')} can be distinguished.")
 
 
-def storage_findings(reports: Iterable[AddressReport], storage: str) -> Iterator[DeploymentFinding]:
-    """Yield a warning if the revisions may not be those of etcd; `storage` is as configured."""
-    reasons = {unproven_storage(report.answer, storage) for report in reports if isinstance(report.answer, str)}
-    for reason in sorted(reason for reason in reasons if reason):
-        yield warning("storage", f"Bounds are not proven: {reason}.", "See `clock.storage` in the configuration.")
+def storage_findings(
+    reports: Iterable[AddressReport], stated: StorageSetting, revealed: StorageKind | Failure
+) -> Iterator[DeploymentFinding]:
+    """Yield what is known of the storage: by what the configuration has stated, or else what an apiserver revealed."""
+    subject = "storage"
+    if isinstance(revealed, Failure):
+        yield unchecked(subject, f"Whether it is etcd or kine cannot be found out. {revealed.message}")
+        revealed = StorageKind.UNKNOWN
+    versions = [report.answer for report in reports if isinstance(report.answer, str)]
+    reasons = {unproven_storage(version, stated, revealed) for version in versions} - {None}
+    for reason in sorted(map(str, reasons)):
+        yield warning(subject, f"Bounds are not proven: {reason}.", "See `clock.storage` in the configuration.")
+    if storage_of(stated, revealed, None).commit_spread:
+        yield warning(
+            subject,
+            "The storage is kine: with PostgreSQL, the order of commits is known to 0.1 s, and several servers find "
+            "each other's changes by a poll.",
+            "See docs/howto/k3s.md; with SQLite, write `clock: {storage: kine-sqlite}`.",
+        )
+    elif revealed is StorageKind.SEQUENCE:
+        yield good(subject, "The storage counts its revisions as etcd does.")
 
 
 async def tcp_reach(url: str, seconds: float = CONNECT_SECONDS) -> Reach:

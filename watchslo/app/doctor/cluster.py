@@ -26,6 +26,7 @@ from watchslo.app.doctor.rights import required_rights, review_rights, rights_fi
 from watchslo.config.model import Config
 from watchslo.errors import ConfigError, ConnectError
 from watchslo.kube.apiservers import count_apiservers, read_addresses
+from watchslo.kube.client import Client
 from watchslo.kube.credentials import CredentialSource
 from watchslo.kube.discovery import Catalogue, Discovery
 from watchslo.kube.limiter import Limiters
@@ -33,13 +34,14 @@ from watchslo.model import SERVICE, Resource
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.apiserver_set import VERSION_SECONDS, ApiserverSet
 from watchslo.monitor.desired import DesiredWatches, desired_watches
+from watchslo.monitor.storage_prober import find_kind
 from watchslo.monitor.time_limit import with_time_limit
 from watchslo.monitor.witnesses import unwatched
 from watchslo.rbac.permissions import required_permissions
 from watchslo.rbac.watched_resources import watch_permissions
 from watchslo.rules.pack import rule_groups
 from watchslo.rules.settings import RuleSettings
-from watchslo.snapshot import ApiserverRole
+from watchslo.snapshot import ApiserverRole, StorageKind
 from watchslo.timeline.format import counted
 from watchslo.watch.failure import Failure, Reason
 
@@ -106,16 +108,24 @@ class ClusterChecks:
                 with_time_limit(read_addresses(client), VERSION_SECONDS),
                 with_time_limit(count_apiservers(client), VERSION_SECONDS),
             )
+            revealed = await self._revealed_storage(client)
             others = await self._announced(() if isinstance(announced, Failure) else announced, first)
             reports += await self._reports(others)
             found = [
                 *address_findings(reports),
-                *storage_findings(reports, self._config.clock.storage),
+                *storage_findings(reports, self._config.clock.storage, revealed),
                 *peer_findings(self._config.kubernetes.apiservers, announced, leases),
             ]
             answering = [one for one, report in zip([*first, *others], reports, strict=True) if report.answers]
             single = [one.apiserver for one in answering if one.role is not ApiserverRole.SERVICE]
             return [*found, *await self._ask(single or [one.apiserver for one in answering])]
+
+    async def _revealed_storage(self, client: Client) -> StorageKind | Failure:
+        """Ask what storage an apiserver has, as the daemon does: only if the configuration does not state it."""
+        clock = self._config.clock
+        if clock.storage != "auto":
+            return StorageKind.UNKNOWN
+        return await with_time_limit(find_kind(client, clock.namespace))
 
     async def _configured(self) -> list[AskedApiserver]:
         """Return the apiservers that are known without a request: the service, or those of the configuration."""

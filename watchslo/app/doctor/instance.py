@@ -9,7 +9,7 @@ import msgspec
 from watchslo.app.doctor.addresses import Reach, allow, dropped, tcp_reach
 from watchslo.app.doctor.findings import DeploymentFinding, good, problem, unchecked, warning
 from watchslo.app.http_endpoint import HttpEndpoint
-from watchslo.errors import ConnectError
+from watchslo.errors import UNDECODABLE, ConnectError
 from watchslo.timeline.verdict import Level
 
 SUBJECT = "instance"
@@ -109,5 +109,5 @@ def _decoded(code: int, document: bytes) -> RunningStatus | int:
         return code
     try:
         return msgspec.json.decode(document, type=RunningStatus)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNDECODABLE:
         return HTTPStatus.OK

@@ -9,8 +9,9 @@ from pydantic.alias_generators import to_camel
 
 from watchslo.app.doctor.findings import DeploymentFinding, good, problem, unchecked
 from watchslo.kube.client import Client
+from watchslo.kube.decoding import decode_answer
 from watchslo.timeline.format import counted
-from watchslo.watch.failure import Failure, Reason, because
+from watchslo.watch.failure import Failure, Reason
 
 GROUP = "/apis/monitoring.coreos.com"
 COMMON = {"app.kubernetes.io/name": "watchslo"}
@@ -218,10 +219,8 @@ async def _list(client: Client, path: str) -> list[OperatorObject] | Failure:
     answer = await client.document(path)
     if isinstance(answer, Failure):
         return answer
-    try:
-        return msgspec.json.decode(answer, type=_OperatorList).items
-    except msgspec.DecodeError:
-        return because(Reason.GARBAGE)
+    listed = decode_answer(answer, _OperatorList)
+    return listed if isinstance(listed, Failure) else listed.items
 
 
 async def _namespace_labels(client: Client, namespace: str) -> dict[str, str] | None:
@@ -229,10 +228,8 @@ async def _namespace_labels(client: Client, namespace: str) -> dict[str, str] | 
     answer = await client.document(f"/api/v1/namespaces/{namespace}")
     if isinstance(answer, Failure):
         return None
-    try:
-        return msgspec.json.decode(answer, type=_LabelledNamespace).metadata.labels or {}
-    except msgspec.DecodeError:
-        return None
+    found = decode_answer(answer, _LabelledNamespace)
+    return None if isinstance(found, Failure) else found.metadata.labels or {}
 
 
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")

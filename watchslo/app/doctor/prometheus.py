@@ -9,7 +9,7 @@ import msgspec
 
 from watchslo.app.doctor.findings import DeploymentFinding, good, problem, unchecked, warning
 from watchslo.app.http_endpoint import HttpEndpoint
-from watchslo.errors import ConnectError
+from watchslo.errors import UNDECODABLE, ConnectError
 from watchslo.timeline.format import counted, some_of
 
 SCRAPED, ALERTS = "scrapes", "alerts"
@@ -110,7 +110,7 @@ class Prometheus:
             raise ConnectError(_REFUSALS.get(status, f"it answers {status}"))
         try:
             return msgspec.json.decode(body, type=_answer(form)).data
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNDECODABLE:
             raise ConnectError("the answer is not one of a Prometheus; check the URL") from None
 
 

@@ -12,7 +12,7 @@ from watchslo.serve.metrics.family import Detail, Family, Stability, Type
 from watchslo.serve.metrics.labels import WATCH, Label
 from watchslo.serve.metrics.latency import LATENCY
 from watchslo.serve.metrics.monitor import CAUSES, LATE_BEAT_SECONDS, MONITOR
-from watchslo.serve.metrics.protocol import LISTS, MISSED, WATCHES
+from watchslo.serve.metrics.protocol import GUARANTEES, LISTS, MISSED, WATCHES
 from watchslo.serve.metrics.views import MetricView
 
 __all__ = (
@@ -32,7 +32,8 @@ SECTIONS = {
     "Latency and objectives": LATENCY,
     "Watches": WATCHES,
     "Lists and headroom": LISTS,
-    "Gaps, stalls and lost events": MISSED,
+    "Gaps and stalls": MISSED,
+    "Guarantees": GUARANTEES,
     "Clocks": CLOCK,
     "Apiservers": APISERVERS,
     "Causes": CAUSES,

@@ -71,7 +71,7 @@ APISERVERS = (
     ),
     gauge(
         "storage_proven",
-        "1 if the revisions are known to be etcd's; if 0, as with k3s, no latency is proven.",
+        "1 if it is known what revisions prove; if 0, as of a storage that is not recognised, no latency is proven.",
         basic=per_apiserver(_proven),
         beta=True,
     ),

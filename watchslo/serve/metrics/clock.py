@@ -12,7 +12,7 @@ CLOCK = (
     ),
     gauge(
         "storage_info",
-        "1 for what revisions are: of a `sequence` as in etcd, or a `timestamp`; `unknown` until the ticks show it.",
+        "1 for what revisions are: a `sequence` as in etcd, a `timestamp`, or a sequence of `kine`; else `unknown`.",
         basic=per_domain(lambda d: {d.kind: 1}, STORAGE_KIND),
         beta=True,
     ),

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 
 from watchslo.latency import track
-from watchslo.snapshot import BurstReason, Cause, Hop, OverallVerdict, ReadUse, StorageKind
+from watchslo.snapshot import BurstReason, Cause, Guarantee, Hop, OverallVerdict, ReadUse, StorageKind
 from watchslo.watch import audit
 from watchslo.watch.failure import CloseClass, Phase, Reason
 from watchslo.watch.messages import RelistReason, Unseen
@@ -64,16 +64,17 @@ EVENT_TYPE = Label(
     "type", "type of the watch event; `error` with `full` only", ("added", "modified", "deleted", "error")
 )
 UNMEASURED = Label("reason", "why an event is not a sample", track.UNMEASURED)
-CLASS = Label("class", "which party ended the watch; `own` with `full` only", tuple(CloseClass))
+CLASS = Label("class", "which party ended the watch; `own` and `expired` with `full` only", tuple(CloseClass))
 CLOSED = Label("reason", "why the watch ended", tuple(Reason))
 RELIST = Label(
     "reason",
-    "why a list was needed; `inventory`, during which the watch stays open, with `full` only",
+    "why a list was needed; only `expired` and `errors` with `basic`",
     tuple(RelistReason),
 )
 PHASE = Label("phase", "which request got the 410: a list, the opening of a watch, an open watch", tuple(Phase))
 STRATEGY = Label("strategy", "how a watch obtains the revision to begin from", tuple(STRATEGIES))
 UNSEEN = Label("kind", "what happened to an object in a gap", tuple(field.name for field in fields(Unseen)))
+GUARANTEE = Label("guarantee", "what a watch guarantees", tuple(Guarantee))
 AUDIT = Label("result", "the result of an audit", tuple(audit.AuditResult))
 TICK_RESULT = Label("result", "how a tick ended", ("ok", "slow", "failed"))
 READ_USE = Label("use", "what the read was for; `contradicted` if the ticks contradict it", tuple(ReadUse))

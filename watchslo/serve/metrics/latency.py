@@ -35,19 +35,19 @@ def _quantiles(stream: StreamReading, windows: frozenset[str], qs: frozenset[flo
     }
 
 
-def _rough(stream: StreamReading, windows: frozenset[str]) -> Mapping[str, Value]:
+def _rough(stream: StreamReading) -> Mapping[str, Value]:
     """Whether the P99 of each window is rough, where it is resolved."""
     return {
         window.name: quantile.rough
         for window in stream.track.windows
-        if window.name in windows and window.events
+        if window.name in WINDOWS and window.events
         for quantile in window.quantiles
         if quantile.resolved and quantile.q == 0.99  # noqa: PLR2004 - P99
     }
 
 
-def _events(stream: StreamReading, windows: frozenset[str]) -> Mapping[str, Value]:
-    return {window.name: window.events for window in stream.track.windows if window.name in windows}
+def _events(stream: StreamReading) -> Mapping[str, Value]:
+    return {window.name: window.events for window in stream.track.windows if window.name in WINDOWS}
 
 
 def _targets(events: float, minutes: float) -> Mapping[str, Value]:
@@ -75,14 +75,12 @@ LATENCY = (
         "apiserver_timespan_window_rough",
         "1 if the events of the rolling window do not determine its P99: it may be more than a quarter off; absent "
         "without a P99.",
-        basic=per_watch(lambda s: _rough(s, BASIC_WINDOWS), WINDOW),
-        full=per_watch(lambda s: _rough(s, WINDOWS), WINDOW),
+        full=per_watch(_rough, WINDOW),
     ),
     gauge(
         "apiserver_timespan_window_events",
         "Number of samples in the rolling window.",
-        basic=per_watch(lambda s: _events(s, BASIC_WINDOWS), WINDOW),
-        full=per_watch(lambda s: _events(s, WINDOWS), WINDOW),
+        full=per_watch(_events, WINDOW),
     ),
     counter(
         "unresolved_events_total",

@@ -4,7 +4,18 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from watchslo.serve.metrics.family import counter, gauge, histogram
-from watchslo.serve.metrics.labels import AUDIT, CLASS, CLOSED, END, EVENT_TYPE, PHASE, RELIST, STRATEGY, UNSEEN
+from watchslo.serve.metrics.labels import (
+    AUDIT,
+    CLASS,
+    CLOSED,
+    END,
+    EVENT_TYPE,
+    GUARANTEE,
+    PHASE,
+    RELIST,
+    STRATEGY,
+    UNSEEN,
+)
 from watchslo.serve.metrics.views import (
     Found,
     Value,
@@ -15,11 +26,14 @@ from watchslo.serve.metrics.views import (
     per_headroom,
     per_transport,
     per_watch,
+    summed_by_apiserver,
 )
 from watchslo.snapshot import StreamReading
 from watchslo.watch.failure import RULES, CloseClass
 from watchslo.watch.messages import RelistReason
 
+NOT_BASIC = (CloseClass.OWN, CloseClass.EXPIRED)  # the second is in expired_total
+RESTARTS = (RelistReason.EXPIRED, RelistReason.ERRORS)  # the start is no restart, and clocks count their resets
 NO_CLOSES: Mapping[tuple[str, str], int] = {(class_, reason): 0 for reason, (class_, _, _) in RULES.items()}
 
 
@@ -35,11 +49,11 @@ def _closed_by_class(stream: StreamReading) -> Mapping[str, Value]:
     classes: dict[str, int] = defaultdict(int)
     for (class_, _), count in stream.session.closed.items():
         classes[class_] += count
-    return {class_: count for class_, count in each(CLASS, classes).items() if class_ != CloseClass.OWN}
+    return {class_: count for class_, count in each(CLASS, classes).items() if class_ not in NOT_BASIC}
 
 
 def _restarts(stream: StreamReading) -> Mapping[str, Value]:
-    return {reason: count for reason, count in stream.lists.relists.items() if reason != RelistReason.INVENTORY}
+    return {reason: count for reason, count in stream.lists.relists.items() if reason in RESTARTS}
 
 
 def _unseen(stream: StreamReading) -> Found:
@@ -133,11 +147,6 @@ WATCHES = (
         "Seconds since anything arrived on the open watch's connection, acknowledgements included.",
         full=per_transport(lambda t: t.silent),
         beta=True,
-    ),
-    counter(
-        "order_violations_total",
-        "Total number of events whose revision was not newer than the previous one.",
-        full=per_watch(lambda s: s.received.order_violations),
     ),
     counter(
         "time_travel_total",
@@ -282,10 +291,19 @@ MISSED = (
         "Total number of audits, the reads that decide whether a silent watch is idle, stalled or frozen.",
         basic=per_apiserver(lambda a: each(AUDIT, a.audits), AUDIT),
     ),
+)
+
+GUARANTEES = (
     counter(
-        "lost_events_total",
-        "Total number of events that a watch is proven to have skipped: it delivered newer events and never these.",
-        basic=per_watch(lambda s: s.audit.lost),
-        proven=True,
+        "watch_guarantee_checked_total",
+        "Total number of checks of a guarantee: of events, of openings of a watch for `resumable`.",
+        basic=summed_by_apiserver(lambda s: s.guarantees.checked, GUARANTEE),
+        full=per_watch(lambda s: s.guarantees.checked, GUARANTEE),
+    ),
+    counter(
+        "watch_guarantee_violations_total",
+        "Total number of events and bookmarks that violated a guarantee of the watch.",
+        basic=per_watch(lambda s: s.guarantees.violations, GUARANTEE),
+        proven=per_watch(lambda s: sum(s.guarantees.violations.values())),
     ),
 )

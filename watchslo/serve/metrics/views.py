@@ -1,6 +1,7 @@
 """How the points of a metric are read from a snapshot: once for each watch, apiserver, domain or ticker, or once."""
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -70,6 +71,18 @@ def per_transport(read: Callable[[TransportReading], Found]) -> MetricView:
 def per_apiserver(read: Callable[[ApiserverReading], Found], *labels: Label) -> MetricView:
     """View with a point for each apiserver, or several that differ in `labels`."""
     return MetricView((APISERVER, *labels), lambda snapshot: snapshot.apiservers, lambda server: (server.name,), read)
+
+
+def summed_by_apiserver(read: Callable[[StreamReading], Mapping[str, int]], label: Label) -> MetricView:
+    """View with the sums of the counts of all watches at each apiserver."""
+
+    def owners(snapshot: Snapshot) -> Sequence[tuple[str, Mapping[str, int]]]:
+        sums: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for stream in snapshot.streams:
+            sums[stream.apiserver].update(read(stream))
+        return [*sums.items()]
+
+    return MetricView((APISERVER, label), owners, lambda owner: (owner[0],), lambda owner: owner[1])
 
 
 def per_resource(read: Callable[[ExcessReading], Found], *labels: Label) -> MetricView:

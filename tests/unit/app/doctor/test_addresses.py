@@ -17,7 +17,7 @@ from watchslo.app.doctor.addresses import (
     tcp_reach,
 )
 from watchslo.app.doctor.findings import DeploymentFinding, FindingLevel
-from watchslo.snapshot import ApiserverRole
+from watchslo.snapshot import ApiserverRole, StorageKind
 from watchslo.watch.failure import Failure, Reason, because
 
 PROBLEM, WARNING, UNCHECKED, GOOD = FindingLevel
@@ -108,9 +108,21 @@ class TestPeerFindings:
 
 def test_unproven_storage_is_one_warning() -> None:
     reports = [report("v1.36.3+k3s1"), report("v1.36.3+k3s1"), report(SILENT)]
-    assert only(storage_findings(reports, "auto")).level is WARNING
-    assert [*storage_findings(reports, "etcd")] == []
-    assert [*storage_findings([report("v1.36.3")], "auto")] == []
+    assert only(storage_findings(reports, "auto", StorageKind.UNKNOWN)).level is WARNING
+    assert only(storage_findings(reports, "auto", StorageKind.SEQUENCE)).level is GOOD
+    assert [*storage_findings(reports, "etcd", StorageKind.UNKNOWN)] == []
+    assert [*storage_findings([report("v1.36.3")], "auto", StorageKind.UNKNOWN)] == []
+
+
+def test_kine_is_a_warning_unless_it_is_on_sqlite() -> None:
+    reports = [report("v1.36.3+k3s1")]
+    assert "by a poll" in only(storage_findings(reports, "auto", StorageKind.KINE)).text
+    assert [*storage_findings(reports, "kine-sqlite", StorageKind.KINE)] == []
+
+
+def test_unknown_storage_is_unchecked() -> None:
+    findings = [*storage_findings([report("v1.36.3")], "auto", because(Reason.FORBIDDEN))]
+    assert [one.level for one in findings] == [UNCHECKED]
 
 
 def test_port_of_urls_without_port_is_that_of_the_scheme() -> None:

@@ -85,7 +85,7 @@ def test_healthy_cluster_has_no_problem(ask: Doctor, cluster: Cluster) -> None:
         assert levels(answer, subject) == ["good"], subject
     for subject in ("monitor", "instance", "Prometheus", "inhibitions"):
         assert levels(answer, subject) == ["unchecked"], subject
-    assert cluster.count("access_review") == 8
+    assert cluster.count("access_review") == 9
     assert not cluster.watches, "it opens no watch"
 
 
@@ -105,6 +105,16 @@ def test_unreachable_cluster_is_one_problem(ask: Doctor, cluster: Cluster) -> No
     for subject in ("ticks", "rights", "monitor"):
         assert "unchecked" in levels(answer, subject)
     assert cluster.count("access_review") == cluster.count("tick") == 0
+
+
+@pytest.mark.parametrize(("stated", "expected"), [("auto", ["unchecked"]), ("etcd", [])])
+def test_only_a_storage_that_is_not_stated_is_asked_for(
+    ask: Doctor, cluster: Cluster, stated: str, expected: list[str]
+) -> None:
+    """A role that is written for a stated storage lacks the right."""
+    cluster.fail(Reason.FORBIDDEN, "detect_storage")
+    assert levels(ask(f"{WATCHES}clock: {{storage: {stated}}}\n"), "storage") == expected
+    assert bool(cluster.count("detect_storage")) is (stated == "auto")
 
 
 def test_dropped_packets_are_recognised(ask: Doctor, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

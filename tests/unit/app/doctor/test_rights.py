@@ -1,5 +1,7 @@
 """Which rights a configuration needs, and what the findings say about the answers."""
 
+from dataclasses import replace
+
 import pytest
 
 from watchslo.app.doctor.findings import FindingLevel
@@ -37,6 +39,7 @@ def test_required_rights_are_one_verb_each() -> None:
         RequiredRight(PODS, "list"): (WATCHES,),
         RequiredRight(PODS, "watch"): (WATCHES,),
         TICK: (TICKS,),
+        replace(TICK, verb="watch"): (TICKS,),
         RequiredRight(SLICES, "list"): (EACH_APISERVER,),
         RequiredRight(SLICES, "watch"): (EACH_APISERVER,),
         LEASES: (HIDDEN_APISERVERS,),
@@ -58,7 +61,7 @@ def test_all_rights_are_one_good_finding() -> None:
     rights = config_rights()
     (finding,) = rights_findings(rights, dict.fromkeys(rights, True))
     assert finding.level is FindingLevel.GOOD
-    assert finding.text == "This identity has all 9 rights that the configuration needs."
+    assert finding.text == "This identity has all 10 rights that the configuration needs."
 
 
 @pytest.mark.parametrize(

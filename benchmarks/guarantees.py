@@ -1,0 +1,105 @@
+"""`python -m benchmarks.guarantees` measures what it costs to verify the guarantees of watches, without I/O.
+
+`stream` adds one field to each decoded event, and the judgement of its order. `compare` compares what the watches of
+several apiservers delivered, once in five seconds.
+"""
+
+import json
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from benchmarks.measure import BLOCK_SECONDS, figure
+from watchslo.watch.audit import Delivered
+from watchslo.watch.decode import Bookmark, EventObject, decode
+from watchslo.watch.delivery_comparison import DeliveryComparison, PeerDeliveries
+from watchslo.watch.guarantees import ReceivedPosition
+from watchslo.watch.live_events import sort_live
+
+ROUNDS = 40
+BLOCKS = 200  # decoded in each round
+EVENTS = 20  # of one block
+FIRST = 10_000_000  # revision
+APISERVERS, RESOURCES, EVENTS_A_SECOND = 3, 60, 10
+
+
+class _Plain(msgspec.Struct, frozen=True, gc=False, tag_field="type"):
+    object: EventObject
+
+
+class _PlainAdded(_Plain, frozen=True, gc=False, tag="ADDED"):
+    """An event as it was decoded before anything identified its object."""
+
+
+class _PlainModified(_Plain, frozen=True, gc=False, tag="MODIFIED"):
+    """The same, of another type."""
+
+
+class _PlainDeleted(_Plain, frozen=True, gc=False, tag="DELETED"):
+    """The same, of another type."""
+
+
+def best(work: Callable[[], object]) -> float:
+    """Return the shortest time of some rounds, in seconds."""
+    took = []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        work()
+        took.append(time.perf_counter() - began)
+    return min(took)
+
+
+def guarantees() -> None:
+    """Print the costs."""
+    print(f"Guarantees, by event; the shortest of {ROUNDS} rounds:")
+    _of_streams()
+    _of_comparisons()
+
+
+def _of_streams() -> None:
+    cells = ["web-7d4b9c5f6-x2k41", "1/1", "Running", "0", "25s"]
+    revisions = map(str, range(FIRST, FIRST + EVENTS))
+    changed = [{"metadata": {"resourceVersion": revision}, "rows": [{"cells": cells}]} for revision in revisions]
+    lines = [{"type": "MODIFIED", "object": one} for one in changed]
+    block = b"".join(json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in lines)
+    plain = msgspec.json.Decoder(_PlainAdded | _PlainModified | _PlainDeleted | Bookmark)
+    frames, count = decode(block), BLOCKS * EVENTS
+
+    def sort() -> None:
+        for _ in range(BLOCKS):
+            sort_live(frames, 0.0, 0, ReceivedPosition())
+
+    without = best(lambda: [plain.decode_lines(block) for _ in range(BLOCKS)])
+    decoded = best(lambda: [decode(block) for _ in range(BLOCKS)])
+    figure("an event of a Table is decoded without its rows", 1e9 * without / count, "ns")
+    figure("decoded with its rows as bytes, which identify the object", 1e9 * decoded / count, "ns")
+    figure("its order is judged, and the live events are put together", 1e9 * best(sort) / count, "ns")
+
+
+def _of_comparisons() -> None:
+    revisions = range(1, 1 + round(EVENTS_A_SECOND * BLOCK_SECONDS))
+    groups = [(DeliveryComparison(), [Delivered() for _ in range(APISERVERS)]) for _ in range(RESOURCES)]
+
+    def compare() -> None:
+        for comparison, deliveries in groups:
+            peers = {number: PeerDeliveries(one, revisions[-1]) for number, one in enumerate(deliveries)}
+            assert len([*comparison.compare(peers)]) == APISERVERS
+
+    took = []
+    for _ in range(ROUNDS):
+        for _, deliveries in groups:
+            for one in deliveries:
+                one.begin(0)
+                one.extend(revisions)
+        began = time.perf_counter()
+        compare()
+        took.append(time.perf_counter() - began)
+    watches = APISERVERS * RESOURCES
+    what = f"{watches} watches of {APISERVERS} apiservers, {EVENTS_A_SECOND} events a second each, are compared"
+    figure(what, 1e3 * min(took), "ms", f"once in {BLOCK_SECONDS:.0f} s")
+    figure("which is, for each event", 1e9 * min(took) / (watches * len(revisions)), "ns")
+
+
+if __name__ == "__main__":
+    guarantees()

@@ -1,0 +1,155 @@
+"""Faults that break a guarantee of watches: each is counted, as the right guarantee, at the right apiserver."""
+
+import json
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fidelity.cases import Traffic
+from tests.fidelity.writing import Writing
+from tests.support.assets import Assets
+from tests.support.control_plane import ControlPlane, Etcd, write_kubeconfig
+from tests.support.daemon import Daemon, Proxy, Simulator, config_file
+from tests.support.process import patient
+from tests.support.writer import configmap
+
+pytestmark = [pytest.mark.patient, pytest.mark.timeout(600)]
+
+RESOURCE = "configmaps"
+CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
+FOUND_SECONDS = 120.0  # within ten seconds by the fake clock of the unit tests
+CHANGES_A_SECOND = 20.0
+CHECKED = 2_000  # events
+HTTP_SECONDS = 10.0
+EDITS = 5
+
+BROKEN = {
+    "lost-event": "reliable",
+    "lost-range": "reliable",
+    "lost-delete": "reliable",
+    "duplicate-event": "unique",
+    "swapped-events": "ordered",
+    "early-bookmark": "bookmarkable",
+    "backward-bookmark": "bookmarkable",
+    "skipped-resume": "resumable",
+}
+"""The guarantee that each fault of the simulator breaks."""
+
+ON_THE_WAY = {"lossy": "reliable", "duplicating": "unique", "swapping": "ordered"}
+"""The guarantee that each fault of the proxy breaks."""
+
+
+def read(url: str) -> Any:
+    with urllib.request.urlopen(url, timeout=patient(HTTP_SECONDS)) as answer:
+        return json.load(answer)
+
+
+def violations(daemon: Daemon) -> dict[str, dict[str, int]]:
+    """Return the violations by apiserver and guarantee."""
+    return {
+        stream["apiserver"]: found
+        for stream in daemon.status()["streams"]
+        if (found := {name: count for name, count in stream["guarantees"]["violations"].items() if count})
+    }
+
+
+def edited(simulator: Simulator) -> list[int]:
+    """Return the revisions of the edited events of the watch, without the short ones of its audits."""
+    made = read(f"{simulator.announced['control']}/edits")["edits"]
+    watch = made["stream"][0]
+    return [revision for stream, revision in zip(made["stream"], made["revision"], strict=True) if stream == watch]
+
+
+@contextmanager
+def simulated(folder: Path) -> Iterator[tuple[Simulator, Daemon]]:
+    """A simulated cluster, and a daemon that reads all events a second time."""
+    with Simulator(folder) as simulator:
+        kubeconfig = folder / "kubeconfig"
+        write_kubeconfig(kubeconfig, {"server": simulator.url}, {})
+        config = config_file(folder, watch=[{"resource": RESOURCE}], guarantees={"level": "full"})
+        with Daemon(folder / "daemon", "--config", config, "--kubeconfig", kubeconfig) as daemon:
+            simulator.control({"resource": RESOURCE, "rate": CHANGES_A_SECOND}, "/workload")
+            daemon.until_measuring(RESOURCE)
+            yield simulator, daemon
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_fault_of_an_apiserver_is_counted_as_the_guarantee_that_it_breaks(fault: str, tmp_path: Path) -> None:
+    with simulated(tmp_path) as (simulator, daemon):
+        assert violations(daemon) == {}
+        simulator.control({"name": fault}, "/faults")
+        if fault == "skipped-resume":
+            simulator.control({"name": "cut"}, "/faults")  # at once, and not again
+            simulator.control({"name": "cut", "on": False}, "/faults")
+        daemon.process.until(lambda: violations(daemon), FOUND_SECONDS, "it is found")
+        simulator.control({"name": fault, "on": False}, "/faults")
+        edits = edited(simulator)
+        daemon.process.until(
+            lambda: violations(daemon) == {"service": {BROKEN[fault]: len(edits)}},
+            FOUND_SECONDS,
+            f"{len(edits)} are counted",
+        )
+        logged = daemon.log("guarantee_violated")[0]
+        assert (logged["guarantee"], logged["watch"], logged["apiserver"]) == (BROKEN[fault], RESOURCE, "service")
+        assert {logged["oldest"], logged["newest"]} <= {*edits}
+
+
+@contextmanager
+def between(folder: Path, assets: Assets) -> Iterator[tuple[list[Proxy], Daemon]]:
+    """Three real apiservers, each behind a proxy, and a daemon that watches each."""
+    with ExitStack() as stack:
+        etcd = stack.enter_context(Etcd(folder, assets.etcd))
+        plane = stack.enter_context(ControlPlane(folder, assets.kube_apiserver, etcd, apiservers=3))
+        proxies = [
+            stack.enter_context(Proxy(folder, f"link-{number}", apiserver.url, ca=plane.ca))
+            for number, apiserver in enumerate(plane.apiservers)
+        ]
+        urls = [proxy.url for proxy in proxies]
+        kubeconfig = folder / "links"
+        write_kubeconfig(kubeconfig, {"server": urls[0]}, {"token": plane.token})
+        config = config_file(folder, watch=[{"resource": RESOURCE}], kubernetes={"apiservers": urls})
+        traffic = Traffic("guarantees", rate=CHANGES_A_SECOND)
+        writer = plane.apiservers[-1]
+        stack.enter_context(Writing(lambda: writer.writer(plane.token), CONFIGMAPS, configmap, traffic, seed=1))
+        daemon = stack.enter_context(Daemon(folder / "daemon", "--config", config, "--kubeconfig", kubeconfig))
+        daemon.until_measuring(*3 * [RESOURCE])
+        yield proxies, daemon
+
+
+def test_faults_between_an_apiserver_and_its_clients_are_counted_at_that_apiserver(
+    assets: Assets, tmp_path: Path
+) -> None:
+    with between(tmp_path, assets) as ((broken, *_), daemon):
+        name = broken.announced["listen"]
+        due: Counter[str] = Counter()
+
+        def edits(fault: str) -> int:
+            count: int = read(f"{broken.announced['control']}/edits")["edited"].get(fault, 0)
+            return count
+
+        def enough(fault: str, before: int) -> bool:
+            return edits(fault) >= before + EDITS
+
+        for fault, guarantee in ON_THE_WAY.items():
+            before = edits(fault)
+            with broken.fault(fault, 0.05):
+                daemon.process.until(partial(enough, fault, before), FOUND_SECONDS, "events are edited")
+            due[guarantee] += edits(fault) - before
+            daemon.process.until(lambda: violations(daemon) == {name: dict(due)}, FOUND_SECONDS, f"{due} are counted")
+
+
+def test_healthy_apiservers_break_no_guarantee(assets: Assets, tmp_path: Path) -> None:
+    with between(tmp_path, assets) as (_, daemon):
+
+        def checked() -> bool:
+            counts = [stream["guarantees"]["checked"]["reliable"] for stream in daemon.status()["streams"]]
+            return min(counts, default=0) >= CHECKED
+
+        daemon.process.until(checked, FOUND_SECONDS + CHECKED / CHANGES_A_SECOND, "events are compared")
+        assert violations(daemon) == {}

@@ -1,0 +1,323 @@
+"""Real kine servers, which emulate etcd on a SQL database as k3s uses them, and the databases under them.
+
+A `Kine` takes the place of `Etcd` before a control plane:
+
+    with Sqlite(folder) as database, Kine(folder, kine, database) as storage:
+        with ControlPlane(folder, assets.kube_apiserver, storage) as plane: ...
+
+Several kine servers on one `Postgres` are k3s with several servers: each apiserver has a kine of its own, added with
+`plane.add(second.url)`. kine numbers changes by the ids of the rows in one table, and finds the rows that other kine
+servers inserted by a poll once a second.
+"""
+
+import contextlib
+import math
+import os
+import pwd
+import re
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from tests.support.background import Background
+from tests.support.control_plane import HOST, READY_SECONDS, Port
+from tests.support.daemon import Scrape
+from tests.support.process import Process, Started, patient
+
+SERVERS = Path("/usr/lib/postgresql")  # where Debian's package has one folder of programs for each version
+ACCOUNT = "postgres"  # made by the package; a Postgres server refuses to run as root
+SUPERUSER = "postgres"
+DATABASE = "kine"
+QUERY_SECONDS = patient(60.0)
+CONNECTIONS = 300  # each kine opens one for each request under way
+NO_COMPACTION = "24h"
+NEWEST_ID = "SELECT COALESCE(MAX(id), 0) FROM kine"
+WITNESS_SECONDS = 0.003
+POLL = re.compile(rb"WHERE id > \$1\).*ORDER BY id ASC LIMIT \d+", re.DOTALL)
+"""The statement of the poll loop; the start of a watch asks the same without a limit."""
+STATEMENT_BYTES = 4096  # more than the poll statement has
+READ_AT_ONCE = 1 << 16
+ACCEPT_SECONDS = 0.2
+CLOCK_READINGS = 100
+TOLERATED_STEP = 2e-3  # seconds: if the wall clock is set during a test, commit times are wrong by as much
+
+
+class Database(Protocol):
+    """What a kine server stores its rows in."""
+
+    endpoint: str
+    """Its address as kine's `--endpoint` takes it."""
+
+    def newest_id(self) -> int:
+        """Return the id of the newest row, which is the newest revision."""
+        ...
+
+
+class Sqlite:
+    """A SQLite file, which kine makes; one kine server may use it."""
+
+    def __init__(self, folder: Path, name: str = "kine") -> None:
+        self._file = folder / f"{name}.sqlite"
+        self.endpoint = f"sqlite://{self._file}?_journal=WAL&cache=shared&_busy_timeout=30000&_txlock=immediate"
+
+    def newest_id(self) -> int:
+        with contextlib.closing(self.connect()) as connection:
+            return int(connection.execute(NEWEST_ID).fetchone()[0])
+
+    def connect(self) -> sqlite3.Connection:
+        """Return a connection that only reads."""
+        return sqlite3.connect(f"file:{self._file}?mode=ro", uri=True, timeout=QUERY_SECONDS)
+
+
+class SqliteWitness(Background):
+    """Reads the newest id of a SQLite file all the time: SQLite commits one row after the other."""
+
+    def __init__(self, database: Sqlite) -> None:
+        super().__init__()
+        self._database = database
+        self._bounds: dict[int, tuple[float, float]] = {}
+
+    def commit_bounds(self) -> Mapping[int, tuple[float, float]]:
+        """Return between which monotonic seconds each row was committed, by its id."""
+        return dict(self._bounds)
+
+    def _run(self) -> None:
+        with contextlib.closing(self._database.connect()) as connection:
+            newest, not_before = self._database.newest_id(), time.monotonic()
+            while not self._over.wait(WITNESS_SECONDS):
+                asked = time.monotonic()
+                found = int(connection.execute(NEWEST_ID).fetchone()[0])
+                answered = time.monotonic()
+                self._bounds |= dict.fromkeys(range(newest + 1, found + 1), (not_before, answered))
+                newest, not_before = found, asked
+
+
+class Postgres(Started):
+    """A Postgres server without fsync that remembers when each row was committed, in a folder of its own.
+
+    As root it runs under the account of its package. That account may not enter the folders of tests, so the data are
+    in a temporary folder.
+    """
+
+    def __init__(self, folder: Path, name: str = "postgres") -> None:
+        self._port = Port()
+        self.address = (HOST, self._port.number)
+        self.endpoint = endpoint(self._port.number)
+        self._home = Path(tempfile.mkdtemp(prefix="watchslo-postgres-"))
+        settings = {
+            "listen_addresses": HOST,
+            "port": self._port.number,
+            "unix_socket_directories": "",
+            "max_connections": CONNECTIONS,
+            "fsync": "off",
+            "synchronous_commit": "on",  # else a commit is visible before it is answered
+            "full_page_writes": "off",
+            "track_commit_timestamp": "on",
+            "jit": "off",  # else the first run of a statement may take a second
+        }
+        flags = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
+        command: list[str | Path] = [*_as_account(), _program("postgres"), "-D", self._home / "data", *flags]
+        self.process = Process(folder, name, command)
+
+    def start(self) -> None:
+        """Start it, with an empty database the first time, and wait until it answers."""
+        if not (self._home / "data").exists():
+            self._make_data()
+        self._wall_clock_ahead = wall_clock_ahead()
+        self.process.start()
+        self.process.until(self._answers, READY_SECONDS, "answering")
+
+    def close(self) -> None:
+        """Stop it and remove its data."""
+        if self.process.running:
+            self.process.signal(signal.SIGINT)  # at SIGTERM it would wait until all clients are gone
+        self.process.stop()
+        self._port.release()
+        shutil.rmtree(self._home, ignore_errors=True)
+
+    def newest_id(self) -> int:
+        return int(self.query(NEWEST_ID))
+
+    def commit_times(self) -> dict[int, float]:
+        """Return when each row was committed, in monotonic seconds, by the row's id.
+
+        Postgres reads the wall clock a moment before the commit is visible to others.
+        """
+        ahead = wall_clock_ahead()
+        assert abs(ahead - self._wall_clock_ahead) < TOLERATED_STEP, "the wall clock was set: start again"
+        rows = self.query("SELECT id, extract(epoch FROM pg_xact_commit_timestamp(xmin)) FROM kine")
+        return {int(found): float(when) - ahead for found, when in (row.split("|") for row in rows.splitlines())}
+
+    def commit_bounds(self) -> dict[int, tuple[float, float]]:
+        """Return since when each row may be visible to others; until when, Postgres does not say."""
+        return {revision: (at, math.inf) for revision, at in self.commit_times().items()}
+
+    def query(self, statement: str, database: str = DATABASE) -> str:
+        """Run one SQL statement and return its rows as lines with `|` between the columns."""
+        where = ["-h", HOST, "-p", str(self._port.number), "-U", SUPERUSER, "-d", database]
+        command = [_program("psql"), "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", *where, "-c", statement]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=QUERY_SECONDS)
+        assert done.returncode == 0, f"{self.process.name} refused {statement!r}: {done.stderr}"
+        return done.stdout.strip()
+
+    def _make_data(self) -> None:
+        if os.geteuid() == 0:
+            shutil.chown(self._home, ACCOUNT)
+        command = [*_as_account(), _program("initdb"), "-D", str(self._home / "data"), "-U", SUPERUSER]
+        command += ["--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C"]
+        done = subprocess.run(command, cwd=self._home, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"initdb failed: {done.stdout}{done.stderr}"
+
+    def _answers(self) -> bool:
+        command = [_program("pg_isready"), "-q", "-h", HOST, "-p", str(self._port.number)]
+        return subprocess.run(command, check=False, timeout=QUERY_SECONDS).returncode == 0
+
+
+class Kine(Started):
+    """One kine server on a database. `through` is the endpoint of a proxy before the database, if there is one.
+
+    It compacts nothing, so that the rows remain for comparisons.
+    """
+
+    def __init__(
+        self, folder: Path, program: Path, database: Database, name: str = "kine", through: str | None = None
+    ) -> None:
+        self._client = Port()
+        self._database = database
+        self.url = f"http://{HOST}:{self._client.number}"
+        flags = {
+            "listen-address": f"{HOST}:{self._client.number}",
+            "endpoint": through or database.endpoint,
+            "metrics-bind-address": "0",
+            "compact-interval": NO_COMPACTION,
+        }
+        self.process = Process(folder, name, [program, *(f"--{flag}={value}" for flag, value in flags.items())])
+
+    def start(self) -> None:
+        """Start it and wait until it listens; after `process.stop()` it starts again with its data."""
+        self.process.start()
+        self.process.until(self._listens, READY_SECONDS, "listening")
+
+    def close(self) -> None:
+        self.process.stop()
+        self._client.release()
+
+    def revision(self) -> int:
+        """Return the newest revision."""
+        return self._database.newest_id()
+
+    def _listens(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex((HOST, self._client.number)) == 0
+
+
+class PollProxy(Background):
+    """Forwards connections of a kine server to Postgres, and can stop the poll that finds new rows.
+
+    All watches of a kine server get their events from one poll loop. It asks by one prepared statement on a connection
+    of its own, so nothing else notices when that connection stands still: reads and writes continue. `endpoint` is for
+    kine's argument `through`.
+    """
+
+    def __init__(self, to: Postgres) -> None:
+        super().__init__()
+        self._port = Port()
+        self._to = to
+        self._polling = threading.Event()
+        self._polling.set()
+        self._listener = socket.create_server((HOST, self._port.number))
+        self.endpoint = endpoint(self._port.number)
+
+    def __exit__(self, *error: object) -> None:
+        self._polling.set()
+        super().__exit__(*error)
+        self._listener.close()
+        self._port.release()
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Let the poll loop wait for an answer while the context is open."""
+        self._polling.clear()
+        try:
+            yield
+        finally:
+            self._polling.set()
+
+    def _run(self) -> None:
+        self._listener.settimeout(ACCEPT_SECONDS)
+        with contextlib.ExitStack() as connections:
+            while not self._over.is_set():
+                with contextlib.suppress(TimeoutError):
+                    client = connections.enter_context(self._listener.accept()[0])
+                    client.settimeout(None)
+                    server = connections.enter_context(socket.create_connection(self._to.address))
+                    for work in (partial(self._ask, client, server), partial(_forward, server, client)):
+                        threading.Thread(target=work, daemon=True).start()
+
+    def _ask(self, client: socket.socket, server: socket.socket) -> None:
+        """Forward the questions of one connection; those of the poll loop wait while it is stopped."""
+        polls, asked = False, b""
+        with contextlib.suppress(OSError):
+            while data := client.recv(READ_AT_ONCE):
+                asked = (asked + data)[-STATEMENT_BYTES:]
+                polls = polls or POLL.search(asked) is not None
+                if polls:
+                    self._polling.wait()
+                server.sendall(data)
+            server.shutdown(socket.SHUT_WR)
+
+
+def _forward(source: socket.socket, to: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while data := source.recv(READ_AT_ONCE):
+            to.sendall(data)
+        to.shutdown(socket.SHUT_WR)
+
+
+def wall_clock_ahead() -> float:
+    """Return how many seconds the wall clock is ahead of the monotonic one."""
+    # The monotonic clock is read first: a pause between the two readings makes the difference larger.
+    return min(-time.monotonic() + time.time() for _ in range(CLOCK_READINGS))
+
+
+def is_kine(scrape: Scrape) -> bool:
+    """Return whether a daemon has found that the storage is kine."""
+    return scrape.values("watchslo_storage_info", kind="kine") == [1.0]
+
+
+def endpoint(port: int) -> str:
+    """Return kine's endpoint of a Postgres server, or a proxy before one, at a port."""
+    return f"postgres://{SUPERUSER}@{HOST}:{port}/{DATABASE}?sslmode=disable"
+
+
+def _as_account() -> list[str]:
+    """Return the words before a command of Postgres that keep it from running as root.
+
+    A change of the account clears the signal that `launch.py` asked for, so it is asked for again.
+    """
+    if os.geteuid() != 0:
+        return []
+    account = pwd.getpwnam(ACCOUNT)
+    user = [f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups"]
+    return [_found("setpriv"), *user, "--pdeathsig=KILL", "--"]
+
+
+def _program(name: str) -> str:
+    """Return the path of a program of the newest Postgres that is installed."""
+    installed = sorted(SERVERS.glob(f"*/bin/{name}"), key=lambda path: float(path.parts[-3]))
+    return str(installed[-1]) if installed else _found(name)
+
+
+def _found(name: str) -> str:
+    path = shutil.which(name)
+    assert path is not None, f"there is no {name} on this machine: install the packages of .ci/install"
+    return path

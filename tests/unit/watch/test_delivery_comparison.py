@@ -1,0 +1,186 @@
+"""The same watch at several apiservers: what one of them lacks is found, and nothing else."""
+
+import random
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from watchslo.watch.audit import Delivered
+from watchslo.watch.delivery_comparison import MOST_MISSING, ComparedWatch, DeliveryComparison, PeerDeliveries
+
+
+class Peer:
+    """One watch, which began after a revision."""
+
+    def __init__(self, floor: int = 0) -> None:
+        self.delivered = Delivered()
+        self.delivered.begin(floor)
+        self.reached = floor
+
+    def deliver(self, *revisions: int) -> None:
+        self.delivered.extend(revisions)
+        self.reached = max(self.reached, *revisions)
+
+    @property
+    def progress(self) -> PeerDeliveries:
+        return PeerDeliveries(self.delivered, self.reached)
+
+
+def compare(comparison: DeliveryComparison, *peers: Peer) -> dict[int, ComparedWatch]:
+    """Return what is found of each of the peers, numbered from 1."""
+    return {found.number: found for found in comparison.compare({n: p.progress for n, p in enumerate(peers, 1)})}
+
+
+def missing(found: Mapping[int, ComparedWatch]) -> dict[int, tuple[tuple[int, ...], tuple[int, ...], int | None]]:
+    return {n: (one.proven, one.unproven, one.witness) for n, one in found.items() if one.proven or one.unproven}
+
+
+def test_equal_deliveries_are_checked_once() -> None:
+    a, b, comparison = Peer(), Peer(), DeliveryComparison()
+    for peer in (a, b):
+        peer.deliver(3, 5)
+    assert compare(comparison, a, b) == {1: ComparedWatch(1, 2, 3), 2: ComparedWatch(2, 2, 3)}
+    assert compare(comparison, a, b) == {}
+    for peer in (a, b):
+        peer.deliver(8)
+    assert compare(comparison, a, b) == {1: ComparedWatch(1, 1, 3), 2: ComparedWatch(2, 1, 3)}
+
+
+def test_event_that_one_other_watch_delivered_is_unproven() -> None:
+    a, b = Peer(), Peer()
+    a.deliver(3, 5, 8)
+    b.deliver(3, 8)
+    found = compare(DeliveryComparison(), a, b)
+    assert missing(found) == {2: ((), (5,), 1)}
+    assert found[1].checked == 2
+
+
+def test_event_that_two_other_watches_delivered_is_proven() -> None:
+    a, b, c = Peer(), Peer(), Peer()
+    a.deliver(3, 5, 8)
+    b.deliver(3, 8)
+    c.deliver(3, 5, 8)
+    assert missing(compare(DeliveryComparison(), a, b, c)) == {2: ((5,), (), None)}
+
+
+def test_invented_event_is_missing_everywhere_else() -> None:
+    a, b, c = Peer(), Peer(), Peer()
+    a.deliver(3, 4, 8)
+    for peer in (b, c):
+        peer.deliver(3, 8)
+    assert missing(compare(DeliveryComparison(), a, b, c)) == {2: ((), (4,), 1), 3: ((), (4,), 1)}
+
+
+def test_late_event_is_not_missing() -> None:
+    a, b, comparison = Peer(), Peer(), DeliveryComparison()
+    a.deliver(3, 5, 8)
+    b.deliver(3)
+    assert missing(compare(comparison, a, b)) == {}
+    b.deliver(5, 8)
+    assert missing(compare(comparison, a, b)) == {}
+    assert compare(comparison, a, b) == {}
+
+
+def test_event_at_or_below_a_bookmark_is_missing() -> None:
+    a, b = Peer(), Peer()
+    a.deliver(3, 5, 8)
+    b.deliver(3)
+    b.reached = 5
+    assert missing(compare(DeliveryComparison(), a, b)) == {2: ((), (5,), 1)}
+
+
+def test_event_before_the_watch_opened_is_not_missing() -> None:
+    a, b, comparison = Peer(), Peer(5), DeliveryComparison()
+    a.deliver(3, 5, 8)
+    b.deliver(8)
+    assert missing(compare(comparison, a, b)) == {}
+    b.delivered.begin(12)  # it was opened again, after a gap
+    b.reached = 12
+    a.deliver(10, 13)
+    b.deliver(13)
+    assert missing(compare(comparison, a, b)) == {}
+
+
+def test_event_skipped_at_a_resume_is_missing() -> None:
+    a, b, comparison = Peer(), Peer(), DeliveryComparison()
+    for peer in (a, b):
+        peer.deliver(3)
+    compare(comparison, a, b)
+    b.delivered.begin(3)
+    a.deliver(5, 8)
+    b.deliver(8)
+    found = compare(comparison, a, b)
+    assert missing(found) == {2: ((), (5,), 1)}
+    assert found[2].first == 8
+
+
+def test_watch_that_is_behind_holds_up_no_other() -> None:
+    a, b, slow = Peer(), Peer(), Peer()
+    a.deliver(3, 5, 8)
+    b.deliver(3, 8)
+    assert missing(compare(DeliveryComparison(), a, b, slow)) == {2: ((), (5,), 1)}
+
+
+def test_several_events_of_one_revision_are_one() -> None:
+    a, b = Peer(), Peer()
+    a.deliver(3, 5, 5, 5)
+    b.deliver(3, 5, 5)
+    assert missing(compare(DeliveryComparison(), a, b)) == {}
+
+
+def test_missing_events_are_limited() -> None:
+    a, b = Peer(), Peer()
+    a.deliver(*range(1, 2 * MOST_MISSING))
+    b.deliver(2 * MOST_MISSING)
+    (found,) = compare(DeliveryComparison(), a, b).values()
+    assert found.unproven == tuple(range(1, MOST_MISSING + 1))
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_each_lost_event_is_found_once_and_no_other(seed: int) -> None:
+    """Three watches deliver the same changes at their own speed, and lose some events."""
+    chance = random.Random(seed)
+    comparison, peers = DeliveryComparison(), {1: Peer(), 2: Peer(), 3: Peer()}
+    due: dict[int, list[int]] = {1: [], 2: [], 3: []}
+    lost, found = [], []
+    revision = 0
+    for _ in range(400):
+        for _ in range(chance.randrange(6)):
+            revision += chance.randint(1, 3)
+            loser = chance.choice((1, 2, 3)) if chance.random() < 0.01 else None
+            lost += [(loser, revision)] if loser else []
+            for number in due.keys() - {loser}:
+                due[number].append(revision)
+        for number, peer in peers.items():
+            count = chance.randrange(8)
+            if brought := due[number][:count]:
+                peer.deliver(*brought)
+                del due[number][:count]
+        if chance.random() < 0.1:
+            found += missed(compare(comparison, *peers.values()))
+    for number, peer in peers.items():
+        peer.deliver(*due[number], revision + 1)
+    found += missed(compare(comparison, *peers.values()))
+    assert lost
+    assert sorted(found) == sorted(lost)
+
+
+def missed(found: Mapping[int, ComparedWatch]) -> list[tuple[int, int]]:
+    """Return the watch and the revision of each missing event."""
+    return [(number, revision) for number, one in found.items() for revision in (*one.proven, *one.unproven)]
+
+
+@given(st.lists(st.sets(st.integers(1, 40)), min_size=2, max_size=4), st.lists(st.integers(0, 40), min_size=4))
+def test_watches_that_deliver_everything_in_order_lack_nothing(deliveries: list[set[int]], floors: list[int]) -> None:
+    """All sets together are the changes; each watch delivers those after its start and up to the newest of its set."""
+    changes = sorted(set.union(*deliveries))
+    peers = []
+    for brought, floor in zip(deliveries, floors, strict=False):
+        peer = Peer(floor)
+        until = max(brought, default=0)
+        if after := [revision for revision in changes if floor < revision <= until]:
+            peer.deliver(*after)
+        peers.append(peer)
+    assert missing(compare(DeliveryComparison(), *peers)) == {}

@@ -1,0 +1,124 @@
+"""Measures a cluster for a while, for commands: waits until its watches are open, shows the progress, and stops."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Column
+
+from watchslo.app.session import run_on_loop, stop_signals, supervise
+from watchslo.app.table import plain_console
+from watchslo.config.model import Config
+from watchslo.config.values import parse_duration
+from watchslo.errors import ConfigError
+from watchslo.monitor.supervisor import Supervisor
+from watchslo.monitor.task_supervisor import TaskSupervisor
+from watchslo.snapshot import Snapshot
+from watchslo.timeline.timeline import Account, Timeline
+
+SHORTEST_SECONDS = 5.0
+START_SECONDS = 30.0  # to wait until the clock ticks and every watch is open; then the open ones are measured
+SEAL_SECONDS = 2.5  # until the last second is sealed: it must end, and a tick must follow
+LOOK_SECONDS = 0.2
+BAR_CHARACTERS = 20
+
+
+@dataclass(slots=True)
+class MeasurementPeriod:
+    """The requested seconds of measurement, its start in monotonic seconds, and whether it is complete.
+
+    `so_far` says what a snapshot within the period shows, in a few words.
+    """
+
+    seconds: float
+    so_far: Callable[[Snapshot], str]
+    began: float | None = None
+    complete: bool = False
+
+    def measured(self, now: float) -> float:
+        """Return the seconds measured so far, at most those requested."""
+        return 0.0 if self.began is None else min(self.seconds, now - self.began)
+
+
+def seconds_of(text: str, longest: float, shown: str) -> float:
+    """Return the seconds of the option `--duration`; `shown` is the longest that is accepted, as the user writes it.
+
+    Raises:
+        ConfigError: the text is no duration, or out of range.
+    """
+    try:
+        seconds = parse_duration(text)
+    except ValueError as error:
+        raise ConfigError(f"--duration: {error}") from None
+    if not SHORTEST_SECONDS <= seconds <= longest:
+        raise ConfigError(f"--duration: {text} is out of range; write {SHORTEST_SECONDS:g}s to {shown}")
+    return seconds
+
+
+def measured(
+    config: Config, kubeconfig: Path | None, context: str | None, period: MeasurementPeriod, origin: str
+) -> tuple[Account, float]:
+    """Measure a cluster for a period; return the last account and the seconds measured.
+
+    Raises:
+        ConfigError: a resource does not exist; `origin` is where it was named.
+    """
+    try:
+        return run_on_loop(_measure(supervise(config, kubeconfig, context), period))
+    except ConfigError as error:
+        raise ConfigError(f"{origin}: {error}") from None
+
+
+async def _measure(supervisor: Supervisor, period: MeasurementPeriod) -> tuple[Account, float]:
+    """Measure once all watches are open, and show the progress; return the last account and the seconds measured."""
+    stop, timeline = asyncio.Event(), Timeline()
+    supervisor.on_evaluation(timeline.observe)
+    with stop_signals(stop), _progress() as progress:
+        async with TaskSupervisor(stop) as tasks:
+            tasks.start("patience", partial(_wait, supervisor, period, progress, stop))
+            snapshot = await supervisor.run(stop)
+            return timeline.observe(snapshot), period.measured(time.monotonic())
+
+
+async def _wait(supervisor: Supervisor, period: MeasurementPeriod, progress: Progress, stop: asyncio.Event) -> None:
+    """Set `stop` when the period is over, or if no watch opened in time."""
+    starting = progress.add_task("starting", total=START_SECONDS)
+    while supervisor.starting and not progress.finished:
+        await _advance(progress, starting)
+        progress.update(starting, description=_start_obstacle(await supervisor.snapshot()))
+    progress.remove_task(starting)
+    if any(stream.up for stream in (await supervisor.snapshot()).streams):
+        period.began = time.monotonic()
+        measuring = progress.add_task("measuring", total=period.seconds + SEAL_SECONDS)
+        while not progress.finished:
+            await _advance(progress, measuring)
+            progress.update(measuring, description=period.so_far(await supervisor.snapshot()))
+    period.complete = True
+    stop.set()
+
+
+async def _advance(progress: Progress, task: TaskID) -> None:
+    await asyncio.sleep(LOOK_SECONDS)
+    progress.advance(task, LOOK_SECONDS)
+
+
+def _start_obstacle(snapshot: Snapshot) -> str:
+    """Return the reason why the start still waits, so that a user can fix it at once."""
+    return next(iter(snapshot.monitor.not_ready), "starting")
+
+
+def _progress() -> Progress:
+    console = plain_console(stderr=True)
+    console.quiet = not console.is_terminal  # otherwise it would print an empty line
+    return Progress(
+        BarColumn(BAR_CHARACTERS),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, ratio=1)),
+        expand=True,  # a narrow terminal cuts the end of the text
+        console=console,
+        transient=True,
+    )

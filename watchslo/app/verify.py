@@ -1,0 +1,146 @@
+"""`watchslo verify`: verifies the guarantees of watches for a while, for example in the release tests of a cluster."""
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from rich.table import Table
+
+from watchslo.app import logs
+from watchslo.app.guarantees import GuaranteeTotal, document, sentences, totals
+from watchslo.app.measurement import MeasurementPeriod, measured, seconds_of
+from watchslo.app.table import plain_console
+from watchslo.config.loading import load, narrow
+from watchslo.config.model import Config, GuaranteesConfig
+from watchslo.snapshot import Snapshot, StreamReading
+from watchslo.timeline.format import counted
+
+LONGEST_SECONDS = 24 * 3600.0
+WINDOW_SECONDS = 60.0
+AUDITS = 2.0  # a second, at least: without them nothing is read a second time
+VERIFIED, VIOLATED, UNKNOWN = 0, 1, 2  # exit codes
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyOptions:
+    """Options of the command line; without resources, those of the configuration are watched.
+
+    `each` watches every apiserver behind the service.
+    """
+
+    duration: str
+    resources: tuple[str, ...]
+    each: bool
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyResult:
+    """What was found in so many seconds, and whether a signal interrupted it."""
+
+    snapshot: Snapshot
+    seconds: float
+    asked_seconds: float
+    interrupted: bool
+
+    @property
+    def guarantees(self) -> list[GuaranteeTotal]:
+        return totals(self.snapshot)
+
+    @property
+    def exit_code(self) -> int:
+        """1 if a guarantee was violated, 2 if no event was checked, else 0."""
+        found = self.guarantees
+        if any(total.violations for total in found):
+            return VIOLATED
+        return VERIFIED if any(stream.received.changes for stream in self.snapshot.streams) else UNKNOWN
+
+
+def verify(
+    file: Path | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    options: VerifyOptions,
+    output: Literal["table", "json"],
+) -> int:
+    """Verify, print the result, and return the exit code; raise WatchsloError if it cannot start."""
+    logs.set_up("console", "error")
+    period = MeasurementPeriod(seconds_of(options.duration, LONGEST_SECONDS, "24h"), _so_far)
+    config = _verifying(narrow(load(file)[0], options.resources, None, WINDOW_SECONDS), each=options.each)
+    origin = "--resource" if options.resources else f"{file}: watch"
+    account, seconds = measured(config, kubeconfig, context, period, origin)
+    result = VerifyResult(account.snapshot, seconds, period.seconds, not period.complete)
+    if output == "json":
+        print(json.dumps(_document(result), indent=2))  # noqa: T201 - the output of the command
+    else:
+        _print(result)
+    return result.exit_code
+
+
+def _verifying(config: Config, *, each: bool) -> Config:
+    """Return the configuration with everything that verifies guarantees."""
+    kubernetes = config.kubernetes.model_copy(update={"apiservers": "each"}) if each else config.kubernetes
+    limits = config.limits.model_copy(update={"audits_per_second": max(AUDITS, config.limits.audits_per_second)})
+    full = GuaranteesConfig(level="full")
+    return config.model_copy(update={"guarantees": full, "kubernetes": kubernetes, "limits": limits})
+
+
+def _so_far(snapshot: Snapshot) -> str:
+    found = totals(snapshot)
+    checks = counted(sum(total.checked for total in found), "check")
+    up = counted(sum(stream.up for stream in snapshot.streams), "watch")
+    return f"verifying {up}: {checks}, {counted(sum(total.violations for total in found), 'violation')}"
+
+
+# Printing
+
+
+def _print(result: VerifyResult) -> None:
+    console, found = plain_console(), result.guarantees
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("GUARANTEE")
+    table.add_column("CHECKS", justify="right")
+    table.add_column("VIOLATIONS", justify="right")
+    for total in found:
+        style = "bold red" if total.violations else "green" if total.checked else "dim"
+        table.add_row(total.guarantee, f"{total.checked:,}", f"{total.violations:,}", style=style)
+    console.print(table)
+    for sentence in result.snapshot.monitor.not_ready:
+        console.print(sentence, style="yellow")
+    if result.interrupted:
+        console.print(f"Interrupted: these are the figures of {result.seconds:.0f} s.", style="yellow")
+    if result.exit_code == UNKNOWN:
+        console.print("Nothing was verified: no event arrived. Watch resources that change.", style="yellow")
+        return
+    for sentence in sentences(found):
+        console.print(sentence, style="bold red" if result.exit_code == VIOLATED else "green")
+
+
+def _document(result: VerifyResult) -> dict[str, object]:
+    """Return the result for JSON, with the counts of each watch; durations in seconds."""
+    snapshot = result.snapshot
+    return {
+        "apiVersion": "v1",
+        "at": datetime.fromtimestamp(snapshot.at_wall, UTC).isoformat(),
+        "exitCode": result.exit_code,
+        "asked": result.asked_seconds,
+        "measured": round(result.seconds, 3),
+        "interrupted": result.interrupted,
+        "guarantees": document(result.guarantees),
+        "watches": [_watch(stream) for stream in snapshot.streams],
+        "notReady": list(snapshot.monitor.not_ready),
+    }
+
+
+def _watch(stream: StreamReading) -> dict[str, object]:
+    return {
+        "watch": stream.watch,
+        "apiserver": stream.apiserver,
+        "resource": stream.resource,
+        "group": stream.group,
+        "events": stream.received.changes,
+        "checked": dict(stream.guarantees.checked),
+        "violations": dict(stream.guarantees.violations),
+        "state": stream.session.state,
+    }

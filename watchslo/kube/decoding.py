@@ -1,0 +1,18 @@
+"""Decodes the answers of apiservers: whatever their bytes are, the result is a value."""
+
+from typing import TypeVar
+
+import msgspec
+
+from watchslo.errors import UNDECODABLE
+from watchslo.watch.failure import Failure, Reason, because
+
+T = TypeVar("T")
+
+
+def decode_answer(body: bytes | bytearray, form: type[T]) -> T | Failure:
+    """Return the JSON of an answer in this form, or the failure `GARBAGE` if it has another one."""
+    try:
+        return msgspec.json.decode(body, type=form)
+    except UNDECODABLE:
+        return because(Reason.GARBAGE)

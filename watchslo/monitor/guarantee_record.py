@@ -1,0 +1,55 @@
+"""What is known of the guarantees of one watch: how often each was checked and violated, and the log of that."""
+
+import math
+import time
+from collections import Counter
+from typing import Any
+
+from watchslo.snapshot import Guarantee, GuaranteeReading
+from watchslo.watch.messages import Violated
+
+OF_EVENTS = (Guarantee.ORDERED, Guarantee.UNIQUE, Guarantee.BOOKMARKABLE)  # each event is checked for these
+LOG_SECONDS = 60.0  # between two lines about one guarantee of one watch; violations until then are added up
+
+
+class GuaranteeRecord:
+    """The guarantees of one watch since it was configured.
+
+    Violations count events and bookmarks. The session counts all events, and passes their number to `reading`. The log
+    has the revisions, and no name of an object.
+    """
+
+    def __init__(self, log: Any) -> None:
+        self._log = log
+        self._checked = Counter[Guarantee]()
+        self._violations = Counter[Guarantee]()
+        self._logged: dict[Guarantee, tuple[float, int]] = {}  # when, and how many violations there were by then
+
+    def check(self, guarantee: Guarantee, count: int = 1) -> None:
+        """Count how often a guarantee was checked, violations included."""
+        self._checked[guarantee] += count
+
+    def violate(self, violated: Violated) -> None:
+        """Count and log violations."""
+        guarantee, now = violated.guarantee, time.monotonic()
+        self._violations[guarantee] += violated.count
+        logged, before = self._logged.get(guarantee, (-math.inf, 0))
+        if now - logged >= LOG_SECONDS:
+            total = self._violations[guarantee]
+            self._logged[guarantee] = now, total
+            self._log.warning(
+                "guarantee_violated",
+                guarantee=guarantee.value,
+                count=total - before,
+                oldest=violated.oldest,
+                newest=violated.newest,
+            )
+
+    def reading(self, changes: int) -> GuaranteeReading:
+        """Return the totals of all guarantees; every one of so many `changes` was checked against those before it."""
+        violations = {guarantee.value: self._violations[guarantee] for guarantee in Guarantee}
+        checked = {guarantee.value: self._checked[guarantee] for guarantee in Guarantee}
+        seen = changes + sum(violations[guarantee] for guarantee in OF_EVENTS)
+        for guarantee in OF_EVENTS:
+            checked[guarantee] += seen
+        return GuaranteeReading(checked, violations)
