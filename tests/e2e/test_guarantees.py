@@ -72,7 +72,8 @@ def simulated(folder: Path) -> Iterator[tuple[Simulator, Daemon]]:
     with Simulator(folder) as simulator:
         kubeconfig = folder / "kubeconfig"
         write_kubeconfig(kubeconfig, {"server": simulator.url}, {})
-        config = config_file(folder, watch=[{"resource": RESOURCE}], guarantees={"level": "full"})
+        watch = {"resource": RESOURCE, "representation": "metadata"}  # a repeated delete is known by the object's uid
+        config = config_file(folder, watch=[watch], guarantees={"level": "full"})
         with Daemon(folder / "daemon", "--config", config, "--kubeconfig", kubeconfig) as daemon:
             simulator.control({"resource": RESOURCE, "rate": CHANGES_A_SECOND}, "/workload")
             daemon.until_measuring(RESOURCE)
