@@ -270,11 +270,16 @@ class Guarantee(StrEnum):
     BOOKMARKABLE = "bookmarkable"  # after a bookmark, no event at or below its revision; and it never goes back
     RESUMABLE = "resumable"  # it begins with the first change after the requested revision
     RELIABLE = "reliable"  # no change is missing between two that were delivered
+    TYPED = "typed"  # ADDED only of what was unknown, MODIFIED and DELETED only of what was known
+    FILTERED = "filtered"  # everything that its selectors select, and nothing else
 
 
 @dataclass(frozen=True, slots=True)
 class GuaranteeReading:
-    """How often each guarantee of a watch was checked, and violated, by its name."""
+    """How often each guarantee of a watch was checked, and violated, by its name.
+
+    A guarantee that this watch cannot be checked for is absent.
+    """
 
     checked: Mapping[str, int]
     violations: Mapping[str, int]

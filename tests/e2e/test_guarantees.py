@@ -38,6 +38,7 @@ BROKEN = {
     "early-bookmark": "bookmarkable",
     "backward-bookmark": "bookmarkable",
     "skipped-resume": "resumable",
+    "wrong-type": "typed",
 }
 """The guarantee that each fault of the simulator breaks."""
 
@@ -67,12 +68,11 @@ def edited(simulator: Simulator) -> list[int]:
 
 
 @contextmanager
-def simulated(folder: Path) -> Iterator[tuple[Simulator, Daemon]]:
-    """A simulated cluster, and a daemon that reads all events a second time."""
+def simulated(folder: Path, watch: dict[str, object]) -> Iterator[tuple[Simulator, Daemon]]:
+    """A simulated cluster, and a daemon that reads all events of this watch a second time."""
     with Simulator(folder) as simulator:
         kubeconfig = folder / "kubeconfig"
         write_kubeconfig(kubeconfig, {"server": simulator.url}, {})
-        watch = {"resource": RESOURCE, "representation": "metadata"}  # a repeated delete is known by the object's uid
         config = config_file(folder, watch=[watch], guarantees={"level": "full"})
         with Daemon(folder / "daemon", "--config", config, "--kubeconfig", kubeconfig) as daemon:
             simulator.control({"resource": RESOURCE, "rate": CHANGES_A_SECOND}, "/workload")
@@ -82,7 +82,9 @@ def simulated(folder: Path) -> Iterator[tuple[Simulator, Daemon]]:
 
 @pytest.mark.parametrize("fault", BROKEN)
 def test_fault_of_an_apiserver_is_counted_as_the_guarantee_that_it_breaks(fault: str, tmp_path: Path) -> None:
-    with simulated(tmp_path) as (simulator, daemon):
+    options = {"inventory": True, "list": "paged"} if fault == "wrong-type" else {}
+    watch = {"resource": RESOURCE, "representation": "metadata"}  # a repeated delete is known by the object's uid
+    with simulated(tmp_path, watch | options) as (simulator, daemon):
         assert violations(daemon) == {}
         simulator.control({"name": fault}, "/faults")
         if fault == "skipped-resume":

@@ -35,7 +35,7 @@ def totals(snapshot: Snapshot) -> list[GuaranteeTotal]:
             guarantee,
             checked[guarantee],
             violations[guarantee],
-            tuple(name_of(stream) for stream in snapshot.streams if stream.guarantees.violations[guarantee]),
+            tuple(name_of(stream) for stream in snapshot.streams if stream.guarantees.violations.get(guarantee)),
         )
         for guarantee in Guarantee
     ]

@@ -29,7 +29,7 @@ from watchslo.kube.network_failure import FAULTS, fault
 from watchslo.kube.representation import Representation
 from watchslo.model import SERVICE, Reading, Resource
 from watchslo.snapshot import TransportReading
-from watchslo.watch.decode import FrameReader, Frames, decode_status, parse_revision
+from watchslo.watch.decode import FRAME, FrameDecoder, FrameReader, Frames, decode_status, parse_revision
 from watchslo.watch.failure import (
     ENDED,
     Action,
@@ -258,10 +258,15 @@ class WatchFrames:
     closed it cleanly, `OVERSIZE` if a line was too long.
     """
 
-    def __init__(self, read: Callable[[], Awaitable[tuple[float, bytes] | Failure]], longest_line: int) -> None:
+    def __init__(
+        self,
+        read: Callable[[], Awaitable[tuple[float, bytes] | Failure]],
+        longest_line: int,
+        decoder: FrameDecoder = FRAME,
+    ) -> None:
         self.failure = ENDED
         self._read = read
-        self._reader = FrameReader(longest_line)
+        self._reader = FrameReader(longest_line, decoder)
         self._is_over = False
 
     @property
@@ -402,9 +407,9 @@ class WatchResponse:
         self._content = response.content
         self._address = address
 
-    def frames(self, longest_line: int = DEFAULT_LIMIT_BYTES) -> WatchFrames:
+    def frames(self, longest_line: int = DEFAULT_LIMIT_BYTES, decoder: FrameDecoder = FRAME) -> WatchFrames:
         """Return an iterator over the decoded frames; no line may be longer than `longest_line` bytes."""
-        return WatchFrames(self.read, longest_line)
+        return WatchFrames(self.read, longest_line, decoder)
 
     async def follow(self, take: TakeChunk) -> Failure:
         """Pass each chunk to `take` soon after it was read; return why the watch ended, or raise an error of `take`.

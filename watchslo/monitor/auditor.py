@@ -14,6 +14,7 @@ from watchslo.kube.representation import Representation
 from watchslo.model import Reading, Resource
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.monitored_watch import MonitoredWatch
+from watchslo.monitor.selector_checker import SelectorChecker
 from watchslo.monitor.watch_identity import WatchIdentity
 from watchslo.snapshot import Guarantee, ReadUse
 from watchslo.watch.audit import (
@@ -38,9 +39,10 @@ from watchslo.watch.audit import (
     others_answer,
     slot_seconds,
 )
-from watchslo.watch.decode import Bookmark, Error, Frames, parse_revision
+from watchslo.watch.decode import FRAME, Bookmark, Error, Frames, parse_revision
 from watchslo.watch.failure import ENDED, Action, Failure, Reason, because, classify_stream_error
 from watchslo.watch.messages import Violated, WatchRequest
+from watchslo.watch.selection import SELECTABLE, SelectedEvents
 
 AUDIT_SECONDS = 2  # whole seconds, because the apiserver takes no fractions; existing events come at once
 OVERTIME_SECONDS = 5.0  # an audit that has not ended by then has failed
@@ -87,6 +89,7 @@ class Auditor:
         self._audited: set[int] = set()  # numbers of watches whose audit is running
         self._stalled: dict[int, float] = {}  # watches that were logged as stalled, and since when
         self._forms: dict[int, Representation] = {}  # of watches whose audits need a simpler one than a Table
+        self._selectors = SelectorChecker(watches, self.replay, self.lose)
         self._log = structlog.get_logger()
 
     def add(self, watch: MonitoredWatch) -> None:
@@ -97,6 +100,7 @@ class Auditor:
         """Forget what was found of a watch."""
         del self._health[watch.identity.number]
         self._forms.pop(watch.identity.number, None)
+        self._selectors.remove(watch)
 
     def health(self, watch: MonitoredWatch) -> Health:
         """Return what audits found of a watch."""
@@ -223,12 +227,16 @@ class Auditor:
 
     async def _search(self, watch: MonitoredWatch) -> AuditResult:
         """Find out whether a busy watch has lost any of its recent events."""
-        began, audit = time.monotonic(), _Audit(watch, self.health(watch))
+        selected = self._selectors.wanted(watch) if self._replays() else None
+        began, audit = time.monotonic(), _Audit(watch, self.health(watch), selected)
         await self._look_from(audit, self._search_from(watch))
         lost = await self._confirm(audit)
         if audit.complete and lost is not None:
             audit.health.searched(max([*audit.seen, audit.event_before if audit.whole else 0]))
-        return self._conclude(audit, Freshness.UNPROVEN, began, lost or ())
+        result = self._conclude(audit, Freshness.UNPROVEN, began, lost or ())
+        if audit.complete and selected is not None:
+            await self._selectors.check(watch, selected)
+        return result
 
     def _is_replay_due(self, watch: MonitoredWatch) -> bool:
         """Return True if a watch that is quiet now delivered events that were not read a second time, but are to be."""
@@ -319,7 +327,8 @@ class Auditor:
         """Return why the short watch ended, or None if it has shown enough; `limit` starts when it is sent."""
         time_of = asyncio.get_running_loop().time
         identity, request = audit.identity, WatchRequest(after, AUDIT_SECONDS, bookmarks=False)
-        form = self._forms.get(identity.number, Representation.TABLE)
+        smallest = Representation.METADATA if audit.selected else Representation.TABLE  # a Table has no labels
+        form = self._forms.get(identity.number, smallest)
         async with self._apiserver.client.watch(
             identity.resource,
             identity.namespace,
@@ -412,12 +421,13 @@ class _Audit:
     `seen` maps each revision to the time it was seen. `newest_before` is the newest revision that the watch knew when
     the audit began, `event_before` its newest event, or 0. `read` is the answer to the last nudge. `refusal` is why the
     apiserver did not answer, if it did not. `whole` says that the second watch ran to its end, `expired` that it got
-    a 410.
+    a 410. `selected` collects what selectors select of the events, if that is to be checked.
     """
 
-    def __init__(self, watch: MonitoredWatch, health: Health) -> None:
+    def __init__(self, watch: MonitoredWatch, health: Health, selected: SelectedEvents | None = None) -> None:
         self.watch = watch
         self.health = health
+        self.selected = selected
         self.seen: dict[int, float] = {}
         self._in_time = True
         self.refusal: Failure | None = None
@@ -481,7 +491,7 @@ class _Audit:
 
     async def follow(self, response: WatchResponse, enough: int) -> Failure | None:
         """Note what the second watch delivers, until it ends or has delivered enough."""
-        arrivals = response.frames()
+        arrivals = response.frames(decoder=SELECTABLE if self.selected else FRAME)
         async for received, _, frames in arrivals:
             if frames is not None and (failure := self._note(frames, received)):
                 return failure
@@ -497,4 +507,6 @@ class _Audit:
             if revision is not None and not isinstance(event, Bookmark):
                 self.seen.setdefault(revision, received)
                 self.watch.statistics.sight(received, revision)
+                if self.selected is not None:
+                    self.selected.add(revision, event)
         return None

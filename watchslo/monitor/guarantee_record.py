@@ -3,6 +3,7 @@
 import math
 import time
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from watchslo.snapshot import Guarantee, GuaranteeReading
@@ -15,12 +16,13 @@ LOG_SECONDS = 60.0  # between two lines about one guarantee of one watch; violat
 class GuaranteeRecord:
     """The guarantees of one watch since it was configured.
 
-    Violations count events and bookmarks. The session counts all events, and passes their number to `reading`. The log
-    has the revisions, and no name of an object.
+    Violations count events and bookmarks. The session counts all events, and passes their number to `reading`, which
+    shows the `checkable` guarantees. The log has the revisions, and no name of an object.
     """
 
-    def __init__(self, log: Any) -> None:
+    def __init__(self, log: Any, checkable: Iterable[Guarantee]) -> None:
         self._log = log
+        self._checkable = tuple(checkable)
         self._checked = Counter[Guarantee]()
         self._violations = Counter[Guarantee]()
         self._logged: dict[Guarantee, tuple[float, int]] = {}  # when, and how many violations there were by then
@@ -46,9 +48,9 @@ class GuaranteeRecord:
             )
 
     def reading(self, changes: int) -> GuaranteeReading:
-        """Return the totals of all guarantees; every one of so many `changes` was checked against those before it."""
-        violations = {guarantee.value: self._violations[guarantee] for guarantee in Guarantee}
-        checked = {guarantee.value: self._checked[guarantee] for guarantee in Guarantee}
+        """Return the totals of the guarantees; every one of so many `changes` was checked against those before it."""
+        violations = {guarantee.value: self._violations[guarantee] for guarantee in self._checkable}
+        checked = {guarantee.value: self._checked[guarantee] for guarantee in self._checkable}
         seen = changes + sum(violations[guarantee] for guarantee in OF_EVENTS)
         for guarantee in OF_EVENTS:
             checked[guarantee] += seen

@@ -1,5 +1,6 @@
 """What one watch is: the values that never change while it runs."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from watchslo.config.model import WatchConfig
@@ -7,6 +8,8 @@ from watchslo.kube.client import Selectors
 from watchslo.model import Resource, Source
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.driver import WatchTarget
+from watchslo.snapshot import Guarantee
+from watchslo.watch.selection import Selection, selection_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -15,6 +18,7 @@ class WatchIdentity:
 
     `number` is unique while the daemon runs; `label` names the watch in metrics and logs. No line of its answer may be
     longer than `longest_line` bytes. Reads next to the watch (probes, nudges, audits) use the namespace `probed_in`.
+    `selection` is what its selectors select, if anything of that can be judged, else None.
     """
 
     number: int
@@ -25,9 +29,14 @@ class WatchIdentity:
     longest_line: int
     probed_in: str
     source: Source = field(init=False)
+    selection: Selection | None = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "source", (self.apiserver.name, self.resource.key))  # all watches are asked often
+        of = self.config
+        is_exact = of.shard_selector is None
+        selection = selection_of(of.namespace, of.field_selector, of.label_selector, is_exact=is_exact)
+        object.__setattr__(self, "selection", selection)
 
     @property
     def namespace(self) -> str | None:
@@ -42,6 +51,12 @@ class WatchIdentity:
     @property
     def selectors(self) -> Selectors:
         return Selectors(self.config.field_selector, self.config.label_selector, self.config.shard_selector)
+
+    @property
+    def checkable(self) -> Iterator[Guarantee]:
+        """The guarantees that the watch can be checked for: types need an inventory, and selectors must be judged."""
+        possible = {Guarantee.TYPED: self.config.inventory, Guarantee.FILTERED: self.selection is not None}
+        return (guarantee for guarantee in Guarantee if possible.get(guarantee, True))
 
     @property
     def target(self) -> WatchTarget:

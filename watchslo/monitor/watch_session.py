@@ -34,6 +34,7 @@ from watchslo.watch.messages import (
     Reopen,
     Reset,
     TimeTravel,
+    TypesChecked,
     Unparsable,
     Unseen,
     Violated,
@@ -46,6 +47,7 @@ from watchslo.watch.transitions import State
 
 BEHIND_SECONDS = 1.0  # an event later than this came from a backlog
 LIST_SECONDS = 600.0  # for so long the duration of the last list predicts that of the next one
+IN_RECORD = (Guarantee.UNIQUE, Guarantee.TYPED)  # their events are in the record of deliveries
 
 
 class WatchSession:
@@ -85,7 +87,7 @@ class WatchSession:
             watch=identity.label, resource=identity.resource.key, apiserver=identity.apiserver.name
         )
         self._failures = FailureLog(self._log)
-        self.guarantees = GuaranteeRecord(self._log)
+        self.guarantees = GuaranteeRecord(self._log, identity.checkable)
 
     @property
     def label(self) -> str:
@@ -286,22 +288,22 @@ class WatchSession:
                 self.deliveries.delivered.mark(revision)
                 self.guarantees.check(Guarantee.BOOKMARKABLE)
                 self._statistics.mark(self.bookmark_seen, revision)
-            case Unparsable(count):
-                self._statistics.track.unmeasured(UNPARSABLE, count)
+            case Unparsable() | Garbage():
+                self._statistics.track.unmeasured(UNPARSABLE, fact.count if isinstance(fact, Unparsable) else 0)
                 self.deliveries.delivered.begin_later()
             case TimeTravel(back):
                 self._travelled(back)
+            case TypesChecked(count):
+                self.guarantees.check(Guarantee.TYPED, count)
             case Violated():
                 self._violated(fact)
-            case Garbage():
-                self.deliveries.delivered.begin_later()
             case _:
                 self._log_fact(fact)
 
     def _violated(self, violated: Violated) -> None:
         if self._statistics.measured:  # else its revisions may not be ordered at all
             self.guarantees.violate(violated)
-        if violated.guarantee is not Guarantee.UNIQUE:  # an event that comes again is in the record
+        if violated.guarantee not in IN_RECORD:
             self._begin_deliveries()
 
     def _begin_deliveries(self) -> None:

@@ -24,6 +24,8 @@ BROKEN: Mapping[str, str] = {
     Guarantee.BOOKMARKABLE: "{} contradicted by a bookmark",
     Guarantee.RESUMABLE: "{} missing or repeated where the watch began",
     Guarantee.RELIABLE: "{} lost: newer ones were delivered",
+    Guarantee.TYPED: "{} of a type that contradicts what existed",
+    Guarantee.FILTERED: "{} contradicting the selectors of the watch",
 }
 """How to say that so many events broke a guarantee."""
 

@@ -184,23 +184,25 @@ class Frames(msgspec.Struct, frozen=True):
     garbage: int = 0
 
 
-_FRAME = msgspec.json.Decoder(Frame)
+FrameDecoder = msgspec.json.Decoder[Frame]
+FRAME: FrameDecoder = msgspec.json.Decoder(Frame)
 _STATUS = msgspec.json.Decoder(ApiStatus)
 
 
-def decode(block: bytes) -> Frames:
+def decode(block: bytes, decoder: FrameDecoder = FRAME) -> Frames:
     """Decode a block of whole lines. An invalid line does not affect the others; empty lines are skipped."""
     try:
-        return Frames(_FRAME.decode_lines(block))
+        return Frames(decoder.decode_lines(block))
     except UNDECODABLE:
-        return _decode_each(block.split(b"\n"))
+        return _decode_each(block.split(b"\n"), decoder)
 
 
 class FrameReader:
     """Decodes the frames of one watch from chunks of any size; no line may be longer than `longest_line` bytes."""
 
-    def __init__(self, longest_line: int = DEFAULT_LIMIT_BYTES) -> None:
+    def __init__(self, longest_line: int = DEFAULT_LIMIT_BYTES, decoder: FrameDecoder = FRAME) -> None:
         self._lines = LineSplitter(longest_line)
+        self._decoder = decoder
 
     @property
     def is_cut(self) -> bool:
@@ -214,15 +216,15 @@ class FrameReader:
             LineTooLong: a line is too long; close the watch.
         """
         block = self._lines.feed(chunk)
-        return decode(block) if block else None
+        return decode(block, self._decoder) if block else None
 
 
-def _decode_each(lines: list[bytes]) -> Frames:
+def _decode_each(lines: list[bytes], decoder: FrameDecoder) -> Frames:
     events: list[Frame] = []
     garbage = 0
     for line in lines:
         try:
-            events += _FRAME.decode_lines(line)
+            events += decoder.decode_lines(line)
         except UNDECODABLE:
             garbage += 1
     return Frames(events, garbage)

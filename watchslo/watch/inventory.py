@@ -8,6 +8,7 @@ objects share a hash, and count as one object, is 1 in 37 million (n²/2⁶⁵).
 
 import sys
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -29,10 +30,12 @@ class Inventory:
 
     A complete list replaces all objects. Events that arrive during a list are held until its revision is known. If
     there are too many, the list is dropped and the inventory is no longer `synced`; the watch is not affected.
+    While all objects are known for certain, the type of each event must agree with them.
     """
 
     def __init__(self) -> None:
         self.synced = False
+        self._doubted = True
         self._keys = _integers()
         self._revisions = _integers()
         self._changes: dict[int, int] = {}
@@ -48,6 +51,11 @@ class Inventory:
         self.synced = False
         self.abandon()
         self._keys, self._revisions, self._changes = _integers(), _integers(), {}
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether all objects are known, so that the types of events can be compared with them."""
+        return self.synced and not self._listing and not self._doubted
 
     def __len__(self) -> int:
         keys, states = self._change_columns()
@@ -73,18 +81,46 @@ class Inventory:
 
     # Events
 
-    def apply(self, types: Iterable[str], uids: Iterable[str | None], revisions: Iterable[int]) -> None:
-        """Apply live events in their order, or hold them during a list. Events without a uid are ignored."""
-        for type_, uid, revision in zip(types, uids, revisions, strict=True):
-            if uid is None:
-                continue
-            state = _GONE if type_ == "DELETED" else revision
-            if self._listing:
-                self._hold(hash(uid), revision, state)
-            else:
-                self._changes[hash(uid)] = state
+    def doubt(self) -> None:
+        """Compare no types until the next list: an event may have been missed, as when a line could not be read."""
+        self._doubted = True
+
+    def apply(
+        self, types: Iterable[str], uids: Iterable[str | None], revisions: Iterable[int]
+    ) -> tuple[int, ...] | None:
+        """Apply live events in their order, or hold them during a list. Events without a uid are ignored.
+
+        Returns the revisions of events whose type is wrong: ADDED of a known object, MODIFIED or DELETED of an unknown
+        one. Returns None while it is not certain that all objects are known.
+        """
+        events = [
+            (hash(uid), revision, _GONE if type_ == "DELETED" else revision, type_ == "ADDED")
+            for type_, uid, revision in zip(types, uids, revisions, strict=True)
+            if uid is not None
+        ]
+        if self._listing:
+            for key, revision, state, _ in events:
+                self._hold(key, revision, state)
+            return None
+        wrong = self._mistyped(events) if self.is_certain else None
+        self._changes.update((key, state) for key, _, state, _ in events)
         if len(self._changes) > max(FEWEST_CHANGES, len(self._keys) // CHANGED_SHARE):
             self._merge()
+        return wrong
+
+    def _mistyped(self, events: Sequence[tuple[int, int, int, bool]]) -> tuple[int, ...]:
+        merged = self._keys.data  # for a few keys, a third of the time that numpy takes
+        known: dict[int, bool] = {}
+        wrong = []
+        for key, revision, state, is_added in events:
+            if key not in known:
+                place = bisect_left(merged, key)
+                is_merged = place < len(merged) and merged[place] == key
+                known[key] = self._changes[key] != _GONE if key in self._changes else is_merged
+            if known[key] == is_added:
+                wrong.append(revision)
+            known[key] = state != _GONE
+        return tuple(wrong)
 
     def _hold(self, key: int, revision: int, state: int) -> None:
         if self._overflown:
@@ -102,7 +138,7 @@ class Inventory:
     def begin(self) -> None:
         """Begin a list, and abandon the one in progress."""
         self.abandon()
-        self._listing = True
+        self._listing, self._doubted = True, False
 
     def list(self, uids: Sequence[str | None], revisions: Sequence[str | None]) -> None:
         """Add a page: uids and revisions as the apiserver writes them."""
@@ -112,7 +148,11 @@ class Inventory:
         self._listed_revisions.append(columns[:, 1].copy())
 
     def abandon(self) -> None:
-        """Drop the list in progress, if any, and apply the held events to the objects known before."""
+        """Drop the list in progress, if any, and apply the held events to the objects known before.
+
+        These may lack what a gap before the list hid, so no types are compared until the next list.
+        """
+        self.doubt()
         if self.synced:
             self._changes.update(zip(self._held_keys, self._held_states, strict=True))
             self._merge()
@@ -126,6 +166,7 @@ class Inventory:
         not count either: its DELETED event may still come.
         """
         if self._overflown:
+            self.doubt()
             self._drop_list()
             return None
         keys, revisions = self._take_listed()

@@ -41,6 +41,7 @@ An answer to a request that is no longer in flight is ignored; every request has
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from watchslo.snapshot import Guarantee
 from watchslo.watch.backoff import Backoff
 from watchslo.watch.decode import Bookmark, Error, Frame, Frames, parse_revision
 from watchslo.watch.down_time import DownTime
@@ -82,7 +83,9 @@ from watchslo.watch.messages import (
     Sent,
     Start,
     TimeTravel,
+    TypesChecked,
     Unparsable,
+    Violated,
     WakeAt,
     WatchClosed,
     WatchOpened,
@@ -346,6 +349,7 @@ class Machine:
         frames = chunk.frames
         assert self.revision is not None
         live = sort_live(frames, chunk.received, self.revision, watch.position)
+        self._doubt_inventory(live.flaws)
         self.revision = live.newest
         watch.heard = watch.heard or (bool(frames.events) and not isinstance(frames.events[0], Error))
         watch.garbled = watch.garbled or bool(frames.garbage)
@@ -376,6 +380,7 @@ class Machine:
 
     def _take_listed(self, watch: _WatchAttempt, listed: ListProgress, chunk: Received) -> None:
         part = separate(listed, chunk.frames, chunk.received, watch.position)
+        self._doubt_inventory(part.flaws)
         if part.uids:
             self._out.note(InitialEvents(len(part.uids)))
             self._list_objects(part.objects)
@@ -401,11 +406,23 @@ class Machine:
     def _emit(self, batch: Batch, events: Sequence[Frame], flaws: Flaws) -> None:
         self._out.put(Emit(batch))
         if self.inventory is not None:
-            _apply(self.inventory, batch, [event for event in events if not flaws.has(event)])
+            wrong = _apply(self.inventory, batch, [event for event in events if not flaws.has(event)])
+            self._note_types(len(batch.revisions), wrong)
+
+    def _note_types(self, count: int, wrong: Sequence[int] | None) -> None:
+        if wrong is not None:
+            self._out.note(TypesChecked(count))
+        if wrong:
+            self._out.note(Violated(Guarantee.TYPED, len(wrong), wrong[0], wrong[-1]))
 
     def _list_objects(self, objects: ListedObjects | None) -> None:
         if self.inventory is not None and objects is not None:
             self.inventory.list(objects.uids, objects.revisions)
+
+    def _doubt_inventory(self, flaws: Flaws) -> None:
+        """Compare no types once a line could not be read: it may have been an event."""
+        if self.inventory is not None and (flaws.unparsable or flaws.garbage):
+            self.inventory.doubt()
 
     def _note_flaws(self, flaws: Flaws) -> None:
         for violated in flaws.violations:
@@ -679,8 +696,11 @@ def _trigger(failure: Failure, errors: int) -> Trigger:
     return Trigger.RETRY
 
 
-def _apply(inventory: Inventory, batch: Batch, events: Sequence[Frame]) -> None:
-    """Pass the live events to the inventory with their uids: the batch holds those of `events` that were in order."""
+def _apply(inventory: Inventory, batch: Batch, events: Sequence[Frame]) -> Sequence[int] | None:
+    """Pass the live events to the inventory with their uids: the batch holds those of `events` that were in order.
+
+    Return the revisions of those whose type is wrong, or None if that is not known.
+    """
     uids: list[str | None] = []
     for event in events:
         if isinstance(event, Error):
@@ -689,4 +709,4 @@ def _apply(inventory: Inventory, batch: Batch, events: Sequence[Frame]) -> None:
         is_live = not isinstance(event, Bookmark) and len(uids) < len(batch.revisions)
         if is_live and parse_revision(metadata.resource_version) == batch.revisions[len(uids)]:
             uids.append(metadata.uid)
-    inventory.apply(batch.types, uids, batch.revisions)
+    return inventory.apply(batch.types, uids, batch.revisions)

@@ -250,8 +250,18 @@ class BookmarkSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class TypesChecked:
+    """The types of so many emitted events were compared with the known objects."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Violated:
-    """So many events or bookmarks broke a guarantee, and were not emitted; they had revisions in this range."""
+    """So many events or bookmarks broke a guarantee; they had revisions in this range.
+
+    Events of a wrong type were emitted all the same, the others were not.
+    """
 
     guarantee: Guarantee
     count: int
@@ -326,6 +336,7 @@ Fact = (
     | WatchClosed
     | Expired
     | BookmarkSeen
+    | TypesChecked
     | Violated
     | Unparsable
     | Garbage

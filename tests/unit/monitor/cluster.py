@@ -22,6 +22,7 @@ from watchslo.kube.credentials import Access, Address, Credentials, CredentialSo
 from watchslo.kube.limiter import Limiter, RequestClass
 from watchslo.kube.representation import Representation
 from watchslo.model import SERVICE, Reading, Resource
+from watchslo.watch.decode import FRAME, FrameDecoder
 from watchslo.watch.failure import ENDED, Failure, Phase, Reason, because
 from watchslo.watch.lines import DEFAULT_LIMIT_BYTES
 from watchslo.watch.messages import ListedObjects, ListRequest, WatchRequest
@@ -80,8 +81,8 @@ class Watch:
         while self.kept:
             self._take(time.monotonic(), self.kept.pop(0))
 
-    def frames(self, longest_line: int = DEFAULT_LIMIT_BYTES) -> WatchFrames:
-        return WatchFrames(self.read, longest_line)
+    def frames(self, longest_line: int = DEFAULT_LIMIT_BYTES, decoder: FrameDecoder = FRAME) -> WatchFrames:
+        return WatchFrames(self.read, longest_line, decoder)
 
     def send(self, said: bytes | Failure = ENDED) -> None:
         self.queue.put_nowait(said)

@@ -21,7 +21,7 @@ from watchslo.model import Reading, Resource
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.auditor import MOST_EVENTS, Auditor
 from watchslo.monitor.guarantee_record import GuaranteeRecord
-from watchslo.snapshot import ReadUse
+from watchslo.snapshot import Guarantee, ReadUse
 from watchslo.watch.audit import (
     BUSY_INTERVAL_SECONDS,
     DETECTION_SECONDS,
@@ -34,6 +34,7 @@ from watchslo.watch.audit import (
 from watchslo.watch.failure import Failure, Reason, because
 from watchslo.watch.lines import LineTooLong
 from watchslo.watch.messages import WatchRequest
+from watchslo.watch.selection import Selection
 
 HOUR_SECONDS = 3600.0
 SEEDS = range(20)
@@ -59,6 +60,7 @@ class FakeWatch:
         self.namespace: str | None = None
         self.probed_in = "default"
         self.selectors = Selectors()
+        self.selection: Selection | None = None
         self.threshold = 1.0
         self.measured = self.counts = True
         self.marked: int | None = None
@@ -74,7 +76,7 @@ class FakeWatch:
         self.delivered = Delivered()
         self.delivered.begin(revision)
         self.auditor: Auditor | None = None
-        self.guarantees = GuaranteeRecord(structlog.get_logger())
+        self.guarantees = GuaranteeRecord(structlog.get_logger(), Guarantee)
 
     @property
     def violated(self) -> dict[str, int]:
@@ -173,6 +175,10 @@ class Past(Cluster):
         """Return the changes after a revision that an audit sees."""
         return [revision for revision in self.changes.get(resource.key, ()) if revision > after]
 
+    def lines(self, revisions: Sequence[int], _selectors: Selectors) -> bytes:
+        """Return the events of these revisions, as a watch with these selectors sends them."""
+        return b"".join(line("MODIFIED", revision) for revision in revisions)
+
     def tell(self, resource: Resource, revision: int) -> None:
         for stream in self.streams:
             if stream.resource == resource:
@@ -214,7 +220,7 @@ class Past(Cluster):
         self,
         resource: Resource,
         namespace: str | None,
-        _: Selectors,
+        selectors: Selectors,
         request: WatchRequest,
         representation: Representation,
         *,
@@ -241,7 +247,7 @@ class Past(Cluster):
             if self.said is not None:
                 opened.send(self.said)
             elif past and resource.key not in self.stopped:
-                opened.send(b"".join(line("MODIFIED", revision) for revision in past))
+                opened.send(self.lines(past, selectors))
         try:
             yield opened
         finally:

@@ -575,7 +575,7 @@ async def test_crash_of_one_watch_does_not_affect_others(
     async with running(config("pods", "nodes", "configmaps")) as run:
         await keep_writing(cluster, PODS, CONFIGMAPS, NODES, seconds=1)
         with monkeypatch.context() as patched:
-            patched.setattr("watchslo.watch.decode.decode", lambda _: 1 / 0)
+            patched.setattr("watchslo.watch.decode.decode", lambda *_: 1 / 0)
             cluster.write(PODS)
             await asyncio.sleep(1)
             assert not run.stream("pods").up

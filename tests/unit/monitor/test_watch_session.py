@@ -37,7 +37,7 @@ from watchslo.monitor.sealer import Sealer
 from watchslo.monitor.watch_identity import WatchIdentity
 from watchslo.monitor.watch_session import WatchSession
 from watchslo.monitor.watch_statistics import WatchStatistics
-from watchslo.snapshot import ApiserverRole, Guarantee, GuaranteeReading, StreamReading
+from watchslo.snapshot import ApiserverRole, GuaranteeReading, StreamReading
 from watchslo.watch.audit import Health
 from watchslo.watch.closes import SETTLE_SECONDS
 from watchslo.watch.failure import Failure, Reason, because
@@ -472,8 +472,19 @@ class TestEvents:
             await asyncio.sleep(0.1)
             assert parts.reading().guarantees == GuaranteeReading(
                 {"ordered": 3, "unique": 3, "bookmarkable": 4, "resumable": 1, "reliable": 0},
-                {**dict.fromkeys(Guarantee, 0), Guarantee.BOOKMARKABLE: 1},
+                {"ordered": 0, "unique": 0, "bookmarkable": 1, "resumable": 0, "reliable": 0},
             )
+
+    async def test_types_are_checked_with_an_inventory_and_selectors_where_they_can_be_judged(
+        self, cluster: Cluster
+    ) -> None:
+        options = {"list": "paged", "inventory": True, "namespace": "default"}
+        async with open_watch(cluster, **options) as (parts, watch):
+            await parts.join(cluster)
+            watch.send(line("MODIFIED", 201))
+            await asyncio.sleep(0.1)
+            checked = parts.reading().guarantees.checked
+            assert (checked["ordered"], checked["typed"], checked["filtered"]) == (1, 1, 0)
 
     async def test_garbage_lines_are_counted(self, cluster: Cluster) -> None:
         async with open_watch(cluster) as (parts, watch):

@@ -130,6 +130,7 @@ IDLE_TRACK = TrackReading(
     creation=HistogramReading((1.0, 2.5), (0, 0, 0), 0.0),
 )
 EVENTS = {"ADDED": 100, "MODIFIED": 300, "DELETED": 1, "ERROR": 0}
+OF_ALL_WATCHES = [one for one in Guarantee if one not in (Guarantee.TYPED, Guarantee.FILTERED)]
 TAIL = StreamReading(
     watch="pods",
     group="",
@@ -158,7 +159,7 @@ TAIL = StreamReading(
     gaps=GapReading(),
     guarantees=GuaranteeReading(
         {"ordered": 401, "unique": 401, "bookmarkable": 408, "resumable": 8, "reliable": 120},
-        dict.fromkeys(Guarantee, 0),
+        dict.fromkeys(OF_ALL_WATCHES, 0),
     ),
     audit=AuditReading("alive"),
     cache=CacheReading(),
@@ -191,7 +192,7 @@ IDLE = replace(
         pages=3,
     ),
     gaps=GapReading(revisions=700, seconds=95.5),
-    guarantees=GuaranteeReading(dict.fromkeys(Guarantee, 0), dict.fromkeys(Guarantee, 0)),
+    guarantees=GuaranteeReading(dict.fromkeys(OF_ALL_WATCHES, 0), dict.fromkeys(OF_ALL_WATCHES, 0)),
     audit=AuditReading(),
     durations=DurationReading({"paged": DURATIONS}, DURATIONS, DURATIONS),
     headroom=None,
@@ -213,7 +214,10 @@ STALLED = replace(
         initial_events=1000,
     ),
     gaps=GapReading(revisions=40, seconds=12.25, unseen={"changed": 3, "created": 2, "deleted": 1}, objects=1001),
-    guarantees=GuaranteeReading(TAIL.guarantees.checked, {**TAIL.guarantees.violations, "ordered": 2, "reliable": 1}),
+    guarantees=GuaranteeReading(
+        {**TAIL.guarantees.checked, "typed": 401},
+        {**TAIL.guarantees.violations, "ordered": 2, "reliable": 1, "typed": 0},
+    ),
     audit=AuditReading("stalled", stalls=2, stalled_for=33.5),
     cache=CacheReading(probed=True, behind=Interval(0.25, 0.375), round_trip=0.0009765625, behind_peers=1.5),
     headroom=replace(HEADROOM, seconds=Interval(600.0, math.inf), complete=True, list_seconds=None),

@@ -15,7 +15,7 @@ from tests.unit.serve import readings
 from watchslo.monitor.lag import LAG_EDGES
 from watchslo.serve.metrics import FAMILIES, LATE_BEAT_SECONDS, Detail, Label, Type
 from watchslo.serve.reference import reference
-from watchslo.snapshot import CacheReading, Cause, ExcessReading, Guarantee, Hop, Snapshot, StreamReading
+from watchslo.snapshot import CacheReading, Cause, ExcessReading, Hop, Snapshot, StreamReading
 from watchslo.watch.failure import RULES, Phase
 from watchslo.watch.messages import RelistReason
 
@@ -274,7 +274,7 @@ class TestCounters:
             assert set(samples(replace(fresh, streams=(readings.TAIL,)), Detail.BASIC, f"watchslo_{family}")) == {()}
         for family in ("checked", "violations"):
             counted = samples(fresh, Detail.BASIC, f"watchslo_watch_guarantee_{family}")
-            assert counted == {(guarantee.value,): 0 for guarantee in Guarantee}
+            assert counted == {(guarantee.value,): 0 for guarantee in readings.OF_ALL_WATCHES}
 
     def test_basic_sums_closed_watches_by_class(self) -> None:
         shown = samples(with_track(), Detail.BASIC, "watchslo_watches_closed")
@@ -304,13 +304,20 @@ class TestGuarantees:
 
     def test_violations_are_counted_for_each_watch(self) -> None:
         shown = replace(readings.SNAPSHOT, streams=(readings.STALLED,))
-        found = {("ordered",): 2, ("unique",): 0, ("bookmarkable",): 0, ("resumable",): 0, ("reliable",): 1}
+        found = {
+            ("ordered",): 2,
+            ("unique",): 0,
+            ("bookmarkable",): 0,
+            ("resumable",): 0,
+            ("reliable",): 1,
+            ("typed",): 0,
+        }
         assert samples(shown, Detail.BASIC, self.VIOLATIONS) == found
         assert samples(shown, Detail.PROVEN, self.VIOLATIONS) == {(): 3}
 
     def test_checks_are_added_up_for_each_apiserver(self) -> None:
         shown = replace(readings.SNAPSHOT, streams=(readings.TAIL, readings.STALLED))
-        added = {name: 2 * count for name, count in readings.TAIL.guarantees.checked.items()}
+        added = {**{name: 2 * count for name, count in readings.TAIL.guarantees.checked.items()}, "typed": 401}
         found = families(shown, Detail.BASIC)[self.CHECKED].samples
         assert {one.labels["guarantee"]: one.value for one in found} == added
         assert {one.labels["apiserver"] for one in found} == {"service"}

@@ -65,6 +65,54 @@ def test_undelivered_changes_are_unseen() -> None:
     assert relist(inventory, {"a": 11, "c": 7, "d": 13, "e": 14}, 21) == NOTHING
 
 
+def wrong(inventory: Inventory, *events: tuple[str, str, int]) -> tuple[int, ...] | None:
+    """Apply events in one batch, and return the revisions of those with a wrong type."""
+    kinds, uids, revisions = zip(*events, strict=True)
+    return inventory.apply(kinds, uids, revisions)
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_type_must_agree_with_the_objects(merged: bool, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: FBT001
+    monkeypatch.setattr(module, "FEWEST_CHANGES", 0 if merged else FEWEST_CHANGES)
+    inventory = synced(a=3, b=5)
+    assert wrong(inventory, ("MODIFIED", "a", 11), ("ADDED", "c", 12), ("DELETED", "b", 13)) == ()
+    assert wrong(inventory, ("ADDED", "a", 14)) == (14,)
+    assert wrong(inventory, ("MODIFIED", "b", 15), ("MODIFIED", "b", 16)) == (15,)
+    assert wrong(inventory, ("DELETED", "c", 17), ("DELETED", "c", 18), ("MODIFIED", "c", 19)) == (18, 19)
+    assert wrong(inventory, ("DELETED", "a", 20), ("ADDED", "a", 21)) == ()
+
+
+def test_event_without_uid_has_no_wrong_type() -> None:
+    assert synced(a=3).apply(["ADDED", "MODIFIED"], ["a", None], [11, 12]) == (11,)
+
+
+def test_no_type_is_compared_unless_all_objects_are_known() -> None:
+    inventory = Inventory()
+    assert wrong(inventory, ("MODIFIED", "a", 5)) is None  # no list yet
+    inventory.begin()
+    assert wrong(inventory, ("MODIFIED", "b", 6)) is None  # during the list
+    show(inventory, {"a": 5, "b": 6})
+    inventory.finish(6, delivered=6)
+    assert wrong(inventory, ("ADDED", "a", 7)) == (7,)
+    inventory.doubt()
+    assert wrong(inventory, ("ADDED", "a", 8)) is None  # an event may have been missed
+    relist(inventory, {"a": 8, "b": 6}, 8)
+    assert wrong(inventory, ("ADDED", "b", 9)) == (9,)
+    inventory.begin()
+    inventory.doubt()  # a line of a streamed list could not be read
+    show(inventory, {"a": 8})
+    inventory.finish(9, delivered=9)
+    assert wrong(inventory, ("MODIFIED", "b", 10)) is None
+
+
+def test_no_type_is_compared_after_an_abandoned_list() -> None:
+    inventory = synced(a=3)
+    inventory.begin()
+    inventory.abandon()
+    assert inventory.synced
+    assert wrong(inventory, ("ADDED", "a", 11)) is None
+
+
 def test_created_and_deleted_object_is_not_kept() -> None:
     inventory = synced(a=3)
     deliver(inventory, "ADDED", "b", 11)

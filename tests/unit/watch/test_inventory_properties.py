@@ -28,7 +28,9 @@ from watchslo.watch.messages import (
     Output,
     Received,
     Start,
+    TypesChecked,
     Unseen,
+    Violated,
     WakeAt,
     WatchRequest,
     Woken,
@@ -100,6 +102,7 @@ class World:
         self.there_at = 0  # the revision after which events are live
         self.delivered: set[int] = set()  # revisions that were emitted, or noted as a gap
         self.floor: int | None = None  # the revision when the first watch opened
+        self.types_checked = 0
         self.uids = 0
         for _ in range(6):
             self.an_object_is_written()
@@ -130,6 +133,10 @@ class World:
 
     def check(self, fact: Fact) -> None:
         match fact:
+            case TypesChecked(count):
+                self.types_checked += count
+            case Violated():
+                raise AssertionError("the server broke no guarantee")
             case Gap():
                 self.gap = fact
                 self.delivered.update(range(fact.after + 1, fact.until + 1))
@@ -242,6 +249,7 @@ class World:
             else:
                 self.the_alarm_goes_off()
         assert self.machine.state is State.WATCHING
+        assert self.inventory.is_certain
         assert self.floor is not None
         assert self.delivered.issuperset(range(self.floor + 1, self.server.revision + 1)), (
             "each revision is delivered or in a gap"
@@ -270,3 +278,8 @@ def test_inventory_matches_the_server_after_any_sequence(strategy: Strategy, see
         for _ in range(40):
             world.a_random_event_happens()
         world.all_requests_are_answered()
+        checked = world.types_checked
+        world.an_object_is_written()
+        while not world.up_to_date():
+            world.the_watch_advances()
+        assert world.types_checked > checked

@@ -1,0 +1,170 @@
+"""Watches with selectors, compared with a watch of all objects of the resource."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+
+import pytest
+
+from tests.unit.monitor.cluster import PODS
+from tests.unit.monitor.test_auditor import Audits, FakeWatch, Past
+from watchslo.kube.client import Selectors
+from watchslo.kube.representation import Representation
+from watchslo.model import Resource
+from watchslo.snapshot import Guarantee
+from watchslo.watch.audit import AuditResult
+from watchslo.watch.selection import SelectableMetadata, selection_of
+
+WEB, DB = {"app": "web"}, {"app": "db"}
+SELECTOR = "app=web"
+
+
+class Labelled(Past):
+    """A cluster with one watch of all pods and one with a label selector.
+
+    Each commit changes a pod with the next labels. The apiserver does not show the revisions in `hidden` to watches
+    with the selector, and shows those in `leaked` to them, whatever their labels.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(PODS, PODS)
+        self.everything, self.web = self.streams
+        self.web.selectors = Selectors(labels=SELECTOR)
+        self.web.selection = selection_of(None, None, SELECTOR)
+        self.labels: dict[int, dict[str, str]] = {}
+        self.deleted: set[int] = set()
+        self.hidden: set[int] = set()
+        self.leaked: set[int] = set()
+        self.lost: set[int] = set()  # shown to each watch but the one that lost them
+
+    def change(self, labels: dict[str, str]) -> int:
+        self.labels[self.revision + 1] = labels
+        return self.commit()
+
+    def shows(self, selectors: Selectors, revision: int) -> bool:
+        is_selected = self.labels[revision] == WEB
+        return not selectors.labels or revision in self.leaked or (is_selected and revision not in self.hidden)
+
+    def lines(self, revisions: Sequence[int], selectors: Selectors) -> bytes:
+        return b"".join(self.line(revision) for revision in revisions if self.shows(selectors, revision))
+
+    def line(self, revision: int) -> bytes:
+        metadata = {"resourceVersion": str(revision), "labels": self.labels[revision]}
+        kind = "DELETED" if revision in self.deleted else "MODIFIED"
+        return json.dumps({"type": kind, "object": {"metadata": metadata}}).encode() + b"\n"
+
+    def tell(self, resource: Resource, revision: int) -> None:
+        assert resource is PODS
+        for stream in self.streams:
+            if self.shows(stream.selectors, revision) and revision not in self.lost:
+                stream.commit(revision)
+
+
+async def alternate(past: Labelled, seconds: int) -> None:
+    """Change a pod of each label every second."""
+    for _ in range(seconds):
+        past.change(WEB)
+        past.change(DB)
+        await asyncio.sleep(1.0)
+
+
+def checks(watch: FakeWatch) -> int:
+    return watch.guarantees.reading(0).checked[Guarantee.FILTERED]
+
+
+async def test_healthy_selectors_are_checked_without_a_violation() -> None:
+    past = Labelled()
+    async with Audits(past) as audits:
+        audits.replays = True
+        await alternate(past, 60)
+        assert audits.found <= {AuditResult.ALIVE}
+    assert checks(past.web) >= 60  # by its own replays and by those of the watch of everything
+    assert checks(past.everything) == 0
+    assert past.web.violated == past.everything.violated == {}
+    assert set(past.asked_forms) == {Representation.METADATA}
+
+
+async def test_nothing_is_checked_unless_events_are_read_a_second_time() -> None:
+    past = Labelled()
+    async with Audits(past):
+        await alternate(past, 60)
+    assert checks(past.web) == 0
+
+
+async def test_event_that_the_selectors_exclude_is_a_violation() -> None:
+    past = Labelled()
+    async with Audits(past) as audits:
+        audits.replays = True
+        await alternate(past, 20)
+        past.leaked.add(past.revision + 1)
+        past.change(DB)
+        await alternate(past, 40)
+    assert past.web.violated == {"filtered": 1}
+    assert past.everything.violated == {}
+
+
+async def test_selected_event_that_no_watch_with_the_selectors_shows_is_a_violation() -> None:
+    past = Labelled()
+    async with Audits(past) as audits:
+        audits.replays = True
+        await alternate(past, 20)
+        past.hidden.add(past.revision + 1)
+        past.change(WEB)
+        await alternate(past, 40)
+    assert past.web.violated == {"filtered": 1}
+    assert past.everything.violated == {}
+
+
+async def test_selected_event_that_the_watch_lost_is_no_fault_of_the_selectors() -> None:
+    past = Labelled()
+    async with Audits(past) as audits:
+        audits.replays = True
+        await alternate(past, 20)
+        past.lost.add(past.revision + 1)
+        past.change(WEB)
+        await alternate(past, 40)
+    assert past.web.violated == {"reliable": 1}
+    assert past.everything.violated == {"reliable": 1}  # both watches lost it
+
+
+async def test_deleted_object_may_have_stopped_matching_before() -> None:
+    past = Labelled()
+    async with Audits(past) as audits:
+        audits.replays = True
+        await alternate(past, 20)
+        past.hidden.add(past.revision + 1)
+        past.deleted.add(past.revision + 1)
+        past.change(WEB)
+        await alternate(past, 40)
+    assert past.web.violated == {}
+
+
+async def test_watch_of_unproven_revisions_is_not_judged() -> None:
+    past = Labelled()
+    past.web.measured = False
+    async with Audits(past) as audits:
+        audits.replays = True
+        await alternate(past, 20)
+        past.leaked.add(past.revision + 1)
+        past.change(DB)
+        await alternate(past, 40)
+    assert past.web.violated == {}
+
+
+@pytest.mark.parametrize("only", ["own", "within"])
+async def test_selection_that_is_not_exact_judges_what_is_delivered_only(only: str) -> None:
+    past = Labelled()
+    past.web.selection = selection_of(None, "spec.nodeName=n", SELECTOR)
+    async with Audits(past) as audits:
+        audits.replays = True
+        await alternate(past, 20)
+        (past.leaked if only == "own" else past.hidden).add(past.revision + 1)
+        past.change(DB if only == "own" else WEB)
+        await alternate(past, 40)
+    assert past.web.violated == ({"filtered": 1} if only == "own" else {})
+
+
+def test_labels_are_what_the_selection_selects() -> None:
+    selection = Labelled().web.selection
+    assert selection is not None
+    assert [selection.selects(SelectableMetadata(labels=labels)) for labels in (WEB, DB)] == [True, False]

@@ -1,0 +1,132 @@
+"""What selectors select, judged by the metadata of objects."""
+
+import json
+
+import pytest
+
+from watchslo.watch.decode import Frames, ObjectChange, decode
+from watchslo.watch.selection import SELECTABLE, SelectableMetadata, SelectedEvents, selection_of
+
+WEB = SelectableMetadata(name="web-0", namespace="shop", labels={"app": "web", "tier": "1"})
+
+
+@pytest.mark.parametrize(
+    ("labels", "selected"),
+    [
+        ("app=web", True),
+        ("app==web", True),
+        ("app = web , tier=1", True),
+        ("app=db", False),
+        ("app!=db", True),
+        ("app!=web", False),
+        ("zone!=a", True),  # an absent label is not equal to anything
+        ("app", True),
+        ("zone", False),
+        ("!zone", True),
+        ("! app", False),
+        ("app in (db, web)", True),
+        ("app in (db),tier", False),
+        ("app notin (db,cache)", True),
+        ("zone notin (a)", True),
+        ("app notin (web)", False),
+        ("tier=", False),
+        ("app in (db,web),tier!=2,!zone", True),
+    ],
+)
+def test_label_selector(labels: str, *, selected: bool) -> None:
+    selection = selection_of(None, None, labels)
+    assert selection is not None
+    assert selection.exact
+    assert selection.selects(WEB) is selected
+
+
+def test_empty_value_equals_an_empty_label_only() -> None:
+    selection = selection_of(None, None, "tier=")
+    assert selection is not None
+    assert selection.selects(SelectableMetadata(labels={"tier": ""}))
+    assert not selection.selects(SelectableMetadata())
+
+
+@pytest.mark.parametrize(
+    ("namespace", "fields", "selected"),
+    [
+        ("shop", None, True),
+        ("other", None, False),
+        (None, "metadata.name=web-0", True),
+        (None, "metadata.name!=web-0", False),
+        ("shop", "metadata.name=web-1", False),
+        (None, "metadata.namespace=shop,metadata.name==web-0", True),
+    ],
+)
+def test_fields_and_namespace(namespace: str | None, fields: str | None, *, selected: bool) -> None:
+    selection = selection_of(namespace, fields, None)
+    assert selection is not None
+    assert selection.exact
+    assert selection.selects(WEB) is selected
+
+
+@pytest.mark.parametrize(
+    ("fields", "labels"),
+    [
+        ("spec.nodeName=n,metadata.namespace=shop", None),
+        ("metadata.namespace=shop", "tier>0"),
+        ("status.phase=Running", "app=web"),
+    ],
+)
+def test_what_cannot_be_judged_makes_a_selection_inexact(fields: str, labels: str | None) -> None:
+    selection = selection_of(None, fields, labels)
+    assert selection is not None
+    assert not selection.exact
+    assert selection.selects(WEB)
+
+
+@pytest.mark.parametrize(
+    ("fields", "labels"),
+    [(None, None), ("spec.nodeName=n", None), (None, "tier>0"), (None, "!app=web"), (r"metadata.name=a\,b", None)],
+)
+def test_nothing_to_judge_is_no_selection(fields: str | None, labels: str | None) -> None:
+    assert selection_of(None, fields, labels) is None
+
+
+def test_another_selector_makes_a_selection_inexact() -> None:
+    selection = selection_of("shop", None, None, is_exact=False)
+    assert selection is not None
+    assert not selection.exact
+
+
+def line(kind: str, revision: int, **metadata: object) -> bytes:
+    return json.dumps({"type": kind, "object": {"metadata": {"resourceVersion": str(revision), **metadata}}}).encode()
+
+
+def read(selected: SelectedEvents, *lines: bytes) -> Frames:
+    frames = decode(b"\n".join(lines), SELECTABLE)
+    for event in frames.events:
+        assert isinstance(event, ObjectChange)
+        assert event.object.metadata.resource_version is not None
+        selected.add(int(event.object.metadata.resource_version), event)
+    return frames
+
+
+def test_events_are_sorted_by_what_selectors_select() -> None:
+    own, web = selection_of("shop", None, None), selection_of(None, None, "app=web")
+    assert own is not None
+    assert web is not None
+    selected = SelectedEvents(own, {7: web})
+    frames = read(
+        selected,
+        line("ADDED", 11, namespace="shop", labels={"app": "web"}),
+        line("MODIFIED", 12, namespace="shop", labels={"app": "db"}),
+        b"not an event",
+        line("DELETED", 13, namespace="shop", labels={"app": "web"}),
+        line("MODIFIED", 14, namespace="other"),
+    )
+    assert frames.garbage == 1
+    assert selected.judged == {11, 12, 13, 14}
+    assert selected.excluded == {14}
+    assert selected.selected == {7: {11}}  # a delete may be that of an object which stopped matching before
+
+
+def test_watch_without_selectors_excludes_nothing() -> None:
+    selected = SelectedEvents(None, {})
+    read(selected, line("ADDED", 11, namespace="shop"))
+    assert (selected.judged, selected.excluded, selected.selected) == ({11}, set(), {})
