@@ -115,6 +115,15 @@ def test_server_answers_each_client_by_its_rights(place: Place) -> None:
                 assert_leaks_nothing(answer, "Forbidden")
 
 
+def test_token_for_another_audience_is_refused(place: Place) -> None:
+    """As a pod mounts it: watchslo names no audience, so the apiserver wants one of its own."""
+    with place.plane.writer() as writer:
+        own = writer.service_account_token("default", "protected-scraper")
+        other = writer.service_account_token("default", "protected-scraper", "watchslo")
+    assert reviewed(place.reader(own), "/metrics").status == 200
+    assert reviewed(place.reader(other), "/metrics").status == 401
+
+
 def test_server_refuses_methods_other_than_get_and_head(place: Place) -> None:
     scraper = place.reader("scraper")
     assert scraper.ask("/metrics", "HEAD").text == ""

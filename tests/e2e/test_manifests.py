@@ -60,9 +60,15 @@ ENDPOINT = of(
 SELECTOR = of(matchLabels=TEXTS)
 RULE = of(record=TEXT, alert=TEXT, expr=TEXT, labels=TEXTS, annotations=TEXTS) | {"required": ["expr"]}
 RULE["properties"]["for"] = TEXT
+TOKEN_FILE = {"bearerTokenFile": TEXT}  # no field of a PodMonitor
 OPERATOR = {  # the used fields of objects of the Prometheus operator, from its API reference
-    "PodMonitor": of(jobLabel=TEXT, selector=SELECTOR, podMetricsEndpoints=several(ENDPOINT)),
-    "ServiceMonitor": of(jobLabel=TEXT, selector=SELECTOR, endpoints=several(ENDPOINT)),
+    "PodMonitor": of(jobLabel=TEXT, scrapeClass=TEXT, selector=SELECTOR, podMetricsEndpoints=several(ENDPOINT)),
+    "ServiceMonitor": of(
+        jobLabel=TEXT,
+        scrapeClass=TEXT,
+        selector=SELECTOR,
+        endpoints=several(of(**ENDPOINT["properties"], **TOKEN_FILE)),
+    ),
     "PrometheusRule": of(groups=several(of(name=TEXT, interval=TEXT, rules=several(RULE)))),
 }
 
@@ -201,6 +207,16 @@ class TestApiserver:
         finally:
             cluster.delete(objects)
 
+    @pytest.mark.parametrize("kind", ["PodMonitor", "ServiceMonitor"])
+    def test_accepts_monitors_that_refer_to_a_secret(self, cluster: Cluster, tmp_path: Path, kind: str) -> None:
+        components = ["authorization-secret", *(["service-monitor"] if kind == "ServiceMonitor" else [])]
+        objects = overlay(tmp_path, "managed", *components)
+        assert kind in {one["kind"] for one in objects}
+        try:
+            assert cluster.apply(objects) == ""
+        finally:
+            cluster.delete(objects)
+
     def test_refuses_pods_that_are_not_restricted(self, cluster: Cluster) -> None:
         """A counter-check for the tests above."""
         objects = kustomized(DEPLOY / "overlays/managed")
@@ -247,6 +263,70 @@ def test_audit_policy_drops_only_our_reads(assets: Assets, tmp_path: Path) -> No
     readers = {json.loads(line)["user"]["username"] for line in log.read_text().splitlines()}
     assert "system:serviceaccount:default:other" in readers
     assert "system:serviceaccount:watchslo:ours" not in readers
+
+
+SECRET_CHOICE = ("authorization=true", "scraper.tokenSecret=true")
+OWN_TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+READER = ("ClusterRoleBinding", "", "watchslo-reader")
+ACCOUNT_OF_PROMETHEUS = {"kind": "ServiceAccount", "name": "prometheus-k8s", "namespace": "monitoring"}
+
+
+def eternal_tokens(objects: Objects) -> list[str]:
+    """Return the names of the Secrets that hold a token which never expires."""
+    return [one["metadata"]["name"] for one in objects if one.get("type") == "kubernetes.io/service-account-token"]
+
+
+class TestTokens:
+    """Which token Prometheus sends. A token that never expires is made only on request."""
+
+    @pytest.mark.parametrize("name", [*PROFILES, "k3s"])
+    def test_overlays_have_no_token_that_never_expires(self, name: str, tmp_path: Path) -> None:
+        assert eternal_tokens(kustomized(DEPLOY / "overlays" / name)) == []
+        assert eternal_tokens(overlay(tmp_path, name, *COMPONENTS)) == []
+
+    @each_profile
+    def test_chart_has_no_token_that_never_expires(self, profile: str) -> None:
+        every = ("authorization=true", "flowSchema=true", "tlsSecret=watchslo-tls")
+        for values in ((), every, (*every, "scraper.monitor=ServiceMonitor"), (*every, "scraper.scrapeClass=own")):
+            assert eternal_tokens(charted(f"profile={profile}", *values)) == []
+
+    def test_authorization_uses_the_own_token_of_prometheus(self, tmp_path: Path) -> None:
+        made = by_identity(overlay(tmp_path, "managed", "authorization"))
+        assert made == by_identity(charted("profile=managed", "authorization=true"))
+        assert made[READER]["subjects"] == [ACCOUNT_OF_PROMETHEUS]
+        (endpoint,) = made["ServiceMonitor", "watchslo", "watchslo-managed"]["spec"]["endpoints"]
+        assert endpoint["bearerTokenFile"] == OWN_TOKEN
+        assert "authorization" not in endpoint, "Prometheus accepts only one of both"
+        assert "PodMonitor" not in {kind for kind, *_ in made}
+
+    def test_secret_is_a_choice_of_its_own(self, tmp_path: Path) -> None:
+        made = overlay(tmp_path, "managed", "authorization-secret")
+        assert eternal_tokens(made) == ["watchslo-reader"]
+        assert by_identity(made) == by_identity(charted("profile=managed", *SECRET_CHOICE))
+        (endpoint,) = by_identity(made)["PodMonitor", "watchslo", "watchslo-managed"]["spec"]["podMetricsEndpoints"]
+        assert endpoint["authorization"] == {"credentials": {"name": "watchslo-reader", "key": "token"}}
+        other = by_identity(overlay(tmp_path, "managed", "authorization-secret", "service-monitor"))
+        assert other == by_identity(overlay(tmp_path, "managed", "service-monitor", "authorization-secret"))
+        assert other == by_identity(charted("profile=managed", *SECRET_CHOICE, "scraper.monitor=ServiceMonitor"))
+
+    def test_account_of_prometheus_is_a_value_of_the_chart(self) -> None:
+        values = ("authorization=true", "scraper.serviceAccount=prometheus", "scraper.namespace=observability")
+        (subject,) = by_identity(charted(*values))[READER]["subjects"]
+        assert subject == ACCOUNT_OF_PROMETHEUS | {"name": "prometheus", "namespace": "observability"}
+
+    @pytest.mark.parametrize(
+        ("kind", "endpoints"), [("PodMonitor", "podMetricsEndpoints"), ("ServiceMonitor", "endpoints")]
+    )
+    def test_scrape_class_sends_the_token_instead_of_the_monitor(self, kind: str, endpoints: str) -> None:
+        made = charted("authorization=true", "scraper.scrapeClass=own-token", f"scraper.monitor={kind}")
+        spec = by_identity(made)[kind, "watchslo", "watchslo-managed"]["spec"]
+        assert spec["scrapeClass"] == "own-token"
+        assert {"authorization", "bearerTokenFile"}.isdisjoint(spec[endpoints][0])
+
+    def test_chart_refuses_a_pod_monitor_that_could_send_no_token(self) -> None:
+        done = helm("template", "--set", "authorization=true", "--set", "scraper.monitor=PodMonitor")
+        assert done.returncode != 0
+        assert "a PodMonitor needs scraper.scrapeClass or scraper.tokenSecret" in done.stderr
 
 
 class TestChart:
@@ -355,7 +435,8 @@ class TestChart:
         first = by_identity(charted("profile=managed", *protected))
         second = by_identity(charted("profile=node", "shared=false", *protected))
         assert first.keys().isdisjoint(second.keys())
-        assert "authorization" in second["PodMonitor", "watchslo", "watchslo-node"]["spec"]["podMetricsEndpoints"][0]
+        (endpoint,) = second["ServiceMonitor", "watchslo", "watchslo-node"]["spec"]["endpoints"]
+        assert endpoint["bearerTokenFile"] == OWN_TOKEN
 
     @pytest.mark.parametrize(
         "value",
@@ -364,6 +445,8 @@ class TestChart:
             "imge.tag=1",
             "replicas=0",
             "scraper.monitor=Probe",
+            "scraper.serviceAccount=",
+            "scraper.tokenSecret=watchslo-reader",
             "image.digest=latest",
             "runbooks=docs/runbooks",
         ],
@@ -405,6 +488,11 @@ class TestReadme:
         (tmp_path / "kustomization.yaml").write_text(block)
         text = as_text(kustomized(tmp_path))
         assert text.count("release: kube-prometheus-stack") == 2
+        # The patch of the account needs the component.
+        protected = block.replace("patches:", "components: [watchslo/deploy/components/authorization]\npatches:")
+        (tmp_path / "kustomization.yaml").write_text(protected)
+        (subject,) = by_identity(kustomized(tmp_path))[READER]["subjects"]
+        assert (subject["namespace"], subject["name"]) == ("observability", "kube-prometheus-stack-prometheus")
         for part in ("name: observability", "cidr: 10.0.3.0/24", "registry.example.org/watchslo:0.1.0", "512Mi"):
             assert part in text
 

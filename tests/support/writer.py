@@ -107,10 +107,11 @@ class Writer:
         found = self.get(collection, fieldSelector="metadata.name=absent--")
         return int(found["metadata"]["resourceVersion"])
 
-    def service_account_token(self, namespace: str, name: str) -> str:
-        """Return a new token of a service account, from a TokenRequest."""
+    def service_account_token(self, namespace: str, name: str, *audiences: str) -> str:
+        """Return a new token of a service account, from a TokenRequest: for the apiserver, or for other audiences."""
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
-        _, _, answer = self._request("POST", path, b"{}", "application/json")
+        requested = json.dumps({"spec": {"audiences": audiences}} if audiences else {}).encode()
+        _, _, answer = self._request("POST", path, requested, "application/json")
         return str(json.loads(answer)["status"]["token"])
 
     def permits(self, user: str, **attributes: str) -> bool:

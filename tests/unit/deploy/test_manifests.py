@@ -151,3 +151,29 @@ def test_images_have_the_version_of_the_project(profile: str) -> None:
 def test_audit_policy_leaves_out_only_reads() -> None:
     (rule,) = document("audit-policy.yaml")["rules"]
     assert rule == {"level": "None", "userGroups": ["system:serviceaccounts:watchslo"], "verbs": ["list", "watch"]}
+
+
+def test_only_one_component_makes_a_token_that_never_expires() -> None:
+    """A leaked token of this kind is valid until its Secret is deleted; a pod's own token ends with the pod."""
+    kind = "kubernetes.io/service-account-token"
+    found = {path.relative_to(DEPLOY) for path in DEPLOY.rglob("*.yaml") if kind in path.read_text()}
+    assert found == {Path("components/authorization-secret/reader.yaml"), Path("chart/templates/authorization.yaml")}
+    parts = {
+        path.parent.name for path in DEPLOY.rglob("kustomization.yaml") if "authorization-secret" in included(path)
+    }
+    assert parts == set(), "nothing includes the component"
+    assert document("chart/values.yaml")["scraper"]["tokenSecret"] is False
+    template = (DEPLOY / "chart/templates/authorization.yaml").read_text()
+    assert kind in template.split("{{- if .Values.scraper.tokenSecret }}")[-1], "in the block of this value"
+
+
+def included(kustomization: Path) -> set[str]:
+    """Return the names of the folders that a kustomization includes."""
+    made = yaml.safe_load(kustomization.read_text())
+    return {Path(entry).name for key in ("resources", "components") for entry in made.get(key, [])}
+
+
+def test_account_of_prometheus_is_the_same_in_component_and_chart() -> None:
+    (subject,) = document("components/authorization/prometheus.yaml")["subjects"]
+    scraper = document("chart/values.yaml")["scraper"]
+    assert (subject["name"], subject["namespace"]) == (scraper["serviceAccount"], scraper["namespace"])
