@@ -1,6 +1,6 @@
 # Builds watchslo from this checkout and its locks, and nothing else: no shell, no pip, no writable path.
 # BASE may be any image that has glibc, python3 with venv, and CA certificates. See docs/image.md.
-ARG BASE=python:3.13-slim
+ARG BASE=python:3.13-slim@sha256:7c61056e61ac89e852de05f3dc6fa51a6dd2181797bceed46aa725dd7cb2cd3b
 
 FROM ${BASE} AS build
 WORKDIR /src

@@ -249,6 +249,54 @@ def test_workflows_test_every_supported_python() -> None:
     assert yaml.safe_load(versions) == supported
 
 
+IMAGE = re.compile(
+    r"^(?:ARG BASE=|FROM (?:--platform=\S+ )?|COPY --from=| *(?:- )?(?:image|container): )(?![{#])(\S+)",
+    re.MULTILINE,
+)
+PINNED = re.compile(r"[\w./-]+:[\w.-]+@sha256:[0-9a-f]{64}")
+UNPINNED = {
+    "watchslo": "the manifests name the image that users push to their own registry",
+    "watchslo:compose": "compose builds it from this checkout",
+    "watchslo:compose-build": "compose builds it from this checkout",
+    "${BASE}": "the argument BASE, whose default has a digest",
+    "build": "a stage of the Dockerfile",
+    "scratch": "no image: a stage that begins empty",
+}
+
+
+def image_files() -> list[Path]:
+    """Return the files that name images: Dockerfiles, compose files, manifests and workflows; no templates."""
+    named = [path for path in tracked_files() if path.suffix in {".yaml", ".yml"} or "Dockerfile" in path.name]
+    return [path for path in named if path.parent.name != "templates"]
+
+
+def test_images_of_others_are_pinned_by_digest() -> None:
+    found = {name: path for path in image_files() for name in IMAGE.findall(path.read_text())}
+    assert UNPINNED.keys() <= found.keys(), "remove exceptions that nothing needs"
+    others = {name: str(path.relative_to(ROOT)) for name, path in found.items() if name not in UNPINNED}
+    assert {name: path for name, path in others.items() if not PINNED.fullmatch(name)} == {}
+    tags = [name.partition("@")[0] for name in others]
+    assert {"debian", "grafana/grafana", "prom/prometheus", "python"} <= {tag.partition(":")[0] for tag in tags}
+    assert len(tags) == len({*tags}), "one tag with two digests"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "FROM debian:12",
+        "FROM --platform=linux/amd64 debian:12 AS build",
+        "ARG BASE=debian:12",
+        "COPY --from=debian:12 /etc /etc",
+        "    image: debian:12 # a comment",
+        "  - image: debian:12",
+        "    container: debian:12",
+    ],
+)
+def test_an_image_without_digest_is_found(line: str) -> None:
+    assert IMAGE.findall(line) == ["debian:12"]
+    assert not PINNED.fullmatch("debian:12")
+
+
 LEAKY_TESTS = """
 import asyncio
 
