@@ -463,7 +463,8 @@ class ApiserverReading:
     its address stands for, None if unknown. `offset` is its wall clock minus ours, `offset_steps` how often that
     jumped. `unresponsive_for` is for how many seconds it has sent nothing although it was asked, None while it answers.
     `combined` is the last minute of all its watches measured by the ticks of all apiservers, `alone` by its own
-    ticks only; both are None unless several apiservers tick.
+    ticks only; both are None unless several apiservers tick. `checked` counts the checks of guarantees of watches that
+    have ended.
     """
 
     name: str
@@ -480,6 +481,7 @@ class ApiserverReading:
     audits: Mapping[str, int]
     durations: DurationReading
     unresponsive_for: float | None = None
+    checked: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def watched(self) -> bool:

@@ -12,7 +12,7 @@ from watchslo.kube.credentials import Address, CredentialSource
 from watchslo.kube.limiter import Limiter
 from watchslo.model import Interval
 from watchslo.monitor.counters import Durations
-from watchslo.snapshot import StorageKind, TimeTravelReading
+from watchslo.snapshot import Guarantee, StorageKind, TimeTravelReading
 from watchslo.watch.audit import AuditResult
 from watchslo.watch.closes import Closes
 from watchslo.watch.strategy import StreamedLists
@@ -25,7 +25,8 @@ class Apiserver:
     `name` is the value of the label `apiserver`. Without an `address` requests go to that of the credentials.
     `storage` is what it reveals of its storage, and `unproven` says why its revisions prove nothing, or is None.
     `peers` is the number of apiservers behind the address, if known; `mixed` says that the number is uncertain.
-    `closes` finds out why watches were closed, and `caches` knows which resources have a watch cache.
+    `closes` finds out why watches were closed, and `caches` knows which resources have a watch cache. `checked` is how
+    often each guarantee was checked by watches that have ended.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Apiserver:
         self.mixed = False
         self.time_travel = TimeTravelReading()
         self.audits: Counter[str] = Counter(dict.fromkeys(AuditResult, 0))
+        self.checked: Counter[str] = Counter(dict.fromkeys(Guarantee, 0))  # of ended watches: a counter must not fall
         self.streamed_lists = StreamedLists()
         self.closes = Closes()
         self.caches = WatchCaches()

@@ -47,6 +47,11 @@ class Counters:
         self.gap_seconds = 0.0
         self.unseen = Counter({"changed": 0, "created": 0, "deleted": 0})
 
+    @property
+    def changes(self) -> int:
+        """The number of live events."""
+        return self.events.total() - self.events["ERROR"]
+
     def lists(self) -> ListReading:
         """Return the totals of the lists."""
         return ListReading(

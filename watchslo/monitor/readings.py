@@ -165,7 +165,7 @@ def read_watch(watch: MonitoredWatch, watches: WatchSet) -> StreamReading:
             stalls=health.stalls,
             stalled_for=health.stalled_for(now, session.revision),
         ),
-        guarantees=session.guarantees.reading(received.changes),
+        guarantees=session.read_guarantees(),
         cache=CacheReading(
             probed=cache_clock is not None,
             behind=watches.peers.cache_behind(identity.number),
@@ -225,6 +225,7 @@ def read_apiserver(apiserver: Apiserver, role: ApiserverRole, comparison: Compar
         alone=comparison.alone if comparison else None,
         requests=dict(apiserver.client.requests),
         audits=dict(apiserver.audits),
+        checked=dict(apiserver.checked),
         durations=apiserver.durations.reading(),
     )
 

@@ -15,7 +15,7 @@ from watchslo.monitor.failure_log import FailureLog
 from watchslo.monitor.guarantee_record import GuaranteeRecord
 from watchslo.monitor.watch_identity import WatchIdentity
 from watchslo.monitor.watch_statistics import WatchStatistics
-from watchslo.snapshot import FailureReading, Guarantee, TransportReading
+from watchslo.snapshot import FailureReading, Guarantee, GuaranteeReading, TransportReading
 from watchslo.watch.closes import Close
 from watchslo.watch.failure import Reason, because
 from watchslo.watch.inventory import Inventory
@@ -159,6 +159,10 @@ class WatchSession:
     def transport(self) -> TransportReading | None:
         """Return what the kernel knows of the connection of the open watch; None if none is open."""
         return self._driver.transport()
+
+    def read_guarantees(self) -> GuaranteeReading:
+        """Return how often each guarantee was checked and violated since the watch was configured."""
+        return self.guarantees.reading(self.counters.changes)
 
     async def run(self) -> None:
         """Watch until halted. After a crash it may be run again: the counters stay, and the missed time is a gap."""

@@ -262,6 +262,7 @@ class WatchSet:
         assert self.assignment is not None
         served = self._served[watch.identity.apiserver.name]
         watch.session.halt(reason)
+        served.apiserver.checked.update(watch.session.read_guarantees().checked)
         del served.watches[watch.identity.label]
         served.auditor.remove(watch)
         await self.assignment.release(watch)

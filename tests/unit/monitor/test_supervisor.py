@@ -312,6 +312,20 @@ class TestReload:
             assert [watch.resource.key for watch in cluster.open_watches()] == ["nodes", "configmaps"]
             assert cluster.open_watches(NODES) == before
 
+    async def test_checks_of_ended_watches_are_kept_by_their_apiserver(self, cluster: Cluster) -> None:
+        async with running(config("pods", "nodes")) as run:
+            await keep_writing(cluster, PODS, seconds=1)
+            before = run.stream("pods").guarantees.checked
+            assert before["ordered"] == 10
+            run.supervisor.configure(config("nodes"))
+            await asyncio.sleep(STARTED_SECONDS)
+            assert run.labels == ["nodes"]
+            (apiserver,) = (await run.supervisor.snapshot()).apiservers
+            assert {name: apiserver.checked[name] for name in ("ordered", "resumable")} == {
+                "ordered": 10,
+                "resumable": 1,
+            }
+
     async def test_reload_of_hops_keeps_the_watch_and_its_statistics(self, cluster: Cluster) -> None:
         """The setting is for finding out where a watch is late now."""
         async with running(config("pods")) as run:

@@ -324,6 +324,12 @@ class TestGuarantees:
         alone = replace(readings.SNAPSHOT, streams=(readings.TAIL,))
         assert samples(alone, Detail.FULL, self.CHECKED)[("reliable",)] == 120
 
+    def test_checks_of_ended_watches_stay_in_the_sum(self) -> None:
+        left = replace(readings.SERVICE, checked={"reliable": 7, "typed": 2})
+        shown = replace(readings.SNAPSHOT, apiservers=(left,), streams=(readings.TAIL,))
+        found = samples(shown, Detail.BASIC, self.CHECKED)
+        assert (found["reliable",], found["typed",], found["resumable",]) == (127, 2, 8)
+
 
 class TestGaps:
     NAME = "watchslo_unseen_changes"

@@ -297,7 +297,7 @@ GUARANTEES = (
     counter(
         "watch_guarantee_checked_total",
         "Total number of checks of a guarantee: of events, of openings of a watch for `resumable`.",
-        basic=summed_by_apiserver(lambda s: s.guarantees.checked, GUARANTEE),
+        basic=summed_by_apiserver(lambda s: s.guarantees.checked, lambda apiserver: apiserver.checked, GUARANTEE),
         full=per_watch(lambda s: s.guarantees.checked, GUARANTEE),
     ),
     counter(

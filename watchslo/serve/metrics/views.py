@@ -73,11 +73,18 @@ def per_apiserver(read: Callable[[ApiserverReading], Found], *labels: Label) -> 
     return MetricView((APISERVER, *labels), lambda snapshot: snapshot.apiservers, lambda server: (server.name,), read)
 
 
-def summed_by_apiserver(read: Callable[[StreamReading], Mapping[str, int]], label: Label) -> MetricView:
-    """View with the sums of the counts of all watches at each apiserver."""
+def summed_by_apiserver(
+    read: Callable[[StreamReading], Mapping[str, int]],
+    ended: Callable[[ApiserverReading], Mapping[str, int]],
+    label: Label,
+) -> MetricView:
+    """View with the sums of the counts of all watches at each apiserver, and of those that have `ended`."""
 
     def owners(snapshot: Snapshot) -> Sequence[tuple[str, Mapping[str, int]]]:
         sums: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for apiserver in snapshot.apiservers:
+            if counts := {name: count for name, count in ended(apiserver).items() if count}:
+                sums[apiserver.name].update(counts)
         for stream in snapshot.streams:
             sums[stream.apiserver].update(read(stream))
         return [*sums.items()]
