@@ -235,7 +235,7 @@ def because(
     """Return the failure of a known reason, such as a broken connection or a shutdown."""
     closed, action, message = RULES[reason]
     if retry_after is not None:
-        retry_after = min(max(float(retry_after), 0.0), LONGEST_RETRY_AFTER_SECONDS)
+        retry_after = float(min(max(retry_after, 0.0), LONGEST_RETRY_AFTER_SECONDS))  # it may be too large for a float
     return Failure(reason, closed, action, message.format(verb=phase.verb), retry_after, status, continue_token)
 
 

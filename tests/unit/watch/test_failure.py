@@ -169,6 +169,7 @@ def test_rejected_parameters_mean_no_streamed_lists() -> None:
         (0.0, None, 0.0),
         (86_400.0, None, 300.0),
         (None, -5, 0.0),
+        (None, 10**400, 300.0),
     ],
 )
 def test_retry_after_is_the_longer_wait_up_to_a_limit(

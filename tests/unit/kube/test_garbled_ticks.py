@@ -1,0 +1,109 @@
+"""Whatever answers a tick, it ends in the right reading or in a failure, and the next tick works."""
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from structlog import get_logger
+
+from tests.support.garbled import DEEP, garbled, read_leniently, replacements, revision_in
+from tests.unit.kube.conftest import Known, Reply, Server, answer, hang_up, then
+from watchslo.kube.client import Client
+from watchslo.model import Reading, Resource
+from watchslo.monitor.failure_log import FailureLog
+from watchslo.monitor.ticker import Ticker
+from watchslo.watch.failure import LONGEST_RETRY_AFTER_SECONDS, Failure, Reason
+
+PODS = Resource("", "v1", "pods", namespaced=True)
+EMPTY = (
+    b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"42","continue":"","remainingItemCount":7},'
+    b'"items":[]}'
+)
+STATUS = (
+    b'{"kind":"Status","apiVersion":"v1","metadata":{"continue":"abc"},"status":"Failure","message":"too old",'
+    b'"reason":"Expired","details":{"causes":[{"reason":"ResourceVersionTooLarge","field":"x"}],'
+    b'"retryAfterSeconds":1},"code":410}'
+)
+HTTP = answer(EMPTY, "200 OK", "Date: Sat, 21 Nov 2026 12:16:29 GMT", "Retry-After: 7")
+LAST_SECOND = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
+CODES = (200, 201, 204, 206, 302, 400, 401, 404, 410, 418, 429, 500, 504, 599, 999)
+
+each_example_uses_the_same_server = settings(
+    max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+async def tick_twice(server: Server, client: Client, first: bytes | Reply) -> Reading | Failure:
+    """Return how a first tick ends; the second one is answered well."""
+    ticker = Ticker(lambda resource: client.read_nothing(resource, "default", "tick"), FailureLog(get_logger()))
+    ticker.tick_on([PODS])
+    server.script = [first]
+    ended = await ticker.tick()
+    client.hang_up()  # the server may have closed the connection
+    server.script = [answer(EMPTY)]
+    good = await ticker.tick()
+    assert isinstance(good, Reading)
+    assert good.revision == 42
+    assert ticker.failures.now is None
+    assert ticker.results["failed"] == isinstance(ended, Failure)
+    return ended
+
+
+def check_tick(ended: Reading | Failure, body: bytes) -> None:
+    if isinstance(ended, Reading):
+        assert ended.revision == revision_in(read_leniently(body))
+    else:
+        assert ended.reason in (Reason.GARBAGE, Reason.UNPARSABLE)
+
+
+def check_refusal(ended: Reading | Failure, code: int) -> None:
+    assert isinstance(ended, Failure)
+    assert ended.status == code
+    assert 0.0 <= (ended.retry_after or 0.0) <= LONGEST_RETRY_AFTER_SECONDS
+    assert len(ended.message) < 1_000
+
+
+@each_example_uses_the_same_server
+@given(body=garbled(EMPTY))
+async def test_garbled_tick_is_the_right_reading_or_a_failure(server: Server, client: Client, body: bytes) -> None:
+    check_tick(await tick_twice(server, client, answer(body)), body)
+
+
+async def test_each_odd_value_in_a_tick_is_the_right_reading_or_a_failure(server: Server, client: Client) -> None:
+    for body in replacements(EMPTY):
+        server.script = [answer(body)]
+        check_tick(await client.read_nothing(PODS, "default", "tick"), body)
+
+
+async def test_each_odd_value_in_a_refusal_is_a_failure(server: Server, client: Client) -> None:
+    for body in replacements(STATUS):
+        server.script = [answer(body, "504 No")]
+        check_refusal(await client.read_nothing(PODS, "default", "tick"), 504)
+
+
+@each_example_uses_the_same_server
+@given(body=garbled(STATUS), code=st.sampled_from(CODES[4:]), retry_after=st.sampled_from(["1", "9" * 400, "-1", "²"]))
+async def test_garbled_refusal_is_a_failure(
+    server: Server, client: Client, body: bytes, code: int, retry_after: str
+) -> None:
+    refusal = answer(body, f"{code} No", f"Retry-After: {retry_after}")
+    check_refusal(await tick_twice(server, client, refusal), code)
+
+
+@each_example_uses_the_same_server
+@given(reply=garbled(HTTP) | st.binary(max_size=300) | st.sampled_from([b"[" * DEEP, b"HTTP/1.1 200 OK\r\n" * 500]))
+async def test_garbled_http_is_the_right_reading_or_a_failure(
+    server: Server, client: Client, known: Known, reply: bytes
+) -> None:
+    ended = await tick_twice(server, client, then(reply, hang_up))
+    if isinstance(ended, Reading):
+        _, _, body = reply.partition(b"\r\n\r\n")
+        assert 0 <= ended.revision == revision_in(read_leniently(body[: body.rfind(b"}") + 1]))
+    assert all(0.0 < date < LAST_SECOND for date, _, _ in known.dates)
+
+
+@pytest.mark.parametrize("code", CODES)
+async def test_any_status_is_a_reading_or_a_failure(server: Server, client: Client, code: int) -> None:
+    ended = await tick_twice(server, client, then(answer(EMPTY, f"{code} Any"), hang_up))
+    assert isinstance(ended, Reading) == (code in (200, 201))
