@@ -64,6 +64,7 @@ LONGEST_ERROR_BYTES = 64 * 2**10
 LONGEST_QUOTE = 300  # characters of the server's message
 LONGEST_BODY_BYTES = 256 * 2**20  # 500 of the largest objects, or the metadata of 100,000
 LONGEST_NOTHING_BYTES = 64 * 2**10  # an empty list has some hundred bytes; many of them are in flight at once
+MOST_REMAINING = 2**63 - 1  # the API defines the number as an int64
 TOO_LONG = f"The answer is longer than {LONGEST_BODY_BYTES // 2**20} MiB; list in pages, or a smaller representation."
 NOT_NOTHING = f"The answer to a read of nothing is longer than {LONGEST_NOTHING_BYTES // 2**10} KiB."
 
@@ -822,9 +823,14 @@ def _page(answer: _Response | Failure, form: type[_ListBody | _ObjectListBody] =
         sent=answer.sent,
         answered=answer.answered,
         objects=listed.objects,
-        remaining=listed.metadata.remaining_item_count,
+        remaining=_remaining(listed.metadata.remaining_item_count),
         sharded=listed.metadata.shard_info is not None,
     )
+
+
+def _remaining(count: int | None) -> int | None:
+    """Return the number of objects after a page, or None if the apiserver sends none that is possible."""
+    return None if count is None or not 0 <= count <= MOST_REMAINING else count
 
 
 def _read_little_ahead(response: aiohttp.ClientResponse) -> None:

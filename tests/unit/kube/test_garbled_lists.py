@@ -1,0 +1,177 @@
+"""Whatever answers a list, it ends in the right page or in a failure, and the watch opens after a good answer."""
+
+from collections.abc import Mapping
+from itertools import product
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.support.garbled import garbled, read_leniently, replacements, revision_in
+from tests.unit.kube.conftest import Server, answer
+from watchslo.kube.client import Client, Page, Selectors
+from watchslo.kube.representation import Representation
+from watchslo.model import Resource
+from watchslo.watch.failure import Failure, Reason
+from watchslo.watch.headroom import estimate_list
+from watchslo.watch.inventory import Inventory
+from watchslo.watch.machine import Machine
+from watchslo.watch.messages import Begin, Closed, Input, Listed, ListRequest, Output, Start, WakeAt, Woken
+from watchslo.watch.strategy import PAGED, PARALLEL, TAIL, Strategy
+from watchslo.watch.transitions import State
+
+PODS = Resource("", "v1", "pods", namespaced=True)
+TABLE = (
+    b'{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"42"},"columnDefinitions":'
+    b'[{"name":"Name","priority":0}],"rows":[{"cells":["web",1],"object":null},{"cells":["db",2],"object":null}]}'
+)
+METADATA = (
+    b'{"kind":"PartialObjectMetadataList","metadata":{"resourceVersion":"42","continue":"more","remainingItemCount":7},'
+    b'"items":[{"metadata":{"uid":"a","resourceVersion":"40","creationTimestamp":"2026-11-21T11:58:25Z"}},'
+    b'{"metadata":{"uid":"b","resourceVersion":"41","managedFields":[{"manager":"curl"}]}}]}'
+)
+PLAIN = METADATA.replace(b'"managedFields"', b'"labels":{"app":"web"},"finalizers"').replace(
+    b"PartialObjectMetadata", b"Pod"
+)
+LAST = (
+    b'{"kind":"PodList","metadata":{"resourceVersion":"42"},"items":[{"metadata":{"uid":"c","resourceVersion":"39"}}]}'
+)
+ANSWERS: Mapping[Representation, bytes] = {
+    Representation.TABLE: TABLE,
+    Representation.METADATA: METADATA,
+    Representation.PLAIN: PLAIN,
+}
+FORMS = list(product(Representation, (False, True)))
+GOOD_REVISION = 42
+FEW_STEPS = 20
+
+each_example_uses_the_same_server = settings(
+    max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+async def list_with(client: Client, representation: Representation, *, with_objects: bool) -> Page | Failure:
+    return await client.list_page(
+        PODS, None, Selectors(), ListRequest(limit=2), representation, with_objects=with_objects
+    )
+
+
+def check_page(page: Page | Failure, body: bytes) -> None:
+    if isinstance(page, Failure):
+        assert page.reason is Reason.GARBAGE
+        return
+    parsed = read_leniently(body)
+    metadata = parsed["metadata"]
+    assert page.revision == revision_in(parsed)
+    assert page.continue_token == (metadata.get("continue") or None)
+    assert page.remaining in (None, metadata.get("remainingItemCount"))
+    assert page.size == len(body)
+    if page.objects is None:
+        assert page.items == len(parsed.get("rows") or parsed.get("items") or ())
+    else:
+        found = [item["metadata"] for item in parsed.get("items") or ()]
+        assert page.items == len(found)
+        assert page.objects.uids == [one.get("uid") for one in found]
+        assert page.objects.revisions == [one.get("resourceVersion") for one in found]
+    assert estimate_list(0.1, page.remaining or 0) >= 0.1
+
+
+@pytest.mark.parametrize(("representation", "with_objects"), FORMS)
+async def test_each_odd_value_in_a_list_is_the_right_page_or_garbage(
+    server: Server, client: Client, representation: Representation, *, with_objects: bool
+) -> None:
+    for body in replacements(ANSWERS[representation]):
+        server.script = [answer(body)]
+        check_page(await list_with(client, representation, with_objects=with_objects), body)
+
+
+@each_example_uses_the_same_server
+@given(data=st.data(), form=st.sampled_from(FORMS))
+async def test_garbled_list_is_the_right_page_or_garbage(
+    server: Server, client: Client, data: st.DataObject, form: tuple[Representation, bool]
+) -> None:
+    representation, with_objects = form
+    body = data.draw(garbled(ANSWERS[representation]))
+    server.script = [answer(body), answer(LAST)]
+    check_page(await list_with(client, representation, with_objects=with_objects), body)
+    good = await list_with(client, representation, with_objects=with_objects)
+    assert isinstance(good, Page)
+    assert (good.revision, good.items) == (GOOD_REVISION, 1)
+
+
+class Listing:
+    """A machine whose lists are answered by a server, and whose time passes as fast as it asks for."""
+
+    def __init__(self, strategy: Strategy, server: Server, client: Client, *, with_objects: bool) -> None:
+        inventory = Inventory() if with_objects else None
+        self.machine = Machine(strategy, 2, Random(1).random, inventory=inventory)
+        self.server, self.client = server, client
+        self.now = 0.0
+        self.alarm: float | None = None
+        self.request: tuple[int, ListRequest] | None = None
+
+    def feed(self, happened: Input) -> None:
+        for output in self.machine.receive(happened, self.now):
+            self._take(output)
+
+    def _take(self, output: Output) -> None:
+        match output:
+            case Start(op, ListRequest() as request):
+                self.request = op, request
+            case WakeAt(at):
+                self.alarm = at
+
+    async def step(self, body: bytes) -> None:
+        """Answer the list that is under way, or wait until the next one is."""
+        if self.request is None:
+            assert self.alarm is not None
+            self.now = max(self.now, self.alarm)
+            self.feed(Woken())
+            return
+        (op, request), self.request = self.request, None
+        self.server.script = [answer(body)]
+        kept = self.machine.inventory is not None
+        page = await self.client.list_page(PODS, None, Selectors(), request, Representation.PLAIN, with_objects=kept)
+        if isinstance(page, Failure):
+            self.feed(Closed(op, page))
+        else:
+            self.feed(Listed(op, page.revision, page.items, page.size, page.continue_token, page.objects))
+
+
+@each_example_uses_the_same_server
+@given(
+    bodies=st.lists(garbled(PLAIN), max_size=4), strategy=st.sampled_from([TAIL, PAGED, PARALLEL]), kept=st.booleans()
+)
+async def test_watch_opens_after_garbled_lists(
+    server: Server, client: Client, bodies: list[bytes], strategy: Strategy, *, kept: bool
+) -> None:
+    listing = Listing(strategy, server, client, with_objects=kept)
+    listing.feed(Begin())
+    answered: list[bytes] = []
+    for body in bodies:
+        while listing.request is None and listing.machine.state is not State.OPENING:
+            await listing.step(b"")
+        if listing.machine.state is State.OPENING:
+            break
+        answered.append(body)
+        await listing.step(body)
+    for _ in range(FEW_STEPS):
+        if listing.machine.state is State.OPENING:
+            break
+        await listing.step(LAST)
+    assert listing.machine.state is State.OPENING
+    assert listing.machine.revision in {GOOD_REVISION, *(revision_in(read_leniently(body)) for body in answered)}
+
+
+@pytest.mark.parametrize("kept", [False, True])
+async def test_pages_without_end_are_one_list_until_a_last_page(server: Server, client: Client, *, kept: bool) -> None:
+    listing = Listing(PAGED, server, client, with_objects=kept)
+    listing.feed(Begin())
+    for _ in range(100):
+        await listing.step(PLAIN)
+        assert listing.machine.state is State.LISTING
+        assert listing.request is not None
+    await listing.step(LAST)
+    assert listing.machine.state is State.OPENING
+    assert listing.machine.revision == GOOD_REVISION
