@@ -49,6 +49,7 @@ ODD_VALUES = (
 )
 """JSON values, and some that are none, that replace a value of an answer."""
 
+EVENT_TYPES = ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR")
 WEB_PAGE = b"<html><body><h1>502 Bad Gateway</h1></body></html>"
 
 Mutation = Callable[[DrawFn, bytes], bytes]
@@ -115,10 +116,10 @@ def garbled(draw: DrawFn, valid: bytes) -> bytes:
     return body
 
 
-def read_leniently(body: bytes) -> Any:
+def read_leniently(body: bytes, **how: Any) -> Any:
     """Return the JSON of an answer, decoded by another library than watchslo's; None if it is none."""
     try:
-        return json.loads(body.decode(errors="replace"), strict=False, parse_int=_integer)
+        return json.loads(body.decode(errors="replace"), strict=False, parse_int=_integer, **how)
     except (ValueError, RecursionError):
         return None
 
@@ -126,7 +127,34 @@ def read_leniently(body: bytes) -> Any:
 def revision_in(parsed: Any) -> int | None:
     """Return the revision in the metadata of a list or an object; None if it has none that a storage can have."""
     metadata = parsed.get("metadata") if isinstance(parsed, dict) else None
-    text = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
+    return _revision(metadata.get("resourceVersion") if isinstance(metadata, dict) else None)
+
+
+def may_be_an_event(line: bytes) -> bool:
+    """Return True if a reader may take a line for an event of a possible revision, or for the end of its watch.
+
+    Readers differ in which of several values of one key they take.
+    """
+    parsed = read_leniently(line, object_pairs_hook=list)
+    kinds = [kind for kind in _values(parsed, "type") if kind in EVENT_TYPES]
+    revisions = [
+        text
+        for seen in _values(parsed, "object")
+        for metadata in _values(seen, "metadata")
+        for text in _values(metadata, "resourceVersion")
+        if _revision(text) is not None
+    ]
+    return "ERROR" in kinds or bool(kinds and revisions)
+
+
+def _values(pairs: Any, key: str) -> list[Any]:
+    """Return all values of a key of an object that was read as a list of pairs."""
+    if not isinstance(pairs, list):
+        return []
+    return [pair[1] for pair in pairs if isinstance(pair, tuple) and pair[0] == key]
+
+
+def _revision(text: Any) -> int | None:
     if not isinstance(text, str) or not re.fullmatch("[0-9]{1,19}", text):
         return None
     return int(text) if int(text) <= LARGEST_REVISION else None

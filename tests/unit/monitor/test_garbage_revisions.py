@@ -1,11 +1,14 @@
-"""Revisions that no storage has: one of them stops neither a watch nor the clock."""
+"""Garbage in watches, and revisions that no storage has: they stop neither a watch nor the clock."""
 
 import asyncio
 import json
 
 import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 
-from tests.unit.monitor.cluster import PODS, Cluster
+from tests.support.garbled import garbled, may_be_an_event
+from tests.unit.monitor.cluster import PODS, START_REVISION, Cluster, line
 from tests.unit.monitor.inside import config, keep_writing, running
 from watchslo.snapshot import StreamReading
 
@@ -38,4 +41,29 @@ async def test_watch_continues_after_one_impossible_revision(cluster: Cluster, t
         writing.cancel()
         assert run.stream("pods").membership == "member"
         assert after - before == pytest.approx(300, abs=60), "ten a second are written"
+        assert [domain.resets for domain in run.snapshot().domains if domain.resets] == []
+
+
+@settings(
+    max_examples=6,
+    phases=[Phase.explicit, Phase.generate],  # to shrink the lines would take minutes
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(lines=st.lists(garbled(line("MODIFIED", START_REVISION).rstrip()), min_size=20, max_size=20))
+async def test_garbled_lines_are_neither_late_nor_violations(cluster: Cluster, lines: list[bytes]) -> None:
+    """The deliveries of two apiservers are compared, and one of them sends such lines."""
+    cluster.announce("10.0.0.1", "10.0.0.2")
+    addresses = ["https://10.0.0.1", "https://10.0.0.2"]
+    async with running(config("pods", kubernetes={"apiservers": addresses})) as run:
+        await keep_writing(cluster, PODS, seconds=5)
+        for bad in lines:
+            if b"\n" not in bad and not may_be_an_event(bad):
+                cluster.open_watches(PODS)[1].send(bad + b"\n")
+            await keep_writing(cluster, PODS, seconds=1)
+        await keep_writing(cluster, PODS, seconds=10)
+        for stream in run.snapshot().streams:
+            assert stream.membership == "member"
+            assert not any(stream.guarantees.violations.values())
+            assert measured(stream) > 200
+            assert stream.track.objective.verdicts["beyond"] == 0
         assert [domain.resets for domain in run.snapshot().domains if domain.resets] == []
