@@ -1,7 +1,8 @@
 """`python -m benchmarks.guarantees` measures what it costs to verify the guarantees of watches, without I/O.
 
 `stream` adds one field to each decoded event, and the judgement of its order. `compare` compares what the watches of
-several apiservers delivered, once in five seconds.
+several apiservers delivered, once in five seconds. `losses` counts which of the events that one of three watches loses
+are found.
 """
 
 import json
@@ -11,6 +12,8 @@ from collections.abc import Callable
 import msgspec
 
 from benchmarks.measure import BLOCK_SECONDS, figure
+from tests.support.lossy_watches import EVENTS as LOSSY_EVENTS
+from tests.support.lossy_watches import SHARE, lossy_run
 from watchslo.watch.audit import Delivered
 from watchslo.watch.decode import Bookmark, EventObject, decode
 from watchslo.watch.delivery_comparison import DeliveryComparison, PeerDeliveries
@@ -21,6 +24,7 @@ ROUNDS = 40
 BLOCKS = 200  # decoded in each round
 EVENTS = 20  # of one block
 FIRST = 10_000_000  # revision
+LOSSY_RUNS = 100
 APISERVERS, RESOURCES, EVENTS_A_SECOND = 3, 60, 10
 
 
@@ -55,6 +59,7 @@ def guarantees() -> None:
     print(f"Guarantees, by event; the shortest of {ROUNDS} rounds:")
     _of_streams()
     _of_comparisons()
+    _of_losses()
 
 
 def _of_streams() -> None:
@@ -99,6 +104,15 @@ def _of_comparisons() -> None:
     what = f"{watches} watches of {APISERVERS} apiservers, {EVENTS_A_SECOND} events a second each, are compared"
     figure(what, 1e3 * min(took), "ms", f"once in {BLOCK_SECONDS:.0f} s")
     figure("which is, for each event", 1e9 * min(took) / (watches * len(revisions)), "ns")
+
+
+def _of_losses() -> None:
+    runs = [lossy_run(seed) for seed in range(LOSSY_RUNS)]
+    lost, missed = sum(len(run.lost) for run in runs), sum(run.missed for run in runs)
+    events = LOSSY_RUNS * APISERVERS * LOSSY_EVENTS / 1e6
+    print(f"Losses of a share of {SHARE:g} at one of three watches, {LOSSY_RUNS} runs, {events:,.0f} million events:")
+    figure("found at that watch, as a violation of `reliable`", lost - missed, "events", f"of {lost}")
+    figure("found twice, elsewhere or otherwise", sum(run.false_alarms for run in runs), "events", "none")
 
 
 if __name__ == "__main__":

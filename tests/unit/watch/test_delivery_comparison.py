@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.lossy_watches import lossy_run
 from watchslo.watch.audit import Delivered
 from watchslo.watch.delivery_comparison import MOST_MISSING, ComparedWatch, DeliveryComparison, PeerDeliveries
 
@@ -165,6 +166,14 @@ def test_each_lost_event_is_found_once_and_no_other(seed: int) -> None:
     found += missed(compare(comparison, *peers.values()))
     assert lost
     assert sorted(found) == sorted(lost)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_each_event_of_a_watch_that_loses_one_in_100000_is_found_once_and_no_other(seed: int) -> None:
+    run = lossy_run(seed)
+    assert run.lost
+    assert sorted(run.found) == sorted(run.lost)
+    assert (run.missed, run.false_alarms) == (0, 0)
 
 
 def missed(found: Mapping[int, ComparedWatch]) -> list[tuple[int, int]]:
