@@ -1,6 +1,7 @@
 """`python -m benchmarks.guarantees` measures what it costs to verify the guarantees of watches, without I/O.
 
-`stream` adds one field to each decoded event, and the judgement of its order. `compare` compares what the watches of
+`stream` adds one field to each decoded event, and the judgement of its order. An inventory compares the types of
+events, and selectors are applied to the events of second watches. `compare` compares what the watches of
 several apiservers delivered, once in five seconds. `losses` counts which of the events that one of three watches loses
 are found.
 """
@@ -8,6 +9,7 @@ are found.
 import json
 import time
 from collections.abc import Callable
+from uuid import UUID
 
 import msgspec
 
@@ -15,10 +17,12 @@ from benchmarks.measure import BLOCK_SECONDS, figure
 from tests.support.lossy_watches import EVENTS as LOSSY_EVENTS
 from tests.support.lossy_watches import SHARE, lossy_run
 from watchslo.watch.audit import Delivered
-from watchslo.watch.decode import Bookmark, EventObject, decode
+from watchslo.watch.decode import Bookmark, EventObject, ObjectChange, decode
 from watchslo.watch.delivery_comparison import DeliveryComparison, PeerDeliveries
 from watchslo.watch.guarantees import ReceivedPosition
+from watchslo.watch.inventory import Inventory
 from watchslo.watch.live_events import sort_live
+from watchslo.watch.selection import SELECTABLE, SelectedEvents, selection_of
 
 ROUNDS = 40
 BLOCKS = 200  # decoded in each round
@@ -26,6 +30,7 @@ EVENTS = 20  # of one block
 FIRST = 10_000_000  # revision
 LOSSY_RUNS = 100
 APISERVERS, RESOURCES, EVENTS_A_SECOND = 3, 60, 10
+OBJECTS = 100_000  # of an inventory
 
 
 class _Plain(msgspec.Struct, frozen=True, gc=False, tag_field="type"):
@@ -58,6 +63,8 @@ def guarantees() -> None:
     """Print the costs."""
     print(f"Guarantees, by event; the shortest of {ROUNDS} rounds:")
     _of_streams()
+    _of_types()
+    _of_selections()
     _of_comparisons()
     _of_losses()
 
@@ -80,6 +87,47 @@ def _of_streams() -> None:
     figure("an event of a Table is decoded without its rows", 1e9 * without / count, "ns")
     figure("decoded with its rows as bytes, which identify the object", 1e9 * decoded / count, "ns")
     figure("its order is judged, and the live events are put together", 1e9 * best(sort) / count, "ns")
+
+
+def _of_types() -> None:
+    uids = [str(UUID(int=number)) for number in range(OBJECTS)]
+    inventory = Inventory()
+    inventory.begin()
+    inventory.list(uids, [str(FIRST)] * OBJECTS)
+    inventory.finish(FIRST, FIRST)
+    types, revisions = ["MODIFIED"] * EVENTS, range(FIRST, FIRST + EVENTS)
+    batches = [uids[first :: OBJECTS // EVENTS] for first in range(BLOCKS)]
+
+    def apply() -> None:
+        for batch in batches:
+            assert not inventory.apply(types, batch, revisions)
+
+    checked = best(apply)
+    inventory.doubt()
+    figure(f"an event is added to an inventory of {OBJECTS:,} objects", 1e9 * best(apply) / BLOCKS / EVENTS, "ns")
+    figure("the same, and its type is compared", 1e9 * checked / BLOCKS / EVENTS, "ns")
+
+
+def _of_selections() -> None:
+    selection = selection_of("shop", None, "app in (web,db),tier!=0")
+    assert selection is not None
+    labels = {"app": "web", "tier": "1", "pod-template-hash": "7d4b9c5f6"}
+    metadata = {"name": "web-7d4b9c5f6-x2k41", "namespace": "shop", "labels": labels}
+    changed = [{"metadata": {**metadata, "resourceVersion": str(FIRST + number)}} for number in range(EVENTS)]
+    lines = [{"type": "MODIFIED", "object": one} for one in changed]
+    block = b"".join(json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in lines)
+
+    def select() -> None:
+        for _ in range(BLOCKS):
+            selected = SelectedEvents(selection, {})
+            for number, event in enumerate(decode(block, SELECTABLE).events):
+                assert isinstance(event, ObjectChange)
+                selected.add(number, event)
+            assert not selected.excluded
+
+    plain = best(lambda: [decode(block) for _ in range(BLOCKS)])
+    figure("an event of a second watch is decoded without labels", 1e9 * plain / BLOCKS / EVENTS, "ns")
+    figure("decoded with labels, and selectors are applied", 1e9 * best(select) / BLOCKS / EVENTS, "ns")
 
 
 def _of_comparisons() -> None:
