@@ -63,23 +63,25 @@ def test_watch_without_an_inventory_checks_no_type() -> None:
     assert facts(run.bring(change(Added, 101, uid="a"))) == []
 
 
-def test_types_are_compared_with_a_streamed_list() -> None:
+def streaming_the_objects() -> Run:
+    """A watch with an inventory whose streamed list begins."""
     run = Run(STREAM)
     run.machine.inventory = Inventory()
     run.feed(Begin())
     run.feed(Sent(run.op))
     run.feed(Opened(run.op))
+    return run
+
+
+def test_types_are_compared_with_a_streamed_list() -> None:
+    run = streaming_the_objects()
     run.bring(change(Added, 7, uid="a"), change(Added, 9, uid="b"), bookmark(100, end="true"))
     brought = run.bring(change(Added, 101, uid="b"), change(Modified, 102, uid="a"))
     assert facts(brought) == [TypesChecked(2), Violated(Guarantee.TYPED, 1, 101, 101)]
 
 
 def test_streamed_list_with_an_unreadable_line_is_not_compared_with() -> None:
-    run = Run(STREAM)
-    run.machine.inventory = Inventory()
-    run.feed(Begin())
-    run.feed(Sent(run.op))
-    run.feed(Opened(run.op))
+    run = streaming_the_objects()
     run.bring(change(Added, 7, uid="a"), garbage=1)
     run.bring(bookmark(100, end="true"))
     assert facts(run.bring(change(Modified, 101, uid="b"))) == []
