@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ CHANGES_A_SECOND = 20.0
 CHECKED = 2_000  # events
 HTTP_SECONDS = 10.0
 EDITS = 5
+SELECTED, SELECTED_SECONDS = 500, 180.0  # checks of each guarantee, two of an event of a watch with a selector
 
 BROKEN = {
     "lost-event": "reliable",
@@ -156,3 +158,42 @@ def test_healthy_apiservers_break_no_guarantee(assets: Assets, tmp_path: Path) -
 
         daemon.process.until(checked, FOUND_SECONDS + CHECKED / CHANGES_A_SECOND, "events are compared")
         assert violations(daemon) == {}
+
+
+@pytest.fixture(params=["control_plane", "old_control_plane"])
+def plane(request: pytest.FixtureRequest) -> ControlPlane:
+    found: ControlPlane = request.getfixturevalue(request.param)
+    return found
+
+
+def test_types_and_selectors_are_checked_while_objects_begin_and_cease_to_match(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    """A watch with a selector gets ADDED and DELETED of objects that only changed, which no check may call wrong."""
+    watches: list[dict[str, Any]] = [
+        {"resource": RESOURCE, "name": "everything"},
+        {"resource": RESOURCE, "name": "web", "labelSelector": "app=web", "inventory": True, "list": "paged"},
+        {"resource": RESOURCE, "name": "default", "namespace": "default", "inventory": True, "list": "parallel"},
+    ]
+    names = [str(watch["name"]) for watch in watches]
+    config = config_file(tmp_path, watch=watches, guarantees={"level": "full"})
+    number = count()
+    with (
+        Daemon(tmp_path / "daemon", "--config", config, "--kubeconfig", plane.kubeconfig("selectors")) as daemon,
+        plane.writer() as writer,
+    ):
+        daemon.until_measuring(*names)
+
+        def checked() -> bool:
+            name = f"selected-{next(number)}"
+            writer.create(CONFIGMAPS, configmap(name, app="web"))
+            for labels in ({"app": "db"}, {"tier": "1"}, {"app": "web"}, {"app": "web"}):
+                writer.patch(f"{CONFIGMAPS}/{name}", {"metadata": {"labels": labels}, "data": {"last": name}})
+            writer.delete(f"{CONFIGMAPS}/{name}")
+            found = {name: stream["guarantees"]["checked"] for name, stream in daemon.streams().items()}
+            least = min(found[name][guarantee] for name in ("web", "default") for guarantee in ("typed", "filtered"))
+            return least >= SELECTED and "filtered" not in found["everything"]
+
+        daemon.process.until(checked, SELECTED_SECONDS, "types and selectors are checked")
+        violated = {name: stream["guarantees"]["violations"] for name, stream in daemon.streams().items()}
+        assert [sum(violated[name].values()) for name in names] == [0, 0, 0], violated

@@ -185,8 +185,10 @@ def judge_guarantees(daemon: Observed) -> None:
     for watch, stream in daemon.streams().items():
         guarantees = stream["guarantees"]
         print(f"{watch}: {guarantees['checked']}")
-        assert not any(guarantees["violations"].values())
+        assert {name: count for name, count in guarantees["violations"].items() if count} == {}
         assert guarantees["checked"]["reliable"] > 0
+        assert guarantees["checked"]["filtered"] > 0
+        assert guarantees["checked"].get("typed") != 0  # absent without an inventory
 
 
 def judge_log(daemon: Observed) -> None:
