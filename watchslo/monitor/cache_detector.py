@@ -4,8 +4,8 @@ import time
 
 import structlog
 
-from watchslo.monitor.headroom_prober import try_revision
 from watchslo.monitor.monitored_watch import MonitoredWatch
+from watchslo.monitor.oldest_revision import try_revision
 from watchslo.watch.failure import Failure
 from watchslo.watch.headroom import FIRST
 

@@ -6,29 +6,25 @@ Each resource is probed every few minutes at random times, because a short headr
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import structlog
 
-from watchslo.kube.client import NOTHING, Client, Page, Selectors, WatchResponse
+from watchslo.kube.client import Client, Page, Selectors
 from watchslo.kube.representation import Representation
 from watchslo.model import Interval, Resource
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.failure_log import FailureLog
 from watchslo.monitor.monitored_watch import MonitoredWatch
+from watchslo.monitor.oldest_revision import Found, find_oldest, try_revision
 from watchslo.monitor.slices import WorkSlices
 from watchslo.snapshot import HeadroomReading
 from watchslo.watch.backoff import Backoff
-from watchslo.watch.decode import Error
-from watchslo.watch.failure import ENDED, Action, Failure, Reason, because, classify_stream_error
-from watchslo.watch.headroom import Accepted, Outcome, Search, TooOld, estimate_list
-from watchslo.watch.messages import ListRequest, WatchRequest
+from watchslo.watch.failure import Action, Failure, Reason
+from watchslo.watch.headroom import Accepted, estimate_list
+from watchslo.watch.messages import ListRequest
 from watchslo.watch.strategy import PAGE_SIZE
-
-WATCH_SECONDS = 1  # the apiserver takes whole seconds; a refusal comes a few milliseconds after the headers
-OVERTIME_SECONDS = 5.0
-SILENT_SECONDS = 0.5  # a watch that ended cleanly earlier was neither refused nor accepted
 
 BUSY_EVENTS = 1.0  # per second; of resources with fewer events a cache holds at least 100 s
 LOOK_SECONDS = 2.0  # between two checks which resource is due
@@ -43,80 +39,6 @@ RETRY_CAP_SECONDS = 1800.0
 RETRY_RESET_SECONDS = 600.0
 LIST_SECONDS = 600.0  # for so long an estimate of the list duration is used
 KEPT_SECONDS = 900.0  # a reading older than this is not shown
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The oldest revision that a watch may begin from, at the monotonic time `at`.
-
-    `revisions` is how far the newest revision was ahead of it; `complete` says that no event was ever dropped.
-    """
-
-    oldest: int
-    revisions: int
-    at: float
-    complete: bool
-
-
-Pause = Callable[[], Awaitable[None]]
-"""Waits until one more request may be sent."""
-
-
-async def find_oldest(
-    client: Client, resource: Resource, namespace: str, newest: Callable[[], int], pause: Pause
-) -> Found | Failure:
-    """Open watches of nothing until the oldest acceptable revision is known; `newest` returns a recent revision."""
-    search, found = Search(newest()), None
-    while (revision := search.next) is not None:
-        await pause()
-        at, ahead, before = time.monotonic(), newest(), search.oldest
-        outcome = await try_revision(client, resource, namespace, revision)
-        if isinstance(outcome, Failure):
-            return outcome
-        search.observe(revision, outcome)
-        if search.oldest is not None and search.oldest != before:
-            found = Found(search.oldest, max(ahead - search.oldest, 0), at, search.complete)
-    return found or because(Reason.EXPIRED)
-
-
-async def try_revision(
-    client: Client, resource: Resource, namespace: str, revision: int, kind: str = "history"
-) -> Outcome | Failure:
-    """Open a watch of nothing at a revision and read it to its end; return whether the revision is too old.
-
-    `kind` counts the request. The failure is `ENDED` if the watch was closed at once, without a word.
-    """
-    request, time_of = WatchRequest(revision, WATCH_SECONDS, bookmarks=False), asyncio.get_running_loop().time
-    try:
-        async with (
-            asyncio.timeout(None) as timeout,
-            client.watch(
-                resource,
-                namespace,
-                NOTHING,
-                request,
-                Representation.PLAIN,
-                kind=kind,
-                on_sent=lambda: timeout.reschedule(time_of() + WATCH_SECONDS + OVERTIME_SECONDS),
-            ) as opened,
-        ):
-            if isinstance(opened, Failure):
-                return TooOld.parse(opened.message) if opened.reason is Reason.EXPIRED else opened
-            return await _outcome(opened)
-    except TimeoutError:
-        return because(Reason.TIMEOUT)
-
-
-async def _outcome(response: WatchResponse) -> Outcome | Failure:
-    """Read a watch of nothing to its end; only an ERROR is an answer, because no object has that name."""
-    arrivals, opened = response.frames(), time.monotonic()
-    async for _, _, frames in arrivals:
-        for event in frames.events if frames else ():
-            if isinstance(event, Error):
-                failure = classify_stream_error(event.object)
-                return TooOld.parse(event.object.message) if failure.reason is Reason.EXPIRED else failure
-    lasted = time.monotonic() - opened
-    return Accepted() if arrivals.failure is ENDED and lasted >= SILENT_SECONDS else arrivals.failure
 
 
 @dataclass(slots=True)

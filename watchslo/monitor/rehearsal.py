@@ -19,7 +19,7 @@ from watchslo.kube.decoding import decode_answer
 from watchslo.kube.representation import Representation
 from watchslo.model import Interval, Reading, Resource
 from watchslo.monitor.driver import Driver, WatchTarget
-from watchslo.monitor.headroom_prober import Found, find_oldest
+from watchslo.monitor.oldest_revision import Found, find_oldest
 from watchslo.watch.failure import Action, Failure, Phase, Reason, because
 from watchslo.watch.machine import Machine
 from watchslo.watch.messages import (

@@ -19,7 +19,7 @@ from watchslo.clock.storage_kind import MOST_COUNTED
 from watchslo.kube.client import Client
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.failure_log import FailureLog
-from watchslo.monitor.headroom_prober import try_revision
+from watchslo.monitor.oldest_revision import try_revision
 from watchslo.monitor.tick_planner import EVENTS
 from watchslo.snapshot import StorageKind
 from watchslo.watch.backoff import Backoff

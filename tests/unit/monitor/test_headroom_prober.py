@@ -24,16 +24,12 @@ from watchslo.monitor.headroom_prober import (
     KEPT_SECONDS,
     LIST_SECONDS,
     LOOK_SECONDS,
-    OVERTIME_SECONDS,
     REFUSED_SECONDS,
     RETRY_CAP_SECONDS,
     SHORT_INTERVAL_SECONDS,
-    WATCH_SECONDS,
-    Found,
     HeadroomProber,
-    find_oldest,
-    try_revision,
 )
+from watchslo.monitor.oldest_revision import OVERTIME_SECONDS, WATCH_SECONDS, Found, find_oldest, try_revision
 from watchslo.snapshot import HeadroomReading
 from watchslo.watch.failure import ENDED, Failure, Reason, because
 from watchslo.watch.headroom import OPENS, Accepted, TooOld
