@@ -164,6 +164,7 @@ def check(
 @context_option
 @click.option("--duration", default="5m", show_default=True, help="How long to verify, 5s to 24h.")
 @click.option("--each", is_flag=True, help="Watch every apiserver behind the service, and compare them.")
+@click.option("--replay", is_flag=True, help="Begin at the oldest revision in reach: verify the past as well.")
 @click.option("--resource", "resources", multiple=True, help="Watch only this resource; can be repeated.")
 @output_option
 def verify(
@@ -172,6 +173,7 @@ def verify(
     context: str | None,
     duration: str,
     each: bool,  # noqa: FBT001 - a flag of the command line
+    replay: bool,  # noqa: FBT001 - a flag of the command line
     resources: tuple[str, ...],
     output: Literal["table", "json"],
 ) -> None:
@@ -182,7 +184,7 @@ def verify(
     """
     from watchslo.app.verify import VerifyOptions, verify  # noqa: PLC0415 - each command imports only its own parts
 
-    sys.exit(verify(config, kubeconfig, context, VerifyOptions(duration, resources, each), output))
+    sys.exit(verify(config, kubeconfig, context, VerifyOptions(duration, resources, each, replay), output))
 
 
 @commands.command(epilog="Example:  watchslo top http://127.0.0.1:9477")

@@ -326,6 +326,17 @@ class DurationReading:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplayReading:
+    """The past that one watch read again: the number of its `events` that were there before the watch began.
+
+    `obstacle` is a sentence if no oldest revision was found, so that the watch began now; else None.
+    """
+
+    events: int
+    obstacle: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class StreamReading:
     """One watch of one resource at one apiserver.
 
@@ -334,6 +345,7 @@ class StreamReading:
     `behind_fastest` unless enough events also arrived from another apiserver. `unresponsive` is true while the
     apiserver answers nothing; the watch is then not `up`, though its connection may be open. `down_for` is for how many
     seconds it has been unresponsive, or the watch closed; None unless its other clients' must be closed as well.
+    `replay` is None unless the watch read the past again.
     """
 
     watch: str
@@ -356,6 +368,7 @@ class StreamReading:
     down_for: float | None = None
     unresponsive: bool = False
     behind_fastest: ExcessReading | None = None
+    replay: ReplayReading | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,15 +60,23 @@ def seconds_of(text: str, longest: float, shown: str) -> float:
 
 
 def measured(
-    config: Config, kubeconfig: Path | None, context: str | None, period: MeasurementPeriod, origin: str
+    config: Config,
+    kubeconfig: Path | None,
+    context: str | None,
+    period: MeasurementPeriod,
+    origin: str,
+    *,
+    replay: bool = False,
 ) -> tuple[Account, float]:
     """Measure a cluster for a period; return the last account and the seconds measured.
+
+    With `replay`, watches begin at the oldest revision in reach, and no latency is measured.
 
     Raises:
         ConfigError: a resource does not exist; `origin` is where it was named.
     """
     try:
-        return run_on_loop(_measure(supervise(config, kubeconfig, context), period))
+        return run_on_loop(_measure(supervise(config, kubeconfig, context, replay=replay), period))
     except ConfigError as error:
         raise ConfigError(f"{origin}: {error}") from None
 

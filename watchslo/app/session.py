@@ -57,16 +57,21 @@ def _allow_files() -> None:
 
 
 def supervise(
-    config: Config, kubeconfig: Path | None = None, context: str | None = None, *, delay: float = 0.0
+    config: Config,
+    kubeconfig: Path | None = None,
+    context: str | None = None,
+    *,
+    delay: float = 0.0,
+    replay: bool = False,
 ) -> Supervisor:
     """Return a supervisor of the configured cluster, which sends no request but access reviews for `delay` seconds.
 
-    `kubeconfig` and `context` override the configuration.
+    `kubeconfig` and `context` override the configuration. With `replay`, watches begin at the oldest revision in reach.
     """
     connection = connect(
         str(kubeconfig) if kubeconfig else config.kubernetes.kubeconfig, context or config.kubernetes.context
     )
-    supervisor = Supervisor(config, connection, this_build(), delay=delay)
+    supervisor = Supervisor(config, connection, this_build(), delay=delay, replay=replay)
     supervisor.on_evaluation(GarbageCollection().after_evaluation)
     return supervisor
 

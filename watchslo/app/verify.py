@@ -1,6 +1,7 @@
 """`watchslo verify`: verifies the guarantees of watches for a while, for example in the release tests of a cluster."""
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +16,7 @@ from watchslo.app.table import plain_console
 from watchslo.config.loading import load, narrow
 from watchslo.config.model import Config, GuaranteesConfig
 from watchslo.snapshot import Snapshot, StreamReading
+from watchslo.timeline.condition import name_of
 from watchslo.timeline.format import counted
 
 LONGEST_SECONDS = 24 * 3600.0
@@ -27,12 +29,13 @@ VERIFIED, VIOLATED, UNKNOWN = 0, 1, 2  # exit codes
 class VerifyOptions:
     """Options of the command line; without resources, those of the configuration are watched.
 
-    `each` watches every apiserver behind the service.
+    `each` watches every apiserver behind the service; `replay` begins at the oldest revision in reach.
     """
 
     duration: str
     resources: tuple[str, ...]
     each: bool
+    replay: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,7 @@ def verify(
     period = MeasurementPeriod(seconds_of(options.duration, LONGEST_SECONDS, "24h"), _so_far)
     config = _verifying(narrow(load(file)[0], options.resources, None, WINDOW_SECONDS), each=options.each)
     origin = "--resource" if options.resources else f"{file}: watch"
-    account, seconds = measured(config, kubeconfig, context, period, origin)
+    account, seconds = measured(config, kubeconfig, context, period, origin, replay=options.replay)
     result = VerifyResult(account.snapshot, seconds, period.seconds, not period.complete)
     if output == "json":
         print(json.dumps(_document(result), indent=2))  # noqa: T201 - the output of the command
@@ -106,6 +109,8 @@ def _print(result: VerifyResult) -> None:
         style = "bold red" if total.violations else "green" if total.checked else "dim"
         table.add_row(total.guarantee, f"{total.checked:,}", f"{total.violations:,}", style=style)
     console.print(table)
+    for sentence in _about_past(result.snapshot.streams):
+        console.print(sentence)
     for sentence in result.snapshot.monitor.not_ready:
         console.print(sentence, style="yellow")
     if result.interrupted:
@@ -115,6 +120,16 @@ def _print(result: VerifyResult) -> None:
         return
     for sentence in sentences(found):
         console.print(sentence, style="bold red" if result.exit_code == VIOLATED else "green")
+
+
+def _about_past(streams: Iterable[StreamReading]) -> Iterator[str]:
+    """Yield sentences about what was read of the past; none without a replay."""
+    replays = {name_of(stream): stream.replay for stream in streams if stream.replay}
+    if replays:
+        yield f"Of the past came {counted(sum(replay.events for replay in replays.values()), 'event')}."
+    for name, replay in replays.items():
+        if replay.obstacle:
+            yield f"{name} began now, because no oldest revision was found: {replay.obstacle}"
 
 
 def _document(result: VerifyResult) -> dict[str, object]:
@@ -143,4 +158,6 @@ def _watch(stream: StreamReading) -> dict[str, object]:
         "checked": dict(stream.guarantees.checked),
         "violations": dict(stream.guarantees.violations),
         "state": stream.session.state,
+        "past": stream.replay and stream.replay.events,
+        "beganNow": stream.replay and stream.replay.obstacle,
     }

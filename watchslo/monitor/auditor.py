@@ -25,6 +25,7 @@ from watchslo.watch.audit import (
     QUIET_INTERVAL_SECONDS,
     QUIET_SECONDS,
     REPLAY_INTERVAL_SECONDS,
+    REPLAYED,
     AuditEvidence,
     AuditResult,
     Findings,
@@ -41,12 +42,14 @@ from watchslo.watch.audit import (
 )
 from watchslo.watch.decode import FRAME, Bookmark, Error, Frames, parse_revision
 from watchslo.watch.failure import ENDED, Action, Failure, Reason, because, classify_stream_error
+from watchslo.watch.headroom import parse_oldest
 from watchslo.watch.messages import Violated, WatchRequest
 from watchslo.watch.selection import SELECTABLE, SelectedEvents
 
 AUDIT_SECONDS = 2  # whole seconds, because the apiserver takes no fractions; existing events come at once
 OVERTIME_SECONDS = 5.0  # an audit that has not ended by then has failed
 MOST_EVENTS = 5_000  # more would cost more than they show
+MOST_CONFIRMED = 2 * MOST_EVENTS  # of the read that confirms a difference, which may span `MOST_COMPARED` events
 GRACE_SECONDS = 1.0  # beyond the threshold: a late event is not a stall
 STEP_SECONDS = 0.1  # of the grace, between two looks at what the watch delivered
 PATIENCE = 10.0  # times the grace: if this process is late for so long, the audit has no result
@@ -233,6 +236,8 @@ class Auditor:
         lost = await self._confirm(audit)
         if audit.complete and lost is not None:
             audit.health.searched(max([*audit.seen, audit.event_before if audit.whole else 0]))
+        elif audit.expired:
+            audit.health.searched(audit.health.delivered.before(MOST_EVENTS))  # nothing older can be read again
         result = self._conclude(audit, Freshness.UNPROVEN, began, lost or ())
         if audit.complete and selected is not None:
             await self._selectors.check(watch, selected)
@@ -244,6 +249,8 @@ class Auditor:
         return is_running and self._replays() and self._search_from(watch) < (watch.session.newest_event or 0)
 
     def _search_from(self, watch: MonitoredWatch) -> int:
+        if watch.identity.replay:
+            return self.health(watch).search_from(REPLAYED)
         return self.health(watch).search_from(MOST_EVENTS if self._replays() else LOOK_BACK)
 
     async def _confirm(self, audit: "_Audit") -> Sequence[int] | None:
@@ -256,17 +263,22 @@ class Auditor:
         if watch.identity.number not in self._health or not self._budget() or time.monotonic() < self._not_before:
             return None
         audit = _Audit(watch, self.health(watch))
-        await self._look_from(audit, revisions[0] - 1)
+        await self._look_from(audit, revisions[0] - 1, MOST_CONFIRMED)
         self._slow_down(audit.refusal)
         is_whole = audit.whole or max(audit.seen, default=0) >= revisions[-1]
         return [one for one in revisions if one in audit.seen] if audit.complete and is_whole else None
 
-    async def _look_from(self, audit: "_Audit", revision: int) -> None:
-        """Look at the events after a revision, and at a known one before them if the apiserver still has it."""
+    async def _look_from(self, audit: "_Audit", revision: int, enough: int = MOST_EVENTS) -> None:
+        """Look at the events after a revision, and at a known one before them if the apiserver still has it.
+
+        If it does not even have the revision, look at the oldest events that it has.
+        """
         since = audit.health.delivered.start_before(revision)
-        await self._look(audit, since, enough=MOST_EVENTS)
+        await self._look(audit, since, enough=enough)
         if audit.expired and since < revision:
-            await self._look(audit, revision, enough=MOST_EVENTS)
+            await self._look(audit, revision, enough=enough)
+        if audit.expired and audit.oldest is not None and audit.oldest > revision:
+            await self._look(audit, audit.oldest, enough=enough)
 
     async def _nudge(self, audit: "_Audit") -> Freshness:
         """Request that the cache of the resource is fresh; only two slow answers prove that it is frozen."""
@@ -421,7 +433,8 @@ class _Audit:
     `seen` maps each revision to the time it was seen. `newest_before` is the newest revision that the watch knew when
     the audit began, `event_before` its newest event, or 0. `read` is the answer to the last nudge. `refusal` is why the
     apiserver did not answer, if it did not. `whole` says that the second watch ran to its end, `expired` that it got
-    a 410. `selected` collects what selectors select of the events, if that is to be checked.
+    a 410, which may name the `oldest` revision to watch from. `selected` collects what selectors select of the events,
+    if that is to be checked.
     """
 
     def __init__(self, watch: MonitoredWatch, health: Health, selected: SelectedEvents | None = None) -> None:
@@ -433,6 +446,7 @@ class _Audit:
         self.refusal: Failure | None = None
         self.read: Reading | Failure | None = None
         self.whole = self.expired = False
+        self.oldest: int | None = None
         self._ended = False
         self.newest_before = self.newest
         self.event_before = watch.session.newest_event or 0
@@ -502,6 +516,7 @@ class _Audit:
     def _note(self, frames: Frames, received: float) -> Failure | None:
         for event in frames.events:
             if isinstance(event, Error):
+                self.oldest = parse_oldest(event.object.message)
                 return classify_stream_error(event.object)
             revision = parse_revision(event.object.metadata.resource_version)
             if revision is not None and not isinstance(event, Bookmark):

@@ -16,12 +16,12 @@ class Deliveries:
 
     `newest` is when the newest event was received (monotonic seconds) and its revision. Such pairs of the minute before
     the newest are kept, at least 50 ms apart and so at most 1,201, as columns: `times` and `revisions`, the oldest
-    first. `delivered` holds the revisions for audits.
+    first. `delivered` holds the revisions for audits; with `replay`, also those of the past.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, replay: bool = False) -> None:
         self.newest: tuple[float, int] | None = None
-        self.delivered = Delivered()
+        self.delivered = Delivered(replay=replay)
         self._times = array("d")
         self._revisions = array("q")
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from watchslo.kube.client import Client, Page, Selectors, WatchResponse
@@ -50,8 +50,9 @@ class Driver:
     """Runs `machine` against the apiserver of `client`.
 
     `emit` receives its live events, `note` its facts, `heard` the size of every chunk in bytes, and `listed`
-    the first page of every consistent list. `representation` falls back to a simpler one if the apiserver does not
-    support it.
+    the first page of every consistent list. `find_oldest` returns the revision for a strategy that begins in the past;
+    its argument is a revision that expired, if there was one. `representation` falls back to a simpler one if the
+    apiserver does not support it.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Driver:
         note: Callable[[Fact], None],
         heard: Callable[[int], None],
         listed: Callable[[Page], object] = lambda _: None,
+        find_oldest: Callable[[int | None], Awaitable[int | Failure]] | None = None,
     ) -> None:
         self.machine = machine
         self.representation = representation
@@ -74,6 +76,7 @@ class Driver:
         self._note = note
         self._heard = heard
         self._listed = listed
+        self._find_oldest = find_oldest
         self._requests: dict[int, asyncio.Task[None]] = {}
         self._response: WatchResponse | None = None
         self._was_open = False
@@ -112,6 +115,8 @@ class Driver:
                 self._emit(output.batch)
             case Note(fact):
                 self._note(fact)
+            case Start(op, ListRequest(oldest=True)):
+                self._requests[op] = self._tasks.create_task(self._search(op))
             case Start(op, ListRequest() as request):
                 self._requests[op] = self._tasks.create_task(self._list(op, request))
             case Start(op, WatchRequest() as request):
@@ -153,6 +158,12 @@ class Driver:
                 self._end(op, Listed(op, revision, items, size, token, objects))
             case failure:
                 self._end(op, Closed(op, failure))
+
+    async def _search(self, op: int) -> None:
+        """Answer the request for the oldest revision, as if it were an empty list."""
+        assert self._find_oldest is not None
+        found = await self._find_oldest(self.machine.revision)
+        self._end(op, Closed(op, found) if isinstance(found, Failure) else Listed(op, found, items=0, size=0))
 
     async def _watch(self, op: int, request: WatchRequest) -> None:
         target = self._target

@@ -183,6 +183,7 @@ def update_watch(watch: MonitoredWatch, health: Health, now: float, *, unjudgeab
     withheld = health.withheld(now, revision)
     is_frozen = not withheld and health.stalled_for(now, revision) is not None
     watch.session.resolve_failures(now)
+    watch.session.judge_past()
     return watch.statistics.update(now, withheld, down_for=watch.down_for(now), unjudgeable=unjudgeable or is_frozen)
 
 

@@ -25,6 +25,7 @@ class GuaranteeRecord:
         self._checkable = tuple(checkable)
         self._checked = Counter[Guarantee]()
         self._violations = Counter[Guarantee]()
+        self._held: dict[Guarantee, Violated] = {}
         self._logged: dict[Guarantee, tuple[float, int]] = {}  # when, and how many violations there were by then
 
     def check(self, guarantee: Guarantee, count: int = 1) -> None:
@@ -46,6 +47,19 @@ class GuaranteeRecord:
                 oldest=violated.oldest,
                 newest=violated.newest,
             )
+
+    def hold(self, violated: Violated) -> None:
+        """Keep violations until it is known whether the revisions are of one sequence; `release` counts them."""
+        guarantee, held = violated.guarantee, self._held.get(violated.guarantee, violated)
+        count = violated.count + (held.count if held is not violated else 0)
+        oldest, newest = min(held.oldest, violated.oldest), max(held.newest, violated.newest)
+        self._held[guarantee] = Violated(guarantee, count, oldest, newest)
+
+    def release(self) -> None:
+        """Count the violations that were held."""
+        held, self._held = self._held, {}
+        for violated in held.values():
+            self.violate(violated)
 
     def reading(self, changes: int) -> GuaranteeReading:
         """Return the totals of the guarantees; every one of so many `changes` was checked against those before it."""

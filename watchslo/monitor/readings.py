@@ -39,7 +39,6 @@ from watchslo.snapshot import (
     TickerReading,
 )
 from watchslo.watch.audit import detection_seconds
-from watchslo.watch.strategy import STRATEGIES
 
 
 class SnapshotBuilder:
@@ -151,7 +150,7 @@ def read_watch(watch: MonitoredWatch, watches: WatchSet) -> StreamReading:
         up=session.up and not is_unresponsive,
         session=SessionReading(
             state=session.state,
-            strategy=STRATEGIES[identity.config.strategy].name,
+            strategy=identity.strategy.name,
             representation=session.representation,
             closed=dict(session.counters.closed),
             transport=session.transport(),
@@ -180,6 +179,7 @@ def read_watch(watch: MonitoredWatch, watches: WatchSet) -> StreamReading:
         down_for=watch.down_for(now),
         unresponsive=is_unresponsive,
         behind_fastest=watches.peers.behind_fastest(identity.number),
+        replay=session.replay.reading if session.replay else None,
     )
 
 

@@ -41,7 +41,7 @@ class Supervisor:
     It owns the lifetime of all parts: tasks, limiters and bins. Which watches run is up to the `Reconciler`, figures
     and causes to the `Evaluator`. `configure` may be called at any time; `snapshot` is cheap when called often.
     Except for access reviews, no request is sent before `delay` seconds have passed, so that many daemons do not start
-    together.
+    together. With `replay`, watches begin at the oldest revision in reach, and no latency is measured.
     """
 
     def __init__(
@@ -52,6 +52,7 @@ class Supervisor:
         random: Callable[[], float] = system_random,
         *,
         delay: float = 0.0,
+        replay: bool = False,
     ) -> None:
         self.lag = Lag(time.monotonic())
         self.reload_succeeded = True
@@ -68,7 +69,7 @@ class Supervisor:
         self._apiservers = ApiserverSet(config, credentials, self._limiters, changed.set)
         follower = ApiserverFollower(config.kubernetes, self._apiservers, refresh, random)
         discovery = DiscoveryLoop(self._apiservers, follower.settled, refresh, changed.set, random)
-        self._watches = WatchSet(config, self._tasks, self._apiservers, self._bins, self.lag, random)
+        self._watches = WatchSet(config, self._tasks, self._apiservers, self._bins, self.lag, random, replay=replay)
         self._reconciler = Reconciler(
             config, self._tasks, self._apiservers, follower, discovery, self._watches, changed
         )

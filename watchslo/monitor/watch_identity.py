@@ -10,6 +10,7 @@ from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.driver import WatchTarget
 from watchslo.snapshot import Guarantee
 from watchslo.watch.selection import Selection, selection_of
+from watchslo.watch.strategy import REPLAY, STRATEGIES, Strategy
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -19,6 +20,7 @@ class WatchIdentity:
     `number` is unique while the daemon runs; `label` names the watch in metrics and logs. No line of its answer may be
     longer than `longest_line` bytes. Reads next to the watch (probes, nudges, audits) use the namespace `probed_in`.
     `selection` is what its selectors select, if anything of that can be judged, else None.
+    With `replay` it reads the past again, from the oldest revision in reach, and measures no latency.
     """
 
     number: int
@@ -28,6 +30,7 @@ class WatchIdentity:
     apiserver: Apiserver
     longest_line: int
     probed_in: str
+    replay: bool = field(default=False, kw_only=True)
     source: Source = field(init=False)
     selection: Selection | None = field(init=False)
 
@@ -47,6 +50,10 @@ class WatchIdentity:
     def cached(self) -> bool:
         """Whether the apiserver has a watch cache of the resource, as found or else as usual."""
         return self.apiserver.caches.has(self.resource)
+
+    @property
+    def strategy(self) -> Strategy:
+        return REPLAY if self.replay else STRATEGIES[self.config.strategy]
 
     @property
     def selectors(self) -> Selectors:

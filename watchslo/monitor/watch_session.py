@@ -13,6 +13,7 @@ from watchslo.monitor.deliveries import Deliveries
 from watchslo.monitor.driver import Driver
 from watchslo.monitor.failure_log import FailureLog
 from watchslo.monitor.guarantee_record import GuaranteeRecord
+from watchslo.monitor.replay import Replay
 from watchslo.monitor.watch_identity import WatchIdentity
 from watchslo.monitor.watch_statistics import WatchStatistics
 from watchslo.snapshot import FailureReading, Guarantee, GuaranteeReading, TransportReading
@@ -42,10 +43,11 @@ from watchslo.watch.messages import (
     WatchOpened,
     WatchQueued,
 )
-from watchslo.watch.strategy import STRATEGIES, TAIL
+from watchslo.watch.strategy import REPLAY, TAIL
 from watchslo.watch.transitions import State
 
 BEHIND_SECONDS = 1.0  # an event later than this came from a backlog
+LISTING_NOTHING = (TAIL.name, REPLAY.name)
 LIST_SECONDS = 600.0  # for so long the duration of the last list predicts that of the next one
 IN_RECORD = (Guarantee.UNIQUE, Guarantee.TYPED)  # their events are in the record of deliveries
 
@@ -55,7 +57,7 @@ class WatchSession:
 
     It owns the machine, the counters, the deliveries, the guarantees and the failure log of the watch. It passes live
     events to `statistics`, and the opening and closing of its watch to the apiserver. `on_open` is called at each
-    opening.
+    opening. `replay` is the past that the watch reads again, if it does.
     """
 
     def __init__(
@@ -65,12 +67,12 @@ class WatchSession:
         random: Callable[[], float],
         on_open: Callable[[], object],
     ) -> None:
-        strategy = STRATEGIES[identity.config.strategy]
-        self.counters = Counters(strategy)
+        self.replay = Replay(identity) if identity.replay else None
+        self.counters = Counters(identity.strategy)
         self.durations = Durations()
         for durations in (self.durations, identity.apiserver.durations):
-            durations.expect(strategy)
-        self.deliveries = Deliveries()
+            durations.expect(identity.strategy)
+        self.deliveries = Deliveries(replay=identity.replay)
         self.received: float | None = None
         self.bookmark: int | None = None  # revision of the newest one since the watch opened
         self.bookmark_seen: float | None = None
@@ -183,11 +185,11 @@ class WatchSession:
     def _new_driver(self, representation: Representation) -> Driver:
         config, apiserver = self._identity.config, self._identity.apiserver
         machine = Machine(
-            STRATEGIES[config.strategy],
+            self._identity.strategy,
             config.page_size,
             self._random,
             streaming=apiserver.streamed_lists,
-            inventory=Inventory() if config.inventory else None,
+            inventory=Inventory() if config.inventory and not self.replay else None,
         )
         return Driver(
             machine,
@@ -198,6 +200,7 @@ class WatchSession:
             note=self._note,
             heard=self._hear,
             listed=self._statistics.observe_list,
+            find_oldest=self.replay.find if self.replay else None,
         )
 
     def halt(self, reason: Reason) -> None:
@@ -223,6 +226,11 @@ class WatchSession:
         if is_whole and self._opened is not None and now - self._opened >= HEALTHY_SECONDS:
             self._failures.resolve()
 
+    def judge_past(self) -> None:
+        """Count what the past violated, once the revisions are known to be of one sequence."""
+        if self._statistics.measured:
+            self.guarantees.release()
+
     # What the driver reports
 
     def _hear(self, size: int) -> None:
@@ -233,7 +241,11 @@ class WatchSession:
         for type_ in batch.types:
             self.counters.events[type_] += 1
         self.deliveries.add(batch)
-        self._statistics.record(batch)
+        if self.replay is None:
+            self._statistics.record(batch)
+        else:  # the past is old, and what comes after it may have waited behind it: neither is a sample
+            self._statistics.sight(batch.received, batch.revisions[-1])
+            self.replay.count(batch.revisions)
 
     def _note(self, fact: Fact) -> None:
         """Take in a fact; the reason of an early clean close is only known a moment later."""
@@ -283,7 +295,7 @@ class WatchSession:
                 self._begin_deliveries()
                 self._on_open()
             case ListDone(revision=revision, took=took):
-                if fact.strategy != TAIL.name:  # this strategy lists nothing
+                if fact.strategy not in LISTING_NOTHING:
                     self._listed = time.monotonic(), took
                 self.deliveries.delivered.begin(max(revision, self.revision or 0), listed=True)
                 self.bookmark = None
@@ -307,6 +319,8 @@ class WatchSession:
     def _violated(self, violated: Violated) -> None:
         if self._statistics.measured:  # else its revisions may not be ordered at all
             self.guarantees.violate(violated)
+        elif self.replay:  # the past comes before that is known
+            self.guarantees.hold(violated)
         if violated.guarantee not in IN_RECORD:
             self._begin_deliveries()
 

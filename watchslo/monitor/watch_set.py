@@ -58,7 +58,8 @@ class WatchSet:
     """Starts and ends watches; `settle` makes the running watches match the desired ones.
 
     It owns which watches run, their tasks, and one auditor and headroom prober for each apiserver that has watches.
-    The clocks exist while there are apiservers. It decides nothing: the `Reconciler` says what should run.
+    The clocks exist while there are apiservers. It decides nothing: the `Reconciler` says what should run. With
+    `replay`, watches begin at the oldest revision in reach.
     """
 
     def __init__(
@@ -69,6 +70,8 @@ class WatchSet:
         bins: Bins,
         lag: Lag,
         random: Callable[[], float],
+        *,
+        replay: bool = False,
     ) -> None:
         self.cache_prober = CacheProber(
             lambda: self.all,
@@ -88,6 +91,7 @@ class WatchSet:
         self._bins = bins
         self._lag = lag
         self._random = random
+        self._replay = replay
         self._served: dict[str, _ServedApiserver] = {}
         self._numbers = itertools.count(1)
         self._log = structlog.get_logger()
@@ -245,6 +249,7 @@ class WatchSet:
             apiserver=apiserver,
             longest_line=desired.longest_line,
             probed_in=desired.watch.namespace or self._config.clock.namespace,
+            replay=self._replay,
         )
         statistics = WatchStatistics(
             identity, self._new_track(desired), self.assignment.main, self._lag, lambda: self._apiservers.creators

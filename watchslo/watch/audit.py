@@ -36,6 +36,7 @@ DETECTION_SECONDS = 30.0
 
 DELIVERED = 8_192  # revisions of the last minute that are remembered for each watch, at least
 LEAST_DELIVERED = 768  # revisions that are remembered however old they are: the look-back and the events of an audit
+REPLAYED = 131_072  # of a watch that replays the past; a watch cache holds at most 102,400 changes
 FORGOTTEN = 64  # at once; so a watch has 7 KiB of revisions, or 65 KiB with many events in a minute
 LOOK_BACK = 500  # of them are requested again when a busy watch is audited
 WITHHELD = 1_024  # revisions remembered of a stall; more would add no information
@@ -103,10 +104,13 @@ _NOT_KNOWN = 2**62  # above all revisions: whether anything was delivered is unk
 class Delivered:
     """The last revisions that a watch has delivered since it opened: those of a minute, at least 768, at most 8,255.
 
+    With `replay` they are those of all times, at most 131,135: the past arrives within seconds, and is compared later.
     `epoch` changes each time the watch opens: an audit that spans two epochs proves nothing.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, replay: bool = False) -> None:
+        self._least = REPLAYED if replay else LEAST_DELIVERED
+        self._most = REPLAYED if replay else DELIVERED
         self.epoch = 0
         self.first: int | None = None  # the first one of the epoch
         self._earlier: int | None = None  # the last one before the epoch
@@ -140,12 +144,12 @@ class Delivered:
         self._revisions.extend(revisions)
         if self.first is None and revisions:
             self.first = revisions[0]
-        if len(self._revisions) >= DELIVERED + FORGOTTEN:
-            self._forget(len(self._revisions) - DELIVERED)
+        if len(self._revisions) >= self._most + FORGOTTEN:
+            self._forget(len(self._revisions) - self._most)
 
     def forget(self, before: int) -> None:
         """Forget some of the revisions before this one, if there are enough newer ones."""
-        if len(self._revisions) >= LEAST_DELIVERED + FORGOTTEN and self._revisions[FORGOTTEN - 1] < before:
+        if len(self._revisions) >= self._least + FORGOTTEN and self._revisions[FORGOTTEN - 1] < before:
             self._forget(FORGOTTEN)
 
     def has(self, revision: int) -> bool | None:
@@ -168,6 +172,11 @@ class Delivered:
         place = bisect_right(self._revisions, revision)
         known = self._revisions[place - 1] if place else self._earlier
         return revision if known is None else min(revision, known - 1)
+
+    def after(self, revision: int, count: int) -> int | None:
+        """Return the last of the first `count` revisions delivered after this one; None if there are fewer."""
+        place = bisect_right(self._revisions, revision) + count - 1
+        return self._revisions[place] if place < len(self._revisions) else None
 
     def before(self, count: int) -> int:
         """Return the revision after which the last `count` delivered revisions are known."""

@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from watchslo.watch.audit import Delivered
+from watchslo.watch.audit import DELIVERED, Delivered
 
 WITNESSES_NEEDED = 2  # other watches with an event, so that no further read is needed
+MOST_COMPARED = DELIVERED  # events of one watch in one comparison: one further read must be able to confirm them all
 MOST_MISSING = 1_024  # revisions of one watch in one comparison; more would add no information
 
 
@@ -52,6 +53,7 @@ class DeliveryComparison:
             epoch, compared = before.get(number, (0, 0))
             lower = max(peer.delivered.floor, compared if epoch == peer.delivered.epoch else 0)
             upper = max(lower, min(peer.reached, max(other.reached for other in others.values())))
+            upper = min(upper, peer.delivered.after(lower, MOST_COMPARED) or upper)
             self._compared[number] = peer.delivered.epoch, upper
             if found := _compare(number, peer, others, lower, upper):
                 yield found

@@ -15,6 +15,7 @@ from watchslo.watch.strategy import PAGE_SIZE
 
 FIRST = 1
 OPENS = 10  # at most, to find the oldest revision
+LEFT_OUT = 0.02  # of the past, if the oldest revision expired before a watch from it had begun
 PRECISION = 1.02  # of the distance from the newest revision to the oldest: the search stops within this factor
 
 _NAMED = re.compile(r"too old resource version: \d+ \((\d+)\)")
@@ -98,6 +99,16 @@ class Search:
             self._named = True
         else:
             self._far = self._newest + 1 - revision
+
+
+def replay_start(oldest: int, newest: int, expired: int) -> int:
+    """Return where a watch of the past should begin, after `expired` watches got a 410 because that came too late.
+
+    A busy cache drops its oldest change with each new one. So the first attempt begins at the oldest revision, and each
+    further one leaves out more of the past: 2% of it, then twice as much each time.
+    """
+    left_out = min(1.0, LEFT_OUT * 2 ** (expired - 1)) if expired else 0.0
+    return oldest + int(left_out * max(newest - oldest, 0))
 
 
 def estimate_list(took: float, remaining: int) -> float:

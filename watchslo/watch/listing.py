@@ -94,7 +94,9 @@ class ListPlanner:
 
     def _choose(self, now: float) -> Strategy:
         refused = self._strategy.first is None and not self._streaming.usable(now)
-        return (self._strategy.fallback if refused or self._use_fallback else None) or self._strategy
+        has_begun = self._strategy.replays and self.reason is not RelistReason.START
+        use_fallback = refused or has_begun or self._use_fallback
+        return (self._strategy.fallback if use_fallback else None) or self._strategy
 
     def request(self, progress: ListProgress) -> ListRequest:
         """Return the request for the next page."""

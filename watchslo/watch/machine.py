@@ -205,6 +205,7 @@ class Machine:
         self._list: ListProgress | None = None
         self._planner = ListPlanner(strategy, page_size, streaming or StreamedLists(), random)
         self._gap_start = _GapStart()
+        self._begins_in_past = strategy.replays  # until a watch has delivered anything
 
     @property
     def is_listing(self) -> bool:
@@ -536,11 +537,17 @@ class Machine:
         """
         if trigger is Trigger.START_OVER or (trigger is Trigger.WAIT and self.state is State.LISTING):
             self._planner.use_fallback(use=trigger is Trigger.START_OVER and self.state is State.LISTING)
-            self._need_list(RelistReason.EXPIRED if failure.reason is Reason.EXPIRED else RelistReason.ERRORS)
+            self._need_list(self._relist_reason(failure))
             wait = max(wait, self._planner.wait(now))
         if trigger is Trigger.WAIT:
             self._out.note(GaveUp(failure))
         self._go(trigger, now, wait)
+
+    def _relist_reason(self, failure: Failure) -> RelistReason:
+        """Return why a list is needed. The oldest revision may expire before the watch opens: that is still a start."""
+        if failure.reason is not Reason.EXPIRED:
+            return RelistReason.ERRORS
+        return RelistReason.START if self._begins_in_past else RelistReason.EXPIRED
 
     def _cancel(self, why: Failure, now: float) -> None:
         if self.state in (State.OPENING, State.WATCHING):
@@ -567,6 +574,7 @@ class Machine:
             self._note_queue(watch, now)
         self._out.note(WatchClosed(failure, lived))
         self._watch = None
+        self._begins_in_past = self._begins_in_past and not watch.heard
         only_expired = failure.reason is Reason.EXPIRED and not watch.heard and not _is_healthy(lived)
         if lived is not None and not only_expired:
             self._gap_start.since = now

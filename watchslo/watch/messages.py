@@ -20,13 +20,15 @@ from watchslo.watch.failure import Failure, Phase, Reason
 class ListRequest:
     """A list: consistent (without a resourceVersion), or `from_cache`, as the apiserver's watch cache is now.
 
-    `absent_name` selects a name that no object has, so the list is empty.
+    `absent_name` selects a name that no object has, so the list is empty. `oldest` asks instead for the oldest revision
+    that a watch may begin from; no single request answers that.
     """
 
     limit: int | None = None
     continue_token: str | None = None
     absent_name: bool = False
     from_cache: bool = False
+    oldest: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,8 @@ class Strategy:
     429, until a list succeeds: while a cache is not ready, apiservers answer 429 to all lists except those with
     `limit=1`, which etcd answers. With `paged`, a list is read page by page to its end; otherwise it is one answer.
     With `parallel`, the watch opens as soon as the first page has a revision. `fallback` replaces a list that had to
-    start over or that the apiserver refuses, until a list succeeds.
+    start over or that the apiserver refuses, until a list succeeds. A strategy that `replays` begins in the past: its
+    `fallback` also replaces it once a watch has delivered anything.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Strategy:
     paged: bool
     parallel: bool = False
     fallback: Self | None = None
+    replays: bool = False
 
 
 TAIL = Strategy("tail", first=ListRequest(absent_name=True), throttled=ListRequest(limit=1), paged=False)
@@ -47,6 +49,10 @@ STREAM = Strategy("stream", first=None, throttled=None, paged=True, fallback=PAG
 _FROM_CACHE = ListRequest(from_cache=True)
 CACHE = Strategy("cache", first=_FROM_CACHE, throttled=_FROM_CACHE, paged=False, fallback=PAGED)
 """The content of the apiserver's watch cache in one answer, which may be older than other answers."""
+
+_OLDEST = ListRequest(oldest=True)
+REPLAY = Strategy("replay", first=_OLDEST, throttled=_OLDEST, paged=False, fallback=TAIL, replays=True)
+"""No list, and a watch from the oldest revision in reach. No configuration names it."""
 
 STRATEGIES: Mapping[str, Strategy] = {strategy.name: strategy for strategy in (TAIL, PAGED, PARALLEL, STREAM, CACHE)}
 """All strategies by the names that configurations use."""

@@ -51,8 +51,8 @@ def measured_cluster(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, run_jump
 
         return run_jumping(with_writes())
 
-    def supervise(config: Config, *_: object) -> Supervisor:
-        return Supervisor(config, nowhere(), BUILD, lambda: 0.5)
+    def supervise(config: Config, *_: object, replay: bool) -> Supervisor:
+        return Supervisor(config, nowhere(), BUILD, lambda: 0.5, replay=replay)
 
     monkeypatch.setattr("watchslo.app.measurement.run_on_loop", run)
     monkeypatch.setattr("watchslo.app.measurement.supervise", supervise)

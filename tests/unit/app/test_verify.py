@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.monitor.cluster import Cluster, line
+from tests.unit.monitor.cluster import PODS, Cluster, line
 from watchslo.app.verify import VerifyOptions, verify
 from watchslo.errors import ConfigError
+from watchslo.watch.failure import Reason, because
 
 OPTIONS = VerifyOptions(duration="60s", resources=("pods",), each=False)
 Verify = Callable[..., int]
@@ -69,7 +70,7 @@ def test_json_has_the_documented_keys(ask: Verify, capsys: pytest.CaptureFixture
     ]
     assert [*answer["guarantees"][0]] == ["guarantee", "checked", "violations", "watches"]
     assert [*answer["watches"][0]] == [
-        *("watch", "apiserver", "resource", "group", "events", "checked", "violations", "state")
+        *("watch", "apiserver", "resource", "group", "events", "checked", "violations", "state", "past", "beganNow")
     ]
     assert (answer["asked"], answer["measured"]) == (60.0, 60.0)
 
@@ -103,3 +104,103 @@ def test_reordered_events_exit_with_1(
 def test_impossible_options_are_refused(ask: Verify, options: VerifyOptions, message: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(message)):
         ask(options)
+
+
+# The past
+
+PAST = 300  # events
+REPLAY = replace(OPTIONS, replay=True)
+
+
+@pytest.fixture
+def past(cluster: Cluster) -> list[bytes]:
+    """The events of a cluster that has a past, whose watches begin with what was there before."""
+    cluster.catches_up = True
+    for _ in range(PAST):
+        cluster.revision += 1
+        cluster.history.append((PODS, cluster.revision, line("MODIFIED", cluster.revision)))
+    return [event for _, _, event in cluster.history]
+
+
+def broken(said: str) -> dict[str, int]:
+    return {name: violations for name, (_, violations) in checks(said).items() if violations}
+
+
+def test_replay_reads_the_past_and_compares_it(
+    ask: Verify, past: list[bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask(REPLAY) == 0
+    said = capsys.readouterr().out
+    assert checks(said)["ordered"][0] >= 600 + len(past)
+    assert checks(said)["reliable"][0] >= 600 + len(past) - 250
+    assert "\nOf the past came 3" in said
+
+
+def repeat(event: bytes) -> bytes:
+    revision = json.loads(event)["object"]["metadata"]["resourceVersion"]
+    same = {"type": "MODIFIED", "object": {"metadata": {"resourceVersion": revision, "uid": "a"}}}
+    return 2 * (json.dumps(same).encode() + b"\n")
+
+
+@pytest.mark.parametrize(
+    ("edit", "guarantee"), [(repeat, "unique"), (lambda event: event[:0], "reliable")], ids=["repeated", "lost"]
+)
+def test_wrong_event_of_the_past_is_found_by_a_replay_only(
+    ask: Verify,
+    cluster: Cluster,
+    past: list[bytes],
+    capsys: pytest.CaptureFixture[str],
+    edit: Callable[[bytes], bytes],
+    guarantee: str,
+) -> None:
+    event = past[PAST // 2]
+    cluster.edits["service", event] = edit(event)
+    assert ask() == 0
+    assert broken(capsys.readouterr().out) == {}
+    assert ask(REPLAY) == 1
+    assert broken(capsys.readouterr().out) == {guarantee: 1}
+
+
+def test_event_of_the_past_lost_at_one_apiserver_is_found_with_each(
+    ask: Verify, cluster: Cluster, past: list[bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.announce("10.0.0.1", "10.0.0.2")
+    cluster.edits["10.0.0.2", past[PAST // 2]] = b""
+    assert ask(replace(REPLAY, each=True), "json") == 1
+    watches = json.loads(capsys.readouterr().out)["watches"]
+    assert [watch["violations"]["reliable"] for watch in watches] == [0, 1]
+    assert min(watch["past"] for watch in watches) >= PAST - 1
+
+
+def test_replay_begins_at_the_oldest_revision_in_reach(
+    ask: Verify, cluster: Cluster, past: list[bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.oldest = cluster.revision - 100
+    assert ask(REPLAY, "json") == 0
+    (watch,) = json.loads(capsys.readouterr().out)["watches"]
+    assert 100 <= watch["past"] < len(past)
+    assert watch["beganNow"] is None
+
+
+def test_long_past_is_compared_part_by_part(
+    ask: Verify, cluster: Cluster, past: list[bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(20_000):
+        cluster.revision += 1
+        cluster.history.append((PODS, cluster.revision, line("MODIFIED", cluster.revision)))
+    cluster.edits["service", past[0]] = cluster.edits["service", past[-1]] = b""
+    assert ask(replace(REPLAY, duration="90s")) == 1
+    said = capsys.readouterr().out
+    assert sum(broken(said).values()) == 2
+    assert checks(said)["reliable"][0] >= 20_000 + PAST
+
+
+def test_replay_begins_now_if_no_oldest_revision_is_found(
+    ask: Verify, cluster: Cluster, past: list[bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert past
+    cluster.failures["history", "pods"] = because(Reason.FORBIDDEN)
+    assert ask(REPLAY) == 0
+    said = capsys.readouterr().out
+    assert "pods began now, because no oldest revision was found: This identity may not watch" in said
+    assert checks(said)["ordered"][0] < 800

@@ -198,7 +198,7 @@ class Door:
             return
         self.cluster.watches.append(opened)
         if self.cluster.catches_up:
-            self._send_since(opened)
+            self._send_past(opened, self._edited)
         try:
             yield opened
         finally:
@@ -219,6 +219,11 @@ class Door:
 
     def _send_past_events(self, watch: Watch, timeout: float) -> None:
         """Send what a second watch gets: all events in the cache and an end, or a 410."""
+        if self._send_past(watch):
+            asyncio.get_running_loop().call_later(timeout, watch.send)
+
+    def _send_past(self, watch: Watch, edit: Callable[[bytes], bytes] = bytes) -> bool:
+        """Send the events since a revision; or a 410, then return False."""
         uncached = watch.resource.key in self.cluster.uncached
         if watch.revision < (self.cluster.compacted if uncached else self.cluster.oldest):
             message = f"too old resource version: {watch.revision} ({self.cluster.oldest})"
@@ -226,14 +231,15 @@ class Door:
                 message = "The resourceVersion for the provided watch is too old."
             status = {"kind": "Status", "code": 410, "reason": "Expired", "message": message}
             watch.send(json.dumps({"type": "ERROR", "object": status}).encode() + b"\n")
-            return
-        self._send_since(watch)
-        asyncio.get_running_loop().call_later(timeout, watch.send)
-
-    def _send_since(self, watch: Watch) -> None:
+            return False
         for resource, revision, event in self.cluster.history:
-            if resource == watch.resource and revision > watch.revision:
-                watch.send(event)
+            if resource == watch.resource and revision > watch.revision and (sent := edit(event)):
+                watch.send(sent)
+        return True
+
+    def _edited(self, event: bytes) -> bytes:
+        """Return what a first watch gets in place of an event of the past."""
+        return self.cluster.edits.get((_host(self.name), event), event)
 
     async def document(self, path: str, _: str = "") -> bytes | Failure:
         failure = await self._answer("discovery", path)
@@ -332,6 +338,7 @@ class Cluster(Door):
         self.skew_at: dict[str, float] = {}  # hosts whose clocks are that much further ahead
         self._began_wall = time.time() - time.monotonic()
         self.doors: set[Door] = set()  # the open ones
+        self.edits: dict[tuple[str, bytes], bytes] = {}  # what watches of a host get in place of an event of the past
         self.catches_up = False  # whether watches begin with the events since their revision, as on a real apiserver
         self.limiter: Limiter | None = None  # for lists, watches and reads
 
