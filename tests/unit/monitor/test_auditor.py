@@ -59,6 +59,7 @@ class FakeWatch:
         self.cached = resource.usually_cached
         self.namespace: str | None = None
         self.probed_in = "default"
+        self.replay = False
         self.selectors = Selectors()
         self.selection: Selection | None = None
         self.threshold = 1.0
@@ -1035,3 +1036,33 @@ async def test_budget_covers_all_watches_together() -> None:
         await asyncio.sleep(400.0)
     for kind in ("nudge", "audit"):
         assert 0.9 * 600 <= past.count(kind) <= 601
+
+
+@pytest.mark.parametrize("named", [True, False])
+async def test_past_that_the_apiserver_drops_is_searched_from_the_oldest_revision_in_reach(
+    named: bool,  # noqa: FBT001
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """If a 410 does not name it, the last events of one search are searched."""
+    monkeypatch.setattr("watchslo.monitor.auditor.MOST_EVENTS", 200)
+    past = Past(PODS)
+    stream = past.streams[0]
+    stream.replay = True
+    for _ in range(300):
+        past.commit()
+    oldest, shown = past.revision - 250, past.shown
+    message = f"too old resource version: 1 ({oldest})" if named else "too old"
+    status = {"kind": "Status", "code": 410, "reason": "Expired", "message": message}
+
+    def expired(resource: Resource, after: int) -> Sequence[int]:
+        past.said = json.dumps({"type": "ERROR", "object": status}).encode() + b"\n" if after < oldest else None
+        return shown(resource, after)
+
+    monkeypatch.setattr(past, "shown", expired)
+    async with Audits(past) as audits:
+        audits.replays = True
+        await busy(past, 60.0)
+    assert stream.violated == {}
+    compared = stream.guarantees.reading(0).checked["reliable"]
+    assert compared >= len(past.changes[PODS.key]) - (50 if named else 110) - 50
+    assert compared <= len(past.changes[PODS.key]) - 50

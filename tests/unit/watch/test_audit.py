@@ -23,6 +23,7 @@ from watchslo.watch.audit import (
     QUIET_SECONDS,
     REOPEN_BASE_SECONDS,
     REOPEN_CAP_SECONDS,
+    REPLAYED,
     SLOW_SECONDS,
     WITHHELD,
     AuditEvidence,
@@ -115,6 +116,22 @@ def test_lists_prove_cache_since_version_1_31(version: str | None, proves: objec
 
 
 # Delivered revisions
+
+
+def test_replay_remembers_the_whole_past_of_a_watch_cache() -> None:
+    ring = Delivered(replay=True)
+    ring.begin(10)
+    ring.extend(range(11, 11 + REPLAYED))
+    ring.forget(10 + REPLAYED)
+    assert ring.has(11)
+    ring.extend(range(11 + REPLAYED, 11 + REPLAYED + FORGOTTEN))
+    assert ring.has(11) is None
+    assert ring.has(11 + FORGOTTEN)
+
+
+def test_after_returns_the_last_of_the_next_revisions() -> None:
+    ring = delivered(10, 12, 15, 19)
+    assert [ring.after(10, 1), ring.after(12, 2), ring.after(12, 3)] == [12, 19, None]
 
 
 def test_delivered_before_the_watch_is_unknown() -> None:

@@ -9,14 +9,20 @@ from hypothesis import strategies as st
 
 from tests.support.lossy_watches import lossy_run
 from watchslo.watch.audit import Delivered
-from watchslo.watch.delivery_comparison import MOST_MISSING, ComparedWatch, DeliveryComparison, PeerDeliveries
+from watchslo.watch.delivery_comparison import (
+    MOST_COMPARED,
+    MOST_MISSING,
+    ComparedWatch,
+    DeliveryComparison,
+    PeerDeliveries,
+)
 
 
 class Peer:
     """One watch, which began after a revision."""
 
-    def __init__(self, floor: int = 0) -> None:
-        self.delivered = Delivered()
+    def __init__(self, floor: int = 0, *, replay: bool = False) -> None:
+        self.delivered = Delivered(replay=replay)
         self.delivered.begin(floor)
         self.reached = floor
 
@@ -193,3 +199,14 @@ def test_watches_that_deliver_everything_in_order_lack_nothing(deliveries: list[
             peer.deliver(*after)
         peers.append(peer)
     assert missing(compare(DeliveryComparison(), *peers)) == {}
+
+
+def test_long_past_is_compared_part_by_part() -> None:
+    a, b, comparison = Peer(replay=True), Peer(replay=True), DeliveryComparison()
+    past = range(1, 2 * MOST_COMPARED + 2)
+    a.deliver(*past)
+    b.deliver(*past[:-1])
+    b.reached = past[-1]
+    found = [compare(comparison, a, b) for _ in range(3)]
+    assert [one[1].checked for one in found[:2]] == [MOST_COMPARED, MOST_COMPARED]
+    assert [missing(one) for one in found] == [{}, {}, {2: ((), (past[-1],), 1)}]

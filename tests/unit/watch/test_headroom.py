@@ -17,6 +17,7 @@ from watchslo.watch.headroom import (
     TooOld,
     estimate_list,
     parse_oldest,
+    replay_start,
 )
 
 BILLION = 10**9
@@ -153,3 +154,11 @@ def test_search_is_correct_while_revisions_are_dropped() -> None:
 )
 def test_estimate_list_adds_up_the_pages(took: float, remaining: int, seconds: float) -> None:
     assert estimate_list(took, remaining) == pytest.approx(seconds)
+
+
+def test_replay_begins_at_the_oldest_revision_and_later_if_that_expired() -> None:
+    assert replay_start(100, 1100, expired=0) == 100
+    assert [replay_start(100, 1100, expired=count) for count in range(1, 9)] == [
+        *(120, 140, 180, 260, 420, 740, 1100, 1100)
+    ]
+    assert replay_start(100, 90, expired=3) == 100

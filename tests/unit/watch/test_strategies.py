@@ -63,7 +63,7 @@ from watchslo.watch.messages import (
     WatchRequest,
     Woken,
 )
-from watchslo.watch.strategy import CACHE, PAGED, PARALLEL, STREAM, Strategy, StreamedLists
+from watchslo.watch.strategy import CACHE, PAGED, PARALLEL, REPLAY, STREAM, TAIL, Strategy, StreamedLists
 from watchslo.watch.transitions import State
 
 STREAMED = WatchRequest(None, 450)
@@ -690,3 +690,37 @@ def test_inventory_does_not_change_the_emitted_events() -> None:
     [output] = run.bring(change(Added, 101, uid="x"))
     assert isinstance(output, Emit)
     assert output.batch.revisions == [101]
+
+
+# Replay
+
+
+def test_oldest_revision_that_expires_before_the_watch_is_found_again() -> None:
+    run = Run(REPLAY)
+    assert started(run.begun) == ListRequest(oldest=True)
+    assert started(run.page(50)) == WatchRequest(50, 450)
+    run.open()
+    outputs = run.bring(Error(object=ApiStatus(code=410, reason="Expired")), after=0.5)
+    assert facts(outputs) == [WatchClosed(EXPIRED, 0.5), Expired(Phase.STREAM), Relisted(RelistReason.START)]
+    assert started(run.wake(after=2.0)) == ListRequest(oldest=True)
+    outputs = run.page(60)
+    assert facts(outputs) == [ListDone("replay", 60, 1, 100, 1, 0.0)], "no gap: nothing was delivered before"
+    assert started(outputs) == WatchRequest(60, 450)
+
+
+def test_replay_that_has_delivered_events_goes_on_now_after_a_410() -> None:
+    run = Run(REPLAY)
+    run.page(50)
+    run.open()
+    assert emitted(run.bring(change(Modified, 51), after=1.0)) == [51]
+    run.fail_watch(EXPIRED)
+    assert started(run.wake(after=30.0)) == TAIL.first
+    assert [fact for fact in facts(run.page(90)) if isinstance(fact, Gap)] == [Gap(51, 90, 30.0)]
+
+
+def test_replay_goes_on_now_after_a_reset() -> None:
+    run = Run(REPLAY)
+    run.page(50)
+    run.open()
+    run.feed(Reset())
+    assert started(run.wake(after=30.0)) == TAIL.first

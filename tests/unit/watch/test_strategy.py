@@ -1,5 +1,15 @@
 from watchslo.watch.messages import ListRequest
-from watchslo.watch.strategy import CACHE, PAGED, PARALLEL, REFUSAL_SECONDS, STRATEGIES, STREAM, TAIL, StreamedLists
+from watchslo.watch.strategy import (
+    CACHE,
+    PAGED,
+    PARALLEL,
+    REFUSAL_SECONDS,
+    REPLAY,
+    STRATEGIES,
+    STREAM,
+    TAIL,
+    StreamedLists,
+)
 
 
 def test_tail_lists_nothing_and_uses_limit_one_after_a_429() -> None:
@@ -26,6 +36,12 @@ def test_stream_and_cache_fall_back_to_paged() -> None:
     assert not CACHE.paged
     assert STREAM.fallback is CACHE.fallback is PAGED
     assert TAIL.fallback is PAGED.fallback is PARALLEL.fallback is None
+
+
+def test_replay_begins_at_the_oldest_revision_and_is_not_for_configurations() -> None:
+    assert REPLAY.first == REPLAY.throttled == ListRequest(oldest=True)
+    assert REPLAY.fallback is TAIL
+    assert REPLAY.name not in STRATEGIES
 
 
 def test_strategies_are_known_by_name() -> None:
