@@ -232,10 +232,12 @@ class Auditor:
         """Find out whether a busy watch has lost any of its recent events."""
         selected = self._selectors.wanted(watch) if self._replays() else None
         began, audit = time.monotonic(), _Audit(watch, self.health(watch), selected)
-        await self._look_from(audit, self._search_from(watch))
+        since = self._search_from(watch)
+        await self._look_from(audit, since)
         lost = await self._confirm(audit)
         if audit.complete and lost is not None:
-            audit.health.searched(max([*audit.seen, audit.event_before if audit.whole else 0]))
+            reached = max(audit.seen, default=since)  # a busy apiserver may not have sent all before the watch ended
+            audit.health.searched(audit.event_before if audit.whole and reached <= since else reached)
         elif audit.expired:
             audit.health.searched(audit.health.delivered.before(MOST_EVENTS))  # nothing older can be read again
         result = self._conclude(audit, Freshness.UNPROVEN, began, lost or ())

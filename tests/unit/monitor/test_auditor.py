@@ -1066,3 +1066,19 @@ async def test_past_that_the_apiserver_drops_is_searched_from_the_oldest_revisio
     compared = stream.guarantees.reading(0).checked["reliable"]
     assert compared >= len(past.changes[PODS.key]) - (50 if named else 110) - 50
     assert compared <= len(past.changes[PODS.key]) - 50
+
+
+async def test_second_watch_that_ends_before_it_has_shown_all_continues_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    past = Past(PODS)
+    stream = past.streams[0]
+    stream.replay = True
+    for _ in range(300):
+        past.commit()
+    shown = past.shown
+    monkeypatch.setattr(past, "shown", lambda resource, after: shown(resource, after)[:100])
+    async with Audits(past) as audits:
+        audits.replays = True
+        for _ in range(60):
+            stream.last_heard = time.monotonic()
+            await asyncio.sleep(1.0)
+    assert stream.guarantees.reading(0).checked["reliable"] == 300
