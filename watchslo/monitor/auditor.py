@@ -42,7 +42,7 @@ from watchslo.watch.audit import (
 )
 from watchslo.watch.decode import FRAME, Bookmark, Error, Frames, parse_revision
 from watchslo.watch.failure import ENDED, Action, Failure, Reason, because, classify_stream_error
-from watchslo.watch.headroom import parse_oldest
+from watchslo.watch.headroom import parse_oldest, replay_start
 from watchslo.watch.messages import Violated, WatchRequest
 from watchslo.watch.selection import SELECTABLE, SelectedEvents
 
@@ -50,6 +50,7 @@ AUDIT_SECONDS = 2  # whole seconds, because the apiserver takes no fractions; ex
 OVERTIME_SECONDS = 5.0  # an audit that has not ended by then has failed
 MOST_EVENTS = 5_000  # more would cost more than they show
 MOST_CONFIRMED = 2 * MOST_EVENTS  # of the read that confirms a difference, which may span `MOST_COMPARED` events
+TRIES = 3  # of a read of the oldest events, which may expire before it begins
 GRACE_SECONDS = 1.0  # beyond the threshold: a late event is not a stall
 STEP_SECONDS = 0.1  # of the grace, between two looks at what the watch delivered
 PATIENCE = 10.0  # times the grace: if this process is late for so long, the audit has no result
@@ -237,7 +238,8 @@ class Auditor:
         lost = await self._confirm(audit)
         if audit.complete and lost is not None:
             reached = max(audit.seen, default=since)  # a busy apiserver may not have sent all before the watch ended
-            audit.health.searched(audit.event_before if audit.whole and reached <= since else reached)
+            shows_no_more = audit.whole and bool(audit.seen) and reached <= since
+            audit.health.searched(audit.event_before if shows_no_more else reached)
         elif audit.expired:
             audit.health.searched(audit.health.delivered.before(MOST_EVENTS))  # nothing older can be read again
         result = self._conclude(audit, Freshness.UNPROVEN, began, lost or ())
@@ -279,8 +281,9 @@ class Auditor:
         await self._look(audit, since, enough=enough)
         if audit.expired and since < revision:
             await self._look(audit, revision, enough=enough)
-        if audit.expired and audit.oldest is not None and audit.oldest > revision:
-            await self._look(audit, audit.oldest, enough=enough)
+        for expired in range(TRIES):
+            if audit.expired and audit.oldest is not None and audit.oldest > revision:
+                await self._look(audit, replay_start(audit.oldest, audit.newest, expired), enough=enough)
 
     async def _nudge(self, audit: "_Audit") -> Freshness:
         """Request that the cache of the resource is fresh; only two slow answers prove that it is frozen."""

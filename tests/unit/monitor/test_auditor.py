@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
 import random
 import time
@@ -1082,3 +1083,27 @@ async def test_second_watch_that_ends_before_it_has_shown_all_continues_there(mo
             stream.last_heard = time.monotonic()
             await asyncio.sleep(1.0)
     assert stream.guarantees.reading(0).checked["reliable"] == 300
+
+
+async def test_oldest_revision_that_expires_before_the_search_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look drops the oldest event, as a busy cache does."""
+    past = Past(PODS)
+    stream = past.streams[0]
+    stream.replay = True
+    for _ in range(300):
+        past.commit()
+    oldest, shown = itertools.count(past.revision - 250), past.shown
+
+    def expired(resource: Resource, after: int) -> Sequence[int]:
+        now = next(oldest)
+        status = {"code": 410, "reason": "Expired", "message": f"too old resource version: 1 ({now})"}
+        past.said = json.dumps({"type": "ERROR", "object": status}).encode() + b"\n" if after < now else None
+        return shown(resource, after)
+
+    monkeypatch.setattr(past, "shown", expired)
+    async with Audits(past) as audits:
+        audits.replays = True
+        for _ in range(30):
+            stream.last_heard = time.monotonic()
+            await asyncio.sleep(1.0)
+    assert stream.guarantees.reading(0).checked["reliable"] >= 240
