@@ -165,6 +165,7 @@ def check(
 @click.option("--duration", default="5m", show_default=True, help="How long to verify, 5s to 24h.")
 @click.option("--each", is_flag=True, help="Watch every apiserver behind the service, and compare them.")
 @click.option("--replay", is_flag=True, help="Begin at the oldest revision in reach: verify the past as well.")
+@click.option("--inventory", is_flag=True, help="List all objects first, so that the types of events are verified too.")
 @click.option("--resource", "resources", multiple=True, help="Watch only this resource; can be repeated.")
 @output_option
 def verify(
@@ -174,6 +175,7 @@ def verify(
     duration: str,
     each: bool,  # noqa: FBT001 - a flag of the command line
     replay: bool,  # noqa: FBT001 - a flag of the command line
+    inventory: bool,  # noqa: FBT001 - a flag of the command line
     resources: tuple[str, ...],
     output: Literal["table", "json"],
 ) -> None:
@@ -184,7 +186,8 @@ def verify(
     """
     from watchslo.app.verify import VerifyOptions, verify  # noqa: PLC0415 - each command imports only its own parts
 
-    sys.exit(verify(config, kubeconfig, context, VerifyOptions(duration, resources, each, replay), output))
+    options = VerifyOptions(duration, resources, each, replay, inventory)
+    sys.exit(verify(config, kubeconfig, context, options, output))
 
 
 @commands.command(epilog="Example:  watchslo top http://127.0.0.1:9477")

@@ -16,7 +16,7 @@ from tests.fidelity.cases import Traffic
 from tests.fidelity.writing import Writing
 from tests.support.assets import Assets
 from tests.support.control_plane import ControlPlane, Etcd, write_kubeconfig
-from tests.support.daemon import Daemon, Proxy, Simulator, config_file
+from tests.support.daemon import Daemon, Proxy, Simulator, config_file, watchslo
 from tests.support.process import patient
 from tests.support.writer import configmap
 
@@ -29,6 +29,7 @@ CHANGES_A_SECOND = 20.0
 CHECKED = 2_000  # events
 HTTP_SECONDS = 10.0
 EDITS = 5
+PAST = 90  # changes before a replay; a watch cache keeps at least the last 100
 SELECTED, SELECTED_SECONDS = 500, 180.0  # checks of each guarantee, two of an event of a watch with a selector
 
 BROKEN = {
@@ -197,3 +198,17 @@ def test_types_and_selectors_are_checked_while_objects_begin_and_cease_to_match(
         daemon.process.until(checked, SELECTED_SECONDS, "types and selectors are checked")
         violated = {name: stream["guarantees"]["violations"] for name, stream in daemon.streams().items()}
         assert [sum(violated[name].values()) for name in names] == [0, 0, 0], violated
+
+
+def test_past_of_an_apiserver_is_verified(control_plane: ControlPlane) -> None:
+    with control_plane.writer() as writer:
+        for number in range(PAST):
+            writer.create(CONFIGMAPS, configmap(f"past-{number}"))
+    ask = ("verify", "--duration", "40s", "--kubeconfig", control_plane.kubeconfig("past"), "-o", "json")
+    done = watchslo(*ask, "--replay", "--resource", RESOURCE)
+    (watch,) = json.loads(done.stdout)["watches"]
+    assert watch["past"] >= PAST, watch
+    assert watch["checked"]["reliable"] >= PAST, watch
+    assert not any(watch["violations"].values())
+    assert watch["beganNow"] is None
+    assert done.returncode == 0

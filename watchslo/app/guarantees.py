@@ -25,7 +25,7 @@ class GuaranteeTotal:
 
 
 def totals(snapshot: Snapshot) -> list[GuaranteeTotal]:
-    """Return the total of each guarantee since the start of the measurement."""
+    """Return the total of each guarantee that a watch can be checked for, since the start of the measurement."""
     checked, violations = Counter[str](), Counter[str]()
     for stream in snapshot.streams:
         checked.update(stream.guarantees.checked)
@@ -38,6 +38,7 @@ def totals(snapshot: Snapshot) -> list[GuaranteeTotal]:
             tuple(name_of(stream) for stream in snapshot.streams if stream.guarantees.violations.get(guarantee)),
         )
         for guarantee in Guarantee
+        if guarantee in checked
     ]
 
 

@@ -14,7 +14,8 @@ from watchslo.app.guarantees import GuaranteeTotal, document, sentences, totals
 from watchslo.app.measurement import MeasurementPeriod, measured, seconds_of
 from watchslo.app.table import plain_console
 from watchslo.config.loading import load, narrow
-from watchslo.config.model import Config, GuaranteesConfig
+from watchslo.config.model import Config, GuaranteesConfig, WatchConfig
+from watchslo.errors import ConfigError
 from watchslo.snapshot import Snapshot, StreamReading
 from watchslo.timeline.condition import name_of
 from watchslo.timeline.format import counted
@@ -29,13 +30,15 @@ VERIFIED, VIOLATED, UNKNOWN = 0, 1, 2  # exit codes
 class VerifyOptions:
     """Options of the command line; without resources, those of the configuration are watched.
 
-    `each` watches every apiserver behind the service; `replay` begins at the oldest revision in reach.
+    `each` watches every apiserver behind the service, `replay` begins at the oldest revision in reach, and `inventory`
+    lists all objects to check the types of events.
     """
 
     duration: str
     resources: tuple[str, ...]
     each: bool
     replay: bool = False
+    inventory: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +72,10 @@ def verify(
 ) -> int:
     """Verify, print the result, and return the exit code; raise WatchsloError if it cannot start."""
     logs.set_up("console", "error")
+    if options.replay and options.inventory:
+        raise ConfigError("--inventory: the objects of the past cannot be listed; remove --inventory or --replay")
     period = MeasurementPeriod(seconds_of(options.duration, LONGEST_SECONDS, "24h"), _so_far)
-    config = _verifying(narrow(load(file)[0], options.resources, None, WINDOW_SECONDS), each=options.each)
+    config = _verifying(narrow(load(file)[0], options.resources, None, WINDOW_SECONDS), options)
     origin = "--resource" if options.resources else f"{file}: watch"
     account, seconds = measured(config, kubeconfig, context, period, origin, replay=options.replay)
     result = VerifyResult(account.snapshot, seconds, period.seconds, not period.complete)
@@ -81,12 +86,23 @@ def verify(
     return result.exit_code
 
 
-def _verifying(config: Config, *, each: bool) -> Config:
+def _verifying(config: Config, options: VerifyOptions) -> Config:
     """Return the configuration with everything that verifies guarantees."""
-    kubernetes = config.kubernetes.model_copy(update={"apiservers": "each"}) if each else config.kubernetes
-    limits = config.limits.model_copy(update={"audits_per_second": max(AUDITS, config.limits.audits_per_second)})
-    full = GuaranteesConfig(level="full")
-    return config.model_copy(update={"guarantees": full, "kubernetes": kubernetes, "limits": limits})
+    limits = {"audits_per_second": max(AUDITS, config.limits.audits_per_second)}
+    changes: dict[str, object] = {
+        "guarantees": GuaranteesConfig(level="full"),
+        "limits": config.limits.model_copy(update=limits),
+    }
+    if options.each:
+        changes["kubernetes"] = config.kubernetes.model_copy(update={"apiservers": "each"})
+    if options.inventory:
+        changes["watch"] = tuple(map(_with_inventory, config.watch))
+    return config.model_copy(update=changes)
+
+
+def _with_inventory(watch: WatchConfig) -> WatchConfig:
+    strategy = "paged" if watch.strategy == "tail" else watch.strategy
+    return watch.model_copy(update={"inventory": True, "strategy": strategy, "representation": "metadata"})
 
 
 def _so_far(snapshot: Snapshot) -> str:

@@ -43,6 +43,17 @@ def test_watches_that_keep_their_guarantees_exit_with_0(ask: Verify, capsys: pyt
     assert re.fullmatch(r"No guarantee of a watch was violated in [\d,]+ checks\.", said.splitlines()[-1])
 
 
+def test_types_are_verified_with_an_inventory(ask: Verify, capsys: pytest.CaptureFixture[str]) -> None:
+    ask(replace(OPTIONS, inventory=True))
+    found = checks(capsys.readouterr().out)
+    assert [*found] == ["ordered", "unique", "bookmarkable", "resumable", "reliable", "typed"]
+
+
+def test_past_has_no_inventory(ask: Verify) -> None:
+    with pytest.raises(ConfigError, match="remove --inventory or --replay"):
+        ask(replace(OPTIONS, inventory=True, replay=True))
+
+
 def test_lost_event_exits_with_1(ask: Verify, cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     cluster.losing["service"] = 1
     assert ask() == 1
