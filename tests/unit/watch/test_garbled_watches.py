@@ -11,6 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.support.garbled import garbled, may_be_an_event, replacements
+from watchslo.snapshot import Guarantee
 from watchslo.watch.decode import LARGEST_REVISION, FrameReader, decode
 from watchslo.watch.failure import LONGEST_RETRY_AFTER_SECONDS, Failure
 from watchslo.watch.inventory import Inventory
@@ -167,7 +168,8 @@ def test_garbage_changes_nothing_for_the_events_around_it(
         watching.read(chunk)
     assert watching.emitted == revisions
     assert watching.machine.revision == newest
-    assert watching.of(Violated, TimeTravel, WatchClosed) == []
+    violated = [one for one in watching.of(Violated) if one.guarantee is not Guarantee.TYPED]  # types are at random
+    assert [*violated, *watching.of(TimeTravel, WatchClosed)] == []
     assert watching.count(Garbage) + watching.count(Unparsable) == bad
 
 
