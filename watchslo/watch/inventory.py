@@ -36,6 +36,7 @@ class Inventory:
     def __init__(self) -> None:
         self.synced = False
         self._doubted = True
+        self._listed_at = 0
         self._keys = _integers()
         self._revisions = _integers()
         self._changes: dict[int, int] = {}
@@ -91,7 +92,8 @@ class Inventory:
         """Apply live events in their order, or hold them during a list. Events without a uid are ignored.
 
         Returns the revisions of events whose type is wrong: ADDED of a known object, MODIFIED or DELETED of an unknown
-        one. Returns None while it is not certain that all objects are known.
+        one. Returns None while it is not certain that all objects are known. Events that are older than the list say
+        nothing: the list may have been ahead of the watch.
         """
         events = [
             (hash(uid), revision, _GONE if type_ == "DELETED" else revision, type_ == "ADDED")
@@ -117,7 +119,7 @@ class Inventory:
                 place = bisect_left(merged, key)
                 is_merged = place < len(merged) and merged[place] == key
                 known[key] = self._changes[key] != _GONE if key in self._changes else is_merged
-            if known[key] == is_added:
+            if known[key] == is_added and revision > self._listed_at:
                 wrong.append(revision)
             known[key] = state != _GONE
         return tuple(wrong)
@@ -179,7 +181,7 @@ class Inventory:
         self._keys, self._revisions = keys, revisions
         self._changes = {key: state for key, at, state in held if at > revision}
         self._merge()
-        self.synced = True
+        self.synced, self._listed_at = True, revision
         self._drop_list()
         return unseen
 

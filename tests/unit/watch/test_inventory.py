@@ -105,6 +105,13 @@ def test_no_type_is_compared_unless_all_objects_are_known() -> None:
     assert wrong(inventory, ("MODIFIED", "b", 10)) is None
 
 
+def test_no_type_is_wrong_before_the_watch_has_reached_the_list() -> None:
+    inventory = Inventory()
+    relist(inventory, {"a": 18}, 20)
+    assert wrong(inventory, ("ADDED", "a", 18), ("ADDED", "b", 19), ("DELETED", "b", 20), ("ADDED", "b", 21)) == ()
+    assert wrong(inventory, ("ADDED", "a", 22)) == (22,)
+
+
 def test_no_type_is_compared_after_an_abandoned_list() -> None:
     inventory = synced(a=3)
     inventory.begin()
