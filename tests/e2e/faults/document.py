@@ -13,24 +13,25 @@ HEAD = """\
 This page lists the faults that a list and watch can have, and how watchslo reacts to each. The tests that prove the
 table also write it (`make faults`). Each row is a fault that a test makes while `watchslo run` watches and a test
 client writes. The client records the revision of every write, and the two moments between which it was committed.
-Afterwards the test looks for each of these revisions: `watchslo run` received its event, or reported a gap that
-contains it. The test also compares each latency sample with the recorded moments.
+Afterwards the test looks for each of these revisions: `watchslo run` received its event, or reported a gap or a
+violated guarantee that contains it. The test also compares each latency sample with the recorded moments.
 
 - *made at*: a real kube-apiserver with a real etcd where that is possible, else the simulator.
 - *counted*: the counters that must rise; a row fails if a counter rises that the fault does not explain. `closed
   class/reason` is `watchslo_watches_closed_total`, `relist` `watchslo_relists_total`, `expired`
   `watchslo_expired_total`, `gap` `watchslo_gap_revisions_total`, `stall` `watchslo_stalls_total`, `list fallback`
-  `watchslo_list_fallbacks_total`, `clock reset` `watchslo_clock_resets_total`, `unmeasured`
-  `watchslo_unmeasured_events_total`, `garbage` `watchslo_watch_events_total{type="error"}`, `tick failed`
-  `watchslo_clock_ticks_total{result="failed"}`, `beyond the threshold` `watchslo_slo_events_total{verdict="beyond"}`.
+  `watchslo_list_fallbacks_total`, `violated guarantee` `watchslo_watch_guarantee_violations_total`, `clock reset`
+  `watchslo_clock_resets_total`, `unmeasured` `watchslo_unmeasured_events_total`, `garbage`
+  `watchslo_watch_events_total{type="error"}`, `tick failed` `watchslo_clock_ticks_total{result="failed"}`,
+  `beyond the threshold` `watchslo_slo_events_total{verdict="beyond"}`.
   Failed ticks and late events are named only where the fault always causes them.
-- *lost*: writes whose event was neither received nor inside a reported gap. *In a gap*: writes that the server itself
-  could no longer deliver, or only after a line that is longer than the limit.
+- *lost*: writes whose event was neither received nor inside a reported gap or violation. *In a gap*: writes that the
+  server itself could no longer deliver, or only after a line that is longer than the limit.
 - *wrong samples*: samples whose bounds exclude the true latency, and samples that claim more than a second where the
   true latency was less.
 - *whole again*: seconds to the first live event of a write after the end of the fault, counted from the end of the
-  fault, and in parentheses from its beginning. These seconds and the numbers of writes in gaps are from one run on two
-  cores; everything else is the same in every run.
+  fault, and in parentheses from its beginning. These seconds and the numbers of writes in gaps are from one run of each
+  row on two cores; everything else is the same in every run.
 
 """
 COLUMNS = ("fault", "made at", "counted", "lost", "in a gap", "wrong samples", "whole again")
@@ -42,6 +43,9 @@ A restarted apiserver cannot deliver older events: its watch cache begins with t
 for the new watch cache of a changed CRD, if writes come before the watch is open again. After a restore of etcd it is
 not known how far the revisions went back. watchslo therefore reports a clock reset and a relist for that reason, and
 everything that was written before the new list counts as a gap here.
+
+The rows of violated guarantees read every event a second time (`guarantees: {level: full}`). No guarantee is about the
+type of an event, so a MODIFIED event that comes as ADDED counts as what it says.
 
 `tests/e2e/test_strategies.py` shows the effect of a slow list on a real watch cache, with 25,000 pods.
 """

@@ -15,7 +15,7 @@ THRESHOLD_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Revisions `after` one and up to another, and the time `at` which they were reported as missed."""
+    """Revisions `after` one and up to another, and the time `at` which some of them were reported as missed."""
 
     after: int
     until: int
@@ -34,7 +34,7 @@ class Sample:
 
 @dataclass(slots=True)
 class Notes:
-    """The record so far: arrivals of each revision and gaps, both by watch; samples; counts of tasks.
+    """The record so far: arrivals of each revision, gaps and violations, all by watch; samples; counts of tasks.
 
     After a clock reset it is not known how far the storage went back. The reset therefore counts as a report that all
     revisions up to the next list are missed. `resets` are the watches that have not made this list yet.
@@ -42,6 +42,7 @@ class Notes:
 
     seen: dict[str, dict[int, list[float]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
     gaps: dict[str, list[Span]] = field(default_factory=lambda: defaultdict(list))
+    violations: dict[str, list[Span]] = field(default_factory=lambda: defaultdict(list))
     resets: set[str] = field(default_factory=set)
     samples: list[Sample] = field(default_factory=list)
     tasks: list[tuple[float, int]] = field(default_factory=list)
@@ -60,6 +61,8 @@ class Notes:
             ):
                 self.resets.remove(watch)
                 self.gaps[watch].append(Span(0, fields["revision"], at))
+            case {"kind": "violated", "watch": watch, "at": at, "oldest": oldest, "newest": newest}:
+                self.violations[watch].append(Span(oldest - 1, newest, at))
             case {"kind": "samples", "revisions": revisions, "at": at, "least": least, "most": most}:
                 self.samples.extend(Sample(*row) for row in zip(revisions, at, least, most, strict=True))
             case {"kind": "tasks", "at": at, "count": count}:
@@ -73,14 +76,22 @@ class Notes:
         return any(at >= write.before for at in self.seen[watch].get(write.revision, ()))
 
     def reported(self, watch: str, write: Write) -> bool:
-        """Return whether this write is inside a gap that was reported after it."""
-        assert write.revision is not None
-        return any(span.after < write.revision <= span.until and span.at >= write.before for span in self.gaps[watch])
+        """Return whether this write is inside a gap, or a violation of a guarantee, that was reported after it."""
+        return _covers(self.gaps[watch], write) or self.violated(watch, write)
+
+    def violated(self, watch: str, write: Write) -> bool:
+        """Return whether this write is among the revisions of a violation that was reported after it."""
+        return _covers(self.violations[watch], write)
 
     def first_seen(self, watch: str, writes: Iterable[Write]) -> float:
         """Return when the first event of any of these writes arrived; infinity if none has."""
         times = (at for write in writes for at in self.seen[watch].get(write.revision or 0, ()) if at >= write.before)
         return min(times, default=inf)
+
+
+def _covers(spans: Iterable[Span], write: Write) -> bool:
+    assert write.revision is not None
+    return any(span.after < write.revision <= span.until and span.at >= write.before for span in spans)
 
 
 class NotesFile:
@@ -105,11 +116,15 @@ class NotesFile:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Counts of writes, the revisions that were lost, and the samples that cannot be true."""
+    """Counts of writes, the revisions that were lost, and the samples that cannot be true.
+
+    `violated` writes were not seen, because the apiserver broke a guarantee, and the daemon reported that.
+    """
 
     writes: int
     lost: tuple[int, ...]
     in_gaps: int
+    violated: int
     samples: int
     wrong: tuple[tuple[Sample, Write], ...]
     false_alarms: int
@@ -118,9 +133,9 @@ class Judgement:
 def judge(notes: Notes, watch: str, writes: Sequence[Write], until: float) -> Judgement:
     """Compare every revision with the log of the writers, which is complete up to `until`.
 
-    A write is lost if its event was neither seen nor inside a reported gap. A sample is wrong if its bounds exclude
-    every possible truth: the commit happened between the two moments in the log. A sample is a false alarm if its lower
-    bound is over the threshold, and the true latency cannot be.
+    A write is lost if its event was neither seen nor inside a reported gap or violation. A sample is wrong if its
+    bounds exclude every possible truth: the commit happened between the two moments in the log. A sample is a false
+    alarm if its lower bound is over the threshold, and the true latency cannot be.
     """
     missed = [write for write in writes if not notes.saw(watch, write)]
     lost = tuple(write.revision or 0 for write in missed if not notes.reported(watch, write))
@@ -131,7 +146,8 @@ def judge(notes: Notes, watch: str, writes: Sequence[Write], until: float) -> Ju
     pairs = [(sample, cause) for sample in samples if (cause := _cause(sample, by_revision[sample.revision]))]
     wrong = tuple((sample, write) for sample, write in pairs if _is_wrong(sample, write))
     false = sum(sample.least > THRESHOLD_SECONDS >= sample.at - write.before for sample, write in pairs)
-    return Judgement(len(writes), lost, len(missed) - len(lost), len(pairs), wrong, false)
+    violated = sum(notes.violated(watch, write) for write in missed)
+    return Judgement(len(writes), lost, len(missed) - len(lost) - violated, violated, len(pairs), wrong, false)
 
 
 def _cause(sample: Sample, writes: Iterable[Write]) -> Write | None:

@@ -22,10 +22,11 @@ from typing import Any
 from watchslo.cli import main
 from watchslo.latency.pending import Arrivals
 from watchslo.model import Bounds
+from watchslo.monitor.guarantee_record import GuaranteeRecord
 from watchslo.monitor.sealer import Sealer
 from watchslo.monitor.watch_session import WatchSession
 from watchslo.watch.machine import Machine
-from watchslo.watch.messages import Emit, Gap, ListDone, Note, Relisted
+from watchslo.watch.messages import Emit, Gap, ListDone, Note, Relisted, Violated
 
 BLOCKED_SECONDS = 3.0
 STEP_SECONDS = 3600.0
@@ -53,6 +54,7 @@ class Notes:
 
         async def run_named(session: WatchSession) -> None:
             self._loop = asyncio.get_running_loop()
+            self._labels[id(session.guarantees)] = session.label  # an audit that finds a violation has another task
             token = watching.set(session.label)
             try:
                 await run(session)
@@ -73,6 +75,16 @@ class Notes:
 
         _replace(WatchSession, "run", run_named)
         _replace(Machine, "receive", receive_and_note)
+
+    def follow_violations(self) -> None:
+        """Record the guarantees that the daemon counts as violated, with the range of the revisions."""
+        violate = GuaranteeRecord.violate
+
+        def violate_and_note(record: GuaranteeRecord, violated: Violated) -> None:
+            self.add("violated", watch=self._labels[id(record)], at=time.monotonic(), **dataclasses.asdict(violated))
+            violate(record, violated)
+
+        _replace(GuaranteeRecord, "violate", violate_and_note)
 
     def follow_samples(self) -> None:
         """Record the bounds of each sample when its second is sealed."""
@@ -122,6 +134,7 @@ def observe(path: str, arguments: Sequence[str]) -> None:
     """Run `watchslo` with these arguments."""
     notes = Notes(Path(path))
     notes.follow_streams()
+    notes.follow_violations()
     notes.follow_samples()
     signal.signal(signal.SIGUSR1, block)
     signal.signal(signal.SIGUSR2, WallClock().step)

@@ -1,7 +1,9 @@
 """A row of the fault matrix: the fault, where it is made, and what was observed."""
 
 import contextlib
+import json
 import time
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -106,12 +108,27 @@ class Scene:
         return self.cluster
 
     @contextlib.contextmanager
+    def changing(self, rate: float) -> Iterator[None]:
+        """Let the simulator change and delete objects of its own, so many times a second, while the context is open."""
+        assert isinstance(self.cluster, Simulator)
+        self.cluster.control({"resource": self.row.resource, "rate": rate}, "/workload")
+        yield
+        self.cluster.control({"resource": self.row.resource, "rate": 0}, "/workload")
+
+    @contextlib.contextmanager
     def simulated(self, fault: str) -> Iterator[None]:
         """Switch on a fault of the simulator, for the resource of the row, while the context is open."""
         assert isinstance(self.cluster, Simulator)
         self.cluster.control({"name": fault, "resource": self.row.resource}, "/faults")
         yield
         self.cluster.control({"name": fault, "resource": self.row.resource, "on": False}, "/faults")
+
+    def edits(self) -> set[str]:
+        """Return the faults of the simulator that have edited events since the fault began."""
+        assert isinstance(self.cluster, Simulator)
+        url = f"{self.cluster.announced['control']}/edits?since={self.began}"
+        with urllib.request.urlopen(url, timeout=COUNTED_SECONDS) as answer:
+            return {*json.load(answer)["edits"]["fault"]}
 
     def begins(self) -> None:
         self.counted_before = self.daemon.counted()

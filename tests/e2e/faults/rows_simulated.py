@@ -1,9 +1,14 @@
 """Faults that a real apiserver cannot have in a test, or not within a minute."""
 
+import time
+from collections.abc import Callable
+
 from tests.e2e.faults.row import SIMULATED, Row, Scene
 from tests.e2e.faults.rows_linked import watching
 
 SLOW_BYTES_A_SECOND = 20_000.0
+CHANGES_A_SECOND = 20.0
+SEVERAL_EDITS_SECONDS = 12.0  # the simulator edits an event every 5 s
 
 
 def cache_too_small(scene: Scene) -> None:
@@ -26,6 +31,84 @@ def stale_closes(scene: Scene) -> None:
     with scene.simulated("stale-close"):
         scene.until_counted("relist errors")
 
+
+def lost_event(scene: Scene) -> None:
+    with scene.simulated("lost-event"):
+        scene.until_counted("violated reliable")
+
+
+def lost_range(scene: Scene) -> None:
+    with scene.simulated("lost-range"):
+        scene.until_counted("violated reliable")
+
+
+def lost_delete(scene: Scene) -> None:
+    with scene.changing(CHANGES_A_SECOND), scene.simulated("lost-delete"):  # the writer only creates objects
+        scene.until_counted("violated reliable")
+
+
+def duplicate_event(scene: Scene) -> None:
+    with scene.simulated("duplicate-event"):
+        scene.until_counted("violated unique")
+
+
+def swapped_events(scene: Scene) -> None:
+    with scene.simulated("swapped-events"):
+        scene.until_counted("violated ordered")
+
+
+def early_bookmark(scene: Scene) -> None:
+    with scene.simulated("early-bookmark"):
+        scene.until_counted("violated bookmarkable")
+
+
+def backward_bookmark(scene: Scene) -> None:
+    with scene.simulated("backward-bookmark"):
+        scene.until_counted("violated bookmarkable")
+
+
+def skipped_resume(scene: Scene) -> None:
+    with scene.simulated("skipped-resume"):
+        with scene.simulated("cut"):  # all watches end at once
+            pass
+        scene.until_counted("violated resumable")
+
+
+def wrong_type(scene: Scene) -> None:
+    """No guarantee is about types: the event counts as what its type says."""
+    with scene.changing(CHANGES_A_SECOND), scene.simulated("wrong-type"):
+        time.sleep(SEVERAL_EDITS_SECONDS)
+    assert "wrong-type" in scene.edits()
+
+
+def _violating(title: str, strike: Callable[[Scene], None], *counted: str) -> Row:
+    """Return a row of a watch whose events are all read a second time; the rows share one daemon."""
+    return Row(
+        title,
+        strike,
+        frozenset(counted),
+        watches=watching("secrets", representation="metadata"),
+        keys={"guarantees": {"level": "full"}},
+        where=SIMULATED,
+    )
+
+
+VIOLATING = (
+    _violating("a watch loses one event", lost_event, "violated reliable"),
+    _violating("a watch loses ten events in a row", lost_range, "violated reliable"),
+    _violating("a watch loses a DELETED event", lost_delete, "violated reliable"),
+    _violating("a watch gets an event twice", duplicate_event, "violated unique"),
+    _violating("a watch gets two events in the opposite order", swapped_events, "violated ordered"),
+    _violating("a watch gets a bookmark before an event that it covers", early_bookmark, "violated bookmarkable"),
+    _violating("a watch gets a bookmark older than the one before", backward_bookmark, "violated bookmarkable"),
+    _violating(
+        "a watch misses the first event after its connection was cut",
+        skipped_resume,
+        "violated resumable",
+        "closed network",
+    ),
+    _violating("a watch gets a MODIFIED event as ADDED", wrong_type),
+)
 
 SIMULATED_ROWS = (
     Row(
@@ -53,4 +136,5 @@ SIMULATED_ROWS = (
         watches=watching("leases.coordination.k8s.io"),
         where=SIMULATED,
     ),
+    *VIOLATING,
 )
