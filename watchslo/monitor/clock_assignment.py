@@ -33,9 +33,9 @@ A tick that goes backwards has one of two reasons. Reads of other members of the
 - The resource that was ticked on has moved to another storage: the others do not. It becomes foreign, and nothing else
   changes.
 
-In both cases what to tick on is chosen again. A watch that is foreign to its clock, and whose probe has an older
-revision than the watch itself, starts over as well: its resource has moved, and from that revision it would receive
-nothing.
+In both cases what to tick on is chosen again. A watch that is foreign to its clock or still pending, and whose probe
+has an older revision than the watch itself, starts over as well: its resource has moved, or its list had a revision
+that the storage does not have, and from that revision it would receive nothing.
 
 Invariants:
 
@@ -355,7 +355,8 @@ class ClockAssignment:
                 for clock in clocks:
                     clock.domain.probe(reading)
                 watch.statistics.observe(reading, ReadUse.PROBE)
-                if watch.statistics.membership is Membership.FOREIGN and known is not None and reading.revision < known:
+                is_member = watch.statistics.membership is Membership.MEMBER
+                if not is_member and known is not None and reading.revision < known:
                     self._start_over(watch)
             case failure:
                 await asyncio.sleep(backoff.next(time.monotonic(), failure.retry_after))

@@ -293,12 +293,14 @@ class WatchSession:
                 self.guarantees.check(Guarantee.RESUMABLE)
                 self.bookmark = None
                 self._begin_deliveries()
+                self._begin_at(self.revision)
                 self._on_open()
             case ListDone(revision=revision, took=took):
                 if fact.strategy not in LISTING_NOTHING:
                     self._listed = time.monotonic(), took
                 self.deliveries.delivered.begin(max(revision, self.revision or 0), listed=True)
                 self.bookmark = None
+                self._begin_at(revision)
             case BookmarkSeen(revision):
                 self.bookmark, self.bookmark_seen = revision, time.monotonic()
                 self.deliveries.delivered.mark(revision)
@@ -323,6 +325,11 @@ class WatchSession:
             self.guarantees.hold(violated)
         if violated.guarantee not in IN_RECORD:
             self._begin_deliveries()
+
+    def _begin_at(self, revision: int | None) -> None:
+        """Let the next tick judge the revision from which the watch begins: a list may have one that does not exist."""
+        if revision is not None:
+            self._statistics.mark(time.monotonic(), revision)
 
     def _begin_deliveries(self) -> None:
         """Restart the record of deliveries: an event not in it may have come, and no audit may call that one lost."""

@@ -2,19 +2,26 @@
 
 import asyncio
 import json
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.support.garbled import garbled, may_be_an_event
-from tests.unit.monitor.cluster import PODS, START_REVISION, Cluster, line
+from tests.unit.monitor.cluster import PODS, START_REVISION, Cluster, Door, line
 from tests.unit.monitor.inside import config, keep_writing, running
+from watchslo.config.model import Config
+from watchslo.kube.client import Page
+from watchslo.model import Resource
 from watchslo.snapshot import StreamReading
+from watchslo.watch.failure import Failure
 
 LARGEST = 2**63 - 1
 FAR_AHEAD = 10**12  # of a counter: as much as a busy cluster writes in years
 RECOVERED_SECONDS = 60.0
+EXPIRED = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}\n'
 
 
 def garbage(type_: str, revision: int) -> bytes:
@@ -41,6 +48,38 @@ async def test_watch_continues_after_one_impossible_revision(cluster: Cluster, t
         writing.cancel()
         assert run.stream("pods").membership == "member"
         assert after - before == pytest.approx(300, abs=60), "ten a second are written"
+        assert [domain.resets for domain in run.snapshot().domains if domain.resets] == []
+
+
+@pytest.mark.parametrize("strategy", ["tail", "paged", "parallel"])
+@pytest.mark.parametrize("later", [False, True], ids=["first", "later"])
+async def test_watch_starts_over_after_a_list_of_a_revision_far_ahead(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, strategy: str, *, later: bool
+) -> None:
+    cluster.catches_up = True
+    answered, left = Door.list_page, [] if later else [FAR_AHEAD]
+
+    async def list_page(door: Door, resource: Resource, *arguments: Any, **options: Any) -> Page | Failure:
+        page = await answered(door, resource, *arguments, **options)
+        assert isinstance(page, Page)
+        return replace(page, revision=left.pop()) if left and resource == PODS else page
+
+    monkeypatch.setattr(Door, "list_page", list_page)
+    watches = [{"resource": "pods", "list": strategy}, {"resource": "nodes"}]
+    async with running(Config.model_validate({"watch": watches})) as run, asyncio.TaskGroup() as tasks:
+        writing = tasks.create_task(keep_writing(cluster, PODS, seconds=200))
+        if later:
+            left.append(FAR_AHEAD)
+            cluster.send(PODS, EXPIRED)
+        await asyncio.sleep(RECOVERED_SECONDS)
+        before = run.stream("pods")
+        await asyncio.sleep(30)
+        after = run.stream("pods")
+        writing.cancel()
+        assert not left
+        assert after.membership == "member"
+        assert measured(after) - measured(before) == pytest.approx(300, abs=60), "ten a second are written"
+        assert after.guarantees.violations == before.guarantees.violations
         assert [domain.resets for domain in run.snapshot().domains if domain.resets] == []
 
 
