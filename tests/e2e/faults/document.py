@@ -44,8 +44,9 @@ for the new watch cache of a changed CRD, if writes come before the watch is ope
 not known how far the revisions went back. watchslo therefore reports a clock reset and a relist for that reason, and
 everything that was written before the new list counts as a gap here.
 
-The rows of violated guarantees read every event a second time (`guarantees: {level: full}`). No guarantee is about the
-type of an event, so a MODIFIED event that comes as ADDED counts as what it says.
+The rows of violated guarantees read every event a second time (`guarantees: {level: full}`). The type of an event is
+compared with an inventory only, which these watches do not have, so a MODIFIED event that comes as ADDED counts as what
+it says.
 
 `tests/e2e/test_strategies.py` shows the effect of a slow list on a real watch cache, with 25,000 pods.
 """
