@@ -3,59 +3,42 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 
 import structlog
 
 from watchslo.clock.tick_schedule import Slowdown
-from watchslo.kube.client import WatchResponse
-from watchslo.kube.representation import Representation
-from watchslo.model import Reading, Resource
+from watchslo.model import Reading
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.monitored_watch import MonitoredWatch
+from watchslo.monitor.nudger import Nudger
 from watchslo.monitor.selector_checker import SelectorChecker
+from watchslo.monitor.short_watches import ShortWatches
+from watchslo.monitor.watch_audit import WatchAudit
 from watchslo.monitor.watch_identity import WatchIdentity
-from watchslo.snapshot import Guarantee, ReadUse
+from watchslo.snapshot import Guarantee
 from watchslo.watch.audit import (
     BUSY_INTERVAL_SECONDS,
     CONFIRM_SECONDS,
     LOOK_BACK,
-    OTHERS_SECONDS,
     QUIET_INTERVAL_SECONDS,
     QUIET_SECONDS,
     REPLAY_INTERVAL_SECONDS,
     REPLAYED,
     AuditEvidence,
     AuditResult,
-    Findings,
     Freshness,
     Health,
-    Nudged,
     Schedule,
-    compare,
     judge,
-    judge_nudge,
-    lists_prove_cache,
-    others_answer,
     slot_seconds,
 )
-from watchslo.watch.decode import FRAME, Bookmark, Error, Frames, parse_revision
-from watchslo.watch.failure import ENDED, Action, Failure, Reason, because, classify_stream_error
-from watchslo.watch.headroom import parse_oldest, replay_start
-from watchslo.watch.messages import Violated, WatchRequest
-from watchslo.watch.selection import SELECTABLE, SelectedEvents
+from watchslo.watch.failure import Failure, Reason
+from watchslo.watch.messages import Violated
 
-AUDIT_SECONDS = 2  # whole seconds, because the apiserver takes no fractions; existing events come at once
-OVERTIME_SECONDS = 5.0  # an audit that has not ended by then has failed
 MOST_EVENTS = 5_000  # more would cost more than they show
 MOST_CONFIRMED = 2 * MOST_EVENTS  # of the read that confirms a difference, which may span `MOST_COMPARED` events
-TRIES = 3  # of a read of the oldest events, which may expire before it begins
-GRACE_SECONDS = 1.0  # beyond the threshold: a late event is not a stall
-STEP_SECONDS = 0.1  # of the grace, between two looks at what the watch delivered
-PATIENCE = 10.0  # times the grace: if this process is late for so long, the audit has no result
 WELL = (AuditResult.IDLE, AuditResult.ALIVE, AuditResult.UNPROVEN)
-ANSWERS = (Action.WAIT, Action.START_OVER, Action.FALL_BACK)  # about the request, not about a distressed apiserver
 
 
 class Auditor:
@@ -82,8 +65,6 @@ class Auditor:
         self._watches = watches
         self._apiserver = apiserver
         self._budget = budget
-        self._ticks = ticks
-        self._late = late
         self._replays = replays
         self._random = random
         self._schedule = Schedule(random)
@@ -92,7 +73,8 @@ class Auditor:
         self._health: dict[int, Health] = {}
         self._audited: set[int] = set()  # numbers of watches whose audit is running
         self._stalled: dict[int, float] = {}  # watches that were logged as stalled, and since when
-        self._forms: dict[int, Representation] = {}  # of watches whose audits need a simpler one than a Table
+        self._nudger = Nudger(watches, apiserver, ticks, random)
+        self._short_watches = ShortWatches(apiserver, late)
         self._selectors = SelectorChecker(watches, self.replay, self.lose)
         self._log = structlog.get_logger()
 
@@ -103,7 +85,7 @@ class Auditor:
     def remove(self, watch: MonitoredWatch) -> None:
         """Forget what was found of a watch."""
         del self._health[watch.identity.number]
-        self._forms.pop(watch.identity.number, None)
+        self._short_watches.remove(watch)
         self._selectors.remove(watch)
 
     def health(self, watch: MonitoredWatch) -> Health:
@@ -211,30 +193,30 @@ class Auditor:
 
     async def _audit_quiet(self, watch: MonitoredWatch) -> AuditResult:
         """Find out whether a quiet watch is idle, or what is wrong."""
-        began, audit = time.monotonic(), _Audit(watch, self.health(watch))
-        freshness = await self._nudge(audit)
+        began, audit = time.monotonic(), WatchAudit(watch, self.health(watch))
+        freshness = await self._nudger.nudge(audit)
         await self._check_bookmark(audit)
         if freshness in (Freshness.FRESH, Freshness.UNPROVEN):
-            await self._look(audit, audit.newest, enough=1)
+            await self._short_watches.look(audit, audit.newest, enough=1)
         return self._conclude(audit, freshness, began, await self._confirm(audit) or ())
 
-    async def _check_bookmark(self, audit: "_Audit") -> None:
+    async def _check_bookmark(self, audit: WatchAudit) -> None:
         """Count a bookmark that is newer than two consistent reads sent after it: it promised what was not there."""
         watch, known = audit.watch, audit.newest_before
         is_sure = watch.statistics.counts and not self._apiserver.unproven and watch.session.bookmark == known
         if not (is_sure and audit.is_ahead_of(audit.read)):
             return
         await asyncio.sleep(CONFIRM_SECONDS)
-        again = await self._read(watch)
+        again = await self._nudger.read(watch)
         if isinstance(again, Reading) and audit.is_ahead_of(again) and audit.health.runs_ahead(known):
             watch.session.guarantees.violate(Violated(Guarantee.BOOKMARKABLE, 1, known, known))
 
     async def _search(self, watch: MonitoredWatch) -> AuditResult:
         """Find out whether a busy watch has lost any of its recent events."""
         selected = self._selectors.wanted(watch) if self._replays() else None
-        began, audit = time.monotonic(), _Audit(watch, self.health(watch), selected)
+        began, audit = time.monotonic(), WatchAudit(watch, self.health(watch), selected)
         since = self._search_from(watch)
-        await self._look_from(audit, since)
+        await self._short_watches.look_from(audit, since, MOST_EVENTS)
         lost = await self._confirm(audit)
         if audit.complete and lost is not None:
             reached = max(audit.seen, default=since)  # a busy apiserver may not have sent all before the watch ended
@@ -257,7 +239,7 @@ class Auditor:
             return self.health(watch).search_from(REPLAYED)
         return self.health(watch).search_from(MOST_EVENTS if self._replays() else LOOK_BACK)
 
-    async def _confirm(self, audit: "_Audit") -> Sequence[int] | None:
+    async def _confirm(self, audit: WatchAudit) -> Sequence[int] | None:
         """Return the lost events that another short watch shows as well: only these are proven; None if it failed."""
         lost = audit.findings.lost if audit.complete else ()
         return await self.replay(audit.watch, lost) if lost else ()
@@ -266,118 +248,13 @@ class Auditor:
         """Return which of these revisions, in ascending order, another short watch shows; None if it failed."""
         if watch.identity.number not in self._health or not self._budget() or time.monotonic() < self._not_before:
             return None
-        audit = _Audit(watch, self.health(watch))
-        await self._look_from(audit, revisions[0] - 1, MOST_CONFIRMED)
+        audit = WatchAudit(watch, self.health(watch))
+        await self._short_watches.look_from(audit, revisions[0] - 1, MOST_CONFIRMED)
         self._slow_down(audit.refusal)
         is_whole = audit.whole or max(audit.seen, default=0) >= revisions[-1]
         return [one for one in revisions if one in audit.seen] if audit.complete and is_whole else None
 
-    async def _look_from(self, audit: "_Audit", revision: int, enough: int = MOST_EVENTS) -> None:
-        """Look at the events after a revision, and at a known one before them if the apiserver still has it.
-
-        If it does not even have the revision, look at the oldest events that it has.
-        """
-        since = audit.health.delivered.start_before(revision)
-        await self._look(audit, since, enough=enough)
-        if audit.expired and since < revision:
-            await self._look(audit, revision, enough=enough)
-        for expired in range(TRIES):
-            if audit.expired and audit.oldest is not None and audit.oldest > revision:
-                await self._look(audit, replay_start(audit.oldest, audit.newest, expired), enough=enough)
-
-    async def _nudge(self, audit: "_Audit") -> Freshness:
-        """Request that the cache of the resource is fresh; only two slow answers prove that it is frozen."""
-        nudged = await self._nudge_once(audit)
-        if nudged is Nudged.SLOW:
-            await asyncio.sleep(CONFIRM_SECONDS)
-            nudged = await self._nudge_once(audit)
-        match nudged:
-            case Nudged.PROMPT:
-                proven = lists_prove_cache(self._apiserver.version) or not audit.identity.cached
-                return Freshness.FRESH if proven and not self._apiserver.unproven else Freshness.UNPROVEN
-            case Nudged.SLOW:
-                return Freshness.FROZEN
-            case _:
-                return Freshness.UNKNOWN
-
-    async def _nudge_once(self, audit: "_Audit") -> Nudged:
-        """Send one nudge; if all reads are slow at that time, it has failed: it proves nothing about this cache."""
-        began = time.monotonic()
-        async with asyncio.TaskGroup() as group:
-            nudge = group.create_task(self._read(audit.watch))
-            await asyncio.wait({nudge}, timeout=OTHERS_SECONDS)
-            all_is_well = not nudge.done() and await self._others_answer(audit.identity.resource, began)
-        audit.read = nudge.result()
-        nudged = judge_nudge(nudge.result())
-        if nudged is Nudged.SLOW and all_is_well:
-            return nudged
-        audit.answered(nudge.result())
-        return Nudged.FAILED if nudged is Nudged.SLOW else nudged
-
-    async def _others_answer(self, resource: Resource, since: float) -> bool:
-        """Return True if reads of other resources are answered at once, by recent ticks or by a read made now."""
-        if others_answer(self._ticks(), resource.key, since):
-            return True
-        others = [watch for watch in self._watches() if watch.session.up and watch.identity.resource != resource]
-        if not others:
-            return False
-        answer = await self._read(others[int(self._random() * len(others))])
-        return isinstance(answer, Reading) and others_answer([answer], resource.key, since)
-
-    async def _read(self, watch: MonitoredWatch) -> Reading | Failure:
-        identity = watch.identity
-        answer = await self._apiserver.client.read_nothing(identity.resource, identity.probed_in, "nudge")
-        if isinstance(answer, Reading):
-            watch.statistics.observe(answer, ReadUse.NUDGE)
-        return answer
-
-    async def _look(self, audit: "_Audit", after: int, enough: int) -> None:
-        """Open a short watch until it has shown `enough` events; then give the audited watch time to deliver them."""
-        ended: Failure | None = because(Reason.TIMEOUT)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(None) as limit:
-                ended = await self._watch(audit, after, enough, limit)
-        audit.ended(ended)
-        audit.finish(in_time=await self._give_time(audit))
-
-    async def _watch(self, audit: "_Audit", after: int, enough: int, limit: asyncio.Timeout) -> Failure | None:
-        """Return why the short watch ended, or None if it has shown enough; `limit` starts when it is sent."""
-        time_of = asyncio.get_running_loop().time
-        identity, request = audit.identity, WatchRequest(after, AUDIT_SECONDS, bookmarks=False)
-        smallest = Representation.METADATA if audit.selected else Representation.TABLE  # a Table has no labels
-        form = self._forms.get(identity.number, smallest)
-        async with self._apiserver.client.watch(
-            identity.resource,
-            identity.namespace,
-            identity.selectors,
-            request,
-            form,
-            kind="audit",
-            on_sent=lambda: limit.reschedule(time_of() + AUDIT_SECONDS + OVERTIME_SECONDS),
-        ) as opened:
-            if not isinstance(opened, Failure):
-                return await audit.follow(opened, enough)
-        if opened.action is not Action.FALL_BACK or form.simpler is form or not audit.same:
-            return opened
-        self._forms[identity.number] = form.simpler
-        return await self._watch(audit, after, enough, limit)
-
-    async def _give_time(self, audit: "_Audit") -> bool:
-        """Wait for the audited watch to deliver what the audit saw; count only time in which this process was prompt.
-
-        Return False if there was too little of such time for a result.
-        """
-        left = audit.watch.statistics.threshold + GRACE_SECONDS
-        until = time.monotonic() + PATIENCE * left
-        while audit.same and audit.findings.withheld and left > 0.0:
-            if time.monotonic() > until:
-                return False
-            await asyncio.sleep(STEP_SECONDS)
-            if not self._late(time.monotonic()):
-                left -= STEP_SECONDS
-        return True
-
-    def _conclude(self, audit: "_Audit", freshness: Freshness, began: float, lost: Sequence[int]) -> AuditResult:
+    def _conclude(self, audit: WatchAudit, freshness: Freshness, began: float, lost: Sequence[int]) -> AuditResult:
         """Note what was found and reopen a stalled watch. Events that are proven to be `lost` count in any case."""
         self._slow_down(audit.refusal)
         health, now, findings = audit.health, time.monotonic(), replace(audit.findings, lost=tuple(lost))
@@ -418,7 +295,7 @@ class Auditor:
         spacing = self._slot * self._slowdown.factor * (0.5 + self._random())
         self._not_before = max(self._not_before, now + spacing, self._slowdown.not_before)
 
-    def _on_stalled(self, audit: "_Audit", withheld: Sequence[int], now: float) -> None:
+    def _on_stalled(self, audit: WatchAudit, withheld: Sequence[int], now: float) -> None:
         watch = audit.watch
         proven = watch.statistics.ages(withheld, now)
         ages = zip(proven, (now - audit.seen[revision] for revision in withheld), strict=True)
@@ -430,103 +307,3 @@ class Auditor:
         if identity.number not in self._stalled:
             self._stalled[identity.number] = since
             self._log.warning("watch_stalled", watch=identity.label, verdict=result.value)
-
-
-class _Audit:
-    """One audit of one watch: what its second watch saw, compared with what the audited watch delivered.
-
-    `seen` maps each revision to the time it was seen. `newest_before` is the newest revision that the watch knew when
-    the audit began, `event_before` its newest event, or 0. `read` is the answer to the last nudge. `refusal` is why the
-    apiserver did not answer, if it did not. `whole` says that the second watch ran to its end, `expired` that it got
-    a 410, which may name the `oldest` revision to watch from. `selected` collects what selectors select of the events,
-    if that is to be checked.
-    """
-
-    def __init__(self, watch: MonitoredWatch, health: Health, selected: SelectedEvents | None = None) -> None:
-        self.watch = watch
-        self.health = health
-        self.selected = selected
-        self.seen: dict[int, float] = {}
-        self._in_time = True
-        self.refusal: Failure | None = None
-        self.read: Reading | Failure | None = None
-        self.whole = self.expired = False
-        self.oldest: int | None = None
-        self._ended = False
-        self.newest_before = self.newest
-        self.event_before = watch.session.newest_event or 0
-        self._epoch = health.delivered.epoch
-
-    @property
-    def identity(self) -> WatchIdentity:
-        return self.watch.identity
-
-    @property
-    def newest(self) -> int:
-        return self.watch.session.revision or 0
-
-    @property
-    def same(self) -> bool:
-        """Whether the audited watch has stayed open since the audit began."""
-        return self.watch.session.up and self.health.delivered.epoch == self._epoch
-
-    def is_ahead_of(self, answer: Reading | Failure | None) -> bool:
-        """Return True if the watch knew a newer revision before a consistent read than that read returned."""
-        return isinstance(answer, Reading) and self.same and answer.revision < self.newest_before <= self.newest
-
-    @property
-    def findings(self) -> Findings:
-        return compare(self.seen, self.health.delivered, self.newest)
-
-    @property
-    def complete(self) -> bool:
-        return (self._ended or bool(self.seen)) and self._in_time and self.same
-
-    @property
-    def moved(self) -> bool:
-        return self.newest > self.newest_before or self.delivered
-
-    @property
-    def delivered(self) -> bool:
-        is_newer = (self.watch.session.newest_event or 0) != self.event_before
-        return is_newer or any(map(self.health.delivered.has, self.seen))
-
-    def answered(self, answer: Reading | Failure | None) -> None:
-        """Note how a request went."""
-        if isinstance(answer, Failure) and answer.action not in ANSWERS:
-            self.refusal = answer
-
-    def ended(self, ended: Failure | None) -> None:
-        """Note why the second watch ended; None if it had shown enough."""
-        self._ended = ended in (None, ENDED)
-        self.whole = ended == ENDED
-        self.expired = ended is not None and ended.reason is Reason.EXPIRED
-        if not self._ended:
-            self.answered(ended)
-
-    def finish(self, *, in_time: bool) -> None:
-        """Note whether this process was prompt enough for a result."""
-        self._in_time = in_time
-
-    async def follow(self, response: WatchResponse, enough: int) -> Failure | None:
-        """Note what the second watch delivers, until it ends or has delivered enough."""
-        arrivals = response.frames(decoder=SELECTABLE if self.selected else FRAME)
-        async for received, _, frames in arrivals:
-            if frames is not None and (failure := self._note(frames, received)):
-                return failure
-            if len(self.seen) >= enough:
-                return None
-        return arrivals.failure
-
-    def _note(self, frames: Frames, received: float) -> Failure | None:
-        for event in frames.events:
-            if isinstance(event, Error):
-                self.oldest = parse_oldest(event.object.message)
-                return classify_stream_error(event.object)
-            revision = parse_revision(event.object.metadata.resource_version)
-            if revision is not None and not isinstance(event, Bookmark):
-                self.seen.setdefault(revision, received)
-                self.watch.statistics.sight(received, revision)
-                if self.selected is not None:
-                    self.selected.add(revision, event)
-        return None
