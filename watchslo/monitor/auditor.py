@@ -222,8 +222,9 @@ class Auditor:
             reached = max(audit.seen, default=since)  # a busy apiserver may not have sent all before the watch ended
             shows_no_more = audit.whole and bool(audit.seen) and reached <= since
             audit.health.searched(audit.event_before if shows_no_more else reached)
-        elif audit.expired:
-            audit.health.searched(audit.health.delivered.before(MOST_EVENTS))  # nothing older can be read again
+        elif audit.expired:  # nothing older can be read again
+            kept = audit.health.delivered.before(MOST_EVENTS)
+            audit.health.searched(kept if kept > since else audit.event_before)
         result = self._conclude(audit, Freshness.UNPROVEN, began, lost or ())
         if audit.complete and selected is not None:
             await self._selectors.check(watch, selected)
@@ -251,8 +252,7 @@ class Auditor:
         audit = WatchAudit(watch, self.health(watch))
         await self._short_watches.look_from(audit, revisions[0] - 1, MOST_CONFIRMED)
         self._slow_down(audit.refusal)
-        is_whole = audit.whole or max(audit.seen, default=0) >= revisions[-1]
-        return [one for one in revisions if one in audit.seen] if audit.complete and is_whole else None
+        return [one for one in revisions if one in audit.seen] if audit.covers(revisions) else None
 
     def _conclude(self, audit: WatchAudit, freshness: Freshness, began: float, lost: Sequence[int]) -> AuditResult:
         """Note what was found and reopen a stalled watch. Events that are proven to be `lost` count in any case."""

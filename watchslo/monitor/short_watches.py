@@ -49,10 +49,14 @@ class ShortWatches:
         for expired in range(TRIES):
             if audit.expired and audit.oldest is not None and audit.oldest > revision:
                 await self.look(audit, replay_start(audit.oldest, audit.newest, expired), enough=enough)
+        first = audit.health.delivered.after(revision, 1)
+        if audit.expired and audit.oldest is None and first is not None and first - 1 > revision:
+            await self.look(audit, first - 1, enough=enough)  # etcd was compacted, and does not say where
 
     async def look(self, audit: WatchAudit, after: int, enough: int) -> None:
         """Open a short watch until it has shown `enough` events; then give the audited watch time to deliver them."""
         ended: Failure | None = because(Reason.TIMEOUT)
+        audit.after = after
         with suppress(TimeoutError):
             async with asyncio.timeout(None) as limit:
                 ended = await self._watch(audit, after, enough, limit)

@@ -1,5 +1,7 @@
 """One audit of one watch: what its second watch saw, compared with what the audited watch delivered."""
 
+from collections.abc import Sequence
+
 from watchslo.kube.client import WatchResponse
 from watchslo.model import Reading
 from watchslo.monitor.monitored_watch import MonitoredWatch
@@ -20,7 +22,7 @@ class WatchAudit:
     the audit began, `event_before` its newest event, or 0. `read` is the answer to the last nudge. `refusal` is why the
     apiserver did not answer, if it did not. `whole` says that the second watch ran to its end, `expired` that it got
     a 410, which may name the `oldest` revision to watch from. `selected` collects what selectors select of the events,
-    if that is to be checked.
+    if that is to be checked. `after` is the revision from which the second watch was requested last.
     """
 
     def __init__(self, watch: MonitoredWatch, health: Health, selected: SelectedEvents | None = None) -> None:
@@ -33,6 +35,7 @@ class WatchAudit:
         self.read: Reading | Failure | None = None
         self.whole = self.expired = False
         self.oldest: int | None = None
+        self.after = 0
         self._ended = False
         self.newest_before = self.newest
         self.event_before = watch.session.newest_event or 0
@@ -62,6 +65,17 @@ class WatchAudit:
     @property
     def complete(self) -> bool:
         return (self._ended or bool(self.seen)) and self._in_time and self.same
+
+    def covers(self, revisions: Sequence[int]) -> bool:
+        """Return True if the second watch was asked for all of these ascending revisions, and must have shown them.
+
+        It may have ended before it had shown everything that the audited watch delivered.
+        """
+        reached = max(self.seen, default=self.after)
+        is_whole = reached >= revisions[-1] or (
+            self.whole and not self.health.delivered.between(reached, revisions[-1])
+        )
+        return self.complete and self.after < revisions[0] and is_whole
 
     @property
     def moved(self) -> bool:

@@ -38,13 +38,13 @@ class WatchIdentity:
         object.__setattr__(self, "source", (self.apiserver.name, self.resource.key))  # all watches are asked often
         of = self.config
         is_exact = of.shard_selector is None
-        selection = selection_of(of.namespace, of.field_selector, of.label_selector, is_exact=is_exact)
+        selection = selection_of(self.namespace, of.field_selector, of.label_selector, is_exact=is_exact)
         object.__setattr__(self, "selection", selection)
 
     @property
     def namespace(self) -> str | None:
-        """The namespace that is watched; None for all."""
-        return self.config.namespace
+        """The namespace that is watched; None for all, and for objects that have none."""
+        return self.config.namespace if self.resource.namespaced else None
 
     @property
     def cached(self) -> bool:

@@ -98,7 +98,7 @@ class Inventory:
         events = [
             (hash(uid), revision, _GONE if type_ == "DELETED" else revision, type_ == "ADDED")
             for type_, uid, revision in zip(types, uids, revisions, strict=True)
-            if uid is not None
+            if uid
         ]
         if self._listing:
             for key, revision, state, _ in events:

@@ -544,10 +544,10 @@ class Machine:
         self._go(trigger, now, wait)
 
     def _relist_reason(self, failure: Failure) -> RelistReason:
-        """Return why a list is needed. The oldest revision may expire before the watch opens: that is still a start."""
-        if failure.reason is not Reason.EXPIRED:
-            return RelistReason.ERRORS
-        return RelistReason.START if self._begins_in_past else RelistReason.EXPIRED
+        """Return why a list is needed. Until a watch of the past has delivered anything, it is still at its start."""
+        if self._begins_in_past:
+            return RelistReason.START
+        return RelistReason.EXPIRED if failure.reason is Reason.EXPIRED else RelistReason.ERRORS
 
     def _cancel(self, why: Failure, now: float) -> None:
         if self.state in (State.OPENING, State.WATCHING):

@@ -4,7 +4,7 @@ Label selectors, and field selectors by name and namespace, can be judged. Other
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -24,7 +24,7 @@ from watchslo.watch.decode import (
 _COMMA = re.compile(r",(?![^()]*\))")
 _REQUIREMENT = re.compile(
     r"\s*(?P<absent>!?)\s*(?P<key>[\w./-]+)\s*"
-    r"(?:(?P<operator>==?|!=)\s*(?P<value>[\w.-]*)\s*|(?<=\s)(?P<set>in|notin)\s*\((?P<values>[^()]*)\)\s*)?"
+    r"(?:(?P<operator>==?|!=)\s*(?P<value>[\w.:-]*)\s*|(?<=\s)(?P<set>in|notin)\s*\((?P<values>[^()]*)\)\s*)?"
 )
 """One requirement of a selector (apimachinery, `labels.Parse`); comparisons by `<` and `>` do not match."""
 _NAME, _NAMESPACE = "metadata.name", "metadata.namespace"
@@ -91,9 +91,8 @@ class Selection:
 
     def selects(self, metadata: SelectableMetadata) -> bool:
         """Return False if a requirement that can be judged does not hold."""
-        values = {_NAME: metadata.name, _NAMESPACE: metadata.namespace}
         labels = metadata.labels or {}
-        return all(one.holds(values[one.key]) for one in self.fields) and all(
+        return all(one.holds(_field(metadata, one.key)) for one in self.fields) and all(
             one.holds(labels.get(one.key)) for one in self.labels
         )
 
@@ -135,6 +134,41 @@ def _parse_one(text: str) -> _SelectorTerm | None:
     return _SelectorTerm(key, frozenset(map(str.strip, listed)), is_negated)
 
 
+def _field(metadata: SelectableMetadata, key: str) -> str:
+    """Return the value of a field, which is empty if it is absent, unlike a label."""
+    return (metadata.name if key == _NAME else metadata.namespace) or ""
+
+
+class _SelectionIndex:
+    """Many selections by the values that they require, so that few are tried for an event."""
+
+    def __init__(self, selections: Mapping[int, Selection]) -> None:
+        self._fields: dict[str, dict[str, list[tuple[int, Selection]]]] = {}
+        self._labels: dict[str, dict[str, list[tuple[int, Selection]]]] = {}
+        self._others: list[tuple[int, Selection]] = []
+        for number, selection in selections.items():
+            self._add(number, selection)
+
+    def _add(self, number: int, selection: Selection) -> None:
+        for index, terms in ((self._fields, selection.fields), (self._labels, selection.labels)):
+            for term in terms:
+                if term.values is not None and not term.negated:
+                    for value in term.values:
+                        index.setdefault(term.key, {}).setdefault(value, []).append((number, selection))
+                    return
+        self._others.append((number, selection))
+
+    def selecting(self, metadata: SelectableMetadata) -> Iterator[int]:
+        """Yield the numbers of the selections that select an object."""
+        labels = metadata.labels or {}
+        found = [*self._others]
+        for key, by_value in self._fields.items():
+            found += by_value.get(_field(metadata, key), ())
+        for key, by_value in self._labels.items():
+            found += by_value.get(labels[key], ()) if key in labels else ()
+        return (number for number, selection in found if selection.selects(metadata))
+
+
 @dataclass(slots=True)
 class SelectedEvents:
     """The events of one audit, by what selectors select: the `own` ones of the watch, and those of watches `within` it.
@@ -149,6 +183,10 @@ class SelectedEvents:
     judged: set[int] = field(default_factory=set)
     excluded: set[int] = field(default_factory=set)
     selected: dict[int, set[int]] = field(default_factory=dict)
+    _index: _SelectionIndex = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._index = _SelectionIndex(self.within)
 
     def add(self, revision: int, event: ObjectChange) -> None:
         """Add an event that `SELECTABLE` decoded."""
@@ -158,9 +196,5 @@ class SelectedEvents:
         if self.own is not None and not self.own.selects(metadata):
             self.excluded.add(revision)
         if not isinstance(event, Deleted):
-            for number in _selecting(self.within, metadata):
+            for number in self._index.selecting(metadata):
                 self.selected.setdefault(number, set()).add(revision)
-
-
-def _selecting(selections: Mapping[int, Selection], metadata: SelectableMetadata) -> Iterable[int]:
-    return (number for number, selection in selections.items() if selection.selects(metadata))

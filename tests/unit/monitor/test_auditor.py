@@ -155,6 +155,7 @@ class Past(Cluster):
         self.asked_forms: list[Representation] = []
         self.said: bytes | None = None  # the answer to audits, instead of the events
         self.silent = False  # audits are never answered
+        self.compacted = 0  # an audit from an older revision gets a 410, which does not say from where to watch
         self.slow = 0  # the number of nudges that will be slow
         self.ticking = True
         self.apiserver = Apiserver("service", nowhere(), Limiter(1000))
@@ -246,7 +247,9 @@ class Past(Cluster):
         if not self.silent:
             asyncio.get_running_loop().call_later(request.timeout, opened.send)
             past = self.shown(resource, request.revision)
-            if self.said is not None:
+            if request.revision < self.compacted:
+                opened.send(GONE)
+            elif self.said is not None:
                 opened.send(self.said)
             elif past and resource.key not in self.stopped:
                 opened.send(self.lines(past, selectors))
@@ -866,6 +869,33 @@ async def test_each_event_is_read_a_second_time_where_that_is_wanted(calm: bool)
     assert stream.violated == {"reliable": 1}
     assert reading.checked["reliable"] == len(past.changes[PODS.key])
     assert stream.health._lost[0] == lost
+
+
+async def test_events_after_a_compaction_are_read_a_second_time() -> None:
+    """Of a resource without a watch cache: the 410 does not say where the storage begins now."""
+    past = Past(PODS)
+    stream = past.streams[0]
+    async with Audits(past) as audits:
+        audits.replays = True
+        await busy(past, 30.0)
+        before = stream.guarantees.reading(0).checked["reliable"]
+        past.revision += 1000
+        past.compacted = past.revision
+        await busy(past, 30.0)
+        await asyncio.sleep(30.0)
+    assert stream.guarantees.reading(0).checked["reliable"] >= before + 30
+    assert not stream.violated
+
+
+async def test_second_watch_that_ends_too_early_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    past = Past(PODS)
+    stream = cast("Any", past.streams[0])
+    async with Audits(past) as audits:
+        revisions = [past.commit() for _ in range(50)]
+        assert await audits.auditor.replay(stream, revisions[30:32]) == revisions[30:32]
+        shown = past.shown
+        monkeypatch.setattr(past, "shown", lambda *arguments: [one for one in shown(*arguments) if one < revisions[20]])
+        assert await audits.auditor.replay(stream, revisions[30:32]) is None
 
 
 async def test_event_that_each_watch_skips_at_its_start_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:

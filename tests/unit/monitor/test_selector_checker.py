@@ -3,12 +3,17 @@
 import asyncio
 import json
 from collections.abc import Sequence
+from typing import Any, cast
 
-from tests.unit.monitor.cluster import PODS
+import pytest
+
+from tests.unit.monitor.cluster import NODES, PODS
 from tests.unit.monitor.test_auditor import Audits, FakeWatch, Past
+from watchslo.config.model import WatchConfig
 from watchslo.kube.client import Selectors
 from watchslo.kube.representation import Representation
 from watchslo.model import Resource
+from watchslo.monitor.watch_identity import WatchIdentity
 from watchslo.snapshot import Guarantee
 from watchslo.watch.audit import AuditResult
 from watchslo.watch.selection import SelectableMetadata, selection_of
@@ -140,6 +145,61 @@ async def test_selection_that_is_not_exact_shows_only_what_should_not_have_come(
     assert past.web.violated == {}
     await meet(past, DB, past.leaked)
     assert past.web.violated == {"filtered": 1}
+
+
+async def test_missing_event_of_a_quiet_watch_is_found_once_a_bookmark_has_passed_it() -> None:
+    past = Labelled()
+    async with Audits(past) as audits:
+        audits.replays = True
+        await alternate(past, 20)
+        past.hidden.add(past.revision + 1)
+        past.change(WEB)
+        for _ in range(60):
+            past.change(DB)
+            await asyncio.sleep(1.0)
+        assert past.web.violated == {}
+        past.web.mark(past.revision)
+        for _ in range(30):
+            past.change(DB)
+            await asyncio.sleep(1.0)
+    assert past.web.violated == {"filtered": 1}
+
+
+async def test_missing_event_is_looked_for_again_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    past = Labelled()
+    async with Audits(past) as audits:
+        replay, failing = audits.auditor.replay, [None, None]
+
+        async def fail_twice(*arguments: Any) -> Sequence[int] | None:
+            return failing.pop() if failing else await replay(*arguments)
+
+        monkeypatch.setattr(audits.auditor._selectors, "_replay", fail_twice)
+        audits.replays = True
+        await alternate(past, 20)
+        past.hidden.add(past.revision + 1)
+        past.change(WEB)
+        await alternate(past, 60)
+        assert not failing
+    assert past.web.violated == {"filtered": 1}
+
+
+async def test_nothing_is_kept_of_a_watch_that_has_ended() -> None:
+    past = Labelled()
+    async with Audits(past) as audits:
+        audits.replays = True
+        await alternate(past, 30)
+        assert audits.auditor._selectors._due
+        for stream in (past.streams.pop(), past.streams.pop()):
+            audits.auditor.remove(cast("Any", stream))
+        assert not audits.auditor._selectors._due
+
+
+@pytest.mark.parametrize(("resource", "selected"), [(PODS, True), (NODES, False)])
+def test_namespace_limits_only_objects_that_have_one(resource: Resource, *, selected: bool) -> None:
+    """A watch of nodes "in a namespace" is a watch of all nodes."""
+    config = WatchConfig(resource=resource.plural, namespace="shop")
+    identity = WatchIdentity(1, "it", config, resource, Past(PODS).apiserver, 1000, "shop")
+    assert (identity.namespace, identity.selection is not None) == ("shop" if selected else None, selected)
 
 
 def test_labels_are_what_the_selection_selects() -> None:

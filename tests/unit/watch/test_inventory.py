@@ -83,7 +83,7 @@ def test_type_must_agree_with_the_objects(merged: bool, monkeypatch: pytest.Monk
 
 
 def test_event_without_uid_has_no_wrong_type() -> None:
-    assert synced(a=3).apply(["ADDED", "MODIFIED"], ["a", None], [11, 12]) == (11,)
+    assert synced(a=3).apply(["ADDED", "MODIFIED", "MODIFIED"], ["a", None, ""], [11, 12, 13]) == (11,)
 
 
 def test_no_type_is_compared_unless_all_objects_are_known() -> None:

@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 
 from watchslo.watch.decode import Frames, ObjectChange, decode
@@ -56,6 +57,8 @@ def test_empty_value_equals_an_empty_label_only() -> None:
         (None, "metadata.name!=web-0", False),
         ("shop", "metadata.name=web-1", False),
         (None, "metadata.namespace=shop,metadata.name==web-0", True),
+        (None, "metadata.name=system:web-0", False),
+        (None, "metadata.namespace!=", True),
     ],
 )
 def test_fields_and_namespace(namespace: str | None, fields: str | None, *, selected: bool) -> None:
@@ -63,6 +66,14 @@ def test_fields_and_namespace(namespace: str | None, fields: str | None, *, sele
     assert selection is not None
     assert selection.exact
     assert selection.selects(WEB) is selected
+
+
+def test_absent_field_is_empty_and_an_absent_label_is_not() -> None:
+    fields, labels = selection_of(None, "metadata.namespace=", None), selection_of(None, None, "zone=")
+    assert fields is not None
+    assert labels is not None
+    node = SelectableMetadata(name="node-1")
+    assert (fields.selects(node), labels.selects(node)) == (True, False)
 
 
 @pytest.mark.parametrize(
@@ -124,6 +135,32 @@ def test_events_are_sorted_by_what_selectors_select() -> None:
     assert selected.judged == {11, 12, 13, 14}
     assert selected.excluded == {14}
     assert selected.selected == {7: {11}}  # a delete may be that of an object which stopped matching before
+
+
+def test_each_of_many_selections_is_found() -> None:
+    """They are indexed by the values that they require."""
+    wanted = [
+        selection_of(namespace, fields, labels)
+        for namespace in (None, "shop", "other")
+        for fields in (None, "metadata.name=web-0", "metadata.name!=web-0")
+        for labels in (None, "app=web", "app in (db,web),tier", "app notin (web)", "!zone", "zone=a")
+    ]
+    selections = {number: selection for number, selection in enumerate(wanted) if selection is not None}
+    objects = [
+        {"name": name, "namespace": namespace, "labels": labels}
+        for name in ("web-0", "web-1")
+        for namespace in ("shop", "other")
+        for labels in (None, {"app": "web"}, {"app": "web", "tier": "1"}, {"app": "db", "zone": "a"})
+    ]
+    selected = SelectedEvents(None, selections)
+    read(selected, *(line("MODIFIED", revision, **made) for revision, made in enumerate(objects, 1)))
+    for number, selection in selections.items():
+        expected = {
+            revision
+            for revision, made in enumerate(objects, 1)
+            if selection.selects(msgspec.convert(made, SelectableMetadata))
+        }
+        assert selected.selected.get(number, set()) == expected, selection
 
 
 def test_watch_without_selectors_excludes_nothing() -> None:

@@ -708,6 +708,16 @@ def test_oldest_revision_that_expires_before_the_watch_is_found_again() -> None:
     assert started(outputs) == WatchRequest(60, 450)
 
 
+def test_replay_that_cannot_be_opened_begins_in_the_past_again() -> None:
+    run = Run(REPLAY)
+    run.page(50)
+    for _ in range(4):
+        run.fail_watch(SERVER_ERROR)
+        assert started(run.wake(after=60.0)) == WatchRequest(50, 450)
+    assert facts(run.fail_watch(SERVER_ERROR)) == [WatchClosed(SERVER_ERROR, None), Relisted(RelistReason.START)]
+    assert started(run.wake(after=60.0)) == ListRequest(oldest=True)
+
+
 def test_replay_that_has_delivered_events_goes_on_now_after_a_410() -> None:
     run = Run(REPLAY)
     run.page(50)
