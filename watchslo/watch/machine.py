@@ -102,6 +102,7 @@ LONGEST_WATCH_SECONDS = 600  # so that not all clients reconnect at once
 DEADLINE_SLACK_SECONDS = 1.0  # a watch that closes this close to its timeout has run its full time
 HEALTHY_SECONDS = 10.0  # a watch that lived for this long is resumed at once, and proves its revision good
 ERRORS_AT_ONE_REVISION = 5  # after so many, the revision itself is the likeliest cause
+SILENT_LIST_SECONDS = 75.0  # without a byte of a streamed list; other lists must be complete within that time
 SHORTEST_SPACING_SECONDS = 1.0  # between a request and the one that replaces it for a reason of our own
 
 
@@ -344,6 +345,9 @@ class Machine:
         watch.opened = now
         if self.state is State.OPENING:
             self._go(Trigger.OPENED, now)
+        else:
+            self._wake = now + SILENT_LIST_SECONDS
+            self._set_alarm()
 
     def _take(self, watch: _WatchAttempt, chunk: Received, now: float) -> None:
         """Emit the events that are live and in order."""
@@ -366,6 +370,7 @@ class Machine:
         """Take a chunk of a streamed list. Events after the bookmark that ends the list are live."""
         listed, events, garbage = self._list, chunk.frames.events, chunk.frames.garbage
         assert listed is not None
+        self._wake = now + SILENT_LIST_SECONDS
         watch.heard = watch.heard or bool(events)
         watch.garbled = watch.garbled or bool(garbage)
         listed.size += chunk.size
@@ -612,13 +617,21 @@ class Machine:
 
     def _wake_up(self, now: float) -> None:
         """Continue what has waited. An alarm that rings too early, as clocks are rounded, is set again."""
-        if self._wake is not None and now >= self._wake:
+        if self.state is State.LISTING:
+            self._end_silent_list(now)
+        elif self._wake is not None and now >= self._wake:
             resumes = self.state is State.AWAY and self._planner.reason is None
             self._go(Trigger.RESUME if resumes else Trigger.WOKEN, now)
         waiting = self._list
         if waiting is not None and waiting.wake is not None and now >= waiting.wake:
             self._request_page(waiting, now)
         self._set_alarm()
+
+    def _end_silent_list(self, now: float) -> None:
+        """End a streamed list that was silent for too long: on a dead connection it would wait for its deadline."""
+        if self._wake is not None and now >= self._wake:
+            assert self._watch is not None  # only a streamed list is expected
+            self._break_off(self._watch, because(Reason.TIMEOUT), now)
 
     def _set_alarm(self) -> None:
         """Set the one alarm to the earliest time that is due."""

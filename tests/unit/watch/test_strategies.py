@@ -283,7 +283,7 @@ def test_streamed_list_comes_from_the_watch() -> None:
     run = Run(STREAM)
     assert run.begun == [Note(Relisted(RelistReason.START)), Start(1, STREAMED)]
     assert run.bring(change(Added, 40)) == []
-    assert run.open() == [Note(WatchOpened(0.0))]
+    assert run.open() == [Note(WatchOpened(0.0)), WakeAt(1075.0)]
     assert run.open() == []
     assert run.page(100) == []
     assert run.bring(change(Added, 40), change(Added, 30), size=300) == [Note(InitialEvents(2))]
@@ -294,6 +294,24 @@ def test_streamed_list_comes_from_the_watch() -> None:
     assert run.machine.state is State.WATCHING
     assert run.machine.revision == 101
     assert emitted(run.bring(change(Modified, 102))) == [102]
+
+
+def test_streamed_list_that_stays_silent_is_requested_again() -> None:
+    """On a dead connection it would wait for the deadline of its watch, which is minutes away."""
+    run = streaming()
+    assert run.bring(change(Added, 40), after=60.0) == [Note(InitialEvents(1))]
+    assert run.wake(after=15.0) == [WakeAt(1135.0)]  # set when it opened, and too early since an object came
+    outputs = run.wake(after=60.0)
+    assert outputs[0] == Cancel(1)
+    assert facts(outputs) == [ListFailed(because(Reason.TIMEOUT))]
+    assert started(run.wake(after=10.0)) == STREAMED
+
+
+def test_alarm_of_a_streamed_list_does_not_disturb_its_watch() -> None:
+    run = streaming()
+    run.bring(bookmark(100, end="true"))
+    assert run.wake(after=75.0) == []
+    assert run.machine.state is State.WATCHING
 
 
 def test_changes_during_a_streamed_list_are_live() -> None:
