@@ -102,7 +102,7 @@ LONGEST_WATCH_SECONDS = 600  # so that not all clients reconnect at once
 DEADLINE_SLACK_SECONDS = 1.0  # a watch that closes this close to its timeout has run its full time
 HEALTHY_SECONDS = 10.0  # a watch that lived for this long is resumed at once, and proves its revision good
 ERRORS_AT_ONE_REVISION = 5  # after so many, the revision itself is the likeliest cause
-SILENT_LIST_SECONDS = 75.0  # without a byte of a streamed list; other lists must be complete within that time
+SILENT_LIST_SECONDS = 75.0  # without an object of a streamed list; other lists must be complete within that time
 SHORTEST_SPACING_SECONDS = 1.0  # between a request and the one that replaces it for a reason of our own
 
 
@@ -131,8 +131,12 @@ class _WatchAttempt:
 
 @dataclass(slots=True)
 class _Doubts:
-    """What speaks against requesting a revision: it expired, or brought errors or empty closes in a row."""
+    """What speaks against requesting a revision: it expired, or brought errors or empty closes in a row.
 
+    `silent` says that the last streamed list brought nothing for too long.
+    """
+
+    silent: bool = False
     expired: int | None = None
     errors: int = 0
     errors_at: int | None = None
@@ -370,7 +374,8 @@ class Machine:
         """Take a chunk of a streamed list. Events after the bookmark that ends the list are live."""
         listed, events, garbage = self._list, chunk.frames.events, chunk.frames.garbage
         assert listed is not None
-        self._wake = now + SILENT_LIST_SECONDS
+        if not all(isinstance(event, Bookmark) for event in events):
+            self._wake = now + SILENT_LIST_SECONDS
         watch.heard = watch.heard or bool(events)
         watch.garbled = watch.garbled or bool(garbage)
         listed.size += chunk.size
@@ -405,6 +410,7 @@ class Machine:
             self._break_off(watch, because(Reason.EXPIRED), now)
         else:
             listed.revision, listed.pages = revision, 1
+            self._doubts.silent = False
             watch.request = replace(watch.request, revision=revision)
             until = revision if listed.live_from is None else listed.live_from - 1
             self._finish_list(listed, until, Trigger.STREAMED, now)
@@ -628,10 +634,15 @@ class Machine:
         self._set_alarm()
 
     def _end_silent_list(self, now: float) -> None:
-        """End a streamed list that was silent for too long: on a dead connection it would wait for its deadline."""
+        """End a streamed list that was silent for too long: on a dead connection it would wait for its deadline.
+
+        If the next one is silent too, the server does not mark the end of its lists, as some aggregated APIs do not.
+        """
         if self._wake is not None and now >= self._wake:
             assert self._watch is not None  # only a streamed list is expected
-            self._break_off(self._watch, because(Reason.TIMEOUT), now)
+            reason = Reason.NO_STREAMED_LISTS if self._doubts.silent else Reason.TIMEOUT
+            self._doubts.silent = True
+            self._break_off(self._watch, because(reason), now)
 
     def _set_alarm(self) -> None:
         """Set the one alarm to the earliest time that is due."""

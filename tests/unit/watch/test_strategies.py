@@ -307,6 +307,30 @@ def test_streamed_list_that_stays_silent_is_requested_again() -> None:
     assert started(run.wake(after=10.0)) == STREAMED
 
 
+def test_apiserver_whose_streamed_lists_stay_silent_does_not_mark_their_end() -> None:
+    """Some aggregated APIs ignore the parameter: they send objects and bookmarks, but none that ends the list."""
+    run = streaming()
+    run.bring(change(Added, 40))
+    run.bring(bookmark(60), after=60.0)
+    assert facts(run.wake(after=15.0)) == [ListFailed(because(Reason.TIMEOUT))]
+    assert started(run.wake(after=10.0)) == STREAMED
+    run.open()
+    assert facts(run.wake(after=75.0)) == [ListFailed(because(Reason.NO_STREAMED_LISTS)), FellBack()]
+    assert started(run.wake(after=10.0)) == ListRequest(limit=500)
+
+
+def test_only_silent_lists_in_a_row_show_that_their_end_is_not_marked() -> None:
+    run = streaming()
+    run.wake(after=75.0)
+    run.wake(after=10.0)
+    run.open()
+    run.bring(bookmark(100, end="true"))
+    run.fail_watch(EXPIRED)
+    run.wake(after=30.0)
+    run.open()
+    assert facts(run.wake(after=75.0)) == [ListFailed(because(Reason.TIMEOUT))]
+
+
 def test_alarm_of_a_streamed_list_does_not_disturb_its_watch() -> None:
     run = streaming()
     run.bring(bookmark(100, end="true"))
