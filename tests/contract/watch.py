@@ -62,7 +62,10 @@ class Hasty(Machine):
 
     def receive(self, happened: Input, now: float) -> list[Output]:
         if isinstance(happened, Woken):
-            self._ahead = max(self._ahead, self._due - now)
+            if self.suspended:
+                return []
+            if self.state is not State.LISTING:
+                self._ahead = max(self._ahead, self._due - now)
         outputs = super().receive(happened, now + self._ahead)
         self.requests += [output.request for output in outputs if isinstance(output, Start)]
         return [sooner for output in outputs if (sooner := self._sooner(output, now))]
@@ -70,6 +73,8 @@ class Hasty(Machine):
     def _sooner(self, output: Output, now: float) -> Output | None:
         if not isinstance(output, WakeAt):
             return output
+        if self.state is State.LISTING:  # the time within which a streamed list must bring something
+            return WakeAt(output.time - self._ahead)
         self._due = output.time
         return None if self.suspended else WakeAt(min(output.time - self._ahead, now + LONGEST_WAIT_SECONDS))
 
