@@ -63,11 +63,11 @@ class Labelled(Past):
                 stream.commit(revision)
 
 
-async def alternate(past: Labelled, seconds: int) -> None:
-    """Change a pod of each label every second."""
+async def alternate(past: Labelled, seconds: int, *kinds: dict[str, str]) -> None:
+    """Change a pod of each kind every second, by default of both."""
     for _ in range(seconds):
-        past.change(WEB)
-        past.change(DB)
+        for labels in kinds or (WEB, DB):
+            past.change(labels)
         await asyncio.sleep(1.0)
 
 
@@ -154,14 +154,10 @@ async def test_missing_event_of_a_quiet_watch_is_found_once_a_bookmark_has_passe
         await alternate(past, 20)
         past.hidden.add(past.revision + 1)
         past.change(WEB)
-        for _ in range(60):
-            past.change(DB)
-            await asyncio.sleep(1.0)
+        await alternate(past, 60, DB)
         assert past.web.violated == {}
         past.web.mark(past.revision)
-        for _ in range(30):
-            past.change(DB)
-            await asyncio.sleep(1.0)
+        await alternate(past, 30, DB)
     assert past.web.violated == {"filtered": 1}
 
 
