@@ -165,6 +165,8 @@ async def _idle_watch_stays_behind(
             await watch.until_said(WatchClosed)
         if backend.serves_from_cache:
             await asked.until_said(BookmarkSeen)
+        for watch in (*busy, uncached, idle, asked):
+            await watch.until_watching()  # a loop that closes during a TLS handshake leaves a transport open
     for watch in busy:
         assert watch.events == [Event("ADDED", created)]
         bookmark, closed = (

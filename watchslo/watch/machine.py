@@ -102,7 +102,7 @@ LONGEST_WATCH_SECONDS = 600  # so that not all clients reconnect at once
 DEADLINE_SLACK_SECONDS = 1.0  # a watch that closes this close to its timeout has run its full time
 HEALTHY_SECONDS = 10.0  # a watch that lived for this long is resumed at once, and proves its revision good
 ERRORS_AT_ONE_REVISION = 5  # after so many, the revision itself is the likeliest cause
-SILENT_LIST_SECONDS = 75.0  # without an object of a streamed list; other lists must be complete within that time
+SILENT_LIST_SECONDS = 30.0  # without an object of a streamed list, which a watch cache sends at once
 SHORTEST_SPACING_SECONDS = 1.0  # between a request and the one that replaces it for a reason of our own
 
 
@@ -636,11 +636,15 @@ class Machine:
     def _end_silent_list(self, now: float) -> None:
         """End a streamed list that was silent for too long: on a dead connection it would wait for its deadline.
 
-        If the next one is silent too, the server does not mark the end of its lists, as some aggregated APIs do not.
+        The next list comes in pages. If the next streamed one is silent too, the server does not mark the end of its
+        lists, as some aggregated APIs do not.
         """
         if self._wake is not None and now >= self._wake:
             assert self._watch is not None  # only a streamed list is expected
             reason = Reason.NO_STREAMED_LISTS if self._doubts.silent else Reason.TIMEOUT
+            if not self._doubts.silent:
+                self._planner.use_fallback(use=True)
+                self._out.note(FellBack())
             self._doubts.silent = True
             self._break_off(self._watch, because(reason), now)
 

@@ -283,7 +283,7 @@ def test_streamed_list_comes_from_the_watch() -> None:
     run = Run(STREAM)
     assert run.begun == [Note(Relisted(RelistReason.START)), Start(1, STREAMED)]
     assert run.bring(change(Added, 40)) == []
-    assert run.open() == [Note(WatchOpened(0.0)), WakeAt(1075.0)]
+    assert run.open() == [Note(WatchOpened(0.0)), WakeAt(1030.0)]
     assert run.open() == []
     assert run.page(100) == []
     assert run.bring(change(Added, 40), change(Added, 30), size=300) == [Note(InitialEvents(2))]
@@ -296,45 +296,55 @@ def test_streamed_list_comes_from_the_watch() -> None:
     assert emitted(run.bring(change(Modified, 102))) == [102]
 
 
-def test_streamed_list_that_stays_silent_is_requested_again() -> None:
+def test_streamed_list_that_stays_silent_is_replaced_by_pages() -> None:
     """On a dead connection it would wait for the deadline of its watch, which is minutes away."""
     run = streaming()
-    assert run.bring(change(Added, 40), after=60.0) == [Note(InitialEvents(1))]
-    assert run.wake(after=15.0) == [WakeAt(1135.0)]  # set when it opened, and too early since an object came
-    outputs = run.wake(after=60.0)
-    assert outputs[0] == Cancel(1)
-    assert facts(outputs) == [ListFailed(because(Reason.TIMEOUT))]
-    assert started(run.wake(after=10.0)) == STREAMED
+    assert run.bring(change(Added, 40), after=20.0) == [Note(InitialEvents(1))]
+    assert run.wake(after=10.0) == [WakeAt(1050.0)]  # set when it opened, and too early since an object came
+    outputs = run.wake(after=20.0)
+    assert outputs[1] == Cancel(1)
+    assert facts(outputs) == [FellBack(), ListFailed(because(Reason.TIMEOUT))]
+    assert started(run.wake(after=10.0)) == ListRequest(limit=500)
+
+
+def relisted_silently(run: Run) -> list[Output]:
+    """List again after a 410, by a stream that stays silent."""
+    run.fail_watch(EXPIRED)
+    assert started(run.wake(after=30.0)) == STREAMED
+    run.open()
+    return run.wake(after=30.0)
 
 
 def test_apiserver_whose_streamed_lists_stay_silent_does_not_mark_their_end() -> None:
     """Some aggregated APIs ignore the parameter: they send objects and bookmarks, but none that ends the list."""
     run = streaming()
     run.bring(change(Added, 40))
-    run.bring(bookmark(60), after=60.0)
-    assert facts(run.wake(after=15.0)) == [ListFailed(because(Reason.TIMEOUT))]
-    assert started(run.wake(after=10.0)) == STREAMED
+    run.bring(bookmark(60), after=20.0)
+    assert facts(run.wake(after=10.0)) == [FellBack(), ListFailed(because(Reason.TIMEOUT))]
+    run.wake(after=10.0)
+    run.page(100)
     run.open()
-    assert facts(run.wake(after=75.0)) == [ListFailed(because(Reason.NO_STREAMED_LISTS)), FellBack()]
+    assert facts(relisted_silently(run)) == [ListFailed(because(Reason.NO_STREAMED_LISTS)), FellBack()]
     assert started(run.wake(after=10.0)) == ListRequest(limit=500)
 
 
 def test_only_silent_lists_in_a_row_show_that_their_end_is_not_marked() -> None:
     run = streaming()
-    run.wake(after=75.0)
+    run.wake(after=30.0)
     run.wake(after=10.0)
+    run.page(100)
     run.open()
-    run.bring(bookmark(100, end="true"))
     run.fail_watch(EXPIRED)
     run.wake(after=30.0)
     run.open()
-    assert facts(run.wake(after=75.0)) == [ListFailed(because(Reason.TIMEOUT))]
+    run.bring(bookmark(200, end="true"))
+    assert facts(relisted_silently(run)) == [FellBack(), ListFailed(because(Reason.TIMEOUT))]
 
 
 def test_alarm_of_a_streamed_list_does_not_disturb_its_watch() -> None:
     run = streaming()
     run.bring(bookmark(100, end="true"))
-    assert run.wake(after=75.0) == []
+    assert run.wake(after=30.0) == []
     assert run.machine.state is State.WATCHING
 
 
