@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Literal
 
 from watchslo.app import logs
-from watchslo.app.guarantees import GuaranteeTotal, document, totals
+from watchslo.app.guarantees import document
 from watchslo.app.hints import hints, unready
-from watchslo.app.measurement import MeasurementPeriod, measured, seconds_of
+from watchslo.app.measurement import MeasurementPeriod, MeasurementResult, measured, seconds_of
 from watchslo.app.table import draw, plain_console
 from watchslo.app.view import Line, View, view_of
 from watchslo.config.loading import load, narrow
 from watchslo.errors import ConfigError
 from watchslo.snapshot import CauseReading, QuantileReading, Snapshot
 from watchslo.timeline.format import counted
-from watchslo.timeline.headline import Headline
 from watchslo.timeline.verdict import Level
 
 WINDOWS = (60.0, 300.0)
@@ -36,24 +35,16 @@ class CheckOptions:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The measurement with its verdict, its duration, the requested duration, and whether a signal interrupted it."""
+    """The measurement, and its verdict on latencies."""
 
-    snapshot: Snapshot
-    headline: Headline
+    measurement: MeasurementResult
     view: View
-    seconds: float
-    asked_seconds: float
-    interrupted: bool
-
-    @property
-    def guarantees(self) -> list[GuaranteeTotal]:
-        return totals(self.snapshot)
 
     @property
     def level(self) -> Level:
         """The level of the verdict; a violated guarantee is bad whatever the latencies are."""
-        is_violated = any(total.violations for total in self.guarantees)
-        return Level.BAD if is_violated else self.headline.level
+        is_violated = any(total.violations for total in self.measurement.guarantees)
+        return Level.BAD if is_violated else self.measurement.account.headline.level
 
     @property
     def exit_code(self) -> int:
@@ -75,9 +66,8 @@ def check(
     if not config.judges_quantiles:
         raise ConfigError(f"{file}: metrics: proven has no quantile to judge; remove it, or use another file")
     origin = "--resource" if options.resources else f"{file}: watch"
-    account, seconds = measured(config, kubeconfig, context, period, origin)
-    view = view_of(account.snapshot, account)
-    result = CheckResult(account.snapshot, account.headline, view, seconds, period.seconds, not period.complete)
+    measurement = measured(config, kubeconfig, context, period, origin)
+    result = CheckResult(measurement, view_of(measurement.snapshot, measurement.account))
     if output == "json":
         print(json.dumps(_document(result), indent=2))  # noqa: T201 - the output of the command
     else:
@@ -104,31 +94,30 @@ def _print(result: CheckResult) -> None:
         console.print(sentence, style="bold")
     for sentence in hints(view):
         console.print(sentence, style="yellow")
-    for total in result.guarantees:
+    for total in result.measurement.guarantees:
         if total.violations:
             console.print(total.sentence, style="bold red")
-    if result.interrupted:
-        console.print(f"Interrupted: these are the figures of {result.seconds:.0f} s.", style="yellow")
+    if interruption := result.measurement.interruption:
+        console.print(interruption, style="yellow")
     console.print(view.verdict, style=HEADLINE_STYLES[result.level])
 
 
 def _document(result: CheckResult) -> dict[str, object]:
     """Return the result for JSON; durations in seconds, null for unknown values and infinite bounds."""
-    snapshot, view = result.snapshot, result.view
+    measurement, view = result.measurement, result.view
+    snapshot = measurement.snapshot
     unproven = {apiserver.name: apiserver.unproven for apiserver in snapshot.apiservers}
     return {
         "apiVersion": "v1",
         "at": datetime.fromtimestamp(snapshot.at_wall, UTC).isoformat(),
         "cluster": view.cluster,
         "part": view.part,
-        "verdict": result.headline.verdict,
+        "verdict": measurement.account.headline.verdict,
         "level": result.level,
         "exitCode": result.exit_code,
-        "asked": result.asked_seconds,
-        "measured": round(result.seconds, 3),
-        "interrupted": result.interrupted,
+        **measurement.document,
         "watches": [_watch(line, unproven[line.apiserver]) for line in view.lines],
-        "guarantees": document(result.guarantees),
+        "guarantees": document(measurement.guarantees),
         "causes": [_cause(cause) for cause in snapshot.causes],
         "notReady": list(snapshot.monitor.not_ready),
         "hints": hints(view),

@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
+from watchslo.app.guarantees import GuaranteeTotal, totals
 from watchslo.app.session import run_on_loop, stop_signals, supervise
 from watchslo.app.table import plain_console
 from watchslo.config.model import Config
@@ -44,6 +45,34 @@ class MeasurementPeriod:
         return 0.0 if self.began is None else min(self.seconds, now - self.began)
 
 
+@dataclass(frozen=True, slots=True)
+class MeasurementResult:
+    """What was measured: the last account, the seconds measured and asked for, and whether a signal interrupted it."""
+
+    account: Account
+    seconds: float
+    asked_seconds: float
+    interrupted: bool
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self.account.snapshot
+
+    @property
+    def guarantees(self) -> list[GuaranteeTotal]:
+        return totals(self.snapshot)
+
+    @property
+    def interruption(self) -> str | None:
+        """A sentence if a signal interrupted it, else None."""
+        return f"Interrupted: these are the figures of {self.seconds:.0f} s." if self.interrupted else None
+
+    @property
+    def document(self) -> dict[str, object]:
+        """How long it was, for JSON; durations in seconds."""
+        return {"asked": self.asked_seconds, "measured": round(self.seconds, 3), "interrupted": self.interrupted}
+
+
 def seconds_of(text: str, longest: float, shown: str) -> float:
     """Return the seconds of the option `--duration`; `shown` is the longest that is accepted, as the user writes it.
 
@@ -67,8 +96,8 @@ def measured(
     origin: str,
     *,
     replay: bool = False,
-) -> tuple[Account, float]:
-    """Measure a cluster for a period; return the last account and the seconds measured.
+) -> MeasurementResult:
+    """Measure a cluster for a period.
 
     With `replay`, watches begin at the oldest revision in reach, and no latency is measured.
 
@@ -76,9 +105,10 @@ def measured(
         ConfigError: a resource does not exist; `origin` is where it was named.
     """
     try:
-        return run_on_loop(_measure(supervise(config, kubeconfig, context, replay=replay), period))
+        account, seconds = run_on_loop(_measure(supervise(config, kubeconfig, context, replay=replay), period))
     except ConfigError as error:
         raise ConfigError(f"{origin}: {error}") from None
+    return MeasurementResult(account, seconds, period.seconds, interrupted=not period.complete)
 
 
 async def _measure(supervisor: Supervisor, period: MeasurementPeriod) -> tuple[Account, float]:

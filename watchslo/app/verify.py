@@ -10,8 +10,8 @@ from typing import Literal
 from rich.table import Table
 
 from watchslo.app import logs
-from watchslo.app.guarantees import GuaranteeTotal, document, sentences, totals
-from watchslo.app.measurement import MeasurementPeriod, measured, seconds_of
+from watchslo.app.guarantees import document, sentences, totals
+from watchslo.app.measurement import MeasurementPeriod, MeasurementResult, measured, seconds_of
 from watchslo.app.table import plain_console
 from watchslo.config.loading import load, narrow
 from watchslo.config.model import Config, GuaranteesConfig, WatchConfig
@@ -41,28 +41,6 @@ class VerifyOptions:
     inventory: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyResult:
-    """What was found in so many seconds, and whether a signal interrupted it."""
-
-    snapshot: Snapshot
-    seconds: float
-    asked_seconds: float
-    interrupted: bool
-
-    @property
-    def guarantees(self) -> list[GuaranteeTotal]:
-        return totals(self.snapshot)
-
-    @property
-    def exit_code(self) -> int:
-        """1 if a guarantee was violated, 2 if no event was checked, else 0."""
-        found = self.guarantees
-        if any(total.violations for total in found):
-            return VIOLATED
-        return VERIFIED if any(stream.received.changes for stream in self.snapshot.streams) else UNKNOWN
-
-
 def verify(
     file: Path | None,
     kubeconfig: Path | None,
@@ -77,13 +55,19 @@ def verify(
     period = MeasurementPeriod(seconds_of(options.duration, LONGEST_SECONDS, "24h"), _so_far)
     config = _verifying(narrow(load(file)[0], options.resources, None, WINDOW_SECONDS), options)
     origin = "--resource" if options.resources else f"{file}: watch"
-    account, seconds = measured(config, kubeconfig, context, period, origin, replay=options.replay)
-    result = VerifyResult(account.snapshot, seconds, period.seconds, not period.complete)
+    found = measured(config, kubeconfig, context, period, origin, replay=options.replay)
     if output == "json":
-        print(json.dumps(_document(result), indent=2))  # noqa: T201 - the output of the command
+        print(json.dumps(_document(found), indent=2))  # noqa: T201 - the output of the command
     else:
-        _print(result)
-    return result.exit_code
+        _print(found)
+    return _exit_code(found)
+
+
+def _exit_code(found: MeasurementResult) -> int:
+    """Return 1 if a guarantee was violated, 2 if no event was checked, else 0."""
+    if any(total.violations for total in found.guarantees):
+        return VIOLATED
+    return VERIFIED if any(stream.received.changes for stream in found.snapshot.streams) else UNKNOWN
 
 
 def _verifying(config: Config, options: VerifyOptions) -> Config:
@@ -115,8 +99,8 @@ def _so_far(snapshot: Snapshot) -> str:
 # Printing
 
 
-def _print(result: VerifyResult) -> None:
-    console, found = plain_console(), result.guarantees
+def _print(measurement: MeasurementResult) -> None:
+    console, found, exit_code = plain_console(), measurement.guarantees, _exit_code(measurement)
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("GUARANTEE")
     table.add_column("CHECKS", justify="right")
@@ -125,17 +109,17 @@ def _print(result: VerifyResult) -> None:
         style = "bold red" if total.violations else "green" if total.checked else "dim"
         table.add_row(total.guarantee, f"{total.checked:,}", f"{total.violations:,}", style=style)
     console.print(table)
-    for sentence in _about_past(result.snapshot.streams):
+    for sentence in _about_past(measurement.snapshot.streams):
         console.print(sentence)
-    for sentence in result.snapshot.monitor.not_ready:
+    for sentence in measurement.snapshot.monitor.not_ready:
         console.print(sentence, style="yellow")
-    if result.interrupted:
-        console.print(f"Interrupted: these are the figures of {result.seconds:.0f} s.", style="yellow")
-    if result.exit_code == UNKNOWN:
+    if interruption := measurement.interruption:
+        console.print(interruption, style="yellow")
+    if exit_code == UNKNOWN:
         console.print("Nothing was verified: no event arrived. Watch resources that change.", style="yellow")
         return
     for sentence in sentences(found):
-        console.print(sentence, style="bold red" if result.exit_code == VIOLATED else "green")
+        console.print(sentence, style="bold red" if exit_code == VIOLATED else "green")
 
 
 def _about_past(streams: Iterable[StreamReading]) -> Iterator[str]:
@@ -148,17 +132,15 @@ def _about_past(streams: Iterable[StreamReading]) -> Iterator[str]:
             yield f"{name} began now, because no oldest revision was found: {replay.obstacle}"
 
 
-def _document(result: VerifyResult) -> dict[str, object]:
+def _document(measurement: MeasurementResult) -> dict[str, object]:
     """Return the result for JSON, with the counts of each watch; durations in seconds."""
-    snapshot = result.snapshot
+    snapshot = measurement.snapshot
     return {
         "apiVersion": "v1",
         "at": datetime.fromtimestamp(snapshot.at_wall, UTC).isoformat(),
-        "exitCode": result.exit_code,
-        "asked": result.asked_seconds,
-        "measured": round(result.seconds, 3),
-        "interrupted": result.interrupted,
-        "guarantees": document(result.guarantees),
+        "exitCode": _exit_code(measurement),
+        **measurement.document,
+        "guarantees": document(measurement.guarantees),
         "watches": [_watch(stream) for stream in snapshot.streams],
         "notReady": list(snapshot.monitor.not_ready),
     }
