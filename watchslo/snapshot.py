@@ -187,13 +187,12 @@ class FailureReading:
 class SessionReading:
     """The protocol session of one watch: its state, and how its connections ended.
 
-    `closed` counts ended watches by (class, reason). `transport` is None unless the watch is open.
+    `transport` is None unless the watch is open.
     """
 
     state: str
     strategy: str
     representation: str
-    closed: Mapping[tuple[str, str], int]
     transport: TransportReading | None
     last_failure: FailureReading | None
 
@@ -222,8 +221,7 @@ class ReceivedReading:
 class ListReading:
     """The lists of one watch: why they were needed and what they returned.
 
-    `relists` counts by reason, `expired` counts 410 answers by phase. `fallbacks` counts lists that were paged because
-    the apiserver does not stream lists; `initial_events` counts the events of streamed lists.
+    `relists` counts by reason, `expired` counts 410 answers by phase.
     """
 
     relists: Mapping[str, int]
@@ -231,8 +229,6 @@ class ListReading:
     items: int = 0
     bytes: int = 0
     pages: int = 0
-    fallbacks: int = 0
-    initial_events: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,12 +313,21 @@ class ExcessReading:
 
 
 @dataclass(frozen=True, slots=True)
-class DurationReading:
-    """Durations of requests: lists by the strategy that succeeded, openings of watches, lifetimes of watches."""
+class OutcomeReading:
+    """What became of requests: durations of lists by strategy, of openings of watches, and lifetimes of watches.
+
+    `closed` counts ended watches by (class, reason), and `failed_lists` counts by (strategy, reason) without those that
+    watchslo gave up for its own reasons. `fallbacks` counts lists that used the fallback of their strategy, and
+    `initial_events` the events of streamed lists.
+    """
 
     lists: Mapping[str, HistogramReading]
     opens: HistogramReading
     lifetimes: HistogramReading
+    closed: Mapping[tuple[str, str], int]
+    failed_lists: Mapping[tuple[str, str], int]
+    fallbacks: int = 0
+    initial_events: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,7 +367,7 @@ class StreamReading:
     guarantees: GuaranteeReading
     audit: AuditReading
     cache: CacheReading
-    durations: DurationReading
+    outcomes: OutcomeReading
     headroom: HeadroomReading | None
     track: TrackReading
     down_for: float | None = None
@@ -492,7 +497,7 @@ class ApiserverReading:
     alone: WindowReading | None
     requests: Mapping[tuple[str, str], int]
     audits: Mapping[str, int]
-    durations: DurationReading
+    outcomes: OutcomeReading
     unresponsive_for: float | None = None
     checked: Mapping[str, int] = field(default_factory=dict)
 

@@ -516,7 +516,7 @@ def incident() -> Snapshot:
     )
     worn = readings.changed(
         readings.TAIL,
-        session={"closed": {("network", "reset"): 1203}},
+        outcomes={"closed": {("network", "reset"): 1203}},
         lists={"relists": {"expired": 1117}, "expired": {"stream": 1117}},
         received={"bookmark_age": 123.4},
     )

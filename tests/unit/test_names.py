@@ -133,7 +133,7 @@ def test_wrong_in_query_accepts_valid_queries(query: str) -> None:
     ("text", "wrong"),
     [
         ("see `watchslo_watch_down`", ["nothing exposes watchslo_watch_down"]),
-        ("`watchslo_lists_*` count", ["nothing exposes anything like watchslo_lists_*"]),
+        ("`watchslo_listing_*` count", ["nothing exposes anything like watchslo_listing_*"]),
         ('`apiserver_request_total{verb="LISTS"}`', ["apiserver_request_total: verb is never LISTS"]),
         ("`watchslo_hop_seconds{hop}` and apiserver_sending and watchslo_list_*", []),
         ("watchslo_hop_seconds, etcd_request_duration_seconds, and tests/golden/etcd_none.txt", []),

@@ -135,15 +135,18 @@ ENDS = Section(
     (
         Panel(
             "Terminated watches",
-            "Watches that the apiserver closed because their client read too slowly, and watches of watchslo that a "
-            "server closed. The first one of a resource creates its series and is not displayed.",
+            "Watches that the apiserver closed because their client read too slowly, by resource, and watches of "
+            "watchslo that a server closed, by apiserver. The first one of a resource creates its series and is not "
+            "displayed.",
             Look.STACK,
             Unit.COUNT,
             (
                 Target(_increase("apiserver_terminated_watchers_total", APISERVER_MATCHERS), f"apiserver: {LEGEND}"),
                 Target(
-                    _increase("watchslo_watches_closed_total", f'{WATCHSLO_MATCHERS}, class="server"'),
-                    f"watchslo: {LEGEND}",
+                    _increase(
+                        "watchslo_watches_closed_total", f'{OF_APISERVERS}, class="server"', "cluster, apiserver"
+                    ),
+                    "watchslo: {{cluster}} {{apiserver}}",
                 ),
             ),
             NONE_IS_GOOD,
@@ -168,10 +171,17 @@ ENDS = Section(
         Panel(
             "Initial events",
             "Objects per second sent as initial events: to all clients that watch from resourceVersion 0 or stream "
-            "their lists, and to watchslo (`list: stream`, `metrics: full`).",
+            "their lists, and by apiserver to watchslo (`list: stream`).",
             Look.LINES,
             Unit.EVENTS,
-            _comparison(_of_apiserver("apiserver_init_events_total"), _of_watchslo("watchslo_initial_events_total")),
+            (
+                Target(_of_apiserver("apiserver_init_events_total"), f"apiserver: {LEGEND}"),
+                Target(
+                    f"sum by (cluster, apiserver) (rate(watchslo_initial_events_total{{{OF_APISERVERS}}}"
+                    "[$__rate_interval]))",
+                    "watchslo: {{cluster}} {{apiserver}}",
+                ),
+            ),
             high_is_bad(1000, 10_000),
         ),
         Panel(

@@ -66,7 +66,7 @@ NOW = Section(
         _number(
             "Closed watches",
             "Watches that closed, for any reason. A healthy watch closes after 5 to 10 minutes; see Closes by reason.",
-            _rounded_increase("watchslo_watches_closed_total", OF_WATCHES),
+            _rounded_increase("watchslo_watches_closed_total", OF_APISERVERS),
             PLAIN,
         ),
         _number(
@@ -116,8 +116,7 @@ RELISTS = Section(
         ),
         Panel(
             "410 Expired by phase",
-            "Answers 410 by phase: listing, opening a watch, or within an open watch. Phases require `metrics: full`; "
-            "otherwise they are added up.",
+            "Answers 410 by phase: listing, opening a watch, or within an open watch.",
             Look.STACK,
             Unit.COUNT,
             (Target(increase("watchslo_expired_total", OF_WATCHES, "phase"), "410 {{phase}}"),),
@@ -208,12 +207,12 @@ WATCHES = Section(
         ),
         Panel(
             "Closes by reason",
-            "Closed watches by class and reason (reasons require `metrics: full`). The class deadline is normal.",
+            "Closed watches by class and reason. The class deadline is normal.",
             Look.STACK,
             Unit.COUNT,
             (
                 Target(
-                    increase("watchslo_watches_closed_total", OF_WATCHES, "class, reason") + " > 0",
+                    increase("watchslo_watches_closed_total", OF_APISERVERS, "class, reason") + " > 0",
                     "{{class}} {{reason}}",
                 ),
             ),
@@ -269,16 +268,16 @@ WATCHES = Section(
         ),
         Panel(
             "Bookmarks",
-            "Bookmarks per second. About one a minute keeps the revision of a quiet watch recent, so that it can "
-            "resume. Requires `metrics: full`.",
+            "Bookmarks per second. They keep the revision of a quiet watch recent, so that it can resume. Usual is one a "
+            "minute; none is promised.",
             Look.STACK,
             Unit.EVENTS,
             _by_watch(_rate("watchslo_bookmarks_total")),
         ),
         Panel(
             "Age of the newest bookmark",
-            "Time since the newest bookmark by watch. The apiserver sends about one a minute. "
-            "Requires `metrics: full`.",
+            "Time since the newest bookmark by watch; absent before the first. Usual is one a minute, but none is "
+            "promised: resources without a watch cache, such as events, get none.",
             Look.LINES,
             Unit.SECONDS,
             _by_watch(f"max by ({WATCH_LABELS}) (watchslo_bookmark_age_seconds{{{OF_WATCHES}}})"),
@@ -307,19 +306,29 @@ TRAFFIC = Section(
             (Target(_rate("watchslo_watch_events_total", "type"), "{{type}}"),),
         ),
         Panel(
-            "Bytes of watches",
-            "Bytes per second received on watches. watchslo requests the smallest representation; controllers receive "
-            "many times more. Requires `metrics: full`.",
+            "Bytes of watches and lists",
+            "Bytes per second received on watches and in lists. watchslo requests the smallest representation; "
+            "controllers receive many times more. Requires `metrics: full`.",
             Look.STACK,
             Unit.BYTE_RATE,
-            _by_watch(_rate("watchslo_watch_bytes_total")),
+            (
+                Target(_rate("watchslo_watch_bytes_total"), f"{WATCH_LEGEND} watch"),
+                Target(_rate("watchslo_list_bytes_total"), f"{WATCH_LEGEND} lists"),
+            ),
         ),
         Panel(
-            "Bytes of lists",
-            "Bytes per second received in lists: the cost of relists. Requires `metrics: full`.",
+            "Failed lists",
+            "Lists that failed before they were complete, by strategy and reason, streamed ones included. A streamed "
+            "list that is refused is followed by pages.",
             Look.STACK,
-            Unit.BYTE_RATE,
-            _by_watch(_rate("watchslo_list_bytes_total")),
+            Unit.COUNT,
+            (
+                Target(
+                    increase("watchslo_lists_failed_total", OF_APISERVERS, "strategy, reason") + " > 0",
+                    "{{strategy}} {{reason}}",
+                ),
+            ),
+            NONE_IS_GOOD,
         ),
         Panel(
             "List duration",
@@ -338,12 +347,15 @@ TRAFFIC = Section(
         ),
         Panel(
             "Listed objects",
-            "Objects received in lists, in pages or streamed. Requires `metrics: full`.",
+            "Objects received in streamed lists (`list: stream`), and in all lists by watch (`metrics: full`).",
             Look.STACK,
             Unit.COUNT,
             (
+                Target(
+                    increase("watchslo_initial_events_total", OF_APISERVERS, APISERVER_LABELS),
+                    f"{APISERVER_LEGEND} streamed",
+                ),
                 Target(increase("watchslo_list_items_total", OF_WATCHES, WATCH_LABELS), f"{WATCH_LEGEND} listed"),
-                Target(increase("watchslo_initial_events_total", OF_WATCHES, WATCH_LABELS), f"{WATCH_LEGEND} streamed"),
             ),
         ),
         Panel(

@@ -430,7 +430,7 @@ def _step(stream: StreamReading) -> Step:
         events=_events(stream),
         bytes=stream.received.bytes,
         expired=sum(stream.lists.expired.values()),
-        slow_consumer=sum(count for (_, reason), count in stream.session.closed.items() if reason == "slow_consumer"),
+        slow_consumer=sum(count for (_, reason), count in stream.outcomes.closed.items() if reason == "slow_consumer"),
         stalls=stream.audit.stalls,
         stuck=_is_stuck(stream, ()),
         median=figure.seconds if figure else None,

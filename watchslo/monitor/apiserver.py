@@ -11,7 +11,7 @@ from watchslo.kube.client import Client
 from watchslo.kube.credentials import Address, CredentialSource
 from watchslo.kube.limiter import Limiter
 from watchslo.model import Interval
-from watchslo.monitor.counters import Durations
+from watchslo.monitor.counters import Outcomes
 from watchslo.snapshot import Guarantee, StorageKind, TimeTravelReading
 from watchslo.watch.audit import AuditResult
 from watchslo.watch.closes import Closes
@@ -34,7 +34,7 @@ class Apiserver:
     ) -> None:
         self.name = name
         self.client = Client(credentials, limiter, self._observe_date, name=name, address=address)
-        self.durations = Durations()
+        self.outcomes = Outcomes()
         self.version: str | None = None
         self.storage = StorageKind.UNKNOWN
         self.unproven: str | None = None

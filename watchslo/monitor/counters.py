@@ -3,8 +3,8 @@
 from collections import Counter
 
 from watchslo.latency.histogram import DurationHistogram
-from watchslo.snapshot import DurationReading, ListReading
-from watchslo.watch.failure import Phase
+from watchslo.snapshot import ListReading, OutcomeReading
+from watchslo.watch.failure import CloseClass, Phase
 from watchslo.watch.messages import (
     BookmarkSeen,
     Expired,
@@ -14,6 +14,7 @@ from watchslo.watch.messages import (
     Garbage,
     InitialEvents,
     ListDone,
+    ListFailed,
     Relisted,
     RelistReason,
     Unseen,
@@ -35,14 +36,11 @@ class Counters:
         self.relists: Counter[str] = Counter(dict.fromkeys(reasons, 0))
         lists = bool(strategy.paged or strategy.fallback)
         self.expired: Counter[str] = Counter({phase: 0 for phase in Phase if lists or phase is not Phase.LIST})
-        self.closed: Counter[tuple[str, str]] = Counter()
         self.bytes = 0
         self.bookmarks = 0
         self.list_items = 0
         self.list_bytes = 0
         self.list_pages = 0
-        self.list_fallbacks = 0
-        self.initial_events = 0
         self.gap_revisions = 0
         self.gap_seconds = 0.0
         self.unseen = Counter({"changed": 0, "created": 0, "deleted": 0})
@@ -60,14 +58,10 @@ class Counters:
             items=self.list_items,
             bytes=self.list_bytes,
             pages=self.list_pages,
-            fallbacks=self.list_fallbacks,
-            initial_events=self.initial_events,
         )
 
     def add(self, fact: Fact) -> None:
         match fact:
-            case WatchClosed(failure):
-                self.closed[failure.closed, failure.reason] += 1
             case Expired(phase):
                 self.expired[phase] += 1
             case BookmarkSeen():
@@ -85,10 +79,6 @@ class Counters:
                 self.list_items += items
                 self.list_bytes += size
                 self.list_pages += pages
-            case FellBack():
-                self.list_fallbacks += 1
-            case InitialEvents(count):
-                self.initial_events += count
             case Gap(after, until, seconds):
                 self.gap_revisions += until - after
                 self.gap_seconds += seconds
@@ -98,13 +88,22 @@ class Counters:
                 pass
 
 
-class Durations:
-    """Histograms, in seconds: lists by strategy, the opening of watches, and how long watches stayed open."""
+class Outcomes:
+    """What became of requests, of one watch or of all watches at one apiserver.
+
+    Histograms, in seconds, of lists by strategy, of the opening of watches, and of how long watches stayed open. Counts
+    of closes by class and reason, of failed lists by strategy and reason, of lists by a fallback, and of the events of
+    streamed lists.
+    """
 
     def __init__(self) -> None:
         self.lists: dict[str, DurationHistogram] = {}
         self.opens = DurationHistogram(REQUEST_EDGES)
         self.lives = DurationHistogram(LIFETIME_EDGES)
+        self.closed: Counter[tuple[str, str]] = Counter()
+        self.failed_lists: Counter[tuple[str, str]] = Counter()
+        self.fallbacks = 0
+        self.initial_events = 0
 
     def expect(self, strategy: Strategy) -> None:
         """Begin at 0 for lists of this strategy and its fallback: a rate would miss a series that begins at 1."""
@@ -112,18 +111,32 @@ class Durations:
             if expected and expected.name not in self.lists:
                 self.lists[expected.name] = DurationHistogram(REQUEST_EDGES)
 
-    def reading(self) -> DurationReading:
-        """Return all histograms, lists by strategy."""
-        lists = {name: histogram.reading() for name, histogram in self.lists.items()}
-        return DurationReading(lists, self.opens.reading(), self.lives.reading())
+    def reading(self) -> OutcomeReading:
+        return OutcomeReading(
+            lists={name: histogram.reading() for name, histogram in self.lists.items()},
+            opens=self.opens.reading(),
+            lifetimes=self.lives.reading(),
+            closed=dict(self.closed),
+            failed_lists=dict(self.failed_lists),
+            fallbacks=self.fallbacks,
+            initial_events=self.initial_events,
+        )
 
     def add(self, fact: Fact) -> None:
         match fact:
             case ListDone(strategy=strategy, took=took):
                 self.lists[strategy].observe(took)
+            case ListFailed(failure, strategy) if failure.closed is not CloseClass.OWN:
+                self.failed_lists[strategy, failure.reason] += 1
+            case FellBack():
+                self.fallbacks += 1
+            case InitialEvents(count):
+                self.initial_events += count
             case WatchOpened(took):
                 self.opens.observe(took)
-            case WatchClosed(lived=float() as lived):
-                self.lives.observe(lived)
+            case WatchClosed(failure, lived):
+                self.closed[failure.closed, failure.reason] += 1
+                if lived is not None:
+                    self.lives.observe(lived)
             case _:
                 pass

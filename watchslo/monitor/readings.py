@@ -152,7 +152,6 @@ def read_watch(watch: MonitoredWatch, watches: WatchSet) -> StreamReading:
             state=session.state,
             strategy=identity.strategy.name,
             representation=session.representation,
-            closed=dict(session.counters.closed),
             transport=session.transport(),
             last_failure=session.last_failure,
         ),
@@ -173,7 +172,7 @@ def read_watch(watch: MonitoredWatch, watches: WatchSet) -> StreamReading:
             exists=identity.cached,
             found=identity.apiserver.caches.is_found(identity.resource),
         ),
-        durations=session.durations.reading(),
+        outcomes=session.outcomes.reading(),
         headroom=_read_headroom(watches.headroom(watch), counts=counts),
         track=statistics.track.reading(),
         down_for=watch.down_for(now),
@@ -226,7 +225,7 @@ def read_apiserver(apiserver: Apiserver, role: ApiserverRole, comparison: Compar
         requests=dict(apiserver.client.requests),
         audits=dict(apiserver.audits),
         checked=dict(apiserver.checked),
-        durations=apiserver.durations.reading(),
+        outcomes=apiserver.outcomes.reading(),
     )
 
 

@@ -190,7 +190,7 @@ class _Run:
                 self._expired[phase] += 1
             case FellBack():
                 self._fell_back = True
-                self._failures = 0  # the apiserver has answered
+                self._failures = 0  # the fallback has tries of its own
             case _:
                 pass
 

@@ -8,7 +8,7 @@ import structlog
 
 from watchslo.kube.representation import Representation
 from watchslo.latency.track import UNPARSABLE
-from watchslo.monitor.counters import Counters, Durations
+from watchslo.monitor.counters import Counters, Outcomes
 from watchslo.monitor.deliveries import Deliveries
 from watchslo.monitor.driver import Driver
 from watchslo.monitor.failure_log import FailureLog
@@ -69,9 +69,9 @@ class WatchSession:
     ) -> None:
         self.replay = Replay(identity) if identity.replay else None
         self.counters = Counters(identity.strategy)
-        self.durations = Durations()
-        for durations in (self.durations, identity.apiserver.durations):
-            durations.expect(identity.strategy)
+        self.outcomes = Outcomes()
+        for outcomes in (self.outcomes, identity.apiserver.outcomes):
+            outcomes.expect(identity.strategy)
         self.deliveries = Deliveries(replay=identity.replay)
         self.received: float | None = None
         self.bookmark: int | None = None  # revision of the newest one since the watch opened
@@ -280,8 +280,8 @@ class WatchSession:
 
     def _count(self, fact: Fact) -> None:
         self.counters.add(fact)
-        self.durations.add(fact)
-        self._identity.apiserver.durations.add(fact)
+        self.outcomes.add(fact)
+        self._identity.apiserver.outcomes.add(fact)
         match fact:
             case WatchQueued(since, until):
                 self._statistics.queue_waits.add(since, until)
@@ -344,8 +344,8 @@ class WatchSession:
         match fact:
             case WatchClosed(failure, lived):
                 self._failures.record("watch_closed", failure, after_s=lived and round(lived, 3))
-            case ListFailed(failure):
-                self._failures.record("list_failed", failure)
+            case ListFailed(failure, strategy):
+                self._failures.record("list_failed", failure, strategy=strategy)
             case Relisted(reason) if reason is not RelistReason.START:
                 self._log.info("relist", reason=reason.value)
             case Gap(after, until, seconds):
@@ -353,4 +353,4 @@ class WatchSession:
             case Unseen(changed, created, deleted):
                 self._log.warning("unseen_changes", changed=changed, created=created, deleted=deleted)
             case FellBack():
-                self._log.info("no_streamed_lists")
+                self._log.info("list_fell_back")

@@ -248,9 +248,11 @@ def _protocol(stream: StreamReading, row: WatchLine) -> Iterator[_Fact]:
     yield "Revision lag", ABSENT if row.behind is None else counted(row.behind, "revision")
     age = "" if received.bookmark_age is None else f", the newest {duration(received.bookmark_age)} ago"
     yield "Bookmarks", f"{received.bookmarks:,}{age}"
-    yield "Closes", _counts({why if kind == why else f"{kind} ({why})": n for (kind, why), n in session.closed.items()})
+    yield "Closes", _reasons(stream.outcomes.closed)
     yield "Relists", _counts(stream.lists.relists)
     yield "410s", _counts(stream.lists.expired)
+    if stream.outcomes.failed_lists:
+        yield "Failed lists", _reasons(stream.outcomes.failed_lists)
     yield from _findings(stream)
     yield "Headroom", _headroom(stream.headroom) if stream.headroom else ABSENT
     if transport := session.transport:
@@ -274,6 +276,10 @@ def _findings(stream: StreamReading) -> Iterator[_Fact]:
         yield "Lag behind peers", duration(stream.cache.behind_peers)
     if excess := stream.behind_fastest:
         yield "Behind fastest", f"P50 {duration(excess.p50)}, P99 {duration(excess.p99)}"
+
+
+def _reasons(counts: Mapping[tuple[str, str], int]) -> str:
+    return _counts({why if kind == why else f"{kind} ({why})": count for (kind, why), count in counts.items()})
 
 
 def _counts(counts: Mapping[str, int]) -> str:

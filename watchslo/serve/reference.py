@@ -12,7 +12,7 @@ generated from the code (`make golden`). The [glossary](glossary.md) explains th
 
 - `metrics: basic`, the default, has at most 50 series per watch, with any list strategy and with an inventory. Labels
   and metrics after *full:* need `metrics: full`. `basic` has the series that objectives and alerts need. Details that
-  only explain an alert (phase, kind, bytes) need `full`; `/api/v1/status` has them in both cases. Additional series
+  only explain an alert (kind, bytes, connection) need `full`; `/api/v1/status` has them in both cases. Additional series
   are: one for each threshold that is not yet an `le`; the histogram `watchslo_creation_to_watch_seconds`; 2 for the
   headroom of a busy watch (metrics named `watchslo_watch_history_*`); and for a watch that is late enough to be
   probed, a histogram for each of two hops and 2 for the age of its cache.
@@ -24,8 +24,9 @@ generated from the code (`make golden`). The [glossary](glossary.md) explains th
   change.
 - Counters start at 0, except for combinations of labels that depend on the cluster. An unknown value is absent,
   never 0: a quantile without events, or an estimate below the round trip of the ticks, has no series.
-- `watchslo_list_duration_seconds` starts at 0 for the strategies of an apiserver's watches, and their fallbacks, so
-  that `rate()` sees the first list. Other strategies have no series, and neither has an apiserver without watches.
+- `watchslo_list_duration_seconds` and `watchslo_lists_failed_total` start at 0 for the strategies of an apiserver's
+  watches, and their fallbacks, so that `rate()` sees the first list. Other strategies have no series, and neither has
+  an apiserver without watches.
 - Metrics of watches are those of the last evaluation, at most five seconds old; all others are at most a second old.
 - One process has one set of `le`, and every configured threshold is among those of
   `watchslo_apiserver_timespan_seconds`: with a threshold of 1 s the SLI is `_bucket{le="1.0"}` over `_count`.

@@ -258,7 +258,7 @@ def watch_line(line: WatchCondition, domain: DomainReading | None) -> WatchLine:
         judged=figure(line.judged, round_trip),
         last_event=None if received.last_wall is None else time_of(received.last_wall),
         behind=max(0, (newest or 0) - (received.revision or 0)) if known else None,
-        closes=sum(count for (class_, _), count in stream.session.closed.items() if class_ not in ("deadline", "own")),
+        closes=sum(count for (class_, _), count in stream.outcomes.closed.items() if class_ not in ("deadline", "own")),
         relists=sum(count for reason, count in stream.lists.relists.items() if reason != "start"),
         expired=sum(stream.lists.expired.values()),
         bookmark_age=received.bookmark_age,

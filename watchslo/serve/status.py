@@ -296,6 +296,14 @@ class CloseCount(StatusPart):
     count: int
 
 
+class ListFailureCount(StatusPart):
+    """The number of lists by one strategy that failed for one reason."""
+
+    strategy: str
+    reason: str
+    count: int
+
+
 class FailureStatus(StatusPart):
     """The last failure."""
 
@@ -368,14 +376,15 @@ class StreamStatus(StatusPart):
     bytes: int = _at("received", "bytes")
     bookmarks: int = _at("received", "bookmarks")
     bookmark_age: float | None = _at("received", "bookmark_age")
-    closed: Annotated[list[CloseCount], _rows("class", "reason")] = _at("session", "closed")
+    closed: Annotated[list[CloseCount], _rows("class", "reason")] = _at("outcomes", "closed")
     relists: dict[str, int] = _at("lists", "relists")
     expired: dict[str, int] = _at("lists", "expired")
     list_items: int = _at("lists", "items")
     list_bytes: int = _at("lists", "bytes")
     list_pages: int = _at("lists", "pages")
-    list_fallbacks: int = _at("lists", "fallbacks")
-    initial_events: int = _at("lists", "initial_events")
+    list_fallbacks: int = _at("outcomes", "fallbacks")
+    initial_events: int = _at("outcomes", "initial_events")
+    lists_failed: Annotated[list[ListFailureCount], _rows("strategy", "reason")] = _at("outcomes", "failed_lists")
     gap_revisions: int | None = _at("gaps", "revisions")
     gap_seconds: float = _at("gaps", "seconds")
     unseen_changes: dict[str, int] | None = _at("gaps", "unseen")

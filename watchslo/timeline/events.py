@@ -165,7 +165,7 @@ def keys_of(streams: Iterable[StreamReading]) -> tuple[Key, ...]:
 
 
 def _of_stream(before: StreamReading, now: StreamReading) -> Iterator[_StreamChange]:
-    for (class_, reason), count in _more(before.session.closed, now.session.closed):
+    for (class_, reason), count in _more(before.outcomes.closed, now.outcomes.closed):
         if class_ not in ROUTINE:
             yield EventKind.CLOSED, Level.UNKNOWN, f"closed by {class_} ({reason}){_times(count)}"
     for phase, count in _more(before.lists.expired, now.lists.expired):

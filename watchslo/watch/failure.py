@@ -206,6 +206,20 @@ RULES: Mapping[Reason, tuple[CloseClass, Action, str]] = {
     Reason.SUPERSEDED: (CloseClass.OWN, Action.STOP, "The list was dropped because a newer list replaces it."),
 }
 
+_OF_WATCHES = (
+    Reason.DEADLINE,
+    Reason.APISERVER_SHUTDOWN,
+    Reason.SLOW_CONSUMER,
+    Reason.CRD_CHANGED,
+    Reason.CRD_DELETED,
+    Reason.EMPTY_CLOSE,
+    Reason.STALLED,
+)
+LIST_FAILURES = tuple(
+    reason for reason, (closed, _, _) in RULES.items() if closed is not CloseClass.OWN and reason not in _OF_WATCHES
+)
+"""Why lists fail, streamed ones included, other than for a reason of this process."""
+
 _BY_STATUS: Mapping[int, Reason] = {
     HTTPStatus.BAD_REQUEST: Reason.BAD_REQUEST,
     HTTPStatus.UNAUTHORIZED: Reason.UNAUTHORIZED,

@@ -85,12 +85,14 @@ class ListPlanner:
         self._throttled = self._use_fallback = False  # until a list succeeds
         self._started = float("-inf")  # when the last list began, in monotonic seconds
 
-    def start(self, progress: ListProgress, newest: int | None, now: float, *, blocks_watch: bool) -> None:
-        """Begin the list; one that the watch waits for may need another strategy than planned."""
+    def start(self, progress: ListProgress, newest: int | None, now: float, *, blocks_watch: bool) -> bool:
+        """Begin the list. One that the watch waits for may need the strategy's fallback: return whether it does now."""
+        before = progress.strategy
         if blocks_watch:
             progress.strategy = self._choose(now)
         self._started = now
         progress.restart(-1 if newest is None else newest, now)
+        return progress.strategy not in (before, self._strategy) and not self._strategy.replays
 
     def _choose(self, now: float) -> Strategy:
         refused = self._strategy.first is None and not self._streaming.usable(now)

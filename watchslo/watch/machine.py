@@ -489,7 +489,6 @@ class Machine:
         self._blame(failure, now)
         if failure.reason is Reason.NO_STREAMED_LISTS and failed.strategy.first is None:
             self._planner.refused_stream(now)
-            self._out.note(FellBack())
             self._go(Trigger.RETRY, now, self._pause(now))
         else:
             self._follow(trigger, failure, now, self._backoff.next(now, failure.retry_after))
@@ -592,7 +591,7 @@ class Machine:
         self._blame(failure, now)
 
     def _end_list(self, ended: ListProgress, failure: Failure) -> None:
-        self._out.note(ListFailed(failure))
+        self._out.note(ListFailed(failure, ended.strategy.name))
         ended.op = None
         if self.state is State.LISTING:
             self._watch = None
@@ -642,9 +641,7 @@ class Machine:
         if self._wake is not None and now >= self._wake:
             assert self._watch is not None  # only a streamed list is expected
             reason = Reason.NO_STREAMED_LISTS if self._doubts.silent else Reason.TIMEOUT
-            if not self._doubts.silent:
-                self._planner.use_fallback(use=True)
-                self._out.note(FellBack())
+            self._planner.use_fallback(use=True)
             self._doubts.silent = True
             self._break_off(self._watch, because(reason), now)
 
@@ -705,7 +702,8 @@ class Machine:
     def _request_page(self, listed: ListProgress, now: float) -> None:
         listed.wake, listed.requested = None, now
         if listed.pages == 0:
-            self._planner.start(listed, self.revision, now, blocks_watch=self.state is State.LISTING)
+            if self._planner.start(listed, self.revision, now, blocks_watch=self.state is State.LISTING):
+                self._out.note(FellBack())
             if self.inventory is not None:
                 self.inventory.begin()
         if listed.strategy.first is None:

@@ -209,9 +209,10 @@ class ListDone:
 
 @dataclass(frozen=True, slots=True)
 class ListFailed:
-    """A list, or a page of it, failed."""
+    """A list by this strategy, or a page of it, failed."""
 
     failure: Failure
+    strategy: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +295,7 @@ class TimeTravel:
 
 @dataclass(frozen=True, slots=True)
 class FellBack:
-    """The apiserver does not stream lists, so the list is requested in pages."""
+    """A list uses the fallback of its strategy: such lists are refused, stay silent, or failed too often."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -200,10 +200,8 @@ def _stream(apiserver: str, name: str, watch: Watch) -> StreamReading:
         apiserver=apiserver,
         domain="main",
         up=watch.up,
-        session={
-            "closed": {("server", "slow_consumer"): watch.slow_consumer, ("deadline", "deadline"): 4},
-            "transport": watch.transport,
-        },
+        session={"transport": watch.transport},
+        outcomes={"closed": {("server", "slow_consumer"): watch.slow_consumer, ("deadline", "deadline"): 4}},
         received={"events": {"ADDED": watch.received, "ERROR": 7}, "bytes": watch.bytes},
         lists={"expired": {"open": watch.expired, "stream": 0}},
         audit=AuditReading(watch.audit, watch.stalls, watch.stalled),

@@ -57,7 +57,10 @@ class Log:
 
 @dataclass
 class Watch:
-    """An open watch: what is `sent` on it arrives at once, and what is `kept` when it is caught up."""
+    """An open watch: what is `sent` on it arrives at once, and what is `kept` when it is caught up.
+
+    The revision of a streamed list is 0.
+    """
 
     resource: Resource
     revision: int
@@ -180,8 +183,7 @@ class Door:
         if failure:
             yield failure
             return
-        assert request.revision is not None
-        opened = Watch(resource, request.revision, representation, self.name)
+        opened = Watch(resource, request.revision or 0, representation, self.name)
         if kind == "discovery":
             self.cluster.address_watches.append(opened)
             try:

@@ -457,7 +457,7 @@ class TestShutdown:
             await keep_writing(cluster, PODS, seconds=2.4)
             assert run.stream("pods").track.timespan.total == 0
         assert run.stream("pods").track.timespan.total > 5
-        assert run.stream("pods").session.closed == {("own", "shutdown"): 1}
+        assert run.stream("pods").outcomes.closed == {("own", "shutdown"): 1}
         assert run.stream("pods").session.state == "halted"
 
 

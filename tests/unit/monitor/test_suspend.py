@@ -57,7 +57,7 @@ def unwell(stream: StreamReading) -> dict[str, object]:
         "stalls": audit.stalls,
         "stalled_for": audit.stalled_for,
         "violations": sum(stream.guarantees.violations.values()),
-        "closed": {pair: count for pair, count in stream.session.closed.items() if pair[0] != "own"},
+        "closed": {pair: count for pair, count in stream.outcomes.closed.items() if pair[0] != "own"},
     }
     return {name: value for name, value in found.items() if value}
 
@@ -114,7 +114,7 @@ class TestDeadConnections:
             await settle(run, cluster)
             for label in ("pods", "nodes"):
                 assert unwell(run.stream(label)) == {}
-                assert run.stream(label).session.closed["own", "suspended"] == 1
+                assert run.stream(label).outcomes.closed["own", "suspended"] == 1
             assert BACKLOG <= counts(run.stream("pods"))["tainted"] <= BACKLOG + 10
             assert counts(run.stream("pods"))["sample"] >= 890
             assert not log.of("watch_stalled")

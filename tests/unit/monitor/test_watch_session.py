@@ -246,12 +246,12 @@ class TestRun:
             watch.send()
             await asyncio.sleep(0.1)
             assert cluster.watches[1].revision == 101
-            assert not parts.reading().session.closed
+            assert not parts.reading().outcomes.closed
             parts.apiserver.closes.settle(time.monotonic() + SETTLE_SECONDS)
             reading = parts.reading()
-            assert reading.session.closed == {("server", "forced"): 1}
-            assert reading.durations.lifetimes.total == 1
-            assert reading.durations.opens.total == 2
+            assert reading.outcomes.closed == {("server", "forced"): 1}
+            assert reading.outcomes.lifetimes.total == 1
+            assert reading.outcomes.opens.total == 2
 
     async def test_minutes_of_a_watch_that_cannot_be_reopened_are_bad(self, cluster: Cluster) -> None:
         async with open_watch(cluster) as (parts, watch):
@@ -295,7 +295,7 @@ class TestRun:
             watch.send()
             await asyncio.sleep(0.1)
             parts.apiserver.closes.give_up()
-            assert parts.reading().session.closed == {("server", "slow_consumer"): 1}
+            assert parts.reading().outcomes.closed == {("server", "slow_consumer"): 1}
 
     async def test_start_over_forgets_all_revisions(self, cluster: Cluster) -> None:
         async with open_watch(cluster) as (parts, _):
@@ -314,17 +314,38 @@ class TestRun:
         async with open_watch(cluster, list="paged") as (parts, _):
             reading = parts.reading()
         assert (reading.lists.pages, reading.lists.items, reading.lists.bytes) == (2, 6, 2000)
-        assert reading.durations.lists["paged"].total == 1
-        assert read_apiserver(parts.apiserver, ApiserverRole.MEMBER, None).durations.lists["paged"].total == 1
+        assert reading.outcomes.lists["paged"].total == 1
+        assert read_apiserver(parts.apiserver, ApiserverRole.MEMBER, None).outcomes.lists["paged"].total == 1
 
     async def test_list_durations_begin_at_0_for_the_strategies_of_the_watches(self) -> None:
         """A rate does not see the first list of a series that begins with it; no other strategy has series."""
         parts = Parts(list="stream")
         apiserver = read_apiserver(parts.apiserver, ApiserverRole.MEMBER, None)
-        for durations in (apiserver.durations, parts.reading().durations):
-            assert {name: lists.total for name, lists in durations.lists.items()} == {"stream": 0, "paged": 0}
+        for outcomes in (apiserver.outcomes, parts.reading().outcomes):
+            assert {name: lists.total for name, lists in outcomes.lists.items()} == {"stream": 0, "paged": 0}
         witness = Apiserver("10.0.0.2:6443", nowhere(), Limiter(1000))
-        assert not read_apiserver(witness, ApiserverRole.WITNESS, None).durations.lists
+        assert not read_apiserver(witness, ApiserverRole.WITNESS, None).outcomes.lists
+
+    async def test_streamed_lists_that_fail_after_their_headers_are_counted(self, cluster: Cluster) -> None:
+        """After the fifth in a row, the list is requested in pages."""
+        async with open_watch(cluster, list="stream") as (parts, _):
+            for cut in range(1, 6):
+                cluster.watches[-1].send(line("ADDED", 40))
+                cluster.watches[-1].send(because(Reason.RESET))
+                while len(cluster.watches) == cut:
+                    await asyncio.sleep(1)
+            assert parts.session.up
+            apiserver = read_apiserver(parts.apiserver, ApiserverRole.MEMBER, None)
+            for outcomes in (parts.reading().outcomes, apiserver.outcomes):
+                assert outcomes.failed_lists == {("stream", "reset"): 5}
+                assert (outcomes.fallbacks, outcomes.initial_events) == (1, 5)
+                assert outcomes.lists["paged"].total == 1
+            assert not parts.reading().outcomes.closed
+
+    async def test_list_that_is_given_up_is_no_failed_list(self, cluster: Cluster) -> None:
+        async with open_watch(cluster, list="stream") as (parts, _):
+            parts.session.start_over()
+            assert not parts.reading().outcomes.failed_lists
 
     async def test_representation_falls_back_to_what_the_server_supports(self, cluster: Cluster) -> None:
         cluster.fail(Reason.NOT_ACCEPTABLE, "watch")
@@ -395,7 +416,7 @@ class TestEvents:
             waits = [noted.wait(number) for number in reversed(range(len(noted)))]
             assert [since - cut for since, _ in waits] == pytest.approx([1.2, 12.4, 24.8, 25.8], abs=0.01)
             assert [until - cut for _, until in waits] == pytest.approx([10.0, 20.0, 25.0, 30.0], abs=0.01)
-            assert parts.session.durations.opens.reading().sum < 0.01
+            assert parts.session.outcomes.opens.reading().sum < 0.01
 
     async def test_age_of_a_revision_from_before_a_suspend_has_no_upper_bound(self, cluster: Cluster) -> None:
         async with open_watch(cluster) as (parts, _):
@@ -510,14 +531,14 @@ class TestEvents:
             for _ in range(5):
                 watch.send(b"x" * (MEBIBYTE // 4))
             await asyncio.sleep(0.1)
-            assert parts.reading().session.closed == {("server", "oversize"): 1}
+            assert parts.reading().outcomes.closed == {("server", "oversize"): 1}
 
     async def test_cut_line_is_an_early_eof(self, cluster: Cluster) -> None:
         async with open_watch(cluster) as (parts, watch):
             watch.send(line("MODIFIED", 101)[:20])
             watch.send()
             await asyncio.sleep(0.1)
-            assert parts.reading().session.closed == {("network", "early_eof"): 1}
+            assert parts.reading().outcomes.closed == {("network", "early_eof"): 1}
 
     async def test_list_from_the_past_is_time_travel(self, cluster: Cluster) -> None:
         async with open_watch(cluster) as (parts, watch):

@@ -144,9 +144,39 @@ class TestExcess:
         assert not samples(replace(readings.SNAPSHOT, streams=(readings.TAIL,)), Detail.FULL, self.NAME)
 
 
+class TestFailedLists:
+    NAME = "watchslo_lists_failed"
+
+    @pytest.mark.parametrize("detail", [Detail.BASIC, Detail.FULL])
+    def test_failed_lists_start_at_0_for_the_strategies_in_use(self, detail: Detail) -> None:
+        snapshot = replace(readings.SNAPSHOT, streams=(readings.STALLED,), apiservers=(readings.SERVICE,))
+        found = samples(snapshot, detail, self.NAME)
+        assert found["stream", "early_eof"] == 2
+        assert found["paged", "early_eof"] == 0
+        assert not {("stream", "deadline"), ("stream", "superseded"), ("cache", "early_eof")} & found.keys()
+
+    def test_tailed_watches_have_neither_fallbacks_nor_initial_events(self) -> None:
+        tailed = replace(readings.SERVICE, outcomes=readings.TAIL.outcomes)
+        found = families(replace(readings.SNAPSHOT, streams=(readings.TAIL,), apiservers=(tailed,)), Detail.BASIC)
+        assert not {"watchslo_list_fallbacks", "watchslo_initial_events"} & found.keys()
+        assert self.NAME in found
+
+
+class TestCloses:
+    def test_closes_have_their_reason_by_apiserver(self) -> None:
+        snapshot = replace(readings.SNAPSHOT, apiservers=(readings.SERVICE,))
+        found = samples(snapshot, Detail.BASIC, "watchslo_watches_closed")
+        assert (found["network", "reset"], found["server", "forced"]) == (2, 0)
+
+    def test_closes_of_an_apiserver_without_watches_are_absent(self) -> None:
+        idle = replace(readings.SERVICE, outcomes=replace(readings.SERVICE.outcomes, lists={}))
+        snapshot = replace(readings.SNAPSHOT, apiservers=(idle,))
+        assert not samples(snapshot, Detail.BASIC, "watchslo_watches_closed")
+
+
 class TestCost:
-    def test_tailing_watch_has_at_most_48_series_in_basic(self) -> None:
-        assert series(readings.changed(unprobed(readings.TAIL), audit={"stalled_for": 1.0}), Detail.BASIC) <= 48
+    def test_tailing_watch_has_at_most_47_series_in_basic(self) -> None:
+        assert series(readings.changed(unprobed(readings.TAIL), audit={"stalled_for": 1.0}), Detail.BASIC) <= 47
 
     def test_watch_with_inventory_has_at_most_50_series_in_basic(self) -> None:
         worst = readings.changed(
@@ -177,8 +207,9 @@ class TestCost:
         assert more == 2 * histogram + 2
 
     def test_100_watches_have_less_than_5000_series(self) -> None:
-        found = all_samples(registry(readings.many(100, unprobed(readings.TAIL)), Detail.BASIC).collect())
-        assert len(found) < 5_000
+        tailed = replace(readings.SERVICE, outcomes=readings.TAIL.outcomes)
+        snapshot = replace(readings.many(100, unprobed(readings.TAIL)), apiservers=(tailed,))
+        assert len(all_samples(registry(snapshot, Detail.BASIC).collect())) < 5_000
 
 
 class TestProven:
@@ -276,8 +307,8 @@ class TestCounters:
             counted = samples(fresh, Detail.BASIC, f"watchslo_watch_guarantee_{family}")
             assert counted == {(guarantee.value,): 0 for guarantee in readings.OF_ALL_WATCHES}
 
-    def test_basic_sums_closed_watches_by_class(self) -> None:
-        shown = samples(with_track(), Detail.BASIC, "watchslo_watches_closed")
+    def test_proven_sums_closed_watches_by_class(self) -> None:
+        shown = samples(with_track(), Detail.PROVEN, "watchslo_watches_closed")
         assert shown == {
             ("deadline",): 4,
             ("server",): 0,

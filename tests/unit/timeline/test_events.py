@@ -27,9 +27,9 @@ def test_compare_equal_snapshots_yields_no_event() -> None:
 @pytest.mark.parametrize(
     ("changes", "kind", "text"),
     [
-        ({"session": {"closed": {("network", "reset"): 2}}}, EventKind.CLOSED, "pods: closed by network (reset)"),
+        ({"outcomes": {"closed": {("network", "reset"): 2}}}, EventKind.CLOSED, "pods: closed by network (reset)"),
         (
-            {"session": {"closed": {("server", "forced"): 3}}},
+            {"outcomes": {"closed": {("server", "forced"): 3}}},
             EventKind.CLOSED,
             "pods: closed by server (forced), 3 times",
         ),
@@ -60,7 +60,7 @@ def test_compare_change_of_a_watch_yields_its_event(changes: dict[str, object], 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"session": {"closed": {("deadline", "deadline"): 9, ("own", "reload"): 1, ("expired", "expired"): 1}}},
+        {"outcomes": {"closed": {("deadline", "deadline"): 9, ("own", "reload"): 1, ("expired", "expired"): 1}}},
         {"lists": {"relists": {"start": 2}}},
         {"received": {"events": {"ADDED": 1000}}},
     ],

@@ -273,7 +273,7 @@ def test_watch_timeout_is_five_to_ten_minutes(chance: float, timeout: int) -> No
 def test_failed_page_is_requested_again() -> None:
     run = listing(PAGED)
     run.page(token="two", after=1.0)
-    assert run.close(REFUSED, after=1.0) == [Note(ListFailed(REFUSED)), WakeAt(1003.2)]
+    assert run.close(REFUSED, after=1.0) == [Note(ListFailed(REFUSED, PAGED.name)), WakeAt(1003.2)]
     assert run.machine.state is State.RELISTING
     assert run.wake(after=2.0) == [Start(3, ListRequest(limit=500, continue_token="two"))]
     assert facts(run.page(after=1.0)) == [ListDone("paged", REVISION, items=6, size=400, pages=2, took=5.0)]
@@ -289,7 +289,7 @@ def test_failed_first_page_does_not_count_in_the_duration() -> None:
 def test_expired_page_restarts_the_list() -> None:
     run = listing(PAGED)
     run.page(token="two")
-    assert run.close(EXPIRED) == [Note(Expired(Phase.LIST)), Note(ListFailed(EXPIRED)), WakeAt(1001.2)]
+    assert run.close(EXPIRED) == [Note(Expired(Phase.LIST)), Note(ListFailed(EXPIRED, PAGED.name)), WakeAt(1001.2)]
     assert run.machine.state is State.RELISTING
     assert run.wake(after=1.2) == [Start(3, ListRequest(limit=500))]
     assert facts(run.page()) == [ListDone("paged", REVISION, items=3, size=200, pages=1, took=0.0)]
@@ -307,7 +307,7 @@ def test_expired_page_does_not_expire_its_revision() -> None:
 
 def test_throttled_tail_uses_limit_one_until_a_list_succeeds() -> None:
     run = listing()
-    assert run.close(THROTTLED) == [Note(ListFailed(THROTTLED)), WakeAt(1007.4)]
+    assert run.close(THROTTLED) == [Note(ListFailed(THROTTLED, TAIL.name)), WakeAt(1007.4)]
     assert run.wake(after=7.4) == [Start(2, ListRequest(limit=1))]
     run.close(REFUSED)
     assert started(run.wake(after=60.0)) == ListRequest(limit=1)
@@ -337,7 +337,7 @@ def test_repeatedly_failing_list_is_noted_as_relist_once() -> None:
     for _ in range(12):
         outputs += run.close(SERVER_ERROR)
         outputs += run.wake(after=60.0)
-    assert facts(outputs) == [Relisted(RelistReason.START), *[ListFailed(SERVER_ERROR)] * 12]
+    assert facts(outputs) == [Relisted(RelistReason.START), *[ListFailed(SERVER_ERROR, TAIL.name)] * 12]
 
 
 def test_repeatedly_failing_page_restarts_the_list() -> None:
@@ -722,7 +722,7 @@ def test_expired_revision_is_never_requested_again() -> None:
     run.close(EXPIRED)
     run.wake(after=10.0)
     unchanged = because(Reason.EXPIRED)
-    assert run.page(REVISION) == [Note(ListFailed(unchanged)), WakeAt(1020.0)]
+    assert run.page(REVISION) == [Note(ListFailed(unchanged, TAIL.name)), WakeAt(1020.0)]
     assert run.machine.state is State.RELISTING
     assert run.machine.revision == REVISION
     assert run.machine.failure == unchanged
@@ -735,9 +735,9 @@ def test_list_older_than_the_watch_is_refused() -> None:
     run.bring(change(Added, 150))
     run.close(because(Reason.OVERSIZE))
     run.wake(after=60.0)
-    assert facts(run.page(149)) == [TimeTravel(back=1), ListFailed(TIME_TRAVEL)]
+    assert facts(run.page(149)) == [TimeTravel(back=1), ListFailed(TIME_TRAVEL, TAIL.name)]
     run.wake(after=60.0)
-    assert facts(run.page(0)) == [TimeTravel(back=150), ListFailed(TIME_TRAVEL)]
+    assert facts(run.page(0)) == [TimeTravel(back=150), ListFailed(TIME_TRAVEL, TAIL.name)]
     run.wake(after=60.0)
     assert started(run.page(150)) == WatchRequest(150, 450)
 
@@ -765,7 +765,7 @@ def test_revision_zero_is_accepted() -> None:
 @pytest.mark.parametrize("failure", [NOT_FOUND, FORBIDDEN])
 def test_missing_resource_is_requested_again_after_a_wait(failure: Failure) -> None:
     run = listing()
-    assert run.close(failure) == [Note(ListFailed(failure)), Note(GaveUp(failure)), WakeAt(1001.2)]
+    assert run.close(failure) == [Note(ListFailed(failure, TAIL.name)), Note(GaveUp(failure)), WakeAt(1001.2)]
     assert run.machine.state is State.AWAY
     assert run.machine.failure == failure
     waits = []
@@ -790,7 +790,7 @@ def test_watch_resumes_when_a_missing_resource_returns() -> None:
 
 def test_list_with_an_unparsable_revision_waits() -> None:
     run = listing()
-    assert run.page(None) == [Note(ListFailed(UNPARSABLE)), Note(GaveUp(UNPARSABLE)), WakeAt(1001.2)]
+    assert run.page(None) == [Note(ListFailed(UNPARSABLE, TAIL.name)), Note(GaveUp(UNPARSABLE)), WakeAt(1001.2)]
     assert run.machine.state is State.AWAY
     assert run.machine.revision is None
 
@@ -812,7 +812,7 @@ def test_halt_reason_is_shutdown_by_default() -> None:
 
 
 def test_halt_drops_the_list() -> None:
-    assert listing().feed(Halt()) == [Cancel(1), Note(ListFailed(because(Reason.SHUTDOWN)))]
+    assert listing().feed(Halt()) == [Cancel(1), Note(ListFailed(because(Reason.SHUTDOWN), TAIL.name))]
 
 
 @pytest.mark.parametrize("state", [State.NEW, State.RELISTING, State.REOPENING, State.AWAY, State.HALTED])
@@ -833,7 +833,7 @@ def test_halt_does_not_let_the_revision_go_back() -> None:
     run = watching()
     run.feed(Halt())
     run.feed(Begin())
-    assert facts(run.page(REVISION - 1)) == [TimeTravel(back=1), ListFailed(TIME_TRAVEL)]
+    assert facts(run.page(REVISION - 1)) == [TimeTravel(back=1), ListFailed(TIME_TRAVEL, TAIL.name)]
 
 
 @pytest.mark.parametrize("state", sorted(set(State) - {State.NEW, State.HALTED}))
@@ -899,7 +899,7 @@ def test_reset_forgets_the_expired_revision() -> None:
 def test_reset_drops_the_list_in_flight() -> None:
     run = listing(PAGED)
     run.page(token="two")
-    assert run.feed(Reset()) == [Cancel(2), Note(ListFailed(because(Reason.DOMAIN_RESET))), WakeAt(1001.0)]
+    assert run.feed(Reset()) == [Cancel(2), Note(ListFailed(because(Reason.DOMAIN_RESET), PAGED.name)), WakeAt(1001.0)]
     assert started(run.wake(after=1.0)) == ListRequest(limit=500)
     assert alarm(run.feed(Reset(), after=1.5)) == run.now
 

@@ -164,13 +164,13 @@ def test_parallel_list_of_one_page_opens_one_watch() -> None:
 
 def test_parallel_first_page_that_fails_is_requested_again() -> None:
     run = Run(PARALLEL)
-    assert run.fail_list(REFUSED) == [Note(ListFailed(REFUSED)), WakeAt(1001.2)]
+    assert run.fail_list(REFUSED) == [Note(ListFailed(REFUSED, PARALLEL.name)), WakeAt(1001.2)]
     assert started(run.wake(after=1.2)) == ListRequest(limit=500)
 
 
 def test_parallel_page_that_fails_is_requested_again() -> None:
     run = parallel()
-    assert run.fail_list(REFUSED) == [Note(ListFailed(REFUSED)), WakeAt(1001.2)]
+    assert run.fail_list(REFUSED) == [Note(ListFailed(REFUSED, PARALLEL.name)), WakeAt(1001.2)]
     assert run.machine.state is State.WATCHING
     assert run.machine.failure is None
     assert run.wake(after=1.1) == [WakeAt(1001.2)]
@@ -187,17 +187,17 @@ def test_parallel_list_waits_for_retry_after() -> None:
 
 
 def test_clean_end_of_a_list_is_a_failure() -> None:
-    assert facts(Run(PARALLEL).fail_list(ENDED)) == [ListFailed(ENDED)]
+    assert facts(Run(PARALLEL).fail_list(ENDED)) == [ListFailed(ENDED, PARALLEL.name)]
     run = parallel()
     run.bring(garbage=1)
-    assert facts(run.fail_list(ENDED, after=450.0)) == [ListFailed(ENDED)]
+    assert facts(run.fail_list(ENDED, after=450.0)) == [ListFailed(ENDED, PARALLEL.name)]
 
 
 @pytest.mark.parametrize("failure", [EXPIRED, NOT_FOUND, because(Reason.OVERSIZE)])
 def test_parallel_list_that_is_lost_begins_again(failure: Failure) -> None:
     run = parallel()
     outputs = run.fail_list(failure, after=1.0)
-    assert Note(ListFailed(failure)) in outputs
+    assert Note(ListFailed(failure, PARALLEL.name)) in outputs
     assert not [fact for fact in facts(outputs) if isinstance(fact, Relisted | GaveUp)]
     assert alarm(outputs) == 1010.0
     assert run.machine.state is State.WATCHING
@@ -210,7 +210,7 @@ def test_expired_token_continues_at_the_present_state() -> None:
     run = Run(PAGED)
     run.page(100, token="two")
     gone = because(Reason.EXPIRED, phase=Phase.LIST, status=410, continue_token="two, now")
-    assert run.fail_list(gone) == [Note(Expired(Phase.LIST)), Note(ListFailed(gone)), WakeAt(1001.2)]
+    assert run.fail_list(gone) == [Note(Expired(Phase.LIST)), Note(ListFailed(gone, PAGED.name)), WakeAt(1001.2)]
     assert started(run.wake(after=1.2)) == ListRequest(limit=500, continue_token="two, now")
     run.page(150, token="three")
     assert run.page(150)[-1] == Start(5, WatchRequest(150, 450))
@@ -226,7 +226,7 @@ def test_inventory_restarts_a_list_whose_token_expired() -> None:
 def test_parallel_list_continues_while_the_watch_fails() -> None:
     run = parallel()
     assert run.fail_watch(REFUSED) == [Note(WatchClosed(REFUSED, lived=0.0)), WakeAt(1001.2)]
-    assert run.fail_list(REFUSED, after=0.5) == [Note(ListFailed(REFUSED)), WakeAt(1001.2)]
+    assert run.fail_list(REFUSED, after=0.5) == [Note(ListFailed(REFUSED, PARALLEL.name)), WakeAt(1001.2)]
     assert run.wake(after=0.7) == [Start(4, WatchRequest(100, 450)), WakeAt(1001.7)]
     assert run.wake(after=0.5) == [Start(5, ListRequest(limit=500, continue_token="two"))]
 
@@ -238,7 +238,7 @@ def test_expired_watch_drops_the_parallel_list() -> None:
         Note(WatchClosed(EXPIRED, lived=0.0)),
         Note(Expired(Phase.STREAM)),
         Cancel(3),
-        Note(ListFailed(superseded)),
+        Note(ListFailed(superseded, PARALLEL.name)),
         Note(Relisted(RelistReason.EXPIRED)),
         WakeAt(1010.0),
     ]
@@ -270,9 +270,9 @@ def test_parallel_list_may_be_older_than_the_watch_but_not_than_its_start() -> N
     run = parallel()
     run.bring(change(Added, 150))
     assert facts(run.page(100, token="three")) == []
-    assert facts(run.page(99)) == [TimeTravel(1), ListFailed(TIME_TRAVEL)]
+    assert facts(run.page(99)) == [TimeTravel(1), ListFailed(TIME_TRAVEL, PARALLEL.name)]
     run.wake(after=60.0)
-    assert facts(run.page(149)) == [TimeTravel(1), ListFailed(TIME_TRAVEL)]
+    assert facts(run.page(149)) == [TimeTravel(1), ListFailed(TIME_TRAVEL, PARALLEL.name)]
     assert run.machine.state is State.WATCHING
 
 
@@ -302,9 +302,9 @@ def test_streamed_list_that_stays_silent_is_replaced_by_pages() -> None:
     assert run.bring(change(Added, 40), after=20.0) == [Note(InitialEvents(1))]
     assert run.wake(after=10.0) == [WakeAt(1050.0)]  # set when it opened, and too early since an object came
     outputs = run.wake(after=20.0)
-    assert outputs[1] == Cancel(1)
-    assert facts(outputs) == [FellBack(), ListFailed(because(Reason.TIMEOUT))]
-    assert started(run.wake(after=10.0)) == ListRequest(limit=500)
+    assert outputs[0] == Cancel(1)
+    assert facts(outputs) == [ListFailed(because(Reason.TIMEOUT), STREAM.name)]
+    assert run.wake(after=10.0) == [Note(FellBack()), Start(2, ListRequest(limit=500))]
 
 
 def relisted_silently(run: Run) -> list[Output]:
@@ -320,11 +320,11 @@ def test_apiserver_whose_streamed_lists_stay_silent_does_not_mark_their_end() ->
     run = streaming()
     run.bring(change(Added, 40))
     run.bring(bookmark(60), after=20.0)
-    assert facts(run.wake(after=10.0)) == [FellBack(), ListFailed(because(Reason.TIMEOUT))]
+    assert facts(run.wake(after=10.0)) == [ListFailed(because(Reason.TIMEOUT), STREAM.name)]
     run.wake(after=10.0)
     run.page(100)
     run.open()
-    assert facts(relisted_silently(run)) == [ListFailed(because(Reason.NO_STREAMED_LISTS)), FellBack()]
+    assert facts(relisted_silently(run)) == [ListFailed(because(Reason.NO_STREAMED_LISTS), STREAM.name)]
     assert started(run.wake(after=10.0)) == ListRequest(limit=500)
 
 
@@ -338,7 +338,7 @@ def test_only_silent_lists_in_a_row_show_that_their_end_is_not_marked() -> None:
     run.wake(after=30.0)
     run.open()
     run.bring(bookmark(200, end="true"))
-    assert facts(relisted_silently(run)) == [FellBack(), ListFailed(because(Reason.TIMEOUT))]
+    assert facts(relisted_silently(run)) == [ListFailed(because(Reason.TIMEOUT), STREAM.name)]
 
 
 def test_alarm_of_a_streamed_list_does_not_disturb_its_watch() -> None:
@@ -399,7 +399,7 @@ def test_plain_bookmark_does_not_end_a_streamed_list() -> None:
 def test_streamed_list_that_was_cut_starts_again() -> None:
     run = streaming()
     run.bring(change(Added, 40), change(Modified, 60))
-    assert run.fail_watch(ENDED, after=5.0) == [Note(ListFailed(ENDED)), WakeAt(1006.2)]
+    assert run.fail_watch(ENDED, after=5.0) == [Note(ListFailed(ENDED, STREAM.name)), WakeAt(1006.2)]
     assert run.machine.state is State.RELISTING
     assert started(run.wake(after=1.2)) == STREAMED
     run.open()
@@ -414,7 +414,7 @@ def test_error_in_a_streamed_list_ends_it() -> None:
     assert run.bring(change(Added, 40), error) == [
         Note(InitialEvents(1)),
         Cancel(1),
-        Note(ListFailed(failure)),
+        Note(ListFailed(failure, STREAM.name)),
         WakeAt(1001.2),
     ]
 
@@ -428,32 +428,32 @@ def test_error_right_after_a_streamed_list_ends_the_watch() -> None:
 def test_refused_streamed_list_falls_back_to_pages_and_is_remembered() -> None:
     lists = StreamedLists()
     run = Run(STREAM, streaming=lists)
-    assert run.fail_watch(NO_STREAMS, after=0.25) == [Note(ListFailed(NO_STREAMS)), Note(FellBack()), WakeAt(1001.0)]
+    assert run.fail_watch(NO_STREAMS, after=0.25) == [Note(ListFailed(NO_STREAMS, STREAM.name)), WakeAt(1001.0)]
     assert not lists.usable(run.now)
-    assert started(run.wake(after=0.75)) == ListRequest(limit=500)
+    assert run.wake(after=0.75) == [Note(FellBack()), Start(2, ListRequest(limit=500))]
     assert facts(run.page(100)) == [ListDone("paged", 100, 1, 100, 1, 0.0)]
-    assert started(Run(STREAM, streaming=lists).begun) == ListRequest(limit=500)
+    assert Run(STREAM, streaming=lists).begun[1:] == [Note(FellBack()), Start(1, ListRequest(limit=500))]
 
 
 def test_streamed_list_without_end_until_the_timeout_counts_as_refused() -> None:
     run = streaming()
-    assert facts(run.fail_watch(ENDED, after=449.0)) == [ListFailed(because(Reason.NO_STREAMED_LISTS)), FellBack()]
+    assert facts(run.fail_watch(ENDED, after=449.0)) == [ListFailed(because(Reason.NO_STREAMED_LISTS), STREAM.name)]
 
 
 def test_streamed_list_that_was_cut_late_is_not_a_refusal() -> None:
     reset = because(Reason.RESET)
-    assert facts(streaming().fail_watch(reset, after=450.0)) == [ListFailed(reset)]
+    assert facts(streaming().fail_watch(reset, after=450.0)) == [ListFailed(reset, STREAM.name)]
 
 
 def test_streamed_list_of_only_garbage_ends_as_garbage() -> None:
     run = streaming()
     run.bring(garbage=1)
-    assert facts(run.fail_watch(ENDED)) == [ListFailed(because(Reason.GARBAGE))]
-    assert facts(streaming().fail_watch(ENDED)) == [ListFailed(ENDED)]
+    assert facts(run.fail_watch(ENDED)) == [ListFailed(because(Reason.GARBAGE), STREAM.name)]
+    assert facts(streaming().fail_watch(ENDED)) == [ListFailed(ENDED, STREAM.name)]
     run = streaming()
     run.bring(change(Added, 40))
     run.bring(garbage=1)
-    assert facts(run.fail_watch(ENDED)) == [ListFailed(ENDED)]
+    assert facts(run.fail_watch(ENDED)) == [ListFailed(ENDED, STREAM.name)]
 
 
 def test_repeatedly_failing_streamed_list_falls_back_to_pages_once() -> None:
@@ -462,7 +462,9 @@ def test_repeatedly_failing_streamed_list_falls_back_to_pages_once() -> None:
         run.fail_watch(SERVER_ERROR)
         assert started(run.wake(after=60.0)) == STREAMED
     run.fail_watch(SERVER_ERROR)
-    assert started(run.wake(after=60.0)) == ListRequest(limit=500)
+    assert run.wake(after=60.0) == [Note(FellBack()), Start(6, ListRequest(limit=500))]
+    run.fail_list(REFUSED)
+    assert facts(run.wake(after=60.0)) == [], "the same list was counted"
     run.page(100)
     run.fail_watch(EXPIRED)
     assert started(run.wake(after=60.0)) == STREAMED
@@ -470,7 +472,10 @@ def test_repeatedly_failing_streamed_list_falls_back_to_pages_once() -> None:
 
 @pytest.mark.parametrize(
     ("mark", "expected"),
-    [("x", [ListFailed(because(Reason.UNPARSABLE))]), (38, [TimeTravel(2), ListFailed(TIME_TRAVEL)])],
+    [
+        ("x", [ListFailed(because(Reason.UNPARSABLE), STREAM.name)]),
+        (38, [TimeTravel(2), ListFailed(TIME_TRAVEL, STREAM.name)]),
+    ],
     ids=["unparsable", "past"],
 )
 def test_streamed_list_with_an_unusable_end_fails(mark: object, expected: list[Fact]) -> None:
@@ -497,12 +502,12 @@ def test_streamed_list_that_ends_at_an_expired_revision_fails() -> None:
     run.wake(after=10.0)
     run.open()
     outputs = run.bring(bookmark(100, end="true"))
-    assert Note(ListFailed(because(Reason.EXPIRED))) in outputs
+    assert Note(ListFailed(because(Reason.EXPIRED), STREAM.name)) in outputs
     assert run.machine.state is State.RELISTING
 
 
 def test_halt_drops_a_streamed_list() -> None:
-    assert streaming().feed(Halt()) == [Cancel(1), Note(ListFailed(because(Reason.SHUTDOWN)))]
+    assert streaming().feed(Halt()) == [Cancel(1), Note(ListFailed(because(Reason.SHUTDOWN), STREAM.name))]
 
 
 def test_reopen_does_not_affect_a_streamed_list() -> None:
@@ -523,7 +528,7 @@ def test_cache_strategy_refuses_an_older_list() -> None:
     run.page(100)
     run.fail_watch(EXPIRED)
     run.wake(after=10.0)
-    assert facts(run.page(90)) == [TimeTravel(10), ListFailed(TIME_TRAVEL)]
+    assert facts(run.page(90)) == [TimeTravel(10), ListFailed(TIME_TRAVEL, CACHE.name)]
     assert started(run.wake(after=60.0)) == ListRequest(limit=500)
     assert facts(run.page(150))[0] == ListDone("paged", 150, 1, 100, 1, 0.0)
     run.fail_watch(EXPIRED)
@@ -692,9 +697,9 @@ def test_inventory_waits_for_the_end_of_a_parallel_list() -> None:
 def test_lost_parallel_list_affects_only_the_inventory() -> None:
     run = parallel(inventory=True)
     outputs = run.fail_list(EXPIRED, after=1.0)
-    assert facts(outputs) == [Expired(Phase.LIST), ListFailed(EXPIRED), Relisted(RelistReason.INVENTORY)]
+    assert facts(outputs) == [Expired(Phase.LIST), ListFailed(EXPIRED, PARALLEL.name), Relisted(RelistReason.INVENTORY)]
     assert facts(run.wake(after=9.0)) == []
-    assert facts(run.fail_list(NOT_FOUND)) == [ListFailed(NOT_FOUND)]
+    assert facts(run.fail_list(NOT_FOUND)) == [ListFailed(NOT_FOUND, PARALLEL.name)]
     run.wake(after=60.0)
     run.page(110, a=1)
     assert run.inventory is not None

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from watchslo.latency import track
 from watchslo.snapshot import BurstReason, Cause, Guarantee, Hop, OverallVerdict, ReadUse, StorageKind
 from watchslo.watch import audit
-from watchslo.watch.failure import CloseClass, Phase, Reason
+from watchslo.watch.failure import LIST_FAILURES, CloseClass, Phase, Reason
 from watchslo.watch.messages import RelistReason, Unseen
 from watchslo.watch.strategy import STRATEGIES
 
@@ -64,8 +64,9 @@ EVENT_TYPE = Label(
     "type", "type of the watch event; `error` with `full` only", ("added", "modified", "deleted", "error")
 )
 UNMEASURED = Label("reason", "why an event is not a sample", track.UNMEASURED)
-CLASS = Label("class", "which party ended the watch; `own` and `expired` with `full` only", tuple(CloseClass))
+CLASS = Label("class", "which party ended the watch; not `own` and `expired` with `proven`", tuple(CloseClass))
 CLOSED = Label("reason", "why the watch ended", tuple(Reason))
+LIST_FAILURE = Label("reason", "why the list failed", tuple(LIST_FAILURES))
 RELIST = Label(
     "reason",
     "why a list was needed; only `expired` and `errors` with `basic`",

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
+from itertools import product
 
 from watchslo.serve.metrics.family import counter, gauge, histogram
 from watchslo.serve.metrics.labels import (
@@ -11,6 +12,7 @@ from watchslo.serve.metrics.labels import (
     END,
     EVENT_TYPE,
     GUARANTEE,
+    LIST_FAILURE,
     PHASE,
     RELIST,
     STRATEGY,
@@ -28,13 +30,15 @@ from watchslo.serve.metrics.views import (
     per_watch,
     summed_by_apiserver,
 )
-from watchslo.snapshot import StreamReading
-from watchslo.watch.failure import RULES, CloseClass
+from watchslo.snapshot import OutcomeReading, StreamReading
+from watchslo.watch.failure import LIST_FAILURES, RULES, CloseClass
 from watchslo.watch.messages import RelistReason
+from watchslo.watch.strategy import STRATEGIES, STREAM
 
-NOT_BASIC = (CloseClass.OWN, CloseClass.EXPIRED)  # the second is in expired_total
+NOT_PROVEN = (CloseClass.OWN, CloseClass.EXPIRED)  # the second is in expired_total
 RESTARTS = (RelistReason.EXPIRED, RelistReason.ERRORS)  # the start is no restart, and clocks count their resets
 NO_CLOSES: Mapping[tuple[str, str], int] = {(class_, reason): 0 for reason, (class_, _, _) in RULES.items()}
+WITH_FALLBACK = frozenset(name for name, strategy in STRATEGIES.items() if strategy.fallback)
 
 
 def _events(stream: StreamReading) -> Mapping[str, Value]:
@@ -45,11 +49,30 @@ def _changes(stream: StreamReading) -> Mapping[str, Value]:
     return {type_: count for type_, count in _events(stream).items() if type_ != "error"}
 
 
+def _closed(outcomes: OutcomeReading) -> Mapping[tuple[str, str], Value]:
+    return {**NO_CLOSES, **outcomes.closed}
+
+
 def _closed_by_class(stream: StreamReading) -> Mapping[str, Value]:
     classes: dict[str, int] = defaultdict(int)
-    for (class_, _), count in stream.session.closed.items():
+    for (class_, _), count in stream.outcomes.closed.items():
         classes[class_] += count
-    return {class_: count for class_, count in each(CLASS, classes).items() if class_ not in NOT_BASIC}
+    return {class_: count for class_, count in each(CLASS, classes).items() if class_ not in NOT_PROVEN}
+
+
+def _failed_lists(outcomes: OutcomeReading) -> Mapping[tuple[str, str], Value]:
+    """Return the counts by strategy and reason, from 0 for each strategy that is used."""
+    nothing: dict[tuple[str, str], int] = dict.fromkeys(product(outcomes.lists, LIST_FAILURES), 0)
+    return {**nothing, **outcomes.failed_lists}
+
+
+def _initial_events(outcomes: OutcomeReading) -> Found:
+    return outcomes.initial_events if STREAM.name in outcomes.lists else None
+
+
+def _fallbacks(outcomes: OutcomeReading) -> Found:
+    """Return the number of lists by a fallback; None if no strategy has one."""
+    return None if WITH_FALLBACK.isdisjoint(outcomes.lists) else outcomes.fallbacks
 
 
 def _restarts(stream: StreamReading) -> Mapping[str, Value]:
@@ -91,32 +114,32 @@ WATCHES = (
     counter(
         "bookmarks_total",
         "Total number of bookmarks received.",
-        full=per_watch(lambda s: s.received.bookmarks),
-        proven=per_watch(lambda s: s.received.bookmarks),
+        basic=per_watch(lambda s: s.received.bookmarks),
+        proven=True,
     ),
     gauge(
         "bookmark_age_seconds",
         "Seconds since the newest bookmark; absent before the first.",
-        full=per_watch(lambda s: s.received.bookmark_age),
+        basic=per_watch(lambda s: s.received.bookmark_age),
     ),
     counter(
         "watches_closed_total",
         "Total number of watches that ended, each for one reason.",
-        basic=per_watch(_closed_by_class, CLASS),
-        full=per_watch(lambda s: {**NO_CLOSES, **s.session.closed}, CLASS, CLOSED),
-        proven=True,
+        basic=per_apiserver(lambda a: _closed(a.outcomes) if a.outcomes.lists else None, CLASS, CLOSED),
+        full=per_watch(lambda s: _closed(s.outcomes), CLASS, CLOSED),
+        proven=per_watch(_closed_by_class, CLASS),
     ),
     histogram(
         "watch_open_seconds",
         "Seconds from the request of a watch to the headers of its answer.",
-        basic=per_apiserver(lambda a: a.durations.opens),
-        full=per_watch(lambda s: s.durations.opens),
+        basic=per_apiserver(lambda a: a.outcomes.opens),
+        full=per_watch(lambda s: s.outcomes.opens),
     ),
     histogram(
         "watch_duration_seconds",
         "Seconds that watches stayed open.",
-        basic=per_apiserver(lambda a: a.durations.lifetimes),
-        full=per_watch(lambda s: s.durations.lifetimes),
+        basic=per_apiserver(lambda a: a.outcomes.lifetimes),
+        full=per_watch(lambda s: s.outcomes.lifetimes),
     ),
     gauge(
         "behind_peers_seconds",
@@ -179,9 +202,8 @@ LISTS = (
     counter(
         "expired_total",
         "Total number of 410 Expired answers.",
-        basic=per_watch(lambda s: sum(s.lists.expired.values())),
-        full=per_watch(lambda s: s.lists.expired, PHASE),
-        proven=True,
+        basic=per_watch(lambda s: s.lists.expired, PHASE),
+        proven=per_watch(lambda s: sum(s.lists.expired.values())),
     ),
     gauge(
         "watch_history_seconds",
@@ -211,8 +233,15 @@ LISTS = (
     histogram(
         "list_duration_seconds",
         "Seconds that lists took, with all their pages.",
-        basic=per_apiserver(lambda a: a.durations.lists, STRATEGY),
-        full=per_watch(lambda s: s.durations.lists, STRATEGY),
+        basic=per_apiserver(lambda a: a.outcomes.lists, STRATEGY),
+        full=per_watch(lambda s: s.outcomes.lists, STRATEGY),
+    ),
+    counter(
+        "lists_failed_total",
+        "Total number of lists that failed before they were complete, streamed ones included.",
+        basic=per_apiserver(lambda a: _failed_lists(a.outcomes), STRATEGY, LIST_FAILURE),
+        full=per_watch(lambda s: _failed_lists(s.outcomes), STRATEGY, LIST_FAILURE),
+        beta=True,
     ),
     counter(
         "list_items_total",
@@ -234,14 +263,17 @@ LISTS = (
     ),
     counter(
         "list_fallbacks_total",
-        "Total number of lists that were paged because the apiserver does not stream lists.",
-        full=per_watch(lambda s: s.lists.fallbacks),
+        "Total number of lists by the fallback of their strategy: refused, silent, or failed too often; absent without "
+        "one.",
+        basic=per_apiserver(lambda a: _fallbacks(a.outcomes)),
+        full=per_watch(lambda s: _fallbacks(s.outcomes)),
         beta=True,
     ),
     counter(
         "initial_events_total",
-        "Total number of events of streamed lists, which are existing objects and not changes.",
-        full=per_watch(lambda s: s.lists.initial_events),
+        "Total number of events of streamed lists, which are existing objects and not changes; absent without any.",
+        basic=per_apiserver(lambda a: _initial_events(a.outcomes)),
+        full=per_watch(lambda s: _initial_events(s.outcomes)),
     ),
 )
 
