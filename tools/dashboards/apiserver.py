@@ -186,7 +186,8 @@ ENDS = Section(
         ),
         Panel(
             "Streamed lists",
-            "P99 duration of streamed lists in the preceding hour, measured by the apiserver and by watchslo.",
+            "P99 duration of streamed lists in the preceding hour, measured by the apiserver and by watchslo "
+            "(`list: stream`).",
             Look.LINES,
             Unit.SECONDS,
             (

@@ -207,7 +207,7 @@ WATCHES = Section(
         ),
         Panel(
             "Closes by reason",
-            "Closed watches by class and reason. The class deadline is normal.",
+            "Closed watches by class and reason. The class deadline is normal. No data: none was closed.",
             Look.STACK,
             Unit.COUNT,
             (
@@ -268,16 +268,16 @@ WATCHES = Section(
         ),
         Panel(
             "Bookmarks",
-            "Bookmarks per second. They keep the revision of a quiet watch recent, so that it can resume. Usual is one a "
-            "minute; none is promised.",
+            "Bookmarks per second. They keep the revision of a quiet watch recent, so that it can resume. Usual is one "
+            "a minute; none is promised.",
             Look.STACK,
             Unit.EVENTS,
             _by_watch(_rate("watchslo_bookmarks_total")),
         ),
         Panel(
             "Age of the newest bookmark",
-            "Time since the newest bookmark by watch; absent before the first. Usual is one a minute, but none is "
-            "promised: resources without a watch cache, such as events, get none.",
+            "Time since the newest bookmark by watch. Usual is one a minute, but none is promised. No data: none has "
+            "come yet, as for resources without a watch cache, such as events.",
             Look.LINES,
             Unit.SECONDS,
             _by_watch(f"max by ({WATCH_LABELS}) (watchslo_bookmark_age_seconds{{{OF_WATCHES}}})"),
@@ -319,7 +319,7 @@ TRAFFIC = Section(
         Panel(
             "Failed lists",
             "Lists that failed before they were complete, by strategy and reason, streamed ones included. A streamed "
-            "list that is refused is followed by pages.",
+            "list that is refused is followed by pages. No data: none failed.",
             Look.STACK,
             Unit.COUNT,
             (

@@ -81,8 +81,8 @@ def empty(*expressions: str, present: frozenset[str] = frozenset(), detail: Deta
 @pytest.mark.parametrize(
     ("expression", "present", "detail", "reason", "level"),
     [
-        ("rate(watchslo_bookmarks_total{}[5m])", "", Detail.BASIC, Emptiness.DETAIL, GOOD),
-        ("rate(watchslo_bookmarks_total{}[5m])", "", Detail.FULL, Emptiness.UNUSED, GOOD),
+        ("rate(watchslo_watch_bytes_total{}[5m])", "", Detail.BASIC, Emptiness.DETAIL, GOOD),
+        ("rate(watchslo_watch_bytes_total{}[5m])", "", Detail.FULL, Emptiness.UNUSED, GOOD),
         ("rate(watchslo_apiserver_timespan_seconds_bucket{}[5m])", "", Detail.PROVEN, Emptiness.DETAIL, GOOD),
         ("rate(watchslo_apiserver_timespan_seconds_bucket{}[5m])", "", Detail.BASIC, Emptiness.UNUSED, GOOD),
         ("max(apiserver_resource:watchslo_error_budget:burn_rate1h{})", "", Detail.BASIC, Emptiness.RULES, WARNING),
@@ -102,7 +102,7 @@ def test_reason_of_an_empty_panel(
 
 
 def test_reason_that_explains_most_is_shown() -> None:
-    finding = empty("rate(apiserver_watch_events_total{}[5m])", "rate(watchslo_bookmarks_total{}[5m])")
+    finding = empty("rate(apiserver_watch_events_total{}[5m])", "rate(watchslo_watch_bytes_total{}[5m])")
     assert finding.text.endswith(Emptiness.DETAIL.value)
 
 
