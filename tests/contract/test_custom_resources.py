@@ -6,14 +6,14 @@ from collections.abc import Callable
 import pytest
 
 from tests.contract.cluster import DEFINITIONS, Author
-from tests.contract.watch import PATIENCE_SECONDS, Event, Watch, starting
+from tests.contract.watch import PATIENCE_SECONDS, Event, Watch, starting, watching
 from tests.support.writer import Writer, crd
 from watchslo.kube.client import Client
 from watchslo.kube.discovery import Catalogue, Discovery
 from watchslo.kube.representation import Representation
 from watchslo.model import Resource
 from watchslo.watch.failure import Phase, Reason
-from watchslo.watch.messages import Expired, GaveUp, WatchClosed
+from watchslo.watch.messages import Expired, GaveUp, ListFailed, WatchClosed
 from watchslo.watch.transitions import State
 
 pytestmark = pytest.mark.patient
@@ -79,6 +79,19 @@ async def test_watch_follows_a_crd_through_creation_change_and_deletion(
         opened = [fact.failure.reason for fact in watch.said(WatchClosed) if fact.lived is not None]
         assert opened[0] is Reason.FORCED  # when the definition changed
         assert watch.said(Expired) == [Expired(Phase.STREAM)]
+
+
+async def test_custom_resource_has_no_protobuf_and_is_watched_as_plain_objects(
+    client: Client, writer: Writer, namespace: str, definition: Definition
+) -> None:
+    await definition.create()
+    author = Author(writer, definition.resource, namespace, definition.body)
+    watch = Watch(client, definition.resource, representation=Representation.PROTOBUF)
+    async with watching(watch):
+        created = await author.create("object")
+        await watch.until_seen(created)
+    assert watch.representation is Representation.PLAIN
+    assert watch.said(ListFailed)[-1].failure.reason is Reason.NOT_ACCEPTABLE  # before: the definition was too new
 
 
 async def test_discovery_adds_created_and_removes_deleted_crds(client: Client, definition: Definition) -> None:

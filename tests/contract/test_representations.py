@@ -1,17 +1,34 @@
-"""Tables, metadata and plain objects: three forms of the same events."""
+"""Tables, metadata, and whole objects as JSON and as protobuf: forms of the same events."""
+
+import contextlib
+from http import HTTPStatus
 
 import pytest
 
+from tests.contract.backend import only
 from tests.contract.cluster import Author
-from tests.contract.watch import EVERYTHING, Event, Watch, event_of, now, opened, up_to, watching
+from tests.contract.watch import (
+    EVERYTHING,
+    Event,
+    Watch,
+    event_of,
+    frames,
+    now,
+    opened,
+    revision_of,
+    up_to,
+    watching,
+)
 from watchslo.kube import representation as forms
-from watchslo.kube.client import Client, Selectors
+from watchslo.kube.client import Client, Page, Selectors
 from watchslo.kube.representation import Representation
-from watchslo.watch.failure import Reason
-from watchslo.watch.messages import ListFailed
+from watchslo.watch.decode import Bookmark, Frame, ObjectChange
+from watchslo.watch.failure import Failure, Reason
+from watchslo.watch.messages import ListFailed, ListRequest
 
 pytestmark = pytest.mark.patient
 
+STREAMS_LISTS = only(lambda backend: backend.watch_list, "lists are streamed since 1.32, by default")
 LABELLED = Selectors(labels="stage=on")
 NAMED = Selectors(fields="metadata.name=object")
 
@@ -49,7 +66,7 @@ async def test_all_forms_except_the_table_have_creation_times(client: Client, an
             await watch.until_seen(changed)
     created = {watch.representation: set(watch.created) for watch in watches}
     assert created[Representation.TABLE] == {None}
-    assert created[Representation.METADATA] == created[Representation.PLAIN]
+    assert created[Representation.METADATA] == created[Representation.PLAIN] == created[Representation.PROTOBUF]
     (stamp,) = created[Representation.PLAIN]
     assert stamp is not None
     assert stamp.endswith("Z")
@@ -106,3 +123,66 @@ async def test_unknown_form_is_not_acceptable_and_the_next_simpler_form_is_used(
     assert watch.representation is Representation.METADATA
     assert watch.events == [Event("ADDED", created)]
     assert watch.created != [None]
+
+
+async def test_protobuf_has_the_same_metadata_as_plain_objects(client: Client, any_author: Author) -> None:
+    start = await now(client)
+    await any_author.create("object")
+    changed = await any_author.change("object")
+    found: dict[Representation, list[Frame]] = {}
+    for form in (Representation.PLAIN, Representation.PROTOBUF):
+        async with opened(client, any_author, start, timeout=120, representation=form) as stream:
+            found[form] = [frame async for _, frame in up_to(changed, stream)]
+    changes = {
+        form: [(type(one), one.object.metadata) for one in seen if isinstance(one, ObjectChange)]
+        for form, seen in found.items()
+    }
+    assert changes[Representation.PLAIN] == changes[Representation.PROTOBUF]
+
+
+async def test_list_as_protobuf_is_the_list_as_json(client: Client, any_author: Author) -> None:
+    for number in range(3):
+        await any_author.create(f"object-{number}")
+    pages = {
+        form: await client.list_page(
+            any_author.resource, any_author.namespace, EVERYTHING, ListRequest(limit=2), form, with_objects=True
+        )
+        for form in (Representation.PLAIN, Representation.PROTOBUF)
+    }
+    plain, protobuf = (
+        (page.items, page.objects, page.remaining, bool(page.continue_token))
+        for page in pages.values()
+        if isinstance(page, Page)
+    )
+    assert plain == protobuf
+
+
+async def test_refusal_of_a_request_for_protobuf_is_read(client: Client, any_author: Author) -> None:
+    request = ListRequest(limit=2, continue_token="garbled")
+    refusals = [
+        await client.list_page(any_author.resource, any_author.namespace, EVERYTHING, request, form)
+        for form in (Representation.PLAIN, Representation.PROTOBUF)
+    ]
+    plain, protobuf = refusals
+    assert isinstance(plain, Failure)
+    assert plain.status == HTTPStatus.BAD_REQUEST
+    assert "It says: " in plain.message
+    assert plain == protobuf
+
+
+@STREAMS_LISTS
+async def test_whole_list_by_a_watch_of_protobuf_ends_with_the_marked_bookmark(
+    client: Client, any_author: Author
+) -> None:
+    created = [await any_author.create(f"object-{number}") for number in range(3)]
+    seen = []
+    async with (
+        opened(client, any_author, None, timeout=30, representation=Representation.PROTOBUF) as stream,
+        contextlib.aclosing(frames(stream)) as arriving,
+    ):
+        async for _, frame in arriving:
+            if isinstance(frame, Bookmark):
+                assert frame.ends_list
+                break
+            seen.append(revision_of(frame))
+    assert sorted(seen) == created

@@ -20,6 +20,7 @@ from watchslo.watch.messages import WatchRequest
 pytestmark = pytest.mark.patient
 
 ALL_FORMS = pytest.mark.parametrize("representation", list(Representation))
+JSON_FORMS = pytest.mark.parametrize("representation", [form for form in Representation if form != "protobuf"])
 STREAMS_LISTS = only(lambda backend: backend.watch_list, "lists are streamed since 1.32, by default")
 MOST_TRIES = 20  # a slow machine needs more than two
 END = {"k8s.io/initial-events-end": "true"}
@@ -69,7 +70,7 @@ def revision_of(line: Line) -> int:
 
 
 @STREAMS_LISTS
-@ALL_FORMS
+@JSON_FORMS
 async def test_streamed_list_brings_objects_then_a_bookmark_then_live_events(
     client: Client, any_author: Author, representation: Representation
 ) -> None:

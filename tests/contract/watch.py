@@ -11,10 +11,9 @@ from watchslo.kube.client import Client, Selectors, WatchResponse
 from watchslo.kube.representation import Representation
 from watchslo.model import Reading, Resource
 from watchslo.monitor.driver import Driver, WatchTarget
-from watchslo.watch.decode import Frame, ObjectChange, decode
-from watchslo.watch.failure import ENDED, Failure, Reason
+from watchslo.watch.decode import Frame, ObjectChange
+from watchslo.watch.failure import ENDED, Reason
 from watchslo.watch.inventory import Inventory
-from watchslo.watch.lines import LineSplitter
 from watchslo.watch.machine import Machine
 from watchslo.watch.messages import (
     Batch,
@@ -291,15 +290,15 @@ async def opened(
 
 async def frames(stream: WatchResponse) -> AsyncGenerator[tuple[float, Frame]]:
     """Yield the frames of a watch until it ends cleanly, with the time of each."""
-    lines = LineSplitter()
-    while not isinstance(arrived := await stream.read(), Failure):
-        received, chunk = arrived
-        brought = decode(lines.feed(chunk))
+    arriving = stream.frames()
+    async for received, _, brought in arriving:
+        if brought is None:
+            continue
         assert brought.garbage == 0
         for frame in brought.events:
             yield received, frame
-    assert arrived is ENDED
-    assert not lines.partial
+    assert arriving.failure is ENDED
+    assert not arriving.is_cut
 
 
 async def up_to(revision: int, stream: WatchResponse) -> AsyncIterator[tuple[float, Frame]]:

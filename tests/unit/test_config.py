@@ -4,7 +4,7 @@ import os
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -12,6 +12,7 @@ from watchslo.config.loading import LONGEST_FILE_BYTES, load
 from watchslo.config.model import BurstConfig, Config, ShardConfig, WatchConfig
 from watchslo.config.values import Listen, format_duration, parse_duration, parse_listen, parse_page
 from watchslo.errors import ConfigError
+from watchslo.kube.representation import Representation
 from watchslo.latency.objective import Objective
 from watchslo.model import Resource
 from watchslo.watch.strategy import STRATEGIES
@@ -417,6 +418,8 @@ def test_strategies_with_pages_accept_a_page_size(strategy: str) -> None:
         ({"creation": "true"}, NODES, True, "metadata"),
         ({"representation": "table"}, PODS, False, "table"),
         ({"representation": "metadata"}, NODES, False, "metadata"),
+        ({"representation": "plain"}, PODS, True, "plain"),
+        ({"representation": "protobuf", "list": "paged", "inventory": "true"}, NODES, False, "protobuf"),
         ({"list": "stream", "inventory": "true"}, NODES, False, "metadata"),
     ],
 )
@@ -429,6 +432,11 @@ def test_representation_of_each_watch(
     entry = WatchConfig.model_validate({"resource": resource.plural, **watch})
     assert entry.measures_creation(resource) is creation
     assert entry.representation_of(resource) == representation
+
+
+def test_every_representation_can_be_chosen() -> None:
+    choices = get_args(WatchConfig.model_fields["representation"].annotation)
+    assert {*choices} == {"auto", *Representation}
 
 
 @pytest.mark.parametrize(

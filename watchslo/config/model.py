@@ -199,7 +199,7 @@ class WatchConfig(_Section):
     strategy: Literal["tail", "paged", "parallel", "stream", "cache"] = Field(default="tail", alias="list")
     page_size: int = Field(default=PAGE_SIZE, ge=1, le=_LARGEST_PAGE)
     inventory: bool = False
-    representation: Literal["auto", "metadata", "table"] = "auto"
+    representation: Literal["auto", "metadata", "table", "plain", "protobuf"] = "auto"
     creation: bool | None = None
     hops: bool = False
     objective: ObjectiveConfig = ObjectiveConfig()
@@ -279,7 +279,7 @@ class WatchConfig(_Section):
             return self.creation
         return self.representation != "table" and not self.may_gain_objects and resource.key in _CREATED_OFTEN
 
-    def representation_of(self, resource: Resource) -> Literal["metadata", "table"]:
+    def representation_of(self, resource: Resource) -> Literal["metadata", "table", "plain", "protobuf"]:
         """Return the representation to request: a Table is cheapest; metadata identifies and dates objects."""
         if self.representation == "auto":
             return "metadata" if self.inventory or self.measures_creation(resource) else "table"

@@ -25,11 +25,12 @@ from watchslo.event_loop import Inbox, SocketTransport, TimedEventLoop
 from watchslo.kube.credentials import Address, CredentialSource
 from watchslo.kube.decoding import decode_answer
 from watchslo.kube.limiter import Limiter, RequestClass
+from watchslo.kube.list_body import decode_list
 from watchslo.kube.network_failure import FAULTS, fault
-from watchslo.kube.representation import Representation
+from watchslo.kube.representation import JSON, PROTOBUF, Representation
 from watchslo.model import SERVICE, Reading, Resource
 from watchslo.snapshot import TransportReading
-from watchslo.watch.decode import FRAME, FrameDecoder, FrameReader, Frames, decode_status, parse_revision
+from watchslo.watch.decode import FRAME, ApiStatus, FrameDecoder, FrameReader, Frames, decode_status, parse_revision
 from watchslo.watch.failure import (
     ENDED,
     Action,
@@ -42,6 +43,7 @@ from watchslo.watch.failure import (
 )
 from watchslo.watch.lines import DEFAULT_LIMIT_BYTES, LineTooLong
 from watchslo.watch.messages import ListedObjects, ListRequest, WatchRequest
+from watchslo.watch.protobuf import MAGIC, ProtobufFrameReader, decode_protobuf_status
 from watchslo.watch.responsiveness import Responsiveness
 
 OnSent = Callable[[], object]
@@ -162,7 +164,7 @@ class _Call:
     phase: Phase
     path: str
     query: Mapping[str, str] = field(default_factory=dict)
-    accept: str = "application/json"
+    accept: str = JSON
     timeout: float = LIST_SECONDS
     patience: float = LIST_SECONDS
     body: bytes | None = field(default=None, repr=False)
@@ -176,13 +178,18 @@ class _Call:
         return LONGEST_NOTHING_BYTES if self.reads_nothing else LONGEST_BODY_BYTES
 
     @property
+    def media_type(self) -> str:
+        """The only type that a complete answer may have."""
+        return PROTOBUF if self.accept == PROTOBUF else JSON
+
+    @property
     def request_class(self) -> RequestClass:
         return request_class(self.kind, resumes=self.resumes)
 
     @property
     def content_type(self) -> tuple[tuple[str, str], ...]:
         """The header that a body needs."""
-        return () if self.body is None else (("Content-Type", "application/json"),)
+        return () if self.body is None else (("Content-Type", JSON),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,59 +199,6 @@ class _Response:
     body: bytearray
     sent: float
     answered: float
-
-
-class _ShardInfo(msgspec.Struct):
-    """The shard selector that a list was limited by."""
-
-    selector: str | None = None
-
-
-class _ListBodyMetadata(msgspec.Struct, rename="camel"):
-    resource_version: str | None = None
-    continue_token: str | None = msgspec.field(name="continue", default=None)
-    remaining_item_count: int | None = None
-    shard_info: _ShardInfo | None = None
-
-
-class _ListBody(msgspec.Struct):
-    """Any list: of objects, of their metadata, or a Table. Its objects are not decoded."""
-
-    metadata: _ListBodyMetadata
-    items: list[msgspec.Raw] | None = None
-    rows: list[msgspec.Raw] | None = None
-
-    def __len__(self) -> int:
-        return len(self.rows or self.items or ())
-
-    @property
-    def objects(self) -> None:
-        """None, because the objects are not decoded."""
-
-
-class _ListedMetadata(msgspec.Struct, gc=False, rename="camel"):
-    uid: str | None = None
-    resource_version: str | None = None
-
-
-class _ListedObject(msgspec.Struct, gc=False):
-    metadata: _ListedMetadata
-
-
-class _ObjectListBody(msgspec.Struct):
-    """A list of objects or of their metadata, with the fields that an inventory needs."""
-
-    metadata: _ListBodyMetadata
-    items: list[_ListedObject] | None = None
-
-    def __len__(self) -> int:
-        return len(self.items or ())
-
-    @property
-    def objects(self) -> ListedObjects:
-        """The objects as columns."""
-        found = [item.metadata for item in self.items or ()]
-        return ListedObjects([metadata.uid for metadata in found], [metadata.resource_version for metadata in found])
 
 
 class _VersionBody(msgspec.Struct, rename="camel"):
@@ -262,12 +216,11 @@ class WatchFrames:
     def __init__(
         self,
         read: Callable[[], Awaitable[tuple[float, bytes] | Failure]],
-        longest_line: int,
-        decoder: FrameDecoder = FRAME,
+        reader: FrameReader | ProtobufFrameReader,
     ) -> None:
         self.failure = ENDED
         self._read = read
-        self._reader = FrameReader(longest_line, decoder)
+        self._reader = reader
         self._is_over = False
 
     @property
@@ -402,7 +355,10 @@ class WatchResponse:
 
     _body: _BodyWatcher | None = None
 
-    def __init__(self, response: aiohttp.ClientResponse, address: str, deadline: float) -> None:
+    def __init__(
+        self, response: aiohttp.ClientResponse, address: str, deadline: float, representation: Representation
+    ) -> None:
+        self._representation = representation
         self._deadline = deadline
         self._response = response
         self._content = response.content
@@ -410,7 +366,7 @@ class WatchResponse:
 
     def frames(self, longest_line: int = DEFAULT_LIMIT_BYTES, decoder: FrameDecoder = FRAME) -> WatchFrames:
         """Return an iterator over the decoded frames; no line may be longer than `longest_line` bytes."""
-        return WatchFrames(self.read, longest_line, decoder)
+        return WatchFrames(self.read, self._representation.frame_reader(longest_line, decoder))
 
     async def follow(self, take: TakeChunk) -> Failure:
         """Pass each chunk to `take` soon after it was read; return why the watch ended, or raise an error of `take`.
@@ -593,9 +549,7 @@ class Client:
             ):
                 return failure
             answer = await self._get_on(session, call)
-        return _page(
-            answer, _ObjectListBody if with_objects and representation is not Representation.TABLE else _ListBody
-        )
+        return _page(answer, representation, with_objects=with_objects)
 
     @contextlib.asynccontextmanager
     async def watch(
@@ -636,7 +590,7 @@ class Client:
             response, sent = opened
             _read_little_ahead(response)
             try:
-                yield WatchResponse(response, _address(response), sent + call.timeout)
+                yield WatchResponse(response, _address(response), sent + call.timeout, representation)
             finally:
                 _hang_up(response)
 
@@ -672,7 +626,7 @@ class Client:
             return page
         return None if page.sharded else because(Reason.SELECTOR_UNCONFIRMED, phase=Phase.LIST)
 
-    async def document(self, path: str, accept: str = "application/json") -> bytes | Failure:
+    async def document(self, path: str, accept: str = JSON) -> bytes | Failure:
         """Return a document of discovery."""
         answer = await self._get(_Call("discovery", Phase.LIST, path, accept=accept))
         return answer if isinstance(answer, Failure) else bytes(answer.body)
@@ -715,7 +669,7 @@ class Client:
     async def _open(
         self, call: _Call, session: aiohttp.ClientSession
     ) -> tuple[aiohttp.ClientResponse, float] | Failure:
-        """Send a request; return a JSON answer with status 200 or 201, whose body is unread, and when it was sent."""
+        """Send a request; return an answer with status 200 or 201, whose body is unread, and when it was sent."""
         url = "the apiserver"
         try:
             access = await self._credentials.access()
@@ -748,9 +702,9 @@ class Client:
             self.requests[call.kind, failure.reason.value] += 1
             return failure
         self.requests[call.kind, str(response.status)] += 1
-        if response.status in _DONE and response.content_type == "application/json":
+        if response.status in _DONE and response.content_type == call.media_type:
             return response, sent
-        failure = await _refusal(response, call.phase)
+        failure = await _refusal(response, call)
         if failure.action is Action.REAUTHENTICATE:
             self._credentials.reject(access)
         return failure
@@ -763,10 +717,12 @@ class Client:
             self._observe_date(date, sent, answered)
 
 
-async def _refusal(response: aiohttp.ClientResponse, phase: Phase) -> Failure:
+async def _refusal(response: aiohttp.ClientResponse, call: _Call) -> Failure:
     """Return the failure of an answer that cannot be used, with the message of the server."""
-    body = b""
+    body, phase = b"", call.phase
     try:
+        if response.status in _DONE and response.content_type == JSON:
+            return because(Reason.NOT_ACCEPTABLE, phase=phase)  # the server ignores what was requested
         if response.status in _DONE:
             message = f"{_address(response)} sends {response.content_type} instead of JSON: it is not an apiserver."
             return replace(because(Reason.GARBAGE, phase=phase, status=response.status), message=message)
@@ -774,10 +730,22 @@ async def _refusal(response: aiohttp.ClientResponse, phase: Phase) -> Failure:
             body = bytes(await _body(response, LONGEST_ERROR_BYTES))
     finally:
         response.release()
-    status = decode_status(body)
+    status, text = _read_status(body)
     failure = classify_status(response.status, status, parse_retry_after(response.headers.get("Retry-After")), phase)
-    quote = _quotable(failure.reason, status.message or "" if status else body.decode(errors="replace"))
+    quote = _quotable(failure.reason, text)
     return replace(failure, message=f"{failure.message} It says: {quote}") if quote else failure
+
+
+def _read_status(body: bytes) -> tuple[ApiStatus | None, str]:
+    """Return the Status of an HTTP error if there is one, and the server's message.
+
+    An apiserver sends errors in the representation that was requested, if it got so far as to look at that.
+    """
+    is_protobuf = body.startswith(MAGIC)
+    status = decode_protobuf_status(body) if is_protobuf else decode_status(body)
+    if status is not None:
+        return status, status.message or ""
+    return None, "" if is_protobuf else body.decode(errors="replace")
 
 
 def _quotable(reason: Reason, text: str) -> str:
@@ -809,22 +777,24 @@ def _watch_query(request: WatchRequest) -> dict[str, str]:
     return query
 
 
-def _page(answer: _Response | Failure, form: type[_ListBody | _ObjectListBody] = _ListBody) -> Page | Failure:
+def _page(
+    answer: _Response | Failure, representation: Representation = Representation.PLAIN, *, with_objects: bool = False
+) -> Page | Failure:
     if isinstance(answer, Failure):
         return answer
-    listed = decode_answer(answer.body, form)
+    listed = decode_list(answer.body, representation, with_objects=with_objects)
     if isinstance(listed, Failure):
         return listed
     return Page(
-        revision=parse_revision(listed.metadata.resource_version),
-        items=len(listed),
+        revision=parse_revision(listed.revision),
+        items=listed.items,
         size=len(answer.body),
-        continue_token=listed.metadata.continue_token or None,
+        continue_token=listed.continue_token or None,
         sent=answer.sent,
         answered=answer.answered,
         objects=listed.objects,
-        remaining=_remaining(listed.metadata.remaining_item_count),
-        sharded=listed.metadata.shard_info is not None,
+        remaining=_remaining(listed.remaining),
+        sharded=listed.sharded,
     )
 
 

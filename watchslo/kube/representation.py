@@ -1,17 +1,26 @@
-"""The representations in which an apiserver sends objects, and how to request each."""
+"""The representations in which an apiserver sends objects, how to request each, and how to read its watches."""
 
 from enum import StrEnum
 
+from watchslo.watch.decode import FRAME, FrameDecoder, FrameReader
+from watchslo.watch.lines import DEFAULT_LIMIT_BYTES
+from watchslo.watch.protobuf import ProtobufFrameReader
+
 _PARTIAL = "application/json;as=PartialObjectMetadata{list};g=meta.k8s.io;v=v1"
 _TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
-_PLAIN = "application/json"
+JSON = "application/json"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
 
 
 class Representation(StrEnum):
-    """A representation, from the smallest to the largest; a server that does not know it answers 406."""
+    """A representation, from the smallest to the largest; a server that does not know it answers 406.
+
+    Custom resources have no protobuf, which other resources have instead of plain JSON.
+    """
 
     TABLE = "table"
     METADATA = "metadata"
+    PROTOBUF = "protobuf"
     PLAIN = "plain"
 
     @property
@@ -26,8 +35,17 @@ class Representation(StrEnum):
 
     @property
     def accept_watch(self) -> str:
-        return {"table": _TABLE, "metadata": _PARTIAL.format(list=""), "plain": _PLAIN}[self]
+        """What a watch accepts; client-go names no `stream=watch` either."""
+        return {"table": _TABLE, "metadata": _PARTIAL.format(list=""), "protobuf": PROTOBUF, "plain": JSON}[self]
 
     @property
     def accept_list(self) -> str:
-        return {"table": _TABLE, "metadata": _PARTIAL.format(list="List"), "plain": _PLAIN}[self]
+        return {"table": _TABLE, "metadata": _PARTIAL.format(list="List"), "protobuf": PROTOBUF, "plain": JSON}[self]
+
+    def frame_reader(
+        self, longest: int = DEFAULT_LIMIT_BYTES, decoder: FrameDecoder = FRAME
+    ) -> FrameReader | ProtobufFrameReader:
+        """Return a reader of one watch, whose frames have at most `longest` bytes; `decoder` is for JSON."""
+        if self is Representation.PROTOBUF:
+            return ProtobufFrameReader(longest)
+        return FrameReader(longest, decoder)

@@ -9,7 +9,6 @@ from watchslo.kube.client import Client, Page, Selectors, WatchResponse
 from watchslo.kube.representation import Representation
 from watchslo.model import Resource
 from watchslo.snapshot import TransportReading
-from watchslo.watch.decode import FrameReader
 from watchslo.watch.failure import ENDED, Action, Failure, Reason, because
 from watchslo.watch.lines import LineTooLong
 from watchslo.watch.machine import Machine
@@ -190,7 +189,7 @@ class Driver:
 
     async def _follow(self, op: int, response: WatchResponse) -> Failure:
         """Pass on what an open watch brings, and return why it ended."""
-        reader = FrameReader(self._target.longest_line)
+        reader = self.representation.frame_reader(self._target.longest_line)
 
         def take(received: float, chunk: bytes) -> None:
             self._heard(len(chunk))

@@ -1,16 +1,16 @@
-"""Encodes objects, lists and watch events as JSON, in the three forms that a client can request.
+"""Encodes objects, lists and watch events as JSON, in the three forms that a client can request, or as protobuf.
 
 The module is pure: time is an argument.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 import msgspec
 
-from watchslo.sim import status
+from watchslo.sim import protobuf, status
 from watchslo.sim.kinds import Object, ResourceKind
 
 _encoder = msgspec.json.Encoder()
@@ -37,14 +37,32 @@ class ObjectForm(StrEnum):
     TABLE = "table"
 
 
+JSON = "application/json"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+
+
 @dataclass(frozen=True, slots=True)
 class ObjectEncoder:
-    """Encodes objects of a kind in the requested form; `include` (None, Metadata or Object) is the content of rows."""
+    """Encodes objects of a kind in the requested form; `include` (None, Metadata or Object) is the content of rows.
+
+    With `protobuf`, answers and events are protobuf and not JSON; the simulator has it for whole objects only.
+    """
 
     kind: ResourceKind
     version: str
     form: ObjectForm
     include: str
+    protobuf: bool = False
+
+    @property
+    def media_type(self) -> str:
+        """The type of an answer that is not a watch."""
+        return PROTOBUF if self.protobuf else JSON
+
+    @property
+    def watch_type(self) -> str:
+        """The type of a watch."""
+        return f"{PROTOBUF};stream=watch" if self.protobuf else JSON
 
     def plain(self, obj: Object) -> Object:
         """Return the object with its kind and the requested API version."""
@@ -74,6 +92,16 @@ class ObjectEncoder:
             return partial(obj)
         return self.table([obj], {"resourceVersion": obj["metadata"]["resourceVersion"]}, wall, head=head)
 
+    def body(self, obj: Object, wall: float) -> bytes:
+        """Return the body of an answer with one object."""
+        return self._enveloped(obj) if self.protobuf else dump(self.document(obj, wall))
+
+    def list_body(self, objects: Sequence[Object], metadata: dict[str, Any], wall: float) -> bytes:
+        """Return the body of a list; `metadata` is the list's."""
+        if self.protobuf:
+            return self._envelope(f"{self.kind.kind}List", protobuf.encode_list(metadata, objects))
+        return dump(self.list_document(objects, metadata, wall))
+
     def list_document(self, objects: Sequence[Object], metadata: dict[str, Any], wall: float) -> Object:
         """Return the document of a list; `metadata` is the list's."""
         if self.form is ObjectForm.TABLE:
@@ -90,7 +118,9 @@ class ObjectEncoder:
         return {**head, "metadata": metadata, "items": objects}
 
     def event(self, kind: str, obj: Object, wall: float, *, head: bool) -> bytes:
-        """Return the line of a watch event; for `head`, see `table`."""
+        """Return the line, or the frame, of a watch event; for `head`, see `table`."""
+        if self.protobuf:
+            return protobuf.event(kind, self._enveloped(obj))
         return dump({"type": kind, "object": self.document(obj, wall, head=head)})
 
     def initial_events_end(self, revision: int, wall: float, *, head: bool) -> bytes:
@@ -99,17 +129,42 @@ class ObjectEncoder:
         encoder = self if self.include != "None" else self._with_metadata()
         return encoder.event("BOOKMARK", {"metadata": metadata}, wall, head=head)
 
+    def error_event(self, error: status.StatusError) -> bytes:
+        """Return the line, or the frame, of an error event, after which a watch ends."""
+        if self.protobuf:
+            return protobuf.event("ERROR", error_body(error, PROTOBUF))
+        return dump({"type": "ERROR", "object": error.document()})
+
+    def stray(self, line: bytes) -> bytes:
+        """Return a line that a fault sends as the watch carries it: in protobuf, a whole line is a whole frame."""
+        return protobuf.frame(line) if self.protobuf and line.endswith(b"\n") else line
+
+    def _enveloped(self, obj: Object) -> bytes:
+        return self._envelope(self.kind.kind, protobuf.encode_object(obj))
+
+    def _envelope(self, kind: str, encoded: bytes) -> bytes:
+        return protobuf.envelope(self.kind.api_version(self.version), kind, encoded)
+
     def _with_metadata(self) -> "ObjectEncoder":
         """Return an encoder with metadata in its rows: the annotation that ends the initial events needs it."""
-        return ObjectEncoder(self.kind, self.version, self.form, "Metadata")
+        return replace(self, include="Metadata")
 
     def _included(self, obj: Object) -> Object | None:
         return {"None": lambda _obj: None, "Metadata": partial, "Object": self.plain}[self.include](obj)
 
 
-def error_event(error: status.StatusError) -> bytes:
-    """Return the line of an error event, after which a watch ends."""
-    return dump({"type": "ERROR", "object": error.document()})
+def error_body(error: status.StatusError, media_type: str = JSON) -> bytes:
+    """Return the body of a refusal."""
+    document = error.document()
+    if media_type == PROTOBUF:
+        return protobuf.envelope("v1", "Status", protobuf.encode_status(document))
+    return dump(document)
+
+
+def error_type(accept: str) -> str:
+    """Return the media type of a refusal: that of the first supported clause of the Accept header, or JSON."""
+    supported = (name for name, _ in parse_accept(accept) if name in _JSON or name == PROTOBUF)
+    return PROTOBUF if next(supported, JSON) == PROTOBUF else JSON
 
 
 def partial(obj: Object) -> Object:
@@ -137,6 +192,8 @@ def negotiate(accept: str, kind: ResourceKind, version: str, include: str, *, li
     """
     for media_type, parameters in parse_accept(accept):
         name = parameters.get("as", "")
+        if media_type == PROTOBUF and not name and not kind.custom:
+            return ObjectEncoder(kind, version, ObjectForm.OBJECT, include, protobuf=True)
         if media_type not in _JSON or (name and not _is_known_form(parameters)):
             continue
         if name.startswith("PartialObjectMetadata") and listed != name.endswith("List"):

@@ -16,7 +16,7 @@ from aiohttp import web
 
 from watchslo.sim import discovery, status
 from watchslo.sim.cluster import Cluster
-from watchslo.sim.encoding import UNACCEPTABLE, dump, negotiate
+from watchslo.sim.encoding import UNACCEPTABLE, dump, error_body, error_type, negotiate
 from watchslo.sim.faults import ALL_RESOURCES, FaultResponse
 from watchslo.sim.kinds import BUILT_IN_GROUPS, Object, ResourceKind
 from watchslo.sim.query import ListOptions, ObjectSelector, check_options, parse_options, parse_selector
@@ -142,7 +142,7 @@ class SimServer:
             verb = self._verb(request, target) if target else verb
             response = await (self._inject_fault(request, target, verb) or self._answer(request, target, verb))
         except status.StatusError as error:
-            response = _refusal(error)
+            response = _refusal(error, request.headers.get("Accept", ""))
         if isinstance(response, web.Response):  # a watch was counted when it opened
             self._count(verb, response.status)
         return response
@@ -194,7 +194,8 @@ class SimServer:
             request.headers.get("Accept", ""), target.kind, target.version, options.include, listed=True
         )
         listing = await self._cluster.resource_server(target.kind).read(options, selector)
-        return _json(encoder.list_document(listing.objects, listing.metadata(), self._cluster.wall()))
+        body = encoder.list_body(listing.objects, listing.metadata(), self._cluster.wall())
+        return _answer(body, encoder.media_type)
 
     async def _watch(self, request: web.Request, target: RequestTarget) -> web.StreamResponse:
         options, selector = self._options(request, target)
@@ -203,7 +204,7 @@ class SimServer:
         )
         lifetime = options.timeout or self._random.uniform(*_WATCH_TIMEOUT_RANGE_SECONDS)
         deadline = time.monotonic() + lifetime
-        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        response = web.StreamResponse(headers={"Content-Type": encoder.watch_type})
         async with self._cluster.watch(options, selector, encoder, deadline) as watch:
             with suppress(ConnectionError, TimeoutError):  # the client disconnects, or the watch reaches its deadline
                 await response.prepare(request)
@@ -265,7 +266,7 @@ class SimServer:
     def _object(self, request: web.Request, target: RequestTarget, obj: Object, code: int = 200) -> web.Response:
         accept, include = request.headers.get("Accept", ""), request.query.get("includeObject", "Metadata")
         encoder = negotiate(accept, target.kind, target.version, include, listed=False)
-        return _json(encoder.document(obj, self._cluster.wall()), code)
+        return _answer(encoder.body(obj, self._cluster.wall()), encoder.media_type, code)
 
     # Discovery and health
 
@@ -328,15 +329,20 @@ async def _fault_response(
     return web.Response(text=fault.body, content_type=fault.content_type)
 
 
-def _refusal(error: status.StatusError) -> web.Response:
-    response = _json(error.document(), error.code)
+def _refusal(error: status.StatusError, accept: str) -> web.Response:
+    media_type = error_type(accept)
+    response = _answer(error_body(error, media_type), media_type, error.code)
     if error.retry_after is not None:
         response.headers["Retry-After"] = str(error.retry_after)
     return response
 
 
 def _json(document: object, code: int = 200, content_type: str = "application/json") -> web.Response:
-    return web.Response(body=dump(document), status=code, headers={"Content-Type": content_type})
+    return _answer(dump(document), content_type, code)
+
+
+def _answer(body: bytes, media_type: str, code: int = 200) -> web.Response:
+    return web.Response(body=body, status=code, headers={"Content-Type": media_type})
 
 
 def _name(target: RequestTarget) -> str:

@@ -10,7 +10,7 @@ from typing import Protocol
 from watchslo.sim import status
 from watchslo.sim.delay_law import DelayLaw
 from watchslo.sim.delayed_channel import DelayedChannel
-from watchslo.sim.encoding import ObjectEncoder, ObjectForm, error_event
+from watchslo.sim.encoding import ObjectEncoder, ObjectForm
 from watchslo.sim.event_edits import BOOKMARK, EditLog, EditRecord, EventEdit, EventEditor, WatchEvent, bookmark_event
 from watchslo.sim.kinds import Object
 from watchslo.sim.query import ObjectSelector
@@ -141,7 +141,7 @@ class WatchConnection:
         """Yield the lines to send before `start`, in portions: the revisions of missed events, and the bytes."""
         encoder, refusal = self._parameters.encoder, self._start.refusal
         if refusal:
-            yield [], error_event(refusal)
+            yield [], encoder.error_event(refusal)
         if refusal or self._start.over:
             self.close()
             return
@@ -202,12 +202,11 @@ class WatchConnection:
 
     def inject(self, line: bytes) -> None:
         """Send a line at once, ahead of the events in transit."""
-        if self._body:
-            self._write(self._body, line)
+        self._send_at_once(self._parameters.encoder.stray(line))
 
     def fail(self, error: status.StatusError) -> None:
         """Send an error event and end the watch."""
-        self.inject(error_event(error))
+        self._send_at_once(self._parameters.encoder.error_event(error))
         self.close()
 
     def cut(self) -> None:
@@ -255,6 +254,10 @@ class WatchConnection:
         assert self._body is not None
         self.record_sent((revision for revision, _ in items if revision), time.monotonic())
         self._write(self._body, b"".join(line for _, line in items))
+
+    def _send_at_once(self, data: bytes) -> None:
+        if self._body:
+            self._write(self._body, data)
 
     def _write(self, body: ResponseBody, data: bytes) -> None:
         body.write(data)

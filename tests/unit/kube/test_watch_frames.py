@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable
 
 from watchslo.kube.client import WatchFrames
+from watchslo.watch.decode import FrameReader
 from watchslo.watch.failure import ENDED, Failure, Reason, because
 
 RESET = because(Reason.RESET)
@@ -21,7 +22,7 @@ def frames(chunks: Iterable[bytes], end: Failure = ENDED, longest_line: int = 10
         arrived = next(arrivals, None)
         return end if arrived is None else (100.0 + arrived[0], arrived[1])
 
-    return WatchFrames(read, longest_line)
+    return WatchFrames(read, FrameReader(longest_line))
 
 
 async def revisions(of: WatchFrames) -> list[tuple[float, int, list[str | None] | None]]:

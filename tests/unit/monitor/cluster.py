@@ -85,7 +85,7 @@ class Watch:
             self._take(time.monotonic(), self.kept.pop(0))
 
     def frames(self, longest_line: int = DEFAULT_LIMIT_BYTES, decoder: FrameDecoder = FRAME) -> WatchFrames:
-        return WatchFrames(self.read, longest_line, decoder)
+        return WatchFrames(self.read, self.representation.frame_reader(longest_line, decoder))
 
     def send(self, said: bytes | Failure = ENDED) -> None:
         self.queue.put_nowait(said)

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from watchslo.sim import discovery, status
-from watchslo.sim.encoding import ObjectEncoder, ObjectForm, dump, error_event, negotiate
+from watchslo.sim.encoding import PROTOBUF, ObjectEncoder, ObjectForm, dump, error_body, error_type, negotiate
 from watchslo.sim.kinds import BUILT_IN, Object, custom_kind
 from watchslo.sim.status import StatusError
 
@@ -117,7 +117,7 @@ def test_custom_resource_list_items_have_kind_and_api_version() -> None:
 
 
 def test_error_event_carries_a_status() -> None:
-    assert error_event(status.too_old(5, 236)) == (
+    assert of(ObjectForm.OBJECT).error_event(status.too_old(5, 236)) == (
         b'{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",'
         b'"message":"too old resource version: 5 (236)","reason":"Expired","code":410}}\n'
     )
@@ -136,6 +136,51 @@ def test_error_event_carries_a_status() -> None:
 )
 def test_negotiate_takes_the_first_supported_clause(accept: str, form: ObjectForm) -> None:
     assert negotiate(accept, CONFIGMAPS, "v1", "None", listed=False).form is form
+
+
+def test_negotiate_gives_protobuf_to_built_in_resources_only() -> None:
+    accept = f"{PROTOBUF},application/json"
+    found = [negotiate(accept, kind, "v1", "None", listed=True) for kind in (CONFIGMAPS, WIDGETS)]
+    assert [encoder.protobuf for encoder in found] == [True, False]
+    assert [encoder.media_type for encoder in found] == [PROTOBUF, "application/json"]
+    assert [encoder.watch_type for encoder in found] == [f"{PROTOBUF};stream=watch", "application/json"]
+    with pytest.raises(StatusError, match="406"):
+        negotiate(PROTOBUF, WIDGETS, "v1", "None", listed=True)
+
+
+@pytest.mark.parametrize(
+    ("accept", "media_type"),
+    [
+        ("", "application/json"),
+        ("text/html", "application/json"),
+        (f"{PROTOBUF}, */*", PROTOBUF),
+        (f"application/json,{PROTOBUF}", "application/json"),
+    ],
+)
+def test_refusal_has_the_first_supported_media_type(accept: str, media_type: str) -> None:
+    assert error_type(accept) == media_type
+    is_protobuf = error_body(status.unauthorized(), error_type(accept)).startswith(b"k8s\0")
+    assert is_protobuf == (media_type == PROTOBUF)
+
+
+SMALL: Object = {"metadata": {"name": "w1", "resourceVersion": "224", "creationTimestamp": "1970-01-01T00:00:05Z"}}
+AS_PROTOBUF = ObjectEncoder(CONFIGMAPS, "v1", ObjectForm.OBJECT, "None", protobuf=True)
+TYPE_META = b"\x0a\x02v1\x12\x09ConfigMap"
+META = b"\x0a\x02w1\x12\x00\x1a\x00\x22\x00\x2a\x00\x32\x03224\x38\x00\x42\x04\x08\x05\x10\x00"
+
+
+def test_object_is_encoded_as_protobuf_in_an_envelope() -> None:
+    obj = b"\x0a%c%b" % (len(META), META)
+    envelope = b"k8s\0\x0a%c%b\x12%c%b\x1a\x00\x22\x00" % (len(TYPE_META), TYPE_META, len(obj), obj)
+    assert AS_PROTOBUF.body(SMALL, WALL) == envelope
+    raw = b"\x0a%c%b" % (len(envelope), envelope)
+    event = b"\x0a\x05ADDED\x12%c%b" % (len(raw), raw)
+    assert AS_PROTOBUF.event("ADDED", SMALL, WALL, head=False) == len(event).to_bytes(4, "big") + event
+
+
+def test_stray_line_is_a_frame_of_its_own_unless_it_never_ends() -> None:
+    assert AS_PROTOBUF.stray(b"{}\n") == b"\0\0\0\x03{}\n"
+    assert AS_PROTOBUF.stray(b"xxxx") == of(ObjectForm.OBJECT).stray(b"xxxx") == b"xxxx"
 
 
 def test_negotiate_refuses_mismatched_metadata_forms_with_406() -> None:
