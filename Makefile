@@ -21,7 +21,7 @@ TRACED = $(filter-out $(UNTRACED),$(wildcard $(addsuffix /test_*.py,$(COVERED)))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check assets e2e timed patient contract faults soak fidelity confusion night bench docs footprint image sbom golden dashboards manifests pictures screens mutate lock clean
+.PHONY: help setup demo test check assets e2e timed patient contract versions faults soak fidelity confusion night bench docs footprint image sbom golden dashboards manifests pictures screens mutate lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +73,11 @@ patient: assets ## Run the part of e2e that accepts late results, at idle priori
 
 contract: assets ## Run the patient part of the contract, at idle priority; the rest is in timed
 	$(PATIENTLY) $(BIN)/pytest -m patient --timeout=1800 $(SLOWEST) tests/contract
+
+versions: setup ## Run the contract and measure on every pinned kube-apiserver, building those that are missing
+	@$(BIN)/python -m tests.support.assets --every-version
+	$(BIN)/pytest --every-version -m version --timeout=600 $(SLOWEST) tests/e2e
+	$(BIN)/pytest --every-version --timeout=1800 $(call WORKERS_OF,2) $(SLOWEST) tests/contract
 
 faults: assets ## Cause every fault, and write docs/faults.md from the results
 	$(BIN)/pytest tests/e2e/faults --golden

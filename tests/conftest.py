@@ -1,6 +1,8 @@
 """What all tests share: reproducible examples, no leaked task, golden files, and real control planes on demand."""
 
 import asyncio
+import contextlib
+import functools
 import gc
 import inspect
 import os
@@ -37,6 +39,17 @@ settings.load_profile("ci" if "CI" in os.environ else "local")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--golden", action="store_true", help="rewrite the golden files instead of comparing with them")
+    parser.addoption("--every-version", action="store_true", help="test with every pinned kube-apiserver, not with two")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "version(minor): runs with this kube-apiserver; with --every-version, with each")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    for mark in metafunc.definition.iter_markers("version"):
+        every = metafunc.config.getoption("--every-version")
+        metafunc.parametrize("minor", [*programs.KUBE_APISERVERS] if every else mark.args)
 
 
 @pytest.fixture
@@ -96,20 +109,40 @@ def assets() -> Assets:
 
 
 @pytest.fixture(scope="session")
-def old_assets() -> Assets:
-    return _found(programs.old)
+def assets_of() -> Callable[[str], Assets]:
+    """Return a function that finds the programs of a minor version, such as `1.33`."""
+    return lambda minor: _found(functools.partial(programs.of_version, minor=minor))
 
 
 @pytest.fixture(scope="session")
-def control_plane(tmp_path_factory: pytest.TempPathFactory, assets: Assets) -> Iterator[ControlPlane]:
-    """The current apiserver, shared by all tests of a process: use unique names and restore what you change."""
-    yield from _running(tmp_path_factory.mktemp("current"), assets)
+def control_planes(
+    tmp_path_factory: pytest.TempPathFactory, assets_of: Callable[[str], Assets]
+) -> Iterator[Callable[[str], ControlPlane]]:
+    """Return a function that gives the control plane of a minor version, which starts at its first use.
+
+    All tests of a process share it: use unique names and restore what you change.
+    """
+    with contextlib.ExitStack() as running:
+
+        @functools.cache
+        def start(minor: str) -> ControlPlane:
+            found, folder = assets_of(minor), tmp_path_factory.mktemp(f"control-plane-{minor}-")
+            etcd = running.enter_context(Etcd(folder, found.etcd))
+            return running.enter_context(ControlPlane(folder, found.kube_apiserver, etcd))
+
+        yield start
 
 
 @pytest.fixture(scope="session")
-def old_control_plane(tmp_path_factory: pytest.TempPathFactory, old_assets: Assets) -> Iterator[ControlPlane]:
+def control_plane(control_planes: Callable[[str], ControlPlane]) -> ControlPlane:
+    """The current apiserver, shared by all tests of a process."""
+    return control_planes(programs.KUBE_APISERVER.pins)
+
+
+@pytest.fixture(scope="session")
+def old_control_plane(control_planes: Callable[[str], ControlPlane]) -> ControlPlane:
     """The old apiserver, shared in the same way."""
-    yield from _running(tmp_path_factory.mktemp("old"), old_assets)
+    return control_planes(programs.OLD_KUBE_APISERVER.pins)
 
 
 def _found(find: Callable[[Any], Assets]) -> Assets:
@@ -118,8 +151,3 @@ def _found(find: Callable[[Any], Assets]) -> Assets:
     except AssetsError as error:
         reason = str(error)
     pytest.fail(reason, pytrace=False)
-
-
-def _running(folder: Path, found: Assets) -> Iterator[ControlPlane]:
-    with Etcd(folder, found.etcd) as etcd, ControlPlane(folder, found.kube_apiserver, etcd) as plane:
-        yield plane

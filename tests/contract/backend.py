@@ -13,41 +13,55 @@ class Backend:
     name: str
     version: str
     """The beginning of the version that it reports."""
-    control_plane: str
-    """The fixture that runs it, if it is real."""
     simulated: bool
     watch_list: bool
-    """It supports `sendInitialEvents`: beta and on by default since 1.32."""
-    serves_from_cache: bool
-    """Consistent lists (since 1.31), pages and exact revisions (since 1.34) come from the watch cache."""
+    """It supports `sendInitialEvents`: on by default in 1.32, and since 1.34."""
+    consistent_from_cache: bool
+    """Consistent lists come from the watch cache (since 1.31)."""
+    pages_from_cache: bool
+    """Pages and exact revisions come from the watch cache (since 1.34)."""
     refuses_unready: bool
     """It answers 429 while a cache is being filled (since 1.31). Before, such requests wait or go to etcd."""
 
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def minor(self) -> str:
+        """Its minor version, such as `1.36`."""
+        return self.version.removeprefix("v").rstrip(".")
+
 
 CURRENT = Backend(
     "kube-apiserver-1.36",
     version="v1.36.",
-    control_plane="control_plane",
     simulated=False,
     watch_list=True,
-    serves_from_cache=True,
+    consistent_from_cache=True,
+    pages_from_cache=True,
     refuses_unready=True,
 )
 OLD = Backend(
     "kube-apiserver-1.30",
     version="v1.30.",
-    control_plane="old_control_plane",
     simulated=False,
     watch_list=False,
-    serves_from_cache=False,
+    consistent_from_cache=False,
+    pages_from_cache=False,
     refuses_unready=False,
 )
-SIMULATED = replace(CURRENT, name="simulator-1.36", simulated=True)
-SIMULATED_OLD = replace(OLD, name="simulator-1.30", simulated=True)
-BACKENDS = (SIMULATED, SIMULATED_OLD, CURRENT, OLD)
+MIDDLE = replace(CURRENT, name="kube-apiserver-1.33", version="v1.33.", watch_list=False, pages_from_cache=False)
+OLDEST = replace(OLD, name="kube-apiserver-1.28", version="v1.28.")
+
+
+def simulated(backend: Backend) -> Backend:
+    """Return the simulator of the same version."""
+    return replace(backend, name=f"simulator-{backend.minor}", simulated=True)
+
+
+BACKENDS = (simulated(CURRENT), simulated(OLD), CURRENT, OLD)
+EVERY_VERSION = (*map(simulated, (CURRENT, MIDDLE, OLD, OLDEST)), CURRENT, MIDDLE, OLD, OLDEST)
+"""For `make versions`."""
 
 
 def only(where: Callable[[Backend], bool], reason: str) -> pytest.MarkDecorator:

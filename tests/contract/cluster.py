@@ -184,7 +184,7 @@ def client_of(*accesses: Access, observe: ObserveDate = lambda *_: None) -> Clie
 
 def simulator(folder: Path, backend: Backend, **settings: Any) -> Simulator:
     """Return a simulator that behaves like `backend`, without starting it."""
-    own = {"version": backend.version.removeprefix("v").rstrip("."), "token": SIMULATED_TOKEN}
+    own = {"version": backend.minor, "token": SIMULATED_TOKEN}
     return Simulator(folder, "--config", json.dumps({"cluster": own | settings}))
 
 

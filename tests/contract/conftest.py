@@ -5,13 +5,12 @@ import contextlib
 import functools
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import uvloop
 
-from tests.contract.backend import BACKENDS, Backend
+from tests.contract.backend import BACKENDS, EVERY_VERSION, Backend
 from tests.contract.cluster import (
     CONFIGMAPS,
     EVENTS,
@@ -49,7 +48,7 @@ def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEv
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "backend" not in metafunc.fixturenames:
         return
-    chosen = list(BACKENDS)
+    chosen = list(chosen_backends(metafunc.config))
     for mark in metafunc.definition.iter_markers("only"):
         where, reason = mark.args
         for backend in [one for one in chosen if not where(one)]:
@@ -57,6 +56,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             name = f"{metafunc.definition.name}[{backend}]"
             metafunc.config.stash[_LEFT_OUT].setdefault(reason, []).append(name)
     metafunc.parametrize("backend", chosen, ids=str, scope="session")
+
+
+def chosen_backends(config: pytest.Config) -> tuple[Backend, ...]:
+    return EVERY_VERSION if config.getoption("--every-version") else BACKENDS
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -87,16 +90,22 @@ def simulators(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[B
 
 @pytest.fixture
 def clusters(
-    request: pytest.FixtureRequest, simulators: Callable[[Backend, bool], Cluster]
+    simulators: Callable[[Backend, bool], Cluster], control_planes: Callable[[str], ControlPlane]
 ) -> Callable[[Backend], Cluster]:
     """The apiserver of each kind, shared by all tests."""
 
     def find(backend: Backend) -> Cluster:
         if backend.simulated:
             return simulators(backend, False)  # noqa: FBT003
-        return RealCluster(backend, request.getfixturevalue(backend.control_plane))
+        return RealCluster(backend, control_planes(backend.minor))
 
     return find
+
+
+@pytest.fixture
+def backends(pytestconfig: pytest.Config) -> tuple[Backend, ...]:
+    """All backends of this run, for a test that compares them."""
+    return chosen_backends(pytestconfig)
 
 
 @pytest.fixture
@@ -112,37 +121,37 @@ Split = tuple[ControlPlane, Proxy]
 
 
 @pytest.fixture(scope="session")
-def split_control_plane(
-    control_plane: ControlPlane, assets: Assets, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Split]:
-    yield from _split(control_plane, assets, tmp_path_factory.mktemp("split"))
+def splits(
+    control_planes: Callable[[str], ControlPlane],
+    assets_of: Callable[[str], Assets],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Callable[[str], Split]]:
+    """Return a function that gives the split control plane of a minor version, started at its first use."""
+    with contextlib.ExitStack() as running:
 
+        @functools.cache
+        def start(minor: str) -> Split:
+            first, found, folder = control_planes(minor), assets_of(minor), tmp_path_factory.mktemp(f"split-{minor}-")
+            second = running.enter_context(Etcd(folder, found.etcd))
+            link = running.enter_context(Proxy(folder, "link", first.etcd.url))
+            flags = [
+                override("/events", second.url),
+                override("coordination.k8s.io/leases", first.etcd.url),
+                "--feature-gates=WatchList=false",
+            ]
+            plane = ControlPlane(folder, found.kube_apiserver, first.etcd, flags=flags, link=link.url)
+            return running.enter_context(plane), link
 
-@pytest.fixture(scope="session")
-def split_old_control_plane(
-    old_control_plane: ControlPlane, old_assets: Assets, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Split]:
-    yield from _split(old_control_plane, old_assets, tmp_path_factory.mktemp("old-split"))
-
-
-def _split(first: ControlPlane, found: Assets, folder: Path) -> Iterator[Split]:
-    with Etcd(folder, found.etcd) as second, Proxy(folder, "link", first.etcd.url) as link:
-        flags = [
-            override("/events", second.url),
-            override("coordination.k8s.io/leases", first.etcd.url),
-            "--feature-gates=WatchList=false",
-        ]
-        with ControlPlane(folder, found.kube_apiserver, first.etcd, flags=flags, link=link.url) as plane:
-            yield plane, link
+        yield start
 
 
 @pytest.fixture
 def split_cluster(
-    request: pytest.FixtureRequest, backend: Backend, simulators: Callable[[Backend, bool], Cluster]
+    backend: Backend, simulators: Callable[[Backend, bool], Cluster], splits: Callable[[str], Split]
 ) -> Cluster:
     if backend.simulated:
         return simulators(backend, True)  # noqa: FBT003
-    return RealCluster(backend, *request.getfixturevalue(f"split_{backend.control_plane}"))
+    return RealCluster(backend, *splits(backend.minor))
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.contract.backend import BACKENDS, Backend
+from tests.contract.backend import Backend
 from tests.contract.cluster import CONFIGMAPS, DEFINITIONS, EVENTS, Author, Cluster, client_of, event, new_namespace
 from tests.contract.judge import get
 from tests.contract.watch import EVERYTHING, PATIENCE_SECONDS, Event, Watch, event_of, now, opened, up_to, watching
@@ -152,15 +152,18 @@ def ranked(events: dict[Place, list[Event]], ranks: dict[int, int]) -> dict[Plac
 
 @pytest.mark.parametrize("resource", BODIES, ids=lambda resource: resource.plural)
 async def test_same_writes_cause_same_events_at_all_backends(
-    clusters: Callable[[Backend], Cluster], fresh_name: Callable[[], str], resource: Resource
+    clusters: Callable[[Backend], Cluster],
+    backends: tuple[Backend, ...],
+    fresh_name: Callable[[], str],
+    resource: Resource,
 ) -> None:
     namespace, steps = fresh_name(), script()
-    outcomes = await asyncio.gather(*(perform(clusters(backend), resource, namespace, steps) for backend in BACKENDS))
+    outcomes = await asyncio.gather(*(perform(clusters(backend), resource, namespace, steps) for backend in backends))
     *others, expected = outcomes
     for form in Representation:
         for scope in SCOPES:
             assert (
                 expected.live[scope, form] == expected.again[scope, form] == expected.live[scope, Representation.PLAIN]
             )
-    for backend, outcome in zip(BACKENDS, others, strict=False):
+    for backend, outcome in zip(backends, others, strict=False):
         assert outcome == expected, backend

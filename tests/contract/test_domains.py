@@ -84,7 +84,7 @@ async def test_events_in_a_separate_etcd_are_foreign_and_ticks_use_two_cached_re
 # One resource with a late link from etcd
 
 
-@only(lambda backend: backend.serves_from_cache, "consistent lists come from the watch cache since 1.31")
+@only(lambda backend: backend.consistent_from_cache, "consistent lists come from the watch cache since 1.31")
 async def test_consistent_read_waits_for_a_late_cache_while_other_reads_are_prompt(
     split_cluster: Cluster, split_client: Client, prompt_author: Author
 ) -> None:

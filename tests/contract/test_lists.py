@@ -141,7 +141,7 @@ async def continued_after_compaction(client: Client, cluster: Cluster, author: A
     return first, await page(client, author.resource, author.namespace, request)
 
 
-@only(lambda backend: backend.serves_from_cache, "pages come from the watch cache since 1.34")
+@only(lambda backend: backend.pages_from_cache, "pages come from the watch cache since 1.34")
 async def test_continue_token_of_a_cached_resource_survives_a_compaction(
     client: Client, cluster: Cluster, author: Author
 ) -> None:
@@ -150,7 +150,7 @@ async def test_continue_token_of_a_cached_resource_survives_a_compaction(
     assert (rest.items, rest.revision) == (3, first.revision)
 
 
-@only(lambda backend: not backend.serves_from_cache, "pages come from etcd before 1.34")
+@only(lambda backend: not backend.pages_from_cache, "pages come from etcd before 1.34")
 async def test_continue_token_of_a_cached_resource_expires_with_its_revision(
     client: Client, cluster: Cluster, author: Author
 ) -> None:

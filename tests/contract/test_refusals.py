@@ -100,7 +100,7 @@ async def test_uncached_list_with_an_invalid_revision_is_a_bad_request(writer: W
 
 async def test_cached_list_with_an_invalid_revision_is_refused(writer: Writer, backend: Backend) -> None:
     failure = await refusal(writer, CONFIGMAPS.path("default"), resourceVersion="abc")
-    assert failure.status == (400 if backend.serves_from_cache else 500)
+    assert failure.status == (400 if backend.consistent_from_cache else 500)
 
 
 async def test_watch_with_an_invalid_revision_is_an_internal_error(writer: Writer) -> None:

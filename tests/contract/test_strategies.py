@@ -32,7 +32,7 @@ from watchslo.watch.strategy import CACHE, PAGED, PARALLEL, STRATEGIES, STREAM, 
 
 pytestmark = pytest.mark.patient
 
-STREAMS_LISTS = only(lambda backend: backend.watch_list, "lists are streamed since 1.32, by default")
+STREAMS_LISTS = only(lambda backend: backend.watch_list, "lists are streamed since 1.34, by default, and by 1.32")
 EVERY_STRATEGY = pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=lambda strategy: strategy.name)
 PAGED_STRATEGIES = pytest.mark.parametrize("strategy", [PAGED, PARALLEL], ids=lambda strategy: strategy.name)
 THERE = 5
@@ -250,7 +250,7 @@ async def test_streamed_list_falls_back_to_pages_once_where_the_gate_is_off(
     await fall_back(split_client, prompt_author)
 
 
-@only(lambda backend: not backend.watch_list, "lists are not streamed before 1.32, by default")
+@only(lambda backend: not backend.watch_list, "lists are not streamed before 1.34, by default, except by 1.32")
 async def test_streamed_list_falls_back_to_pages_once_where_the_gate_is_off_by_default(
     client: Client, any_author: Author
 ) -> None:

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.patient
 
 ALL_FORMS = pytest.mark.parametrize("representation", list(Representation))
 JSON_FORMS = pytest.mark.parametrize("representation", [form for form in Representation if form != "protobuf"])
-STREAMS_LISTS = only(lambda backend: backend.watch_list, "lists are streamed since 1.32, by default")
+STREAMS_LISTS = only(lambda backend: backend.watch_list, "lists are streamed since 1.34, by default, and by 1.32")
 MOST_TRIES = 20  # a slow machine needs more than two
 END = {"k8s.io/initial-events-end": "true"}
 
@@ -122,7 +122,7 @@ async def test_streamed_list_has_all_writes_from_before_its_request(client: Clie
 
 @only(
     lambda backend: backend.watch_list and not backend.simulated,
-    "lists are streamed since 1.32, by default, and simulated watches limit bytes, not events",
+    "lists are streamed since 1.34, by default, and by 1.32, and simulated watches limit bytes, not events",
 )
 async def test_streamed_list_ends_early_when_concurrent_events_overflow_its_queue(
     cluster: Cluster, writer: Writer, namespace: str, monkeypatch: pytest.MonkeyPatch
@@ -161,7 +161,7 @@ async def test_streamed_list_is_invalid_where_the_gate_is_off(
     assert (failure.status, failure.reason) == (422, Reason.NO_STREAMED_LISTS)
 
 
-@only(lambda backend: not backend.watch_list, "lists are not streamed before 1.32, by default")
+@only(lambda backend: not backend.watch_list, "lists are not streamed before 1.34, by default, except by 1.32")
 @ALL_FORMS
 async def test_streamed_list_is_invalid_where_the_gate_is_off_by_default(
     client: Client, any_author: Author, representation: Representation

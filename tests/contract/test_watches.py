@@ -163,7 +163,7 @@ async def _idle_watch_stays_behind(
             assert at - began > 1.0
         for watch in (*busy, uncached, idle, asked):
             await watch.until_said(WatchClosed)
-        if backend.serves_from_cache:
+        if backend.consistent_from_cache:
             await asked.until_said(BookmarkSeen)
         for watch in (*busy, uncached, idle, asked):
             await watch.until_watching()  # a loop that closes during a TLS handshake leaves a transport open
@@ -176,7 +176,7 @@ async def _idle_watch_stays_behind(
         assert bookmark < closed
         assert watch.said(BookmarkSeen)[-1].revision >= created
     assert uncached.said(BookmarkSeen) == []
-    assert bool(asked.said(BookmarkSeen)) is backend.serves_from_cache
+    assert bool(asked.said(BookmarkSeen)) is backend.consistent_from_cache
     return all(bookmark.revision < created for bookmark in idle.said(BookmarkSeen))
 
 

@@ -158,14 +158,6 @@ class Measured:
 
 
 @pytest.fixture(scope="module")
-def old_daemon(old_control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    folder = tmp_path_factory.mktemp("old-measured")
-    config = config_file(folder, watch=WATCHES, metrics="full")
-    with Daemon(folder, "--config", config, "--kubeconfig", old_control_plane.kubeconfig()) as daemon:
-        yield daemon
-
-
-@pytest.fixture(scope="module")
 def daemon(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     folder = tmp_path_factory.mktemp("measured")
     config = config_file(folder, watch=WATCHES, metrics="full", log={"level": "debug"})
@@ -180,8 +172,7 @@ def prometheus(daemon: Daemon, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 @pytest.fixture(scope="module")
-def measured(control_plane: ControlPlane, old_daemon: Daemon, daemon: Daemon) -> Measured:
-    del old_daemon  # requested here only to start early
+def measured(control_plane: ControlPlane, daemon: Daemon) -> Measured:
     daemon.until_measuring(*WRITTEN)
     with control_plane.writer() as writer:
         start = writer.revision(CONFIGMAPS)
@@ -305,16 +296,25 @@ def test_no_object_name_is_shown(measured: Measured) -> None:
         assert PRIVATE not in text
 
 
-def test_old_apiserver_is_measured(old_control_plane: ControlPlane, old_daemon: Daemon) -> None:
-    old_daemon.until_measuring(*WRITTEN)
-    written = Written()
-    write_configmaps(old_control_plane, "old", 20, written)
-    write_others(old_control_plane, 20, written)
-    old_daemon.until(lambda scrape: all_judged(scrape, written), SEALED_SECONDS, "everything counted and sealed")
-    scrape = old_daemon.scrape()
-    assert seen(scrape) == written.events
-    assert scrape.total("watchslo_slo_events_total", verdict="beyond") == 0
-    assert all(stream["lastFailure"] is None for stream in old_daemon.streams().values())
+@pytest.mark.version("1.30")
+def test_apiserver_of_another_version_is_measured(
+    control_planes: Callable[[str], ControlPlane], minor: str, tmp_path: Path
+) -> None:
+    plane = control_planes(minor)
+    config = config_file(tmp_path, watch=WATCHES, metrics="full")
+    with Daemon(tmp_path, "--config", config, "--kubeconfig", plane.kubeconfig()) as daemon:
+        daemon.until_measuring(*WRITTEN)
+        written = Written()
+        write_configmaps(plane, "versions", 20, written)
+        write_others(plane, 20, written)
+        daemon.until(lambda scrape: all_judged(scrape, written), SEALED_SECONDS, "everything counted and sealed")
+        scrape = daemon.scrape()
+        assert seen(scrape) == written.events
+        assert scrape.total("watchslo_slo_events_total", verdict="beyond") == 0
+        assert scrape.total("watchslo_watch_guarantee_violations_total") == 0
+        assert all(stream["lastFailure"] is None for stream in daemon.streams().values())
+        (apiserver,) = daemon.status()["apiservers"]
+        assert apiserver["version"].startswith(f"v{minor}.")
 
 
 # Events in an etcd of their own: two domains
@@ -429,7 +429,10 @@ def test_simulated_latencies_are_measured_within_the_goal(tmp_path: Path) -> Non
 
 
 @pytest.mark.timeout(400)
-def test_latencies_of_a_real_apiserver_are_measured_within_the_goal(tmp_path: Path, assets: Assets) -> None:
-    with real.on_etcd(tmp_path, assets, (CASE,)) as cluster:
+@pytest.mark.version("1.36")
+def test_latencies_of_a_real_apiserver_are_measured_within_the_goal(
+    tmp_path: Path, assets_of: Callable[[str], Assets], minor: str
+) -> None:
+    with real.on_etcd(tmp_path, assets_of(minor), (CASE,)) as cluster:
         found = outcomes(lambda plan: real.run(plan, cluster), tmp_path)
     assert median(map(error, found)) <= 1

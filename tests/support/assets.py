@@ -1,6 +1,7 @@
 """Find the programs of a real control plane, kine and Helm, or build them from the pins in `tests/envtest`.
 
-`python -m tests.support.assets` builds the missing programs and prints the paths of all.
+`python -m tests.support.assets` builds the missing programs and prints the paths of all; with `--every-version` also
+the kube-apiservers that only `make versions` needs.
 """
 
 import fcntl
@@ -10,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -62,6 +63,12 @@ KUBE_APISERVER = Program(
 )
 ETCD = Program("etcd", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3", "1.36", "KUBEBUILDER_ASSETS")
 OLD_KUBE_APISERVER = replace(KUBE_APISERVER, pins="1.30", variable="KUBEBUILDER_ASSETS_OLD")
+FURTHER_KUBE_APISERVERS = tuple(
+    replace(KUBE_APISERVER, pins=minor, variable=f"KUBEBUILDER_ASSETS_{minor.replace('.', '_')}")
+    for minor in ("1.33", "1.28")
+)
+"""Only `make versions` needs these."""
+KUBE_APISERVERS = {program.pins: program for program in (KUBE_APISERVER, OLD_KUBE_APISERVER, *FURTHER_KUBE_APISERVERS)}
 HELM = Program("helm", "helm.sh/helm/v3/cmd/helm", "helm.sh/helm/v3", "helm", "HELM_ASSETS")
 KINE = Program("kine", "github.com/k3s-io/kine", "github.com/k3s-io/kine", "kine", "KINE_ASSETS", cgo=True)
 PROGRAMS = (KUBE_APISERVER, ETCD, OLD_KUBE_APISERVER, HELM, KINE)
@@ -69,12 +76,17 @@ PROGRAMS = (KUBE_APISERVER, ETCD, OLD_KUBE_APISERVER, HELM, KINE)
 
 def newest(env: Mapping[str, str]) -> Assets:
     """Return the current kube-apiserver and etcd, or raise `AssetsError`."""
-    return Assets(find(env, KUBE_APISERVER), find(env, ETCD))
+    return of_version(env, KUBE_APISERVER.pins)
 
 
 def old(env: Mapping[str, str]) -> Assets:
     """Return a kube-apiserver without WatchList and consistent reads from cache, with the current etcd."""
-    return Assets(find(env, OLD_KUBE_APISERVER), find(env, ETCD))
+    return of_version(env, OLD_KUBE_APISERVER.pins)
+
+
+def of_version(env: Mapping[str, str], minor: str) -> Assets:
+    """Return the kube-apiserver of a minor version, such as `1.33`, with the current etcd; or raise `AssetsError`."""
+    return Assets(find(env, KUBE_APISERVERS[minor]), find(env, ETCD))
 
 
 def find(env: Mapping[str, str], program: Program) -> Path:
@@ -86,16 +98,17 @@ def find(env: Mapping[str, str], program: Program) -> Path:
         return path
     path = _place(env, program)
     if not path.exists():
+        target = "make versions" if program in FURTHER_KUBE_APISERVERS else "make assets"
         raise AssetsError(
-            f"there is no {program.name} {program.version} to test with: build it with `make assets`, "
+            f"there is no {program.name} {program.version} to test with: build it with `{target}`, "
             f"or name a folder that has one in {program.variable}"
         )
     return path
 
 
-def build_missing(env: Mapping[str, str]) -> None:
+def build_missing(env: Mapping[str, str], programs: Iterable[Program] = PROGRAMS) -> None:
     """Build the programs that are neither named by the environment nor cached; raise `AssetsError` on failure."""
-    for program in PROGRAMS:
+    for program in programs:
         if not env.get(program.variable):
             _build(env, program, _place(env, program))
 
@@ -132,9 +145,10 @@ def _compile(env: Mapping[str, str], program: Program, path: Path) -> None:
 
 def main() -> int:
     """Build what is missing and print the paths, or print why the build failed."""
+    programs = (*PROGRAMS, *(FURTHER_KUBE_APISERVERS if "--every-version" in sys.argv[1:] else ()))
     try:
-        build_missing(os.environ)
-        for program in PROGRAMS:
+        build_missing(os.environ, programs)
+        for program in programs:
             print(find(os.environ, program))
     except AssetsError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -189,7 +189,7 @@ class TestMakefile:
 class TestAssets:
     def test_pins_match_the_documented_versions(self) -> None:
         documented = (assets.PINS / "README.md").read_text()
-        for program in assets.PROGRAMS:
+        for program in (*assets.PROGRAMS, *assets.FURTHER_KUBE_APISERVERS):
             assert f"{program.name} {program.version.removeprefix('v')}" in documented
 
     def test_assets_named_by_the_environment_are_used(self, tmp_path: Path) -> None:
@@ -219,6 +219,14 @@ class TestAssets:
             assets.build_missing(env)
         with pytest.raises(assets.AssetsError, match=r"no Go .* kube-apiserver v1\.30.* KUBEBUILDER_ASSETS_OLD names"):
             assets.build_missing(env | {"KUBEBUILDER_ASSETS": "whatever"})
+
+    def test_further_versions_are_found_and_built_only_for_make_versions(self, tmp_path: Path) -> None:
+        env = {"XDG_CACHE_HOME": str(tmp_path), "PATH": str(tmp_path)}
+        assert not set(assets.PROGRAMS) & set(assets.FURTHER_KUBE_APISERVERS)
+        with pytest.raises(assets.AssetsError, match=r"^there is no kube-apiserver v1\.33.* `make versions`"):
+            assets.of_version(env, "1.33")
+        with pytest.raises(assets.AssetsError, match=r"no Go .* kube-apiserver v1\.28.* KUBEBUILDER_ASSETS_1_28 names"):
+            assets.build_missing(env | {"KUBEBUILDER_ASSETS_1_33": "whatever"}, assets.FURTHER_KUBE_APISERVERS)
 
 
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yaml"))

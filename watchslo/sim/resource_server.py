@@ -40,7 +40,9 @@ class VersionProfile:
 
     git_version: str
     consistent_from_cache: bool
-    """Consistent lists, pages and exact revisions come from the watch cache if it holds them."""
+    """Consistent lists come from the watch cache."""
+    pages_from_cache: bool
+    """Pages and exact revisions come from the watch cache if it holds them."""
     refuses_unready: bool
     """Requests to a watch cache that is not ready are refused with 429. Older versions wait, or read from etcd."""
     watch_list: bool
@@ -50,10 +52,36 @@ class VersionProfile:
 
 PROFILES = {
     "1.36": VersionProfile(
-        "v1.36.3", consistent_from_cache=True, refuses_unready=True, watch_list=True, discovery=("v2",)
+        "v1.36.3",
+        consistent_from_cache=True,
+        pages_from_cache=True,
+        refuses_unready=True,
+        watch_list=True,
+        discovery=("v2",),
+    ),
+    "1.33": VersionProfile(
+        "v1.33.13",
+        consistent_from_cache=True,
+        pages_from_cache=False,
+        refuses_unready=True,
+        watch_list=False,
+        discovery=("v2", "v2beta1"),
     ),
     "1.30": VersionProfile(
-        "v1.30.14", consistent_from_cache=False, refuses_unready=False, watch_list=False, discovery=("v2", "v2beta1")
+        "v1.30.14",
+        consistent_from_cache=False,
+        pages_from_cache=False,
+        refuses_unready=False,
+        watch_list=False,
+        discovery=("v2", "v2beta1"),
+    ),
+    "1.28": VersionProfile(
+        "v1.28.15",
+        consistent_from_cache=False,
+        pages_from_cache=False,
+        refuses_unready=False,
+        watch_list=False,
+        discovery=("v2beta1",),
     ),
 }
 
@@ -344,11 +372,11 @@ class CachedResource:
         return CacheModel(self._etcd.table(self._storage.resource), self._etcd.revision, self._capacity)
 
     def _is_for_storage(self, options: ListOptions) -> bool:
-        """Return True if a version without consistent reads from cache sends this list to etcd."""
-        if self._profile.consistent_from_cache:
-            return False
+        """Return True if this version does not serve this list from its cache."""
+        if options.continue_token or _is_exact(options):
+            return not self._profile.pages_from_cache
         limited = options.limit and not options.any_revision
-        return not options.revision or bool(options.continue_token) or bool(limited) or options.match == "Exact"
+        return not self._profile.consistent_from_cache and (not options.revision or bool(limited))
 
     def _next_page(self, options: ListOptions, selector: ObjectSelector) -> ListResult:
         required, start = decode_continue(options.continue_token)

@@ -183,6 +183,20 @@ async def test_old_version_answers_consistent_lists_from_etcd(simulate: Simulate
     assert (await api.get(f"{CONFIGMAPS}?resourceVersion={past}&resourceVersionMatch=Exact")).code == 410
 
 
+async def test_version_1_33_answers_consistent_lists_from_the_cache_but_pages_from_etcd(simulate: Simulate) -> None:
+    api = await simulate(version="1.33")
+    for name in "abc":
+        await api.configmap(name)
+    first = await api.get(f"{CONFIGMAPS}?limit=2")
+    await api.control("latency", {"resource": "configmaps", "storage": "constant 0.3s"})
+    newest = await api.configmap("d")
+    began = time.monotonic()
+    assert (await api.get(CONFIGMAPS)).revision == newest
+    assert time.monotonic() - began > 0.2
+    await api.control("compact")
+    assert (await api.get(f"{CONFIGMAPS}?continue={first.json['metadata']['continue']}")).code == 410
+
+
 async def test_objects_can_be_created_updated_patched_and_deleted(simulate: Simulate) -> None:
     api = await simulate()
     created = await api.write("POST", CONFIGMAPS, {"kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}})
