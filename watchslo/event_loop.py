@@ -74,9 +74,19 @@ class TimedSelector(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         until = inf if timeout is None else self._clock() + timeout
         ready = self._ask(timeout)
-        while self.has_waited and ready and self._read(ready):
+        while self.has_waited and ready:
+            if not self._read(ready):
+                return self._unchanged(ready)
             ready = self._ask(None if timeout is None else max(0.0, until - self._returned))
         return ready
+
+    def _unchanged(self, ready: list[tuple[selectors.SelectorKey, int]]) -> list[tuple[selectors.SelectorKey, int]]:
+        """Return those sockets whose registration no reader has replaced; the kernel reports the others again.
+
+        asyncio would take the callback of a former registration for cancelled, and never read the socket again.
+        """
+        registered = self.get_map()
+        return [(key, events) for key, events in ready if registered.get(key.fileobj) is key]
 
     def _read(self, ready: list[tuple[selectors.SelectorKey, int]]) -> bool:
         """Run the readers of the sockets; return False if asyncio has something to do."""

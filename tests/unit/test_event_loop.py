@@ -318,6 +318,37 @@ def test_own_delay_covers_the_time_from_sending_to_receiving(block: float) -> No
         runner.run(work())
 
 
+def test_connection_that_its_reader_paused_and_resumed_within_select_is_read_on() -> None:
+    """aiohttp does so if it decodes much at once."""
+
+    async def work() -> None:
+        loop, read = asyncio.get_running_loop(), asyncio.Event()
+        taken: list[bytes] = []
+        ours, theirs = socket.socketpair()
+        transport, _ = await loop.create_connection(asyncio.Protocol, sock=ours)
+        assert isinstance(transport, SocketTransport)
+
+        def keep(data: bytes) -> bool:
+            taken.append(data)
+            transport.pause_reading()
+            transport.resume_reading()
+            loop.call_soon(read.set)
+            return False
+
+        transport.keep_encrypted(keep)
+        with theirs:
+            for number in range(3):
+                read.clear()
+                loop.call_later(0.01, theirs.send, b"%d" % number)  # the loop waits by then
+                async with asyncio.timeout(10):
+                    await read.wait()
+        transport.abort()
+        assert taken == [b"0", b"1", b"2"]
+
+    with asyncio.Runner(loop_factory=TimedEventLoop) as runner:
+        runner.run(work())
+
+
 class Received(asyncio.Protocol):
     """Collects what arrives, with the sizes of the reads."""
 
