@@ -17,7 +17,7 @@ import secrets
 import socket
 import ssl
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -33,6 +33,7 @@ HOST = "127.0.0.1"
 SERVICE_NAME = "kubernetes.default.svc"  # every apiserver's certificate is valid for it
 READY_SECONDS = 180.0  # 3 s on an idle machine
 RPC_SECONDS = patient(60.0)  # etcd may run at idle priority
+LEADER_SECONDS = patient(2.0)  # for a member that may be stopped
 RELOADED_SECONDS = 120.0  # an apiserver checks its certificate files once a minute
 RBAC_SECONDS = 60.0  # until an apiserver knows a role; usually milliseconds
 END_SECONDS = 60.0  # a graceful shutdown takes seconds; to clients a kill looks different
@@ -82,20 +83,24 @@ class Storage(Protocol):
 
 
 class Etcd(Started):
-    """One etcd member that runs without fsync."""
+    """One etcd member that runs without fsync, alone or with `peers`: the ports of all members, by name."""
 
-    def __init__(self, folder: Path, program: Path, name: str = "etcd") -> None:
-        self._client, self._peer = Port(), Port()
+    def __init__(
+        self, folder: Path, program: Path, name: str = "etcd", peers: Mapping[str, Port] | None = None
+    ) -> None:
+        members = peers or {name: Port()}
+        self._client, self._peer = Port(), members[name]
         self.data = folder / f"{name}.data"
         self.url = f"http://{HOST}:{self._client.number}"
         peer = f"http://{HOST}:{self._peer.number}"
         flags: dict[str, str | Path] = {
+            "name": name,
             "data-dir": self.data,
             "listen-client-urls": self.url,
             "advertise-client-urls": self.url,
             "listen-peer-urls": peer,
             "initial-advertise-peer-urls": peer,
-            "initial-cluster": f"default={peer}",
+            "initial-cluster": ",".join(f"{each}=http://{HOST}:{port.number}" for each, port in members.items()),
             "log-level": "warn",
             # By default every ten minutes: then an idle watch gets a bookmark, by chance in the middle of a test.
             "watch-progress-notify-interval": "24h",
@@ -106,7 +111,7 @@ class Etcd(Started):
     def start(self) -> None:
         """Start it and wait until it answers; after `process.stop()` it starts again with its data."""
         self.process.start()
-        self.process.until(self._healthy, READY_SECONDS, "healthy")
+        self.process.until(self.is_healthy, READY_SECONDS, "healthy")
 
     def close(self) -> None:
         self.process.stop()
@@ -127,20 +132,38 @@ class Etcd(Started):
 
     def revision(self) -> int:
         """Return the newest revision."""
-        return int(self._call("/v3/maintenance/status", {})["header"]["revision"])
+        return int(self._status()["header"]["revision"])
 
     def compact(self, revision: int) -> None:
         """Compact everything older than `revision`."""
         self._call("/v3/kv/compaction", {"revision": str(revision), "physical": True})
 
-    def _healthy(self) -> bool:
+    def is_healthy(self) -> bool:
+        """Return True if it answers and, with peers, knows the leader."""
         with contextlib.suppress(OSError):
-            return self.revision() > 0
+            status = self._status()
+            return int(status["header"]["revision"]) > 0 and int(status.get("leader", 0)) > 0
         return False
 
-    def _call(self, path: str, body: dict[str, Any]) -> Any:
+    def is_leader(self) -> bool:
+        """Return True if it answers and leads."""
+        with contextlib.suppress(OSError):
+            status = self._status(LEADER_SECONDS)
+            return bool(status.get("leader") == status["header"]["member_id"])
+        return False
+
+    def transfer_leadership(self, member: "Etcd") -> None:
+        """Make another member the leader; do nothing if this one no longer leads."""
+        with contextlib.suppress(OSError):
+            target = member._status()["header"]["member_id"]
+            self._call("/v3/maintenance/transfer-leadership", {"targetID": target})
+
+    def _status(self, timeout: float = RPC_SECONDS) -> Any:
+        return self._call("/v3/maintenance/status", {}, timeout)
+
+    def _call(self, path: str, body: dict[str, Any], timeout: float = RPC_SECONDS) -> Any:
         request = urllib.request.Request(self.url + path, json.dumps(body).encode(), method="POST")
-        with urllib.request.urlopen(request, timeout=RPC_SECONDS) as answer:
+        with urllib.request.urlopen(request, timeout=timeout) as answer:
             return json.load(answer)
 
 
