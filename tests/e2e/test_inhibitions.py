@@ -16,9 +16,14 @@ pytestmark = pytest.mark.patient
 
 OPTIONS = RuleSettings(cluster_label="cluster")
 APISERVERS = ("10.0.0.7:6443", "10.0.0.8:6443")
-LATE = {"WatchLatencyBudgetBurn critical", "WatchLatencyBudgetBurn warning", "WatchLatencyBadMinutes critical"}
+TOGETHER = {"WatchClusterBadMinutes critical cluster", "WatchClusterBadMinutes critical apiserver"}
+LATE = {
+    "WatchLatencyBudgetBurn critical",
+    "WatchLatencyBudgetBurn warning",
+    "WatchLatencyBadMinutes critical",
+} | TOGETHER
 MISSED = {"WatchsloCoverageLow warning", "WatchsloUnmeasurable warning"}
-UNDELIVERED = {"WatchDown critical", "WatchStalled critical", "WatchLatencyBadMinutes critical"}
+UNDELIVERED = {"WatchDown critical", "WatchStalled critical", "WatchLatencyBadMinutes critical"} | TOGETHER
 SILENCED: Mapping[str, Mapping[str, set[str]]] = {
     "WatchsloOverloaded warning most": {"cluster": LATE},
     "WatchsloOverloaded warning some": {},
@@ -31,10 +36,17 @@ SILENCED: Mapping[str, Mapping[str, set[str]]] = {
     "WatchsloForbidden warning": {"apiserver": {"WatchDown critical"}},
     "WatchExpiredLoop warning": {"apiserver": {"WatchRelistStorm warning"}},
     "WatchLatencyBudgetBurn critical": {"apiserver": {"WatchLatencyBudgetBurn warning"}},
+    "WatchClusterBadMinutes critical cluster": {"cluster": {"WatchClusterBadMinutes critical apiserver"}},
+    "WatchClusterBadMinutes critical apiserver": {"apiserver": {"WatchLatencyBadMinutes critical"}},
 }
-"""The alerts that each alert silences, in its whole cluster or only at its apiserver. Other alerts silence nothing."""
+"""The alerts that each alert silences, in its whole cluster or only at its apiserver. Other alerts silence nothing.
+
+An alert on all apiservers has no label of one. Here all alerts have it, so that places can be compared.
+"""
 ALERTS = {
-    " ".join(filter(None, (rule.name, rule.labels["severity"], rule.labels.get("instances")))): {
+    " ".join(
+        filter(None, (rule.name, rule.labels["severity"], rule.labels.get("instances"), rule.labels.get("scope")))
+    ): {
         "alertname": rule.name,
         **rule.labels,
     }

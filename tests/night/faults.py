@@ -110,7 +110,7 @@ def fires(after: float, *names: str) -> ExpectedAlert:
     return ExpectedAlert(frozenset(names), after)
 
 
-LATENESS = frozenset({"WatchLatencyBudgetBurn", "WatchLatencyBadMinutes"})
+LATENESS = frozenset({"WatchLatencyBudgetBurn", "WatchLatencyBadMinutes", "WatchClusterBadMinutes"})
 UNRESPONSIVE = fires(200.0, "WatchApiserverUnresponsive")  # noticed in 10 s, for 1m
 UNANSWERED = Expectation(
     verdicts("unresponsive"),

@@ -6,7 +6,7 @@ that never fires. Known are our own metrics, the recorded series, the metrics of
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -22,7 +22,9 @@ LEVELS: Mapping[str, frozenset[str]] = {
     "instance_apiserver_domain": frozenset({"apiserver", "domain"}) | ATTACHED,
     "instance_apiserver_resource": frozenset({"apiserver", "group", "resource", "watch"}) | ATTACHED,
     "apiserver_resource": frozenset({"cluster", "apiserver", "group", "resource", "watch"}),
+    "instance_apiserver": frozenset({"apiserver"}) | ATTACHED,
     "apiserver": frozenset({"cluster", "apiserver"}),
+    "cluster": frozenset({"cluster"}),
 }
 """The labels that a recorded series keeps, by the first part of its name."""
 
@@ -67,14 +69,10 @@ PREFIXES = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One name of a sample, and its labels; no values where they cannot be listed. `ours` are exposed by watchslo."""
+    """One name of a sample, and its labels; no values where they cannot be listed. `ours` are those of watchslo."""
 
     labels: Mapping[str, frozenset[str]]
     ours: bool = False
-
-    @classmethod
-    def of(cls, labels: Iterable[str]) -> "Metric":
-        return cls(dict.fromkeys(labels, frozenset()))
 
 
 ANY: frozenset[str] = frozenset()
@@ -153,7 +151,8 @@ def recorded() -> Mapping[str, Metric]:
     found: dict[str, Metric] = {}
     for rule in (rule for rule in rules() if "record" in rule):
         level = str(rule["record"]).partition(":")[0]
-        found[rule["record"]] = Metric.of(LEVELS[level] | read(rule["expr"]).kept)
+        labels = LEVELS[level] | read(rule["expr"]).kept
+        found[rule["record"]] = Metric(dict.fromkeys(labels, ANY), ours=True)
     return found
 
 

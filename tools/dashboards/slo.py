@@ -1,6 +1,7 @@
 """Dashboard "Watch SLO": the current P99, the remaining error budget, and the worst watches."""
 
 from tools.dashboards.panels import (
+    APISERVER_LEGEND,
     LATE,
     LATE_SHARE,
     NEEDS_BASIC,
@@ -29,6 +30,9 @@ BURN_RATE = "apiserver_resource:watchslo_error_budget:burn_rate"
 BUDGET_LEFT = "apiserver_resource:watchslo_error_budget:remaining_ratio"
 GOOD_MINUTES = "apiserver_resource:watchslo_good_windows:ratio_increase1d"
 COVERAGE = "apiserver_resource:watchslo_judged_windows:ratio_increase1d"
+GOOD_MINUTES_OF = "watchslo_good_minutes:ratio_rate1d"
+OF_APISERVERS_RECORDED = 'cluster=~"$cluster", apiserver=~"$apiserver"'
+TOGETHER = "watchslo_apiserver_timespan_seconds"  # of all watches of a cluster, or of an apiserver
 BURN_WINDOWS = ("1h", "6h", "1d", "3d")
 BURN = high_is_bad(1, 6)  # spends the budget in exactly the period; pages
 BUDGET = low_is_bad(0, 0.25)
@@ -56,6 +60,14 @@ def _proven_late(by: str, over: str) -> str:
 
 def _windows(verdict: str) -> str:
     return f'sum (increase(watchslo_slo_windows_total{{{OF_WATCHES}, verdict="{verdict}"}}[$__rate_interval]))'
+
+
+def _of_cluster(name: str) -> str:
+    return f'cluster:{name}{{cluster=~"$cluster"}}'
+
+
+def _of_apiservers(name: str) -> str:
+    return f"apiserver:{name}{{{OF_APISERVERS_RECORDED}}}"
 
 
 def _number(title: str, description: str, unit: Unit, expr: str, thresholds: tuple[Step, ...]) -> Panel:
@@ -126,6 +138,86 @@ NOW = Section(
             Unit.COUNT,
             f"sum (rate(watchslo_slo_events_total{{{OF_WATCHES}}}[$__rate_interval])) * 60",
             (Step(None, "orange"), Step(100, "green")),
+        ),
+    ),
+)
+
+ALL_WATCHES = Section(
+    "All watches of a cluster together",
+    (
+        _number(
+            "Good minutes, 1 d",
+            "One number for a cluster: the share of the judged minutes of the last day in which P99 of all events "
+            "was within the common threshold. With several clusters, the worst one. Requires the recording rules.",
+            Unit.SHARE,
+            f"min ({_of_cluster(GOOD_MINUTES_OF)})",
+            MINUTES,
+        ),
+        _number(
+            "Judged minutes, 1 d",
+            "Share of the minutes of the last day with enough events to be judged.",
+            Unit.SHARE,
+            f"min ({_of_cluster('watchslo_judged_minutes:ratio_rate1d')})",
+            low_is_bad(0.1, 0.5),
+        ),
+        _number(
+            "P99, 1 d",
+            "P99 of all watch events of the last day.",
+            Unit.SECONDS,
+            f"max ({_of_cluster(f'{TOGETHER}:p99_rate1d')})",
+            LATE,
+        ),
+        _number(
+            "P99.9, 1 d",
+            "P99.9 of all watch events of the last day; absent with fewer than 1,000 events.",
+            Unit.SECONDS,
+            f"max ({_of_cluster(f'{TOGETHER}:p999_rate1d')})",
+            LATE,
+        ),
+        _number(
+            "Worst minute, 1 d",
+            "The highest P99 of a minute of the last day.",
+            Unit.SECONDS,
+            f"max ({_of_cluster(f'{TOGETHER}:p99_max1d')})",
+            LATE,
+        ),
+        Panel(
+            "Good minutes and quantiles of the last day by apiserver",
+            "All watches of each apiserver together: good minutes, P99, P99.9 and the worst minute of the last day.",
+            Look.TABLE,
+            Unit.SECONDS,
+            (
+                Target(_of_apiservers(f"{TOGETHER}:p99_rate1d"), "P99"),
+                Target(_of_apiservers(f"{TOGETHER}:p999_rate1d"), "P99.9"),
+                Target(_of_apiservers(f"{TOGETHER}:p99_max1d"), "Worst minute"),
+                Target(_of_apiservers(GOOD_MINUTES_OF), "Good minutes", Unit.SHARE),
+            ),
+            LATE,
+            width=9,
+        ),
+        Panel(
+            "P99 of all watches by minute",
+            "P99 of each minute, of the cluster and of each apiserver: all watches and instances added up.",
+            Look.LINES,
+            Unit.SECONDS,
+            (
+                Target(_of_cluster(f"{TOGETHER}:p99_rate1m"), "{{cluster}} all"),
+                Target(_of_apiservers(f"{TOGETHER}:p99_rate1m"), APISERVER_LEGEND),
+            ),
+            LATE,
+            width=12,
+        ),
+        Panel(
+            "P99.9 of all watches over a day",
+            "P99.9 of the day before each moment, of the cluster and of each apiserver.",
+            Look.LINES,
+            Unit.SECONDS,
+            (
+                Target(_of_cluster(f"{TOGETHER}:p999_rate1d"), "{{cluster}} all"),
+                Target(_of_apiservers(f"{TOGETHER}:p999_rate1d"), APISERVER_LEGEND),
+            ),
+            LATE,
+            width=12,
         ),
     ),
 )
@@ -314,5 +406,5 @@ BOARD = Board(
     "Lateness of watch events against the objective. Budget, burn rate and good minutes require the recording rules. "
     + NEEDS_BASIC,
     VARIABLES,
-    (NOW, LATENCY, OBJECTIVE),
+    (NOW, ALL_WATCHES, LATENCY, OBJECTIVE),
 )

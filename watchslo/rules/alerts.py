@@ -13,7 +13,7 @@ from watchslo.config.values import format_duration
 from watchslo.model import SERVICE
 from watchslo.rules import names
 from watchslo.rules.alert_builder import AlertBuilder
-from watchslo.rules.promql import by, joined, number, select
+from watchslo.rules.promql import by, enclosed, joined, number, select
 from watchslo.rules.rule import RuleDefinition, RuleGroup
 from watchslo.rules.settings import RuleSettings
 from watchslo.rules.watch_groups import WatchGroup, union_of_groups, watch_groups
@@ -187,6 +187,7 @@ def _window(objective: ObjectiveConfig) -> tuple[float, ...]:
 def _minutes(config: Config, builder: AlertBuilder) -> Iterator[Alert]:
     if config.judges_quantiles:
         yield _bad_minutes(config, builder)
+        yield from _bad_minutes_of_all(config, builder)
 
 
 def _bad_minutes(config: Config, builder: AlertBuilder) -> Alert:
@@ -209,6 +210,50 @@ def _bad_minutes(config: Config, builder: AlertBuilder) -> Alert:
         f"{WATCHES}; the worst is {worst}. At least {BAD_WINDOWS} of the last {LAST_WINDOWS} minutes were over the "
         "threshold, or the watch was down. Controllers that depend on these watches act late.",
     )
+
+
+def _bad_minutes_of_all(config: Config, builder: AlertBuilder) -> Iterator[Alert]:
+    """Yield the alerts on the sum of all watches: of the cluster, and of each apiserver.
+
+    The sum may be late because one instance is. So more than half of the instances at an apiserver must see most of
+    their own minutes bad. Shards have different watches: none of them can confirm what another one sees.
+    """
+    seconds = (LAST_WINDOWS - 0.5) * RECORDED_EVERY  # a range that begins with an evaluation may count that one, too
+
+    def bad(level: str) -> str:
+        minutes = (
+            builder.over(f"{function}_over_time", names.good_minute(level), seconds) for function in ("count", "sum")
+        )
+        return f"{' - '.join(minutes)} >= {BAD_WINDOWS}"
+
+    def confirmed(level: str, matching: str = "") -> str:
+        if config.shard.count > 1:
+            return bad(level)
+        own, apiserver = names.good_minute("instance_apiserver"), builder.kept.apiserver
+        judged = builder.over("count_over_time", own, seconds)
+        instances = f"{by('count', apiserver, bad('instance_apiserver'))}\n> 0.5 * {by('count', apiserver, judged)}"
+        return f"{bad(level)}\nand {matching}{enclosed(instances)}"
+
+    threshold = f"{number(config.objective.threshold)} s"
+    of_cluster = f"on ({', '.join(builder.kept.cluster)}) "
+    slowest = builder.worst_apiserver(f"{names.cluster_timespan('apiserver', 0.99, 'rate1m')}{{PLACE}}")
+    worst = builder.worst_watch(f"{names.timespan(0.99)}{{PLACE}}")
+    for scope, expression, place, culprit in (
+        ("cluster", confirmed("cluster", of_cluster), f"all apiservers{builder.in_cluster}", f"apiserver is {slowest}"),
+        ("apiserver", confirmed("apiserver"), builder.apiserver, f"watch is {worst}"),
+    ):
+        yield Alert(
+            "WatchClusterBadMinutes",
+            CRITICAL,
+            MINUTES,
+            expression,
+            0.0,
+            LATE,
+            f"the watch events of {place} are late, all watches together.",
+            f"In {{{{ $value }}}} of the last {LAST_WINDOWS} minutes, more of their events were over {threshold} than "
+            f"the objective allows; the slowest {culprit}. Controllers that depend on them act late.",
+            {"scope": scope},
+        )
 
 
 # --- delivery --------------------------------------------------------------------------------------------------------

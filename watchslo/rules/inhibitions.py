@@ -5,7 +5,7 @@ from typing import Any
 from watchslo.rules import names
 from watchslo.rules.settings import RuleSettings
 
-LATENCY = ("WatchLatencyBudgetBurn", "WatchLatencyBadMinutes")
+LATENCY = ("WatchLatencyBudgetBurn", "WatchLatencyBadMinutes", "WatchClusterBadMinutes")
 
 
 def inhibitions(settings: RuleSettings) -> list[dict[str, Any]]:
@@ -18,7 +18,8 @@ def inhibitions(settings: RuleSettings) -> list[dict[str, Any]]:
         _inhibition(
             ('alertname="WatchApiserverUnresponsive"',),
             _named(
-                *("WatchDown", "WatchStalled", "WatchLatencyBadMinutes", "WatchApiserverTicksSlow"),
+                *("WatchDown", "WatchStalled", "WatchLatencyBadMinutes", "WatchClusterBadMinutes"),
+                "WatchApiserverTicksSlow",
                 *("WatchsloClockStopped", "WatchsloCoverageLow", "WatchsloUnmeasurable"),
             ),
             kept.apiserver,
@@ -39,6 +40,17 @@ def inhibitions(settings: RuleSettings) -> list[dict[str, Any]]:
         _inhibition(
             ('alertname="WatchLatencyBudgetBurn"', 'severity="critical"'),
             (*_named("WatchLatencyBudgetBurn"), 'severity="warning"'),
+            kept.apiserver,
+        ),
+        # The larger scope says how much is late, and its annotation where.
+        _inhibition(
+            ('alertname="WatchClusterBadMinutes"', 'scope="cluster"'),
+            ('alertname="WatchClusterBadMinutes"', 'scope="apiserver"'),
+            kept.cluster,
+        ),
+        _inhibition(
+            ('alertname="WatchClusterBadMinutes"', 'scope="apiserver"'),
+            _named("WatchLatencyBadMinutes"),
             kept.apiserver,
         ),
     ]

@@ -36,9 +36,39 @@ def burn_rate(window: str) -> str:
     return f"apiserver_resource:watchslo_error_budget:burn_rate{window}"
 
 
-def timespan(percentile: int) -> str:
-    """Name a percentile of the last five minutes, from the histogram, in seconds."""
-    return f"apiserver_resource:watchslo_apiserver_timespan_seconds:p{percentile}_rate5m"
+def timespan(q: float) -> str:
+    """Name a quantile of the last five minutes, from the histogram, in seconds."""
+    return f"apiserver_resource:watchslo_apiserver_timespan_seconds:{_percentile(q)}_rate5m"
+
+
+def minute_bucket(level: str) -> str:
+    """Name the histogram of the last minute, in events per second, of all watches of a level."""
+    return f"{level}:watchslo_apiserver_timespan_seconds_bucket:rate1m"
+
+
+def cluster_timespan(level: str, q: float, operations: str) -> str:
+    """Name a quantile of all watch events of a level, in seconds: `rate1m`, `rate1d` or `max1d`."""
+    return f"{level}:watchslo_apiserver_timespan_seconds:{_percentile(q)}_{operations}"
+
+
+def good_minute(level: str) -> str:
+    """Name the judged minutes of a level: 1 for a good and 0 for a bad one; absent with too few events."""
+    return f"{level}:watchslo_good_minutes:bool_rate1m"
+
+
+def good_minutes(level: str) -> str:
+    """Name the share of good minutes of a level among those of the last day that were judged."""
+    return f"{level}:watchslo_good_minutes:ratio_rate1d"
+
+
+def judged_minutes(level: str) -> str:
+    """Name the share of the minutes of the last day that were judged."""
+    return f"{level}:watchslo_judged_minutes:ratio_rate1d"
+
+
+def _percentile(q: float) -> str:
+    """Return the name of a quantile: `p99`, `p999`."""
+    return f"p{100 * q:g}".replace(".", "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,10 +25,15 @@ def one_of(label: str, values: Iterable[str], *, negated: bool = False) -> str:
     return f"{label}{'!~' if negated else '=~'}{quoted(pattern)}"
 
 
+def le(threshold: float) -> str:
+    """Return the matcher of the bucket that ends at a threshold, formatted as in the exposition."""
+    return f'le="{float(threshold)}"'
+
+
 def by(operation: str, labels: Iterable[str], vector: str) -> str:
     """Return an aggregation that keeps these labels; a long vector is put on separate lines."""
     kept = f"{operation} by ({', '.join(labels)}) "
-    return kept + (_enclosed(vector) if "\n" in vector or len(vector) > LONG_VECTOR else f"({vector})")
+    return kept + (enclosed(vector) if "\n" in vector or len(vector) > LONG_VECTOR else f"({vector})")
 
 
 def joined(operator: str, parts: Iterable[str]) -> str:
@@ -38,10 +43,11 @@ def joined(operator: str, parts: Iterable[str]) -> str:
 
 
 def _operand(part: str) -> str:
-    return _enclosed(part) if "\n" in part else part
+    return enclosed(part) if "\n" in part else part
 
 
-def _enclosed(vector: str) -> str:
+def enclosed(vector: str) -> str:
+    """Return a vector in parentheses, on separate lines."""
     lines = "\n".join(f"  {line}" for line in vector.splitlines())
     return f"(\n{lines}\n)"
 

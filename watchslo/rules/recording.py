@@ -10,8 +10,9 @@ from functools import partial
 from watchslo.config.model import Config, ObjectiveConfig
 from watchslo.config.values import format_duration
 from watchslo.rules import names
+from watchslo.rules.cluster import BUCKET, cluster_days, cluster_minutes, determined_quantile
 from watchslo.rules.names import LabelLevels
-from watchslo.rules.promql import by, number, select
+from watchslo.rules.promql import by, le, number, select
 from watchslo.rules.rule import RuleDefinition, RuleGroup
 from watchslo.rules.settings import RuleSettings
 from watchslo.rules.watch_groups import WatchGroup, union_of_groups, watch_groups
@@ -19,6 +20,7 @@ from watchslo.rules.windows import (
     DAY,
     LENGTHS,
     LONG_WINDOWS,
+    RATE_SECONDS,
     RECORDED_EVERY,
     SELDOM_RECORDED_EVERY,
     SHORT_WINDOWS,
@@ -28,13 +30,12 @@ from watchslo.rules.windows import (
 )
 
 COUNT = "watchslo_apiserver_timespan_seconds_count"
-BUCKET = "watchslo_apiserver_timespan_seconds_bucket"
 TICK_BUCKET = "watchslo_clock_tick_seconds_bucket"
 VERDICTS = "watchslo_slo_events_total"
 BEYOND = 'verdict="beyond"'
 GOOD = 'verdict="good"'
 JUDGED = 'verdict=~"good|bad"'
-PERCENTILES = (50, 90, 99)
+QUANTILES = (0.5, 0.9, 0.99)
 
 
 def recording_groups(config: Config, settings: RuleSettings) -> tuple[RuleGroup, ...]:
@@ -46,7 +47,13 @@ def recording_groups(config: Config, settings: RuleSettings) -> tuple[RuleGroup,
     recorded = (
         ("watchslo-minutes", RECORDED_EVERY, _minutes(config, settings, kept)),
         ("watchslo-quantiles", SLOWLY_RECORDED_EVERY, _quantiles(settings, kept) if config.judges_quantiles else ()),
+        (
+            "watchslo-cluster",
+            RECORDED_EVERY,
+            cluster_minutes(config, settings, kept) if config.judges_quantiles else (),
+        ),
         ("watchslo-days", SLOWLY_RECORDED_EVERY, _days(config, settings)),
+        ("watchslo-cluster-days", SLOWLY_RECORDED_EVERY, cluster_days(settings) if config.judges_quantiles else ()),
         ("watchslo-period", SELDOM_RECORDED_EVERY, _period(config, settings)),
     )
     return tuple(
@@ -83,7 +90,7 @@ def _of_instances(config: Config, settings: RuleSettings, kept: LabelLevels) -> 
     def late(group: WatchGroup) -> str:
         if not config.judges_quantiles:
             return by("sum", kept.instance_resource, _rate(settings, VERDICTS, BEYOND, group.matcher))
-        in_time = _rate(settings, BUCKET, le(group.objective), group.matcher)
+        in_time = _rate(settings, BUCKET, le(group.objective.threshold), group.matcher)
         return f"{select(names.INSTANCE_EVENTS, group.matcher)} - {by('sum', kept.instance_resource, in_time)}"
 
     events = COUNT if config.judges_quantiles else VERDICTS
@@ -95,10 +102,9 @@ def _of_instances(config: Config, settings: RuleSettings, kept: LabelLevels) -> 
 
 def _quantiles(settings: RuleSettings, kept: LabelLevels) -> Iterator[RuleDefinition]:
     yield RuleDefinition(names.TIMESPAN_BUCKET, by("sum", (*kept.resource, "le"), _rate(settings, BUCKET)))
-    for percentile in PERCENTILES:  # `>= 0` drops the NaN of a histogram without events
-        yield RuleDefinition(
-            names.timespan(percentile), f"histogram_quantile({percentile / 100}, {names.TIMESPAN_BUCKET}) >= 0"
-        )
+    for q in QUANTILES:  # `>= 0` drops the NaN of a histogram without events
+        yield RuleDefinition(names.timespan(q), f"histogram_quantile({q}, {names.TIMESPAN_BUCKET}) >= 0")
+    yield RuleDefinition(names.timespan(0.999), determined_quantile(0.999, names.TIMESPAN_BUCKET, RATE_SECONDS))
 
 
 def _days(config: Config, settings: RuleSettings) -> Iterator[RuleDefinition]:
@@ -141,7 +147,9 @@ def _counted_ratio(config: Config, settings: RuleSettings, kept: LabelLevels, gr
         late = by("sum", kept.resource, _rate(settings, VERDICTS, BEYOND, group.matcher, window="1h"))
         return f"{late} / ({every} > 0)"
     events = by("sum", kept.resource, _rate(settings, COUNT, group.matcher, window="1h"))
-    in_time = by("sum", kept.resource, _rate(settings, BUCKET, le(group.objective), group.matcher, window="1h"))
+    in_time = by(
+        "sum", kept.resource, _rate(settings, BUCKET, le(group.objective.threshold), group.matcher, window="1h")
+    )
     return f"1 - {in_time} / ({events} > 0)"
 
 
@@ -187,11 +195,6 @@ def _coverage(settings: RuleSettings, group: WatchGroup) -> str:
 def _rate(settings: RuleSettings, metric: str, *matchers: str, window: str = "5m") -> str:
     series = select(metric, settings.job_selector, *matchers)
     return f"rate({series}[{settings.span(SHORT_WINDOWS[window])}])"
-
-
-def le(objective: ObjectiveConfig) -> str:
-    """Return the matcher of the bucket that ends at the threshold, formatted as in the exposition."""
-    return f'le="{float(objective.threshold)}"'
 
 
 def _threshold(objective: ObjectiveConfig) -> tuple[float, ...]:

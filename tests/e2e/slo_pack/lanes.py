@@ -210,6 +210,8 @@ LANES = (
                     burn("1d", "2h", slow=True),
                     burn("3d", "6h", slow=True),
                     Alert("WatchLatencyBadMinutes"),
+                    Alert("WatchClusterBadMinutes", {"scope": "cluster"}),
+                    Alert("WatchClusterBadMinutes", {"scope": "apiserver"}),
                 ),
             ),
         ),

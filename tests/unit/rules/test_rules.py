@@ -121,7 +121,8 @@ class TestObjectives:
 
     def test_objective_without_watches_has_no_rule(self) -> None:
         text = "watch: [{resource: pods, objective: {threshold: 2s}}]\nobjective: {threshold: 5s}"
-        assert not any('le="5.0"' in rule.expression for rule in rules(text))
+        of_watches = [rule for rule in rules(text) if "apiserver_resource" in rule.name]
+        assert not any('le="5.0"' in rule.expression for rule in of_watches)
 
     @pytest.mark.parametrize(("threshold", "le"), [("1s", "1.0"), ("1ms", "0.001"), ("60s", "60.0"), ("1500ms", "1.5")])
     def test_bucket_label_is_formatted_as_in_the_exposition(self, threshold: str, le: str) -> None:
@@ -173,6 +174,37 @@ class TestBurnRates:
         assert recorded.count(f"apiserver_resource:watchslo_late_events:ratio_rate{name}") == 1
 
 
+class TestCluster:
+    def test_common_objective_judges_all_watches_together(self) -> None:
+        text = f"objective: {{threshold: 3s, minutes: {{quantile: 0.9, minEvents: 7}}}}\n{SEVERAL}"
+        (good,) = expressions(text, "cluster:watchslo_good_minutes:bool_rate1m")
+        assert re.findall(r'le="(.*?)"', good) == ["3.0", "+Inf"]
+        assert ">= bool 0.9 *" in good
+        assert good.endswith("* 60 >= 7)")
+
+    @pytest.mark.parametrize(("window", "shrink", "span"), [("1m", 1, "90s"), ("5m", 1, "330s"), ("10s", 30, "11s")])
+    def test_range_is_longer_than_the_window_by_one_scrape(self, window: str, shrink: int, span: str) -> None:
+        """Shrink does not shorten windows."""
+        (bucket,) = expressions(
+            f"objective: {{minutes: {{window: {window}}}}}",
+            "instance_apiserver:watchslo_apiserver_timespan_seconds_bucket:rate1m",
+            shrink=shrink,
+        )
+        assert bucket.endswith(f"[{span}]))")
+
+    def test_shards_confirm_nothing_of_each_other(self) -> None:
+        """No other instance has the watches of a shard."""
+        sharded = expressions("shard: {index: 0, count: 3}", "WatchClusterBadMinutes")
+        assert len(sharded) == 2
+        assert not any("instance" in expression for expression in sharded)
+        assert all("instance" in expression for expression in expressions("{}", "WatchClusterBadMinutes"))
+
+    def test_cluster_costs_as_many_rules_as_the_documentation_says(self) -> None:
+        recorded = [rule.name for rule in rules() if re.match(r"(cluster|(instance_)?apiserver):", rule.name)]
+        (said,) = re.findall(r"(\d+) recording rules for the cluster", (ROOT / "docs/objectives.md").read_text())
+        assert len(recorded) == int(said)
+
+
 class TestSettings:
     def test_cluster_label_is_kept_by_every_aggregation(self) -> None:
         for rule in rules(cluster_label="region"):
@@ -180,7 +212,7 @@ class TestSettings:
             assert all("region" in labels.split(", ") for labels in kept), rule
 
     def test_rules_without_cluster_label_do_not_mention_clusters(self) -> None:
-        assert not any("cluster" in rule.expression for rule in rules())
+        assert not any("cluster" in rule.expression.replace("cluster:watchslo", "") for rule in rules())
 
     def test_job_selector_is_added_to_every_exposed_metric(self) -> None:
         for rule in rules(job_selector='job="a"'):
@@ -249,7 +281,11 @@ class TestAlerts:
 
     def test_names_follow_the_conventions(self) -> None:
         for rule in rules():
-            pattern = r"Watch[A-Za-z]+" if rule.labels else r"(instance_)?apiserver_(resource|domain):watchslo_\w+:\w+"
+            pattern = (
+                r"Watch[A-Za-z]+"
+                if rule.labels
+                else r"(cluster|(instance_)?apiserver(_resource|_domain)?):watchslo_\w+:\w+"
+            )
             assert re.fullmatch(pattern, rule.name)
 
     def test_clock_stopped_waits_for_20_ticks_of_the_interval(self) -> None:
@@ -290,6 +326,7 @@ class TestProven:
         left = {rule.name for rule in rules() if rule.labels} - {rule.name for rule in rules(PROVEN) if rule.labels}
         assert left == {
             "WatchLatencyBadMinutes",
+            "WatchClusterBadMinutes",
             "WatchHistoryShort",
             "WatchApiserverTicksSlow",
             "WatchsloClockSlow",

@@ -1,0 +1,82 @@
+"""Recording rules for one number of a cluster: how late all watch events are, of the cluster and of each apiserver.
+
+Every minute, the histograms of all watches and instances are added up, and the sum is judged by the common objective.
+They are histograms of estimates, as those of the late ratios: no minute of a cluster is proven. A rate needs two
+scrapes, and the events between the last scrape of a range and the first one of the next range would be lost. So a range
+is longer than the window by one scrape: then it holds scrapes that are a window apart, and the ranges adjoin.
+"""
+
+from collections.abc import Iterator
+
+from watchslo.config.model import Config
+from watchslo.config.values import format_duration
+from watchslo.rules import names
+from watchslo.rules.names import LabelLevels
+from watchslo.rules.promql import by, joined, le, number, select
+from watchslo.rules.rule import RuleDefinition
+from watchslo.rules.settings import RuleSettings
+from watchslo.rules.windows import DAY, RECORDED_EVERY
+
+BUCKET = "watchslo_apiserver_timespan_seconds_bucket"
+ALL = 'le="+Inf"'
+SCRAPED_EVERY = 30.0  # seconds between two scrapes, at most: the interval of `deploy/base/pod-monitor.yaml`
+SHOWN = ("apiserver", "cluster")  # the levels that users see; instances only confirm alerts
+
+
+def cluster_minutes(config: Config, settings: RuleSettings, kept: LabelLevels) -> Iterator[RuleDefinition]:
+    """Yield the rules of the last minute: histograms, P99, and whether it was good."""
+    window = config.objective.minutes.window
+    scrape = max(round(SCRAPED_EVERY / settings.shrink), 1.0)
+    exposed = f"{select(BUCKET, settings.job_selector)}[{format_duration(window + scrape)}]"
+    labels = {"instance_apiserver": (*kept.instance, "apiserver"), "apiserver": kept.apiserver, "cluster": kept.cluster}
+    summed = f"rate({exposed})"
+    for level, own in labels.items():
+        bucket = names.minute_bucket(level)
+        yield RuleDefinition(bucket, by("sum", (*own, "le"), summed))
+        summed = bucket
+    for level in labels:
+        yield RuleDefinition(names.good_minute(level), _good(config, names.minute_bucket(level)))
+    for level in SHOWN:
+        bucket = names.minute_bucket(level)
+        yield RuleDefinition(names.cluster_timespan(level, 0.99, "rate1m"), determined_quantile(0.99, bucket, window))
+
+
+def cluster_days(settings: RuleSettings) -> Iterator[RuleDefinition]:
+    """Yield the rules of the last day: the share of good minutes, how many were judged, P99, P99.9, the worst P99."""
+    day, every = settings.span(DAY), settings.interval(RECORDED_EVERY)
+    for level in SHOWN:
+        good = names.good_minute(level)
+        elapsed = number(DAY / settings.shrink / every)
+        yield RuleDefinition(names.good_minutes(level), f"avg_over_time({good}[{day}])")
+        yield RuleDefinition(names.judged_minutes(level), f"clamp_max(count_over_time({good}[{day}]) / {elapsed}, 1)")
+        for q in (0.99, 0.999):
+            yield RuleDefinition(
+                names.cluster_timespan(level, q, "rate1d"),
+                determined_quantile(q, names.minute_bucket(level), every, over=day),
+            )
+        minute = names.cluster_timespan(level, 0.99, "rate1m")
+        yield RuleDefinition(names.cluster_timespan(level, 0.99, "max1d"), f"max_over_time({minute}[{day}])")
+
+
+def determined_quantile(q: float, bucket: str, seconds: float, *, over: str = "") -> str:
+    """Return a quantile of recorded rates of a histogram; absent if fewer than one event is expected to be later.
+
+    Each rate stands for so many seconds; with `over`, those of a longer time are added up.
+    """
+
+    def rates(series: str) -> str:
+        return f"sum_over_time({series}[{over}])" if over else series
+
+    events = f"sum without (le) ({rates(select(bucket, ALL))}) * {number(seconds)}"
+    return joined("and", (f"histogram_quantile({q:g}, {rates(bucket)})", f"{events} >= {number(1 / (1 - q))}"))
+
+
+def _good(config: Config, bucket: str) -> str:
+    """Return 1 for a minute whose quantile is within the threshold, else 0; absent with fewer than `minEvents`."""
+    objective = config.objective
+    minutes = objective.minutes
+    in_time, events = (
+        f"sum without (le) ({select(bucket, matcher)}) * {number(minutes.window)}"
+        for matcher in (le(objective.threshold), ALL)
+    )
+    return f"{in_time}\n>= bool {number(minutes.quantile)} * ({events} >= {minutes.min_events})"
