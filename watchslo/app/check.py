@@ -137,6 +137,7 @@ def _watch(line: Line, unproven: str | None) -> dict[str, object]:
         "events": line.events,
         "p50": _reading(line.quantiles.get(0.5)),
         "p99": _reading(line.quantiles.get(0.99)),
+        "p999": _reading(line.quantiles.get(0.999)),
         "judged": _reading(line.judged),
         "resolution": line.resolution,
         "state": line.state,

@@ -6,9 +6,9 @@ from rich.console import Console
 from rich.table import Table
 
 from watchslo.app.view import Line
-from watchslo.timeline.condition import P50, Condition
+from watchslo.timeline.condition import P50, P999, Condition
 from watchslo.timeline.explanation import labelled
-from watchslo.timeline.format import ABSENT, common_percentile, duration, estimated
+from watchslo.timeline.format import ABSENT, common_percentile, duration, estimated, percentile
 
 UNLIMITED_COLUMNS = 10_000  # the width of files and pipes
 
@@ -42,16 +42,22 @@ def headings(lines: Iterable[Line]) -> tuple[str, ...]:
 
 
 def draw(lines: Sequence[Line]) -> Table:
-    """Return the lines as a `rich` table, without a header if there are no lines."""
+    """Return the lines as a `rich` table, without a header if there are no lines.
+
+    It has P99.9 if a line has, unless that is what is judged.
+    """
     table = Table(box=None, pad_edge=False, header_style="bold", show_header=bool(lines))
     name, *others = headings(lines)
     table.add_column(name, overflow="fold")
     for heading in others:
         table.add_column(heading, justify="right")
+    tail = any(P999 in line.quantiles and line.quantile != P999 for line in lines)
+    if tail:
+        table.add_column(percentile(P999), justify="right")
     table.add_column("")
     for line in lines:
-        cells = (line.name, *figures(line), status(line))
-        table.add_row(*cells, style=style(line))
+        tail_cell = (_estimate(line, P999),) if tail else ()
+        table.add_row(line.name, *figures(line), *tail_cell, status(line), style=style(line))
     return table
 
 

@@ -3,19 +3,19 @@
 from collections.abc import Iterable, Sequence
 
 from watchslo.latency.bins import Bins
-from watchslo.latency.estimate import QUANTILES, Estimation, RollingEstimate, TickSpacing
+from watchslo.latency.estimate import P99, Estimation, RollingEstimate, TickSpacing
 from watchslo.latency.histogram import MassHistogram
 from watchslo.latency.tally import Blocks, KeyCounts, Slot, Tally, merge
 
 
 class Distribution:
-    """Rolling windows of sealed events, with their `QUANTILES` and `q`, and a histogram of all of them.
+    """Rolling windows of sealed events, with the `QUANTILES` of an estimation and `q`, and a histogram of all of them.
 
     The histogram divides each event's interval among bins in the proportions of the first window's estimate. An
     evaluation is `update`, then `solve` of what that returned, then `publish`.
     """
 
-    def __init__(self, bins: Bins, windows: Iterable[tuple[str, float]], q: float = QUANTILES[-1]) -> None:
+    def __init__(self, bins: Bins, windows: Iterable[tuple[str, float]], q: float = P99) -> None:
         self.rolling = tuple(RollingEstimate(bins, name, length, q) for name, length in windows)
         self.histogram = MassHistogram(bins)
         self._bins = bins

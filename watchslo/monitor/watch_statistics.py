@@ -8,7 +8,7 @@ import numpy as np
 from watchslo.clock.domain import Membership
 from watchslo.clock.offset import Dating
 from watchslo.kube.client import Page
-from watchslo.latency.estimate import QUANTILES, Estimation, TickSpacing
+from watchslo.latency.estimate import P99, Estimation, TickSpacing
 from watchslo.latency.queue_waits import QueueWaits
 from watchslo.latency.tally import Slot
 from watchslo.latency.track import DOMAIN, TAINTED, Track
@@ -69,7 +69,7 @@ class WatchStatistics:
     def slowest(self) -> float:
         """The P99 estimated for the shortest window, in seconds; 0 without events."""
         shortest = min(self.track.reading().windows, key=lambda window: window.length)
-        return max((one.estimate for one in shortest.quantiles if one.q in QUANTILES), default=0.0)
+        return max((one.estimate for one in shortest.quantiles if one.q <= P99), default=0.0)
 
     @property
     def event_rate(self) -> float:

@@ -27,7 +27,7 @@ from watchslo.snapshot import (
     HopReading,
     StreamReading,
 )
-from watchslo.timeline.condition import MAXIMUM, P50, P99, WatchCondition, quantile_of
+from watchslo.timeline.condition import MAXIMUM, P50, P99, P999, WatchCondition, quantile_of
 from watchslo.timeline.day import Minute, Minutes
 from watchslo.timeline.events import affects
 from watchslo.timeline.explanation import explanation
@@ -155,6 +155,8 @@ def _now(line: WatchCondition, row: WatchLine) -> Iterator[_Fact]:
     yield "P50", rows.estimate_text(row.p50)
     yield name, rows.estimate_text(row.judged)
     yield f"{name} bounds", f"proven: {rows.bounds_text(row.judged)}" if row.judged else ABSENT
+    if row.p999 and row.quantile != P999:
+        yield percentile(P999), f"{rows.estimate_text(row.p999)}, proven {rows.bounds_text(row.p999)}"
     if longest := rows.figure(quantile_of(line.window, MAXIMUM), None):
         yield "Maximum", f"{rows.estimate_text(longest)}, proven {rows.bounds_text(longest)}"
     yield "Threshold", duration(row.threshold)

@@ -56,7 +56,8 @@ class FigureUpdate(StatusPart):
 class WatchLine(StatusPart):
     """One watch: the window of its objective, and its counters since it was configured.
 
-    `judged` is the `quantile` of that window that is compared with `threshold`. `key` identifies the watch in the feed.
+    `judged` is the `quantile` of that window that is compared with `threshold`, `p999` is its P99.9, null with fewer
+    than 1,000 events. `key` identifies the watch in the feed.
 
     `behind` is the number of revisions between the storage's newest one and the newest one that this watch has seen, or
     null if revisions are no counts: it grows by itself while the resource is quiet. `closes` leaves out deadlines and
@@ -78,6 +79,7 @@ class WatchLine(StatusPart):
     events: int
     p50: FigureUpdate | None
     judged: FigureUpdate | None
+    p999: FigureUpdate | None
     last_event: datetime | None
     behind: int | None
     closes: int
@@ -119,6 +121,7 @@ class WatchLine(StatusPart):
             estimate_text(self.p50),
             estimate_text(self.judged),
             bounds_text(self.judged),
+            estimate_text(self.p999),
             f"{self.events:,}",
             f"{self.last_event:%H:%M:%S}" if self.last_event else ABSENT,
             f"{self.closes:,}",
@@ -140,7 +143,7 @@ class WatchLine(StatusPart):
 
 
 class ApiserverLine(StatusPart):
-    """One apiserver: `p99` is that of all its watches by all ticks, `ownP99` by its own ticks only.
+    """One apiserver: `p99` and `p999` are those of all its watches by all ticks, `ownP99` by its own ticks only.
 
     `open` of its `watches` are open. `tick` is the highest median round trip of its ticks, `failure` why ticks fail.
     `behindPeers` is for how long it withholds an event that another apiserver has delivered. `behindFastest` has P50
@@ -159,6 +162,7 @@ class ApiserverLine(StatusPart):
     failure: str | None
     p50: FigureUpdate | None
     p99: FigureUpdate | None
+    p999: FigureUpdate | None
     own_p99: FigureUpdate | None
     behind_peers: float | None
     behind_fastest: tuple[float, float] | None
@@ -179,6 +183,7 @@ class ApiserverLine(StatusPart):
             self.failure or duration_text(self.tick),
             estimate_text(self.p50),
             estimate_text(self.p99),
+            estimate_text(self.p999),
             estimate_text(self.own_p99),
             duration_text(self.behind_peers),
             " / ".join(map(duration, self.behind_fastest)) if self.behind_fastest else ABSENT,
@@ -256,6 +261,7 @@ def watch_line(line: WatchCondition, domain: DomainReading | None) -> WatchLine:
         events=line.window.events,
         p50=figure(line.p50, round_trip),
         judged=figure(line.judged, round_trip),
+        p999=figure(condition.quantile_of(line.window, condition.P999), round_trip),
         last_event=None if received.last_wall is None else time_of(received.last_wall),
         behind=max(0, (newest or 0) - (received.revision or 0)) if known else None,
         closes=sum(count for (class_, _), count in stream.outcomes.closed.items() if class_ not in ("deadline", "own")),
@@ -304,6 +310,7 @@ def _apiserver(apiserver: ApiserverReading, snapshot: Snapshot) -> ApiserverLine
         failure=next((ticker.failure for ticker in tickers if ticker.failure), None),
         p50=_of_minute(apiserver.combined, condition.P50),
         p99=_of_minute(apiserver.combined, condition.P99),
+        p999=_of_minute(apiserver.combined, condition.P999),
         own_p99=_of_minute(apiserver.alone, condition.P99),
         behind_peers=max(behind, default=None),
         behind_fastest=max(excesses, default=None),

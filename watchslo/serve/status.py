@@ -151,8 +151,8 @@ class QuantileStatus(StatusPart):
     """A quantile in seconds; if `resolved` is false, it is below the ticks' round trip and not a measurement.
 
     `lower` and `upper` are proven bounds of the window's true quantile; `upper` is null if it is infinite. `estimate`
-    is `rough` if the events do not determine it: it may be more than a quarter, and 10 ms, off. If revisions are commit
-    times, there are also the quantiles 0.999 and 1, the maximum.
+    is `rough` if the events do not determine it: it may be more than a quarter, and 10 ms, off. The quantile
+    0.999 needs 1,000 events. If revisions are commit times, one is enough, and the quantile 1 is the maximum.
     """
 
     q: float

@@ -8,7 +8,7 @@ from watchslo.model import SERVICE
 from watchslo.snapshot import QuantileReading, StreamReading, WindowReading, WindowVerdict
 
 NO_WINDOW = WindowReading("1m", 60.0, 0, ())  # used until a window was evaluated
-P50, P99, MAXIMUM = 0.5, 0.99, 1.0
+P50, P99, P999, MAXIMUM = 0.5, 0.99, 0.999, 1.0
 CLOSED_SECONDS = 10.0  # a healthy watch reopens within this time
 RECOVERY_SECONDS = 30.0  # after which a watch without events has been audited again
 PROVEN_SECONDS = 60.0  # for which a proven late event makes a watch late, if there are no quantiles

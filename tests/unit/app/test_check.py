@@ -27,7 +27,7 @@ DOCUMENTED = [
 ]
 DOCUMENTED_OF_A_WATCH = [
     *("watch", "apiserver", "resource", "group", "verdict", "condition", "threshold", "quantile", "events"),
-    *("p50", "p99", "judged", "resolution", "state", "stalled", "down", "unproven", "failure"),
+    *("p50", "p99", "p999", "judged", "resolution", "state", "stalled", "down", "unproven", "failure"),
 ]
 
 

@@ -83,6 +83,16 @@ def test_table_names_the_quantile_that_is_judged() -> None:
     assert figures(other)[2:] == ("400 ms", "300 ms … 500 ms")
 
 
+def test_table_has_p999_if_a_watch_has_it() -> None:
+    made = line(0.0, 0.1, 0.9)
+    tail = QuantileReading(0.999, 0.3, 0.4, 0.5, resolved=True, rough=True)
+    busy = replace(made, quantiles={**made.quantiles, 0.999: tail})
+    assert "P99.9" not in drawn(made)
+    assert drawn(made, busy).splitlines()[0].split()[-1] == "P99.9"
+    assert [row.split()[-3:-1] for row in drawn(busy).splitlines()[1:]] == [["~400", "ms"]]
+    assert "P99.9 BOUNDS" in drawn(replace(busy, quantile=0.999))
+
+
 def test_table_does_not_interpret_markup() -> None:
     made = line(0.0, 0.1, 0.9)
     odd = replace(made, watch="[/bold] :boom:")

@@ -138,7 +138,7 @@ def test_few_events_are_rough_and_many_are_not() -> None:
     """A tenth of a percent of an event beyond P99 is cut by a tick, or one and a half of them are."""
     few, many = (solved(tally_of(simulate(1, lognormal(0.02, 0.5), events).bounds)) for events in (100, 6000))
     assert [one.rough for one in few.readings()] == [False, True, True]
-    assert [one.rough for one in many.readings()] == [False, False, False]
+    assert [one.rough for one in many.readings()] == [False, False, False, True], "P99.9"
 
 
 def test_healthy_watch_is_certainly_within_a_second() -> None:

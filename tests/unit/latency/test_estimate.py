@@ -315,7 +315,7 @@ class TestTogether:
         due = [Estimation((counted, counted), BINS.uniform, TICKS, 0.95) for counted in tallies]
         solve(due)
         for one, counted in zip(due, tallies, strict=True):
-            assert one.qs == (0.5, 0.9, 0.99, 0.95)
+            assert one.qs == (0.5, 0.9, 0.99, 0.999, 0.95)
             twice = merge(BINS, (counted, counted))
             assert [(lower, upper) for lower, _, upper in one.figures] == [
                 (bounds.lower, bounds.upper) for bounds in (bounds_of(twice, q) for q in one.qs)
@@ -374,6 +374,31 @@ class TestRollingEstimate:
         assert [quantile.q for quantile in reading.quantiles] == [0.5, 0.9, 0.99]
         assert all(quantile.lower <= 0.1 <= quantile.upper and quantile.resolved for quantile in reading.quantiles)
         assert rolling.p[BINS.cover(np.array([0.1]), np.array([0.1]))[0]] == pytest.approx(1)
+
+    @pytest.mark.parametrize(("events", "qs"), [(999, (0.5, 0.9, 0.99)), (1000, (0.5, 0.9, 0.99, 0.999))])
+    def test_has_p999_of_a_thousand_events(self, rolling: RollingEstimate, events: int, qs: tuple[float, ...]) -> None:
+        evaluate(rolling, (tallied(*[(0.1, 0.1)] * (events - 1), (7.0, 7.0)),), 0.05)
+        assert tuple(quantile.q for quantile in rolling.reading.quantiles) == qs
+
+    def test_p999_is_rough_unless_its_bounds_are_narrow(self, rolling: RollingEstimate) -> None:
+        """The proven bounds contain the true one all the same."""
+        exact = tallied(*[(0.1, 0.1)] * 1000)
+        evaluate(rolling, (exact,), 0.002)
+        assert not rolling.reading.quantiles[-1].rough
+        world = simulate(3, lognormal(0.02, 1.0), 20_000)
+        evaluate(rolling, (tally_of(world.bounds),), 0.002)
+        tail = rolling.reading.quantiles[-1]
+        assert tail.q == 0.999
+        assert tail.rough
+        assert not rolling.reading.quantiles[-2].rough
+        truth = np.sort(world.latency)[math.ceil(0.999 * len(world.latency)) - 1]
+        assert tail.lower <= truth <= tail.upper
+        assert tail.lower <= tail.estimate <= tail.upper
+
+    def test_objective_has_its_p999_with_any_number_of_events(self) -> None:
+        rolling = RollingEstimate(BINS, "1m", 60.0, 0.999)
+        evaluate(rolling, (tallied((0.1, 0.1)),), 0.05)
+        assert [quantile.q for quantile in rolling.reading.quantiles] == [0.5, 0.9, 0.99, 0.999]
 
     def test_passes_on_the_round_trip(self, rolling: RollingEstimate) -> None:
         evaluate(rolling, (tallied((0.1, 0.1)),), 0.2)

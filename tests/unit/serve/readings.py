@@ -59,6 +59,11 @@ def window(name: str, length: float, events: int, *, resolved: bool = True) -> W
     return WindowReading(name, length, events, quantiles if events else ())
 
 
+def with_p999(one: WindowReading) -> WindowReading:
+    """Return the window with a P99.9 as well."""
+    return replace(one, quantiles=(*one.quantiles, QuantileReading(0.999, 0.25, 0.377, 0.5, resolved=True, rough=True)))
+
+
 TRACK = TrackReading(
     timespan=HistogramReading(
         TIMESPAN_EDGES, (10, 40, 160, 300, 380, 395, 397, 398, 399, 400, 400, 400, 400, 401), 99.5

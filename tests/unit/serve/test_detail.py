@@ -106,6 +106,17 @@ def test_headroom_is_compared_with_the_list(headroom: object, text: str) -> None
     assert fact(replace(readings.TAIL, headroom=headroom), "Headroom") == text  # type: ignore[arg-type]
 
 
+def test_p999_is_shown_with_its_bounds_if_it_is_known() -> None:
+    window = readings.with_p999(readings.window("1m", 60.0, 6000))
+    busy = replace(readings.TAIL, track=replace(readings.TRACK, judged=window))
+    assert fact(busy, "P99.9") == "~380 ms, proven 250 ms to 500 ms"
+    objective = replace(readings.TRACK.objective, quantile=0.999)
+    strict = replace(readings.TAIL, track=replace(readings.TRACK, judged=window, objective=objective))
+    assert fact(strict, "P99.9") == "~380 ms", "it is the judged quantile, whose bounds are a fact of their own"
+    labels = {one.label for part in of(readings.TAIL).sections for one in part.facts}
+    assert "P99.9" not in labels
+
+
 def test_maximum_is_shown_where_samples_are_known_one_by_one() -> None:
     judged = readings.window("1m", 60.0, 120)
     longest = QuantileReading(1.0, 0.5, 0.502, 0.504, resolved=True)

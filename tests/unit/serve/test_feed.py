@@ -77,7 +77,7 @@ async def test_feed_sends_full_then_delta(feed: Feed) -> None:
         "62.5 ms, proven 10 ms to ∞: within (95%)",
         False,
     )
-    assert (pods["cells"][0], pods["cells"][11]) == ("pods", "1 s")
+    assert (pods["cells"][0], pods["cells"][12]) == ("pods", "1 s")
     assert then["data"]["gone"] == ['my "deploy\\ments"@10.0.0.1:6443']
     assert whole["data"]["day"]["minutes"] == "0" * 1440
     assert then["data"]["day"] is None

@@ -90,6 +90,7 @@ def test_watch_row_has_all_cells() -> None:
         "12.3 ms",
         "62.5 ms",
         "10 ms to ∞",
+        ABSENT,
         "120",
         "22:13:20",
         "3",
@@ -107,9 +108,9 @@ def test_unknown_values_are_a_dash() -> None:
     row = cells(readings.IDLE)
     assert row[2] == "closed since 22:13"
     assert row[3:6] == [ABSENT] * 3
-    assert (row[7], row[11], row[14]) == (ABSENT, ABSENT, ABSENT)
-    assert row[12] == "Backoff (storage not proven yet)"
-    assert cells(readings.STALLED)[15] == ABSENT, "it never failed"
+    assert (row[8], row[12], row[15]) == (ABSENT, ABSENT, ABSENT)
+    assert row[13] == "Backoff (storage not proven yet)"
+    assert cells(readings.STALLED)[16] == ABSENT, "it never failed"
 
 
 def test_row_has_a_cell_for_each_heading() -> None:
@@ -134,6 +135,16 @@ def test_rough_quantile_is_marked_and_has_two_digits() -> None:
     rough = replace(window, quantiles=tuple(replace(quantile, rough=True) for quantile in window.quantiles))
     stream = replace(readings.TAIL, track=replace(readings.TRACK, judged=rough))
     assert cells(stream)[3:6] == ["~12 ms", "~62 ms", "10 ms to ∞"]
+
+
+def test_p999_is_shown_next_to_p99() -> None:
+    """With fewer events there is none, as in the other rows."""
+    window = readings.with_p999(readings.window("1m", 60.0, 6000))
+    stream = replace(readings.TAIL, track=replace(readings.TRACK, judged=window))
+    assert cells(stream)[4:7] == ["62.5 ms", "10 ms to ∞", "~380 ms"]
+    apiserver = replace(readings.SERVICE, combined=window)
+    (row,) = rows(replace(readings.SNAPSHOT, apiservers=(apiserver,)), "apiservers")
+    assert row[5:7] == ["62.5 ms", "~380 ms"]
 
 
 def test_watches_are_sorted_worst_first() -> None:
@@ -186,6 +197,7 @@ def test_apiserver_rows_have_all_cells() -> None:
             "1.7 ms",
             "12.3 ms",
             "62.5 ms",
+            ABSENT,
             "62.5 ms",
             "1.5 s",
             "298 ms / 312 ms",
@@ -197,7 +209,7 @@ def test_apiserver_rows_have_all_cells() -> None:
             "v1.30.14+k3s1 (3 behind this address)",
             "0 of 1",
             "<i>no answer came in time</i>",
-            *[ABSENT] * 6,
+            *[ABSENT] * 7,
             "cache_behind",
         ],
     ]
@@ -208,15 +220,15 @@ def test_apiserver_without_watches_is_shown_with_its_role() -> None:
     witness = replace(service, name="10.0.0.2:6443", role=ApiserverRole.WITNESS)
     nothing = replace(readings.SNAPSHOT, apiservers=(service, witness), streams=(), domains=(), causes=())
     assert rows(nothing, "apiservers") == [
-        ["service", ABSENT, "not watched", *[ABSENT] * 8],
-        ["10.0.0.2:6443", ABSENT, "witness", *[ABSENT] * 8],
+        ["service", ABSENT, "not watched", *[ABSENT] * 9],
+        ["10.0.0.2:6443", ABSENT, "witness", *[ABSENT] * 9],
     ]
 
 
 def test_short_headroom_is_marked() -> None:
     short = replace(readings.TAIL, headroom=replace(readings.HEADROOM, list_seconds=100.0))
     (row, _) = rows(replace(readings.SNAPSHOT, streams=(short,)), "apiservers")
-    assert row[9] == "95.5 s (pods, too short)"
+    assert row[10] == "95.5 s (pods, too short)"
 
 
 def test_self_checks_name_unproven_revisions() -> None:
