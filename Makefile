@@ -11,7 +11,7 @@ WORKERS_OF = --numprocesses $(or $(WORKERS),$(1)) --dist loadfile --no-loadscope
 QUIET := tests/e2e/test_causes.py tests/e2e/test_floods.py tests/e2e/faults
 PATIENTLY := $(shell command -v chrt > /dev/null && echo chrt --idle 0)
 # Only these trace what they cover: that makes a test take twice the time.
-COVERED := $(addprefix tests/unit/,clock latency watch diagnose timeline)
+COVERED := $(addprefix tests/unit/,clock latency watch diagnose timeline own_metrics)
 # Long simulations of these: the other tests cover every branch without them.
 UNTRACED := $(addprefix tests/unit/,clock/test_world.py latency/test_accuracy.py diagnose/test_matrix.py \
   watch/test_herd.py watch/test_inventory_properties.py watch/test_machine_properties.py)
@@ -41,7 +41,7 @@ $(STAMP): requirements-dev.lock pyproject.toml
 demo: setup ## Watch a simulated cluster and show its latencies, until Ctrl-C (DURATION=20 seconds, FAULT=frozen-cache)
 	@$(BIN)/watchslo demo $(if $(DURATION),--duration $(DURATION)) $(if $(FAULT),--fault $(FAULT))
 
-test: setup ## Run the unit tests; those of clock, latency, watch, diagnose and timeline must cover every branch there
+test: setup ## Run the unit tests; those of the pure packages must cover every branch there
 	@$(BIN)/pytest --numprocesses auto --cov --cov-report= $(TRACED)
 	$(BIN)/coverage report --fail-under=100 --skip-covered --show-missing
 	@echo "all other unit tests:"

@@ -341,6 +341,37 @@ class ReplayReading:
     obstacle: str | None
 
 
+class DelayPartName(StrEnum):
+    """The parts of a delay that the apiserver's own metrics tell apart."""
+
+    STORAGE_TO_CACHE = "storage_to_cache"
+    DISPATCH = "dispatch"
+    REST = "rest"
+
+
+@dataclass(frozen=True, slots=True)
+class DelayPart:
+    """A part of a delay, in seconds, what it contains, and how it is known: `source` is what measured it."""
+
+    name: DelayPartName
+    seconds: float
+    contains: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class DelayBreakdown:
+    """The quantile `q` of the last minute of a watch, in seconds, as the sum of parts.
+
+    Quantiles do not add up exactly. So each part is at most what the parts before it leave, and the rest is what is
+    left.
+    """
+
+    q: float
+    seconds: float
+    parts: tuple[DelayPart, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class StreamReading:
     """One watch of one resource at one apiserver.
@@ -350,7 +381,7 @@ class StreamReading:
     `behind_fastest` unless enough events also arrived from another apiserver. `unresponsive` is true while the
     apiserver answers nothing; the watch is then not `up`, though its connection may be open. `down_for` is for how many
     seconds it has been unresponsive, or the watch closed; None unless its other clients' must be closed as well.
-    `replay` is None unless the watch read the past again.
+    `replay` is None unless the watch read the past again, and `breakdown` unless the metrics of its apiserver are read.
     """
 
     watch: str
@@ -374,6 +405,7 @@ class StreamReading:
     unresponsive: bool = False
     behind_fastest: ExcessReading | None = None
     replay: ReplayReading | None = None
+    breakdown: DelayBreakdown | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -465,6 +497,62 @@ class TimeTravelReading:
     seconds: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class ResourceFigures:
+    """What an apiserver counted of one resource between two reads of its metrics.
+
+    `received` events reached its watch cache, `terminated` watches were closed because they did not take their events,
+    and `parked` watches wait for that at the second read. `dispatch` has by stage how long events took within the
+    apiserver, in seconds.
+    """
+
+    received: int = 0
+    terminated: int = 0
+    parked: int = 0
+    dispatch: Mapping[str, HistogramReading] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ApiserverFigures:
+    """What one apiserver process counted in `seconds`, between two reads of its metrics; the first was `since_wall`.
+
+    `etcd` are requests for single objects, `read_wait` waits of consistent reads for the watch cache, `conversion`
+    calls of conversion webhooks, and `admission` calls of validating webhooks: durations in seconds, None if there were
+    none. `listed` objects were sent by lists and as initial events, None if the apiserver does not count them;
+    `rejected` requests were refused. `inflight` and `queued` are the requests at the second read, None if not known,
+    and `cpu` is the mean number of busy cores. `resources` has the watched resources, as kubectl names them.
+    """
+
+    since_wall: float
+    seconds: float
+    etcd: HistogramReading | None = None
+    read_wait: HistogramReading | None = None
+    conversion: HistogramReading | None = None
+    admission: HistogramReading | None = None
+    listed: int | None = None
+    rejected: int = 0
+    inflight: int | None = None
+    queued: int | None = None
+    cpu: float | None = None
+    resources: Mapping[str, ResourceFigures] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ApiserverMetricsReading:
+    """The metrics that an apiserver publishes of itself: the newest page, and what changed between two reads.
+
+    `obstacle` says in a sentence why there are no new figures; None if there are. `processes` is how many processes
+    answered lately, several behind a load balancer. `size` is the page's, in bytes. `recent` covers the time between
+    the two newest reads of one process, `minute` about a minute; they are None until there are two.
+    """
+
+    obstacle: str | None = None
+    processes: int = 0
+    size: int = 0
+    recent: ApiserverFigures | None = None
+    minute: ApiserverFigures | None = None
+
+
 class ApiserverRole(StrEnum):
     """What an apiserver is asked for: watches of its resources, only its number and addresses, or only ticks."""
 
@@ -482,7 +570,7 @@ class ApiserverReading:
     jumped. `unresponsive_for` is for how many seconds it has sent nothing although it was asked, None while it answers.
     `combined` is the last minute of all its watches measured by the ticks of all apiservers, `alone` by its own
     ticks only; both are None unless several apiservers tick. `checked` counts the checks of guarantees of watches that
-    have ended.
+    have ended. `own_metrics` is None unless they are read.
     """
 
     name: str
@@ -500,6 +588,7 @@ class ApiserverReading:
     outcomes: OutcomeReading
     unresponsive_for: float | None = None
     checked: Mapping[str, int] = field(default_factory=dict)
+    own_metrics: ApiserverMetricsReading | None = None
 
     @property
     def watched(self) -> bool:

@@ -144,7 +144,8 @@ def test_every_key_can_be_set(tmp_path: Path) -> None:
         """
         cluster: 7
         kubernetes:
-          {kubeconfig: ~/elsewhere, context: prod, apiservers: each, witnesses: none, tlsServerName: apiserver.internal}
+          {kubeconfig: ~/elsewhere, context: prod, apiservers: each, witnesses: none, tlsServerName: apiserver.internal,
+           apiserverMetrics: true}
         watch:
           - resource: pods
             name: my-node

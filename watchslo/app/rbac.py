@@ -106,7 +106,9 @@ def _head(kind: str, role: Role, options: RbacOptions) -> dict[str, Any]:
 def _rule(rule: PolicyRule) -> Iterator[str]:
     """Yield a comment with the features, then the rule as an entry of a YAML list."""
     yield f"  # {', '.join(feature.name for feature in rule.features)}\n"
-    objects = {"apiGroups": [rule.group], "resources": [*rule.resources]}
+    objects: dict[str, Any] = {"apiGroups": [rule.group], "resources": [*rule.resources]}
+    if rule.path is not None:
+        objects = {"nonResourceURLs": [rule.path]}
     names = {} if rule.name is None else {"resourceNames": [rule.name]}
     text = _yaml({**objects, **names, "verbs": [*rule.verbs]})
     yield from (f"  {'- ' if number == 0 else '  '}{line}\n" for number, line in enumerate(text.splitlines()))

@@ -91,7 +91,8 @@ class KubernetesConfig(_Section):
     `apiservers` selects the apiservers whose watches are measured: `service` (the one that answers for the service),
     `each` (every one behind the service), or those at these URLs, which have a port and no slash at their end.
     `witnesses` says whether the announced apiservers that are not watched are ticked on: `auto` (those that answer) or
-    `none`. `tls_server_name` is the name that certificates must have with `each`, with URLs and for witnesses.
+    `none`. `tls_server_name` is the name that certificates must have with `each`, with URLs and for witnesses. With
+    `apiserver_metrics`, the metrics that apiservers publish of themselves are read as evidence for causes.
     """
 
     kubeconfig: Annotated[Text, AfterValidator(os.path.expanduser)] | None = None
@@ -99,6 +100,7 @@ class KubernetesConfig(_Section):
     apiservers: Annotated[Literal["service", "each"] | tuple[str, ...], BeforeValidator(parse_apiservers)] = "service"
     witnesses: Literal["auto", "none"] = "auto"
     tls_server_name: Text | None = None
+    apiserver_metrics: bool = False
 
     @model_validator(mode="after")
     def _check_tls_server_name(self) -> Self:
@@ -466,6 +468,11 @@ class Config(_Section):
             )
         if not self.judges_quantiles and any(watch.hops for watch in self.watch):
             raise ValueError("`hops` are not shown with `metrics: proven`; remove one or the other")
+        if not self.judges_quantiles and self.kubernetes.apiserver_metrics:
+            raise ValueError(
+                "`kubernetes.apiserverMetrics` is evidence for causes, which `metrics: proven` leaves out; "
+                "remove one or the other"
+            )
         self._check_interval()
         self._check_request_rate()
         self._check_burst()

@@ -68,6 +68,9 @@ LONGEST_BODY_BYTES = 256 * 2**20  # 500 of the largest objects, or the metadata 
 LONGEST_NOTHING_BYTES = 64 * 2**10  # an empty list has some hundred bytes; many of them are in flight at once
 MOST_REMAINING = 2**63 - 1  # the API defines the number as an int64
 TOO_LONG = f"The answer is longer than {LONGEST_BODY_BYTES // 2**20} MiB; list in pages, or a smaller representation."
+METRICS_PATH = "/metrics"
+METRICS_SECONDS = 12.0  # for a whole page: less than the time between two reads
+LONGEST_METRICS_BYTES = 128 * 2**20  # the page of a cluster with thousands of nodes has some tens of megabytes
 NOT_NOTHING = f"The answer to a read of nothing is longer than {LONGEST_NOTHING_BYTES // 2**10} KiB."
 
 # Read buffers of one connection. A burst fills those of all watches at once, so they are small; the rest waits in the
@@ -95,10 +98,14 @@ _CLASSES = {
     "detect_cache": RequestClass.PROBE,
     "detect_storage": RequestClass.PROBE,
     "history": RequestClass.PROBE,
+    "metrics_page": RequestClass.PROBE,
 }
 
 ObserveDate = Callable[[float, float, float], object]
 """Takes a `Date` header in Unix seconds, and when its request was sent and answered, in monotonic seconds."""
+
+TakePiece = Callable[[bytes], Awaitable[object]]
+"""Takes the next bytes of a page; the rest is read when it returns."""
 
 TakeChunk = Callable[[float, bytes], object]
 """Takes when a chunk of an answer was received, in monotonic seconds, and its bytes."""
@@ -131,6 +138,13 @@ class Selectors:
 
 
 NOTHING = Selectors(fields=f"metadata.name={ABSENT_NAME}")
+
+
+NO_METRICS = (
+    f"This identity may not get the path {METRICS_PATH}, which `kubernetes.apiserverMetrics` needs; apply the output "
+    "of `watchslo rbac`."
+)
+LONG_METRICS = f"The page of the metrics is longer than {LONGEST_METRICS_BYTES // 2**20} MiB."
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +194,7 @@ class _Call:
     @property
     def media_type(self) -> str:
         """The only type that a complete answer may have."""
-        return PROTOBUF if self.accept == PROTOBUF else JSON
+        return self.accept.partition(";")[0]
 
     @property
     def request_class(self) -> RequestClass:
@@ -645,6 +659,34 @@ class Client:
         version = decode_answer(answer.body, _VersionBody)
         return version if isinstance(version, Failure) else version.git_version
 
+    async def read_metrics(self, take: TakePiece) -> Failure | None:
+        """Pass the page of the apiserver's own metrics to `take`, in pieces of at most 64 KiB; return why it failed."""
+        call = _Call(
+            "metrics_page",
+            Phase.LIST,
+            METRICS_PATH,
+            accept="text/plain;version=0.0.4",
+            timeout=METRICS_SECONDS,
+            patience=METRICS_SECONDS,
+        )
+        async with self._pool.session() as session:
+            opened = await self._open(call, session)
+            if isinstance(opened, Failure):
+                return replace(opened, message=NO_METRICS) if opened.reason is Reason.FORBIDDEN else opened
+            response, _ = opened
+            size = 0
+            try:
+                while piece := await response.content.readany():
+                    size += len(piece)
+                    if size > LONGEST_METRICS_BYTES:
+                        return replace(because(Reason.GARBAGE, phase=call.phase), message=LONG_METRICS)
+                    await take(piece)
+            except FAULTS as error:
+                return fault(error, _address(response), call.phase)
+            finally:
+                response.release()
+        return None
+
     async def _get(self, call: _Call) -> _Response | Failure:
         async with self._pool.session() as session:
             return await self._get_on(session, call)
@@ -721,10 +763,11 @@ async def _refusal(response: aiohttp.ClientResponse, call: _Call) -> Failure:
     """Return the failure of an answer that cannot be used, with the message of the server."""
     body, phase = b"", call.phase
     try:
-        if response.status in _DONE and response.content_type == JSON:
+        if response.status in _DONE and (response.content_type, call.media_type) == (JSON, PROTOBUF):
             return because(Reason.NOT_ACCEPTABLE, phase=phase)  # the server ignores what was requested
         if response.status in _DONE:
-            message = f"{_address(response)} sends {response.content_type} instead of JSON: it is not an apiserver."
+            wanted = "JSON" if call.media_type == JSON else call.media_type
+            message = f"{_address(response)} sends {response.content_type} instead of {wanted}: it is not an apiserver."
             return replace(because(Reason.GARBAGE, phase=phase, status=response.status), message=message)
         with contextlib.suppress(*FAULTS):
             body = bytes(await _body(response, LONGEST_ERROR_BYTES))

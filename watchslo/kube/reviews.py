@@ -34,13 +34,28 @@ class Review(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReviewedAccess:
-    """A verb on resources of a group, in one namespace or in all, of one name or of all."""
+    """A verb on resources of a group, in one namespace or in all, of one name or of all; or on a `path`."""
 
     verb: str
-    group: str
-    resource: str
+    group: str = ""
+    resource: str = ""
     namespace: str | None = None
     name: str | None = None
+    path: str | None = None
+
+    @property
+    def attributes(self) -> dict[str, dict[str, str]]:
+        """What a review asks for."""
+        if self.path is not None:
+            return {"nonResourceAttributes": {"path": self.path, "verb": self.verb}}
+        attributes = {
+            "verb": self.verb,
+            "group": self.group,
+            "resource": self.resource,
+            "namespace": self.namespace or "",
+            "name": self.name or "",
+        }
+        return {"resourceAttributes": attributes}
 
 
 class _User(msgspec.Struct):
@@ -77,17 +92,10 @@ async def review(client: Client, token: str, path: str) -> Review | Failure:
 
 async def may(client: Client, access: ReviewedAccess) -> bool | Failure:
     """Return whether the identity of the client has an access."""
-    attributes = {
-        "verb": access.verb,
-        "group": access.group,
-        "resource": access.resource,
-        "namespace": access.namespace or "",
-        "name": access.name or "",
-    }
     review_request = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": attributes},
+        "spec": access.attributes,
     }
     answer = await client.create("access_review", SELF_REVIEWS, msgspec.json.encode(review_request))
     decision = answer if isinstance(answer, Failure) else _decision(answer)

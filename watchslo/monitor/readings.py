@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from watchslo.config.model import Config
+from watchslo.diagnose.breakdown import break_down
 from watchslo.latency.compared import Comparison
 from watchslo.model import InstanceName
 from watchslo.monitor.apiserver import Apiserver
@@ -126,7 +127,10 @@ class SnapshotBuilder:
         assignment, comparison = self._watches.assignment, None
         if assignment and self._reconciler.config.judges_quantiles:
             comparison = assignment.main.sealer.comparisons.get(apiserver.name)
-        reading = read_apiserver(apiserver, self._apiservers.role_of(apiserver), comparison)
+        reading = replace(
+            read_apiserver(apiserver, self._apiservers.role_of(apiserver), comparison),
+            own_metrics=self._watches.metrics_reader.reading(apiserver),
+        )
         if assignment is None or assignment.main.domain.counts:
             return reading
         return replace(reading, time_travel=replace(reading.time_travel, revisions=None))
@@ -140,7 +144,7 @@ def read_watch(watch: MonitoredWatch, watches: WatchSet) -> StreamReading:
     is_unresponsive = identity.apiserver.unresponsive_for(now) is not None
     counts = statistics.clock.domain.counts
     received = _read_received(session, now)
-    return StreamReading(
+    reading = StreamReading(
         watch=identity.label,
         group=identity.resource.group,
         resource=identity.resource.plural,
@@ -180,6 +184,7 @@ def read_watch(watch: MonitoredWatch, watches: WatchSet) -> StreamReading:
         behind_fastest=watches.peers.behind_fastest(identity.number),
         replay=session.replay.reading if session.replay else None,
     )
+    return replace(reading, breakdown=break_down(reading, watches.metrics_reader.reading(identity.apiserver)))
 
 
 def _read_received(session: WatchSession, now: float) -> ReceivedReading:

@@ -99,6 +99,8 @@ class Reconciler:
         works = {"apiservers": self._follower.run, "discovery": self._discovery.run}
         works |= {"guarantees": self._watches.delivery_checker.run} if self.config.guarantees.compares else {}
         works |= {"hops": self._watches.cache_prober.run} if self.config.judges_quantiles else {}
+        if self.config.kubernetes.apiserver_metrics:
+            works["metrics_page"] = self._watches.metrics_reader.run
         for name, work in works.items():
             if name not in self._tasks:
                 self._tasks.start(name, work)

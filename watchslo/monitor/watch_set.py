@@ -25,6 +25,7 @@ from watchslo.monitor.desired import DesiredWatch
 from watchslo.monitor.domain_clock import DomainClock
 from watchslo.monitor.headroom_prober import HeadroomProber
 from watchslo.monitor.lag import Lag
+from watchslo.monitor.metrics_reader import MetricsReader
 from watchslo.monitor.monitored_watch import MonitoredWatch
 from watchslo.monitor.peers import PeerComparison
 from watchslo.monitor.sealer import Sealer
@@ -84,6 +85,7 @@ class WatchSet:
         self.delivery_checker = DeliveryChecker(
             self.runs, lambda watch: self._served[watch.identity.apiserver.name].auditor
         )
+        self.metrics_reader = MetricsReader(lambda: [*apiservers.members.values()], lambda: self.all, random)
         self.assignment: ClockAssignment | None = None
         self._config = config
         self._tasks = tasks
@@ -124,7 +126,7 @@ class WatchSet:
     @property
     def probing_tasks(self) -> list[Hashable]:
         """The names of the tasks that send requests of their own, except watches, ticks and membership probes."""
-        return ["hops", "guarantees", *((work, name) for name in self._served for work in PROBING)]
+        return ["hops", "guarantees", "metrics_page", *((work, name) for name in self._served for work in PROBING)]
 
     def runs(self, watch: MonitoredWatch) -> bool:
         """Return True if a watch has not ended."""

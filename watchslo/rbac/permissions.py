@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from watchslo.config.model import Config
-from watchslo.kube.client import ABSENT_NAME
+from watchslo.kube.client import ABSENT_NAME, METRICS_PATH
 
 SLICES_NAMESPACE = "default"  # of the service `kubernetes`, and so of its EndpointSlices
 LEASES_NAMESPACE = "kube-system"  # where apiservers announce themselves
@@ -14,18 +14,20 @@ LEASES_NAMESPACE = "kube-system"  # where apiservers announce themselves
 class PermissionScope:
     """The objects that a permission covers.
 
-    Without a `namespace` it covers all namespaces (or cluster-scoped objects), without a `name` all names.
+    Without a `namespace` it covers all namespaces (or cluster-scoped objects), without a `name` all names. With a
+    `path`, it covers that path of the apiserver and no object; `group` and `resource` are then empty.
     """
 
-    group: str
-    resource: str
+    group: str = ""
+    resource: str = ""
     namespace: str | None = None
     name: str | None = None
+    path: str | None = None
 
     def covers(self, other: "PermissionScope") -> bool:
         """Return True if a permission for this scope also permits the other scope."""
         return (
-            (self.group, self.resource) == (other.group, other.resource)
+            (self.group, self.resource, self.path) == (other.group, other.resource, other.path)
             and self.namespace in (None, other.namespace)
             and self.name in (None, other.name)
         )
@@ -56,6 +58,9 @@ APISERVER_COUNT = Feature("creation timestamps", "measured only while the number
 WITNESSES = Feature("witnesses", "to tick through all apiservers, which creation timestamps need too")
 HIDDEN_APISERVERS = Feature("hidden apiservers", "to count apiservers that share one address")
 CLUSTER_NAME = Feature("cluster name", "optional: to name the cluster by a uid, because `cluster` is not set")
+APISERVER_METRICS = Feature(
+    "kubernetes.apiserverMetrics", "to read the metrics that apiservers publish of themselves, as evidence for causes"
+)
 REVIEWS = Feature("server.authorization: kubernetes", "to check the token and the permissions of a reader")
 
 
@@ -73,6 +78,8 @@ def required_permissions(config: Config, watched: Iterable[Permission]) -> Itera
     yield Permission(PermissionScope("coordination.k8s.io", "leases", LEASES_NAMESPACE), list_only, HIDDEN_APISERVERS)
     if config.cluster is None and config.kubernetes.kubeconfig is None and config.kubernetes.context is None:
         yield Permission(PermissionScope("", "namespaces", name="kube-system"), frozenset({"get"}), CLUSTER_NAME)
+    if config.kubernetes.apiserver_metrics:
+        yield Permission(PermissionScope(path=METRICS_PATH), frozenset({"get"}), APISERVER_METRICS)
     if config.server.authorization == "kubernetes":
         for group, resource in (
             ("authentication.k8s.io", "tokenreviews"),

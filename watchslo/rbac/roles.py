@@ -9,13 +9,14 @@ from watchslo.rbac.permissions import Feature, Permission, PermissionScope
 
 @dataclass(frozen=True, slots=True, order=True)
 class PolicyRule:
-    """The verbs allowed on resources of one API group, and the features that need them."""
+    """The verbs allowed on resources of one API group, or on a path, and the features that need them."""
 
     group: str
     resources: tuple[str, ...]
     verbs: tuple[str, ...]
     features: tuple[Feature, ...]
     name: str | None = None
+    path: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ def build_roles(permissions: Iterable[Permission]) -> tuple[Role, ...]:
     merged: dict[str | None, dict[PolicyRule, set[str]]] = defaultdict(lambda: defaultdict(set))
     for scope, by_verb in features_by_verb.items():
         features = tuple(sorted(set().union(*by_verb.values())))
-        without_resources = PolicyRule(scope.group, (), tuple(sorted(by_verb)), features, scope.name)
+        without_resources = PolicyRule(scope.group, (), tuple(sorted(by_verb)), features, scope.name, scope.path)
         merged[scope.namespace][without_resources].add(scope.resource)
     return tuple(
         Role(namespace, tuple(sorted(replace(rule, resources=tuple(sorted(names))) for rule, names in rules.items())))

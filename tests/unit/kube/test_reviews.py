@@ -142,6 +142,14 @@ async def test_may_asks_for_this_identity(server: Server, client: Client, *, all
     }
 
 
+async def test_may_of_a_path_asks_for_no_resource(server: Server, client: Client) -> None:
+    server.script = [review_answer({"status": {"allowed": True}})]
+    assert await may(client, ReviewedAccess("get", path="/metrics")) is True
+    assert msgspec.json.decode(server.bodies[0])["spec"] == {
+        "nonResourceAttributes": {"path": "/metrics", "verb": "get"}
+    }
+
+
 async def test_may_of_all_names_in_all_namespaces_leaves_both_empty(server: Server, client: Client) -> None:
     server.script = [review_answer({"status": {"allowed": True}})]
     await may(client, ReviewedAccess("watch", "", "pods"))

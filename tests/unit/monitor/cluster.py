@@ -17,7 +17,16 @@ from typing import Any, Self
 from structlog.testing import CapturingLogger
 
 from watchslo.kube.apiservers import LEASES, SLICES
-from watchslo.kube.client import OnSent, Page, Selectors, TakeChunk, WatchFrames, request_class
+from watchslo.kube.client import (
+    METRICS_PATH,
+    OnSent,
+    Page,
+    Selectors,
+    TakeChunk,
+    TakePiece,
+    WatchFrames,
+    request_class,
+)
 from watchslo.kube.credentials import Access, Address, Credentials, CredentialSource
 from watchslo.kube.limiter import Limiter, RequestClass
 from watchslo.kube.representation import Representation
@@ -34,6 +43,7 @@ CONFIGMAPS = Resource("", "v1", "configmaps", namespaced=True)
 EVENTS = Resource("", "v1", "events", namespaced=True)
 ANSWER_SECONDS = 0.002
 SLOW_SECONDS = 3.5
+PIECE_BYTES = 100
 START_REVISION = 100
 CONSISTENT = ("tick", "probe", "nudge", "list")  # the kinds of requests that etcd answers
 
@@ -263,6 +273,14 @@ class Door:
     async def create(self, kind: str, path: str, _: bytes) -> bytes | Failure:
         return await self._answer(kind, path) or json.dumps({"status": self.cluster.reviews[kind]}).encode()
 
+    async def read_metrics(self, take: TakePiece) -> Failure | None:
+        failure = await self._answer("metrics_page", METRICS_PATH)
+        if failure is None:
+            page = self.cluster.metrics(self.name)
+            for start in range(0, len(page), PIECE_BYTES):
+                await take(page[start : start + PIECE_BYTES])
+        return failure
+
     async def version(self) -> str | Failure:
         return await self._answer("version") or self.cluster.git_version
 
@@ -343,6 +361,7 @@ class Cluster(Door):
         self.edits: dict[tuple[str, bytes], bytes] = {}  # what watches of a host get in place of an event of the past
         self.catches_up = False  # whether watches begin with the events since their revision, as on a real apiserver
         self.limiter: Limiter | None = None  # for lists, watches and reads
+        self.metrics: Callable[[str], bytes] = lambda _: b""  # the page of the metrics of an apiserver, by its name
 
     def client(
         self,

@@ -87,7 +87,7 @@ def shards(*namespaces: str) -> Config:
         {
             "watch": [*watches, {"resource": "nodes", "hops": True}, {"resource": "*"}],
             "exclude": ["events", "pods", "nodes"],
-            "kubernetes": {"apiservers": "each"},
+            "kubernetes": {"apiservers": "each", "apiserverMetrics": True},
             "objective": {"threshold": "100ms"},
             "limits": {"auditsPerSecond": 4, "requestsPerSecond": 100},
         }

@@ -51,8 +51,8 @@ def permissions(catalogue: Catalogue | None = None, options: RbacOptions = DEFAU
         f"{role['metadata'].get('namespace', '*')} {','.join(rule['verbs'])} {resource}.{group}/{name}".rstrip("./")
         for role in documents(catalogue, options, **configuration)
         for rule in role.get("rules", [])
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
+        for group in rule.get("apiGroups", [""])
+        for resource in rule.get("resources") or rule["nonResourceURLs"]
         for name in rule.get("resourceNames", [""])
     }
 
@@ -72,6 +72,7 @@ class TestGoldenFiles:
     def test_roles_of_a_configuration_with_all_features(self, golden: Golden) -> None:
         configuration = EACH | {"watch": [{"resource": "*"}, {"resource": "pods", "namespace": "web", "name": "web"}]}
         configuration |= {"clock": {"namespace": "quiet"}, "server": {"authorization": "kubernetes"}}
+        configuration |= {"kubernetes": {"apiservers": "each", "apiserverMetrics": True}}
         options = RbacOptions("monitoring", "late", include_secrets=True)
         golden("rbac-everything.yaml", text(CLUSTER, options, **configuration))
 
@@ -96,6 +97,10 @@ class TestRequiredPermissions:
             "* list,watch endpointslices.discovery.k8s.io",
         }
         assert "# ticks, watches" in text(**configuration), "the comment names both features"
+
+    def test_apiserver_metrics_need_one_path(self) -> None:
+        wanted: dict[str, Any] = {"kubernetes": {"apiserverMetrics": True}}
+        assert permissions(**watching("pods"), **wanted) - permissions(**watching("pods")) == {"* get /metrics"}
 
     def test_apiservers_each_adds_the_verb_watch(self) -> None:
         configuration = EACH | watching("pods") | {"clock": {"namespace": "quiet"}}

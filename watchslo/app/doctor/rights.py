@@ -10,6 +10,7 @@ from watchslo.kube.client import Client
 from watchslo.kube.reviews import ReviewedAccess, may
 from watchslo.rbac.permissions import (
     APISERVER_COUNT,
+    APISERVER_METRICS,
     CLUSTER_NAME,
     HIDDEN_APISERVERS,
     TICKS,
@@ -28,20 +29,22 @@ REMEDY = (
     "Apply the output of `watchslo rbac --config FILE`, and run `watchslo doctor` as the identity of the daemon "
     "(kubectl exec in its pod)."
 )
-OPTIONAL = frozenset({APISERVER_COUNT, CLUSTER_NAME, HIDDEN_APISERVERS, TICKS, WITNESSES})
+OPTIONAL = frozenset({APISERVER_COUNT, APISERVER_METRICS, CLUSTER_NAME, HIDDEN_APISERVERS, TICKS, WITNESSES})
 """Features without which watches are still measured: without the tick's own right, ticks read watched resources."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequiredRight:
-    """One verb on the objects of a scope."""
+    """One verb on the objects, or on the path, of a scope."""
 
     scope: PermissionScope
     verb: str
 
     @property
     def resource(self) -> str:
-        """The name that kubectl accepts."""
+        """The name that kubectl accepts, or the path."""
+        if self.scope.path is not None:
+            return self.scope.path
         return f"{self.scope.resource}.{self.scope.group}" if self.scope.group else self.scope.resource
 
 
@@ -51,7 +54,7 @@ Answers = Mapping[RequiredRight, bool | Failure]
 def required_rights(permissions: Iterable[Permission]) -> dict[RequiredRight, tuple[Feature, ...]]:
     """Return the rights with the features that need them, as the roles of `watchslo rbac` grant them."""
     return {
-        RequiredRight(PermissionScope(rule.group, resource, role.namespace, rule.name), verb): rule.features
+        RequiredRight(PermissionScope(rule.group, resource, role.namespace, rule.name, rule.path), verb): rule.features
         for role in build_roles(permissions)
         for rule in role.rules
         for resource in rule.resources
@@ -96,9 +99,8 @@ async def review_rights(client: Client, rights: Iterable[RequiredRight]) -> Answ
     async def ask(right: RequiredRight) -> bool | Failure:
         scope = right.scope
         async with turns:
-            return await may(
-                client, ReviewedAccess(right.verb, scope.group, scope.resource, scope.namespace, scope.name)
-            )
+            access = ReviewedAccess(right.verb, scope.group, scope.resource, scope.namespace, scope.name, scope.path)
+            return await may(client, access)
 
     asked = list(rights)
     return dict(zip(asked, await asyncio.gather(*map(ask, asked)), strict=True))

@@ -9,6 +9,7 @@ from watchslo.app.doctor.rights import RequiredRight, required_rights, rights_fi
 from watchslo.config.model import Config
 from watchslo.kube.client import ABSENT_NAME
 from watchslo.rbac.permissions import (
+    APISERVER_METRICS,
     CLUSTER_NAME,
     EACH_APISERVER,
     HIDDEN_APISERVERS,
@@ -29,7 +30,7 @@ KUBE_SYSTEM = RequiredRight(PermissionScope("", "namespaces", None, "kube-system
 PODS_LISTED = RequiredRight(PODS, "list")
 
 
-def needed(*resources: str, **kubernetes: str) -> dict[RequiredRight, tuple[Feature, ...]]:
+def needed(*resources: str, **kubernetes: str | bool) -> dict[RequiredRight, tuple[Feature, ...]]:
     config = Config.model_validate({"watch": [{"resource": name} for name in resources], "kubernetes": kubernetes})
     return dict(required_rights(permissions_of(config, watch_permissions(config, None))))
 
@@ -45,6 +46,15 @@ def test_required_rights_are_one_verb_each() -> None:
         LEASES: (HIDDEN_APISERVERS,),
         KUBE_SYSTEM: (CLUSTER_NAME,),
     }
+
+
+def test_apiserver_metrics_are_an_optional_right_to_a_path() -> None:
+    right = RequiredRight(PermissionScope(path="/metrics"), "get")
+    found = needed("pods", apiserverMetrics=True)
+    assert found[right] == (APISERVER_METRICS,)
+    (finding,) = rights_findings(found, dict.fromkeys(found, True) | {right: False})
+    assert finding.level is FindingLevel.WARNING
+    assert finding.text.startswith("This identity may not get /metrics: kubernetes.apiserverMetrics (")
 
 
 def test_wider_right_covers_the_right_to_tick() -> None:
