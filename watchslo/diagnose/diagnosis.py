@@ -4,6 +4,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 
 from watchslo.diagnose.evidence import Memory
+from watchslo.diagnose.own_figures import OwnEvidence, Weight
 from watchslo.diagnose.rules import CauseRule, Finding, Findings, find
 from watchslo.snapshot import Cause, CauseReading, Confidence, Snapshot
 
@@ -45,9 +46,24 @@ class _Suspicion:
 
     @property
     def confidence(self) -> Confidence:
-        """Return the lowest of the last confidences; at most medium until there are `CERTAIN_FINDINGS`."""
+        """Return the lowest of the last confidences; at most medium until there are `CERTAIN_FINDINGS`.
+
+        The apiservers' own figures raise or lower it by one level.
+        """
         most = Confidence.HIGH if len(self.confidences) == CERTAIN_FINDINGS else Confidence.MEDIUM
-        return _ORDER[min(map(_ORDER.index, (most, *self.confidences)))]
+        level = min(map(_ORDER.index, (most, *self.confidences)))
+        match self.own:
+            case OwnEvidence(weight=Weight.CONFIRM, most=limit):
+                level = max(level, min(level + 1, _ORDER.index(limit)))
+            case OwnEvidence(weight=Weight.CONTRADICT):
+                level = max(level - 1, 0)
+        return _ORDER[level]
+
+    @property
+    def own(self) -> OwnEvidence | None:
+        """What the apiservers' own metrics say, if they cover a time in which the cause was already found."""
+        own = self.finding.own
+        return own if own is not None and own.since_wall >= self.since else None
 
     def reading(self) -> CauseReading:
         found = self.finding
@@ -57,7 +73,7 @@ class _Suspicion:
             watch=found.watch,
             confidence=self.confidence,
             since_wall=self.since,
-            evidence=found.evidence,
+            evidence=f"{found.evidence} {self.own.sentence}" if self.own else found.evidence,
             next=self.next.format(
                 apiserver=found.apiserver or "every apiserver", watch=found.watch or "the late resources"
             ),

@@ -13,6 +13,7 @@ from statistics import median
 
 from watchslo.diagnose.change import increase, increases, middle, observations_since, quantile
 from watchslo.snapshot import (
+    ApiserverFigures,
     ApiserverReading,
     ApiserverRole,
     DomainReading,
@@ -155,6 +156,11 @@ class Watch:
         return self.key[1]
 
     @property
+    def resource(self) -> str:
+        """Return the name that kubectl accepts."""
+        return f"{self.reading.resource}.{self.reading.group}" if self.reading.group else self.reading.resource
+
+    @property
     def late(self) -> bool:
         return self.lateness is not None
 
@@ -181,6 +187,7 @@ class ApiserverEvidence:
     - `cache_trip`: how long reads of its watch caches take, or None without such reads.
     - `kine`: it keeps objects in kine.
     - `polls`: it finds the commits of other servers by a poll of its storage.
+    - `own`: its own figures of the last seconds, or None if they are not known to be those of a single process.
     """
 
     name: str
@@ -198,6 +205,7 @@ class ApiserverEvidence:
     kine: bool
     polls: bool
     watches: tuple[Watch, ...]
+    own: ApiserverFigures | None = None
 
     @property
     def troubled(self) -> bool:
@@ -352,6 +360,7 @@ class Memory:
             kine=any(_is_kine(domain, reading.name) for domain in last.domains),
             polls=ticker is not None and ticker.polls,
             watches=tuple(watches),
+            own=reading.own_metrics.recent if reading.own_metrics and reading.own_metrics.processes == 1 else None,
         )
 
     def _is_slow(self, name: str, tick: float, watches: Iterable[Watch]) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from dataclasses import dataclass, replace
 
 from watchslo.diagnose.evidence import FROZEN, MOST_SHARE, STALLED, ApiserverEvidence, Evidence, Key, Place, Watch
+from watchslo.diagnose.own_figures import OwnEvidence, lists_heavily, own_evidence
 from watchslo.diagnose.scopes import scopes
 from watchslo.diagnose.sentences import names_of, others_of, seconds, silence_of, ticks_of, worst_of
 from watchslo.snapshot import Cause, Confidence
@@ -32,7 +33,10 @@ UNKNOWN_SHARE = 0.2  # of the threshold: a shorter delay without a known cause i
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A cause found in one evaluation; `explains` holds the watches whose delay it accounts for."""
+    """A cause found in one evaluation; `explains` holds the watches whose delay it accounts for.
+
+    `own` is what the apiservers' own metrics say of it.
+    """
 
     cause: Cause
     apiserver: str | None
@@ -40,6 +44,7 @@ class Finding:
     confidence: Confidence
     evidence: str
     explains: frozenset[Key] = frozenset()
+    own: OwnEvidence | None = None
 
 
 Rule = Callable[[Evidence, Collection[Key]], Iterable[Finding]]
@@ -74,7 +79,11 @@ def find(evidence: Evidence) -> Generator[None, None, Findings]:
             (one if one.cause is Cause.MONITOR_OVERLOADED else replace(one, confidence=Confidence.LOW), row)
             for one, row in found
         ]
-    return found
+    return [(_with_own_evidence(one, evidence), row) for one, row in found]
+
+
+def _with_own_evidence(finding: Finding, evidence: Evidence) -> Finding:
+    return replace(finding, own=own_evidence(evidence, finding.cause, finding.apiserver, finding.watch))
 
 
 # --- the rules, in the order of the table ----------------------------------------------------------------------------
@@ -551,6 +560,16 @@ def _creations(watch: Watch | None) -> int:
     return watch.creation.events + 1 if watch and watch.creation else 0
 
 
+def _listing(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
+    """No other cause fits, and the apiserver itself counts lists of many objects, or refuses requests."""
+    for one in evidence.apiservers.values():
+        keys = _keys(one, unexplained)
+        late = [evidence.watches[key] for key in keys if evidence.watches[key].late]
+        if late and one.own is not None and lists_heavily(one.own):
+            sentence = f"{one.name} is busy with lists: {worst_of(late)}."
+            yield Finding(Cause.RELIST_STORM, one.name, None, Confidence.LOW, sentence, keys)
+
+
 def _unknown(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
     late = [
         watch
@@ -570,6 +589,11 @@ CHECK_LINK = (
 CHECK_APISERVER = (
     "Check the CPU and the network of {apiserver}: process_cpu_seconds_total, apiserver_watch_events_total, and "
     "apiserver_terminated_watchers_total."
+)
+CHECK_LISTS = (
+    'Find which clients list at {apiserver}: apiserver_request_total{{verb="LIST"}}, '
+    "apiserver_current_inflight_requests, apiserver_flowcontrol_rejected_requests_total, and the user agents in "
+    "the audit log."
 )
 TABLE = (
     CauseRule(
@@ -603,9 +627,7 @@ TABLE = (
     CauseRule(
         Cause.RELIST_STORM,
         _relist_storm,
-        'Find which clients list at {apiserver}: apiserver_request_total{{verb="LIST"}}, '
-        "apiserver_current_inflight_requests, apiserver_flowcontrol_rejected_requests_total, and the user agents in "
-        "the audit log.",
+        CHECK_LISTS,
     ),
     CauseRule(
         Cause.BANDWIDTH,
@@ -678,6 +700,11 @@ TABLE = (
         _write_path,
         "Check validating admission and the writes to storage: "
         "apiserver_admission_webhook_admission_duration_seconds, etcd_request_duration_seconds.",
+    ),
+    CauseRule(
+        Cause.RELIST_STORM,
+        _listing,
+        CHECK_LISTS,
     ),
     CauseRule(
         Cause.UNKNOWN,

@@ -8,6 +8,8 @@ from tests.unit.serve import readings
 from watchslo.diagnose.diagnosis import Diagnosis
 from watchslo.model import Interval
 from watchslo.snapshot import (
+    ApiserverFigures,
+    ApiserverMetricsReading,
     ApiserverReading,
     ApiserverRole,
     AuditReading,
@@ -28,6 +30,7 @@ from watchslo.snapshot import (
 )
 
 STEP_SECONDS = 5.0
+WALL_SECONDS = 1_700_000_000.0
 EDGES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 WELL_SECONDS = 0.004
 TICK_SECONDS = 0.0017
@@ -78,6 +81,8 @@ class Apiserver:
     confirmed: bool = True
     gap: float = 0.5
     polls: bool = False
+    own: ApiserverFigures | None = None  # of the present, whenever it is
+    processes: int = 1
     answers: Mapping[tuple[str, str], int] = field(default_factory=lambda: {("tick", "200"): TICKS})
     requests: dict[tuple[str, str], int] = field(default_factory=dict, init=False)
     ticked: list[float] = field(default_factory=list, init=False)
@@ -147,9 +152,9 @@ class Cluster:
     def snapshot(self) -> Snapshot:
         tickers = tuple(_ticker(name, one) for name, one in self.apiservers.items() if one.ticking)
         return Snapshot(
-            at_wall=1_700_000_000.0 + self.now,
+            at_wall=WALL_SECONDS + self.now,
             monitor=replace(readings.MONITOR, tainted_seconds=self.tainted),
-            apiservers=tuple(_apiserver(name, one) for name, one in self.apiservers.items()),
+            apiservers=tuple(_apiserver(name, one, WALL_SECONDS + self.now) for name, one in self.apiservers.items()),
             domains=(
                 DomainReading("other", ("pods",), 1, StorageKind.SEQUENCE, None, 0, None, ()),
                 DomainReading("main", ("events",), 1, self.kind, 0.5, 0, self.round_trip, tickers),
@@ -220,8 +225,10 @@ def _ticker(name: str, one: Apiserver) -> TickerReading:
     )
 
 
-def _apiserver(name: str, one: Apiserver) -> ApiserverReading:
-    return replace(readings.SERVICE, name=name, role=one.role, requests=dict(one.requests))
+def _apiserver(name: str, one: Apiserver, wall: float) -> ApiserverReading:
+    recent = replace(one.own, since_wall=wall + one.own.since_wall) if one.own else None
+    own = ApiserverMetricsReading(processes=one.processes, recent=recent)
+    return replace(readings.SERVICE, name=name, role=one.role, requests=dict(one.requests), own_metrics=own)
 
 
 def observed(diagnosis: Diagnosis, snapshot: Snapshot, now: float) -> tuple[CauseReading, ...]:
