@@ -14,6 +14,7 @@ from watchslo.sim import status
 from watchslo.sim.delay_law import DelayLaw
 from watchslo.sim.delayed_channel import DelayedChannel
 from watchslo.sim.kinds import Object
+from watchslo.sim.published_metrics import PublishedMetrics
 from watchslo.sim.query import (
     ListOptions,
     ObjectSelector,
@@ -260,12 +261,14 @@ class CachedResource:
         law: Callable[[], DelayLaw],
         random: Random,
         capacity: int,
+        metrics: PublishedMetrics,
     ) -> None:
         self.watches: set[WatchConnection] = set()
         self._storage = UncachedResource(resource, etcd, profile)
         self._capacity = capacity
         self._etcd = etcd
         self._profile = profile
+        self._metrics = metrics
         self._channel: DelayedChannel[StoredChange | int] = DelayedChannel(law, random, self._receive)
         self._waiting: list[tuple[int, asyncio.Future[bool]]] = []
         self._progress_requested_at = 0.0
@@ -318,6 +321,7 @@ class CachedResource:
             return True
         reached: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting.append((revision, reached))
+        began = time.monotonic()
         if self._profile.consistent_from_cache:
             self._request_progress()
         try:
@@ -326,6 +330,7 @@ class CachedResource:
             return False
         finally:
             self._waiting.remove((revision, reached))
+            self._metrics.waited(self._storage.resource, time.monotonic() - began)
 
     def bookmark(self) -> int | None:
         return self.cache.revision if self.cache.advanced else None
@@ -404,6 +409,7 @@ class CachedResource:
         for item in items:
             if isinstance(item, StoredChange):
                 self.cache.apply(item)
+                self._metrics.received(item.resource)
                 _send_change(self.watches, item)
             else:
                 self.cache.progress(item)
