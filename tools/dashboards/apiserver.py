@@ -282,10 +282,47 @@ LOAD = Section(
     ),
 )
 
+PARTS = Section(
+    "Where the time goes",
+    (
+        Panel(
+            "Parts of the longest delay",
+            "P99 of the watch that is latest at each apiserver: into the cache (measured by watchslo), dispatch "
+            "(measured by the apiserver, since 1.37), and the rest, such as encoding and network. Requires "
+            "`kubernetes.apiserverMetrics`.",
+            Look.STACK,
+            Unit.SECONDS,
+            (
+                Target(
+                    f"max by (cluster, apiserver, part) (watchslo_delay_part_seconds{{{OF_APISERVERS}}})",
+                    "{{cluster}} {{apiserver}} {{part}}",
+                ),
+            ),
+            SLOW,
+            width=12,
+        ),
+        Panel(
+            "Times that the apiserver measured itself",
+            "P99 of the last minute of each apiserver: dispatch of events, requests for single objects to etcd, reads "
+            "that wait for the watch cache, and webhooks. Requires `kubernetes.apiserverMetrics`.",
+            Look.LINES,
+            Unit.SECONDS,
+            (
+                Target(
+                    f"max by (cluster, apiserver, of) (watchslo_apiserver_own_p99_seconds{{{OF_APISERVERS}}})",
+                    "{{cluster}} {{apiserver}} {{of}}",
+                ),
+            ),
+            SLOW,
+            width=12,
+        ),
+    ),
+)
+
 BOARD = Board(
     "watchslo-apiserver",
     "Apiserver side",
     f"Metrics of the apiserver compared with those of watchslo. Prometheus must scrape both. {NEEDS_BASIC}",
     (*VARIABLES, RESOURCE),
-    (EVENTS, ENDS, LOAD),
+    (PARTS, EVENTS, ENDS, LOAD),
 )

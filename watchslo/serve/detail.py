@@ -19,12 +19,15 @@ from watchslo.serve.rows import WatchLine
 from watchslo.serve.status import Diagnosed, StatusPart
 from watchslo.serve.update import EventUpdate
 from watchslo.snapshot import (
+    ApiserverMetricsReading,
+    DelayBreakdown,
     DomainReading,
     GapReading,
     GuaranteeReading,
     HeadroomReading,
     Hop,
     HopReading,
+    Snapshot,
     StreamReading,
 )
 from watchslo.timeline.condition import MAXIMUM, P50, P99, P999, WatchCondition, quantile_of
@@ -134,6 +137,7 @@ def _detail(timeline: Timeline, account: Account, line: WatchCondition) -> Watch
             _section("Now", _now(line, row)),
             _section("Last hour", _past(timeline, line, snapshot.at_wall)),
             _section("Hops, last minute", _hops(stream)),
+            *_own(stream, snapshot),
             _section("Guarantees", _guarantees(stream, domain, snapshot.monitor.stall_detection)),
             _section("Watch", _protocol(stream, row)),
         ],
@@ -197,6 +201,34 @@ def _hop(reading: HopReading) -> str:
         return "no event in the last minute"
     estimates = (estimated(one.estimate, rough=one.rough) for one in (p50, p99))
     return "P50 {}, P99 {} ({})".format(*estimates, counted(minute.events, "event"))
+
+
+def _own(stream: StreamReading, snapshot: Snapshot) -> Iterator[DetailSection]:
+    """Yield what the apiserver's own metrics say of the watch, if they are read."""
+    own = next((one.own_metrics for one in snapshot.apiservers if one.name == stream.apiserver), None)
+    if own is not None:
+        yield _section("Apiserver metrics, last minute", _own_facts(stream, own))
+
+
+def _own_facts(stream: StreamReading, own: ApiserverMetricsReading) -> Iterator[_Fact]:
+    yield (
+        "Where the time goes",
+        _parts(stream.breakdown) if stream.breakdown else "not known: nothing divides the delay",
+    )
+    resource = f"{stream.resource}.{stream.group}" if stream.group else stream.resource
+    figures = own.minute.resources.get(resource) if own.minute else None
+    if figures:
+        yield "Events into the cache", f"{figures.received:,}"
+        yield "Watches of slow clients", f"{figures.terminated:,} closed, {figures.parked:,} parked"
+    if own.obstacle:
+        yield "Obstacle", own.obstacle
+    if own.processes > 1:
+        yield "Processes", f"{own.processes} answer at this address: figures of one are no evidence for another"
+
+
+def _parts(breakdown: DelayBreakdown) -> str:
+    parts = " + ".join(f"{part.contains} {duration(part.seconds)} ({part.source})" for part in breakdown.parts)
+    return f"{percentile(breakdown.q)} {duration(breakdown.seconds)} = {parts}"
 
 
 # --- guarantees -------------------------------------------------------------------------------------------------------

@@ -23,12 +23,16 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
+from watchslo.diagnose.change import quantile
+from watchslo.diagnose.own_figures import TOTAL
 from watchslo.serve.document import Document, pieces_of
 from watchslo.snapshot import (
     ApiserverRole,
     Cause,
     Confidence,
+    DelayPartName,
     Guarantee,
+    HistogramReading,
     Hop,
     OverallVerdict,
     Snapshot,
@@ -71,6 +75,14 @@ Revision = Annotated[str | None, BeforeValidator(lambda known: None if known is 
 def _at(*path: str) -> Any:
     """Declare a field that is read from a nested attribute."""
     return Field(validation_alias=AliasPath(path[0], *path[1:]))
+
+
+def _p99(histogram: HistogramReading | None) -> float | None:
+    return quantile(histogram, 0.99) if histogram else None
+
+
+def _p99_of_total(dispatch: Mapping[str, HistogramReading]) -> float | None:
+    return _p99(dispatch.get(TOTAL))
 
 
 class IntervalStatus(StatusPart):
@@ -172,6 +184,52 @@ class WindowStatus(StatusPart):
     quantiles: list[QuantileStatus]
 
 
+class OwnResourceStatus(StatusPart):
+    """What an apiserver counted of one resource; see `OwnFiguresStatus`."""
+
+    received: int
+    terminated: int
+    parked: int
+    dispatch_p99: Annotated[float | None, Field(validation_alias="dispatch"), BeforeValidator(_p99_of_total)]
+
+
+class OwnFiguresStatus(StatusPart):
+    """What one process of an apiserver counted of itself in the last `seconds`; beta, so keys may change.
+
+    Durations are P99 in seconds, null without observations: `etcd` of requests for single objects, `readWait` of reads
+    that waited for the watch cache, `conversion` and `admission` of webhooks. `listed` objects were sent by lists and
+    as initial events, `rejected` requests were refused; `inflight` and `queued` are present requests, `cpu` is the mean
+    number of busy cores. Of each watched resource, `received` events reached the watch cache, `terminated` watches were
+    closed and `parked` ones wait because their clients are too slow, and `dispatchP99` is how long events took within
+    the apiserver.
+    """
+
+    seconds: float
+    etcd_p99: Annotated[float | None, Field(validation_alias="etcd"), BeforeValidator(_p99)]
+    read_wait_p99: Annotated[float | None, Field(validation_alias="read_wait"), BeforeValidator(_p99)]
+    conversion_p99: Annotated[float | None, Field(validation_alias="conversion"), BeforeValidator(_p99)]
+    admission_p99: Annotated[float | None, Field(validation_alias="admission"), BeforeValidator(_p99)]
+    listed: int | None
+    rejected: int
+    inflight: int | None
+    queued: int | None
+    cpu: float | None
+    resources: dict[str, OwnResourceStatus]
+
+
+class OwnMetricsStatus(StatusPart):
+    """The metrics that an apiserver publishes of itself, of the last minute; beta, so keys may change.
+
+    `obstacle` says why there are no new figures, `processes` is how many processes answered lately, and `size` is that
+    of the page in bytes.
+    """
+
+    obstacle: str | None
+    processes: int
+    size: int
+    minute: OwnFiguresStatus | None
+
+
 class ApiserverStatus(StatusPart):
     """One apiserver; `unproven` says why its revisions cannot be trusted, `offset` is its wall clock minus ours.
 
@@ -180,7 +238,8 @@ class ApiserverStatus(StatusPart):
     counts by result. `combined` is the last minute of all its watches by the ticks of all apiservers, `alone` by its
     own ticks only; both are null unless several apiservers tick. `timeTravel` counts answers older than an earlier
     answer; `timeTravelRevisions` and `timeTravelSeconds` are how far back in total. `unresponsiveFor` is for how many
-    seconds it has sent nothing although it was asked; null while it answers.
+    seconds it has sent nothing although it was asked; null while it answers. `ownMetrics` (beta) is null unless the
+    metrics that it publishes of itself are read.
     """
 
     name: str
@@ -199,6 +258,7 @@ class ApiserverStatus(StatusPart):
     requests: Annotated[list[RequestCount], _rows("kind", "code")]
     audits: dict[str, int]
     unresponsive_for: float | None
+    own_metrics: OwnMetricsStatus | None
 
 
 class TickerStatus(StatusPart):
@@ -344,6 +404,23 @@ class GuaranteeStatus(StatusPart):
     violations: dict[Guarantee, int]
 
 
+class DelayPartStatus(StatusPart):
+    """A part of a delay in seconds, what it contains, and what measured it; the remainder is what is left."""
+
+    name: DelayPartName
+    seconds: float
+    contains: str
+    source: str
+
+
+class BreakdownStatus(StatusPart):
+    """The quantile `q` of the last minute, in seconds, as a sum of parts; beta, so keys may change."""
+
+    q: float
+    seconds: float
+    parts: list[DelayPartStatus]
+
+
 class StreamStatus(StatusPart):
     """One watch; `membership` says how its revisions relate to the clock of its domain.
 
@@ -355,7 +432,8 @@ class StreamStatus(StatusPart):
     while that cache is read regularly, `cacheBehind` is its highest age in the last seconds, `cacheRoundTrip` the
     duration of such a read. `behindPeers` is how long the same watch at another apiserver has had an event that this
     watch lacks; null without such a watch. `behindFastest` says how much later its events arrived than at the fastest
-    apiserver; null unless enough of them also arrived from another one.
+    apiserver; null unless enough of them also arrived from another one. `breakdown` (beta) is null unless the metrics
+    of the apiserver are read and divide the delay.
     """
 
     watch: str
@@ -400,6 +478,7 @@ class StreamStatus(StatusPart):
     cache_round_trip: float | None = _at("cache", "round_trip")
     behind_peers: float | None = _at("cache", "behind_peers")
     behind_fastest: ExcessStatus | None
+    breakdown: BreakdownStatus | None
     history: HeadroomStatus | None = Field(validation_alias="headroom")
     transport: TransportStatus | None = _at("session", "transport")
     last_failure: FailureStatus | None = _at("session", "last_failure")

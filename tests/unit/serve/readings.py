@@ -5,6 +5,8 @@ from dataclasses import replace
 
 from watchslo.model import InstanceName, Interval
 from watchslo.snapshot import (
+    ApiserverFigures,
+    ApiserverMetricsReading,
     ApiserverReading,
     ApiserverRole,
     AuditReading,
@@ -13,6 +15,9 @@ from watchslo.snapshot import (
     Cause,
     CauseReading,
     Confidence,
+    DelayBreakdown,
+    DelayPart,
+    DelayPartName,
     DomainReading,
     ExcessReading,
     FailureReading,
@@ -30,6 +35,7 @@ from watchslo.snapshot import (
     OverallVerdict,
     QuantileReading,
     ReceivedReading,
+    ResourceFigures,
     SessionReading,
     Snapshot,
     StorageKind,
@@ -263,6 +269,36 @@ SERVICE = ApiserverReading(
         initial_events=1000,
     ),
 )
+OWN_EDGES = (0.005, 0.025, 0.1, 0.5)
+OWN_MINUTE = ApiserverFigures(
+    since_wall=1_699_999_930.0,
+    seconds=60.0,
+    etcd=HistogramReading(OWN_EDGES, (90, 98, 100, 100, 100), 0.5),
+    read_wait=HistogramReading(OWN_EDGES, (0, 10, 10, 10, 10), 0.125),
+    listed=1500,
+    rejected=2,
+    inflight=12,
+    queued=0,
+    cpu=0.75,
+    resources={
+        "pods": ResourceFigures(
+            received=120,
+            terminated=1,
+            dispatch={"total": HistogramReading(OWN_EDGES, (900, 1000, 1000, 1000, 1000), 2.5)},
+        )
+    },
+)
+OWN_METRICS = ApiserverMetricsReading(processes=1, size=1_532_289, recent=OWN_MINUTE, minute=OWN_MINUTE)
+BREAKDOWN = DelayBreakdown(
+    q=0.99,
+    seconds=0.0625,
+    parts=(
+        DelayPart(DelayPartName.STORAGE_TO_CACHE, 0.03125, "etcd and cache", "watchslo"),
+        DelayPart(DelayPartName.DISPATCH, 0.0234375, "dispatch", "apiserver"),
+        DelayPart(DelayPartName.REST, 0.0078125, "encoding, socket and network", "remainder"),
+    ),
+)
+WITH_OWN_METRICS = replace(SERVICE, own_metrics=OWN_METRICS)
 OTHER = replace(
     SERVICE,
     name="10.0.0.1:6443",
@@ -356,9 +392,9 @@ MONITOR = MonitorReading(
 SNAPSHOT = Snapshot(
     at_wall=1_700_000_001.0,
     monitor=MONITOR,
-    apiservers=(SERVICE, OTHER),
+    apiservers=(WITH_OWN_METRICS, OTHER),
     domains=(DOMAIN, BLIND),
-    streams=(TAIL, IDLE, STALLED),
+    streams=(replace(TAIL, breakdown=BREAKDOWN), IDLE, STALLED),
     causes=(BEHIND, STUCK),
     overall=OverallVerdict.STALLED,
 )

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 
+from watchslo.diagnose.change import quantile
+from watchslo.diagnose.own_figures import TOTAL
 from watchslo.serve.metrics.family import gauge
-from watchslo.serve.metrics.labels import ANSWERS, CENTRE, END, TICKS
+from watchslo.serve.metrics.labels import ANSWERS, CENTRE, DELAY_PART, END, OWN_DURATION, TICKS
 from watchslo.serve.metrics.latency import BASIC_QUANTILES
-from watchslo.serve.metrics.views import Found, Value, ends, once, per_apiserver, per_resource
+from watchslo.serve.metrics.views import Found, Value, ends, latest_breakdowns, once, per_apiserver, per_resource
 from watchslo.snapshot import ApiserverReading, MonitorReading
 
 
@@ -30,6 +32,19 @@ def _witnesses(monitor: MonitorReading) -> Found:
     return {"announced": found.announced, "reached": found.reached} if found else None
 
 
+def _own_p99(apiserver: ApiserverReading) -> Mapping[str, Value] | None:
+    """The P99 of what the apiserver timed itself; that of the dispatch is the highest of all resources."""
+    own = apiserver.own_metrics
+    if own is None or own.minute is None or own.processes > 1:
+        return None
+    minute = own.minute
+    of_dispatch = [one.dispatch[TOTAL] for one in minute.resources.values() if TOTAL in one.dispatch]
+    timed = {"etcd": minute.etcd, "read_wait": minute.read_wait, "conversion": minute.conversion}
+    timed["admission"] = minute.admission
+    found = {name: quantile(histogram, 0.99) for name, histogram in timed.items() if histogram}
+    return found | ({"dispatch": max(quantile(one, 0.99) for one in of_dispatch)} if of_dispatch else {})
+
+
 APISERVERS = (
     gauge(
         "apiserver_up",
@@ -49,6 +64,19 @@ APISERVERS = (
         "Quantiles in seconds by which events arrived later than at the apiserver that delivered them first, in the "
         "last minute; absent without another.",
         basic=per_resource(lambda excess: {"0.5": excess.p50, "0.99": excess.p99}, CENTRE),
+        beta=True,
+    ),
+    gauge(
+        "delay_part_seconds",
+        "Parts in seconds of the P99 of the last minute, of the watch that is latest at the apiserver; only with "
+        "kubernetes.apiserverMetrics.",
+        basic=latest_breakdowns(DELAY_PART),
+        beta=True,
+    ),
+    gauge(
+        "apiserver_own_p99_seconds",
+        "P99 in seconds of the last minute by the apiserver's own metrics; only with kubernetes.apiserverMetrics.",
+        basic=per_apiserver(_own_p99, OWN_DURATION),
         beta=True,
     ),
     gauge(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 
 from watchslo.latency import track
-from watchslo.snapshot import BurstReason, Cause, Guarantee, Hop, OverallVerdict, ReadUse, StorageKind
+from watchslo.snapshot import BurstReason, Cause, DelayPartName, Guarantee, Hop, OverallVerdict, ReadUse, StorageKind
 from watchslo.watch import audit
 from watchslo.watch.failure import LIST_FAILURES, CloseClass, Phase, Reason
 from watchslo.watch.messages import RelistReason, Unseen
@@ -40,6 +40,13 @@ END = Label(
     ("lower", "upper"),
 )
 HOP = Label("hop", "the hop; `creation_to_storage` with `full` only", tuple(Hop))
+DELAY_PART = Label("part", "part of the delay; `rest` is what the others leave", tuple(DelayPartName))
+OWN_DURATION = Label(
+    "of",
+    "what takes so long: dispatch of events, requests for single objects to etcd, reads that wait for the watch cache, "
+    "calls of conversion or of validating webhooks",
+    ("dispatch", "etcd", "read_wait", "conversion", "admission"),
+)
 TICKS = Label("ticks", "the ticks of all apiservers, as in all other metrics, or its own only", ("all", "own"))
 CENTRE = Label("q", "quantile of the last minute", ("0.5", "0.99"))
 CAUSE = Label("cause", "the named reason for lateness", tuple(Cause))

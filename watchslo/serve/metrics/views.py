@@ -10,6 +10,7 @@ from watchslo.model import Interval
 from watchslo.serve.metrics.labels import APISERVER, DOMAIN, WATCH, Label
 from watchslo.snapshot import (
     ApiserverReading,
+    DelayBreakdown,
     DomainReading,
     ExcessReading,
     HeadroomReading,
@@ -107,6 +108,25 @@ def _excesses(snapshot: Snapshot) -> Sequence[tuple[tuple[str, ...], ExcessReadi
         if excess and (name not in found or excess.events > found[name].events):
             found[name] = excess
     return [*found.items()]
+
+
+def latest_breakdowns(label: Label) -> MetricView:
+    """View with the parts of the longest delay at each apiserver that is divided into parts."""
+
+    def owners(snapshot: Snapshot) -> Sequence[tuple[str, DelayBreakdown]]:
+        found: dict[str, DelayBreakdown] = {}
+        for stream in snapshot.streams:
+            known, one = found.get(stream.apiserver), stream.breakdown
+            if one and (known is None or one.seconds > known.seconds):
+                found[stream.apiserver] = one
+        return [*found.items()]
+
+    return MetricView(
+        (APISERVER, label),
+        owners,
+        lambda owner: (owner[0],),
+        lambda owner: {part.name: part.seconds for part in owner[1].parts},
+    )
 
 
 def per_domain(read: Callable[[DomainReading], Found], *labels: Label) -> MetricView:
