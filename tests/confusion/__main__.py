@@ -27,7 +27,14 @@ from tests.support import assets
 @click.option("--only", multiple=True, help="Only faults with a name that begins with this; may be repeated.")
 @click.option("--seed", type=int, help="The seed of an earlier run, to repeat its faults; random by default.")
 @click.option("--daemonset", is_flag=True, help="Watch one apiserver, with the others as witnesses.")
-def main(repeats: int, only: tuple[str, ...], seed: int | None, daemonset: bool) -> None:  # noqa: FBT001 - an option
+@click.option("--apiserver-metrics", is_flag=True, help="Read what the apiservers publish of themselves as evidence.")
+def main(
+    repeats: int,
+    only: tuple[str, ...],
+    seed: int | None,
+    daemonset: bool,  # noqa: FBT001 - an option
+    apiserver_metrics: bool,  # noqa: FBT001 - an option
+) -> None:
     """Inject faults, and compare the named causes with the true ones."""
     faults = [fault for fault in FAULTS if not only or fault.name.startswith(only)]
     if not faults:
@@ -35,21 +42,25 @@ def main(repeats: int, only: tuple[str, ...], seed: int | None, daemonset: bool)
     chosen = secrets.randbits(32) if seed is None else seed
     print(f"seed {chosen}", flush=True)
     began = time.monotonic()
-    outcomes = list(_play(faults, repeats, chosen, daemonset=daemonset))
+    outcomes = list(_play(faults, repeats, chosen, daemonset=daemonset, apiserver_metrics=apiserver_metrics))
     print(f"\n{matrix.table(outcomes)}\n\n{time.monotonic() - began:.0f} s in all.")
     missed = list(matrix.missed(outcomes))
     print(*(f"MISSED: {sentence}." for sentence in missed), *([] if missed else ["Every goal is reached."]), sep="\n")
     sys.exit(1 if missed else 0)
 
 
-def _play(faults: Sequence[Fault], repeats: int, seed: int, *, daemonset: bool) -> Iterator[Outcome]:
+def _play(
+    faults: Sequence[Fault], repeats: int, seed: int, *, daemonset: bool, apiserver_metrics: bool
+) -> Iterator[Outcome]:
     """Play every fault `repeats` times, in random order, so that no fault always follows the same one."""
     random = Random(seed)
     runs = [(fault, random.getrandbits(32)) for fault in faults for _ in range(repeats)]
     random.shuffle(runs)
     with (
         tempfile.TemporaryDirectory(prefix="watchslo-confusion-") as folder,
-        Stage(Path(folder), assets.newest(os.environ), daemonset=daemonset) as stage,
+        Stage(
+            Path(folder), assets.newest(os.environ), daemonset=daemonset, apiserver_metrics=apiserver_metrics
+        ) as stage,
     ):
         for fault, number in runs:
             outcome = play(stage, fault, number, lambda sentence: print(sentence, flush=True))

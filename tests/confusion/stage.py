@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from tests.confusion.answers import Answer
 from tests.support.assets import Assets
-from tests.support.control_plane import EVERYTHING_READABLE
+from tests.support.control_plane import EVERYTHING_READABLE, MAY_SCRAPE
 from tests.support.daemon import Daemon, config_file
 from tests.support.high_availability import HighAvailability, Member
 from tests.support.process import Process
@@ -82,7 +82,8 @@ def traffic(folder: Path, lab: HighAvailability, share: float = 1.0) -> Script:
 class Stage:
     """The control plane, its writers, a webhook that is not registered yet, and the daemon.
 
-    As in a DaemonSet, the daemon may watch one apiserver only; the others are then its witnesses.
+    As in a DaemonSet, the daemon may watch one apiserver only; the others are then its witnesses. With
+    `apiserver_metrics`, it also reads what the apiservers publish of themselves.
     """
 
     def __init__(
@@ -92,9 +93,11 @@ class Stage:
         watches: Sequence[Mapping[str, Any]] = WATCHES,
         *,
         daemonset: bool = False,
+        apiserver_metrics: bool = False,
     ) -> None:
         self.folder = folder
         self._daemonset = daemonset
+        self._apiserver_metrics = apiserver_metrics
         self.watches = [str(watch.get("name", watch["resource"])) for watch in watches]
         self.lab = HighAvailability(folder, assets, overrides=(f"/{OVERRIDDEN}",))
         self._configured = [dict(watch) for watch in watches]
@@ -106,7 +109,7 @@ class Stage:
             for member in lab.members:
                 os.setpriority(os.PRIO_PGRP, member.apiserver.process.pid, APISERVERS_NICE)
             self._fill()
-            self.token = lab.plane.service_account("watchslo", EVERYTHING_READABLE)
+            self.token = lab.plane.service_account("watchslo", EVERYTHING_READABLE, MAY_SCRAPE)
             self._storm_token = lab.plane.service_account("storm", EVERYTHING_READABLE)
             self.webhook = stack.enter_context(self._webhook())
             stack.enter_context(traffic(self.folder, self.lab))
@@ -203,7 +206,8 @@ class Stage:
 
     def _daemon(self) -> Daemon:
         apiservers = [member.url for member in self.watched] if self._daemonset else "each"
-        config = config_file(self.folder, watch=self._configured, kubernetes={"apiservers": apiservers}, metrics="full")
+        kubernetes = {"apiservers": apiservers, "apiserverMetrics": self._apiserver_metrics}
+        config = config_file(self.folder, watch=self._configured, kubernetes=kubernetes, metrics="full")
         kubeconfig = self.lab.kubeconfig("watchslo", {"token": self.token})
         return Daemon(self.folder / "daemon", "--config", config, "--kubeconfig", kubeconfig)
 
