@@ -135,7 +135,7 @@ def _application(supervisor: Supervisor, config: Config) -> tuple[ASGIApp, Calla
     """Return the application, and a function that ends what outlives an answer."""
     loop = asyncio.get_running_loop()
     latest = SnapshotSource(supervisor.evaluated, loop)
-    metrics = MetricsEncoder(Detail(config.metrics))
+    metrics = MetricsEncoder(Detail(config.metrics), config.quantiles)
     authorize = Authorizer(supervisor.review, loop) if config.server.authorization == "kubernetes" else None
 
     if not config.server.page:

@@ -39,6 +39,7 @@ from watchslo.config.values import (
     parse_apiservers,
     parse_listen,
 )
+from watchslo.latency.estimate import QUANTILES
 from watchslo.latency.objective import Objective
 from watchslo.model import Resource, shard_name
 from watchslo.watch.strategy import PAGE_SIZE
@@ -430,7 +431,10 @@ class LogConfig(_Section):
 
 
 class Config(_Section):
-    """The whole configuration; every key has a default."""
+    """The whole configuration; every key has a default.
+
+    `quantiles` of rolling windows are exposed; by default, 0.5 and 0.99, and with `metrics: full` also 0.9.
+    """
 
     cluster: Text | None = None
     kubernetes: KubernetesConfig = KubernetesConfig()
@@ -444,6 +448,7 @@ class Config(_Section):
     paused: bool = False
     start_delay: Annotated[Duration, between("1s", "1h")] = 0.0
     metrics: Literal["proven", "basic", "full"] = "basic"
+    quantiles: tuple[Share, ...] | None = None
     server: ServerConfig = ServerConfig()
     log: LogConfig = LogConfig()
 
@@ -466,17 +471,41 @@ class Config(_Section):
             raise ValueError(
                 "`hops` needs probes, but `limits.probesPerSecond` is 0; raise that, or remove `hops` from each watch"
             )
-        if not self.judges_quantiles and any(watch.hops for watch in self.watch):
-            raise ValueError("`hops` are not shown with `metrics: proven`; remove one or the other")
-        if not self.judges_quantiles and self.kubernetes.apiserver_metrics:
-            raise ValueError(
-                "`kubernetes.apiserverMetrics` is evidence for causes, which `metrics: proven` leaves out; "
-                "remove one or the other"
-            )
+        self._check_proven()
+        self._check_quantiles()
         self._check_interval()
         self._check_request_rate()
         self._check_burst()
         return self
+
+    def _check_proven(self) -> None:
+        """Refuse what `metrics: proven` leaves out."""
+        if self.judges_quantiles:
+            return
+        if any(watch.hops for watch in self.watch):
+            raise ValueError("`hops` are not shown with `metrics: proven`; remove one or the other")
+        if self.quantiles is not None:
+            raise ValueError("`quantiles` are not shown with `metrics: proven`; remove one or the other")
+        if self.kubernetes.apiserver_metrics:
+            raise ValueError(
+                "`kubernetes.apiserverMetrics` is evidence for causes, which `metrics: proven` leaves out; "
+                "remove one or the other"
+            )
+
+    def _check_quantiles(self) -> None:
+        """Refuse quantiles that are not estimated, and a choice without those that objectives judge."""
+        if self.quantiles is None:
+            return
+        judged = {self.objective.minutes.quantile, *(self.objective_of(watch).quantile for watch in self.watch)}
+        for quantile in self.quantiles:
+            if quantile not in judged.union(QUANTILES):
+                known = ", ".join(f"{q:g}" for q in sorted(judged.union(QUANTILES)))
+                raise ValueError(f"`quantiles` has {quantile:g}, which is not estimated; write some of {known}")
+        for quantile in sorted(judged.difference(self.quantiles)):
+            raise ValueError(
+                f"`quantiles` lacks {quantile:g}, by which an objective judges windows: without it and its bounds, no "
+                "metric shows how far a bad one was from the threshold; add it"
+            )
 
     def _check_interval(self) -> None:
         """Refuse slow ticks: if they come every 10 s, 20 ms looks like a P99 above 1 s in most minutes."""

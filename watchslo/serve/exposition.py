@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 from watchslo.serve.document import Document
 from watchslo.serve.family_lines import FamilyLines
 from watchslo.serve.metrics import FAMILIES, Detail, Family
+from watchslo.serve.metrics.latency import WINDOW_QUANTILES, window_quantiles
 from watchslo.snapshot import Snapshot
 
 GZIP_LEVEL = 1  # series repeat their labels: higher levels compress little better
@@ -60,11 +61,15 @@ def negotiate(accept: str, accept_encoding: str) -> ExpositionFormat:
 class MetricsEncoder:
     """Encodes snapshots at the configured level of detail, together with the metrics of this process.
 
+    `quantiles` are those of rolling windows, by default those of the level.
     Use it in one thread: it keeps the lines of the watches until their next evaluation.
     """
 
-    def __init__(self, detail: Detail) -> None:
+    def __init__(self, detail: Detail, quantiles: Iterable[float] | None = None) -> None:
         views = [(family, family.view(detail)) for family in FAMILIES]
+        if quantiles is not None:
+            chosen = window_quantiles(detail, frozenset(quantiles))
+            views = [(family, chosen if family is WINDOW_QUANTILES else view) for family, view in views]
         self._families = [(family, FamilyLines(family, view)) for family, view in views if view]
         self._process = ProcessCollector(registry=None)
 

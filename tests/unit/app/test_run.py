@@ -125,12 +125,25 @@ class TestFollow:
         assert not file.succeeded()
 
     async def test_fixed_keys_keep_their_values(self, file: File, log: Log) -> None:
-        file.write("cluster: other\nclock: {interval: 250ms}\nstartDelay: 1m\nmetrics: full\npaused: true")
+        file.write(
+            "cluster: other\nclock: {interval: 250ms}\nstartDelay: 1m\nmetrics: full\nquantiles: [0.99]\npaused: true"
+        )
         await checks()
         (config,) = file.configured
         assert config.paused
-        assert (config.cluster, config.clock, config.metrics) == (None, file.started.clock, "basic")
-        assert log.of("config_reloaded")[0]["needs_restart"] == ["cluster", "clock", "startDelay", "metrics"]
+        assert (config.cluster, config.clock, config.metrics, config.quantiles) == (
+            None,
+            file.started.clock,
+            "basic",
+            None,
+        )
+        assert log.of("config_reloaded")[0]["needs_restart"] == [
+            "cluster",
+            "clock",
+            "startDelay",
+            "metrics",
+            "quantiles",
+        ]
 
 
 @asynccontextmanager

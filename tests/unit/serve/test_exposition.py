@@ -1,6 +1,9 @@
 """The formats of the exposition, as negotiated with a scraper."""
 
 import gzip
+import re
+from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -54,3 +57,31 @@ def test_encode_includes_process_metrics() -> None:
 def test_openmetrics_ends_with_eof() -> None:
     form = negotiate("application/openmetrics-text", "")
     assert MetricsEncoder(Detail.FULL).encode(readings.EMPTY, form).body.endswith(b"# EOF\n")
+
+
+@pytest.mark.parametrize(
+    ("detail", "quantiles", "lines"),
+    [
+        (Detail.BASIC, None, {("0.5", "1m"): 1, ("0.99", "1m"): 3}),
+        (Detail.BASIC, (0.99, 0.999), {("0.99", "1m"): 3, ("0.999", "1m"): 3}),
+        (Detail.FULL, (0.5, 0.999), {(q, window): n for q, n in (("0.5", 1), ("0.999", 3)) for window in ("1m", "5m")}),
+    ],
+)
+def test_configured_quantiles_are_exposed(
+    detail: Detail, quantiles: tuple[float, ...] | None, lines: dict[tuple[str, str], int]
+) -> None:
+    windows = tuple(
+        readings.with_p999(readings.window(name, length, 6000)) for name, length in (("1m", 60), ("5m", 300))
+    )
+    busy = replace(readings.TAIL, track=replace(readings.TRACK, windows=windows))
+    body = MetricsEncoder(detail, quantiles).encode(replace(readings.SNAPSHOT, streams=(busy,)), negotiate("", "")).body
+    found = re.findall(
+        r'^watchslo_apiserver_timespan_window_seconds{.*q="(.*?)".*window="(.*?)"', body.decode(), re.MULTILINE
+    )
+    assert Counter(found) == lines
+
+
+def test_configured_quantile_of_few_events_is_absent() -> None:
+    body = MetricsEncoder(Detail.BASIC, (0.99, 0.999)).encode(readings.SNAPSHOT, negotiate("", "")).body
+    assert b'q="0.99"' in body
+    assert b'q="0.999"' not in body

@@ -27,7 +27,12 @@ WATCH = (
     APISERVER,
 )
 DOMAIN = Label("domain", "the name of the domain")
-QUANTILE = Label("q", "quantile of the window; 0.9 with `full` only", ("0.5", "0.9", "0.99"))
+QUANTILE = Label(
+    "q",
+    "quantile of the window; by default 0.5 and 0.99, and 0.9 with `full`; `quantiles` of the configuration may name "
+    "others, such as that of an objective",
+    ("0.5", "0.9", "0.99", "0.999"),
+)
 WINDOW = Label("window", "length of the rolling window; 5m with `full` only", ("1m", "5m"))
 BOUND = Label(
     "bound",

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from watchslo.serve.metrics.family import counter, gauge, histogram
+from watchslo.serve.metrics.family import Detail, counter, gauge, histogram
 from watchslo.serve.metrics.labels import (
     BOUND,
     EVENT_VERDICT,
@@ -13,13 +13,13 @@ from watchslo.serve.metrics.labels import (
     WINDOW,
     WINDOW_VERDICT,
 )
-from watchslo.serve.metrics.views import Value, bounds, each, once, per_watch
+from watchslo.serve.metrics.views import MetricView, Value, bounds, each, once, per_watch
 from watchslo.snapshot import Hop, HopReading, StreamReading
 
 WINDOWS = frozenset(WINDOW.values)  # shorter windows serve the diagnosis: they are too short for a graph
 BASIC_WINDOWS = frozenset({"1m"})
-QUANTILES = frozenset(map(float, QUANTILE.values))
-BASIC_QUANTILES = frozenset({0.5, 0.99})
+BASIC_QUANTILES = frozenset({0.5, 0.99})  # unless the configuration names others
+FULL_QUANTILES = BASIC_QUANTILES | {0.9}
 BASIC_HOPS = frozenset({Hop.STORAGE_TO_CACHE, Hop.CACHE_TO_CLIENT})
 
 
@@ -58,19 +58,26 @@ def _histograms(hops: tuple[HopReading, ...], shown: frozenset[Hop]) -> Mapping[
     return {hop.hop: hop.histogram for hop in hops if hop.hop in shown}
 
 
+def window_quantiles(detail: Detail, qs: frozenset[float]) -> MetricView:
+    """Return the view of these quantiles, of the rolling windows of a level of detail."""
+    windows = WINDOWS if detail is Detail.FULL else BASIC_WINDOWS
+    return per_watch(lambda s: _quantiles(s, windows, qs), QUANTILE, WINDOW, BOUND)
+
+
+WINDOW_QUANTILES = gauge(
+    "apiserver_timespan_window_seconds",
+    "Quantiles of the latency of watch events in the rolling window, with proven bounds, in seconds; absent without "
+    "events, and P99.9 with fewer than 1,000. An estimate below the round trip of the ticks is absent.",
+    basic=window_quantiles(Detail.BASIC, BASIC_QUANTILES),
+    full=window_quantiles(Detail.FULL, FULL_QUANTILES),
+)
 LATENCY = (
     histogram(
         "apiserver_timespan_seconds",
         "Seconds from the commit of a change to the arrival of its live watch event, by the revision clock.",
         basic=per_watch(lambda s: s.track.timespan),
     ),
-    gauge(
-        "apiserver_timespan_window_seconds",
-        "P50, P90 and P99 of the latency of watch events in the rolling window, with proven bounds, in seconds; absent "
-        "without events. An estimate below the round trip of the ticks is absent.",
-        basic=per_watch(lambda s: _quantiles(s, BASIC_WINDOWS, BASIC_QUANTILES), QUANTILE, WINDOW, BOUND),
-        full=per_watch(lambda s: _quantiles(s, WINDOWS, QUANTILES), QUANTILE, WINDOW, BOUND),
-    ),
+    WINDOW_QUANTILES,
     gauge(
         "apiserver_timespan_window_rough",
         "1 if the events of the rolling window do not determine its P99: it may be more than a quarter off; absent "
