@@ -522,12 +522,14 @@ def incident() -> Snapshot:
     )
     p50 = QuantileReading(0.5, 0.0, 1.23, 2.34, resolved=True, rough=True)
     p99 = QuantileReading(0.99, 1.23, 12.3, 12.4, resolved=True, rough=True)
-    late = replace(worn, track=readings.judged(1_234_567, p50, p99))
+    p999 = QuantileReading(0.999, 1.23, 12.4, 23.4, resolved=True, rough=True)
+    late = replace(worn, track=readings.judged(1_234_567, p50, p999, p99))
     stalled = readings.changed(worn, audit={"stalled_for": 1234.5})
     watches = [replace(one, watch=name) for name in names for one in (late, replace(worn, up=False), stalled)]
     places = ("10.128.130.101:6443", "10.128.130.102:6443", "10.128.130.103:6443")
     streams = tuple(replace(one, apiserver=places[number % 3]) for number, one in enumerate(watches))
-    apiservers = tuple(replace(readings.SERVICE, name=place, peers=3) for place in places)
+    minute = readings.with_p999(readings.window("1m", 60.0, 1_234_567))
+    apiservers = tuple(replace(readings.SERVICE, name=place, peers=3, combined=minute) for place in places)
     return replace(readings.SNAPSHOT, streams=streams, apiservers=apiservers)
 
 
