@@ -201,7 +201,8 @@ class SessionReading:
 class ReceivedReading:
     """Everything received on one watch since it was configured; `events` counts by type.
 
-    `last_wall` is when the last byte arrived, `bookmark_age` the seconds since the newest bookmark.
+    `last_wall` is when the last byte arrived, `bookmark_age` the seconds since the newest bookmark. `catch_ups` counts
+    bursts of events after a pause that began with old ones, while the watch stayed open.
     """
 
     revision: int | None
@@ -210,6 +211,7 @@ class ReceivedReading:
     bytes: int
     bookmarks: int
     bookmark_age: float | None
+    catch_ups: int = 0
 
     @property
     def changes(self) -> int:
@@ -668,6 +670,7 @@ class Cause(StrEnum):
     HISTORY_SHORT = "history_short"
     WRITE_PATH = "write_path"
     STALLED_STREAM = "stalled_stream"
+    PARKED_WATCH = "parked_watch"
     UNKNOWN = "unknown"
 
 

@@ -89,6 +89,7 @@ class Step:
     bytes: int
     expired: int
     slow_consumer: int
+    catch_ups: int
     stalls: int
     stuck: bool
     median: float | None
@@ -128,6 +129,7 @@ class Watch:
     - `scattered`: some events are much later than others. Load causes this, a plain delay does not.
     - `grows`: the median rises with each snapshot.
     - `stuck`: the watch delivers nothing although there are events.
+    - `catch_ups`: in the last `AFTERMATH_SECONDS`, bursts after a pause that began with old events.
     - `stalls`: how often audits found a stall in the last `AFTERMATH_SECONDS`; the watch was then reopened.
     - `expired`: the 410s of the last minute, or 0 if there was none in the last `SPAN_SECONDS`.
     """
@@ -146,6 +148,7 @@ class Watch:
     grows: bool
     stuck: bool
     stalls: int
+    catch_ups: int = 0
 
     @property
     def apiserver(self) -> str:
@@ -440,6 +443,7 @@ def _step(stream: StreamReading) -> Step:
         bytes=stream.received.bytes,
         expired=sum(stream.lists.expired.values()),
         slow_consumer=sum(count for (_, reason), count in stream.outcomes.closed.items() if reason == "slow_consumer"),
+        catch_ups=stream.received.catch_ups,
         stalls=stream.audit.stalls,
         stuck=_is_stuck(stream, ()),
         median=figure.seconds if figure else None,
@@ -450,6 +454,7 @@ def _watch(stream: StreamReading, past: Past, since: float, round_trip: float, *
     (now, last), first = past[-1], next(step for time, step in past if time >= since)
     steps = [*pairwise(step for _, step in past)][::-1]
     events = tuple(increase(old.events, new.events) for old, new in steps) or (0,)
+    recent = [(old, new) for (_, old), (time, new) in pairwise(past) if time > now - AFTERMATH_SECONDS]
     blocked = _was_blocked(past, now - AFTERMATH_SECONDS)
     slow = None if blocked else _late_figure(stream, POLLED_LATE if polls else LATE)
     behind = stream.cache.behind_peers or 0.0
@@ -470,11 +475,8 @@ def _watch(stream: StreamReading, past: Past, since: float, round_trip: float, *
         scattered=not blocked and _is_scattered(stream),
         grows=_grows([step for _, step in past[-STEPS:]], GROWTH_SHARE * stream.track.objective.threshold),
         stuck=_is_stuck(stream, events),
-        stalls=sum(
-            increase(old.stalls, new.stalls)
-            for (_, old), (time, new) in pairwise(past)
-            if time > now - AFTERMATH_SECONDS
-        ),
+        stalls=sum(increase(old.stalls, new.stalls) for old, new in recent),
+        catch_ups=sum(increase(old.catch_ups, new.catch_ups) for old, new in recent),
     )
 
 

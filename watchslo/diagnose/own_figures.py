@@ -218,6 +218,7 @@ _RULES: Mapping[Cause, Callable[[_Case], _Verdict | None]] = {
     Cause.CACHE_BEHIND: _cache,
     Cause.APISERVER_SENDING: _dispatch,
     Cause.RESOURCE_FANOUT: _fanout,
+    Cause.PARKED_WATCH: _slow_clients,
     Cause.BANDWIDTH: _bandwidth,
     Cause.RELIST_STORM: _lists,
     Cause.STALLED_STREAM: _stalled,

@@ -8,7 +8,17 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from watchslo.diagnose.evidence import FROZEN, MOST_SHARE, STALLED, ApiserverEvidence, Evidence, Key, Place, Watch
+from watchslo.diagnose.evidence import (
+    AFTERMATH_SECONDS,
+    FROZEN,
+    MOST_SHARE,
+    STALLED,
+    ApiserverEvidence,
+    Evidence,
+    Key,
+    Place,
+    Watch,
+)
 from watchslo.diagnose.own_figures import OwnEvidence, lists_heavily, own_evidence
 from watchslo.diagnose.scopes import scopes
 from watchslo.diagnose.sentences import names_of, others_of, seconds, silence_of, ticks_of, worst_of
@@ -28,6 +38,7 @@ WRITE_SECONDS = 0.3  # creationTimestamp has whole seconds: a shorter median can
 CERTAIN_WRITE_SECONDS = 0.6  # for high confidence
 WRITE_EVENTS = 15  # fewer creations say too little about their median
 STEP_SECONDS = 5.0  # between two snapshots
+CATCH_UPS = 3  # in half a minute: a single one follows any interruption
 UNKNOWN_SHARE = 0.2  # of the threshold: a shorter delay without a known cause is not reported
 
 
@@ -463,6 +474,24 @@ def _not_compared(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[
         yield Finding(Cause.UNKNOWN, scope.apiserver, scope.watch, Confidence.LOW, sentence, scope.keys)
 
 
+def _parked_watch(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
+    """One watch pauses and catches up again and again without being closed, while others of its apiserver are prompt.
+
+    An apiserver treats a watch so that it parks as too slow (KEP-6268), instead of closing it.
+    """
+    for key in sorted(unexplained):
+        watch, one = evidence.watches[key], evidence.apiservers[key[0]]
+        others = [other for other in one.watches if other.key != key]
+        if watch.catch_ups < CATCH_UPS or one.troubled or any(other.catch_ups for other in others):
+            continue
+        if any(other.healthy for other in others):
+            sentence = (
+                f"{watch.name} at {watch.apiserver} paused and caught up {watch.catch_ups} times in "
+                f"{AFTERMATH_SECONDS:.0f} s without being closed; other watches there are prompt."
+            )
+            yield Finding(Cause.PARKED_WATCH, watch.apiserver, watch.name, Confidence.LOW, sentence, frozenset({key}))
+
+
 def _stalled_stream(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
     stuck: dict[str, list[Watch]] = defaultdict(list)
     for key in sorted(unexplained):
@@ -628,6 +657,13 @@ TABLE = (
         Cause.RELIST_STORM,
         _relist_storm,
         CHECK_LISTS,
+    ),
+    CauseRule(
+        Cause.PARKED_WATCH,
+        _parked_watch,
+        "Check why {apiserver} takes the clients of {watch} for slow: the network between, "
+        "apiserver_watch_cache_stalled_watchers and apiserver_terminated_watchers_total, and the rate and the size of "
+        "the events.",
     ),
     CauseRule(
         Cause.BANDWIDTH,

@@ -38,6 +38,7 @@ class Counters:
         self.expired: Counter[str] = Counter({phase: 0 for phase in Phase if lists or phase is not Phase.LIST})
         self.bytes = 0
         self.bookmarks = 0
+        self.catch_ups = 0
         self.list_items = 0
         self.list_bytes = 0
         self.list_pages = 0

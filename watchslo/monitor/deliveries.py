@@ -5,6 +5,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from watchslo.watch.audit import Delivered
+from watchslo.watch.catch_up import BurstFinder, EventBurst
 from watchslo.watch.messages import Batch
 
 RECENT_SECONDS = 60.0  # before the newest: a watch that is further behind its peers has a longer trouble
@@ -24,6 +25,7 @@ class Deliveries:
         self.delivered = Delivered(replay=replay)
         self._times = array("d")
         self._revisions = array("q")
+        self._bursts = BurstFinder()
 
     @property
     def times(self) -> Sequence[float]:
@@ -33,8 +35,15 @@ class Deliveries:
     def revisions(self) -> Sequence[int]:
         return self._revisions
 
-    def add(self, batch: Batch) -> None:
-        """Take in a batch of live events. This runs for every batch, so it must stay cheap."""
+    def opened(self, now: float) -> None:
+        """Note that the watch was opened."""
+        self._bursts.restart(now)
+
+    def add(self, batch: Batch) -> EventBurst | None:
+        """Take in a batch of live events; return the burst that had ended before it, if there was one.
+
+        This runs for every batch, so it must stay cheap.
+        """
         received, revision = self.newest = batch.received, batch.revisions[-1]
         times = self._times
         if not times or received - times[-1] >= RECENT_SPACING_SECONDS:
@@ -45,6 +54,7 @@ class Deliveries:
                 del times[:old], self._revisions[:old]
                 self.delivered.forget(self._revisions[0])
         self.delivered.extend(batch.revisions)
+        return self._bursts.add(received, batch.revisions)
 
     def since(self, revision: int) -> float | None:
         """Return since when a newer revision is there, by the recent deliveries; None if there is none."""

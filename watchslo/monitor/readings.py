@@ -196,6 +196,7 @@ def _read_received(session: WatchSession, now: float) -> ReceivedReading:
         bytes=counters.bytes,
         bookmarks=counters.bookmarks,
         bookmark_age=None if session.bookmark_seen is None else now - session.bookmark_seen,
+        catch_ups=counters.catch_ups,
     )
 
 

@@ -240,7 +240,9 @@ class WatchSession:
     def _emit(self, batch: Batch) -> None:
         for type_ in batch.types:
             self.counters.events[type_] += 1
-        self.deliveries.add(batch)
+        burst = self.deliveries.add(batch)
+        if burst is not None and self._statistics.has_caught_up(burst):
+            self.counters.catch_ups += 1
         if self.replay is None:
             self._statistics.record(batch)
         else:  # the past is old, and what comes after it may have waited behind it: neither is a sample
@@ -287,6 +289,7 @@ class WatchSession:
                 self._statistics.queue_waits.add(since, until)
             case WatchOpened():
                 self._opened = time.monotonic()
+                self.deliveries.opened(self._opened)
                 self._statistics.queue_waits.add(self._broken, self._opened)
                 self._broken = math.inf
                 self._identity.apiserver.watch_opened(self._identity.number)

@@ -17,6 +17,7 @@ from watchslo.monitor.domain_clock import DomainClock
 from watchslo.monitor.lag import Lag
 from watchslo.monitor.watch_identity import WatchIdentity
 from watchslo.snapshot import ReadUse
+from watchslo.watch.catch_up import EventBurst
 from watchslo.watch.messages import Batch
 
 
@@ -152,6 +153,12 @@ class WatchStatistics:
             return [0.0] * len(revisions)
         bounds = self.clock.domain.clock.measure(np.array(revisions), np.full(len(revisions), now))
         return [float(age) for age in np.where(bounds.measurable, bounds.proven, 0.0)]
+
+    def has_caught_up(self, burst: EventBurst) -> bool:
+        """Return whether the watch was behind before a burst; not if this process may have read it late."""
+        (oldest,), (newest,) = self.ages([burst.oldest], burst.began), self.ages([burst.newest], burst.ended)
+        (own,) = self._lag.own_delays.of(np.array([burst.began]))
+        return burst.has_caught_up(oldest - float(own), newest)
 
     def commit_bounds(self, revision: int, now: float) -> Interval | None:
         """Return how long before `now` a revision was committed, in seconds; None if no clock dates it.

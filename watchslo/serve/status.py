@@ -424,6 +424,7 @@ class BreakdownStatus(StatusPart):
 class StreamStatus(StatusPart):
     """One watch; `membership` says how its revisions relate to the clock of its domain.
 
+    `catchUps` counts bursts of events after a pause that began with old ones, while the watch stayed open.
     `condition` is what the page and `top` call its state now: `late`, `within`, `idle` and others.
     `downFor` is for how many seconds the watch has been closed, null unless its other clients' must be closed as well.
     `unseenChanges`, by kind, and `inventoryObjects` are null without an inventory. `lastAudit` is the result of the
@@ -454,6 +455,7 @@ class StreamStatus(StatusPart):
     bytes: int = _at("received", "bytes")
     bookmarks: int = _at("received", "bookmarks")
     bookmark_age: float | None = _at("received", "bookmark_age")
+    catch_ups: int = _at("received", "catch_ups")
     closed: Annotated[list[CloseCount], _rows("class", "reason")] = _at("outcomes", "closed")
     relists: dict[str, int] = _at("lists", "relists")
     expired: dict[str, int] = _at("lists", "expired")

@@ -108,6 +108,8 @@ _FAULTS = (
     Fault("slow-watch", "events leave the watch cache late", SimHop.CLIENT, law="lognormal 800ms 0.6"),
     Fault("slow-cache", "the watch cache lags behind etcd", SimHop.STORAGE, law="normal 600ms 150ms"),
     Fault("bursts", "events are held for 2 s in every 6 s", SimHop.CLIENT, law="hold 2s 6s"),
+    Fault("parked-watch", "watches stay open, pause for 4 s in every 8 s and then get what they missed", SimHop.CLIENT,
+          law="hold 4s 8s"),
     Fault("tail", "one event in fifty is 3 s late and delays the events behind it", SimHop.CLIENT,
           law="bimodal 20ms 3s 0.02"),
     Fault("stalled-stream", "open watches stay open but deliver nothing", SimHop.CLIENT, held=True),

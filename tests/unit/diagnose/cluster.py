@@ -57,6 +57,8 @@ class Watch:
     cache_trip: float | None = None
     stalled: float | None = None
     stalls: int = 0
+    catch_ups: int = 0
+    catches_up: int = 0  # times in each step
     audit: str | None = "alive"
     up: bool = True
     expired: int = 0
@@ -141,6 +143,7 @@ class Cluster:
             self.tainted += self.taints * STEP_SECONDS
             for watch in self.watches.values():
                 watch.received += watch.events
+                watch.catch_ups += watch.catches_up
                 watch.bytes += watch.events * watch.size
             for one in self.apiservers.values():
                 one.ticked += one.trips
@@ -207,7 +210,11 @@ def _stream(apiserver: str, name: str, watch: Watch) -> StreamReading:
         up=watch.up,
         session={"transport": watch.transport},
         outcomes={"closed": {("server", "slow_consumer"): watch.slow_consumer, ("deadline", "deadline"): 4}},
-        received={"events": {"ADDED": watch.received, "ERROR": 7}, "bytes": watch.bytes},
+        received={
+            "events": {"ADDED": watch.received, "ERROR": 7},
+            "bytes": watch.bytes,
+            "catch_ups": watch.catch_ups,
+        },
         lists={"expired": {"open": watch.expired, "stream": 0}},
         audit=AuditReading(watch.audit, watch.stalls, watch.stalled),
         cache=CacheReading(watch.cache_trip is not None, watch.cache_behind, watch.cache_trip, watch.behind),

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.diagnose.cluster import TICK_SECONDS, Cluster, observed
+from tests.unit.diagnose.cluster import TICK_SECONDS, WELL_SECONDS, Cluster, observed
 from tests.unit.serve.readings import HEADROOM
 from watchslo.diagnose.diagnosis import Diagnosis
 from watchslo.diagnose.rules import TABLE
@@ -794,6 +794,35 @@ class TestStalledStream:
         watch.events, watch.behind, watch.late, watch.client = 500, 0.0, 15.0, 15.0
         assert {one.cause for one in cluster.step(2)} == {Cause.STALLED_STREAM}
         assert cluster.step(1) == ()
+
+
+class TestParkedWatch:
+    def test_watch_that_catches_up_again_and_again_names_parked_watch(self) -> None:
+        cluster = Cluster("service")
+        watch = cluster["service", "pods"]
+        watch.catches_up, watch.late, watch.spread = 1, 2.0, 1.5
+        assert diagnosed(cluster, 6) == [(Cause.PARKED_WATCH, "service", "pods", LOW)]
+        assert "paused and caught up" in cluster.causes[0].evidence
+        watch.catches_up, watch.late = 0, WELL_SECONDS
+        assert diagnosed(cluster, 10) == []
+
+    def test_watches_that_catch_up_together_exclude_parked_watch(self) -> None:
+        cluster = Cluster("service")
+        for watch in cluster.at("service"):
+            watch.catches_up, watch.late = 1, 2.0
+        assert Cause.PARKED_WATCH not in {cause for cause, *_ in diagnosed(cluster, 6)}
+
+    def test_without_a_prompt_watch_at_the_apiserver_parked_watch_is_not_named(self) -> None:
+        cluster = Cluster("service", watches=("pods",))
+        watch = cluster["service", "pods"]
+        watch.catches_up, watch.late = 1, 2.0
+        assert Cause.PARKED_WATCH not in {cause for cause, *_ in diagnosed(cluster, 6)}
+
+    def test_slow_apiserver_excludes_parked_watch(self) -> None:
+        cluster = Cluster("service")
+        cluster["service", "pods"].catches_up = 1
+        cluster.apiservers["service"].trips = (2.0,) * 10
+        assert Cause.PARKED_WATCH not in {cause for cause, *_ in diagnosed(cluster, 6)}
 
 
 class TestUnknown:

@@ -97,6 +97,11 @@ def cache_frozen(cluster: Cluster, random: Random) -> None:
         watch.events, watch.stalled, watch.audit = 0, random.uniform(6.0, 12.0), "frozen"
 
 
+def watch_parked(cluster: Cluster, random: Random) -> None:
+    watch = cluster[OWN, "pods"]
+    watch.catches_up, watch.late, watch.spread = random.randint(1, 2), random.uniform(1.0, 2.0), 1.4
+
+
 def storm(cluster: Cluster, random: Random) -> None:
     cluster.apiservers[OWN].trips = tuple(random.uniform(0.03, 0.9) for _ in range(TICKS))
     cluster.apiservers[OWN].answers = {("tick", "200"): TICKS, ("tick", "429"): random.randint(1, 3)}
@@ -123,6 +128,7 @@ FAULTS = {
     "headroom too short": SimulatedFault(headroom_short, Cause.HISTORY_SHORT, "pods"),
     "webhook slow": SimulatedFault(webhook_slow, Cause.WRITE_PATH, "pods"),
     "watch stalled": SimulatedFault(watch_stalled, Cause.STALLED_STREAM, apiserver=OWN),
+    "watch parked": SimulatedFault(watch_parked, Cause.PARKED_WATCH, "pods", apiserver=OWN),
     "cache frozen": SimulatedFault(cache_frozen, Cause.STALLED_STREAM, "pods"),
     "no fault": SimulatedFault(lambda _cluster, _random: None, None),
 }

@@ -141,6 +141,12 @@ WATCHES = (
         basic=per_apiserver(lambda a: a.outcomes.lifetimes),
         full=per_watch(lambda s: s.outcomes.lifetimes),
     ),
+    counter(
+        "watch_catch_ups_total",
+        "Total number of times an open watch delivered nothing, and then many events at once, the first ones old.",
+        full=per_watch(lambda s: s.received.catch_ups),
+        beta=True,
+    ),
     gauge(
         "behind_peers_seconds",
         "Seconds for which another apiserver's watch has had an event that this one lacks; absent without another.",
