@@ -12,6 +12,7 @@ LONGEST_FIRST = (
     "test_causes.py",
     "test_slo_pack.py",
     "test_apiservers.py",
+    "test_topologies.py",
     "test_rules.py",
     "test_headroom.py",
     "test_soak.py",
