@@ -544,8 +544,8 @@ class ApiserverMetricsReading:
     """The metrics that an apiserver publishes of itself: the newest page, and what changed between two reads.
 
     `obstacle` says in a sentence why there are no new figures; None if there are. `processes` is how many processes
-    answered lately, several behind a load balancer. `size` is the page's, in bytes. `recent` covers the time between
-    the two newest reads of one process, `minute` about a minute; they are None until there are two.
+    may answer at the address, several behind a load balancer. `size` is the page's, in bytes. `recent` covers the time
+    between the two newest reads of one process, `minute` about a minute; they are None until there are two.
     """
 
     obstacle: str | None = None

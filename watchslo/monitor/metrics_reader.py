@@ -57,7 +57,9 @@ class MetricsReader:
         if state is None:
             return None
         newest = state.pages.reading(time.monotonic()) or ApiserverMetricsReading()
-        return replace(newest, obstacle=state.failures.now.message) if state.failures.now else newest
+        known = max(newest.processes, apiserver.peers or 0, 2 * apiserver.mixed)  # one connection reaches one of them
+        failure = state.failures.now
+        return replace(newest, processes=known, obstacle=failure.message if failure else newest.obstacle)
 
     async def run(self) -> None:
         """Read until cancelled."""

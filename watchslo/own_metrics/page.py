@@ -12,6 +12,7 @@ from watchslo.own_metrics.line_filter import series_name
 from watchslo.snapshot import HistogramReading
 
 MOST_SERIES = 4096  # after summing: an apiserver of 1.37 has about ten for each watched resource
+MOST_EDGES = 64  # of a histogram: an apiserver has at most 40
 LINES_IN_STEP = 32  # that are parsed between two pauses
 LARGEST = float(2**53)  # larger counts are not exact
 _LABEL = re.compile(rb'(\w+)="((?:[^"\\]|\\.)*)"')
@@ -67,7 +68,7 @@ class _PageParser:
         self._resources = resources
         self._values: defaultdict[FigureKey, float] = defaultdict(float)
         self._sums: defaultdict[FigureKey, float] = defaultdict(float)
-        self._buckets: dict[FigureKey, defaultdict[float, float]] = {}
+        self._buckets: dict[FigureKey, dict[float, float]] = {}
         self._garbled = 0
         self._series: tuple[bytes, FigureKey | None] = (b"", None)  # of the last line, without its edge
 
@@ -95,13 +96,12 @@ class _PageParser:
 
     def _take_bucket(self, key: FigureKey, edge: bytes, value: float) -> None:
         upper = math.inf if edge == b"+Inf" else _number(edge)
-        if upper is None:
+        buckets = self._buckets.get(key, {})
+        if upper is None or (upper not in buckets and len(buckets) >= MOST_EDGES):
             self._garbled += 1
             return
-        buckets = self._buckets.get(key)
-        if buckets is None:
-            buckets = self._buckets[key] = defaultdict(float)
-        buckets[upper] += value
+        buckets[upper] = buckets.get(upper, 0.0) + value
+        self._buckets[key] = buckets
 
     def _key(self, family: MetricFamily, labels: Mapping[bytes, bytes]) -> FigureKey | None:
         """Return what the series is added to; None if it does not count."""

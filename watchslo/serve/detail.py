@@ -223,7 +223,7 @@ def _own_facts(stream: StreamReading, own: ApiserverMetricsReading) -> Iterator[
     if own.obstacle:
         yield "Obstacle", own.obstacle
     if own.processes > 1:
-        yield "Processes", f"{own.processes} answer at this address: figures of one are no evidence for another"
+        yield "Processes", f"{own.processes} may answer at this address: figures of one are no evidence for another"
 
 
 def _parts(breakdown: DelayBreakdown) -> str:

@@ -220,8 +220,8 @@ class OwnFiguresStatus(StatusPart):
 class OwnMetricsStatus(StatusPart):
     """The metrics that an apiserver publishes of itself, of the last minute; beta, so keys may change.
 
-    `obstacle` says why there are no new figures, `processes` is how many processes answered lately, and `size` is that
-    of the page in bytes.
+    `obstacle` says why there are no new figures, `processes` is how many processes may answer at the address, and
+    `size` is that of the page in bytes.
     """
 
     obstacle: str | None

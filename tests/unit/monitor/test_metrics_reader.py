@@ -111,6 +111,15 @@ async def test_too_many_wanted_lines_are_an_obstacle(cluster: Cluster, monkeypat
     assert found.obstacle == metrics_reader.LONG_LINES
 
 
+async def test_address_of_several_apiservers_has_several_processes(cluster: Cluster) -> None:
+    """All reads may have reached the same one."""
+    cluster.announce(*HOSTS)
+    async with running(config("pods", **ON), start=60) as run:
+        found = reading(run)
+    assert found is not None
+    assert found.processes == 2
+
+
 async def test_slow_apiserver_does_not_delay_the_others(cluster: Cluster, served: dict[str, int]) -> None:
     cluster.announce(*HOSTS)
     cluster.mute.add(HOSTS[0])

@@ -96,6 +96,13 @@ def test_bucket_without_edge_is_garbled(labels: str) -> None:
     assert found.garbled == 1
 
 
+def test_histogram_with_more_edges_than_any_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_EDGES", 2)
+    found = page(histogram("etcd_request_duration_seconds", "", (1, 2, 3, 4)))
+    assert not found.histograms
+    assert found.garbled
+
+
 def test_pauses_are_between_few_lines() -> None:
     lines = [b"process_cpu_seconds_total 1"] * (3 * module.LINES_IN_STEP + 1)
     work = module.parse_page(lines, (), 0.0, 0.0)
