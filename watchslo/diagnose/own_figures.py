@@ -173,12 +173,15 @@ def _lists(case: _Case) -> _Verdict | None:
 
 
 def _stalled(case: _Case) -> _Verdict | None:
-    """The watch cache received events that the watch did not deliver."""
-    known = [(figures.received, watch) for watch, figures in case.resources() if watch.stuck]
-    received, watch = max(known, key=lambda one: one[0], default=(0, None))
-    if not received or watch is None:
-        return None
-    return _Verdict(Weight.CONFIRM, f"{BY_OWN}, the watch cache of {watch.name} received {received:,} events.")
+    """The apiserver parks watches of the resource, or its cache received events that the watch did not deliver."""
+    known = [(figures, watch.name) for watch, figures in case.resources() if watch.stuck]
+    figures, name = max(known, key=lambda one: (one[0].parked, one[0].received), default=(ResourceFigures(), ""))
+    if figures.parked:
+        return _Verdict(Weight.CONFIRM, f"{BY_OWN}, {figures.parked:,} watches of {name} are parked.")
+    if figures.received:
+        sentence = f"{BY_OWN}, the watch cache of {name} received {figures.received:,} events."
+        return _Verdict(Weight.CONFIRM, sentence)
+    return None
 
 
 def _conversion(case: _Case) -> _Verdict | None:

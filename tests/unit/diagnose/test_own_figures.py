@@ -221,6 +221,11 @@ def test_figures_that_do_not_decide_say_nothing(
     assert found(cause, made, fault, own) == found(cause, made, fault, None)
 
 
+def test_parked_watches_are_named_if_a_watch_is_stalled() -> None:
+    reading = found(Cause.STALLED_STREAM, Cluster, stalled, of_pods(received=5, parked=3))
+    assert reading.evidence.endswith(" By the apiserver's own metrics, 3 watches of pods are parked.")
+
+
 def test_conversion_webhooks_explain_custom_resources_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readings, "TAIL", replace(readings.TAIL, group="example.org"))
     reading = found(Cause.RESOURCE_DECODING, Cluster, one_resource, replace(PRESENT, conversion=all_at(0.5)))
