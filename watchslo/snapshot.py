@@ -94,11 +94,15 @@ class OverallVerdict(StrEnum):
 
 
 class Hop(StrEnum):
-    """The parts of an event's way: to its commit, then into the apiserver's cache, then to watchslo."""
+    """The parts of an event's way: to its commit, then into the apiserver's cache, then to watchslo.
+
+    The last part is how much longer the way of the whole object takes than that of the small representation.
+    """
 
     CREATION_TO_STORAGE = "creation_to_storage"
     STORAGE_TO_CACHE = "storage_to_cache"
     CACHE_TO_CLIENT = "cache_to_client"
+    ENCODING_TO_CLIENT = "encoding_to_client"
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,6 +379,23 @@ class DelayBreakdown:
 
 
 @dataclass(frozen=True, slots=True)
+class ReferenceReading:
+    """The watch of whole objects next to a watch: what it received, and what is wrong with it now, in a sentence.
+
+    `unmeasured` counts by reason the events that have no delay. `withheld` is for how many seconds it has not delivered
+    an event that the small watch has delivered.
+    """
+
+    up: bool
+    representation: str
+    events: int
+    bytes: int
+    unmeasured: Mapping[str, int]
+    withheld: float
+    failure: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class StreamReading:
     """One watch of one resource at one apiserver.
 
@@ -383,7 +404,8 @@ class StreamReading:
     `behind_fastest` unless enough events also arrived from another apiserver. `unresponsive` is true while the
     apiserver answers nothing; the watch is then not `up`, though its connection may be open. `down_for` is for how many
     seconds it has been unresponsive, or the watch closed; None unless its other clients' must be closed as well.
-    `replay` is None unless the watch read the past again, and `breakdown` unless the metrics of its apiserver are read.
+    `replay` is None unless the watch read the past again, `breakdown` unless the metrics of its apiserver are read, and
+    `reference` without a watch of whole objects next to it.
     """
 
     watch: str
@@ -408,6 +430,7 @@ class StreamReading:
     behind_fastest: ExcessReading | None = None
     replay: ReplayReading | None = None
     breakdown: DelayBreakdown | None = None
+    reference: ReferenceReading | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """Protobuf as apiservers send it, encoded by the simulator, and fields of any kind."""
 
+import json
 from typing import Any
 
 from watchslo.sim import protobuf
@@ -40,6 +41,12 @@ def event(kind: str, obj: dict[str, Any]) -> bytes:
 def error(document: dict[str, Any]) -> bytes:
     """Return the frame of an ERROR event with its length."""
     return protobuf.event("ERROR", status(document))
+
+
+def from_line(line: bytes) -> bytes:
+    """Return the frame of the event that a line of JSON has."""
+    decoded = json.loads(line)
+    return error(decoded["object"]) if decoded["type"] == "ERROR" else event(decoded["type"], decoded["object"])
 
 
 def status(document: dict[str, Any]) -> bytes:

@@ -80,13 +80,15 @@ def _verifying(config: Config, options: VerifyOptions) -> Config:
     if options.each:
         changes["kubernetes"] = config.kubernetes.model_copy(update={"apiservers": "each"})
     if options.inventory:
-        changes["watch"] = tuple(map(_with_inventory, config.watch))
+        changes |= {"watch": tuple(map(_with_inventory, config.watch)), "reference": None}
     return config.model_copy(update=changes)
 
 
 def _with_inventory(watch: WatchConfig) -> WatchConfig:
     strategy = "paged" if watch.strategy == "tail" else watch.strategy
-    return watch.model_copy(update={"inventory": True, "strategy": strategy, "representation": "metadata"})
+    return watch.model_copy(
+        update={"inventory": True, "strategy": strategy, "representation": "metadata", "reference": False}
+    )
 
 
 def _so_far(snapshot: Snapshot) -> str:

@@ -189,7 +189,8 @@ class WatchConfig(_Section):
     """One watch, or with the resource `"*"` one watch of each resource that may be listed and watched.
 
     `page_size` is in objects. `inventory` keeps the revision of each object, to count what a gap hid. `hops` measures
-    hops also while the watch is not late.
+    hops also while the watch is not late. `reference` opens a second watch, of whole objects, to see how much later
+    these arrive.
     """
 
     resource: WatchableName
@@ -205,6 +206,7 @@ class WatchConfig(_Section):
     representation: Literal["auto", "metadata", "table", "plain", "protobuf"] = "auto"
     creation: bool | None = None
     hops: bool = False
+    reference: bool = False
     objective: ObjectiveConfig = ObjectiveConfig()
 
     @model_validator(mode="after")
@@ -214,6 +216,7 @@ class WatchConfig(_Section):
         self._check_division()
         self._check_list_options()
         self._check_metadata_options()
+        self._check_reference()
         return self
 
     def _check_division(self) -> None:
@@ -246,6 +249,16 @@ class WatchConfig(_Section):
         if self.inventory and self.representation == "table":
             raise ValueError(
                 "`inventory` needs metadata: a Table does not identify objects; write representation: metadata"
+            )
+
+    def _check_reference(self) -> None:
+        if self.reference and self.resource == "*":
+            raise ValueError(
+                '`reference` would open a second watch of every resource; name one resource instead of "*"'
+            )
+        if self.reference and self.representation in ("plain", "protobuf"):
+            raise ValueError(
+                "`reference` compares whole objects with a small representation; remove `representation` or `reference`"
             )
 
     @property
@@ -434,12 +447,14 @@ class Config(_Section):
     """The whole configuration; every key has a default.
 
     `quantiles` of rolling windows are exposed; by default, 0.5 and 0.99, and with `metrics: full` also 0.9.
+    `reference` names a resource of `watch`: its watches have `reference: true`.
     """
 
     cluster: Text | None = None
     kubernetes: KubernetesConfig = KubernetesConfig()
     watch: tuple[WatchConfig, ...] = tuple(WatchConfig(resource=resource) for resource in _BUILT_IN)
     exclude: tuple[ResourceName, ...] = ()
+    reference: ResourceName | None = None
     shard: ShardConfig = ShardConfig()
     clock: ClockConfig = ClockConfig()
     objective: ObjectiveConfig = ObjectiveConfig()
@@ -473,6 +488,7 @@ class Config(_Section):
             )
         self._check_proven()
         self._check_quantiles()
+        self._check_reference()
         self._check_interval()
         self._check_request_rate()
         self._check_burst()
@@ -486,6 +502,8 @@ class Config(_Section):
             raise ValueError("`hops` are not shown with `metrics: proven`; remove one or the other")
         if self.quantiles is not None:
             raise ValueError("`quantiles` are not shown with `metrics: proven`; remove one or the other")
+        if self.reference or any(watch.reference for watch in self.watch):
+            raise ValueError("`reference` is not shown with `metrics: proven`; remove one or the other")
         if self.kubernetes.apiserver_metrics:
             raise ValueError(
                 "`kubernetes.apiserverMetrics` is evidence for causes, which `metrics: proven` leaves out; "
@@ -506,6 +524,23 @@ class Config(_Section):
                 f"`quantiles` lacks {quantile:g}, by which an objective judges windows: without it and its bounds, no "
                 "metric shows how far a bad one was from the threshold; add it"
             )
+
+    def _check_reference(self) -> None:
+        """Refuse a resource whose whole objects cannot be compared with a smaller watch of it."""
+        if self.reference is None:
+            return
+        named = [watch for watch in self.watch if watch.resource in ("*", self.reference)]
+        if not named:
+            raise ValueError(f"`reference` is {self.reference}, which is not watched; add it to `watch`")
+        if any(watch.representation in ("plain", "protobuf") for watch in named):
+            raise ValueError(
+                f"`reference` is {self.reference}, whose watch has whole objects already; name another resource"
+            )
+
+    def references(self, watch: WatchConfig, resource: Resource) -> bool:
+        """Return True if whole objects of a resource, which `watch` stands for, are watched too."""
+        name = resource.key if watch.resource == "*" else watch.resource
+        return watch.reference or name == self.reference
 
     def _check_interval(self) -> None:
         """Refuse slow ticks: if they come every 10 s, 20 ms looks like a P99 above 1 s in most minutes."""

@@ -131,6 +131,7 @@ class Watch:
     - `stuck`: the watch delivers nothing although there are events.
     - `catch_ups`: in the last `AFTERMATH_SECONDS`, bursts after a pause that began with old events.
     - `stalls`: how often audits found a stall in the last `AFTERMATH_SECONDS`; the watch was then reopened.
+    - `whole_late`: the quantile that shows that its whole objects arrive late although the watch itself is in time.
     - `expired`: the 410s of the last minute, or 0 if there was none in the last `SPAN_SECONDS`.
     """
 
@@ -148,6 +149,7 @@ class Watch:
     grows: bool
     stuck: bool
     stalls: int
+    whole_late: EvidenceFigure | None
     catch_ups: int = 0
 
     @property
@@ -477,6 +479,7 @@ def _watch(stream: StreamReading, past: Past, since: float, round_trip: float, *
         stuck=_is_stuck(stream, events),
         stalls=sum(increase(old.stalls, new.stalls) for old, new in recent),
         catch_ups=sum(increase(old.catch_ups, new.catch_ups) for old, new in recent),
+        whole_late=_whole_late(stream) if lateness is None else None,
     )
 
 
@@ -564,9 +567,19 @@ def _is_current(windows: Sequence[WindowReading], q: float, seconds: float) -> b
     return newest.events < LATE[0][2] or all(one.estimate >= seconds for one in newest.quantiles if one.q == q)
 
 
-def _hop(stream: StreamReading, hop: Hop, q: float) -> EvidenceFigure | None:
+def _hop(stream: StreamReading, hop: Hop, q: float, least: int = HOP_EVENTS) -> EvidenceFigure | None:
     windows = next((one.windows for one in stream.track.hops if one.hop is hop), ())
-    return _figure(windows, q, HOP_EVENTS)
+    return _figure(windows, q, least)
+
+
+def _whole_late(stream: StreamReading) -> EvidenceFigure | None:
+    """Return how much later whole objects arrive, by the lowest quantile that is late."""
+    for q, share, least in LATE:
+        figure = _hop(stream, Hop.ENCODING_TO_CLIENT, q, least)
+        if figure and figure.seconds >= share * stream.track.objective.threshold:
+            return figure
+    withheld = stream.reference.withheld if stream.reference else 0.0
+    return EvidenceFigure(1.0, withheld, 1) if withheld >= stream.track.objective.threshold else None
 
 
 def _place(stream: StreamReading, lateness: float, q: float) -> Place | None:

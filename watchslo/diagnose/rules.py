@@ -456,6 +456,25 @@ def _of_one_resource(cause: Cause, place: Place, hop: str) -> Rule:
     return rule
 
 
+def _whole_objects_late(evidence: Evidence, _: Collection[Key]) -> Iterator[Finding]:
+    """Only whole objects are late. The watch itself is not, so this explains no delay of it."""
+    for name, watches in evidence.by_name.items():
+        late = [watch for watch in watches if watch.whole_late is not None]
+        everywhere = len(late) == sum(watch.reading.reference is not None for watch in watches)
+        if late and evidence.several_watched and everywhere:
+            yield _whole_objects(None, name, late)
+        else:
+            yield from (_whole_objects(watch.apiserver, name, [watch]) for watch in late)
+
+
+def _whole_objects(apiserver: str | None, name: str, late: Sequence[Watch]) -> Finding:
+    worst = max((watch.whole_late for watch in late if watch.whole_late), key=lambda figure: figure.seconds)
+    by = "at least" if worst.q == 1.0 else f"P{worst.q * 100:.0f}"
+    where = names_of(watch.apiserver for watch in late)
+    sentence = f"Whole objects of {name} at {where} arrive {seconds(worst.seconds)} later than their events ({by})."
+    return Finding(Cause.RESOURCE_FANOUT, apiserver, name, Confidence.MEDIUM, sentence)
+
+
 def _any_healthy(apiserver: ApiserverEvidence) -> bool:
     return any(watch.healthy for watch in apiserver.watches)
 
@@ -718,6 +737,12 @@ TABLE = (
         _of_one_resource(Cause.RESOURCE_FANOUT, Place.CLIENT, "after the watch cache"),
         "Check how many clients watch {watch} and how large its events are: apiserver_longrunning_requests, "
         "apiserver_watch_events_sizes, apiserver_watch_cache_events_dispatched_total.",
+    ),
+    CauseRule(
+        Cause.RESOURCE_FANOUT,
+        _whole_objects_late,
+        "Check how large the objects of {watch} are (apiserver_watch_events_sizes), and the CPU and the network of "
+        "{apiserver}: process_cpu_seconds_total, and bytes per second of its interfaces.",
     ),
     CauseRule(
         Cause.STALLED_STREAM,

@@ -15,6 +15,7 @@ from watchslo.latency.pending import SampleCounts
 from watchslo.model import Bounds, FloatArray, IntArray
 from watchslo.snapshot import Hop, HopReading
 
+EXACT_SECONDS = 0.001  # between the arrivals of two copies of an event: no tick limits what is known of it
 HOP_WINDOWS = (("1m", 60.0), ("15s", 15.0))  # the first divides the histogram; the other is for diagnosis
 
 
@@ -91,11 +92,13 @@ class Hops:
     def update(self, now: float, ticks: TickSpacing) -> list[Estimation]:
         """Take in the samples since the last evaluation; return the estimations that are due.
 
-        Latencies below the round trip of the `ticks` are not resolved in any hop.
+        Latencies below the round trip of the `ticks` are not resolved in any hop that begins or ends at the cache.
         """
         due = []
         for hop, distribution in self._distributions.items():
             spacing = TickSpacing(max(ticks.round_trip, self._round_trips[hop]), ticks.gap)
+            if hop is Hop.ENCODING_TO_CLIENT:
+                spacing = TickSpacing(EXACT_SECONDS, EXACT_SECONDS)
             due += distribution.update(now, self._counts[hop].take().get(0, []), spacing)
         return due
 

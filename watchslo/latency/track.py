@@ -97,6 +97,10 @@ class Track:
             for hop, bounds in ((Hop.STORAGE_TO_CACHE, to_cache), (Hop.CACHE_TO_CLIENT, to_client)):
                 self._hops.count(hop, received, bounds, cache.median_round_trip)
 
+    def note_representation_delays(self, received: FloatArray, delays: Bounds) -> None:
+        """Take in how much later whole objects arrived, at these times, than the events of the watch."""
+        self._hops.count(Hop.ENCODING_TO_CLIENT, received, delays)
+
     def unmeasured(self, reason: str, count: int) -> None:
         """Count events that are not samples."""
         self._unmeasured[reason] += count

@@ -314,8 +314,7 @@ class ClockAssignment:
     def _start_over(self, watch: MonitoredWatch) -> None:
         """Make a watch list again, because its storage has other revisions now."""
         self._on_reset(watch)
-        watch.session.start_over()
-        watch.statistics.drop_unsealed()  # also what the old watch had received and not delivered yet
+        watch.start_over()
 
     # Membership
 

@@ -62,7 +62,10 @@ def desired_watches(config: Config, catalogue: Catalogue, apiservers: int) -> De
         objective = config.objective_of(watch)  # once, because "*" stands for hundreds of resources
         for resource in resources:
             label = resource.key if watch.resource == "*" else watch.label
-            found.setdefault(label, DesiredWatch(watch, resource, objective, config.limits.max_line))
+            wanted = watch
+            if config.references(watch, resource) and not watch.reference:
+                wanted = watch.model_copy(update={"reference": True})
+            found.setdefault(label, DesiredWatch(wanted, resource, objective, config.limits.max_line))
     ours = _ours(config, found)
     watches = dict(islice(ours.items(), max(1, config.limits.watches // apiservers)))
     is_asked_for = "watch" in config.model_fields_set

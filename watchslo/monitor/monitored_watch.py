@@ -3,23 +3,46 @@
 from dataclasses import dataclass
 
 from watchslo.monitor.desired import DesiredWatch
+from watchslo.monitor.reference_watch import ReferenceWatch
 from watchslo.monitor.watch_identity import WatchIdentity
 from watchslo.monitor.watch_session import WatchSession
 from watchslo.monitor.watch_statistics import WatchStatistics
+from watchslo.watch.failure import Reason
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MonitoredWatch:
     """The parts of one watch; a reload replaces this value where only `desired` changes.
 
-    `desired` is what the configuration asks for now, `session` the protocol, `statistics` the latencies. What audits,
-    cache probes and headroom probes find is kept by the objects that run them.
+    `desired` is what the configuration asks for now, `session` the protocol, `statistics` the latencies, `reference`
+    the watch of whole objects next to it, if there is one. What audits, cache probes and headroom probes find is kept
+    by the objects that run them.
     """
 
     identity: WatchIdentity
     desired: DesiredWatch
     session: WatchSession
     statistics: WatchStatistics
+    reference: ReferenceWatch | None = None
+
+    def halt(self, reason: Reason) -> None:
+        """Close the watch, and that of whole objects."""
+        self.session.halt(reason)
+        if self.reference is not None:
+            self.reference.halt(reason)
+
+    def reopen(self, reason: Reason) -> None:
+        """Replace the connections of the watch, and of that of whole objects."""
+        self.session.reopen(reason)
+        if self.reference is not None:
+            self.reference.reopen(reason)
+
+    def start_over(self) -> None:
+        """Begin again from the present revision: earlier ones mean something else now."""
+        self.session.start_over()
+        if self.reference is not None:
+            self.reference.start_over()
+        self.statistics.drop_unsealed()  # also what the old watches had received and not delivered yet
 
     def down_for(self, now: float) -> float | None:
         """Return for how many seconds clients can receive nothing on such a watch; None if they can.

@@ -111,7 +111,7 @@ class Supervisor:
             await self._evaluator.evaluate()
             last = await self._evaluator.take()
             for watch in self._watches.all:
-                watch.session.halt(Reason.SHUTDOWN)
+                watch.halt(Reason.SHUTDOWN)
         return last
 
     async def _stop_on_failure(self, stop: asyncio.Event) -> None:
@@ -127,7 +127,7 @@ class Supervisor:
             self._log.info("credentials_changed")
             watches = self._watches.all
             for watch in watches:
-                watch.session.reopen(Reason.ROTATED)
+                watch.reopen(Reason.ROTATED)
                 await asyncio.sleep(2 * self._random() * ROTATION_SECONDS / len(watches))
 
     async def _keep_reconnecting(self) -> None:
@@ -140,7 +140,7 @@ class Supervisor:
             for apiserver in self._apiservers.all:
                 apiserver.client.hang_up()
             for watch in self._watches.all:
-                watch.session.reopen(Reason.SUSPENDED)
+                watch.reopen(Reason.SUSPENDED)
                 await slices.pause()
 
     def configure(self, config: Config) -> None:

@@ -52,6 +52,11 @@ class WatchIdentity:
         return self.apiserver.caches.has(self.resource)
 
     @property
+    def references(self) -> bool:
+        """Whether a watch of whole objects is opened next to it."""
+        return self.config.reference and not self.replay
+
+    @property
     def strategy(self) -> Strategy:
         return REPLAY if self.replay else STRATEGIES[self.config.strategy]
 

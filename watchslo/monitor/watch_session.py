@@ -290,6 +290,7 @@ class WatchSession:
             case WatchOpened():
                 self._opened = time.monotonic()
                 self.deliveries.opened(self._opened)
+                self._statistics.note_opened(self._opened)
                 self._statistics.queue_waits.add(self._broken, self._opened)
                 self._broken = math.inf
                 self._identity.apiserver.watch_opened(self._identity.number)

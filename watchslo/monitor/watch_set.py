@@ -28,6 +28,7 @@ from watchslo.monitor.lag import Lag
 from watchslo.monitor.metrics_reader import MetricsReader
 from watchslo.monitor.monitored_watch import MonitoredWatch
 from watchslo.monitor.peers import PeerComparison
+from watchslo.monitor.reference_watch import ReferenceWatch
 from watchslo.monitor.sealer import Sealer
 from watchslo.monitor.slices import WorkSlices
 from watchslo.monitor.storage_prober import StorageProber
@@ -258,22 +259,25 @@ class WatchSet:
         )
         opened = partial(self.assignment.watch_opened, identity.number)
         session = WatchSession(identity, statistics, self._random, opened)
-        watch = MonitoredWatch(identity, desired, session, statistics)
+        reference = ReferenceWatch(identity, statistics, self._random) if identity.references else None
+        watch = MonitoredWatch(identity, desired, session, statistics, reference)
         served = self._served[apiserver.name]
         served.watches[label] = watch
         served.auditor.add(watch)
         self.assignment.admit(watch)
         self._tasks.start(("stream", identity.number), session.run)
+        if reference is not None:
+            self._tasks.start(("reference", identity.number), reference.run)
 
     async def _end(self, watch: MonitoredWatch, reason: Reason) -> None:
         assert self.assignment is not None
         served = self._served[watch.identity.apiserver.name]
-        watch.session.halt(reason)
+        watch.halt(reason)
         served.apiserver.checked.update(watch.session.read_guarantees().checked)
         del served.watches[watch.identity.label]
         served.auditor.remove(watch)
         await self.assignment.release(watch)
-        await self._tasks.stop(("stream", watch.identity.number))
+        await self._tasks.stop(*((work, watch.identity.number) for work in ("stream", "reference")))
 
     # What the parts ask for
 

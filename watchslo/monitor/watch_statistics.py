@@ -10,6 +10,7 @@ from watchslo.clock.offset import Dating
 from watchslo.kube.client import Page
 from watchslo.latency.estimate import P99, Estimation, TickSpacing
 from watchslo.latency.queue_waits import QueueWaits
+from watchslo.latency.representation_delay import RepresentationDelay
 from watchslo.latency.tally import Slot
 from watchslo.latency.track import DOMAIN, TAINTED, Track
 from watchslo.model import Interval, Reading
@@ -27,6 +28,7 @@ class WatchStatistics:
     It owns the `track` and knows the domain `clock` that seals it. Both change only through
     `replace_track` and `date_by`. `queue_waits` is when requests to open the watch waited in this process.
     `creators` returns what converts creation timestamps, of the apiservers' wall clocks, to our monotonic clock.
+    `reference` compares the arrivals with those of whole objects, if the configuration asks for that.
     """
 
     def __init__(
@@ -37,6 +39,7 @@ class WatchStatistics:
         lag: Lag,
         creators: Callable[[], Dating | None],
     ) -> None:
+        self.reference = RepresentationDelay(lag.own_delays) if identity.references else None
         self.track = track
         self.clock = clock
         self.queue_waits = QueueWaits()
@@ -94,6 +97,8 @@ class WatchStatistics:
 
     def drop_unsealed(self) -> None:
         """Give up what is not sealed: the storage was restored, and its revisions mean something else now."""
+        if self.reference is not None:
+            self.reference.reset()
         self.clock.sealer.drop(self._identity.number)
 
     def detach(self) -> None:
@@ -105,7 +110,10 @@ class WatchStatistics:
     def record(self, batch: Batch) -> None:
         """Take in a batch of live events. This runs for every batch."""
         is_member = self.sight(batch.received, batch.revisions[-1])
-        if self._lag.tainted(batch.received):
+        is_tainted = self._lag.tainted(batch.received)
+        if self.reference is not None:
+            self.reference.small.add(batch.revisions, batch.received, tainted=is_tainted)
+        if is_tainted:
             self.track.unmeasured(TAINTED, len(batch.revisions))
             return
         if self._measures_creation:
@@ -117,6 +125,16 @@ class WatchStatistics:
             self.clock.sealer.hold(self._identity.number, batch.received, batch.revisions)
         else:
             self.track.unmeasured(DOMAIN, len(batch.revisions))
+
+    def record_reference(self, batch: Batch) -> None:
+        """Take in a batch of the watch of whole objects."""
+        assert self.reference is not None
+        self.reference.full.add(batch.revisions, batch.received, tainted=self._lag.tainted(batch.received))
+
+    def note_opened(self, at: float) -> None:
+        """Note when the watch was opened."""
+        if self.reference is not None:
+            self.reference.small.opened = at
 
     def sight(self, received: float, revision: int) -> bool:
         """Note that a revision was received; return False if the source is not a member of the domain."""
@@ -182,6 +200,8 @@ class WatchStatistics:
         window is then judged.
         """
         creators = self._creators() if self._measures_creation else None
+        if self.reference is not None:
+            self.track.note_representation_delays(*self.reference.match(now))
         slots, self._slots = [*self._slots, *self.clock.sealer.take(self._identity.number)], []
         return self.track.update(
             now,

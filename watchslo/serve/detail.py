@@ -27,6 +27,7 @@ from watchslo.snapshot import (
     HeadroomReading,
     Hop,
     HopReading,
+    ReferenceReading,
     Snapshot,
     StreamReading,
 )
@@ -51,6 +52,13 @@ NOT_MEASURED = {
 }
 """Why events are not samples, by the reasons of the metrics."""
 
+NO_DELAY = {
+    "tainted": "watchslo was late to read them",
+    "reopened": "one of the watches opened in between",
+    "alone": "from one of the watches only",
+}
+"""Why events have no delay of their whole objects."""
+
 HOPS = {
     Hop.CREATION_TO_STORAGE: (
         "Creation to storage",
@@ -58,6 +66,7 @@ HOPS = {
     ),
     Hop.STORAGE_TO_CACHE: ("Storage to cache", "not measured: only caches of late watches are probed"),
     Hop.CACHE_TO_CLIENT: ("Cache to client", "not measured: only caches of late watches are probed"),
+    Hop.ENCODING_TO_CLIENT: ("Whole objects later", "not measured: it needs the option `reference`"),
 }
 """The name of each hop, and why it may have no figures."""
 
@@ -194,6 +203,13 @@ def _hops(stream: StreamReading) -> Iterator[_Fact]:
         yield name, _hop(measured[hop]) if hop in measured else why
 
 
+def _reference(reference: ReferenceReading) -> str:
+    state = reference.failure or ("open" if reference.up else "closed")
+    counts = _counts({NO_DELAY.get(why, why): count for why, count in reference.unmeasured.items()})
+    size = f"{counted(reference.events, 'event')}, {reference.bytes:,} bytes"
+    return f"{reference.representation}, {state}: {size}; without a delay: {counts}"
+
+
 def _hop(reading: HopReading) -> str:
     minute = next((window for window in reading.windows if window.name == "1m"), None)
     p50, p99 = (quantile_of(minute, q) if minute else None for q in (P50, P99))
@@ -308,6 +324,8 @@ def _findings(stream: StreamReading) -> Iterator[_Fact]:
         yield "Cache", f"{duration(behind.lower)} to {duration(behind.upper)} behind storage"
     if stream.cache.behind_peers is not None:
         yield "Lag behind peers", duration(stream.cache.behind_peers)
+    if stream.reference is not None:
+        yield "Reference", _reference(stream.reference)
     if excess := stream.behind_fastest:
         yield "Behind fastest", f"P50 {duration(excess.p50)}, P99 {duration(excess.p99)}"
 

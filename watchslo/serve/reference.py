@@ -13,7 +13,8 @@ generated from the code (`make golden`). The [glossary](glossary.md) explains th
 - `metrics: basic`, the default, has at most 50 series per watch, with any list strategy and with an inventory. Labels
   and metrics after *full:* need `metrics: full`. `basic` has the series that objectives and alerts need. Details that
   only explain an alert (kind, bytes, connection) need `full`; `/api/v1/status` has them in both cases. Additional
-  series are: one for each threshold that is not yet an `le`; the histogram `watchslo_creation_to_watch_seconds`; 2 for
+  series are: one for each threshold that is not yet an `le`; the histogram `watchslo_creation_to_watch_seconds`; the
+  histogram `watchslo_representation_delay_seconds` for a watch with `reference`; 2 for
   the headroom of a busy watch (metrics named `watchslo_watch_history_*`); and for a watch that is late enough to be
   probed, a histogram for each of two hops and 2 for the age of its cache.
 - `metrics: proven` is for instances with ticks that are too slow for quantiles. It has the metrics with a mark under

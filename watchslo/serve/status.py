@@ -421,6 +421,22 @@ class BreakdownStatus(StatusPart):
     parts: list[DelayPartStatus]
 
 
+class ReferenceStatus(StatusPart):
+    """The watch of whole objects next to a watch, and what is wrong with it, in a sentence.
+
+    `unmeasured` counts by reason the events that have no delay. `withheld` is for how many seconds it has not delivered
+    an event that the watch has delivered.
+    """
+
+    up: bool
+    representation: str
+    events: int
+    bytes: int
+    unmeasured: dict[str, int]
+    withheld: float
+    failure: str | None
+
+
 class StreamStatus(StatusPart):
     """One watch; `membership` says how its revisions relate to the clock of its domain.
 
@@ -434,7 +450,8 @@ class StreamStatus(StatusPart):
     duration of such a read. `behindPeers` is how long the same watch at another apiserver has had an event that this
     watch lacks; null without such a watch. `behindFastest` says how much later its events arrived than at the fastest
     apiserver; null unless enough of them also arrived from another one. `breakdown` (beta) is null unless the metrics
-    of the apiserver are read and divide the delay.
+    of the apiserver are read and divide the delay. `reference` is null unless whole objects are watched next to this
+    watch.
     """
 
     watch: str
@@ -481,6 +498,7 @@ class StreamStatus(StatusPart):
     behind_peers: float | None = _at("cache", "behind_peers")
     behind_fastest: ExcessStatus | None
     breakdown: BreakdownStatus | None
+    reference: ReferenceStatus | None
     history: HeadroomStatus | None = Field(validation_alias="headroom")
     transport: TransportStatus | None = _at("session", "transport")
     last_failure: FailureStatus | None = _at("session", "last_failure")

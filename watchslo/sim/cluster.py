@@ -17,9 +17,9 @@ import msgspec
 
 from watchslo.errors import ConfigError
 from watchslo.sim import status
-from watchslo.sim.delay_law import DelayLaw
+from watchslo.sim.delay_law import NO_DELAY, DelayLaw
 from watchslo.sim.delays import DelayTable
-from watchslo.sim.encoding import ObjectEncoder
+from watchslo.sim.encoding import ObjectEncoder, ObjectForm
 from watchslo.sim.event_edits import EditLog
 from watchslo.sim.faults import ALL_RESOURCES, ActiveFault, Fault, Faults, SimHop, WatchDisruption, known_fault
 from watchslo.sim.kinds import BUILT_IN, CRDS, Object, ResourceKind, custom_kind, timestamp
@@ -224,14 +224,15 @@ class Cluster:
         if start.refusal and self.faults.closes_silently(kind.stored):
             start = WatchStart(0, over=True)
         self._last_watch += 1
-        delay = self._delays.hop_delay(SimHop.CLIENT, kind.stored)
+        hops = (SimHop.ENCODING, SimHop.CLIENT) if encoder.form is ObjectForm.OBJECT else (SimHop.CLIENT,)
+        delays = [self._delays.hop_delay(hop, kind.stored) for hop in hops]
         watch = WatchConnection(
             self._last_watch,
             WatchParameters(kind.stored, selector, encoder, options.bookmarks and kind.cached, deadline),
             start,
             WatchEnvironment(
                 server.bookmark,
-                lambda: delay.law,
+                lambda: next((delay.law for delay in delays if delay.law is not NO_DELAY), NO_DELAY),
                 self._random,
                 self.wall,
                 self.truth.sends(kind.stored),

@@ -17,12 +17,14 @@ ALL_RESOURCES = "*"
 
 
 class SimHop(StrEnum):
-    """The two hops of an event."""
+    """The hops of an event."""
 
     STORAGE = "storage"
     """From etcd to the apiserver's watch cache."""
     CLIENT = "client"
     """From the watch cache to a client."""
+    ENCODING = "encoding"
+    """The same for whole objects, if a law of its own is set."""
 
 
 class WatchDisruption(Enum):
@@ -106,6 +108,8 @@ _TIMEOUT = _refuse(504, "Timeout", "the server was unable to complete the reques
 
 _FAULTS = (
     Fault("slow-watch", "events leave the watch cache late", SimHop.CLIENT, law="lognormal 800ms 0.6"),
+    Fault("slow-encoding", "whole objects leave the watch cache late, unlike metadata and Tables", SimHop.ENCODING,
+          law="normal 900ms 200ms"),
     Fault("slow-cache", "the watch cache lags behind etcd", SimHop.STORAGE, law="normal 600ms 150ms"),
     Fault("bursts", "events are held for 2 s in every 6 s", SimHop.CLIENT, law="hold 2s 6s"),
     Fault("parked-watch", "watches stay open, pause for 4 s in every 8 s and then get what they missed", SimHop.CLIENT,

@@ -21,6 +21,7 @@ from watchslo.snapshot import (
     Hop,
     HopReading,
     QuantileReading,
+    ReferenceReading,
     Snapshot,
     StorageKind,
     StreamReading,
@@ -46,6 +47,8 @@ class Watch:
     spread: float = 1.2  # P90 / P50, and P99 / P90
     storage: float | None = None
     client: float | None = None
+    whole: float | None = None  # how much later whole objects arrive
+    withheld: float | None = None  # for how long a whole object is missing; None: without a watch of whole objects
     creation: float | None = None
     creations: int = 40
     events: int = EVENTS
@@ -193,6 +196,7 @@ def _stream(apiserver: str, name: str, watch: Watch) -> StreamReading:
             *((hop, seconds, watch.creations) for hop, seconds in measured[:1]),
             *((hop, seconds, 3 * watch.events) for hop, seconds in measured[1:]),
             (Hop.CACHE_TO_CLIENT, watch.client, 3 * watch.events),
+            (Hop.ENCODING_TO_CLIENT, watch.whole, 3 * watch.events),
         )
         if seconds is not None
     )
@@ -220,7 +224,14 @@ def _stream(apiserver: str, name: str, watch: Watch) -> StreamReading:
         cache=CacheReading(watch.cache_trip is not None, watch.cache_behind, watch.cache_trip, watch.behind),
         headroom=watch.headroom,
         track=track,
+        reference=_reference(watch),
     )
+
+
+def _reference(watch: Watch) -> ReferenceReading | None:
+    if watch.whole is None and watch.withheld is None:
+        return None
+    return replace(readings.REFERENCE, withheld=watch.withheld or 0.0)
 
 
 def _ticker(name: str, one: Apiserver) -> TickerReading:

@@ -483,6 +483,56 @@ class TestOnlyResource:
         assert diagnosed(cluster, 8) == [(Cause.RESOURCE_FANOUT, "service", "pods", MEDIUM)]
 
 
+class TestWholeObjects:
+    """Only clients that need whole objects get them late."""
+
+    def test_are_named_where_their_events_are_in_time(self) -> None:
+        cluster = Cluster("service")
+        cluster["service", "pods"].whole = 0.4
+        assert diagnosed(cluster) == [(Cause.RESOURCE_FANOUT, "service", "pods", MEDIUM)]
+        assert cluster.causes[0].evidence == (
+            "Whole objects of pods at service arrive 0.4 s later than their events (P50)."
+        )
+        assert "of pods are" in cluster.causes[0].next
+
+    def test_at_all_apiservers_are_named_without_one(self) -> None:
+        cluster = Cluster()
+        for watch in cluster.of("pods"):
+            watch.whole = 0.4
+        assert diagnosed(cluster) == [(Cause.RESOURCE_FANOUT, None, "pods", MEDIUM)]
+        assert cluster.causes[0].evidence.startswith("Whole objects of pods at a:1, b:1 and c:1 arrive")
+
+    def test_at_one_apiserver_are_named_with_it(self) -> None:
+        cluster = Cluster()
+        for watch in cluster.of("pods"):
+            watch.whole = 0.01
+        cluster["b:1", "pods"].whole = 0.4
+        assert diagnosed(cluster) == [(Cause.RESOURCE_FANOUT, "b:1", "pods", MEDIUM)]
+
+    def test_that_are_withheld_are_named(self) -> None:
+        cluster = Cluster("service")
+        cluster["service", "pods"].withheld = 12.0
+        assert diagnosed(cluster) == [(Cause.RESOURCE_FANOUT, "service", "pods", MEDIUM)]
+        assert "arrive 12 s later than their events (at least)" in cluster.causes[0].evidence
+
+    def test_are_not_named_if_they_are_hardly_later(self) -> None:
+        cluster = Cluster("service")
+        cluster["service", "pods"].whole, cluster["service", "pods"].withheld = 0.1, 0.5
+        assert diagnosed(cluster) == []
+
+    def test_are_not_named_while_their_events_are_late_too(self) -> None:
+        cluster = Cluster("service")
+        watch = cluster["service", "pods"]
+        watch.whole, watch.late, watch.storage, watch.client = 0.4, 0.4, 0.4, 0.001
+        assert diagnosed(cluster) == [(Cause.RESOURCE_DECODING, "service", "pods", MEDIUM)]
+
+    def test_of_too_few_events_are_not_named(self) -> None:
+        cluster = Cluster("service")
+        watch = cluster["service", "pods"]
+        watch.whole, watch.events, watch.minute = 0.4, 5, 15
+        assert diagnosed(cluster) == []
+
+
 ONE_RESOURCE: list[tuple[Cause, Callable[[float], dict[str, float]]]] = [
     (Cause.RESOURCE_DECODING, lambda seconds: {"storage": seconds, "client": 0.001}),
     (Cause.RESOURCE_FANOUT, lambda seconds: {"storage": 0.001, "client": seconds}),

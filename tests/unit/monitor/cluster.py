@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from structlog.testing import CapturingLogger
 
+from tests.support.protobuf import from_line
 from watchslo.kube.apiservers import LEASES, SLICES
 from watchslo.kube.client import (
     METRICS_PATH,
@@ -98,6 +99,8 @@ class Watch:
         return WatchFrames(self.read, self.representation.frame_reader(longest_line, decoder))
 
     def send(self, said: bytes | Failure = ENDED) -> None:
+        if self.representation is Representation.PROTOBUF and isinstance(said, bytes):
+            said = from_line(said)
         self.queue.put_nowait(said)
 
     def transport(self) -> None:

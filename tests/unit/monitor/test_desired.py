@@ -43,6 +43,24 @@ def test_same_request_depends_on_what_is_asked() -> None:
         assert asked != question(resource="pods", **other)
 
 
+def test_reference_of_the_configuration_is_that_of_the_watches_of_its_resource() -> None:
+    for watch in ({"resource": "pods"}, {"resource": "*"}, {"resource": "pods", "namespace": "web"}):
+        config = Config.model_validate({"watch": [watch], "reference": "pods"})
+        (wanted,) = desired_watches(config, CATALOGUE, 1).watches.values()
+        assert wanted.watch.reference
+    config = Config.model_validate({"watch": [{"resource": "*"}], "reference": "things1"})
+    found = desired_watches(config, CROWDED, 1).watches
+    assert [label for label, wanted in found.items() if wanted.watch.reference] == ["things1"]
+
+
+def test_same_request_depends_on_the_reference() -> None:
+    asked = question(resource="pods")
+    assert asked != question(resource="pods", reference=True)
+    config = Config.model_validate({"watch": [{"resource": "pods"}], "reference": "pods"})
+    (wanted,) = desired_watches(config, CATALOGUE, 1).watches.values()
+    assert wanted.request == question(resource="pods", reference=True)
+
+
 def shard(index: int, **keys: object) -> DesiredWatches:
     return desired_watches(Config.model_validate({"shard": {"index": index, "count": 3}, **keys}), CROWDED, 1)
 

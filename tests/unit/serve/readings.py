@@ -35,6 +35,7 @@ from watchslo.snapshot import (
     OverallVerdict,
     QuantileReading,
     ReceivedReading,
+    ReferenceReading,
     ResourceFigures,
     SessionReading,
     Snapshot,
@@ -118,7 +119,16 @@ def _verdict(last: WindowReading, objective: ObjectiveReading) -> WindowVerdict:
 
 HOPS = tuple(
     HopReading(hop, DURATIONS, (window("15s", 15.0, 30), window("1m", 60.0, events)))
-    for hop, events in zip(Hop, (40, 100, 120), strict=True)
+    for hop, events in zip(Hop, (40, 100, 120, 118), strict=True)
+)
+REFERENCE = ReferenceReading(
+    up=True,
+    representation="protobuf",
+    events=130,
+    bytes=512_000,
+    unmeasured={"tainted": 1, "reopened": 0, "alone": 2},
+    withheld=0.0,
+    failure=None,
 )
 HEADROOM = HeadroomReading(
     oldest=99_000,
@@ -245,6 +255,7 @@ STALLED = replace(
     headroom=replace(HEADROOM, seconds=Interval(600.0, math.inf), complete=True, list_seconds=None),
     track=replace(TRACK, hops=HOPS),
     behind_fastest=ExcessReading(events=118, p50=0.2975, p99=0.3125),
+    reference=REFERENCE,
 )
 SERVICE = ApiserverReading(
     name="service",

@@ -15,7 +15,7 @@ from tests.unit.serve import readings
 from watchslo.monitor.lag import LAG_EDGES
 from watchslo.serve.metrics import FAMILIES, LATE_BEAT_SECONDS, Detail, Label, Type
 from watchslo.serve.reference import reference
-from watchslo.snapshot import CacheReading, Cause, ExcessReading, Hop, Snapshot, StreamReading
+from watchslo.snapshot import CacheReading, Cause, ExcessReading, Hop, HopReading, Snapshot, StreamReading
 from watchslo.watch.failure import RULES, Phase
 from watchslo.watch.messages import RelistReason
 
@@ -126,6 +126,10 @@ def unprobed(stream: StreamReading) -> StreamReading:
     return replace(stream, cache=cache, headroom=None, track=readings.TRACK)
 
 
+def with_hops(stream: StreamReading, hops: tuple[HopReading, ...]) -> StreamReading:
+    return replace(stream, track=replace(stream.track, hops=hops))
+
+
 class TestExcess:
     NAME = "watchslo_behind_fastest_seconds"
 
@@ -201,10 +205,18 @@ class TestCost:
         assert series(readings.TAIL, Detail.BASIC) == series(unprobed(readings.TAIL), Detail.BASIC) + 2
 
     def test_cache_probes_add_2_histograms_and_2_series(self) -> None:
-        probed = replace(readings.STALLED, headroom=None)
+        stalled = with_hops(readings.STALLED, readings.HOPS[:-1])
+        probed = replace(stalled, headroom=None)
         histogram = len(readings.DURATION_EDGES) + 3
         more = series(probed, Detail.BASIC) - series(unprobed(readings.STALLED), Detail.BASIC)
         assert more == 2 * histogram + 2
+
+    def test_reference_adds_a_histogram(self) -> None:
+        alone = with_hops(unprobed(readings.TAIL), ())
+        referenced = with_hops(alone, readings.HOPS[-1:])
+        more = series(referenced, Detail.BASIC) - series(alone, Detail.BASIC)
+        assert more == series(referenced, Detail.FULL) - series(alone, Detail.FULL)
+        assert more == len(readings.DURATION_EDGES) + 3
 
     def test_100_watches_have_less_than_5000_series(self) -> None:
         tailed = replace(readings.SERVICE, outcomes=readings.TAIL.outcomes)
@@ -405,7 +417,7 @@ class TestHops:
     def test_hops_exist_only_if_measured(self) -> None:
         shown = families(readings.SNAPSHOT, Detail.FULL)[self.NAME].samples
         assert {sample.labels["watch"] for sample in shown} == {"jobs"}
-        assert {sample.labels["hop"] for sample in shown} == set(Hop)
+        assert {sample.labels["hop"] for sample in shown} == {*Hop} - {Hop.ENCODING_TO_CLIENT}
 
     def test_basic_omits_creation_to_storage(self) -> None:
         shown = families(readings.SNAPSHOT, Detail.BASIC)[self.NAME].samples

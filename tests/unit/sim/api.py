@@ -92,7 +92,7 @@ class Api:
 
     async def _request(self, method: str, path: str, **more: Any) -> Answer:
         async with self._session.request(method, self.url + path, timeout=TIMEOUT, **more) as response:
-            return Answer(response.status, response.headers, await response.text())
+            return Answer(response.status, response.headers, await response.text(errors="replace"))
 
 
 Simulate = Callable[..., Awaitable[Api]]

@@ -252,6 +252,51 @@ async def test_events_are_delayed_by_the_law_and_ground_truth_records_it(simulat
     assert truth["sends"]["stream"] == (await api.state())["resources"]["configmaps"]["streams"]
 
 
+@pytest.mark.parametrize(
+    ("accept", "is_late"),
+    [
+        ("application/json", True),
+        ("application/vnd.kubernetes.protobuf", True),
+        ("application/json;as=Table;g=meta.k8s.io;v=v1", False),
+        ("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1", False),
+    ],
+)
+async def test_slow_encoding_delays_whole_objects_only(simulate: Simulate, accept: str, *, is_late: bool) -> None:
+    api = await simulate()
+    await api.control("latency", {"resource": "configmaps", "client": "constant 20ms"})
+    await api.control("faults", {"name": "slow-encoding", "law": "constant 300ms"})
+    watch = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={await api.newest()}", accept)
+    before = time.monotonic()
+    await api.configmap("a")
+    await watch.response.content.readany()
+    truth = (await api.get(f"/sim/truth?resource=configmaps&since={before}")).json
+    (commit,), (send,) = truth["commits"]["at"], truth["sends"]["at"]
+    assert (send - commit >= 0.3) is is_late
+    assert send - commit >= 0.02
+
+
+async def test_watch_and_list_are_sent_as_protobuf(simulate: Simulate) -> None:
+    api = await simulate()
+    accept = "application/vnd.kubernetes.protobuf"
+    start = await api.newest()
+    watch = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={start}", accept)
+    assert watch.response.headers["Content-Type"] == f"{accept};stream=watch"
+    await api.configmap("a")
+    length = int.from_bytes(await watch.response.content.readexactly(4))
+    frame = await watch.response.content.readexactly(length)
+    assert frame.startswith(b"\x0a\x05ADDED\x12")
+    assert b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09ConfigMap\x12" in frame
+    await api.control("faults", {"name": "expired"})
+    length = int.from_bytes(await watch.response.content.readexactly(4))
+    frame = await watch.response.content.readexactly(length)
+    assert frame.startswith(b"\x0a\x05ERROR\x12")
+    assert b"\x12\x06Status" in frame
+    listed = await api.get(CONFIGMAPS, accept)
+    assert listed.headers["Content-Type"] == accept
+    refused = await api.get(f"{CONFIGMAPS}?resourceVersion=7a", accept)
+    assert (refused.code, refused.headers["Content-Type"]) == (400, accept)
+
+
 async def test_watch_of_a_slow_client_is_closed_without_an_error_event(simulate: Simulate) -> None:
     api = await simulate(backlog=100_000)
     watch = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={await api.newest()}")

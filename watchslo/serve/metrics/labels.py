@@ -44,7 +44,8 @@ END = Label(
     "end of the proven interval; an infinite end is absent; `upper` of the headroom with `full` only",
     ("lower", "upper"),
 )
-HOP = Label("hop", "the hop; `creation_to_storage` with `full` only", tuple(Hop))
+HOPS = tuple(hop for hop in Hop if hop is not Hop.ENCODING_TO_CLIENT)  # which has a metric of its own
+HOP = Label("hop", "the hop; `creation_to_storage` with `full` only", HOPS)
 DELAY_PART = Label("part", "part of the delay; `rest` is what the others leave", tuple(DelayPartName))
 OWN_DURATION = Label(
     "of",

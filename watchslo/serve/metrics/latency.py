@@ -7,6 +7,7 @@ from watchslo.serve.metrics.labels import (
     BOUND,
     EVENT_VERDICT,
     HOP,
+    HOPS,
     QUANTILE,
     TARGET,
     UNMEASURED,
@@ -58,6 +59,10 @@ def _histograms(hops: tuple[HopReading, ...], shown: frozenset[Hop]) -> Mapping[
     return {hop.hop: hop.histogram for hop in hops if hop.hop in shown}
 
 
+def _representation_delay(hops: tuple[HopReading, ...]) -> Value | None:
+    return next((hop.histogram for hop in hops if hop.hop is Hop.ENCODING_TO_CLIENT), None)
+
+
 def window_quantiles(detail: Detail, qs: frozenset[float]) -> MetricView:
     """Return the view of these quantiles, of the rolling windows of a level of detail."""
     windows = WINDOWS if detail is Detail.FULL else BASIC_WINDOWS
@@ -71,6 +76,8 @@ WINDOW_QUANTILES = gauge(
     basic=window_quantiles(Detail.BASIC, BASIC_QUANTILES),
     full=window_quantiles(Detail.FULL, FULL_QUANTILES),
 )
+
+
 LATENCY = (
     histogram(
         "apiserver_timespan_seconds",
@@ -128,7 +135,14 @@ LATENCY = (
         "hop_seconds",
         "Seconds that events spent on one hop, of the events whose hop was measured; absent without any.",
         basic=per_watch(lambda s: _histograms(s.track.hops, BASIC_HOPS), HOP),
-        full=per_watch(lambda s: _histograms(s.track.hops, frozenset(Hop)), HOP),
+        full=per_watch(lambda s: _histograms(s.track.hops, frozenset(HOPS)), HOP),
+        beta=True,
+    ),
+    histogram(
+        "representation_delay_seconds",
+        "Seconds by which events arrived later as whole objects than in the representation of the watch; only with "
+        "`reference`.",
+        basic=per_watch(lambda s: _representation_delay(s.track.hops)),
         beta=True,
     ),
     counter(
