@@ -64,4 +64,6 @@ def _counted(scrape: Scrape) -> dict[str, float]:
     counted["garbage"] = scrape.total("watchslo_watch_events_total", type="error")
     counted["tick failed"] = scrape.total("watchslo_clock_ticks_total", result="failed")
     counted["beyond the threshold"] = scrape.total("watchslo_slo_events_total", verdict="beyond")
+    delays = "watchslo_representation_delay_seconds"
+    counted["whole objects late"] = scrape.total(f"{delays}_count") - scrape.total(f"{delays}_bucket", le="0.5")
     return counted

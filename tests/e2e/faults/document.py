@@ -23,7 +23,8 @@ violated guarantee that contains it. The test also compares each latency sample 
   `watchslo_list_fallbacks_total`, `violated guarantee` `watchslo_watch_guarantee_violations_total`, `clock reset`
   `watchslo_clock_resets_total`, `unmeasured` `watchslo_unmeasured_events_total`, `garbage`
   `watchslo_watch_events_total{type="error"}`, `tick failed` `watchslo_clock_ticks_total{result="failed"}`,
-  `beyond the threshold` `watchslo_slo_events_total{verdict="beyond"}`.
+  `beyond the threshold` `watchslo_slo_events_total{verdict="beyond"}`, `whole objects late` the events of
+  `watchslo_representation_delay_seconds` above 0.5 s.
   Failed ticks and late events are named only where the fault always causes them.
 - *lost*: writes whose event was neither received nor inside a reported gap or violation. *In a gap*: writes that the
   server itself could no longer deliver, or only after a line that is longer than the limit.

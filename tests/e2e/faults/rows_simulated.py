@@ -81,6 +81,12 @@ def wrong_type(scene: Scene) -> None:
     assert "wrong-type" in scene.edits()
 
 
+def slow_encoding(scene: Scene) -> None:
+    """Only the watch of whole objects, which the option `reference` opens, gets its events late."""
+    with scene.simulated("slow-encoding"):
+        scene.until_counted("whole objects late", times=40)
+
+
 def _violating(title: str, strike: Callable[[Scene], None], *counted: str) -> Row:
     """Return a row of a watch whose events are all read a second time; the rows share one daemon."""
     return Row(
@@ -134,6 +140,13 @@ SIMULATED_ROWS = (
         also=frozenset({"closed server/forced"}),
         forgets=True,
         watches=watching("leases.coordination.k8s.io"),
+        where=SIMULATED,
+    ),
+    Row(
+        "whole objects are late, and the events of a small representation are not",
+        slow_encoding,
+        frozenset({"whole objects late"}),
+        watches=watching("events", reference=True),
         where=SIMULATED,
     ),
     *VIOLATING,
