@@ -501,9 +501,9 @@ def _parked_watch(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[
     for key in sorted(unexplained):
         watch, one = evidence.watches[key], evidence.apiservers[key[0]]
         others = [other for other in one.watches if other.key != key]
-        if watch.catch_ups < CATCH_UPS or one.troubled or any(other.catch_ups for other in others):
+        if watch.catch_ups < CATCH_UPS or watch.place is Place.STORAGE or one.troubled:
             continue
-        if any(other.healthy for other in others):
+        if any(other.healthy for other in others) and not any(other.catch_ups for other in others):
             sentence = (
                 f"{watch.name} at {watch.apiserver} paused and caught up {watch.catch_ups} times in "
                 f"{AFTERMATH_SECONDS:.0f} s without being closed; other watches there are prompt."

@@ -868,6 +868,12 @@ class TestParkedWatch:
         watch.catches_up, watch.late = 1, 2.0
         assert Cause.PARKED_WATCH not in {cause for cause, *_ in diagnosed(cluster, 6)}
 
+    def test_watch_whose_cache_is_late_is_not_parked(self) -> None:
+        cluster = Cluster("service")
+        watch = cluster["service", "pods"]
+        watch.catches_up, watch.late, watch.storage, watch.client = 1, 2.0, 2.0, 0.001
+        assert Cause.PARKED_WATCH not in {cause for cause, *_ in diagnosed(cluster, 6)}
+
     def test_slow_apiserver_excludes_parked_watch(self) -> None:
         cluster = Cluster("service")
         cluster["service", "pods"].catches_up = 1
