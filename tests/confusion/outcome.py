@@ -90,13 +90,16 @@ class _Witness:
         return self.most_certain is not None and any(truth.fits(self.most_certain) for truth in self._truths)
 
 
-def play(stage: Stage, fault: Fault, seed: int, report: Report = lambda _: None) -> Outcome:
-    """Inject the fault with the strength that the seed gives, and return the outcome."""
+def play(stage: Stage, fault: Fault, seed: int, report: Report = lambda _: None, held: float | None = None) -> Outcome:
+    """Inject the fault with the strength that the seed gives, and return the outcome.
+
+    It continues for `held` seconds after it was named, by default `HELD_SECONDS`.
+    """
     until_quiet(stage)
     random = Random(f"{fault.name} {seed}")
     with fault.inject(stage, random) as injected:
         witness, began = _Witness(stage, injected.truths), time.monotonic()
-        named_after = _until_named(witness, began)
+        named_after = _until_named(witness, began, HELD_SECONDS if held is None else held)
         answer = witness.most_certain
         for sentence in stage.evidence():
             report(f"    {sentence}")
@@ -126,10 +129,10 @@ def until_quiet(stage: Stage) -> None:
             raise AssertionError(f"a cause is named without a fault: {stage.evidence()}")
 
 
-def _until_named(witness: _Witness, began: float) -> float | None:
+def _until_named(witness: _Witness, began: float, held: float) -> float | None:
     """Read until the most certain answer stays right; return the seconds until it became right, or None."""
     named: float | None = None
-    while time.monotonic() < (began + NAMED_SECONDS if named is None else named + HELD_SECONDS):
+    while time.monotonic() < (began + NAMED_SECONDS if named is None else named + held):
         witness.look()
         if not witness.right:
             named = None

@@ -82,6 +82,11 @@ class _Case:
     watches: tuple[Watch, ...]
     is_compared: bool
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether lists keep an apiserver so busy that it finds everything slow, etcd as well."""
+        return any(map(lists_heavily, self.own.values()))
+
     def resources(self) -> Iterator[tuple[Watch, ResourceFigures]]:
         """Yield each watch with the figures of its resource."""
         for watch in self.watches:
@@ -95,7 +100,7 @@ def _storage(case: _Case) -> _Verdict | None:
     etcd = _enough([figures.etcd for figures in case.own.values()])
     if len(etcd) < len(case.own):
         return None
-    if all(quantile(one, 0.5) >= SLOW_SECONDS for one in etcd):
+    if not case.is_loaded and all(quantile(one, 0.5) >= SLOW_SECONDS for one in etcd):
         most = Confidence.HIGH if case.is_compared else Confidence.MEDIUM  # else it may be the link to etcd
         return _Verdict(Weight.CONFIRM, f"{BY_OWN}, requests to etcd take {_p50(etcd)} (P50).", most)
     if all(quantile(one, 0.9) <= PROMPT_SECONDS for one in etcd):
@@ -106,7 +111,7 @@ def _storage(case: _Case) -> _Verdict | None:
 def _cache(case: _Case) -> _Verdict | None:
     """As for the storage; or consistent reads that wait for the watch cache."""
     waits = _enough([figures.read_wait for figures in case.own.values()])
-    if waits and all(quantile(one, 0.5) >= SLOW_SECONDS for one in waits):
+    if waits and not case.is_loaded and all(quantile(one, 0.5) >= SLOW_SECONDS for one in waits):
         most = Confidence.HIGH if case.is_compared else Confidence.MEDIUM
         return _Verdict(Weight.CONFIRM, f"{BY_OWN}, reads wait {_p50(waits)} for the watch cache (P50).", most)
     return _storage(case)

@@ -201,6 +201,13 @@ def test_certain_cause_stays_certain(
     [
         (Cause.STORAGE_SLOW, Cluster, etcd_slow, etcd(0.005, count=4)),
         (Cause.STORAGE_SLOW, Cluster, etcd_slow, etcd(0.1)),
+        (Cause.CACHE_BEHIND, Cluster, link_slow_without_reads_of_caches, replace(etcd(0.5), listed=300_000)),
+        (
+            Cause.CACHE_BEHIND,
+            Cluster,
+            link_slow_without_reads_of_caches,
+            replace(PRESENT, read_wait=all_at(0.5), rejected=9),
+        ),
         (Cause.CACHE_BEHIND, Cluster, link_slow, replace(PRESENT, read_wait=all_at(0.005))),
         (Cause.RELIST_STORM, Cluster, relists, replace(PRESENT, listed=30_000)),
         (Cause.RELIST_STORM, Cluster, relists, replace(PRESENT, listed=15, queued=3)),
