@@ -263,7 +263,7 @@ def faults(counted: Mapping[str, float]) -> set[str]:
 
 
 SPREAD_SECONDS = 3.0
-SPREAD_TIMES = 8
+SPREAD_TIMES = 5
 LEASE_SECONDS = 20.0  # a lease counts for a minute
 BEHIND = "constant 300ms"  # one cache is this much older than the others
 
